@@ -148,8 +148,8 @@ int main(int argc, char** argv) {
         "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
         "which they differ. Speed and machine are not compared. Ends with 0 if they are equal, "
         "with 1 if not, and with 2 if they cannot be compared.",
-        {{"FIRST", &first, "checkpoint", file_name(), {.required = true}},
-         {"SECOND", &second, "checkpoint", file_name(), {.required = true}},
+        {{"FIRST", &first, "checkpoint", file_name() + required()},
+         {"SECOND", &second, "checkpoint", file_name() + required()},
          {"--most", &most, "differences to show", whole_number(0)}});
     line.parse(argc, argv);
     return compare(read_run(first), read_run(second), most);

@@ -305,9 +305,8 @@ void classify(const Options& options) {
 OptionTable option_table_of(Options& o) {
   std::vector<std::string> ways{"each"};
   for (const Way& way : kWays) ways.emplace_back(way.name);
-  const OptionRules new_gpt{.excludes = {"--from"}};
-  const OptionRules table{.needs = {"--examples"}};
-  const OptionRules trained{.excludes = {"--classify"}};
+  const OptionRules new_gpt = excludes({"--from"}), table = needs("--examples"),
+                    trained = excludes({"--classify"});
   return {
       {"--from", &o.from,
        "the GPT, as train saved it, or a classifier; without it, a small one is trained first",
@@ -315,34 +314,34 @@ OptionTable option_table_of(Options& o) {
       {"--corpus", &o.corpus,
        "text that a small GPT is trained on, and whose passages are told apart; without it, that "
        "of the run of --from, or The Verdict",
-       existing_file(), trained},
-      {"--steps", &o.steps, "of a small GPT", whole_number(0), new_gpt},
-      {"--context", &o.context, "characters of a text that a small GPT reads", whole_number(2),
-       new_gpt},
-      {"--width", &o.width, "of a small GPT, a multiple of 16", whole_number(16), new_gpt},
-      {"--layers", &o.layers, "of a small GPT", whole_number(1), new_gpt},
+       existing_file() + trained},
+      {"--steps", &o.steps, "of a small GPT", whole_number(0) + new_gpt},
+      {"--context", &o.context, "characters of a text that a small GPT reads",
+       whole_number(2) + new_gpt},
+      {"--width", &o.width, "of a small GPT, a multiple of 16", whole_number(16) + new_gpt},
+      {"--layers", &o.layers, "of a small GPT", whole_number(1) + new_gpt},
       {"--examples", &o.examples,
        "texts of several kinds: a .csv or .tsv table, or a folder with a folder for each kind",
-       file_name(), trained},
-      {"--text-column", &o.text_column, "of the table", {}, table},
-      {"--label-column", &o.label_column, "of the table", {}, table},
+       file_name() + trained},
+      {"--text-column", &o.text_column, "of the table", table},
+      {"--label-column", &o.label_column, "of the table", table},
       {"--train", &o.train,
        "the new head alone; that, the last norm and block; low-rank adapters; all; or one after "
        "another, each from the same GPT",
-       one_of(ways), trained},
-      {"--epochs", &o.epochs, "of each classifier", whole_number(1), trained},
-      {"--save", &o.save, "the classifier, for --from", file_name(),
-       is_for("--train", {ways.begin() + 1, ways.end()})},
-      {"--save-adapters", &o.save_adapters, "a .safetensors file for them alone", file_name(),
-       is_for("--train", {"each", "adapters"})},
-      {"--classify",
-       &o.classify,
-       "text, or a file with one, for the classifier of --from",
-       {"TEXT",
-        [](const std::string& text) -> std::string {
-          return text.empty() ? "got an empty text, expected a text or the name of a file" : "";
-        }},
-       needs("--from")}};
+       one_of(ways) + trained},
+      {"--epochs", &o.epochs, "of each classifier", whole_number(1) + trained},
+      {"--save", &o.save, "the classifier, for --from",
+       file_name() + is_for("--train", {ways.begin() + 1, ways.end()})},
+      {"--save-adapters", &o.save_adapters, "a .safetensors file for them alone",
+       file_name() + is_for("--train", {"each", "adapters"})},
+      {"--classify", &o.classify, "text, or a file with one, for the classifier of --from",
+       OptionRules{"TEXT",
+                   [](const std::string& text) -> std::string {
+                     return text.empty()
+                                ? "got an empty text, expected a text or the name of a file"
+                                : "";
+                   }} +
+           needs("--from")}};
 }
 
 }  // namespace

@@ -44,13 +44,13 @@ int main(int argc, char** argv) {
     Options options;
     CommandLine line(
         "Lets a model write that train --save kept.",
-        {{"FILE", &options.file, "file of train --save", existing_file(), {.required = true}},
+        {{"FILE", &options.file, "file of train --save", existing_file() + required()},
          {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
          {"--sample", &options.sample.count, "tokens to write", whole_number(1)},
          {"--temperature", &options.sample.temperature, "of sampling; 0 takes the likeliest token",
           finite_number(0)},
          {"--top-k", &options.sample.top_k, "sample among so many likeliest tokens; 0 for all",
-          whole_number(0), is_for("--temperature")},
+          whole_number(0) + is_for("--temperature")},
          {"--seed", &options.seed, "of sampling", whole_number(0, kAnyWhole)}});
     line.parse(argc, argv);
     line.check_effects();

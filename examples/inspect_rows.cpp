@@ -239,7 +239,7 @@ OptionTable option_table_of(Options& o) {
                  "--ngram-silent", "--seed"}))
     first_steps.push_back(option);
   for (Option& option : first_steps)
-    if (option.name == "--layers") option.rules = is_for("--ngrams");
+    if (option.name == "--layers") option.rules.is_for = {{"--ngrams"}};
   const OptionTable listed =
       joined({{{"--rows", &o.rows, "rows to print of each table", whole_number(0)},
                {"--json", &o.json, "file for the whole report", file_name()},
@@ -255,20 +255,16 @@ OptionTable option_table_of(Options& o) {
        "text file to use instead of The Verdict, or files of token ids (.bin), one after another; "
        "with --run, where the text of the run is now",
        file_name()},
-      {"--run",
-       &o.run,
+      {"--run", &o.run,
        "checkpoint of a run, which is trained again up to there, instead of first steps",
-       file_name(),
-       {.excludes = names(first_steps)}},
-      {"--from", &o.from, "an earlier checkpoint of the run to begin at", file_name(),
-       needs("--run")},
-      {"--why",
-       &o.why.row,
+       file_name() + excludes(names(first_steps))},
+      {"--from", &o.from, "an earlier checkpoint of the run to begin at",
+       file_name() + needs("--run")},
+      {"--why", &o.why.row,
        "token or number of a row, \"'3'\" for the token 3: why it moved in the run",
-       {},
-       {.needs = {"--run"}, .excludes = names(listed)}},
-      {"--table", &o.why.table, "whose row it is", {}, needs("--why")},
-      {"--why-steps", &o.why.steps, "steps to show", whole_number(1), needs("--why")}};
+       needs("--run") + excludes(names(listed))},
+      {"--table", &o.why.table, "whose row it is", needs("--why")},
+      {"--why-steps", &o.why.steps, "steps to show", whole_number(1) + needs("--why")}};
   return under("", joined({run, listed, first_steps}));
 }
 

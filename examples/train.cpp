@@ -414,23 +414,20 @@ OptionTable own_table(Options& o) {
       {"--prompt", &o.prompt, "text that samples continue; the corpus's first words if not given"},
       {"--sample", &o.sample.count, "tokens to sample when trained; 0 for none", whole_number(0)},
       {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
-       whole_number(0), samples},
-      {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", {}, samples},
+       whole_number(0) + samples},
+      {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", samples},
       {"--temperature", &o.sample.temperature, "of sampling; 0 takes the likeliest token",
-       finite_number(0), samples},
-      {"--top-k",
-       &o.sample.top_k,
-       "sample among so many likeliest tokens; 0 for all",
-       whole_number(0),
-       {.is_for = {{"--sample"}, {"--temperature"}}}},
+       finite_number(0) + samples},
+      {"--top-k", &o.sample.top_k, "sample among so many likeliest tokens; 0 for all",
+       whole_number(0) + samples + is_for("--temperature")},
       {"--evaluate-first", &o.evaluate_first,
        "first the losses before training, over the whole text"}};
   const OptionTable files{
       {"--save", &o.save, "file to keep the run in, written after each epoch and on Ctrl-C",
        file_name()},
       {"--save-every", &o.save_every,
-       "steps after which it is written too; 0 for none within an epoch", whole_number(0),
-       needs("--save")},
+       "steps after which it is written too; 0 for none within an epoch",
+       whole_number(0) + needs("--save")},
       {"--resume", &o.resume, "file of --save to go on from, as if never stopped", file_name()},
       {"--options", &o.file,
        "JSON file of options, as a run saves them; those of the command line go before",
@@ -442,19 +439,14 @@ OptionTable own_table(Options& o) {
        "commas if it ends in .csv, else with tabs",
        file_name()}};
   const OptionTable models{
-      {"--book",
-       &o.book,
+      {"--book", &o.book,
        "a run of \"Build a Large Language Model (From Scratch)\", and its log beside this one's; "
        "other options change it. 5: chapter 5, GPT-2's tokens and sizes, 10 epochs; d: "
        "appendix D, with warm-up, cosine decay and, from step 27 on, clipping (the printed "
        "book has --clip-from 28), 15 epochs",
-       one_of({"5", "d"}),
-       {.excludes = {"--resume"}, .is_for = gpt.is_for}},
-      {"--gpt2",
-       &o.gpt2,
-       "folder with GPT-2's model.safetensors, whose weights to start from",
-       folder_name(),
-       {.excludes = {"--book", "--resume"}, .is_for = gpt.is_for}},
+       one_of({"5", "d"}) + excludes({"--resume"}) + gpt},
+      {"--gpt2", &o.gpt2, "folder with GPT-2's model.safetensors, whose weights to start from",
+       folder_name() + excludes({"--book", "--resume"}) + gpt},
       {"--gpt2-export", &o.gpt2_export,
        "file for the trained weights as Hugging Face's GPT-2 has them", file_name()}};
   const OptionTable machine{

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -7,7 +8,7 @@
 #include <memory>
 #include <string_view>
 #include <system_error>
-#include <type_traits>
+#include <tuple>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -38,6 +39,24 @@ const Option& option_for(const OptionTable& options, const std::string& key) {
   return *option;
 }
 
+bool is_flag(const Option& option) { return std::holds_alternative<bool*>(option.value); }
+
+std::string off_name(const Option& option) { return "--no-" + option.name.substr(2); }
+
+// One of the names, in braces.
+std::string list_of(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "{" : ",") + name;
+  return list + '}';
+}
+
+// The rules of an option, with those that follow from the type of its value.
+OptionRules rules_of(const Option& option) {
+  if (is_flag(option)) return option.rules + one_of({"true", "false"});
+  const auto* choice = std::get_if<Choice>(&option.value);
+  return choice != nullptr ? option.rules + one_of(choice->names) : option.rules;
+}
+
 Json value_of(const Option& option) {
   if (const auto* choice = std::get_if<Choice>(&option.value)) return choice->names[choice->get()];
   return std::visit(
@@ -48,115 +67,86 @@ Json value_of(const Option& option) {
       option.value);
 }
 
-// One of the names, in braces.
-std::string list_of(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "{" : ",") + name;
-  return list + '}';
+// A value of a JSON as words of a command line.
+std::vector<std::string> words_of(const Json& value) {
+  const std::string text = value.dump();
+  if (text[0] == '"') return {value.string()};
+  if (text[0] != '[') return {text.ends_with(".0") ? text.substr(0, text.size() - 2) : text};
+  std::vector<std::string> words;
+  for (const Json& each : value.elements())
+    for (std::string& word : words_of(each)) words.push_back(std::move(word));
+  return words;
 }
 
-std::string expected_names(const std::string& got, const std::vector<std::string>& names) {
-  return concat("got ", in_quotes(got), ", expected one of ", list_of(names));
-}
+// Sets a value to words that the option takes.
+struct Setting {
+  const std::vector<std::string>& words;
 
-void choose(const Choice& choice, const std::string& name) {
-  const auto found = std::ranges::find(choice.names, name);
-  check_argument(found != choice.names.end(), expected_names(name, choice.names));
-  choice.set(static_cast<std::size_t>(found - choice.names.begin()));
-}
-
-// Sets a value from JSON, which must be one that the option takes.
-struct Reading {
-  const Option& option;
-  const Json& json;
-
-  template <class Value>
-  Value checked(Value value) const {
-    if (!option.values.refusal || option.values.may_be_file) return value;
-    std::string text;
-    if constexpr (std::is_same_v<Value, std::string>)
-      text = value;
-    else
-      text = Json(value).dump();
-    const std::string refusal = option.values.refusal(text);
-    check_argument(refusal.empty(), refusal);
-    return value;
-  }
-  template <class Value>
-  std::vector<Value> all_checked(std::vector<Value> values) const {
-    for (const Value& value : values) checked(value);
-    return values;
-  }
-
-  void operator()(bool* value) const { *value = json.boolean(); }
-  void operator()(std::uint64_t* value) const { *value = checked(json.whole_number()); }
-  void operator()(double* value) const { *value = checked(json.number()); }
-  void operator()(std::string* value) const { *value = checked(json.string()); }
-  void operator()(std::vector<std::string>* value) const { *value = all_checked(json.strings()); }
+  void operator()(bool* value) const { *value = words.back() == "true"; }
+  void operator()(std::uint64_t* value) const { *value = std::stoull(words.back()); }
+  void operator()(double* value) const { *value = std::strtod(words.back().c_str(), nullptr); }
+  void operator()(std::string* value) const { *value = words.back(); }
+  void operator()(std::vector<std::string>* value) const { *value = words; }
   void operator()(std::vector<std::uint64_t>* value) const {
-    *value = all_checked(json.whole_numbers());
+    value->clear();
+    for (const std::string& word : words) value->push_back(std::stoull(word));
   }
-  void operator()(const Choice& choice) const { choose(choice, json.string()); }
+  void operator()(const Choice& choice) const {
+    const auto name = std::ranges::find(choice.names, words.back());
+    choice.set(static_cast<std::size_t>(name - choice.names.begin()));
+  }
 };
 
-// What a JSON must have for an option.
-struct ExpectedJson {
-  const char* operator()(const bool*) const { return "true or false"; }
-  const char* operator()(const std::uint64_t*) const { return "a whole number"; }
-  const char* operator()(const double*) const { return "a number"; }
-  const char* operator()(const std::string*) const { return "a text"; }
-  const char* operator()(const std::vector<std::string>*) const { return "a list of texts"; }
-  const char* operator()(const std::vector<std::uint64_t>*) const {
-    return "a list of whole numbers";
-  }
-  const char* operator()(const Choice&) const { return "a text"; }
-};
+void set(const Option& option, const std::vector<std::string>& words) {
+  std::visit(Setting{words}, option.value);
+}
+
+// What a JSON has for an option, by the index of its value.
+constexpr std::array<const char*, 7> kKinds{
+    "true or false",   "a whole number",          "a number", "a text",
+    "a list of texts", "a list of whole numbers", "a text"};
 
 void set(const Option& option, const Json& value) {
-  try {
-    std::visit(Reading{option, value}, option.value);
-  } catch (const std::runtime_error&) {
-    const std::string got = value.dump();
-    const bool is_text = got.starts_with('"');
-    throw_invalid_argument({in_quotes(key_of(option)), ": got ", is_text ? "the text " : "",
-                            in_quotes(is_text ? value.string() : got), ", expected ",
-                            std::visit(ExpectedJson(), option.value)});
-  } catch (const std::invalid_argument& error) {
-    throw_invalid_argument({in_quotes(key_of(option)), ": ", error.what()});
+  const std::string name = key_of(option), got = value.dump();
+  const auto is_list = [](const std::string& json) { return json[0] == '['; };
+  if (is_list(got) == is_list(json_of(option))) {
+    const std::vector<std::string> words = words_of(value);
+    const OptionRules rules = rules_of(option);
+    for (const std::string& word : words)
+      if (rules.refusal && !rules.may_be_file && !is_flag(option))
+        check_argument(rules.refusal(word).empty(), in_quotes(name), ": ", rules.refusal(word));
+    set(option, words);
   }
+  // What was of another kind, such as "8" for 8, is not the same as it was.
+  const bool is_text = got[0] == '"';
+  check_argument(json_of(option) == got || json_of(option) == got + ".0", in_quotes(name), ": got ",
+                 is_text ? "the text " : "", in_quotes(is_text ? value.string() : got),
+                 ", expected ", kKinds.at(option.value.index()));
 }
 
-std::string text_of(bool value) { return value ? "true" : "false"; }
-std::string text_of(std::uint64_t value) { return concat(value); }
-std::string text_of(double value) { return concat(value); }
-std::string text_of(const std::string& value) { return value; }
-template <class Value>
-std::string text_of(const std::vector<Value>& values) {
+std::string text_of(const Option& option) {
   std::string text;
-  for (const Value& each : values) text += (text.empty() ? "" : " ") + text_of(each);
+  for (const std::string& word : words_of(value_of(option)))
+    text += (text.empty() ? "" : " ") + word;
   return text;
 }
 
-std::string off_name(const Option& option) { return "--no-" + option.name.substr(2); }
-
-bool is_flag(const Option& option) { return std::holds_alternative<bool*>(option.value); }
-
 CLI::Option* add(CLI::App& app, const Option& option) {
-  return std::visit(
-      [&](auto value) {
-        using Value = std::remove_pointer_t<decltype(value)>;
-        if constexpr (std::is_same_v<Value, bool>) {
-          return app.add_flag(option.name + ",!" + off_name(option), *value, option.help);
-        } else if constexpr (std::is_same_v<Value, Choice>) {
-          const auto set_it = [value](const std::string& name) { choose(value, name); };
-          return app.add_option_function<std::string>(option.name, set_it, option.help);
-        } else {
-          CLI::Option* added = app.add_option(option.name, *value, option.help);
-          if constexpr (std::is_same_v<Value, std::vector<std::uint64_t>>) added->delimiter(',');
-          return added;
-        }
-      },
-      option.value);
+  if (is_flag(option))
+    return app.add_flag(option.name + ",!" + off_name(option), *std::get<bool*>(option.value),
+                        option.help);
+  const auto set_it = [&option](const std::vector<std::string>& words) {
+    set(option, words);
+    return true;
+  };
+  const std::string shown = rules_of(option).shown;
+  CLI::Option* added = app.add_option(option.name, set_it, option.help);
+  added->type_name(shown == option.name ? "" : shown.empty() ? "TEXT" : shown);
+  const bool has_numbers = std::holds_alternative<std::vector<std::uint64_t>*>(option.value);
+  if (has_numbers) added->delimiter(',');
+  if (has_numbers || std::holds_alternative<std::vector<std::string>*>(option.value))
+    added->expected(CLI::detail::expected_max_vector_size);
+  return added;
 }
 
 // Options as help2man reads them: "-h, --help", no {false} behind --no-…, and two blanks before the
@@ -178,17 +168,14 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-// What the help says of an option: "--epochs N", and the default behind the text. A default that
-// could not be given, such as 0 threads, is left to the text.
+// The default of an option behind what the help says of it. One that could not be given, such as 0
+// threads, is left to the text.
 void describe(CLI::Option& added, const Option& option, std::string value) {
-  const auto& [shown, refusal, may_be_file] = option.values;
-  if (is_flag(option))
-    value = value == "true" ? "on" : "off";
-  else
-    added.type_name(shown == option.name ? "" : shown.empty() ? "TEXT" : shown);
+  const OptionRules rules = rules_of(option);
+  const bool can_be_given = !value.empty() && (!rules.refusal || rules.refusal(value).empty());
+  if (is_flag(option)) value = value == "true" ? "on" : "off";
   std::replace(value.begin(), value.end(), ' ', ',');
-  if (!value.empty() && (!refusal || refusal(value).empty()))
-    added.description(concat(option.help, " (default: ", value, ')'));
+  if (can_be_given) added.description(concat(option.help, " (default: ", value, ')'));
 }
 
 // "" without such options.
@@ -216,8 +203,31 @@ std::string shell_word(const std::string& text) {
 
 }  // namespace
 
+OptionRules operator+(OptionRules rules, OptionRules others) {
+  const auto add = [](auto& some, const auto& more) {
+    some.insert(some.end(), more.begin(), more.end());
+  };
+  add(rules.needs, others.needs);
+  add(rules.excludes, others.excludes);
+  add(rules.is_for, others.is_for);
+  rules.required |= others.required;
+  rules.may_change |= others.may_change;
+  if (others.refusal)
+    std::tie(rules.shown, rules.refusal, rules.may_be_file) =
+        std::tie(others.shown, others.refusal, others.may_be_file);
+  return rules;
+}
+
+OptionRules required() { return {.required = true}; }
+OptionRules needs(std::string option) { return {.needs = {std::move(option)}}; }
+OptionRules excludes(std::vector<std::string> options) { return {.excludes = std::move(options)}; }
+OptionRules is_for(std::string option, std::vector<std::string> values) {
+  return {.is_for = {{std::move(option), std::move(values)}}};
+}
+OptionRules may_change() { return {.may_change = true}; }
+
 // The checks of CLI11 accept NaN and print limits of 300 digits.
-Values whole_number(std::uint64_t least, std::uint64_t most) {
+OptionRules whole_number(std::uint64_t least, std::uint64_t most) {
   return {"N", [least, most](const std::string& text) -> std::string {
             std::uint64_t number = 0;
             const char* end = text.data() + text.size();
@@ -230,7 +240,7 @@ Values whole_number(std::uint64_t least, std::uint64_t most) {
           }};
 }
 
-Values finite_number(double low, double high) {
+OptionRules finite_number(double low, double high) {
   return {"X", [low, high](const std::string& text) -> std::string {
             char* end = nullptr;
             const double number = std::strtod(text.c_str(), &end);
@@ -242,7 +252,7 @@ Values finite_number(double low, double high) {
           }};
 }
 
-Values file_name() {
+OptionRules file_name() {
   return {"FILE",
           [](const std::string& text) -> std::string {
             return text.empty() ? "got an empty text, expected the name of a file" : "";
@@ -250,13 +260,13 @@ Values file_name() {
           true};
 }
 
-Values folder_name() {
-  Values values = file_name();
-  values.shown = "FOLDER";
-  return values;
+OptionRules folder_name() {
+  OptionRules rules = file_name();
+  rules.shown = "FOLDER";
+  return rules;
 }
 
-Values existing_file() {
+OptionRules existing_file() {
   return {"FILE",
           [](const std::string& text) -> std::string {
             std::error_code error;
@@ -267,15 +277,16 @@ Values existing_file() {
           true};
 }
 
-Values one_of(const std::vector<std::string>& names) {
+OptionRules one_of(const std::vector<std::string>& names) {
   return {list_of(names), [names](const std::string& text) {
             const bool is_one = std::ranges::find(names, text) != names.end();
-            return is_one ? "" : expected_names(text, names);
+            return is_one ? ""
+                          : concat("got ", in_quotes(text), ", expected one of ", list_of(names));
           }};
 }
 
-Values tokenizer_choice() {
-  const Values name = one_of(kTokenizerNames), file = existing_file();
+OptionRules tokenizer_choice() {
+  const OptionRules name = one_of(kTokenizerNames), file = existing_file();
   return {name.shown + " OR " + file.shown,
           [=](const std::string& text) {
             const std::string no_name = name.refusal(text), no_file = file.refusal(text);
@@ -284,12 +295,6 @@ Values tokenizer_choice() {
           },
           true};
 }
-
-OptionRules is_for(std::string option, std::vector<std::string> values) {
-  return {.is_for = {{std::move(option), std::move(values)}}};
-}
-
-OptionRules needs(std::string option) { return {.needs = {std::move(option)}}; }
 
 OptionTable joined(const std::vector<OptionTable>& tables) {
   OptionTable all;
@@ -313,15 +318,7 @@ std::string json_of(const Option& option) { return value_of(option).dump(); }
 std::map<std::string, std::string> texts_of(const OptionTable& options) {
   std::map<std::string, std::string> texts;
   for (const Option& option : options)
-    std::visit(
-        [&](const auto& value) {
-          using Value = std::remove_cvref_t<decltype(value)>;
-          std::string text;
-          if constexpr (std::is_pointer_v<Value>) text = text_of(*value);
-          if constexpr (std::is_same_v<Value, Choice>) text = value.names[value.get()];
-          if (!text.empty()) texts[option.name] = text;
-        },
-        option.value);
+    if (const std::string text = text_of(option); !text.empty()) texts[option.name] = text;
   return texts;
 }
 
@@ -360,11 +357,7 @@ std::string changes(const OptionTable& now, const OptionTable& before) {
 }
 
 CommandLine::CommandLine(std::string about, OptionTable options)
-    : about_(std::move(about)), options_(std::move(options)) {
-  for (Option& option : options_)
-    if (const auto* choice = std::get_if<Choice>(&option.value))
-      option.values = one_of(choice->names);
-}
+    : about_(std::move(about)), options_(std::move(options)) {}
 
 void CommandLine::parse(int argc, const char* const* argv, const std::function<void()>& complete) {
   CLI::App app(about_);
@@ -378,9 +371,7 @@ void CommandLine::parse(int argc, const char* const* argv, const std::function<v
   for (const Option& option : options_) {
     CLI::Option* one = added[option.name] = add(app, option)->required(option.rules.required);
     // CLI11 takes any number behind --flag= for a switch.
-    const auto refusal =
-        is_flag(option) ? one_of({"true", "false"}).refusal : option.values.refusal;
-    if (refusal) one->check(CLI::Validator(refusal, ""));
+    if (const auto refusal = rules_of(option).refusal) one->check(CLI::Validator(refusal, ""));
     if (!option.heading.empty()) one->group(option.heading);
   }
   for (const Option& option : options_) {
@@ -425,10 +416,10 @@ void CommandLine::set_if_not_given(const std::string& json) {
   const Json all(json, "options");
   for (const auto& [key, value] : all.members()) {
     const Option& option = option_for(options_, key);
-    const std::string given = json_of(option);
+    const std::vector<std::string> given = words_of(value_of(option));
     set(option, value);
-    defaults_[option.name] = texts_of({option})[option.name];
-    if (was_given(option.name)) set(option, Json(given, "options"));
+    defaults_[option.name] = text_of(option);
+    if (was_given(option.name)) set(option, given);
   }
 }
 

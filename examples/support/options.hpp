@@ -21,28 +21,50 @@ namespace rowgrad {
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 constexpr std::uint64_t kAnyWhole = std::numeric_limits<std::uint64_t>::max();
 
-/// The values that an option takes.
-struct Values {
-  std::string shown = {};                                       // in the help
-  std::function<std::string(const std::string&)> refusal = {};  // of a text, or ""; null for none
-  bool may_be_file = false;  // which a JSON may name before it is there, or when it is gone
+/// An option has an effect only where another has one of these values; or, with none here, where it
+/// is neither 0 nor an empty list.
+struct Condition {
+  std::string option;
+  std::vector<std::string> values = {};
 };
 
+/// What an option demands of its value, and of other options.
+struct OptionRules {
+  std::string shown = {};                                       // in the help, for the value
+  std::function<std::string(const std::string&)> refusal = {};  // of a text, or ""; null for none
+  bool may_be_file = false;  // which a JSON may name before it is there, or when it is gone
+
+  bool required = false;
+  std::vector<std::string> needs = {};     // other options that must be given, too,
+  std::vector<std::string> excludes = {};  // and that must not be
+  std::vector<Condition> is_for = {};      // all of them
+  bool may_change = false;                 // when a run is resumed
+};
+
+/// Those of both, of which one at most says what values are: `whole_number(1) + needs("--run")`.
+OptionRules operator+(OptionRules rules, OptionRules others);
+
+OptionRules required();
+OptionRules needs(std::string option);
+OptionRules excludes(std::vector<std::string> options);
+OptionRules is_for(std::string option, std::vector<std::string> values = {});
+OptionRules may_change();
+
 /// A whole number in [least, most], written in digits only, by default at most twelve.
-Values whole_number(std::uint64_t least, std::uint64_t most = 999'999'999'999);
+OptionRules whole_number(std::uint64_t least, std::uint64_t most = 999'999'999'999);
 
 /// A finite number in [low, high].
-Values finite_number(double low, double high = kAnyNumber);
+OptionRules finite_number(double low, double high = kAnyNumber);
 
 /// Refuses "", which a shell passes for a variable that is not set.
-Values file_name();
-Values existing_file();
-Values folder_name();
+OptionRules file_name();
+OptionRules existing_file();
+OptionRules folder_name();
 
-Values one_of(const std::vector<std::string>& names);
+OptionRules one_of(const std::vector<std::string>& names);
 
 /// A value of --tokenizer.
-Values tokenizer_choice();
+OptionRules tokenizer_choice();
 
 /// A value that is given by a name, such as that of an enumeration: see choice().
 struct Choice {
@@ -66,24 +88,6 @@ Choice choice(Value& value,
   return {texts, get, [&value, names](std::size_t i) { value = names.at(i).second; }};
 }
 
-/// An option has an effect only where another has one of these values; or, with none here, where it
-/// is neither 0 nor an empty list.
-struct Condition {
-  std::string option;
-  std::vector<std::string> values = {};
-};
-
-struct OptionRules {
-  bool required = false;
-  std::vector<std::string> needs = {};     // other options that must be given, too,
-  std::vector<std::string> excludes = {};  // and that must not be
-  std::vector<Condition> is_for = {};      // all of them
-  bool may_change = false;                 // when a run is resumed
-};
-
-OptionRules is_for(std::string option, std::vector<std::string> values = {});
-OptionRules needs(std::string option);
-
 struct Option {
   std::string name;  // "--weight-decay"; an argument without a name is in upper case: "FILE"
   // Its default, which the value that is given replaces. A bool is a flag with a --no-….
@@ -91,8 +95,7 @@ struct Option {
                std::vector<std::uint64_t>*, Choice>
       value;
   std::string help;
-  Values values = {};  // nothing need be said of a Choice
-  OptionRules rules = {};
+  OptionRules rules = {};  // nothing need be said of the values of a flag and a Choice
   /// What --help-all lists it under. Without one, --help lists it, too.
   std::string heading = {};
 };
@@ -118,7 +121,7 @@ const Option* find(const OptionTable& options, const std::string& name);
 /// The value as JSON.
 std::string json_of(const Option& option);
 
-/// All values that are not empty, by name, for people.
+/// All values that are not empty, by name, as on a command line.
 std::map<std::string, std::string> texts_of(const OptionTable& options);
 
 /// All values as a JSON object; --weight-decay is "weight_decay".

@@ -31,7 +31,7 @@ Value named(const char* option, const std::string& name, const Names<Value>& nam
 }
 
 template <class Value>
-Values one_of(const Names<Value>& names) {
+OptionRules one_of(const Names<Value>& names) {
   std::vector<std::string> list;
   for (const auto& [name, value] : names) list.push_back(name);
   return rowgrad::one_of(list);
@@ -127,18 +127,17 @@ TableFile& open_table(ModelTables& tables, const std::string& path, const TableF
   return table;
 }
 
-const OptionRules kMayChange{.may_change = true};
-
 OptionTable optimizer_table(TrainOptions& o) {
-  return {{"--optimizer", &o.optimizer, "what updates the weights", one_of(kOptimizers)},
-          {"--learning-rate", &o.learning_rate,
-           "of the optimizer; another optimizer has another default", finite_number(0), kMayChange},
-          {"--momentum", &o.momentum, "of sgd or rmsprop", finite_number(0),
-           is_for("--optimizer", {"sgd", "rmsprop"})},
-          {"--beta2", &o.beta2, "of adam and adamw: decay of the mean of squares",
-           finite_number(0, 1), is_for("--optimizer", {"adam", "adamw"})},
-          {"--weight-decay", &o.weight_decay,
-           "of the optimizer; another optimizer has another default", finite_number(0)}};
+  return {
+      {"--optimizer", &o.optimizer, "what updates the weights", one_of(kOptimizers)},
+      {"--learning-rate", &o.learning_rate,
+       "of the optimizer; another optimizer has another default", finite_number(0) + may_change()},
+      {"--momentum", &o.momentum, "of sgd or rmsprop",
+       finite_number(0) + is_for("--optimizer", {"sgd", "rmsprop"})},
+      {"--beta2", &o.beta2, "of adam and adamw: decay of the mean of squares",
+       finite_number(0, 1) + is_for("--optimizer", {"adam", "adamw"})},
+      {"--weight-decay", &o.weight_decay, "of the optimizer; another optimizer has another default",
+       finite_number(0)}};
 }
 
 }  // namespace
@@ -167,16 +166,16 @@ void ModelTables::checkpoint() const {
 OptionTable option_table_of(TrainOptions& o) {
   const OptionRules next_token = is_for("--model", {"next-token"}),
                     gpt = is_for("--model", {"gpt"});
-  const OptionRules ngrams{.is_for = {{"--model", {"gpt"}}, {"--ngrams"}}};
-  const auto of_positions = [](const char* positions) {
-    return OptionRules{.is_for = {{"--model", {"gpt"}}, {"--positions", {positions}}}};
+  const OptionRules ngrams = gpt + is_for("--ngrams");
+  const auto of_positions = [&](const char* positions) {
+    return gpt + is_for("--positions", {positions});
   };
   GptMemories& memories = o.gpt.memories;
   const OptionTable text{
       {"--tokenizer", &o.tokenizer, "what a token is; or the JSON file of tokenize --save",
        tokenizer_choice()},
-      {"--vocabulary", &o.vocabulary, "number of ids that bpe trains", whole_number(1),
-       is_for("--tokenizer", {"bpe"})},
+      {"--vocabulary", &o.vocabulary, "number of ids that bpe trains",
+       whole_number(1) + is_for("--tokenizer", {"bpe"})},
       {"--validation", &o.validation, "share of the text, at its end, kept for validation",
        finite_number(0, 0.99)},
       {"--context", &o.gpt.context, "tokens in a window", whole_number(1)},
@@ -205,97 +204,77 @@ OptionTable option_table_of(TrainOptions& o) {
        "the token table is the head's weight too; a next-token model gets a last hidden layer of "
        "its width, if need be"},
       {"--look-back", &o.look_back, "tokens that a prediction sees, the current one included",
-       whole_number(1), next_token},
+       whole_number(1) + next_token},
       {"--hidden", &o.hidden, "widths of the hidden layers, as 256,128; 0 for none",
-       whole_number(0), next_token},
-      {"--heads", &o.gpt.heads, "of the attention of a GPT", whole_number(1), gpt},
-      {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1), gpt},
-      {"--bias", &o.gpt.bias, "linear layers and norms have one", {}, gpt},
-      {"--qkv-bias", &o.gpt.qkv_bias, "query, key and value have one, too", {}, gpt},
-      {"--gelu",
-       choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}),
-       "the formula",
-       {},
+       whole_number(0) + next_token},
+      {"--heads", &o.gpt.heads, "of the attention of a GPT", whole_number(1) + gpt},
+      {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1) + gpt},
+      {"--bias", &o.gpt.bias, "linear layers and norms have one", gpt},
+      {"--qkv-bias", &o.gpt.qkv_bias, "query, key and value have one, too", gpt},
+      {"--gelu", choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}), "the formula",
        gpt},
-      {"--norm-epsilon", &o.gpt.norm_epsilon, "of the norms", finite_number(0), gpt},
+      {"--norm-epsilon", &o.gpt.norm_epsilon, "of the norms", finite_number(0) + gpt},
       {"--initialization",
        choice(o.gpt.initialization,
               {{"pytorch", Initialization::kPyTorch}, {"gpt2", Initialization::kGpt2}}),
-       "the weights to start from",
-       {},
-       gpt},
+       "the weights to start from", gpt},
       {"--rotary-layout",
        choice(o.gpt.rotary_layout,
               {{"halves", RotaryLayout::kHalves}, {"interleaved", RotaryLayout::kInterleaved}}),
-       "columns that are rotated together",
-       {},
-       of_positions("rotary")},
-      {"--rotary-base", &o.gpt.rotary_base, "of the angles", finite_number(1),
-       of_positions("rotary")},
-      {"--t5-buckets", &o.gpt.t5_buckets, "of distances, each with its bias", whole_number(1),
-       of_positions("t5")},
+       "columns that are rotated together", of_positions("rotary")},
+      {"--rotary-base", &o.gpt.rotary_base, "of the angles",
+       finite_number(1) + of_positions("rotary")},
+      {"--t5-buckets", &o.gpt.t5_buckets, "of distances, each with its bias",
+       whole_number(1) + of_positions("t5")},
       {"--t5-max-distance", &o.gpt.t5_max_distance, "from which all share a bucket",
-       whole_number(1), of_positions("t5")},
+       whole_number(1) + of_positions("t5")},
       {"--shaw-max-distance", &o.gpt.shaw_max_distance, "from which all share a row",
-       whole_number(1), of_positions("shaw")}};
+       whole_number(1) + of_positions("shaw")}};
   const OptionTable tables{
       {"--ngrams", &memories.ngrams.orders,
-       "tokens of the n-grams whose rows are looked up, as 2,3", whole_number(1, 64), gpt},
+       "tokens of the n-grams whose rows are looked up, as 2,3", whole_number(1, 64) + gpt},
       {"--ngram-rows", &memories.ngrams.rows, "of each head, at least: the next prime number",
-       whole_number(1), ngrams},
+       whole_number(1) + ngrams},
       {"--ngram-heads", &memories.ngrams.heads,
-       "rows that each place looks up for n-grams of each length", whole_number(1, 65536), ngrams},
-      {"--ngram-width", &memories.memory.head_width, "numbers in a row", whole_number(1), ngrams},
+       "rows that each place looks up for n-grams of each length", whole_number(1, 65536) + ngrams},
+      {"--ngram-width", &memories.memory.head_width, "numbers in a row", whole_number(1) + ngrams},
       {"--ngram-layers", &memories.blocks,
-       "blocks with such a memory in front of them, counted from 0, as 1,3", whole_number(0),
-       ngrams},
+       "blocks with such a memory in front of them, counted from 0, as 1,3",
+       whole_number(0) + ngrams},
       {"--ngram-file", &o.ngram_file,
        "file of the table, for one larger than memory; FILE.1, FILE.3 for several blocks. Its rows "
        "start with other random numbers",
-       file_name(), ngrams},
+       file_name() + ngrams},
       {"--ngram-rate", &o.ngram_rate,
        "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
-       finite_number(0), ngrams},
-      {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", finite_number(0), ngrams},
+       finite_number(0) + ngrams},
+      {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", finite_number(0) + ngrams},
       {"--ngram-updates",
        choice(o.ngram_updates,
               {{"exact", RowUpdates::kExact}, {"touched", RowUpdates::kTouchedOnly}}),
        "what a step does to rows that were not looked up: what dense Adam does, or nothing, as "
        "SparseAdam",
-       {},
        ngrams},
-      {"--ngram-kernel", &memories.memory.kernel, "taps of the convolution", whole_number(1, 65536),
-       ngrams},
-      {"--ngram-seed", &memories.ngrams.seed, "of the hash", whole_number(0, kAnyWhole), ngrams},
-      {"--ngram-fold",
-       &o.ngram_fold,
-       "spellings such as \"Apple\" and \" apple\" count as one token",
-       {},
-       ngrams},
-      {"--ngram-silent",
-       &memories.memory.starts_silent,
-       "a memory adds nothing before it is trained",
-       {},
-       ngrams}};
+      {"--ngram-kernel", &memories.memory.kernel, "taps of the convolution",
+       whole_number(1, 65536) + ngrams},
+      {"--ngram-seed", &memories.ngrams.seed, "of the hash", whole_number(0, kAnyWhole) + ngrams},
+      {"--ngram-fold", &o.ngram_fold,
+       "spellings such as \"Apple\" and \" apple\" count as one token", ngrams},
+      {"--ngram-silent", &memories.memory.starts_silent,
+       "a memory adds nothing before it is trained", ngrams}};
   const OptionTable length{
-      {"--epochs",
-       &o.epochs,
-       "passes over the text",
-       whole_number(0),
-       {.is_for = {{"--steps", {"0"}}}, .may_change = true}},
-      {"--steps", &o.steps, "length of the run instead of epochs; 0 for epochs", whole_number(0),
-       kMayChange},
+      {"--epochs", &o.epochs, "passes over the text",
+       whole_number(0) + is_for("--steps", {"0"}) + may_change()},
+      {"--steps", &o.steps, "length of the run instead of epochs; 0 for epochs",
+       whole_number(0) + may_change()},
       {"--accumulate", &o.accumulate, "batches whose gradients make up a step", whole_number(1)},
       {"--shards", &o.shards,
        "parts of a batch, each with a gradient and random numbers of its own: as many as there are "
        "ranks of mpirun, or more, which then do not change the result",
        whole_number(1, 65536)}};
   const OptionTable schedule{
-      {"--weight-decay-for",
-       choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
-       "the parameters that decay",
-       {},
-       is_for("--weight-decay")},
+      {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
+       "the parameters that decay", is_for("--weight-decay")},
       {"--schedule", &o.schedule,
        "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine falls to "
        "--floor, step falls to a tenth at each third",
@@ -303,25 +282,25 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--warmup", &o.warmup,
        "steps over which the rate first rises in a line, before the schedule; a tenth of --steps "
        "at most, if not given",
-       whole_number(0), is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
+       whole_number(0) + is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
       {"--warmup-start", &o.warmup_start,
        "share of the learning rate at which that begins; 0 for a step's share of the rise",
-       finite_number(0, 1), is_for("--warmup")},
-      {"--floor", &o.floor, "share of the learning rate at which cosine ends", finite_number(0, 1),
-       is_for("--schedule", {"cosine"})},
+       finite_number(0, 1) + is_for("--warmup")},
+      {"--floor", &o.floor, "share of the learning rate at which cosine ends",
+       finite_number(0, 1) + is_for("--schedule", {"cosine"})},
       {"--clip", &o.clip,
        "largest norm of all gradients together, scaled down to it; 0 for no limit",
        finite_number(0)},
-      {"--clip-from", &o.clip_from, "after how many steps clipping begins", whole_number(0),
-       is_for("--clip")},
+      {"--clip-from", &o.clip_from, "after how many steps clipping begins",
+       whole_number(0) + is_for("--clip")},
       {"--seed", &o.seed, "of weights, order and dropout", whole_number(0, kAnyWhole)}};
   const OptionTable evaluation{
       {"--evaluate-every", &o.evaluation.every,
        "losses after the first step and every so many steps; 0 for after each epoch",
        whole_number(0)},
       {"--evaluate-batches", &o.evaluation.batches,
-       "batches in each of these evaluations; 0 for all", whole_number(0),
-       is_for("--evaluate-every")}};
+       "batches in each of these evaluations; 0 for all",
+       whole_number(0) + is_for("--evaluate-every")}};
   return joined({under("Text and batches", text), under("Model", model),
                  under("Memories of n-grams, of a GPT", tables),
                  under("Training", joined({length, optimizer_table(o), schedule, evaluation}))});

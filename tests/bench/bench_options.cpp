@@ -28,20 +28,15 @@ OptionTable option_table_of(Options& o) {
       {"--sweep", &o.sweep, "instead of the workloads: how cost grows with this", one_of(kSweeps)},
       {"--repeats", &o.pace.repeats, "steps that count; if not given, as --seconds says",
        whole_number(1)},
-      {"--seconds",
-       &o.pace.seconds,
+      {"--seconds", &o.pace.seconds,
        "to go on with the steps that count, of which there are at least three",
-       finite_number(0, 3600),
-       {.excludes = {"--repeats"}}},
+       finite_number(0, 3600) + excludes({"--repeats"})},
       {"--warm-up", &o.pace.warm_up, "steps before those that count", whole_number(0)},
       {"--threads", &o.threads, "of rowgrad and OpenBLAS", whole_number(1)},
       {"--floor", &o.floor, "measure also the least time that each can take on this machine"},
       {"--json", &o.json, "file to write all figures to"},
-      {"--list",
-       &o.list,
-       "show the workloads and measure nothing",
-       {},
-       {.excludes = {"--floor", "--json"}}}};
+      {"--list", &o.list, "show the workloads and measure nothing",
+       excludes({"--floor", "--json"})}};
 }
 
 std::vector<Workload> checked_workloads(const Options& options) {

@@ -125,8 +125,8 @@ TEST(TrainOptions, AreRefusedFromAJsonThatTheCommandLineWouldRefuse) {
   EXPECT_EQ(refusal("batch", 0),
             "\"batch\": got \"0\", expected a whole number from 1 to 999999999999");
   EXPECT_EQ(refusal("hidden", {3, -1}),
-            "\"hidden\": got \"[3,-1]\", expected a list of whole numbers");
-  EXPECT_EQ(refusal("dropout", 1), "\"dropout\": got \"1.0\", expected a number from 0 to 0.99");
+            "\"hidden\": got \"-1\", expected a whole number from 0 to 999999999999");
+  EXPECT_EQ(refusal("dropout", 1), "\"dropout\": got \"1\", expected a number from 0 to 0.99");
   EXPECT_EQ(refusal("weight_decay_for", "some"),
             "\"weight_decay_for\": got \"some\", expected one of {all,matrices}");
   EXPECT_EQ(refusal("heads", 3), "there is no option for \"heads\"");
