@@ -2,8 +2,7 @@
 // adapters, and lets a classifier that was saved classify texts.
 //
 // The GPT is one that train saved, or a small one that is trained here first. The texts are those
-// of
-// --examples or, without it, passages of a text and the same passages backwards.
+// of --examples or, without it, passages of a text and the same passages backwards.
 
 #include <algorithm>
 #include <chrono>
@@ -48,14 +47,15 @@ struct Options {
 
 // What is trained of a classifier, at which rate.
 struct Way {
-  const char* name;
+  const char* name;  // "" for one that only a comparison has
   const char* shown;
   double rate;
 };
 constexpr Way kWays[] = {{"head", "head", 2e-3},
                          {"block", "head, norm, last block", 2e-3},
                          {"adapters", "adapters of rank 8", 5e-3},
-                         {"all", "everything", 5e-4}};
+                         {"all", "everything", 5e-4},
+                         {"", "head of an untrained GPT", 2e-3}};
 
 struct Task {
   std::vector<std::string> labels;
@@ -175,21 +175,20 @@ void save(const std::string& path, const TextClassifier& classifier, const GptMo
   write_safetensors(path, file);
 }
 
-// What train saved, and not save_gpt() or this program.
-bool is_run(const Checkpoint& file) { return file.contains("format"); }
-
-void check_run(const std::string& path, const Checkpoint& file) {
-  if (!is_run(file)) return;
+// The file of --from. It may be one of train, of save_gpt() or of this program.
+Checkpoint read_gpt_file(const std::string& path) {
+  Checkpoint file = read_safetensors(path);
+  if (!file.contains("format")) return file;
   const TrainOptions run = saved_options(file, path);
   check_runtime(run.is_gpt(), path, ": is a run of model ", run.model, ", expected a GPT");
   check_runtime(run.table_paths().empty(), path, ": fine_tune takes no tables in files");
+  return file;
 }
 
 // The file of the text that it was trained on; "" for The Verdict, or if that is not known.
-std::string text_of_run(const std::string& path) {
-  const Checkpoint file = read_safetensors(path);
-  check_run(path, file);
-  const auto files = is_run(file) ? saved_corpus(file, path) : std::vector<std::string>();
+std::string text_of_run(const Checkpoint& file, const std::string& path) {
+  if (!file.contains("format")) return "";
+  const std::vector<std::string> files = saved_corpus(file, path);
   if (files.empty()) return "";
   check_runtime(!files.front().ends_with(".bin"), path, ": was trained on the token ids in ",
                 files.front(), "; give a text as --corpus, or --examples");
@@ -206,43 +205,38 @@ Ids encode(const Tokenizer& tokenizer, const DataFile& text) {
 }
 
 void fine_tune(const Options& options) {
-  std::unique_ptr<const Tokenizer> tokenizer;
-  std::unique_ptr<GptModel> gpt;
-  if (!options.from.empty()) {
-    check_run(options.from, read_safetensors(options.from));
-    SavedGpt saved = load_gpt(options.from);
-    tokenizer = std::move(saved.tokenizer);
-    gpt = std::move(saved.model);
-  }
+  SavedGpt gpt = options.from.empty() ? SavedGpt() : load_gpt(options.from);
   std::optional<LabelledTexts> examples;
   if (!options.examples.empty())
     examples = read_labelled_texts(options.examples,
                                    {.text = options.text_column, .label = options.label_column});
   DataFile text;
-  if (!gpt || !examples) {
+  if (!gpt.model || !examples) {
     text = find_corpus(options.corpus);
     check_utf8(text.source, text.contents);
   }
-  if (!gpt) {
+  if (!gpt.model) {
     std::string characters = text.contents;  // all that there are
     if (examples)
       for (const LabelledText& each : examples->texts) characters += each.text;
-    tokenizer = std::make_unique<CharacterTokenizer>(CharacterTokenizer::from_text(characters));
+    gpt.tokenizer = std::make_unique<CharacterTokenizer>(CharacterTokenizer::from_text(characters));
   }
-  const std::size_t context = gpt ? gpt->context() : options.context;
+  const std::size_t context = gpt.model ? gpt.model->context() : options.context;
   std::optional<Split> parts;
-  if (!text.contents.empty()) parts = split(encode(*tokenizer, text), 0.2);
-  const Task task = examples ? task_of(*examples, *tokenizer, context) : task_of(*parts, context);
+  if (!text.contents.empty()) parts = split(encode(*gpt.tokenizer, text), 0.2);
+  const Task task =
+      examples ? task_of(*examples, *gpt.tokenizer, context) : task_of(*parts, context);
   check_runtime(task.labels.size() > 1, options.examples, ": all texts are of the same kind");
   check_runtime(!task.training.empty() && !task.validation.empty(), "there are ",
                 task.training.size(), " texts to learn and ", task.validation.size(),
                 " for validation, expected some of each");
 
   if (!text.source.empty()) std::cout << "Text      " << text.source << ", the first four fifths\n";
-  if (gpt)
-    std::cout << "GPT       " << gpt->parameter_count() << " numbers, of " << options.from << '\n';
+  if (gpt.model)
+    std::cout << "GPT       " << gpt.model->parameter_count() << " numbers, of " << options.from
+              << '\n';
   else
-    gpt = pretrained(options, tokenizer->size(), parts->train);
+    gpt.model = pretrained(options, gpt.tokenizer->size(), parts->train);
   std::cout << "Kinds    ";
   for (const std::string& label : task.labels) std::cout << ' ' << in_quotes(label);
   std::cout << "\nExamples  " << task.training.size() << " to learn, " << task.validation.size()
@@ -251,44 +245,42 @@ void fine_tune(const Options& options) {
   if (task.cut > 0) std::cout << "; " << task.cut << " are cut at " << context << " tokens";
   std::cout << "\n\ntrained                             numbers   accuracy  ms/step\n";
 
-  const Checkpoint weights = gpt->state_dict();
+  const Checkpoint weights = gpt.model->state_dict();
   for (const Way& way : kWays) {
-    if (options.train != "each" && options.train != way.name) continue;
+    const std::string name = way.name;
+    if (options.train != "each" && options.train != name) continue;
+    if (name.empty())
+      gpt.model = std::make_unique<GptModel>(gpt.model->options(), Random(1));
+    else
+      gpt.model->load_state_dict(weights);
+    gpt.model->unfreeze();
     Random random(123);
-    gpt->load_state_dict(weights);
-    gpt->unfreeze();
-    TextClassifier classifier(*gpt, task.labels.size(), random);
-    prepare(classifier, *gpt, way.name, random);
+    TextClassifier classifier(*gpt.model, task.labels.size(), random);
+    prepare(classifier, *gpt.model, name, random);
     train(classifier, task, options.epochs, way);
-    const bool has_adapters = std::string(way.name) == "adapters";
-    if (has_adapters && !options.save_adapters.empty())
-      write_safetensors(options.save_adapters, lora_state(classifier));
-    if (has_adapters) merge_lora(classifier);  // an ordinary model again
-    if (!options.save.empty()) save(options.save, classifier, *gpt, *tokenizer, task.labels);
+    if (name == "adapters") {
+      if (!options.save_adapters.empty())
+        write_safetensors(options.save_adapters, lora_state(classifier));
+      merge_lora(classifier);  // an ordinary model again
+    }
+    if (!options.save.empty())
+      save(options.save, classifier, *gpt.model, *gpt.tokenizer, task.labels);
   }
-  if (options.train != "each") return;
-  GptModel untrained(gpt->options(), Random(1));
-  Random random(123);
-  TextClassifier classifier(untrained, task.labels.size(), random);
-  prepare(classifier, untrained, "head", random);
-  train(classifier, task, options.epochs, {"", "head of an untrained GPT", kWays[0].rate});
 }
 
-// The text or, if there is a file of that name, its contents.
-void classify(const Options& options) {
-  const Checkpoint file = read_safetensors(options.from);
-  check_run(options.from, file);
-  const SavedGpt saved = load_gpt(options.from);
+// Tells of which kind a text is: --classify or, if there is a file of that name, its contents.
+void classify(const Options& options, const Checkpoint& file) {
+  const SavedGpt gpt = load_gpt(options.from);
   check_runtime(file.contains("labels"), options.from, ": is a GPT, but no classifier");
   const std::vector<std::string> labels = Json(file.text("labels"), options.from).strings();
   Random random(0);  // what it draws is overwritten
-  TextClassifier classifier(*saved.model, labels.size(), random);
+  TextClassifier classifier(*gpt.model, labels.size(), random);
   classifier.head.load_state_dict(file.part("classifier"));
 
   std::error_code none;  // as of a text that is too long for a name
   const bool is_file = std::filesystem::exists(options.classify, none);
   const std::string text = is_file ? read_file(options.classify) : options.classify;
-  const Ids ids = saved.tokenizer->encode(text);
+  const Ids ids = gpt.tokenizer->encode(text);
   check_argument(ids.size() > 0, "--classify ", in_quotes(options.classify), " has no tokens");
   const Tensor shares =
       classifier.probabilities({ids.data(), std::min(ids.size(), classifier.context())});
@@ -304,7 +296,8 @@ void classify(const Options& options) {
 
 OptionTable option_table_of(Options& o) {
   std::vector<std::string> ways{"each"};
-  for (const Way& way : kWays) ways.emplace_back(way.name);
+  for (const Way& way : kWays)
+    if (*way.name != '\0') ways.emplace_back(way.name);
   const OptionRules new_gpt = excludes({"--from"}), table = needs("--examples"),
                     trained = excludes({"--classify"});
   return {
@@ -364,12 +357,12 @@ int main(int argc, char** argv) {
     for (const char* column : {"--text-column", "--label-column"})
       check_argument(!line.was_given(column) || !std::filesystem::is_directory(options.examples),
                      column, " is for a table, but ", options.examples, " is a folder");
-    if (!options.from.empty() && options.examples.empty() && options.classify.empty() &&
-        options.corpus.empty())
-      options.corpus = text_of_run(options.from);
+    const Checkpoint file = options.from.empty() ? Checkpoint() : read_gpt_file(options.from);
+    if (options.examples.empty() && options.classify.empty() && options.corpus.empty())
+      options.corpus = text_of_run(file, options.from);
     check_outputs({options.save, options.save_adapters},
                   {options.corpus, options.examples, options.from});
-    options.classify.empty() ? fine_tune(options) : classify(options);
+    options.classify.empty() ? fine_tune(options) : classify(options, file);
     return 0;
   });
 }
