@@ -97,22 +97,13 @@ void print_numbers(const CheckpointDifference& difference, const Tokenizer* toke
 void print(const CheckpointDifference& difference, const Run& first, const Run& second) {
   using Kind = CheckpointDifference::Kind;
   std::cout << difference.name << ": ";
-  switch (difference.kind) {
-    case Kind::only_in_first:
-      std::cout << "only in " << first.file;
-      break;
-    case Kind::only_in_second:
-      std::cout << "only in " << second.file;
-      break;
-    case Kind::type_or_shape:
-      std::cout << "of another type, shape or length";
-      break;
-    case Kind::text:
-      std::cout << "another text";
-      break;
-    case Kind::numbers:
-      print_numbers(difference, first.tokenizer.get());
-  }
+  if (difference.kind == Kind::numbers)
+    print_numbers(difference, first.tokenizer.get());
+  else
+    std::cout << (difference.kind == Kind::only_in_first    ? "only in " + first.file
+                  : difference.kind == Kind::only_in_second ? "only in " + second.file
+                  : difference.kind == Kind::text           ? "another text"
+                                                            : "of another type, shape or length");
   std::cout << '\n';
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <set>
 #include <span>
 
@@ -10,69 +9,52 @@
 namespace rowgrad {
 namespace {
 
-using Difference = CheckpointDifference;
-using Kind = Difference::Kind;
+using Kind = CheckpointDifference::Kind;
 
-Difference of_kind(Kind kind) {
-  Difference result;
-  result.kind = kind;
-  return result;
-}
+// Compares two values of a name; true if they differ, and then how.
+struct Comparison {
+  CheckpointDifference& result;
 
-template <class Number>
-bool is_same(const Number& a, const Number& b) {
-  return std::memcmp(&a, &b, sizeof(Number)) == 0;
-}
-
-template <class Number>
-std::optional<Difference> difference_of(const Shape& shape, std::span<const Number> first,
-                                        std::span<const Number> second) {
-  if (std::ranges::equal(first, second, is_same<Number>)) return std::nullopt;
-  Difference result;
-  result.rows_in_all = shape.empty() ? 1 : shape[0];
-  const std::size_t width = first.size() / result.rows_in_all;
-  for (std::size_t row = 0; row < result.rows_in_all; ++row) {
-    bool differs = false;
-    for (std::size_t column = 0; column < width; ++column) {
-      const Number a = first[row * width + column];
-      const Number b = second[row * width + column];
-      if (is_same(a, b)) continue;
-      const auto x = static_cast<double>(a);
-      const auto y = static_cast<double>(b);
-      if (result.rows == 0 && !differs)
-        result.row = row, result.column = column, result.first = x, result.second = y;
-      differs = true;
-      const double distance = std::abs(x - y);
-      if (std::isnan(distance) || distance > result.largest_difference)
-        result.largest_difference = distance;
-    }
-    result.rows += differs;
-  }
-  return result;
-}
-
-struct Compare {
-  std::optional<Difference> operator()(const Tensor& first, const Tensor& second) const {
-    if (first.shape() != second.shape()) return of_kind(Kind::type_or_shape);
-    return difference_of<real>(first.shape(), {first.data(), first.size()},
-                               {second.data(), second.size()});
+  bool differs_as(Kind kind) const {
+    result.kind = kind;
+    return true;
   }
 
   template <class Number>
-  std::optional<Difference> operator()(const Checkpoint::Array<Number>& first,
-                                       const Checkpoint::Array<Number>& second) const {
-    if (first.shape != second.shape) return of_kind(Kind::type_or_shape);
-    return difference_of<Number>(first.shape, first.values, second.values);
+  bool numbers_differ(const Shape& shape, std::span<const Number> first, const Shape& other_shape,
+                      std::span<const Number> second) const {
+    if (shape != other_shape) return differs_as(Kind::type_or_shape);
+    result.rows_in_all = shape.empty() ? 1 : shape[0];
+    const std::size_t width = first.size() / std::max<std::size_t>(result.rows_in_all, 1);
+    std::size_t last_row = 0;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (std::memcmp(&first[i], &second[i], sizeof(Number)) == 0) continue;
+      const auto a = static_cast<double>(first[i]), b = static_cast<double>(second[i]);
+      const std::size_t row = i / width;
+      if (result.rows == 0)
+        result.row = row, result.column = i % width, result.first = a, result.second = b;
+      if (result.rows == 0 || row != last_row) ++result.rows;
+      last_row = row;
+      const double distance = std::abs(a - b);
+      if (std::isnan(distance) || distance > result.largest_difference)
+        result.largest_difference = distance;
+    }
+    return result.rows > 0;
   }
 
-  std::optional<Difference> operator()(const std::string& first, const std::string& second) const {
-    if (first == second) return std::nullopt;
-    return of_kind(Kind::text);
+  bool operator()(const Tensor& first, const Tensor& second) const {
+    return numbers_differ<real>(first.shape(), {first.data(), first.size()}, second.shape(),
+                                {second.data(), second.size()});
   }
-
-  std::optional<Difference> operator()(const auto&, const auto&) const {
-    return of_kind(Kind::type_or_shape);
+  template <class Number>
+  bool operator()(const Checkpoint::Array<Number>& first,
+                  const Checkpoint::Array<Number>& second) const {
+    return numbers_differ<Number>(first.shape, first.values, second.shape, second.values);
   }
+  bool operator()(const std::string& first, const std::string& second) const {
+    return first != second && differs_as(Kind::text);
+  }
+  bool operator()(const auto&, const auto&) const { return differs_as(Kind::type_or_shape); }
 };
 
 }  // namespace
@@ -81,18 +63,14 @@ std::vector<CheckpointDifference> differences(const Checkpoint& first, const Che
   std::set<std::string> names;
   for (const Checkpoint* state : {&first, &second})
     for (std::string& name : state->names()) names.insert(std::move(name));
-  std::vector<Difference> all;
+  std::vector<CheckpointDifference> all;
   for (const std::string& name : names) {
-    std::optional<Difference> found;
-    if (!second.contains(name))
-      found = of_kind(Kind::only_in_first);
-    else if (!first.contains(name))
-      found = of_kind(Kind::only_in_second);
-    else
-      found = std::visit(Compare(), first.at(name), second.at(name));
-    if (!found) continue;
-    found->name = name;
-    all.push_back(std::move(*found));
+    CheckpointDifference found{.name = name};
+    const Comparison compare{found};
+    if (!second.contains(name)  ? compare.differs_as(Kind::only_in_first)
+        : !first.contains(name) ? compare.differs_as(Kind::only_in_second)
+                                : std::visit(compare, first.at(name), second.at(name)))
+      all.push_back(std::move(found));
   }
   return all;
 }
