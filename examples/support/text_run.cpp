@@ -181,6 +181,12 @@ std::vector<std::string> corpus_in(const Checkpoint& file) {
   return Json(file.text("corpus"), "its corpus").strings();
 }
 
+void check_text(const Checkpoint& file, const Corpus& corpus) {
+  const std::string hash = file.text("text_checksum"), found = corpus.hash();
+  check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", that of ",
+                 corpus.title(), " is ", found);
+}
+
 // Reading a file must not take its tables back, which would lose what later checkpoints have.
 void check_marks(const LanguageModel& model, const Checkpoint& state) {
   for (Parameter* parameter : model.parameters()) {
@@ -241,37 +247,18 @@ std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, cons
 
 std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks) {
-  return open(file, name, corpus, ranks, nullptr);
-}
-
-std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std::string& name,
-                                              const Corpus& corpus,
-                                              const std::filesystem::path& tables) {
-  return open(file, name, corpus, nullptr, &tables);
-}
-
-// With the state that was saved or, where tables are to be new, at the beginning.
-std::unique_ptr<TextRun> TextRun::open(const Checkpoint& file, const std::string& name,
-                                       const Corpus& corpus, ProcessGroup* ranks,
-                                       const std::filesystem::path* new_tables) {
-  const char* const purpose = new_tables == nullptr ? "resumed" : "trained again";
-  TrainOptions options = saved_options(file, name, purpose);
-  return with_name(name, purpose, [&] {
-    const std::string hash = file.text("text_checksum"), found = corpus.hash();
-    check_argument(hash == found, "the run was on another text: its checksum is ", hash,
-                   ", that of ", corpus.title(), " is ", found);
+  const TrainOptions options = saved_options(file, name, "resumed");
+  return with_name(name, "resumed", [&] {
+    check_text(file, corpus);
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     check_sizes(file, options, *tokenizer);
-    if (new_tables != nullptr && !options.ngram_file.empty())
-      options.ngram_file = *new_tables / "table";
     const Split parts = corpus.split(*tokenizer, options.validation);
     std::unique_ptr<TextRun> training(
-        new TextRun(options, std::move(tokenizer), corpus, parts, ranks, new_tables == nullptr));
+        new TextRun(options, std::move(tokenizer), corpus, parts, ranks, true));
     if (const auto* gpt = dynamic_cast<const GptModel*>(training->model_.get()))
       check_argument(file.integers("gpt.memories.canonical") ==
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
-    if (new_tables != nullptr) return training;
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
     training->run.load_state_dict(file);
     const Json samples(file.text("samples"), "its samples");
@@ -283,6 +270,17 @@ std::unique_ptr<TextRun> TextRun::open(const Checkpoint& file, const std::string
       training->samples.push_back({steps->whole_number(), written->string()});
     }
     return training;
+  });
+}
+
+std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std::string& name,
+                                              const Corpus& corpus,
+                                              const std::filesystem::path& tables) {
+  TrainOptions options = saved_options(file, name, "trained again");
+  return with_name(name, "trained again", [&] {
+    check_text(file, corpus);
+    if (!options.ngram_file.empty()) options.ngram_file = tables / "table";
+    return std::make_unique<TextRun>(options, tokenizer_from_json(file.text("tokenizer")), corpus);
   });
 }
 

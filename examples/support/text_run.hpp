@@ -72,9 +72,6 @@ class TextRun {
   std::uint64_t validation_tokens() const { return validation_ ? validation_ids()->size() : 0; }
 
  private:
-  static std::unique_ptr<TextRun> open(const Checkpoint& file, const std::string& name,
-                                       const Corpus& corpus, ProcessGroup* ranks,
-                                       const std::filesystem::path* new_tables);
   TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,
           const Split& parts, ProcessGroup* ranks, bool resumed);
   void start_schedule(std::uint64_t step);
