@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <deque>
 #include <future>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 #include <thread>
@@ -16,8 +15,6 @@
 
 namespace rowgrad {
 namespace {
-
-using Paths = std::vector<std::filesystem::path>;
 
 // The last place before one of these blanks where a text can be cut, whatever the tokenizer and
 // whatever follows; 0 if there is none. A blank that follows anything but white space begins a
@@ -36,103 +33,79 @@ std::size_t last_cut(std::string_view text, std::string_view blanks) {
   return 0;
 }
 
-struct Block {
-  const std::filesystem::path* file = nullptr;
-  std::uint64_t begin = 0;  // in the file, in bytes
-  std::string text = {};
-};
-
-// Reads files in blocks that can be encoded one by one.
-class BlockReader {
- public:
-  BlockReader(const Paths& files, const EncodeFilesOptions& options)
-      : files_(files), block_bytes_(options.block_bytes) {
-    const auto spans = [&](char blank) {
-      return std::ranges::any_of(options.allowed_special, [&](const std::string& token) {
-        return token.find(blank) != token.npos;
-      });
-    };
-    for (const char blank : {' ', '\t', '\n', '\r'})
-      if (!spans(blank)) blanks_ += blank;
+// A part of a file from `offset` on that can be encoded alone: about so many bytes, or the rest.
+std::string read_block(InputFile& file, std::uint64_t offset, std::uint64_t bytes,
+                       std::string_view blanks) {
+  const std::uint64_t left = file.size_bytes() - offset;
+  std::string text;
+  std::size_t cut = 0;
+  for (std::uint64_t wanted = bytes; cut == 0; wanted *= 2) {
+    text.resize(std::min(left, wanted));
+    file.read(offset, std::as_writable_bytes(std::span(text)));
+    cut = text.size() == left ? left : last_cut(text, blanks);
   }
+  text.resize(cut);
+  return text;
+}
 
-  // The next block of the file that is being read or, after its last one, of the next file.
-  std::optional<Block> next() {
-    if (file_ && offset_ == file_->size_bytes()) {
-      file_->check_unchanged();
-      file_.reset();
-    }
-    if (!file_) {
-      if (opened_ == files_.size()) return std::nullopt;
-      file_.emplace(files_[opened_++]);
-      offset_ = 0;
-      check_runtime(file_->size_bytes() > 0, file_->path().string(), " is empty");
-    }
-    Block block{.file = &files_[opened_ - 1], .begin = offset_};
-    const std::uint64_t left = file_->size_bytes() - offset_;
-    std::size_t cut = 0;
-    for (std::uint64_t wanted = block_bytes_; cut == 0; wanted *= 2) {
-      block.text.resize(std::min(left, wanted));
-      file_->read(offset_, std::as_writable_bytes(std::span(block.text)));
-      cut = block.text.size() == left ? left : last_cut(block.text, blanks_);
-    }
-    block.text.resize(cut);
-    offset_ += cut;
-    return block;
-  }
-
- private:
-  const Paths& files_;
-  std::uint64_t block_bytes_;
-  std::string blanks_;      // that are in no special token
-  std::size_t opened_ = 0;  // files
-  std::optional<InputFile> file_;
-  std::uint64_t offset_ = 0;  // of the next block in the file
+// A block of a file, and what becomes of it.
+struct Encoding {
+  const std::filesystem::path& file;
+  std::uint64_t begin;  // in bytes
+  std::string text;
+  std::future<std::vector<std::int32_t>> ids = {};
 };
 
 }  // namespace
 
-void encode_files(const Tokenizer& tokenizer, const Paths& files, TokenFileWriter& writer,
-                  const EncodeFilesOptions& options) {
+void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem::path>& files,
+                  TokenFileWriter& writer, const EncodeFilesOptions& options) {
   check_argument(options.block_bytes >= 1, "encode_files: block_bytes is 0, expected at least 1");
   const auto separator = tokenizer.vocabulary().find_special(options.separator);
   check_argument(separator || options.separator.empty(), "encode_files: the separator ",
                  options.separator, " is no special token of this tokenizer");
-  const auto encoded = [&](const Block& block) {
+  std::string blanks;  // that are in no special token
+  for (const char blank : {' ', '\t', '\n', '\r'})
+    if (std::ranges::none_of(options.allowed_special, [&](const std::string& token) {
+          return token.find(blank) != token.npos;
+        }))
+      blanks += blank;
+  const auto encoded = [&](const Encoding& block) {
     try {
       return tokenizer.encode(block.text,
                               {.allowed_special = options.allowed_special, .offset = block.begin});
     } catch (const std::invalid_argument& error) {
-      throw std::runtime_error(concat(block.file->string(), ": ", error.what()));
+      throw std::runtime_error(concat(block.file.string(), ": ", error.what()));
     }
   };
 
   // As many blocks as there are threads are encoded at a time, and appended in their order.
-  struct Encoding {
-    Block block;
-    std::future<std::vector<std::int32_t>> ids;
-  };
   std::deque<Encoding> encodings;
-  const std::size_t threads =
-      options.threads > 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
   std::uint64_t done = 0;
-  BlockReader reader(files, options);
-  for (auto block = reader.next(); block || !encodings.empty();) {
-    if (block && encodings.size() < threads) {
-      encodings.push_back({std::move(*block), {}});
-      const Block& added = encodings.back().block;
-      encodings.back().ids = std::async([&encoded, &added] { return encoded(added); });
-      block = reader.next();
-      continue;
-    }
+  const auto finish_first = [&] {
     Encoding& first = encodings.front();
-    if (first.block.begin == 0 && first.block.file != &files.front() && separator)
+    if (first.begin == 0 && &first.file != &files.front() && separator)
       writer.append(std::span(&*separator, 1));
     writer.append(first.ids.get());
-    done += first.block.text.size();
+    done += first.text.size();
     encodings.pop_front();
     if (options.after_block) options.after_block(done);
+  };
+  const std::size_t threads =
+      options.threads > 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
+  for (const std::filesystem::path& path : files) {
+    InputFile file(path);
+    check_runtime(file.size_bytes() > 0, path.string(), " is empty");
+    for (std::uint64_t offset = 0; offset < file.size_bytes();) {
+      if (encodings.size() == threads) finish_first();
+      encodings.push_back({path, offset, read_block(file, offset, options.block_bytes, blanks)});
+      Encoding& block = encodings.back();
+      offset += block.text.size();
+      block.ids = std::async([&encoded, &block] { return encoded(block); });
+    }
+    file.check_unchanged();
   }
+  while (!encodings.empty()) finish_first();
 }
 
 }  // namespace rowgrad
