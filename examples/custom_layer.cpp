@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include <rowgrad/rowgrad.hpp>
 
@@ -152,21 +153,13 @@ int main() {
   std::cout << model.summary() << '\n';
 
   SignSGD optimizer(model.parameters(), {.learning_rate = 0.01});
-  double first = 0;
-  double last = 0;
-  for (int epoch = 1; epoch <= 20; ++epoch) {
-    double loss_sum = 0;
-    for (const Batch& batch : loader) {
-      optimizer.zero_grad();
-      Tape tape;
-      const Variable loss = model.loss(tape, batch);
-      tape.backward(loss);
-      optimizer.step();
-      loss_sum += loss.item();
-    }
-    last = loss_sum / static_cast<double>(loader.size());
-    if (epoch == 1) first = last;
-    if (epoch % 5 == 0 || epoch == 1) std::cout << "epoch " << epoch << "  loss " << last << '\n';
-  }
-  return last < first ? EXIT_SUCCESS : EXIT_FAILURE;
+  TrainingRun run(
+      {.model = model, .optimizer = optimizer, .loader = loader, .random = random, .epochs = 20});
+  run.train();
+  const std::vector<TrainingRecord>& history = run.history();
+  for (const TrainingRecord& record : history)
+    if (record.epoch % 5 == 0)
+      std::cout << "epoch " << record.epoch << "  loss " << record.training_loss << '\n';
+  const bool learned = history.back().training_loss < history.front().training_loss;
+  return learned ? EXIT_SUCCESS : EXIT_FAILURE;
 }

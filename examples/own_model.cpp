@@ -22,58 +22,48 @@ class RecurrentModel : public LanguageModel {
         head(*this, "head", width, vocabulary, random),
         context_(context) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override { return states(tape, ids); }
+  Variable before_head(Tape& tape, const Ids& ids) override {
+    return states(tape.constant(zeros({ids.shape(0), token.weight.shape()[1]})), ids);
+  }
   Linear* output() override { return &head; }
+  std::size_t context() const override { return context_; }
+  std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
   /// LanguageModel's reader would read the whole text again for each token.
   std::unique_ptr<TextReader> reader() override { return std::make_unique<Reader>(*this); }
-
-  std::size_t context() const override { return context_; }
-  std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
   Part<Embedding> token;
   Part<Linear> recurrent;
   Part<Linear> head;
 
  private:
+  // Remembers the state [1, width] after the last token that was read.
   class Reader : public TextReader {
    public:
-    explicit Reader(RecurrentModel& model) : model_(model) {}
+    explicit Reader(RecurrentModel& model)
+        : model_(model), state_(zeros({1, model.token.weight.shape()[1]})) {}
 
     Tensor read(std::span<const std::int32_t> ids) override {
-      check_argument(!ids.empty() && read_ + ids.size() <= model_.context(),
-                     "RecurrentModel: cannot read ", ids.size(), " ids after ", read_,
-                     ", the context is ", model_.context());
       const EvaluationMode mode(model_);
       Tape tape(Tape::inference);
-      Ids batch = to_ids(ids);
-      batch.reshape(Ids::shape_type{1, ids.size()});
-      const Variable last = split(model_.states(tape, batch, state_), 1, 1).back();
+      Ids text = to_ids(ids);
+      text.reshape(Ids::shape_type{1, ids.size()});
+      const Variable last = split(model_.states(tape.constant(state_), text), 1, 1).back();
       const Tensor logits = model_.head.forward(last).value();
       state_ = squeeze(last, 1).value();  // only now, so that a failed call can be made again
-      read_ += ids.size();
       return reshaped(logits, {model_.vocabulary()});
     }
 
    private:
     RecurrentModel& model_;
-    std::optional<Tensor> state_;  // after the last token that was read
-    std::size_t read_ = 0;
+    Tensor state_;
   };
 
-  // ids [batch, length] → [batch, length, width]; `before` is the state [batch, width] that they
-  // follow, zeros at the beginning of a text.
-  Variable states(Tape& tape, const Ids& ids, const std::optional<Tensor>& before = {}) {
-    check_argument(ids.dimension() == 2 && ids.shape(1) > 0 && ids.shape(1) <= context_,
-                   "RecurrentModel: ids have shape ", bracketed(ids.shape()),
-                   ", expected [batch, length] with a length from 1 to the context, ", context_);
-    const std::size_t width = token.weight.shape()[1];
-    Variable state = tape.constant(before ? *before : zeros({ids.shape(0), width}));
+  // The states [batch, length, width] at ids [batch, length], which follow `state`, [batch, width].
+  Variable states(Variable state, const Ids& ids) {
     std::vector<Variable> all;
-    for (const Variable& row : split(token.forward(tape, ids), 1, 1)) {
-      state = tanh(squeeze(row, 1) + recurrent.forward(state));
-      all.push_back(state);
-    }
+    for (const Variable& row : split(token.forward(state.tape(), ids), 1, 1))
+      all.push_back(state = tanh(squeeze(row, 1) + recurrent.forward(state)));
     return stack(all, 1);
   }
 
