@@ -20,7 +20,6 @@
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/labelled_texts.hpp>
 #include <rowgrad/examples/support/options.hpp>
-#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/rowgrad.hpp>

@@ -13,7 +13,7 @@
 #include <sstream>
 
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/run_again.hpp>
 #include <rowgrad/examples/support/run_output.hpp>

@@ -8,7 +8,6 @@
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/encode_files.hpp>
 #include <rowgrad/examples/support/options.hpp>
-#include <rowgrad/examples/support/output_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>

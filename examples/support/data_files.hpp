@@ -1,7 +1,8 @@
 #pragma once
 
-// Finds the text that the programs train on, and GPT-2's vocabulary. Files that others publish are
-// not part of rowgrad; examples/texts.sh fetches them. Each is searched for in this order:
+// Finds the text that the programs train on, and GPT-2's vocabulary, and checks that files can be
+// written. Files that others publish are not part of rowgrad; examples/texts.sh fetches them. Each
+// is searched for in this order:
 //   1. $ROWGRAD_DATA, a folder of the user: any file is used
 //   2. the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad: used if it is as published
 
@@ -18,6 +19,9 @@ struct DataFile {
   std::string source;    // for the user: "The Verdict, from $ROWGRAD_DATA (/data/…)"
   std::string contents;  // never empty
 };
+
+/// A text that is part of the programs: that of examples/data/the-slow-clock.txt.
+extern const std::string_view kBuiltinStory;
 
 /// Thrown if a file is in neither place. The message says how to get it.
 class Unavailable : public std::runtime_error {
@@ -37,8 +41,13 @@ struct Gpt2Files {
 /// Throws Unavailable, and std::runtime_error as find_corpus().
 Gpt2Files find_gpt2_files();
 
-/// The paths on this machine at which these files are searched for, whether or not they exist.
-std::vector<std::filesystem::path> published_places();
+/// Checks, before any work, that the files `written` can be written after it: their folders exist
+/// and are writable, and they are not folders themselves. Also refuses files that are read or
+/// written elsewhere, under whatever path: `read`, in folders of labelled texts, The Verdict and
+/// GPT-2's files where programs look for them, each other, and standard input, output and error.
+/// Devices and pipes may be shared. Empty paths stand for options that were not given. Throws
+/// std::runtime_error.
+void check_outputs(const std::vector<std::string>& written, const std::vector<std::string>& read);
 
 /// A checksum of a text, in hexadecimal digits: see class Checksum.
 std::string checksum(std::string_view text);

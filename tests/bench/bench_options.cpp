@@ -5,7 +5,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 
 namespace rowgrad::bench {
 namespace {

@@ -2,7 +2,6 @@
 
 #include "tests/support/published_data.hpp"
 #include "tests/test.hpp"
-#include <rowgrad/examples/support/builtin_story.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include "tests/support/options_given.hpp"
 #include "tests/test.hpp"
-#include <rowgrad/examples/support/output_files.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>

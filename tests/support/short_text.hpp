@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include <rowgrad/examples/support/builtin_story.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 
 namespace rowgrad::testing {
 
