@@ -1,4 +1,4 @@
-// Lets a model write that train --save kept. It needs no text.
+// Lets a model write that train --save or save_gpt() kept. It needs no text.
 
 #include <cstdint>
 #include <iostream>
@@ -44,7 +44,8 @@ int main(int argc, char** argv) {
     Options options;
     CommandLine line(
         "Lets a model write that train --save kept.",
-        {{"FILE", &options.file, "file of train --save", existing_file() + required()},
+        {{"FILE", &options.file, "file of train --save, or of save_gpt()",
+          existing_file() + required()},
          {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
          {"--sample", &options.sample.count, "tokens to write", whole_number(1)},
          {"--temperature", &options.sample.temperature, "of sampling; 0 takes the likeliest token",

@@ -118,6 +118,7 @@ Variable mean(const Variable& x) {
 
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   check_mean(x);
+  resolve_axes("mean", axes, x.shape().size());
   const Variable total = sum(x, axes, keep);
   return total / static_cast<real>(x.value().size() / total.value().size());
 }

@@ -210,12 +210,11 @@ Variable squeeze(const Variable& x, int axis) {
 }
 
 Variable stack(const std::vector<Variable>& parts, int axis) {
-  std::vector<Variable> rows;
-  for (const Variable& part : parts) {
+  for (const Variable& part : parts)
     check_argument(part.shape() == parts.front().shape(), "stack: shapes ",
                    bracketed(parts.front().shape()), " and ", bracketed(part.shape()), " differ");
-    rows.push_back(unsqueeze(part, axis));
-  }
+  std::vector<Variable> rows;
+  for (const Variable& part : parts) rows.push_back(unsqueeze(part, axis));
   return concatenate(rows, axis);
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <sstream>
 #include <stdlib.h>
+#include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
@@ -27,7 +28,11 @@ std::int32_t row_named(const std::string& wanted, const RowNames& names, const T
   std::int32_t row = 0;
   const char* const end = wanted.data() + wanted.size();
   const auto [rest, error] = std::from_chars(wanted.data(), end, row);
-  if (error == std::errc() && rest == end) return row;
+  if (error == std::errc() && rest == end) {
+    check_argument(row >= 0 && std::cmp_less(row, table.shape()[0]), "--why: there is no row ", row,
+                   " of ", table.name(), "; rows have the numbers 0 to ", table.shape()[0] - 1);
+    return row;
+  }
   const bool has_tokens = names.kind == "token";
   const std::size_t rows = has_tokens ? tokenizer.size() : names.names.size();
   for (std::size_t i = 0; i < rows; ++i) {

@@ -286,6 +286,10 @@ std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std:
 
 SavedModel load_model(const std::filesystem::path& path) {
   const Checkpoint file = read_safetensors(path);
+  if (!file.contains("format") && !file.contains("labels") && !file.part("gpt").empty()) {
+    SavedGpt gpt = load_gpt(path);
+    return {.tokenizer = std::move(gpt.tokenizer), .model = std::move(gpt.model)};
+  }
   const TrainOptions options = saved_options(file, path.string(), "loaded");
   return with_name(path.string(), "loaded", [&] {
     SavedModel saved{.tokenizer = tokenizer_from_json(file.text("tokenizer"))};

@@ -109,8 +109,9 @@ struct SavedModel {
   std::unique_ptr<LanguageModel> model = {};
 };
 
-/// The model in the file of a run, without the text of the run. Throws std::runtime_error as
-/// resume(), and where a table in a file is not as it was when this was saved, but later.
+/// The model in the file of a run, without the text of the run, or in one of save_gpt(). Throws
+/// std::runtime_error as resume(), and where a table in a file is not as it was when this was
+/// saved, but later.
 SavedModel load_model(const std::filesystem::path& path);
 
 /// The options in the file of a run, whose name is `name`. A table that is not where it was is

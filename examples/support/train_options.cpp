@@ -92,8 +92,13 @@ const Names<Schedule (*)(std::uint64_t steps, double floor)> kSchedules{
     {"one-cycle",
      [](std::uint64_t steps, double) { return Schedule::one_cycle({.steps = steps}); }}};
 
-void check_ngrams(const TrainOptions& options) {
+// Refuses in the words of options what the model would refuse in its own.
+void check_gpt(const TrainOptions& options) {
   const auto& [blocks, ngrams, memory, files] = options.gpt.memories;
+  check_argument(options.gpt.heads > 0 && options.gpt.width % options.gpt.heads == 0, "--width ",
+                 options.gpt.width, " is not a multiple of ", options.gpt.heads,
+                 " heads (--heads)");
+  if (!options.has_memories()) return;
   for (const std::size_t order : ngrams.orders)
     check_argument(order <= options.gpt.context, "--ngrams ", order, " is longer than --context ",
                    options.gpt.context);
@@ -408,7 +413,7 @@ std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
 std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
                                                         ModelTables& tables, bool resumed,
                                                         std::size_t rank) const {
-  if (has_memories()) check_ngrams(*this);
+  if (is_gpt()) check_gpt(*this);
   const double numbers = least_numbers(tokens.size());
   const std::size_t states =
       named("--optimizer", optimizer, kOptimizers).states + (momentum != 0 ? 1U : 0U);

@@ -152,6 +152,12 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
     EXPECT_EQ(output_of("mv corpus away; generate ck --prompt 'a dog' --sample 9; mv away corpus"),
               run["sample"].get<std::string>() + '\n');
   }
+  output_of(concat("train ", gpt,
+                   "--width 4 --context 4 --corpus corpus --stop-after 2 --sample 0 ",
+                   "--save run"));
+  const SavedGpt run = load_gpt(folder_ / "run");
+  save_gpt(folder_ / "gpt", *run.model, *run.tokenizer);
+  EXPECT_EQ(output_of("generate gpt"), output_of("generate run"));
 }
 
 TEST_F(Programs, SayWhereTheBitsOfAResumedRunBecomeOthers) {
