@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <iomanip>
 #include <iostream>
 #include <memory>
 #include <numeric>
@@ -21,6 +20,7 @@
 #include <rowgrad/examples/support/labelled_texts.hpp>
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/rowgrad.hpp>
 
@@ -121,7 +121,7 @@ std::unique_ptr<GptModel> pretrained(const Options& options, std::size_t vocabul
   std::cout << "GPT       " << model->parameter_count() << " numbers, " << options.steps
             << " steps: loss " << std::flush;
   if (options.steps > 0) run.train();
-  std::cout << std::fixed << std::setprecision(3) << evaluate(*model, loader)->loss << '\n';
+  std::cout << formatted("%.3f\n", evaluate(*model, loader)->loss);
   return model;
 }
 
@@ -154,10 +154,9 @@ void train(TextClassifier& classifier, const Task& task, std::uint64_t epochs, c
   run.train();
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   const double accuracy = *evaluate(classifier, validation, {.accuracy = true})->accuracy;
-  std::cout << std::left << std::setw(34) << way.shown << std::right << std::setw(9)
-            << classifier.trainable_parameter_count() << std::fixed << std::setprecision(1)
-            << std::setw(11) << 100 * accuracy << " %" << std::setw(9)
-            << time.count() / static_cast<double>(run.steps()) << '\n'
+  std::cout << formatted("%-34s%9zu%11.1f %%%9.1f\n", way.shown,
+                         classifier.trainable_parameter_count(), 100 * accuracy,
+                         time.count() / static_cast<double>(run.steps()))
             << std::flush;
 }
 
@@ -289,8 +288,7 @@ void classify(const Options& options, const Checkpoint& file) {
                            [&](std::size_t i) { return shares.data()[i]; });
   std::cout << (is_file ? "File      " : "Text      ") << in_quotes(options.classify) << '\n';
   for (const std::size_t i : order)
-    std::cout << std::fixed << std::setprecision(1) << std::setw(5) << 100 * shares.data()[i]
-              << " %  " << in_quotes(labels[i]) << '\n';
+    std::cout << formatted("%5.1f %%  ", 100 * shares.data()[i]) << in_quotes(labels[i]) << '\n';
 }
 
 OptionTable option_table_of(Options& o) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iomanip>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -15,6 +14,7 @@
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_again.hpp>
 #include <rowgrad/examples/support/run_output.hpp>
 #include <rowgrad/examples/support/table_report.hpp>
@@ -83,14 +83,14 @@ void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& t
   std::vector<std::size_t> places(values.size());
   std::iota(places.begin(), places.end(), 0);
   std::ranges::stable_sort(places, std::greater<>(), [&](std::size_t i) { return values[i]; });
-  std::cout << "\nGate in front of block " << gate.block << ": " << std::setprecision(3)
-            << gate.mean() << " on average over " << values.size()
+  std::cout << "\nGate in front of block " << gate.block
+            << formatted(": %.3g on average over %zu", gate.mean(), values.size())
             << " tokens; where it is highest, and lowest:\n";
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (i >= kShown && i + kShown < places.size()) continue;
     const std::size_t first = places[i] - std::min(places[i], kAround);
     const Ids ids = text.slice(first, std::min(2 * kAround, values.size() - first)).ids();
-    std::cout << std::setw(8) << values[places[i]] << "  "
+    std::cout << formatted("%8.3g  ", values[places[i]])
               << readable_token(
                      text_around({{ids.begin(), ids.end()}, {places[i] - first}}, tokenizer))
               << '\n';

@@ -1,9 +1,8 @@
 #include <cmath>
-#include <iomanip>
-#include <sstream>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/examples/support/book_log.hpp>
+#include <rowgrad/examples/support/progress.hpp>
 
 namespace rowgrad {
 namespace {
@@ -47,11 +46,8 @@ BookLog book_log(const std::string& run, std::size_t clip_from) {
 
 std::string beside(const BookLog& book, std::size_t steps) {
   const BookLine* line = line_after(book, steps);
-  if (line == nullptr) return "";
-  std::ostringstream text;
-  text << "   the book's" << std::fixed << std::setprecision(3) << std::setw(7) << line->training
-       << std::setw(7) << line->validation;
-  return text.str();
+  return line == nullptr ? ""
+                         : formatted("   the book's%7.3f%7.3f", line->training, line->validation);
 }
 
 std::string compared(const std::vector<TrainingRecord>& history, const BookLog& book) {
@@ -70,11 +66,8 @@ std::string compared(const std::vector<TrainingRecord>& history, const BookLog& 
     compare(record.training_loss, line->training);
     if (record.validation_loss) compare(*record.validation_loss, line->validation);
   }
-  std::ostringstream text;
-  text << equal << " of " << numbers << " losses are the book's to the last digit";
-  if (equal < numbers)
-    text << ", the others up to " << std::fixed << std::setprecision(3) << furthest << " off";
-  return text.str();
+  return concat(equal, " of ", numbers, " losses are the book's to the last digit",
+                equal < numbers ? formatted(", the others up to %.3f off", furthest) : "");
 }
 
 }  // namespace rowgrad

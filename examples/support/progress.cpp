@@ -1,26 +1,23 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdarg>
 #include <cstdio>
-#include <iomanip>
 #include <iostream>
-#include <sstream>
 #include <unistd.h>
 
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 
 namespace rowgrad {
-namespace {
-
-template <class... Numbers>
-std::string formatted(const char* format, Numbers... numbers) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), format, numbers...);
+std::string formatted(const char* format, ...) {
+  std::array<char, 256> text;
+  std::va_list values;
+  va_start(values, format);
+  std::vsnprintf(text.data(), text.size(), format, values);
+  va_end(values);
   return text.data();
 }
-
-}  // namespace
 
 std::string readable_seconds(double seconds) {
   if (seconds < 10) return formatted("%.1f s", seconds);
@@ -57,17 +54,14 @@ void Progress::clear() {
 }
 
 std::string bits(double nats) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << nats << " nats (" << std::setprecision(2)
-       << nats / std::log(2.0) << " bits)";
-  return text.str();
+  return formatted("%.3f nats (%.2f bits)", nats, nats / std::log(2.0));
 }
 
 void print_losses(const std::string& where, const TrainingRecord& record, int digits,
                   const std::string& behind) {
-  std::cout << where << std::fixed << std::setprecision(digits) << "  training loss "
-            << record.training_loss;
-  if (record.validation_loss) std::cout << "  validation loss " << *record.validation_loss;
+  std::cout << where << formatted("  training loss %.*f", digits, record.training_loss);
+  if (record.validation_loss)
+    std::cout << formatted("  validation loss %.*f", digits, *record.validation_loss);
   std::cout << behind << std::endl;
 }
 
@@ -85,22 +79,19 @@ void check_loss(const TrainingRun& run, double loss) {
 std::string ProgressLines::place(const TrainingRun& run) const {
   const std::size_t last = run.steps() - 1;
   const TrainingParts& parts = run.parts();
-  std::ostringstream text;
+  std::string text;
   if (parts.steps == 0)
-    text << "epoch " << last / run.steps_per_epoch() + 1 << '/' << parts.epochs << "  ";
-  text << "step " << std::setw(4) << (book_.empty() ? run.steps() : last);
-  if (parts.steps > 0) text << '/' << parts.steps;
-  return text.str();
+    text = concat("epoch ", last / run.steps_per_epoch() + 1, '/', parts.epochs, "  ");
+  text += formatted("step %4zu", book_.empty() ? run.steps() : last);
+  return parts.steps > 0 ? concat(text, '/', parts.steps) : text;
 }
 
 void ProgressLines::after_step(const TrainingRun& run, double loss) {
   check_loss(run, loss);
-  std::ostringstream line;
   const double rate = run.speed();
-  line << place(run) << "  loss " << std::fixed << std::setprecision(4) << loss << "  "
-       << readable_count(rate) << ' ' << run.unit().name << "/s  "
-       << readable_seconds(static_cast<double>(run.units_left()) / rate) << " left";
-  progress_.show(line.str());
+  progress_.show(concat(place(run), formatted("  loss %.4f  ", loss), readable_count(rate), ' ',
+                        run.unit().name, "/s  ",
+                        readable_seconds(static_cast<double>(run.units_left()) / rate), " left"));
 }
 
 void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& record) {
@@ -110,9 +101,7 @@ void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& r
     print_losses(place(run), record, 3, beside(book_, record.steps));
   } else if (run.parts().evaluation.every == 0) {
     const auto width = static_cast<int>(std::to_string(run.parts().epochs).size());
-    std::ostringstream place;
-    place << "epoch " << std::setw(width) << record.epoch << '/' << run.parts().epochs;
-    print_losses(place.str(), record, 4,
+    print_losses(formatted("epoch %*zu/%zu", width, record.epoch, run.parts().epochs), record, 4,
                  concat("  ", readable_count(record.speed), ' ', run.unit().name, "/s"));
   }
 }

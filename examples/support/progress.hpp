@@ -13,6 +13,9 @@
 
 namespace rowgrad {
 
+/// The text that printf would write, up to 255 bytes of it.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
 /// 75 → "1 min 15 s", 7.25 → "7.2 s".
 std::string readable_seconds(double seconds);
 

@@ -1,15 +1,14 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <iomanip>
 #include <iostream>
 #include <optional>
-#include <sstream>
 #include <stdlib.h>
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
+#include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_again.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
@@ -58,23 +57,17 @@ std::vector<std::string> pieces_of(const std::vector<std::int32_t>& tokens,
   return pieces;
 }
 
-std::string percent(double share) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << 100 * share + 0.0 << " %";
-  return std::move(text).str();
-}
+std::string percent(double share) { return formatted("%.1f %%", 100 * share + 0.0); }
 
 void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::size_t first,
            std::size_t last, bool has_windows) {
-  std::cout << "Moved      " << std::setprecision(4) << all.moved << " in steps " << first + 1
-            << " to " << last << '\n'
-            << "Gradients  in " << all.with_gradient << " steps, which made "
+  std::cout << "Moved      " << formatted("%.4g", all.moved) << " in steps " << first + 1 << " to "
+            << last << "\nGradients  in " << all.with_gradient << " steps, which made "
             << percent(all.by_gradients) << " of the way"
             << (has_windows ? concat("; ", all.lookups, " lookups\n") : "\n")
             << "Momentum   in the other " << all.without << " steps made "
-            << percent(all.by_momentum) << '\n'
-            << "Decay      "
-            << (all.knows_decay ? concat("made ", percent(all.by_decay))
+            << percent(all.by_momentum) << "\nDecay      "
+            << (all.knows_decay ? "made " + percent(all.by_decay)
                                 : "is part of what gradients and momentum made")
             << '\n';
   if (all.steps.empty()) return;
@@ -82,10 +75,8 @@ void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::siz
             << (has_windows ? ", and windows that looked it up:\n" : ":\n")
             << "    step  looked up  gradient norm      moved    share\n";
   for (const RowMovement::Step& step : all.steps) {
-    std::cout << std::setw(8) << step.step << std::setw(11) << step.lookups << std::scientific
-              << std::setprecision(4) << std::setw(15) << step.gradient_norm << std::setw(11)
-              << std::setprecision(3) << step.moved << std::defaultfloat << std::setw(9)
-              << percent(step.share) << '\n';
+    std::cout << formatted("%8zu%11zu%15.4e%11.3e%9s\n", step.step, step.lookups,
+                           step.gradient_norm, step.moved, percent(step.share).c_str());
     for (const RowMovement::Window& window : step.windows)
       std::cout << "          " << in_quotes(text_around(window, tokenizer)) << '\n';
   }

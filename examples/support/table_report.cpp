@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/table_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
@@ -82,10 +83,9 @@ void TableReport::print_heads() const {
       << "  tokens  head      rows   touched   n-grams  of them sharing   shared rows  most in "
          "one\n";
   for (const Head& head : heads())
-    std::cout << std::setw(8) << head.order << std::setw(6) << head.head << std::setw(10)
-              << head.rows << std::setw(10) << head.touched << std::setw(10) << head.ngrams
-              << std::setw(17) << head.sharing << std::setw(14) << head.shared << std::setw(13)
-              << head.most << '\n';
+    std::cout << formatted("%8zu%6zu%10zu%10zu%10zu%17zu%14zu%13zu\n", head.order, head.head,
+                           head.rows, head.touched, head.ngrams, head.sharing, head.shared,
+                           head.most);
   if (const std::uint64_t others = history_.ngrams()->not_told_apart(); others > 0)
     std::cout << "  and " << others << " places of n-grams that came later than the first "
               << NgramCounts::kMostNgrams << ", which alone are told apart\n";
@@ -104,17 +104,17 @@ void TableReport::print(std::size_t limit, bool farthest_first) const {
   const bool names_untouched = history_.kind() != "token" && !has_ngrams && untouched > 0;
   std::cout << '\n'
             << name() << " table: " << history_.touched() << " of " << size()
-            << " rows got a gradient (" << std::setprecision(3)
-            << 100.0 * static_cast<double>(history_.touched()) / static_cast<double>(size())
-            << " %), " << untouched << " were never touched"
+            << formatted(
+                   " rows got a gradient (%.3g %%), %zu were never touched",
+                   100.0 * static_cast<double>(history_.touched()) / static_cast<double>(size()),
+                   untouched)
             << (names_untouched ? ": " + untouched_rows() : "") << '\n';
   if (has_ngrams) print_heads();
   std::cout << "     row  looked up  steps  gradient norm      moved  " << history_.kind() << '\n';
   for (std::size_t i = 0; i < std::min(limit, rows.size()); ++i) {
     const ListedRow& row = rows[i];
-    std::cout << std::setw(8) << row.id << std::setw(11) << row.lookups << std::setw(7) << row.steps
-              << std::scientific << std::setprecision(4) << std::setw(15) << row.gradient_norm
-              << std::setw(11) << std::setprecision(3) << row.moved << std::defaultfloat << "  "
+    std::cout << formatted("%8d%11zu%7zu%15.4e%11.3e  ", row.id, row.lookups, row.steps,
+                           row.gradient_norm, row.moved)
               << shown(row.id) << '\n';
   }
   if (rows.size() > limit) std::cout << "     … and " << rows.size() - limit << " more (--rows)\n";
