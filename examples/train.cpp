@@ -462,23 +462,19 @@ OptionTable own_table(Options& o) {
 
 // All options. --help lists some of them, and those that few ask for are in no help.
 OptionTable option_table_of(Options& o) {
-  const OptionTable all = joined({own_table(o), option_table_of(o.train)});
-  const OptionTable first =
-      selected(all, {"--model",  "--corpus",    "--tokenizer",     "--context",  "--batch",
-                     "--width",  "--layers",    "--heads",         "--dropout",  "--epochs",
-                     "--steps",  "--optimizer", "--learning-rate", "--schedule", "--seed",
-                     "--prompt", "--sample",    "--save",          "--resume",   "--report"});
-  OptionTable others = all;
-  std::erase_if(others, [&](const Option& each) { return find(first, each.name) != nullptr; });
-  return joined(
-      {under("", first),
-       under(kHidden, others,
-             {"--beta2",         "--clip-from",       "--draw-as-pytorch", "--evaluate-first",
-              "--gelu",          "--initialization",  "--ngram-decay",     "--ngram-fold",
-              "--ngram-kernel",  "--ngram-seed",      "--ngram-silent",    "--ngram-updates",
-              "--norm-epsilon",  "--qkv-bias",        "--rank-patience",   "--rotary-base",
-              "--rotary-layout", "--sample-epochs",   "--shards",          "--shaw-max-distance",
-              "--t5-buckets",    "--t5-max-distance", "--warmup-start"})});
+  const OptionTable all =
+      under("", joined({option_table_of(o.train), own_table(o)}),
+            {"--model",  "--corpus",    "--tokenizer",     "--context",  "--batch",
+             "--width",  "--layers",    "--heads",         "--dropout",  "--epochs",
+             "--steps",  "--optimizer", "--learning-rate", "--schedule", "--seed",
+             "--prompt", "--sample",    "--save",          "--resume",   "--report"});
+  return under(kHidden, all,
+               {"--beta2",         "--clip-from",       "--draw-as-pytorch", "--evaluate-first",
+                "--gelu",          "--initialization",  "--ngram-decay",     "--ngram-fold",
+                "--ngram-kernel",  "--ngram-seed",      "--ngram-silent",    "--ngram-updates",
+                "--norm-epsilon",  "--qkv-bias",        "--rank-patience",   "--rotary-base",
+                "--rotary-layout", "--sample-epochs",   "--shards",          "--shaw-max-distance",
+                "--t5-buckets",    "--t5-max-distance", "--warmup-start"});
 }
 
 }  // namespace

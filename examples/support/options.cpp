@@ -347,15 +347,6 @@ void set_some(const OptionTable& options, const std::string& text) {
   for (const auto& [key, value] : some.members()) set(option_for(options, key), value);
 }
 
-std::string changes(const OptionTable& now, const OptionTable& before) {
-  std::string text;
-  for (const Option& option : now)
-    if (const std::string was = json_of(*find(before, option.name)); was != json_of(option))
-      text +=
-          concat(text.empty() ? "" : ", ", option.name, ' ', json_of(option), " instead of ", was);
-  return text;
-}
-
 CommandLine::CommandLine(std::string about, OptionTable options)
     : about_(std::move(about)), options_(std::move(options)) {}
 

@@ -135,10 +135,6 @@ void from_json(const OptionTable& options, const std::string& json);
 /// Sets those that the JSON object has. Throws as from_json().
 void set_some(const OptionTable& options, const std::string& json);
 
-/// How `now` differs from `before`, a table of the same options, for people: "--learning-rate 0.01
-/// instead of 0.3".
-std::string changes(const OptionTable& now, const OptionTable& before);
-
 /// A table of options that is set from the arguments of a program.
 class CommandLine {
  public:

@@ -485,18 +485,22 @@ void complete(const CommandLine& line, TrainOptions& options) {
 }
 
 std::string take_saved(CommandLine& line, TrainOptions& options, const TrainOptions& saved) {
-  TrainOptions before = saved;
-  const OptionTable present = table_of_model(before);
-  for (const Option& wanted : option_table_of(options)) {
-    if (!line.was_given(wanted.name)) continue;
-    const Option* option = find(present, wanted.name);
-    const std::string found = option == nullptr ? "no such option" : json_of(*option);
-    check_argument(wanted.rules.may_change || json_of(wanted) == found, wanted.name, ' ',
-                   json_of(wanted), ": the run to be resumed has ", found);
-  }
   line.set_if_not_given(to_json(saved));
   if (line.was_given("--epochs") && !line.was_given("--steps")) options.steps = 0;
-  return changes(table_of_model(options), present);
+  TrainOptions before = saved;
+  const OptionTable present = table_of_model(before);
+  std::string changes;
+  for (const Option& now : option_table_of(options)) {
+    const Option* const then = find(present, now.name);
+    if (then == nullptr && !line.was_given(now.name)) continue;
+    const std::string was = then == nullptr ? "no such option" : json_of(*then);
+    if (json_of(now) == was) continue;
+    check_argument(now.rules.may_change, now.name, ' ', json_of(now),
+                   ": the run to be resumed has ", was);
+    changes +=
+        concat(changes.empty() ? "" : ", ", now.name, ' ', json_of(now), " instead of ", was);
+  }
+  return changes;
 }
 
 }  // namespace rowgrad
