@@ -3,6 +3,8 @@
 #include <charconv>
 #include <chrono>
 #include <iostream>
+#include <sstream>
+#include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
@@ -84,28 +86,21 @@ void run_files(const Tokenizer& tokenizer, const Options& options) {
 }
 
 void print_ids(const Ids& ids) {
-  const char* separator = "";
-  for (const std::int32_t id : ids) {
-    std::cout << separator << id;
-    separator = " ";
-  }
+  for (const char* separator = ""; const std::int32_t id : ids)
+    std::cout << std::exchange(separator, " ") << id;
   std::cout << '\n';
 }
 
-// Parses ids that are separated by spaces, tabs or line ends. Throws for anything else.
-std::vector<std::int32_t> parse_ids(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
+// Parses ids that are separated by white space. Throws for anything else.
+std::vector<std::int32_t> parse_ids(const std::string& text) {
   std::vector<std::int32_t> ids;
-  for (std::size_t at = text.find_first_not_of(kBlanks); at != std::string_view::npos;
-       at = text.find_first_not_of(kBlanks, at)) {
-    const std::size_t end = std::min(text.find_first_of(kBlanks, at), text.size());
-    const std::string_view word = text.substr(at, end - at);
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    const char* const end = word.data() + word.size();
     std::int32_t id = 0;
-    const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), id);
-    check_argument(error == std::errc() && rest == word.data() + word.size(), in_quotes(word),
-                   " is no token id");
+    const auto [rest, error] = std::from_chars(word.data(), end, id);
+    check_argument(error == std::errc() && rest == end, in_quotes(word), " is no token id");
     ids.push_back(id);
-    at = end;
   }
   return ids;
 }

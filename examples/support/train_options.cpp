@@ -17,26 +17,6 @@
 namespace rowgrad {
 namespace {
 
-template <class Value>
-using Names = std::map<std::string, Value>;
-
-// A value by its name; saved options may have any.
-template <class Value>
-Value named(const char* option, const std::string& name, const Names<Value>& names) {
-  const auto found = names.find(name);
-  if (found != names.end()) return found->second;
-  std::string expected;
-  for (const auto& [known, value] : names) expected += (expected.empty() ? "" : ", ") + known;
-  throw std::invalid_argument(concat(option, ' ', in_quotes(name), ": expected one of ", expected));
-}
-
-template <class Value>
-OptionRules one_of(const Names<Value>& names) {
-  std::vector<std::string> list;
-  for (const auto& [name, value] : names) list.push_back(name);
-  return rowgrad::one_of(list);
-}
-
 bool is_of_memory(const Parameter& table) {
   return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
 }
@@ -73,24 +53,21 @@ struct OptimizerKind {
   double weight_decay = 0;  // its default
   double table_rate = 1;    // default of --ngram-rate
 };
-const Names<OptimizerKind> kOptimizers{
+const std::map<std::string, OptimizerKind> kOptimizers{
     {"sgd", {make<SGD>, 0.3, 0}},
     {"adam", {make<Adam>, 0.001, 2, 0, 5}},
     {"adamw", {make<AdamW>, 0.001, 2, AdamWOptions().weight_decay, 5}},
     {"adagrad", {make<Adagrad>, 0.02, 1}},
     {"rmsprop", {make<RMSprop>, 0.001, 1}}};
 
-const Names<Schedule (*)(std::uint64_t steps, double floor)> kSchedules{
-    {"constant", [](std::uint64_t, double) { return Schedule::constant(); }},
-    {"warmup", [](std::uint64_t, double) { return Schedule::constant(); }},
-    {"cosine",
-     [](std::uint64_t steps, double floor) {
-       return Schedule::cosine({.steps = steps, .floor_factor = floor});
-     }},
-    {"step",
-     [](std::uint64_t steps, double) { return Schedule::step_decay({.every = (steps + 2) / 3}); }},
-    {"one-cycle",
-     [](std::uint64_t steps, double) { return Schedule::one_cycle({.steps = steps}); }}};
+const OptimizerKind& optimizer_of(const TrainOptions& options) {
+  const auto found = kOptimizers.find(options.optimizer);
+  check_argument(found != kOptimizers.end(), "--optimizer: there is no ",
+                 in_quotes(options.optimizer));
+  return found->second;
+}
+
+const std::vector<std::string> kSchedules{"constant", "cosine", "one-cycle", "step", "warmup"};
 
 // Refuses in the words of options what the model would refuse in its own.
 void check_gpt(const TrainOptions& options) {
@@ -133,8 +110,10 @@ TableFile& open_table(ModelTables& tables, const std::string& path, const TableF
 }
 
 OptionTable optimizer_table(TrainOptions& o) {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kOptimizers) names.push_back(name);
   return {
-      {"--optimizer", &o.optimizer, "what updates the weights", one_of(kOptimizers)},
+      {"--optimizer", &o.optimizer, "what updates the weights", one_of(names)},
       {"--learning-rate", &o.learning_rate,
        "of the optimizer; another optimizer has another default", finite_number(0) + may_change()},
       {"--momentum", &o.momentum, "of sgd or rmsprop",
@@ -347,7 +326,7 @@ TrainOptions train_options(const std::string& text) {
 
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
     const std::vector<Parameter*>& parameters) const {
-  return named("--optimizer", optimizer, kOptimizers).make(*this, parameters);
+  return optimizer_of(*this).make(*this, parameters);
 }
 
 std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
@@ -357,13 +336,17 @@ std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
 }
 
 Schedule TrainOptions::make_schedule(std::uint64_t total) const {
-  const auto make = named("--schedule", schedule, kSchedules);
-  if (schedule == "one-cycle") return make(total, floor);
+  check_argument(std::ranges::count(kSchedules, schedule) == 1, "--schedule: there is no ",
+                 in_quotes(schedule));
+  if (schedule == "one-cycle") return Schedule::one_cycle({.steps = total});
   check_argument(warmup < total || warmup == 0, "--warmup ", warmup,
                  " is not shorter than the run of ", total, " steps");
   const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
   const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
-  const Schedule main = make(rest, floor);
+  const Schedule main = schedule == "cosine"
+                            ? Schedule::cosine({.steps = rest, .floor_factor = floor})
+                        : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
+                                             : Schedule::constant();
   if (first == 0) return main;
   const double start_factor =
       warmup_start > 0 ? warmup_start : 1 / (static_cast<double>(first) + 1);
@@ -415,8 +398,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
                                                         std::size_t rank) const {
   if (is_gpt()) check_gpt(*this);
   const double numbers = least_numbers(tokens.size());
-  const std::size_t states =
-      named("--optimizer", optimizer, kOptimizers).states + (momentum != 0 ? 1U : 0U);
+  const std::size_t states = optimizer_of(*this).states + (momentum != 0 ? 1U : 0U);
   const double needed = numbers * sizeof(real) * static_cast<double>(1 + states) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
