@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
@@ -57,23 +58,21 @@ Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOp
                 ": has no weights of a GPT-2: \"wte.weight\" is missing");
   const std::string positions =
       weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
-  GptOptions shape = read_gpt2_config(folder);
-  const GptOptions file = gpt2_options(weights, shape.heads);
-  shape.width = file.width;
-  shape.heads = file.heads;
-  shape.layers = file.layers;
-  shape.tie_weights = file.tie_weights;
-  shape.context = options.gpt.context;
+  const GptOptions config = read_gpt2_config(folder);
+  GptOptions shape = gpt2_options(weights, config.heads);
+  shape.gelu = config.gelu;
+  shape.norm_epsilon = config.norm_epsilon;
   shape.dropout = options.gpt.dropout;
   shape.memories = options.gpt.memories;
+  const std::size_t most = std::exchange(shape.context, options.gpt.context);
   options.gpt = shape;
   std::size_t& context = options.gpt.context;
-  if (!line.was_given("--context")) context = std::min(context, file.context);
+  if (!line.was_given("--context")) context = std::min(context, most);
   if (!line.was_given("--stride")) options.stride = context;
-  check_argument(context <= file.context, "--context ", context,
-                 " is longer than that of the weights, ", file.context);
-  const Tensor table = weights.tensor(positions, {file.context, file.width});
-  Tensor first = empty({context, file.width});
+  check_argument(context <= most, "--context ", context, " is longer than that of the weights, ",
+                 most);
+  const Tensor table = weights.tensor(positions, {most, shape.width});
+  Tensor first = empty({context, shape.width});
   std::copy_n(table.data(), first.size(), first.data());
   weights.erase(positions);
   weights.put(positions, std::move(first));

@@ -21,37 +21,29 @@ struct TableRow {
 std::vector<TableRow> rows_of(const std::string& name, std::string_view text, char separator) {
   std::vector<TableRow> rows;
   std::size_t line = 1;
-  std::size_t at = 0;
-  const auto field = [&] {
-    std::string value;
-    if (separator == '\t' || at == text.size() || text[at] != '"') {
-      const char ends[] = {separator, '\n', '\0'};
-      const std::size_t end = std::min(text.find_first_of(ends, at), text.size());
-      value = text.substr(at, end - at);
-      at = end;
-      const bool ends_line = at == text.size() || text[at] == '\n';
-      if (ends_line && value.ends_with('\r')) value.pop_back();
-      return value;
-    }
-    for (++at;; ++at) {
-      check_runtime(at < text.size(), name, ":", rows.back().line, ": a quote is never closed");
-      if (text[at] == '\n') ++line;
-      if (text[at] == '"' && (++at == text.size() || text[at] != '"')) break;
-      value += text[at];
-    }
-    if (at < text.size() && text[at] == '\r') ++at;
-    check_runtime(at == text.size() || text[at] == separator || text[at] == '\n', name, ":",
-                  rows.back().line, ": there is text behind a closed quote");
-    return value;
-  };
-  while (at < text.size()) {
+  for (std::size_t at = 0; at < text.size(); ++at, ++line) {
     rows.push_back({line, {}});
     for (;; ++at) {
-      rows.back().fields.push_back(field());
-      if (at == text.size() || text[at] == '\n') break;
+      std::string& field = rows.back().fields.emplace_back();
+      const bool is_quoted = separator == ',' && text.substr(at).starts_with('"');
+      if (is_quoted)
+        for (++at;; ++at) {
+          check_runtime(at < text.size(), name, ":", rows.back().line, ": a quote is never closed");
+          if (text[at] == '"' && !text.substr(++at).starts_with('"')) break;
+          if (text[at] == '\n') ++line;
+          field += text[at];
+        }
+      const char ends[] = {separator, '\n', '\0'};
+      const std::size_t end = std::min(text.find_first_of(ends, at), text.size());
+      std::string_view rest = text.substr(at, end - at);
+      at = end;
+      const bool ends_line = at == text.size() || text[at] == '\n';
+      if (ends_line && rest.ends_with('\r')) rest.remove_suffix(1);
+      check_runtime(!is_quoted || rest.empty(), name, ":", rows.back().line,
+                    ": there is text behind a closed quote");
+      field += rest;
+      if (ends_line) break;
     }
-    ++at;
-    ++line;
   }
   return rows;
 }
