@@ -31,8 +31,7 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
                    ": is a text, but several files have to be .bin files of token ids");
     DataFile file = find_corpus(chosen.empty() ? "" : *text);
     Corpus corpus(std::move(file.contents));
-    corpus.title_ = std::move(chosen.empty() ? file.title : file.source);
-    corpus.source_ = chosen.empty() ? std::move(file.source) : corpus.title_;
+    corpus.source_ = std::move(file.source);
     corpus.files_ = std::move(files);
     return corpus;
   }
@@ -40,7 +39,6 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
   corpus.files_ = std::move(files);
   corpus.source_ = chosen.front();
   if (chosen.size() > 1) corpus.source_ += concat(" and ", chosen.size() - 1, " more");
-  corpus.title_ = corpus.source_;
   corpus.ids_ = chosen;
   std::ostringstream hash("ids", std::ios::ate);
   corpus.has_checksums_ = true;

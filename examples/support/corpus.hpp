@@ -33,9 +33,6 @@ class Corpus {
   /// Where it comes from, for the user.
   const std::string& source() const { return source_; }
 
-  /// The same in few words.
-  const std::string& title() const { return title_; }
-
   std::uint64_t bytes() const { return bytes_; }
 
   bool has_ids() const { return !ids_.empty(); }
@@ -62,8 +59,7 @@ class Corpus {
 
  private:
   std::vector<std::string> files_;
-  std::string source_;
-  std::string title_ = "this one";
+  std::string source_ = "this one";
   std::uint64_t bytes_ = 0;
   std::string text_;
   std::vector<std::string> ids_;  // files

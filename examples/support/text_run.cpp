@@ -184,7 +184,7 @@ std::vector<std::string> corpus_in(const Checkpoint& file) {
 void check_text(const Checkpoint& file, const Corpus& corpus) {
   const std::string hash = file.text("text_checksum"), found = corpus.hash();
   check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", that of ",
-                 corpus.title(), " is ", found);
+                 corpus.source(), " is ", found);
 }
 
 // Reading a file must not take its tables back, which would lose what later checkpoints have.
