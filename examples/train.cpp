@@ -134,7 +134,7 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const Options& options,
                    tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
   }
   auto training = std::make_unique<TextRun>(train, std::move(tokenizer), corpus, ranks);
-  if (!weights.empty()) training->start_from(weights);
+  if (!weights.empty()) load_gpt2_weights(dynamic_cast<GptModel&>(training->model()), weights);
   return training;
 }
 
@@ -445,7 +445,7 @@ OptionTable own_table(Options& o) {
        "book has --clip-from 28), 15 epochs",
        one_of({"5", "d"}) + excludes({"--resume"}) + gpt},
       {"--gpt2", &o.gpt2, "folder with GPT-2's model.safetensors, whose weights to start from",
-       folder_name() + excludes({"--book", "--resume"}) + gpt},
+       file_name("FOLDER") + excludes({"--book", "--resume"}) + gpt},
       {"--gpt2-export", &o.gpt2_export,
        "file for the trained weights as Hugging Face's GPT-2 has them", file_name()}};
   const OptionTable machine{

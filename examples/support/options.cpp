@@ -252,18 +252,12 @@ OptionRules finite_number(double low, double high) {
           }};
 }
 
-OptionRules file_name() {
-  return {"FILE",
+OptionRules file_name(std::string shown) {
+  return {std::move(shown),
           [](const std::string& text) -> std::string {
             return text.empty() ? "got an empty text, expected the name of a file" : "";
           },
           true};
-}
-
-OptionRules folder_name() {
-  OptionRules rules = file_name();
-  rules.shown = "FOLDER";
-  return rules;
 }
 
 OptionRules existing_file() {

@@ -57,9 +57,8 @@ OptionRules whole_number(std::uint64_t least, std::uint64_t most = 999'999'999'9
 OptionRules finite_number(double low, double high = kAnyNumber);
 
 /// Refuses "", which a shell passes for a variable that is not set.
-OptionRules file_name();
+OptionRules file_name(std::string shown = "FILE");
 OptionRules existing_file();
-OptionRules folder_name();
 
 OptionRules one_of(const std::vector<std::string>& names);
 

@@ -6,7 +6,6 @@
 #include <iostream>
 #include <unistd.h>
 
-#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 
 namespace rowgrad {
@@ -110,7 +109,5 @@ void ProgressLines::at_end(const TrainingRun& run) {
   clear();
   if (!book_.empty() && run.has_ended()) std::cout << compared(run.history(), book_) << std::endl;
 }
-
-bool StopsOnInterrupts::goes_on(const TrainingRun&) { return !interrupted(); }
 
 }  // namespace rowgrad

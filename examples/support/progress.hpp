@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <rowgrad/examples/support/book_log.hpp>
+#include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -65,9 +66,8 @@ class ProgressLines : public RunObserver {
 };
 
 /// Stops a run when the user has stopped the program: needs HeldInterrupts.
-class StopsOnInterrupts : public RunObserver {
- public:
-  bool goes_on(const TrainingRun&) override;
+struct StopsOnInterrupts : RunObserver {
+  bool goes_on(const TrainingRun&) override { return !interrupted(); }
 };
 
 }  // namespace rowgrad

@@ -7,7 +7,6 @@
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/layers/gpt/gpt2_weights.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
 
 namespace rowgrad {
@@ -108,10 +107,6 @@ Ids TextRun::first_words(std::uint64_t most) const {
   return training_ids()
       .slice(0, std::min<std::uint64_t>({training_ids().size(), most, options_.gpt.context}))
       .ids();
-}
-
-void TextRun::start_from(const Checkpoint& gpt2_weights) {
-  load_gpt2_weights(dynamic_cast<GptModel&>(*model_), gpt2_weights);
 }
 
 void TextRun::set_options(const TrainOptions& options) {

@@ -43,9 +43,6 @@ class TextRun {
   /// On several ranks, all call it, and the first writes the file.
   void save(const std::filesystem::path& path) const;
 
-  /// Replaces the weights of a GPT that has not been trained yet: see load_gpt2_weights.
-  void start_from(const Checkpoint& gpt2_weights);
-
   /// Sets the options that may change in a resumed run: --epochs, --steps and --learning-rate.
   void set_options(const TrainOptions& options);
 
