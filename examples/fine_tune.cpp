@@ -346,7 +346,6 @@ int main(int argc, char** argv) {
         "texts.",
         option_table_of(options));
     line.parse(argc, argv);
-    line.check_effects();
     check_argument(options.width % 16 == 0, "--width ", options.width, " is not a multiple of 16");
     check_argument(options.from.empty() || options.examples.empty() || options.corpus.empty(),
                    "--corpus is for the passages of a text, or for a small GPT, not for --from "

@@ -54,7 +54,6 @@ int main(int argc, char** argv) {
           whole_number(0) + is_for("--temperature")},
          {"--seed", &options.seed, "of sampling", whole_number(0, kAnyWhole)}});
     line.parse(argc, argv);
-    line.check_effects();
     write(options);
     return 0;
   });

@@ -280,7 +280,6 @@ int main(int argc, char** argv) {
         "are, and how far the rows move: in the first steps of a small model, or in a saved run.",
         option_table_of(options));
     line.parse(argc, argv);
-    line.check_effects();
     inspect(line, options);
     return 0;
   });

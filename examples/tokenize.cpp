@@ -173,7 +173,6 @@ int main(int argc, char** argv) {
         "--output, text files of any size into a file of ids.",
         option_table_of(options));
     line.parse(argc, argv);
-    line.check_effects();
     check(options);
     std::ios::sync_with_stdio(false);
     options.verify ? verify_files(options.files) : run(options);

@@ -336,7 +336,6 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   const std::optional<std::uint64_t> replaced = leads ? replaced_step(options) : std::nullopt;
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
 
-  line.check_effects();
   const bool shows_text = options.sample.count > 0 || is_wanted(options.report);
   check_argument(shows_text || !line.was_given("--prompt"),
                  "--prompt is for --sample above 0 and --report, not for 0");

@@ -387,6 +387,7 @@ void CommandLine::parse(int argc, const char* const* argv, const std::function<v
     }
     throw EndOfProgram{app.exit(error)};
   }
+  check_effects();
 }
 
 bool CommandLine::was_given(const std::string& name) const {

@@ -142,6 +142,8 @@ class CommandLine {
 
   /// Reads the arguments and calls `complete`, also before it prints the help, which then shows
   /// presets. Ends the program (EndOfProgram) after --help and after an error, which it prints.
+  /// Throws std::invalid_argument for an option that was given but has no effect, as another one
+  /// has the value that it has.
   void parse(int argc, const char* const* argv, const std::function<void()>& complete = {});
 
   bool was_given(const std::string& name) const;
@@ -154,15 +156,11 @@ class CommandLine {
   void set_if_not_given(const std::string& json);
 
   /// Options in a JSON object, as a run saves it: as if given, but an option of the command line
-  /// goes before, and nobody has to mean all of them, so check_effects() leaves them alone. `name`
-  /// is that of the file, for messages. Where --epochs is given, its steps and warm-up do not
-  /// count. Throws std::invalid_argument as from_json, and where another --model or --optimizer is
-  /// given than that whose options the file has.
+  /// goes before, and nobody has to mean all of them, so none is refused for having no effect.
+  /// `name` is that of the file, for messages. Where --epochs is given, its steps and warm-up do
+  /// not count. Throws std::invalid_argument as from_json, and where another --model or --optimizer
+  /// is given than that whose options the file has.
   void take_file(const std::string& json, const std::string& name);
-
-  /// Throws std::invalid_argument for an option that was given but has no effect, as another one
-  /// has the value that it has.
-  void check_effects() const;
 
   const OptionTable& options() const { return options_; }
 
@@ -171,6 +169,8 @@ class CommandLine {
   std::string repeated() const;
 
  private:
+  void check_effects() const;
+
   std::string about_;
   OptionTable options_;
   std::string program_;

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <new>
 #include <sched.h>
@@ -22,8 +23,11 @@ namespace {
 
 constexpr std::string_view kNoMemory = "there is not enough memory for what was asked";
 
-void print_error(std::string_view text) {
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+// Needs no memory, and may be called in a signal handler.
+void print_error(std::initializer_list<std::string_view> texts) {
+  for (const std::string_view text : texts) {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  }
 }
 
 // Before main, OpenBLAS maps a buffer for each of its threads, and retries forever if that fails.
@@ -40,8 +44,8 @@ void check_room(int, char** arguments, char** environment) {
         most = std::max(most, std::atoi(*variable + name.size()));
   if (most > 0) threads = std::min(threads, most);
   if (room_for_threads(threads)) return;
-  print_error(arguments[0]);
-  print_error(": there is not enough memory to start; it takes least with OMP_NUM_THREADS=1\n");
+  print_error({arguments[0],
+               ": there is not enough memory to start; it takes least with OMP_NUM_THREADS=1\n"});
   ::_exit(1);
 }
 [[gnu::section(".preinit_array"), gnu::used]] auto* first_of_all = check_room;
@@ -60,32 +64,26 @@ std::size_t index_of(int signal) {
   return static_cast<std::size_t>(std::ranges::find(kSignals, signal) - kSignals.begin());
 }
 
-// Prepared in advance, because a signal handler may do hardly anything, and there may be no memory
-// to make a text; never destroyed, because a signal may come after main.
-auto& last_words = *new std::array<std::string, kSignals.size()>;
-auto& words_without_memory = *new std::string;
-
+auto& program = *new std::string;  // never destroyed, because a signal may come after main
 int status_of_failure = 1;
 
 void handle(int signal) {
   int none = 0;
   if (held && noted.compare_exchange_strong(none, signal)) return;
-  print_error(last_words[index_of(signal)]);
+  print_error({::isatty(STDERR_FILENO) == 1 ? "\n" : "", program, ": stopped by ",
+               kNames[index_of(signal)], "\n"});
   ::_exit(kStatusOfSignals + signal);
 }
 
-void handle_signals(const std::string& name) {
-  const std::string begin = (::isatty(STDERR_FILENO) == 1 ? "\n" : "") + name + ": stopped by ";
-  words_without_memory = concat(name, ": ", kNoMemory, '\n');
+void handle_signals() {
   struct sigaction action {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt a save
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    last_words[i] = begin + kNames[i] + '\n';
+  for (const int signal : kSignals) {
     struct sigaction before {};
-    ::sigaction(kSignals[i], nullptr, &before);
-    if (kSignals[i] == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup has it ignored
-    ::sigaction(kSignals[i], &action, nullptr);
+    ::sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup has it ignored
+    ::sigaction(signal, &action, nullptr);
   }
 }
 
@@ -93,7 +91,7 @@ void handle_signals(const std::string& name) {
 // memory in destructors, too. What was saved is whole, however a program ends.
 void end_without_memory() {
   std::cout.flush();
-  print_error(words_without_memory);
+  print_error({program, ": ", kNoMemory, "\n"});
   ::_exit(status_of_failure);
 }
 
@@ -105,18 +103,19 @@ void open_standard_files() {
       ::open(number == STDOUT_FILENO ? "/dev/full" : "/dev/null", O_RDWR);
 }
 
-int fail(const std::string& name, std::string_view what) {
+int fail(std::string_view what) {
   std::cout.flush();
-  std::cerr << name << ": " << what << '\n';
+  std::cerr << program << ": " << what << '\n';
   return status_of_failure;
 }
 
 }  // namespace
 
 int run_program(const std::string& name, const std::function<int()>& work, int failure) {
+  program = name;
   status_of_failure = failure;
   open_standard_files();
-  handle_signals(name);
+  handle_signals();
   std::set_new_handler(end_without_memory);
   int status = 0;
   try {
@@ -124,16 +123,16 @@ int run_program(const std::string& name, const std::function<int()>& work, int f
   } catch (const EndOfProgram& end) {
     status = end.status;
   } catch (const std::bad_alloc&) {
-    return fail(name, kNoMemory);
+    return fail(kNoMemory);
   } catch (const std::length_error&) {  // more than a container can ever hold
-    return fail(name, kNoMemory);
+    return fail(kNoMemory);
   } catch (const std::filesystem::filesystem_error& error) {
-    return fail(name, concat("cannot use ", error.path1().string(), ": ", error.code().message()));
+    return fail(concat("cannot use ", error.path1().string(), ": ", error.code().message()));
   } catch (const std::exception& error) {
-    return fail(name, error.what());
+    return fail(error.what());
   }
   std::cout.flush();
-  if (!std::cout) return fail(name, "cannot write to standard output");
+  if (!std::cout) return fail("cannot write to standard output");
   const int signal = noted.exchange(0);
   return signal != 0 ? kStatusOfSignals + signal : status;
 }
