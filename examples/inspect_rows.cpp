@@ -231,15 +231,14 @@ OptionTable option_table_of(Options& o) {
        "learned; t5 and shaw are those of a GPT of one block, by distance"},
       {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
       {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)}};
-  for (const Option& option :
-       selected(option_table_of(o.train),
-                {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch", "--width",
-                 "--layers", "--ngrams", "--ngram-rows", "--ngram-heads", "--ngram-width",
-                 "--ngram-layers", "--ngram-rate", "--ngram-kernel", "--ngram-seed", "--ngram-fold",
-                 "--ngram-silent", "--seed"}))
-    first_steps.push_back(option);
-  for (Option& option : first_steps)
-    if (option.name == "--layers") option.rules.is_for = {{"--ngrams"}};
+  const OptionTable of_runs = option_table_of(o.train);
+  for (const char* name : {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch",
+                           "--width", "--layers", "--ngrams", "--ngram-rows", "--ngram-heads",
+                           "--ngram-width", "--ngram-layers", "--ngram-rate", "--ngram-kernel",
+                           "--ngram-seed", "--ngram-fold", "--ngram-silent", "--seed"}) {
+    first_steps.push_back(*find(of_runs, name));
+    if (first_steps.back().name == "--layers") first_steps.back().rules.is_for = {{"--ngrams"}};
+  }
   const OptionTable listed =
       joined({{{"--rows", &o.rows, "rows to print of each table", whole_number(0)},
                {"--json", &o.json, "file for the whole report", file_name()},

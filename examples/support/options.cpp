@@ -301,12 +301,6 @@ const Option* find(const OptionTable& options, const std::string& name) {
   return found == options.end() ? nullptr : &*found;
 }
 
-OptionTable selected(const OptionTable& options, const std::vector<std::string>& names) {
-  OptionTable some;
-  for (const std::string& name : names) some.push_back(*find(options, name));
-  return some;
-}
-
 std::string json_of(const Option& option) { return value_of(option).dump(); }
 
 std::map<std::string, std::string> texts_of(const OptionTable& options) {

@@ -107,9 +107,6 @@ constexpr const char* kHidden = "hidden";
 /// The tables one after another.
 OptionTable joined(const std::vector<OptionTable>& tables);
 
-/// Those with these names, in this order.
-OptionTable selected(const OptionTable& options, const std::vector<std::string>& names);
-
 /// The same options, all under this heading, or those with these `names`.
 OptionTable under(const std::string& heading, OptionTable options,
                   const std::set<std::string>& names = {});
