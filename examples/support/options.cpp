@@ -430,22 +430,16 @@ void CommandLine::take_file(const std::string& json, const std::string& name) {
 void CommandLine::check_effects() const {
   for (const Option& option : options_) {
     if (!given_.contains(option.name)) continue;
-    for (const Condition& condition : option.rules.is_for) {
-      const Option* other = find(options_, condition.option);
+    for (const auto& [name, values] : option.rules.is_for) {
+      const Option* other = find(options_, name);
       if (other == nullptr) continue;  // this program has it with one value only
-      const std::string value = json_of(*other);
-      check_argument(value != "[]", option.name, " is for ", other->name, ", which is not given");
-      const std::vector<std::string>& values = condition.values;
-      const auto is_value = [&](const std::string& each) {
-        return value == each || value == '"' + each + '"';
-      };
-      const bool fits =
-          values.empty() ? value != "0" && value != "0.0" : std::ranges::any_of(values, is_value);
+      const std::string value = json_of(*other), text = text_of(*other);
+      check_argument(value != "[]", option.name, " is for ", name, ", which is not given");
       std::string expected = values.empty() ? "above 0" : values[0];
       for (std::size_t i = 1; i < values.size(); ++i)
         expected += (i + 1 < values.size() ? ", " : " and ") + values[i];
-      check_argument(fits, option.name, " is for ", other->name, ' ', expected, ", not for ",
-                     value);
+      check_argument(values.empty() ? text != "0" : std::ranges::count(values, text) > 0,
+                     option.name, " is for ", name, ' ', expected, ", not for ", value);
     }
   }
 }
