@@ -405,10 +405,6 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
 OptionTable own_table(Options& o) {
   const OptionRules samples = is_for("--sample"), gpt = is_for("--model", {"gpt"});
   const OptionTable text{
-      {"--corpus", &o.corpus,
-       "text file to train on instead of The Verdict, or files of token ids (.bin), one after "
-       "another",
-       file_name()},
       {"--prompt", &o.prompt, "text that samples continue; the corpus's first words if not given"},
       {"--sample", &o.sample.count, "tokens to sample when trained; 0 for none", whole_number(0)},
       {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
@@ -461,9 +457,14 @@ OptionTable own_table(Options& o) {
 
 // All options. --help lists some of them, and those that few ask for are in no help.
 OptionTable option_table_of(Options& o) {
+  const OptionTable text{
+      {"--corpus", &o.corpus,
+       "text file to train on instead of The Verdict, or files of token ids (.bin), one after "
+       "another",
+       file_name()}};
   const OptionTable all =
-      under("", joined({option_table_of(o.train), own_table(o)}),
-            {"--model",  "--corpus",    "--tokenizer",     "--context",  "--batch",
+      under("", joined({text, option_table_of(o.train), own_table(o)}),
+            {"--corpus", "--model",     "--tokenizer",     "--context",  "--batch",
              "--width",  "--layers",    "--heads",         "--dropout",  "--epochs",
              "--steps",  "--optimizer", "--learning-rate", "--schedule", "--seed",
              "--prompt", "--sample",    "--save",          "--resume",   "--report"});

@@ -285,7 +285,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--evaluate-batches", &o.evaluation.batches,
        "batches in each of these evaluations; 0 for all",
        whole_number(0) + is_for("--evaluate-every")}};
-  return joined({under("Text and batches", text), under("Model", model),
+  return joined({under("Model", model), under("Text and batches", text),
                  under("Memories of n-grams, of a GPT", tables),
                  under("Training", joined({length, optimizer_table(o), schedule, evaluation}))});
 }
