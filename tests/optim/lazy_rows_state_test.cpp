@@ -1,89 +1,32 @@
 // Rows that are owed updates, saved and loaded.
 
-#include "tests/optim/lazy_rows.hpp"
+#include "tests/optim/optimizers.hpp"
 
 namespace {
 
-template <class Made>
-class LazyRowsStateTest : public OfEachOptimizer<Made> {};
-TYPED_TEST_SUITE(LazyRowsStateTest, Optimizers);
-
-TYPED_TEST(LazyRowsStateTest, ARunGoesOnFromACheckpointWithTheSameBits) {
-  Parameter whole("table", irregular({13, 9}));
-  const auto options = TestFixture::options();
-  TypeParam whole_optimizer({&whole}, options);
-  Parameter stopped("table", irregular({13, 9}));
-  auto optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
-  const auto nothing = [](int) {};
-  train(whole_optimizer, whole, 0, 390, nothing);
-  int from = 0;
-  for (const int to : {1, 3, 150, 387}) {
-    train(*optimizer, stopped, from, to, nothing);
-    const Tensor value = stopped.value();
-    const Checkpoint state = optimizer->state_dict();
-    optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
-    stopped.assign(value);
-    optimizer->load_state_dict(state);
-    from = to;
+class LazyRowsState : public ::testing::TestWithParam<OptimizerCase> {
+ protected:
+  static std::unique_ptr<Optimizer> make(Parameter& table) {
+    return make_optimizer(GetParam().options, table);
   }
-  train(*optimizer, stopped, from, 390, nothing);
-  EXPECT_EQ(whole.value(), stopped.value());
-  EXPECT_TRUE(bits_of(whole_optimizer.state_dict()) == bits_of(optimizer->state_dict()));
-}
+};
 
-TYPED_TEST(LazyRowsStateTest, ADenseParameterGoesOnFromACheckpointWithTheSameBits) {
-  auto options = TestFixture::options();
-  if constexpr (requires { options.momentum; }) options.momentum = 0.9;
-  Parameter whole("w", irregular({33})), stopped("w", irregular({33}));
-  TypeParam whole_optimizer({&whole}, options);
-  auto optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
-  for (int i = 0; i < 6; ++i) {
-    if (i == 3) {
-      const Checkpoint state = optimizer->state_dict();
-      EXPECT_EQ(state.integer("w.step"), 3);
-      optimizer = std::make_unique<TypeParam>(std::vector<Parameter*>{&stopped}, options);
-      optimizer->load_state_dict(state);
-    }
-    for (Parameter* parameter : {&whole, &stopped}) {
-      parameter->zero_gradient();
-      parameter->add_gradient(irregular({33}, i));
-    }
-    whole_optimizer.step();
-    optimizer->step();
-  }
-  EXPECT_TRUE(bits_of(whole, whole_optimizer) == bits_of(stopped, *optimizer));
-}
+INSTANTIATE_TEST_SUITE_P(EachRule, LazyRowsState, ::testing::ValuesIn(kEachRule),
+                         [](const auto& tested) { return tested.param.name; });
 
-TYPED_TEST(LazyRowsStateTest, GoBackToAnEarlierStateWhileTheTableIsLent) {
+TEST_P(LazyRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   Parameter table("table", irregular({13, 9}));
-  TypeParam optimizer({&table}, TestFixture::options());
-  const auto nothing = [](int) {};
-  train(optimizer, table, 0, 30, nothing);
-  const Tensor value = table.value();
-  const Checkpoint state = optimizer.state_dict();
-  train(optimizer, table, 30, 60, nothing);
-  const Tensor expected = table.value();
-  train(optimizer, table, 60, 70, nothing);
-  table.assign(value);
-  train(optimizer, table, 60, 65, nothing);  // lent again
-  EXPECT_THROW(optimizer.load_state_dict(state), std::invalid_argument);
-  table.assign(value);
-  optimizer.load_state_dict(state);
-  train(optimizer, table, 30, 60, nothing);
-  EXPECT_EQ(table.value(), expected);
-}
-
-TYPED_TEST(LazyRowsStateTest, ComeBackOnlyIfTheNumbersAreTheirs) {
-  Parameter table("table", irregular({13, 9}));
-  TypeParam first({&table}, TestFixture::options());
-  train(first, table, 0, 30, [](int) {});
-  const Checkpoint state = first.state_dict();
+  const auto first = make(table);
+  train(*first, table, 0, 30);
+  const Checkpoint state = first->state_dict();
+  train(*first, table, 30, 35);
+  EXPECT_THROW(first->load_state_dict(state), std::invalid_argument);  // of the table as it was
   Parameter other("table", irregular({13, 9}, 5));
   const Tensor before = other.value();
-  TypeParam optimizer({&other}, TestFixture::options());
-  const Checkpoint own = optimizer.state_dict();
+  const auto optimizer = make(other);
+  const Checkpoint own = optimizer->state_dict();
   const auto error = [&](const Checkpoint& loaded) {
-    return error_of<std::invalid_argument>([&] { optimizer.load_state_dict(loaded); });
+    return error_of<std::invalid_argument>([&] { optimizer->load_state_dict(loaded); });
   };
   EXPECT_HAS(error(state),
              "::load_state_dict: 'table' has other values than when the state was "
@@ -91,7 +34,7 @@ TYPED_TEST(LazyRowsStateTest, ComeBackOnlyIfTheNumbersAreTheirs) {
   const std::string name = "table.lazy.checksum";
   EXPECT_HAS(error(with(state, name, std::vector<std::int64_t>{1, 2, 3})),
              "::load_state_dict: 'table.lazy.checksum' has 3 numbers, expected 2");
-  EXPECT_TRUE(bits_of(optimizer.state_dict()) == bits_of(own));
+  EXPECT_TRUE(bits_of(optimizer->state_dict()) == bits_of(own));
   EXPECT_EQ(other.value(), before);
 
   // Version 0.2.0 had no checksum, and in the other library there are other numbers: the states are
@@ -99,96 +42,49 @@ TYPED_TEST(LazyRowsStateTest, ComeBackOnlyIfTheNumbersAreTheirs) {
   auto checksum = state.integers(name);
   checksum[0] = 16;
   for (const Checkpoint& loaded : {without(state, name), with(state, name, checksum)}) {
-    optimizer.load_state_dict(loaded);
+    optimizer->load_state_dict(loaded);
     EXPECT_EQ(other.value(), before);
   }
 }
 
-TYPED_TEST(LazyRowsStateTest, ComeBackRowByRow) {
+TEST_P(LazyRowsState, ComesBackRowByRow) {
   // One row is NaN, another was changed since: neither affects the other rows.
   Parameter whole("table", irregular({13, 9}));
-  TypeParam whole_optimizer({&whole}, TestFixture::options());
+  const auto whole_optimizer = make(whole);
   Tensor not_numbers = full({1, 9}, NAN);
   const std::vector<std::int32_t> fourth{4}, seventh{7};
-  train(whole_optimizer, whole, 0, 30, [](int) {});
+  train(*whole_optimizer, whole, 0, 30);
   whole.assign_rows(fourth, not_numbers);
-  train(whole_optimizer, whole, 30, 35, [](int) {});
+  train(*whole_optimizer, whole, 30, 35);
 
   const Tensor value = whole.value();
   Parameter resumed("table", value);
-  TypeParam optimizer({&resumed}, TestFixture::options());
+  const auto optimizer = make(resumed);
   resumed.assign_rows(seventh, irregular({1, 9}, 3));
   // As version 0.2.0 saved it.
-  optimizer.load_state_dict(without(whole_optimizer.state_dict(), "table.lazy.checksum"));
+  optimizer->load_state_dict(without(whole_optimizer->state_dict(), "table.lazy.checksum"));
   EXPECT_EQ(resumed.rows(seventh), irregular({1, 9}, 3));
   whole.assign_rows(seventh, irregular({1, 9}, 3));
 
-  train(whole_optimizer, whole, 35, 50, [](int) {});
-  train(optimizer, resumed, 35, 50, [](int) {});
-  EXPECT_TRUE(bits_of(resumed, optimizer) == bits_of(whole, whole_optimizer));
-}
-
-// A gradient that is NaN poisons entry 3 of two rows and of their states: from then on, row 0 is
-// only owed steps, and row 4 is looked up again and again.
-template <class Made>
-void expect_to_resume_with_a_row_that_is_no_number(const typename Made::Options& options) {
-  Tensor poison = irregular({2, 9});
-  poison(0, 3) = poison(1, 3) = NAN;
-  const auto is_poisoned = [](std::size_t row, std::size_t i) {
-    return (row == 0 || row == 4) && i == 3;
-  };
-  for (const int until : {30, 31, 33, 150}) {
-    SCOPED_TRACE(until);
-    Parameter whole("table", irregular({13, 9}));
-    Made whole_optimizer({&whole}, options);
-    train(whole_optimizer, whole, 0, 30, [](int) {});
-    whole_optimizer.zero_grad();
-    whole.add_gradient(RowGradient({13, 9}, {0, 4}, poison));
-    whole_optimizer.step();
-    train(whole_optimizer, whole, 30, until, [](int) {});
-
-    const Tensor value = whole.copy();
-    const Checkpoint state = whole_optimizer.state_dict();
-    ASSERT_TRUE(state.contains("table.lazy.values"));
-    std::size_t tables = 0;
-    for (const std::string& name : state.names()) {
-      const auto* tensor = std::get_if<Tensor>(&state.at(name));
-      if (tensor == nullptr || tensor->shape() != value.shape()) continue;
-      ++tables;
-      for (std::size_t row = 0; row < 13; ++row)
-        for (std::size_t i = 0; i < 9; ++i)
-          ASSERT_EQ(std::isnan((*tensor)(row, i)), is_poisoned(row, i)) << name << " at " << row;
-    }
-    ASSERT_GE(tables, 2U);  // the table and a state of it
-
-    Parameter resumed("table", value);
-    Made optimizer({&resumed}, options);
-    optimizer.load_state_dict(state);
-    EXPECT_TRUE(bits_of(optimizer.state_dict()) == bits_of(state));
-    train(whole_optimizer, whole, until, until + 40, [](int) {});
-    train(optimizer, resumed, until, until + 40, [](int) {});
-    EXPECT_TRUE(bits_of(resumed, optimizer) == bits_of(whole, whole_optimizer));
-  }
+  train(*whole_optimizer, whole, 35, 50);
+  train(*optimizer, resumed, 35, 50);
+  EXPECT_TRUE(bits_of(resumed, *optimizer) == bits_of(whole, *whole_optimizer));
 }
 
 // Of a large table whose optimizer has touched few rows, only those are saved.
-TYPED_TEST(LazyRowsStateTest, LeavesOutRowsThatWereNeverTouched) {
+TEST_P(LazyRowsState, LeavesOutRowsThatWereNeverTouched) {
   constexpr std::size_t kRows = 40'000, kWidth = 8;
   const Shape shape{kRows, kWidth};
-  const auto step = [&](Optimizer& optimizer, Parameter& table, int number) {
-    optimizer.zero_grad();
-    const std::int32_t first = number % 7 * 1000;
-    table.add_gradient(RowGradient(shape, {first, first + 31}, irregular({2, kWidth}, number)));
-    optimizer.step();
+  const auto steps = [&](Optimizer& optimizer, Parameter& table, int from, int to) {
+    for (int i = from; i < to; ++i) step(optimizer, table, {i % 7 * 1000, i % 7 * 1000 + 31}, i);
   };
   for (const bool zero : {true, false}) {
     const Tensor start = zero ? sparse_zeros(shape) : irregular(shape);
     Parameter table("table", start);
-    TypeParam optimizer({&table}, TestFixture::options());
-    for (int i = 0; i < 20; ++i) step(optimizer, table, i);
-    Checkpoint model;
-    model.put("table", table.copy());
-    const Checkpoint state = optimizer.state_dict();
+    const auto optimizer = make(table);
+    steps(*optimizer, table, 0, 20);
+    const Tensor value = table.copy();
+    const Checkpoint state = optimizer->state_dict();
     Checkpoint whole = state;  // as if it had been saved with all rows
     std::size_t in_rows = 0;
     for (const std::string& name : state.names()) {
@@ -202,18 +98,19 @@ TYPED_TEST(LazyRowsStateTest, LeavesOutRowsThatWereNeverTouched) {
     }
     EXPECT_EQ(state.contains("table.lazy.values.rows"), zero);
     // With decay, Adagrad and RMSprop replay steps, so rows of numbers do not stay without states.
-    const bool replays = std::is_same_v<TypeParam, RMSprop> || std::is_same_v<TypeParam, Adagrad>;
-    const std::size_t states = std::is_same_v<TypeParam, SGD> ? 0 : replays ? zero : 2;
+    const std::string name = GetParam().name;
+    const bool replays = name == "rmsprop" || name == "adagrad";
+    const std::size_t states = name == "sgd" ? 0 : replays ? zero : 2;
     EXPECT_EQ(in_rows, states + (zero ? 1 : 0));
 
-    for (int i = 20; i < 30; ++i) step(optimizer, table, i);
+    steps(*optimizer, table, 20, 30);
     for (const Checkpoint& saved : {state, whole}) {
-      Parameter other("table", model.tensor("table", shape));
-      TypeParam resumed({&other}, TestFixture::options());
-      resumed.load_state_dict(saved);
-      EXPECT_TRUE(bits_of(resumed.state_dict()) == bits_of(state));
-      for (int i = 20; i < 30; ++i) step(resumed, other, i);
-      EXPECT_TRUE(bits_of(other, resumed) == bits_of(table, optimizer)) << zero;
+      Parameter other("table", value);
+      const auto resumed = make(other);
+      resumed->load_state_dict(saved);
+      EXPECT_TRUE(bits_of(resumed->state_dict()) == bits_of(state));
+      steps(*resumed, other, 20, 30);
+      EXPECT_TRUE(bits_of(other, *resumed) == bits_of(table, *optimizer)) << zero;
     }
   }
 }
@@ -244,13 +141,6 @@ TEST(LazyRowsStateOf, RowsThatDoNotFitAreRefused) {
   Checkpoint small;
   put_rows(small, "x", zeros({3, 2}));
   EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
-}
-
-TEST(LazyRowsStateOf, ATableWithNaNComeBackBitForBit) {
-  expect_to_resume_with_a_row_that_is_no_number<SGD>(kMomentum);
-  expect_to_resume_with_a_row_that_is_no_number<Adam>(kAdam);
-  expect_to_resume_with_a_row_that_is_no_number<AdamW>({});
-  expect_to_resume_with_a_row_that_is_no_number<RMSprop>({.momentum = 0.9});
 }
 
 TEST(LazyRowsStateOf, AStateThatDoesNotFitAreRefusedBeforeAnythingChanges) {

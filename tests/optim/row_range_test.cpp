@@ -1,7 +1,7 @@
 // Rows whose values, or the factors that many steps multiply them by, are near the limits of the
 // range of `real`, beyond it, or NaN: postponed updates must give what the dense optimizer gives.
 
-#include "tests/optim/lazy_rows.hpp"
+#include "tests/optim/optimizers.hpp"
 
 namespace {
 
@@ -11,7 +11,7 @@ constexpr int kWider = sizeof(real) == 8 ? 8 : 1;
 real power_of_ten(int exponent) { return static_cast<real>(std::pow(10.0, exponent * kWider)); }
 
 // Equal up to that many roundings, both NaN, or the same infinity. Subnormal numbers count as zero.
-::testing::AssertionResult same(const Tensor& rows, const Tensor& dense, int roundings) {
+::testing::AssertionResult same(const Tensor& rows, const Tensor& dense, double roundings) {
   if (rows.shape() != dense.shape()) return ::testing::AssertionFailure() << "different shapes";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double a = rows.data()[i], b = dense.data()[i];
@@ -23,38 +23,37 @@ real power_of_ten(int exponent) { return static_cast<real>(std::pow(10.0, expone
   return ::testing::AssertionSuccess();
 }
 
-template <class Made>
 struct Phase {
-  typename Made::Options options;
+  AnyOptions options;
   int steps;
+  real gradient = 0;  // of row 0, in the first step
 };
 
-// Row 0 starts from `numbers` and gets `gradient` in the first step, then nothing; row 1 gets
-// something in every step. Numbers and states are compared after each phase.
-template <class Made>
-void expect_dense_numbers(const std::vector<real>& numbers, real gradient,
-                          const std::vector<Phase<Made>>& phases) {
+// Row 0 starts from `numbers`; row 1 has a gradient in every step. Numbers and states are compared
+// after each phase, with so many roundings for each step so far.
+void expect_dense_numbers(const std::vector<real>& numbers, const std::vector<Phase>& phases,
+                          double roundings = 20) {
   const std::size_t width = numbers.size();
+  const std::vector<std::int32_t> zero{0};
   Tensor start = irregular({2, width});
   std::copy(numbers.begin(), numbers.end(), start.data());
-  RowsAndDense<Made> twins(start, phases.front().options);
-  bool first = true;
+  RowsAndDense twins(start, phases.front().options);
   int steps = 0;
-  for (const auto& phase : phases) {
-    twins.both([&](Made& each) { each.set_options(phase.options); });
+  for (const Phase& phase : phases) {
+    set_options(*twins.optimizer, phase.options);
+    set_options(*twins.dense_optimizer, phase.options);
     for (int i = 0; i < phase.steps; ++i) {
-      const bool both = std::exchange(first, false) && gradient != 0;
+      const bool both = i == 0 && phase.gradient != 0;
       Tensor values = irregular({both ? 2U : 1U, width}, i);
-      if (both) std::fill_n(values.data(), width, gradient);
+      if (both) std::fill_n(values.data(), width, phase.gradient);
       twins.step(RowGradient({2, width}, both ? std::vector{0, 1} : std::vector{1}, values));
     }
     steps += phase.steps;
-    const std::vector<std::int32_t> zero{0};
-    ASSERT_TRUE(same(twins.table->rows(zero), twins.dense.rows(zero), 20 * steps))
+    ASSERT_TRUE(same(twins.table.rows(zero), twins.dense.rows(zero), roundings * steps))
         << "after " << steps;
   }
-  twins.table->mutable_values();  // settles all
-  ASSERT_TRUE(same(twins.table->value(), twins.dense.value(), 20 * steps));
+  twins.table.mutable_values();  // settles all
+  ASSERT_TRUE(same(twins.table.value(), twins.dense.value(), roundings * steps));
   const Checkpoint states = twins.optimizer->state_dict();
   const Checkpoint dense_states = twins.dense_optimizer->state_dict();
   ASSERT_EQ(states.names(), dense_states.names());
@@ -62,61 +61,68 @@ void expect_dense_numbers(const std::vector<real>& numbers, real gradient,
   for (const std::string& name : dense_states.names()) {
     if (name == "table.step") continue;
     ASSERT_TRUE(same(states.tensor(name, start.shape()), dense_states.tensor(name, start.shape()),
-                     20 * steps))
+                     roundings * steps))
         << name;
   }
 }
 
 constexpr SgdOptions decayed(double decay) { return {.learning_rate = 1, .weight_decay = decay}; }
 
+constexpr AdamWOptions decoupled(double decay) {
+  return {.learning_rate = 1, .weight_decay = decay};
+}
+
 TEST(RowRange, AProductMayBeThereThoughTheCoefficientIsTooLarge) {
-  expect_dense_numbers<SGD>({power_of_ten(-12), -power_of_ten(-13), 0}, 0,
-                            {{decayed(11), 45 * kWider}});
-  expect_dense_numbers<AdamW>({power_of_ten(-12), -power_of_ten(-13), 0}, 0,
-                              {{{.learning_rate = 1, .weight_decay = 11}, 45 * kWider}});
+  for (const AnyOptions& options : {AnyOptions(decayed(11)), AnyOptions(decoupled(11))})
+    expect_dense_numbers({power_of_ten(-12), -power_of_ten(-13), 0}, {{options, 45 * kWider}});
 }
 
 TEST(RowRange, AProductMayBeThereThoughTheCoefficientIsTooSmall) {
-  for (const int steps : {35, 40, 45, 50, 55}) {
-    const std::vector<real> numbers{power_of_ten(20), -power_of_ten(19), 1, 0};
-    expect_dense_numbers<SGD>(numbers, 0, {{decayed(0.9), steps * kWider}});
-    expect_dense_numbers<AdamW>(numbers, 0,
-                                {{{.learning_rate = 1, .weight_decay = 0.9}, steps * kWider}});
-  }
+  for (const AnyOptions& options : {AnyOptions(decayed(0.9)), AnyOptions(decoupled(0.9))})
+    for (const int steps : {35, 40, 45, 50, 55})
+      expect_dense_numbers({power_of_ten(20), -power_of_ten(19), 1, 0},
+                           {{options, steps * kWider}});
 }
 
 TEST(RowRange, StepsOfAdamWMayMatterOnceDecayHasMadeTheRowSmall) {
-  expect_dense_numbers<AdamW>({power_of_ten(20), -power_of_ten(20)}, 1,
-                              {{{.learning_rate = 1, .weight_decay = 0.9}, 45 * kWider}});
+  expect_dense_numbers({power_of_ten(20), -power_of_ten(20)}, {{decoupled(0.9), 45 * kWider, 1}});
 }
 
 TEST(RowRange, AStateMayBeThereThoughItsCoefficientIsTooSmall) {
   for (const int steps : {120, 140, 150, 160})
     for (const int exponent : {1, 8, 20}) {
-      expect_dense_numbers<SGD>({1, 2, 3}, power_of_ten(exponent),
-                                {{{.momentum = 0.5}, steps * kWider}});
-      expect_dense_numbers<RMSprop>({1, 2, 3}, power_of_ten(exponent) / 100,
-                                    {{{.alpha = 0.5, .momentum = 0.25}, steps * kWider}});
+      const real gradient = power_of_ten(exponent);
+      expect_dense_numbers({1, 2, 3}, {{SgdOptions{.momentum = 0.5}, steps * kWider, gradient}});
+      expect_dense_numbers({1, 2, 3}, {{RmsPropOptions{.alpha = 0.5, .momentum = 0.25},
+                                        steps * kWider, gradient / 100}});
     }
 }
 
 TEST(RowRange, WhatOverflowsOnTheWayDoesNotComeBack) {
   const std::vector<real> numbers{1, -power_of_ten(-10), power_of_ten(-22), 0};
-  expect_dense_numbers<SGD>(numbers, 0, {{decayed(11), 60 * kWider}, {decayed(0.9), 70 * kWider}});
-  expect_dense_numbers<AdamW>(numbers, 0,
-                              {{{.learning_rate = 1, .weight_decay = 11}, 60 * kWider},
-                               {{.learning_rate = 1, .weight_decay = 0.9}, 70 * kWider}});
-  expect_dense_numbers<SGD>({1, -1}, 1,
-                            {{{.learning_rate = 1, .momentum = 2}, 300 * kWider},
-                             {{.learning_rate = 1, .momentum = 0.5, .weight_decay = 0.1}, 200}});
+  expect_dense_numbers(numbers, {{decayed(11), 60 * kWider}, {decayed(0.9), 70 * kWider}});
+  expect_dense_numbers(numbers, {{decoupled(11), 60 * kWider}, {decoupled(0.9), 70 * kWider}});
+  const SgdOptions grows{.learning_rate = 1, .momentum = 2};
+  expect_dense_numbers(
+      {1, -1}, {{grows, 300 * kWider, 1},
+                {SgdOptions{.learning_rate = 1, .momentum = 0.5, .weight_decay = 0.1}, 200}});
+  expect_dense_numbers({0, 0}, {{grows, 3000}});  // row 1 diverges
 }
 
 TEST(RowRange, WhatOverflowsWithinAStepDoesNotComeBack) {
   // weight_decay · w is infinite, though a step only takes 0.1 of it away.
   constexpr real kMost = std::numeric_limits<real>::max();
-  expect_dense_numbers<SGD>(
-      {kMost / 8, -kMost / 16, 1}, 0,
-      {{{.learning_rate = 0.1, .momentum = 0.5, .nesterov = true, .weight_decay = 11}, 60}});
+  expect_dense_numbers(
+      {kMost / 8, -kMost / 16, 1},
+      {{SgdOptions{.learning_rate = 0.1, .momentum = 0.5, .nesterov = true, .weight_decay = 11},
+        60}});
+}
+
+TEST(RowRange, AGradientWhoseSquareIsInfiniteStopsARow) {
+  const auto huge = static_cast<real>(sizeof(real) == 8 ? 1e160 : 1e22);
+  for (const AnyOptions& options :
+       {AnyOptions(AdamOptions()), AnyOptions(AdamWOptions()), AnyOptions(RmsPropOptions())})
+    expect_dense_numbers({-0.3F, 0.5F, 0.9F}, {{options, 3}, {options, 897, huge}}, 1);
 }
 
 TEST(RowRange, WhatIsNoNumberOrInfiniteStaysAsUnderTheDenseOptimizer) {
@@ -124,22 +130,39 @@ TEST(RowRange, WhatIsNoNumberOrInfiniteStaysAsUnderTheDenseOptimizer) {
   const std::vector<real> numbers{1, NAN, kInfinity, -kInfinity, kMost, -kMost, kMost / 3, 0, 2};
   for (const real gradient : {real{0}, real{1}, kMost / 8, kInfinity, real{NAN}}) {
     SCOPED_TRACE(gradient);
-    expect_dense_numbers<SGD>(numbers, gradient, {{decayed(0.01), 41}, {decayed(0.9), 300}});
-    expect_dense_numbers<SGD>(
-        numbers, gradient,
-        {{{.learning_rate = 0.1, .momentum = 0.9}, 13},
-         {{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1}, 50},
-         {{.learning_rate = 1, .momentum = 0.5, .nesterov = true, .weight_decay = 1}, 900}});
-    expect_dense_numbers<RMSprop>(numbers, gradient,
-                                  {{{.momentum = 0.5}, 40},
-                                   {{.alpha = 0, .momentum = 0.5, .centered = true}, 40},
-                                   {{.alpha = 0.5}, 400}});
-    expect_dense_numbers<AdamW>(
-        numbers, gradient,
-        {{{.beta1 = 0.5, .weight_decay = 0.1}, 200},
-         {{.learning_rate = 1, .beta1 = 0, .weight_decay = 1, .amsgrad = true}, 100}});
-    expect_dense_numbers<Adam>(numbers, gradient, {{{.beta1 = 0.5}, 200}, {{.beta1 = 0}, 100}});
+    using W = AdamWOptions;
+    for (const std::vector<Phase>& phases : std::vector<std::vector<Phase>>{
+             {{decayed(0.01), 41, gradient}, {decayed(0.9), 300}},
+             {{SgdOptions{.learning_rate = 0.1, .momentum = 0.9}, 13, gradient},
+              {SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1}, 50},
+              {SgdOptions{.learning_rate = 1, .momentum = 0.5, .nesterov = true, .weight_decay = 1},
+               900}},
+             {{RmsPropOptions{.momentum = 0.5}, 40, gradient},
+              {RmsPropOptions{.alpha = 0, .momentum = 0.5, .centered = true}, 40},
+              {RmsPropOptions{.alpha = 0.5}, 400}},
+             {{W{.beta1 = 0.5, .weight_decay = 0.1}, 200, gradient},
+              {W{.learning_rate = 1, .beta1 = 0, .weight_decay = 1, .amsgrad = true}, 100}},
+             {{AdamOptions{.beta1 = 0.5}, 200, gradient}, {AdamOptions{.beta1 = 0}, 100}}})
+      expect_dense_numbers(numbers, phases);
   }
+}
+
+TEST(RowRange, OptionsOfAdamThatChangeWhileARowRestsAreHeeded) {
+  expect_dense_numbers(
+      {0.25F, -0.5F, 1},
+      {{AdamOptions{.learning_rate = 0.1}, 1001, 0.7F},
+       {AdamOptions{.learning_rate = 0.1, .amsgrad = true}, 1001, -0.2F},
+       {AdamOptions{.learning_rate = 0.1, .beta1 = 0.5, .beta2 = 0.9999}, 1001, 0.4F},
+       {AdamOptions{.learning_rate = 0.1, .epsilon = 1e-12}, 1001, 0.3F}},
+      2);
+}
+
+TEST(RowRange, AmsgradSwitchedOnWhileARowRestsIsHeededAtOnce) {
+  const AdamOptions without{.learning_rate = 0.1, .beta1 = 0.5};
+  const AdamOptions with{.learning_rate = 0.1, .beta1 = 0.5, .amsgrad = true};
+  const Phase last{with, 1, 0.1F};
+  expect_dense_numbers({1}, {{without, 160, 1}, {with, 160}, last}, 0.25);
+  expect_dense_numbers({1}, {{with, 160, 1}, {without, 160, 3}, {with, 160}, last}, 0.25);
 }
 
 TEST(RowRange, ReadingChangesNoBitOfRowsThatAreReplayed) {

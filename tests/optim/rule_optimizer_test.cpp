@@ -1,6 +1,6 @@
 // What every optimizer made from a rule has: groups, options, rates.
 
-#include "tests/optim/lazy_rows.hpp"
+#include "tests/optim/optimizers.hpp"
 
 namespace {
 
@@ -46,6 +46,56 @@ TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
   EXPECT_INVALID("AdamW: there is no group 3, expected a number below 3", adamw.learning_rate(3));
 }
 
+TEST(RuleOptimizer, MakesEachStepWithTheOptionsOfTheGroup) {
+  Parameter slow("slow", full({2}, 1)), fast("fast", full({2}, 1)), frozen("frozen", full({2}, 1));
+  Parameter unused("unused", full({2}, 1));
+  frozen.set_trainable(false);
+  SGD sgd({{.parameters = {&slow, &frozen}, .options = {.learning_rate = 0.125}},
+           {.parameters = {&fast, &unused}, .options = {.learning_rate = 0.5}}});
+  const auto step = [&] {
+    sgd.zero_grad();
+    for (Parameter* parameter : {&slow, &fast, &frozen}) parameter->add_gradient(full({2}, 1));
+    sgd.step();
+  };
+  step();
+  sgd.set_options({.learning_rate = 0.25, .weight_decay = 1}, 1);
+  EXPECT_EQ(sgd.options(1).weight_decay, 1);
+  EXPECT_EQ(slow.value(), full({2}, 0.875));
+  EXPECT_EQ(fast.value(), full({2}, 0.5));
+  step();
+  EXPECT_EQ(slow.value(), full({2}, 0.75));
+  EXPECT_EQ(fast.value(), full({2}, 0.125));
+  EXPECT_EQ(frozen.value(), full({2}, 1));
+  EXPECT_EQ(unused.value(), full({2}, 1));
+  EXPECT_EQ(unused.version(), 0U);
+  EXPECT_THROW(sgd.set_options({}, 2), std::invalid_argument);
+}
+
+TEST(RuleOptimizer, RefusesAStateThatDoesNotFit) {
+  Parameter w("w", full({2}, 1));
+  SGD sgd({&w}, {.momentum = 0.9});
+  Checkpoint fits;
+  fits.put("w.step", 1);
+  fits.put("w.momentum", zeros({2}));
+  const auto message = [&](const Checkpoint& state) {
+    return error_of<std::invalid_argument>([&] { sgd.load_state_dict(state); });
+  };
+  EXPECT_EQ(message(with(fits, "w.momentum", zeros({3}))),
+            "Checkpoint: \"w.momentum\" has shape [3], expected [2]");
+  EXPECT_EQ(message(with(fits, "w.momentum", "zeros")),
+            "Checkpoint: \"w.momentum\" is not a tensor");
+  EXPECT_EQ(message(with(fits, "other.momentum", zeros({2}))),
+            "SGD::load_state_dict: there is no parameter for \"other.momentum\"");
+  EXPECT_EQ(message(without(fits, "w.step")), "Checkpoint: \"w.step\" is missing");
+  EXPECT_EQ(sgd.state_dict().integer("w.step"), 0);
+  EXPECT_EQ(message(fits), "no error");
+  EXPECT_EQ(sgd.state_dict().names(), (std::vector<std::string>{"w.momentum", "w.step"}));
+  Parameter same("w", full({2}, 1));
+  SGD ambiguous({&w, &same}, {.momentum = 0.9});
+  EXPECT_INVALID("SGD::load_state_dict: two parameters are named w", ambiguous.load_state_dict({}));
+  EXPECT_INVALID("SGD::state_dict: two parameters are named w", ambiguous.state_dict());
+}
+
 TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
   Parameter w("w", full({2}, 1));
   Adam adam({&w});
@@ -66,36 +116,29 @@ TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
   EXPECT_EQ(adam.state_dict().integer("w.step"), 0);
 }
 
-template <class Made>
-void expect_refused(const std::string& message, const typename Made::Options& options) {
-  Parameter w("w", full({2}, 1));
-  EXPECT_INVALID(message, Made({&w}, options));
-}
-
 TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
   const std::string not_below = ", expected a finite number not below 0";
   const std::string nesterov = "SGD: nesterov needs momentum above 0 and no dampening, got ";
-  expect_refused<SGD>("SGD: learning_rate is -1" + not_below, {.learning_rate = -1});
-  expect_refused<SGD>("SGD: learning_rate is nan" + not_below, {.learning_rate = NAN});
-  expect_refused<SGD>("SGD: momentum is -0.1" + not_below, {.momentum = -0.1});
-  expect_refused<SGD>("SGD: dampening is inf, expected a finite number not below -inf",
-                      {.momentum = 0.9, .dampening = INFINITY});
-  expect_refused<SGD>("SGD: weight_decay is -1" + not_below, {.weight_decay = -1});
-  expect_refused<SGD>(nesterov + "momentum 0 and dampening 0", {.nesterov = true});
-  expect_refused<SGD>(nesterov + "momentum 0.9 and dampening 0.1",
-                      {.momentum = 0.9, .dampening = 0.1, .nesterov = true});
-  expect_refused<Adam>("Adam: beta1 is 1" + not_below + ", below 1", {.beta1 = 1});
-  expect_refused<AdamW>("AdamW: beta2 is -0.5" + not_below + ", below 1", {.beta2 = -0.5});
-  expect_refused<Adam>("Adam: epsilon is -1" + not_below, {.epsilon = -1});
-  expect_refused<AdamW>("AdamW: weight_decay is nan" + not_below, {.weight_decay = NAN});
-  expect_refused<Adagrad>("Adagrad: initial_accumulator is -1" + not_below,
-                          {.initial_accumulator = -1});
-  expect_refused<Adagrad>("Adagrad: learning_rate_decay is -1" + not_below,
-                          {.learning_rate_decay = -1});
-  expect_refused<RMSprop>("RMSprop: alpha is -1" + not_below, {.alpha = -1});
-  expect_refused<RMSprop>("RMSprop: momentum is inf" + not_below, {.momentum = INFINITY});
-
   Parameter w("w", full({2}, 1));
+  const std::vector<std::pair<std::string, AnyOptions>> refused{
+      {"SGD: learning_rate is -1" + not_below, SgdOptions{.learning_rate = -1}},
+      {"SGD: learning_rate is nan" + not_below, SgdOptions{.learning_rate = NAN}},
+      {"SGD: momentum is -0.1" + not_below, SgdOptions{.momentum = -0.1}},
+      {"SGD: dampening is inf, expected a finite number not below -inf",
+       SgdOptions{.momentum = 0.9, .dampening = INFINITY}},
+      {"SGD: weight_decay is -1" + not_below, SgdOptions{.weight_decay = -1}},
+      {nesterov + "momentum 0 and dampening 0", SgdOptions{.nesterov = true}},
+      {nesterov + "momentum 0.9 and dampening 0.1",
+       SgdOptions{.momentum = 0.9, .dampening = 0.1, .nesterov = true}},
+      {"Adam: beta1 is 1" + not_below + ", below 1", AdamOptions{.beta1 = 1}},
+      {"AdamW: beta2 is -0.5" + not_below + ", below 1", AdamWOptions{.beta2 = -0.5}},
+      {"Adam: epsilon is -1" + not_below, AdamOptions{.epsilon = -1}},
+      {"AdamW: weight_decay is nan" + not_below, AdamWOptions{.weight_decay = NAN}},
+      {"Adagrad: initial_accumulator is -1" + not_below, AdagradOptions{.initial_accumulator = -1}},
+      {"Adagrad: learning_rate_decay is -1" + not_below, AdagradOptions{.learning_rate_decay = -1}},
+      {"RMSprop: alpha is -1" + not_below, RmsPropOptions{.alpha = -1}},
+      {"RMSprop: momentum is inf" + not_below, RmsPropOptions{.momentum = INFINITY}}};
+  for (const auto& row : refused) EXPECT_INVALID(row.first, make_optimizer(row.second, w));
   const auto too_large_for_float = [&] { Adam({&w}, {.learning_rate = 1e300}); };
   EXPECT_EQ(error_of<std::invalid_argument>(too_large_for_float) == "no error", sizeof(real) == 8);
   EXPECT_INVALID("Optimizer: w is given twice", SGD({&w, &w}, SgdOptions{}));
@@ -109,11 +152,9 @@ TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
 
 TEST(RuleOptimizer, GivesTheBitsOfTheDenseStepWhereNothingIsOwed) {
   for (const bool maximize : {false, true}) {
-    RowsAndDense<SGD> twins(irregular({40, 19}),
-                            SgdOptions{.learning_rate = 0.1, .maximize = maximize});
-    for (int i = 1; i < 20; ++i)
-      twins.step(RowGradient({40, 19}, {i, 2 * i}, irregular({2, 19}, i)));
-    EXPECT_EQ(twins.table->value(), twins.dense.value());
+    RowsAndDense twins(irregular({40, 19}), SgdOptions{.learning_rate = 0.1, .maximize = maximize});
+    for (int i = 1; i < 20; ++i) twins.step(gradient({40, 19}, {i, 2 * i}, i));
+    EXPECT_EQ(twins.table.value(), twins.dense.value());
   }
 }
 

@@ -1,12 +1,11 @@
-// Training a table in a file against the same training of the same table in memory: equal bits.
+// Optimizers of tables in files: what they refuse, what they cost, and how they go back.
+// (exact_rows_test.cpp compares the numbers with those in memory.)
 
-#include "tests/optim/lazy_rows.hpp"
+#include "tests/optim/optimizers.hpp"
 
 namespace {
 
 using Ids32 = std::vector<std::int32_t>;
-
-constexpr std::size_t kFileRows = 24, kFileWidth = 7;
 
 // Takes a table back to a mark of its file.
 void restore(Parameter& table, const std::string& mark) {
@@ -14,169 +13,6 @@ void restore(Parameter& table, const std::string& mark) {
   state.put("table", mark);
   table.load(state, "table");
 }
-
-class TablesInFiles : public ::testing::TestWithParam<OptimizerCase> {
- protected:
-  std::filesystem::path path() const { return folder_ / "words.table"; }
-
-  // Opens the table, with a new layer and a new optimizer.
-  void open(bool make = false) {
-    in_file_optimizer_.reset();
-    in_file_.reset();
-    file_.reset();
-    file_ =
-        make ? std::make_unique<TableFile>(
-                   path(),
-                   TableFileOptions{.rows = kFileRows, .width = kFileWidth, .states = 3, .seed = 3})
-             : std::make_unique<TableFile>(path());
-    in_file_ = std::make_unique<Embedding>(*file_);
-    in_file_optimizer_ = GetParam().make(in_file_->weight);
-  }
-
-  Tensor start() const {
-    TableFile file(folder_ / "start.table",
-                   {.rows = kFileRows, .width = kFileWidth, .states = 0, .seed = 3});
-    Parameter all("all", file_rows(file));
-    Ids32 ids(kFileRows);
-    for (std::size_t i = 0; i < kFileRows; ++i) ids[i] = static_cast<std::int32_t>(i);
-    return all.rows(ids);
-  }
-
-  // A step on rows that are looked up, some of them twice.
-  static void step(Embedding& table, Optimizer& optimizer, std::uint32_t seed) {
-    std::mt19937 random(seed);
-    Ids32 ids;
-    for (std::size_t i = 0; i < 1 + seed % 5; ++i)
-      ids.push_back(static_cast<std::int32_t>(random() % (i % 2 == 0 ? 4 : kFileRows)));
-    optimizer.set_learning_rate(seed % 7 == 0 ? 0.02 : 0.05);
-    optimizer.zero_grad();
-    Tape tape;
-    const Variable rows = table.forward(tape, to_ids(ids));
-    tape.backward(sum(rows * tape.constant(irregular(rows.shape(), static_cast<int>(seed)))));
-    if (seed % 3 == 0) clip_grad_norm(optimizer.parameters(), 0.5);
-    optimizer.step();
-  }
-
-  void step_both(std::uint32_t seed) {
-    step(*in_file_, *in_file_optimizer_, seed);
-    step(*in_memory_, *in_memory_optimizer_, seed);
-  }
-
-  void expect_equal(const Ids32& ids) {
-    EXPECT_EQ(in_file_->weight.rows(ids), in_memory_->weight.rows(ids));
-  }
-
-  void expect_all_equal() {
-    for (std::int32_t id = 0; id < static_cast<std::int32_t>(kFileRows); ++id) expect_equal({id});
-  }
-
-  Checkpoint saved() {
-    file_->checkpoint();
-    Checkpoint all;
-    all.put("model", in_file_->state_dict());
-    all.put("optimizer", in_file_optimizer_->state_dict());
-    return all;
-  }
-
-  void load(const Checkpoint& all) {
-    in_file_->load_state_dict(all.part("model"));
-    in_file_optimizer_->load_state_dict(all.part("optimizer"));
-  }
-
-  void SetUp() override {
-    in_memory_ = std::make_unique<Embedding>(start());
-    in_memory_optimizer_ = GetParam().make(in_memory_->weight);
-    open(true);
-  }
-
-  TemporaryFolder folder_;
-  std::unique_ptr<TableFile> file_;
-  std::unique_ptr<Embedding> in_file_, in_memory_;
-  std::unique_ptr<Optimizer> in_file_optimizer_, in_memory_optimizer_;
-};
-
-TEST_P(TablesInFiles, TrainAsInMemoryBitForBit) {
-  for (std::uint32_t i = 0; i < 200; ++i) {
-    step_both(i);
-    if (i % 10 == 0) expect_equal({static_cast<std::int32_t>(i % kFileRows), 1, 1, 22});
-  }
-  in_file_->weight.assign_rows(Ids32{2, 20}, full({2, kFileWidth}, 0.25));
-  in_memory_->weight.assign_rows(Ids32{2, 20}, full({2, kFileWidth}, 0.25));
-  for (std::uint32_t i = 200; i < 220; ++i) step_both(i);
-  expect_all_equal();
-}
-
-TEST_P(TablesInFiles, ContinueFromACheckpointBitForBit) {
-  for (std::uint32_t i = 0; i < 40; ++i) step_both(i);
-  const Checkpoint before = saved();
-  for (std::uint32_t i = 40; i < 50; ++i) step(*in_file_, *in_file_optimizer_, i);
-  saved();
-  for (std::uint32_t i = 50; i < 60; ++i) step(*in_file_, *in_file_optimizer_, i);
-
-  open();  // at the last checkpoint, from which it goes back to the one before
-  load(before);
-  expect_equal({0, 1, 2, 3});
-  for (std::uint32_t i = 40; i < 80; ++i) step_both(i);
-  const Checkpoint later = saved();
-  open();
-  load(later);
-  for (std::uint32_t i = 80; i < 90; ++i) step_both(i);
-  load(later);  // into parts that were in use
-  for (std::uint32_t i = 80; i < 90; ++i) step(*in_file_, *in_file_optimizer_, i);
-  expect_all_equal();
-}
-
-TEST_P(TablesInFiles, StayInTheFile) {
-  step_both(1);
-  EXPECT_ERROR_WITH(std::logic_error,
-                    "weight: value() needs all values in memory, but those of this table are in ",
-                    in_file_->weight.value());
-  EXPECT_THROW(in_file_->weight.copy(), std::logic_error);
-  EXPECT_THROW(in_file_->weight.mutable_values(), std::logic_error);
-  EXPECT_THROW(in_file_->weight.assign(zeros({kFileRows, kFileWidth})), std::logic_error);
-  EXPECT_THROW(in_file_->state_dict(), std::logic_error);  // before a checkpoint of the table
-  in_file_optimizer_->zero_grad();
-  in_file_->weight.add_gradient(zeros({kFileRows, kFileWidth}));
-  EXPECT_ERROR_WITH(std::invalid_argument,
-                    "the gradient of weight is dense, which takes a pass over all rows, but those "
-                    "of weight are in ",
-                    in_file_optimizer_->step());
-  in_file_optimizer_->zero_grad();
-  step_both(2);
-  expect_all_equal();
-}
-
-// What rows are owed is in the state of the optimizer: without it, they are no use.
-TEST_P(TablesInFiles, GiveNoRowsThatAreOwedStepsNobodyKnows) {
-  for (std::uint32_t i = 0; i < 10; ++i) step_both(i);
-  const Checkpoint all = saved();
-  open();
-  in_file_->load_state_dict(all.part("model"));
-  const bool owes = file_->has_pending();
-  if (owes) {
-    EXPECT_ERROR_WITH(std::logic_error, "have pending updates of an optimizer",
-                      in_file_->weight.rows(Ids32{1}));
-    in_file_->weight.add_gradient(
-        RowGradient({kFileRows, kFileWidth}, {0}, zeros({1, kFileWidth})));
-    EXPECT_THROW(in_file_optimizer_->step(), std::logic_error);
-    EXPECT_THROW(in_file_->weight.assign_rows(Ids32{1}, zeros({1, kFileWidth})), std::logic_error);
-  }
-  in_file_optimizer_->load_state_dict(all.part("optimizer"));
-  expect_all_equal();
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Optimizers, TablesInFiles,
-    ::testing::Values(
-        optimizer<SGD>("sgd", {}),
-        optimizer<SGD>("momentum", {.momentum = 0.9, .weight_decay = 0.01}),
-        optimizer<SGD>("dampening", {.momentum = 0.9, .dampening = 0.5}),
-        optimizer<SGD>("touched_only", {.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}),
-        optimizer<Adam>("adam", {}), optimizer<Adam>("adam_decay", {.weight_decay = 0.01}),
-        optimizer<AdamW>("adamw_amsgrad", {.amsgrad = true}), optimizer<Adagrad>("adagrad", {}),
-        optimizer<RMSprop>("rmsprop", {.momentum = 0.9, .centered = true}),
-        optimizer<RMSprop>("rmsprop_decay", {.weight_decay = 0.01})),
-    [](const auto& each) { return std::string(each.param.name); });
 
 class TableFileOptimizers : public ::testing::Test {
  protected:
@@ -189,6 +25,67 @@ class TableFileOptimizers : public ::testing::Test {
 
   TemporaryFolder folder_;
 };
+
+TEST_F(TableFileOptimizers, LeaveTheTableInTheFile) {
+  TableFile file(folder_ / "words.table", {.rows = 4, .width = 2, .states = 1});
+  Embedding table(file);
+  Parameter& weight = table.weight;
+  weight.rename("weight");
+  SGD sgd({&weight}, {.momentum = 0.9});
+  step(sgd, weight, {1});
+  EXPECT_ERROR_WITH(std::logic_error,
+                    "weight: value() needs all values in memory, but those of this table are in ",
+                    weight.value());
+  EXPECT_THROW(weight.copy(), std::logic_error);
+  EXPECT_THROW(weight.mutable_values(), std::logic_error);
+  EXPECT_THROW(weight.assign(zeros({4, 2})), std::logic_error);
+  EXPECT_THROW(table.state_dict(), std::logic_error);  // before a checkpoint of the table
+  const Tensor rows = weight.rows(Ids32{0, 1, 2, 3});
+  sgd.zero_grad();
+  weight.add_gradient(zeros({4, 2}));
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "SGD: the gradient of weight is dense, which takes a pass over all rows, but "
+                    "those of weight are in ",
+                    sgd.step());
+  EXPECT_EQ(weight.rows(Ids32{0, 1, 2, 3}), rows);
+}
+
+// What rows are owed is in the state of the optimizer: without it, they are no use.
+TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
+  for (const AnyOptions& options :
+       {AnyOptions(SgdOptions()), AnyOptions(SgdOptions{.momentum = 0.9, .weight_decay = 0.01}),
+        AnyOptions(SgdOptions{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly}),
+        AnyOptions(AdamOptions()), AnyOptions(AdamOptions{.weight_decay = 0.01}),
+        AnyOptions(AdamWOptions{.amsgrad = true}), AnyOptions(AdagradOptions()),
+        AnyOptions(RmsPropOptions{.weight_decay = 0.01})}) {
+    std::filesystem::remove_all(folder_ / "words.table");
+    const Ids32 all{0, 1, 2, 3};
+    Tensor rows;
+    Checkpoint model, state;
+    {
+      TableFile file(folder_ / "words.table", {.rows = 4, .width = 2, .states = 3});
+      Embedding table(file);
+      const auto optimizer = make_optimizer(options, table.weight);
+      for (int i = 0; i < 10; ++i) step(*optimizer, table.weight, {i % 3});
+      file.checkpoint();
+      rows = table.weight.rows(all);
+      model = table.state_dict();
+      state = optimizer->state_dict();
+    }
+    TableFile file(folder_ / "words.table");
+    Embedding table(file);
+    const auto optimizer = make_optimizer(options, table.weight);
+    table.load_state_dict(model);
+    if (file.has_pending()) {
+      EXPECT_ERROR_WITH(std::logic_error, "have pending updates of an optimizer",
+                        table.weight.rows(Ids32{1}));
+      EXPECT_THROW(step(*optimizer, table.weight, {0}), std::logic_error);
+      EXPECT_THROW(table.weight.assign_rows(Ids32{1}, zeros({1, 2})), std::logic_error);
+    }
+    optimizer->load_state_dict(state);
+    EXPECT_EQ(table.weight.rows(all), rows);
+  }
+}
 
 TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   TableFile file(folder_ / "words.table", {.rows = 4, .width = 2, .states = 1});

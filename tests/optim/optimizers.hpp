@@ -1,0 +1,98 @@
+#pragma once
+
+// Optimizers with names, and steps with made-up row gradients.
+
+#include "tests/support/any_optimizer.hpp"
+#include "tests/test.hpp"
+
+namespace rowgrad::testing {
+
+inline std::unique_ptr<Optimizer> make_optimizer(const AnyOptions& options, Parameter& parameter) {
+  return make_optimizer(options, std::vector<Parameter*>{&parameter});
+}
+
+/// Options with a name, for tests that are run with each of many.
+struct OptimizerCase {
+  const char* name;
+  AnyOptions options;
+};
+
+inline void PrintTo(const OptimizerCase& item, std::ostream* out) { *out << item.name; }
+
+inline const SgdOptions kMomentum{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+inline const AdamOptions kAdam{.learning_rate = 0.01};
+
+/// One of each rule. Adam with decay in the gradient has no closed form; AdamW has one.
+inline const std::vector<OptimizerCase> kEachRule{
+    {"sgd", SgdOptions{.learning_rate = 0.01, .weight_decay = 0.01}},
+    {"adam", AdamOptions{.learning_rate = 0.01}},
+    {"adamw", AdamWOptions{.learning_rate = 0.01, .weight_decay = 0.01}},
+    {"rmsprop", RmsPropOptions{.learning_rate = 0.01, .weight_decay = 0.01}},
+    {"adagrad", AdagradOptions{.learning_rate = 0.01, .weight_decay = 0.01}}};
+
+inline RowGradient gradient(const Shape& table, std::vector<std::int32_t> rows, int seed = 0) {
+  const std::size_t size = rows.size();
+  return RowGradient(table, std::move(rows), irregular({size, table[1]}, seed));
+}
+
+inline void step(Optimizer& optimizer, Parameter& table, const RowGradient& rows) {
+  table.zero_gradient();
+  table.add_gradient(rows);
+  optimizer.step();
+}
+
+inline void step(Optimizer& optimizer, Parameter& table, std::vector<std::int32_t> rows,
+                 int seed = 0) {
+  step(optimizer, table, gradient(table.shape(), std::move(rows), seed));
+}
+
+/// Steps with gradients of two rows each: never of row 0, and of row 1 only at first.
+inline void train(Optimizer& optimizer, Parameter& table, int from, int to) {
+  const auto rows = static_cast<std::int32_t>(table.shape()[0]);
+  for (int i = from; i < to; ++i) {
+    const std::int32_t row = 2 + i % (rows - 3);
+    step(optimizer, table,
+         i < 5 ? std::vector<std::int32_t>{1, row} : std::vector<std::int32_t>{row, rows - 1}, i);
+  }
+}
+
+/// The same training of a table with row gradients and of another with dense ones.
+struct RowsAndDense {
+  RowsAndDense(const Tensor& start, const AnyOptions& options)
+      : table("table", start),
+        dense("table", start),
+        optimizer(make_optimizer(options, table)),
+        dense_optimizer(make_optimizer(options, dense)) {}
+
+  void give(const RowGradient& rows) {
+    table.zero_gradient();
+    table.add_gradient(rows);
+    dense.zero_gradient();
+    dense.add_gradient(rows.to_dense());
+  }
+  void step() {
+    optimizer->step();
+    dense_optimizer->step();
+  }
+  void step(const RowGradient& rows) {
+    give(rows);
+    step();
+  }
+  void set_learning_rate(double rate) {
+    optimizer->set_learning_rate(rate);
+    dense_optimizer->set_learning_rate(rate);
+  }
+
+  Parameter table, dense;
+  std::unique_ptr<Optimizer> optimizer, dense_optimizer;
+};
+
+/// A table, up to date, and all that its optimizer keeps.
+inline std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
+  Checkpoint all;
+  all.put("table", table.value());
+  all.put("optimizer", optimizer.state_dict());
+  return bits_of(all);
+}
+
+}  // namespace rowgrad::testing
