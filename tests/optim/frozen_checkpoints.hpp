@@ -16,14 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/tables/table_file.hpp>
-#include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/linear.hpp>
-#include <rowgrad/layers/sequential.hpp>
-#include <rowgrad/optim/adaptive.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/training/training_run.hpp>
+#include "tests/support/any_optimizer.hpp"
+#include <rowgrad/rowgrad.hpp>
 
 namespace rowgrad::testing {
 
@@ -84,8 +78,8 @@ struct FrozenModel : Layer {
 };
 
 struct TableRecipe {
-  using Optimizers = std::vector<std::unique_ptr<Optimizer>>;  // which take turns of 4 steps
-  std::function<Optimizers(FrozenModel&)> optimizers;
+  std::vector<AnyOptions> optimizers;                // which take turns of 4 steps
+  std::optional<SgdOptions> of_bias = std::nullopt;  // those of its own group, if any
   std::optional<Schedule> schedule = std::nullopt;
   bool tied = false;            // every sixth gradient of the table is dense
   Shape shape = {10, 9};        // a vector of AVX2 and a number, or of AVX-512 in part
@@ -95,7 +89,12 @@ struct TableRecipe {
 class FrozenTable : public FrozenTraining {
  public:
   FrozenTable(const TableRecipe& recipe, TableFile* file)
-      : recipe_(recipe), model_(make_model(recipe, file)), optimizers_(recipe.optimizers(*model_)) {
+      : recipe_(recipe), model_(make_model(recipe, file)) {
+    for (const AnyOptions& options : recipe.optimizers)
+      optimizers_.push_back(recipe.of_bias ? std::make_unique<SGD>(std::vector<SGD::Group>{
+                                                 {{&model_->table}, std::get<SgdOptions>(options)},
+                                                 {{&model_->bias}, *recipe.of_bias}})
+                                           : make_optimizer(options, model_->parameters()));
     if (recipe.schedule) schedule_.emplace(*optimizers_[0], *recipe.schedule);
   }
 
@@ -180,7 +179,7 @@ class FrozenTable : public FrozenTraining {
 
   TableRecipe recipe_;
   std::unique_ptr<FrozenModel> model_;
-  TableRecipe::Optimizers optimizers_;
+  std::vector<std::unique_ptr<Optimizer>> optimizers_;
   std::optional<LearningRateSchedule> schedule_;
 };
 
@@ -217,12 +216,10 @@ inline TokenWindows frozen_windows() {
 
 class FrozenRun : public FrozenTraining {
  public:
-  using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(LanguageModel&)>;
-
-  FrozenRun(const MakeOptimizer& make_optimizer, std::size_t shards, TableFile* file)
+  FrozenRun(const AnyOptions& options, std::size_t shards, TableFile* file)
       : model_(file != nullptr ? std::make_unique<FrozenLanguageModel>(*file, random_)
                                : std::make_unique<FrozenLanguageModel>(start(random_), random_)),
-        optimizer_(make_optimizer(*model_)),
+        optimizer_(make_optimizer(options, model_->parameters())),
         schedule_(*optimizer_, Schedule::cosine({.steps = 16})),
         run_({.model = *model_,
               .optimizer = *optimizer_,
@@ -291,141 +288,91 @@ class FrozenRun : public FrozenTraining {
 
 // --- The cases -----------------------------------------------------------------------------------
 
-/// One optimizer for all parameters.
-template <class Made>
-TableRecipe frozen_recipe(const typename Made::Options& options) {
-  return {.optimizers = [options](FrozenModel& model) {
-    TableRecipe::Optimizers all;
-    all.push_back(std::make_unique<Made>(model.parameters(), options));
-    return all;
-  }};
-}
-
 /// Those of this number type.
 inline std::vector<FrozenCase> frozen_cases() {
   std::vector<FrozenCase> cases;
-  const auto add_table = [&](const std::string& name, const TableRecipe& recipe) {
-    cases.push_back(
-        {.name = name,
-         .make = [recipe](TableFile* file) { return std::make_unique<FrozenTable>(recipe, file); },
-         .saved = 29,
-         .end = 41});
-  };
-  const auto last_in_file_too = [&](std::size_t states) {
+  // And the last one with its table in a file, which has so many states.
+  const auto add_in_file = [&](std::size_t states) {
     FrozenCase in_file = cases.back();
     in_file.name += "_in_file";
     in_file.file = {.rows = 10, .width = 9, .states = states, .seed = 5, .deviation = 0.5};
     cases.push_back(in_file);
   };
-
-  const SgdOptions momentum{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01};
-  add_table("sgd_momentum", frozen_recipe<SGD>(momentum));
-  last_in_file_too(1);
-  cases.back().further = true;
-  // Of this one, the file names its format. The others are older.
-  add_table("sgd_momentum_format_1", frozen_recipe<SGD>(momentum));
-  add_table("sgd_nesterov",
-            frozen_recipe<SGD>({.learning_rate = 0.05, .momentum = 0.9, .nesterov = true}));
-  add_table("sgd_dampening",
-            frozen_recipe<SGD>({.learning_rate = 0.05, .momentum = 0.8, .dampening = 0.5}));
-  add_table("sgd_decay", frozen_recipe<SGD>({.learning_rate = 0.05, .weight_decay = 0.1}));
-  last_in_file_too(0);
-  add_table("adam", frozen_recipe<Adam>({.learning_rate = 0.01}));
-  add_table("adam_amsgrad", frozen_recipe<Adam>({.learning_rate = 0.01, .amsgrad = true}));
-  last_in_file_too(3);
-  cases.back().further = true;
-  add_table("adam_replayed", frozen_recipe<Adam>({.learning_rate = 0.002, .weight_decay = 0.1}));
-  last_in_file_too(2);
-  add_table("adagrad", frozen_recipe<Adagrad>({.learning_rate = 0.02,
-                                               .learning_rate_decay = 0.01,
-                                               .initial_accumulator = 0.125}));
-  add_table("adagrad_replayed",
-            frozen_recipe<Adagrad>({.learning_rate = 0.002, .weight_decay = 0.1}));
-  last_in_file_too(1);
-  add_table("rmsprop", frozen_recipe<RMSprop>({.learning_rate = 0.01, .alpha = 0.9}));
-  add_table("rmsprop_centered", frozen_recipe<RMSprop>({.learning_rate = 0.01,
-                                                        .alpha = 0.9,
-                                                        .epsilon = 0.01,
-                                                        .momentum = 0.8,
-                                                        .centered = true}));
-  last_in_file_too(3);
-  add_table("rmsprop_replayed",
-            frozen_recipe<RMSprop>({.learning_rate = 0.002, .alpha = 0.9, .weight_decay = 0.1}));
-  add_table("sgd_touched_only",
-            frozen_recipe<SGD>(
-                {.learning_rate = 0.05, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly}));
-  add_table("adam_touched_only",
-            frozen_recipe<Adam>({.learning_rate = 0.01, .rows = RowUpdates::kTouchedOnly}));
-  last_in_file_too(2);
-
-  const AdamWOptions adamw{.learning_rate = 0.01, .weight_decay = 0.1};
-  TableRecipe scheduled = frozen_recipe<AdamW>(adamw);
-  scheduled.schedule = Schedule::linear_warmup({.steps = 8}).then(Schedule::cosine({.steps = 40}));
-  add_table("adamw_schedule", scheduled);
-  last_in_file_too(2);
-  scheduled = frozen_recipe<SGD>(momentum);
-  scheduled.schedule = Schedule::one_cycle({.steps = 50});
-  add_table("sgd_schedule", scheduled);
-
-  TableRecipe tied = frozen_recipe<AdamW>(adamw);
-  tied.tied = true;
-  add_table("adamw_tied", tied);
-
-  add_table("two_in_turn", {.optimizers = [momentum](FrozenModel& model) {
-              TableRecipe::Optimizers all;
-              all.push_back(std::make_unique<SGD>(model.parameters(), momentum));
-              all.push_back(
-                  std::make_unique<Adam>(model.parameters(), AdamOptions{.learning_rate = 0.01}));
-              return all;
-            }});
-  cases.back().saved = 31;  // three steps into the second one's turn
-  add_table("sgd_groups", {.optimizers = [momentum](FrozenModel& model) {
-              TableRecipe::Optimizers all;
-              all.push_back(std::make_unique<SGD>(std::vector<SGD::Group>{
-                  {{&model.table}, momentum},
-                  {{&model.bias}, {.learning_rate = 0.1, .momentum = 0.5, .nesterov = true}}}));
-              return all;
-            }});
-  last_in_file_too(1);
-
-  TableRecipe large = frozen_recipe<AdamW>(adamw);  // of 1 MiB, so rows of zeros are not saved
-  large.shape = {2048, 128};
-  large.starts_at_zero = true;
-  add_table("adamw_large", large);
-
-  // Hundreds of steps, each different, that rows are owed.
-  TableRecipe lengthy = frozen_recipe<SGD>({.learning_rate = 0.05, .momentum = 0.9});
-  lengthy.schedule = Schedule::cosine({.steps = 1000});
-  add_table("sgd_long_history", lengthy);
-  cases.back().saved = 600;
-  cases.back().end = 612;
-
-  const auto add_run = [&](const std::string& name, std::size_t shards,
-                           const FrozenRun::MakeOptimizer& make_optimizer) {
-    // Gradients are sums of about 20 products, each of several roundings.
-    cases.push_back({.name = name,
-                     .make =
-                         [=](TableFile* file) {
-                           return std::make_unique<FrozenRun>(make_optimizer, shards, file);
-                         },
-                     .saved = 4,
-                     .end = 11,
-                     .roundings = 64});
+  const auto add = [&](const char* name, const TableRecipe& recipe,
+                       std::optional<std::size_t> states_in_file = {}) -> FrozenCase& {
+    cases.push_back(
+        {.name = name,
+         .make = [recipe](TableFile* file) { return std::make_unique<FrozenTable>(recipe, file); },
+         .saved = 29,
+         .end = 41});
+    if (states_in_file) add_in_file(*states_in_file);
+    return cases.back();
   };
-  add_run("run_sgd", 1, [momentum](LanguageModel& model) {
-    return std::make_unique<SGD>(model.parameters(), momentum);
-  });
+  const auto add_run = [&](const char* name, std::size_t shards, const AnyOptions& options) {
+    // Gradients are sums of about 20 products, each of several roundings.
+    cases.push_back(
+        {.name = name,
+         .make =
+             [=](TableFile* file) { return std::make_unique<FrozenRun>(options, shards, file); },
+         .saved = 4,
+         .end = 11,
+         .roundings = 64});
+  };
+  const SgdOptions momentum{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01};
+  const AdamOptions adam{.learning_rate = 0.01};
+  const AdamWOptions adamw{.learning_rate = 0.01, .weight_decay = 0.1};
+  const auto warmup = Schedule::linear_warmup({.steps = 8}).then(Schedule::cosine({.steps = 40}));
+
+  add("sgd_momentum", {{momentum}}, 1).further = true;
+  // Of this one, the file names its format. The others are older.
+  add("sgd_momentum_format_1", {{momentum}});
+  add("sgd_nesterov", {{SgdOptions{.learning_rate = 0.05, .momentum = 0.9, .nesterov = true}}});
+  add("sgd_dampening", {{SgdOptions{.learning_rate = 0.05, .momentum = 0.8, .dampening = 0.5}}});
+  add("sgd_decay", {{SgdOptions{.learning_rate = 0.05, .weight_decay = 0.1}}}, 0);
+  add("adam", {{adam}});
+  add("adam_amsgrad", {{AdamOptions{.learning_rate = 0.01, .amsgrad = true}}}, 3).further = true;
+  add("adam_replayed", {{AdamOptions{.learning_rate = 0.002, .weight_decay = 0.1}}}, 2);
+  add("adagrad",
+      {{AdagradOptions{
+          .learning_rate = 0.02, .learning_rate_decay = 0.01, .initial_accumulator = 0.125}}});
+  add("adagrad_replayed", {{AdagradOptions{.learning_rate = 0.002, .weight_decay = 0.1}}}, 1);
+  add("rmsprop", {{RmsPropOptions{.learning_rate = 0.01, .alpha = 0.9}}});
+  add("rmsprop_centered",
+      {{RmsPropOptions{.learning_rate = 0.01,
+                       .alpha = 0.9,
+                       .epsilon = 0.01,
+                       .momentum = 0.8,
+                       .centered = true}}},
+      3);
+  add("rmsprop_replayed",
+      {{RmsPropOptions{.learning_rate = 0.002, .alpha = 0.9, .weight_decay = 0.1}}});
+  add("sgd_touched_only",
+      {{SgdOptions{.learning_rate = 0.05, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly}}});
+  add("adam_touched_only", {{AdamOptions{.learning_rate = 0.01, .rows = RowUpdates::kTouchedOnly}}},
+      2);
+  add("adamw_schedule", {.optimizers = {adamw}, .schedule = warmup}, 2);
+  add("sgd_schedule", {.optimizers = {momentum}, .schedule = Schedule::one_cycle({.steps = 50})});
+  add("adamw_tied", {.optimizers = {adamw}, .tied = true});
+  add("two_in_turn", {{momentum, adam}}).saved = 31;  // three steps into the second one's turn
+  add("sgd_groups",
+      {{momentum}, SgdOptions{.learning_rate = 0.1, .momentum = 0.5, .nesterov = true}}, 1);
+  // Of 1 MiB, so rows of zeros are not saved.
+  add("adamw_large", {.optimizers = {adamw}, .shape = {2048, 128}, .starts_at_zero = true});
+  // Hundreds of steps, each different, that rows are owed.
+  FrozenCase& lengthy =
+      add("sgd_long_history", {.optimizers = {SgdOptions{.learning_rate = 0.05, .momentum = 0.9}},
+                               .schedule = Schedule::cosine({.steps = 1000})});
+  lengthy.saved = 600;
+  lengthy.end = 612;
+
   // The epsilon bounds what a rounding of a gradient becomes in a step.
   const AdamWOptions smooth{.learning_rate = 0.01, .epsilon = 0.01, .weight_decay = 0.1};
-  add_run("run_adamw", 1, [smooth](LanguageModel& model) {
-    return std::make_unique<AdamW>(model.parameters(), smooth);
-  });
-  last_in_file_too(2);
+  add_run("run_sgd", 1, momentum);
+  add_run("run_adamw", 1, smooth);
+  add_in_file(2);
   cases.back().file->rows = kFrozenVocabulary;
   cases.back().file->width = kFrozenWidth;
-  add_run("run_adamw_shards", 2, [smooth](LanguageModel& model) {
-    return std::make_unique<AdamW>(model.parameters(), smooth);
-  });
+  add_run("run_adamw_shards", 2, smooth);
 
   // Of double some of each kind, as the files of all take several hundred kilobytes.
   constexpr std::array<std::string_view, 12> kInDouble{
