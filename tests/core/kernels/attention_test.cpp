@@ -117,38 +117,5 @@ TEST(CausalAttentionKernel, GivesDistancesThatNeverOccurNoGradient) {
       EXPECT_EQ(memory.dbias(head, distance) == 0, distance >= Memory::kKeys) << distance;
 }
 
-TEST(CausalAttentionKernel, KeepsTheLargestScoreAndTheInverseSumOfExponentials) {
-  Memory memory(0);
-  memory.run();
-  const auto value = [](const Tensor& x, std::size_t b, std::size_t i, std::size_t c) {
-    return static_cast<double>(
-        x.data()[(b * Memory::kKeys + i) * Memory::kHeads * Memory::kWidth + c]);
-  };
-  for (std::size_t b = 0; b < Memory::kBatch; ++b)
-    for (std::size_t h = 0; h < Memory::kHeads; ++h)
-      for (std::size_t i = 0; i < Memory::kQueries; ++i) {
-        const std::size_t position = i + Memory::kKeys - Memory::kQueries;
-        std::vector<double> scores;
-        for (std::size_t j = 0; j <= position; ++j) {
-          double score = 0;
-          const std::size_t row =
-              Memory::kRelative - 1 - std::min(position - j, Memory::kRelative - 1);
-          for (std::size_t c = 0; c < Memory::kWidth; ++c)
-            score += value(memory.q, b, i, h * Memory::kWidth + c) *
-                     (value(memory.k, b, j, h * Memory::kWidth + c) + memory.relative_keys(row, c));
-          scores.push_back(score / std::sqrt(Memory::kWidth) + memory.bias(h, position - j));
-        }
-        const double largest = *std::max_element(scores.begin(), scores.end());
-        double sum = 0;
-        for (const double score : scores) sum += std::exp(score - largest);
-        // A score is a sum of eleven numbers that add up to less than 6 in size; an exponential
-        // errs as its argument does and by 6 epsilon, their sum by half an epsilon for each.
-        const double of_score = 11 * 6 * kEpsilon;
-        EXPECT_NEAR(memory.softmax.largest(b, h, i), largest, of_score);
-        EXPECT_NEAR(memory.softmax.inverse_sum(b, h, i) * sum, 1,
-                    2 * of_score + (6 + Memory::kKeys / 2.0) * kEpsilon);
-      }
-}
-
 }  // namespace
 }  // namespace rowgrad::kernels

@@ -45,14 +45,6 @@ struct Reference {
   }
 };
 
-TEST(GatherRows, CopiesTheRowsInTheOrderOfTheIds) {
-  const Tensor table = counting({5, 3});
-  const Numbers ids{4, 0, 0, 2};
-  Tensor rows = empty({4, 3});
-  gather_rows(table.data(), 3, ids, rows.data());
-  EXPECT_EQ(rows, tensor({4, 3}, {13, 14, 15, 1, 2, 3, 1, 2, 3, 7, 8, 9}));
-}
-
 TEST(GatherRows, AddsOtherRowsInTurn) {
   const Tensor table = counting({5, 3});
   const Tensor added = tensor({2, 3}, {100, 200, 300, 1000, 2000, 3000});
@@ -65,15 +57,6 @@ TEST(GatherRows, AddsOtherRowsInTurn) {
   gather_rows(table.data(), 3, ids, rows.data());
   add_rows(rows.data(), 3, 4, added);
   EXPECT_EQ(rows, expected);
-}
-
-TEST(GatherRows, TakesNoIdsAndRowsOfNoWidth) {
-  const Tensor table = counting({5, 3});
-  Tensor nothing = empty({0, 3});
-  gather_rows(table.data(), 3, {}, nothing.data());
-  const Tensor empty_rows = empty({5, 0});
-  const Numbers ids{4, 0};
-  gather_rows(empty_rows.data(), 0, ids, nothing.data());
 }
 
 TEST(RowGroups, ListThePositionsOfEachIdInOrder) {

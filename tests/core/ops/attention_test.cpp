@@ -165,6 +165,7 @@ TEST(CausalAttention, TakesQueriesThatAreTheLastOfTheKeys) {
       if (queries <= keys)
         for (const bool bias : {false, true})
           expect_plain({2, 2, queries, keys, 5, bias, bias ? 0.2 : 0});
+  expect_plain({1, 1, 6, 6, 3, false, 1});  // nothing is kept
   for (const std::size_t keys : {1U, 5U, 33U, 130U})
     for (const std::size_t queries : {1U, 4U, 33U, 100U})
       if (queries <= keys)
@@ -271,26 +272,6 @@ TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
   }
 }
 
-TEST(CausalAttention, HasTheGradientsOfDifferenceQuotients) {
-  const std::vector<AttentionCase> cases{{1, 1, 1, 1, 1},
-                                         {2, 2, 5, 5, 3, true},
-                                         {1, 3, 4, 4, 2, true, 0.3},
-                                         {2, 1, 3, 6, 4, true},
-                                         {1, 2, 35, 35, 2, true},
-                                         {1, 1, 6, 6, 3, false, 1},
-                                         {2, 2, 5, 4, 3, false, 0.3, false},
-                                         {2, 1, 3, 35, 2, false, 0, false, {34, 1}},
-                                         {2, 2, 4, 6, 3, true, 0, true, {1, 5}},
-                                         {1, 1, 1, 1, 1, false, 0, true, {}, 1},
-                                         {2, 2, 5, 5, 3, false, 0, true, {}, 3},
-                                         {1, 3, 4, 4, 2, true, 0.3, true, {}, 2},
-                                         {2, 1, 3, 6, 4, false, 0, true, {}, 3},
-                                         {1, 2, 35, 35, 2, false, 0, true, {}, 4},
-                                         {1, 2, 4, 4, 3, false, 0, true, {}, 9}};
-  for (const AttentionCase& item : cases)
-    expect_gradients([&](Inputs in) { return fused(in, item); }, item.inputs(), item.what());
-}
-
 // Compares with PyTorch's numbers in double precision, whose inputs are in closed form: q, k and v,
 // [batch, heads, length, width], and those of `tables`, by their names.
 void expect_published(const json& item, const AttentionCase& sizes,
@@ -355,28 +336,6 @@ TEST(RelativeAttention, GivesTheNumbersOfPyTorch) {
         [&](AttentionOptions& options, Inputs in) {
           options.relative = {relative_rows(in[3], length), relative_rows(in[4], length)};
         });
-  }
-}
-
-TEST(CausalAttention, SeesNoLaterKeys) {
-  const AttentionCase item{1, 2, 70, 70, 6};
-  std::vector<Tensor> inputs = item.inputs();
-  const auto run = [&] {
-    Tape tape(Tape::inference);
-    return fused(inputs_on(tape, inputs), item).value();
-  };
-  const Tensor before = run();
-  for (const std::size_t i : {0U, 33U, 69U}) {
-    const std::vector<Tensor> original = inputs;
-    inputs[1](0, i, 3) += 1;
-    inputs[2](0, i, 9) -= 1;
-    const Tensor after = run();
-    for (std::size_t t = 0; t < 70; ++t) {
-      bool same = true;
-      for (std::size_t c = 0; c < 12; ++c) same &= before(0, t, c) == after(0, t, c);
-      EXPECT_EQ(same, t < i) << i << ", query " << t;
-    }
-    inputs = original;
   }
 }
 
@@ -457,29 +416,24 @@ TEST(CausalAttention, KeepsNothingOnAnInferenceTape) {
 }
 
 TEST(AttentionWeights, AreThoseThatMixTheValues) {
-  const AttentionCase item{2, 3, 5, 7, 4, true, 0, true, {7, 4}};
-  const std::vector<Tensor> inputs = item.inputs();
-  Tape tape;
-  const std::vector<Variable> in = inputs_on(tape, inputs);
-  const Tensor weights = attention_weights(in[0], in[1], options_of(in, item));
-  ASSERT_EQ(weights.shape(), Shape({2, 3, 5, 7}));
-  const Tensor y = fused(in, item).value();
-  for (std::size_t b = 0; b < 2; ++b)
-    for (std::size_t h = 0; h < 3; ++h)
-      for (std::size_t i = 0; i < 5; ++i) {
-        double total = 0;
-        for (std::size_t j = 0; j < 7; ++j) {
-          EXPECT_EQ(weights(b, h, i, j) == 0, j > i + 2 || j >= item.key_lengths[b]);
-          total += weights(b, h, i, j);
-        }
-        EXPECT_NEAR(total, 1, 7 * kEpsilon);
-        for (std::size_t c = 0; c < 4; ++c) {
-          double mixed = 0;
-          for (std::size_t j = 0; j < 7; ++j)
-            mixed += static_cast<double>(weights(b, h, i, j)) * inputs[2](b, j, h * 4 + c);
-          EXPECT_NEAR(y(b, i, h * 4 + c), mixed, Tolerance(item).output);
-        }
-      }
+  for (const AttentionCase& item : {AttentionCase{2, 3, 5, 7, 4, true, 0, true, {7, 4}},
+                                    AttentionCase{2, 3, 5, 7, 4, true, 0, true, {}, 3}}) {
+    Tape tape;
+    std::vector<Variable> in = inputs_on(tape, item.inputs());
+    if (item.distances > 0) in[4] = tape.constant(zeros({3, 4}));
+    const Tensor weights = attention_weights(in[0], in[1], options_of(in, item));
+    ASSERT_EQ(weights.shape(), Shape({2, 3, 5, 7}));
+    const Distances distances(item);
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      const Index index = index_at(weights.shape(), k);
+      EXPECT_EQ(weights.data()[k] == 0, distances.is_unseen(index[0], 0, index[2], index[3]) != 0);
+    }
+    const Variable of_queries = tape.constant(weights);
+    expect_near(sum(of_queries, {3}).value(), full({2, 3, 5}, 1), 7 * kEpsilon);
+    const Variable values = transpose(reshape(in[2], {2, 7, 3, 4}), 1, 2);
+    const Variable mixed = reshape(transpose(matmul(of_queries, values), 1, 2), {2, 5, 12});
+    expect_near(fused(in, item).value(), mixed.value(), Tolerance(item).output);
+  }
 }
 
 TEST(CausalAttention, RefusesWhatDoesNotFit) {
@@ -559,18 +513,6 @@ TEST(RelativeAttention, KeepsNoMoreForBackwardThanAttentionDoes) {
     return BufferPool::statistics().bytes_in_use - before;
   };
   EXPECT_EQ(kept(true), kept(false));
-}
-
-TEST(RelativeAttention, HasWeightsToLookAt) {
-  const AttentionCase item{2, 3, 5, 7, 4, true, 0, true, {}, 3};
-  Tape tape;
-  std::vector<Variable> in = inputs_on(tape, item.inputs());
-  in[4] = tape.constant(zeros({3, 4}));
-  const Tensor weights = attention_weights(in[0], in[1], options_of(in, item));
-  const Variable values = transpose(reshape(in[2], {2, 7, 3, 4}), 1, 2);
-  const Variable mixed = sum(unsqueeze(tape.constant(weights), 4) * unsqueeze(values, 2), {3});
-  expect_near(fused(in, item).value(), reshape(transpose(mixed, 1, 2), {2, 5, 12}).value(),
-              Tolerance(item).output);
 }
 
 TEST(RelativeAttention, RefusesWhatDoesNotFit) {

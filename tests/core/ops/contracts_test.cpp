@@ -71,7 +71,11 @@ const std::vector<Shapes> kBroadcasts = both_ways({{{4}, {2, 4}},
                                                    {{1, 1}, {3}},
                                                    {{0}, {1}},
                                                    {{0, 3}, {3}},
-                                                   {{2, 1}, {2, 0}}});
+                                                   {{2, 1}, {2, 0}},
+                                                   {{3, 0, 2}, {1, 1, 2}},
+                                                   {{3, 37}, {37}},
+                                                   {{37, 3}, {37, 1}},
+                                                   {{2, 1, 3, 1, 2}, {4, 1, 1, 1}}});
 
 // Those of x and of so many vectors as wide as it.
 std::vector<Shapes> with_vectors(std::size_t count) {

@@ -16,31 +16,6 @@ TEST(AlibiSlopes, AreThoseOfPyTorchForAnyNumberOfHeads) {
   EXPECT_INVALID("alibi_slopes: heads is 0", alibi_slopes(0));
 }
 
-TEST(AlibiSlopes, AreThePublishedOnes) {
-  std::vector<double> of_8;
-  for (int i = 1; i <= 8; ++i) of_8.push_back(std::exp2(-i));
-  const auto with = [](std::vector<double> slopes, const std::vector<double>& more) {
-    slopes.insert(slopes.end(), more.begin(), more.end());
-    return slopes;
-  };
-  const std::vector<double> of_4{.25, .0625, .015625, .00390625};
-  std::vector<double> of_16;
-  for (int i = 1; i <= 16; ++i) of_16.push_back(std::exp2(-0.5 * i));
-  for (const auto& slopes : {std::vector<double>{.00390625},
-                             {.0625, .00390625},
-                             {.0625, .00390625, .25},
-                             of_4,
-                             with(of_4, {.5, .125}),
-                             of_8,
-                             with(of_8, {.70710678, .35355339}),
-                             with(of_8, {.70710678, .35355339, .1767767, .08838835}),
-                             of_16}) {
-    const std::vector<double> got = alibi_slopes(slopes.size());
-    for (std::size_t i = 0; i < slopes.size(); ++i)
-      EXPECT_NEAR(got[i], slopes[i], 0.51e-8) << slopes.size() << ' ' << i;
-  }
-}
-
 TEST(AlibiBias, GrowsWithTheDistance) {
   expect_exact(alibi_bias(2, 5), {2, 5}, [](const Shape& at) {
     return -(at[0] == 0 ? 0x1p-4 : 0x1p-8) * static_cast<double>(at[1]);
