@@ -268,17 +268,6 @@ TEST(Layer, PassesModeOnToEverythingInIt) {
   EXPECT_TRUE(outer.inner.dropout.training());
 }
 
-TEST(Layer, LoadsWhatAnotherOneSaved) {
-  Random random(1);
-  const Outer source(random);
-  Outer target(random);
-  EXPECT_FALSE(bits_of(source.state_dict()) == bits_of(target.state_dict()));
-  const LoadReport report = target.load_state_dict(source.state_dict());
-  EXPECT_TRUE(report.missing.empty());
-  EXPECT_TRUE(report.unexpected.empty());
-  EXPECT_TRUE(bits_of(source.state_dict()) == bits_of(target.state_dict()));
-}
-
 TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
   Random random(1);
   Outer outer(random);
@@ -321,27 +310,6 @@ TEST(Layer, LoadsWhatFitsOfAForeignState) {
   Checkpoint expected = with(before, "token.weight", full({4, 2}, 3));
   expected = with(expected, "inner.linear.bias", Tensor{1, 2, static_cast<real>(0.1)});
   EXPECT_TRUE(bits_of(outer.state_dict()) == bits_of(expected));
-}
-
-TEST(Layer, GivesAStateThatAnOptimizerDoesNotStepOver) {
-  for (const bool owed : {false, true}) {  // whether updates of the table are postponed
-    Random random(1);
-    Embedding token(4, 2, random);
-    SGD sgd(token.parameters(), {.learning_rate = 0.1, .momentum = 0.9});
-    const auto step = [&](std::int32_t row) {
-      sgd.zero_grad();
-      Tape tape;
-      tape.backward(sum(token.forward(tape, row)));
-      sgd.step();
-    };
-    if (owed) step(1);
-    const Checkpoint state = token.state_dict();
-    const std::string before = bits_of(state);
-    step(2);
-    step(3);
-    EXPECT_TRUE(bits_of(state) == before);
-    EXPECT_FALSE(bits_of(token.state_dict()) == before);
-  }
 }
 
 TEST(Layer, ForgetsPartsThatGoBeforeIt) {

@@ -1,3 +1,4 @@
+#include "tests/support/resumable.hpp"
 #include "tests/test.hpp"
 
 namespace {
@@ -41,38 +42,37 @@ TEST(Random, DrawsPyTorchsNumbersCallAfterCall) {
   expect_near(random.uniform({3}), calls[3], "uniform(3)");
 }
 
-TEST(Random, ContinuesFromASavedStateBitForBit) {
-  Random random(7);
-  random.normal({3});  // leaves the second of a pair waiting
-  Random restored(0);
-  restored.load_state_dict(random.state_dict());
-  EXPECT_EQ(random.normal({5}), restored.normal({5}));
-  EXPECT_EQ(random.uniform({40}), restored.uniform({40}));
-  EXPECT_EQ(random.bits(), restored.bits());
-}
+// Of three normal numbers, the second of a pair is left. After 78 steps, all words are used up.
+class RunningRandom : public Running {
+ public:
+  explicit RunningRandom(bool other) : random_(other ? 0 : 7) {}
+  std::string step() override {
+    const Tensor drawn = random_.normal({3});
+    return concat(drawn(0), ' ', drawn(2), ' ', random_.uniform({1})(0), ' ', random_.bits());
+  }
+  Checkpoint save() override { return random_.state_dict(); }
+  void load(const Checkpoint& state) override { random_.load_state_dict(state); }
 
-TEST(Random, ContinuesFromAStateWhoseWordsAreUsedUp) {
-  Random random(7);
-  for (int i = 0; i < 624; ++i) random.bits();
-  ASSERT_EQ(random.state_dict().count("next"), 624U);
-  Random restored(0);
-  restored.load_state_dict(random.state_dict());
-  EXPECT_EQ(random.bits(), restored.bits());
-}
+ private:
+  Random random_;
+};
 
-TEST(Random, RefusesAForeignStateAndKeepsItsOwn) {
-  Random random(7);
-  random.normal({3});
-  const Checkpoint state = random.state_dict();
+TEST(Random, IsResumable) {
+  const Resumable random{.name = "random numbers",
+                         .make = [](bool other) { return std::make_unique<RunningRandom>(other); },
+                         .steps = 90,
+                         .stops = {0, 1, 2, 77, 78, 79},
+                         .taken = {"no second_normal", "-1 in second_normal", "unknown more"},
+                         .failing = {1}};
+  EXPECT_EQ(random.after(78)->save().count("next"), 624U);
+  expect_resumable(random);
+  const Checkpoint state = random.after(1)->save();
   auto words = state.integers("words");
   words[5] = 1LL << 32;
-  for (const Checkpoint& foreign :
-       {Checkpoint(), without(state, "words"), without(state, "next"), with(state, "words", words),
-        with(state, "words", std::vector<std::int64_t>(623)), with(state, "next", 625),
-        with(state, "next", -1), with(state, "second_normal", "a text"),
-        with(state, "second_normal", std::numeric_limits<double>::infinity())})
-    EXPECT_THROW(random.load_state_dict(foreign), std::invalid_argument);
-  EXPECT_TRUE(bits_of(random.state_dict()) == bits_of(state));
+  for (const Checkpoint& wrong :
+       {with(state, "words", words), with(state, "words", std::vector<std::int64_t>(623)),
+        with(state, "next", 625), with(state, "second_normal", HUGE_VAL)})
+    EXPECT_THROW(Random(1).load_state_dict(wrong), std::invalid_argument);
 }
 
 TEST(Random, RefusesImpossibleDistributions) {
@@ -80,23 +80,6 @@ TEST(Random, RefusesImpossibleDistributions) {
   EXPECT_THROW(random.normal({2}, 0, -1), std::invalid_argument);
   EXPECT_THROW(random.uniform({2}, 1, 0), std::invalid_argument);
   EXPECT_INVALID("Random::permutation: count -1 is negative", random.permutation(-1));
-}
-
-TEST(Random, HasItsStateWholeOrThrows) {
-  Random drawn(1);
-  drawn.normal({3});
-  const Checkpoint state = drawn.state_dict();
-  for_every_failure([] { return std::make_unique<Checkpoint>(); },
-                    [&](Checkpoint& found) { found = drawn.state_dict(); },
-                    [&](const Checkpoint& found, bool finished) {
-                      EXPECT_TRUE(bits_of(found) == bits_of(finished ? state : Checkpoint()));
-                    });
-  for_every_failure([] { return std::make_unique<Random>(2); },
-                    [&](Random& random) { random.load_state_dict(state); },
-                    [&](const Random& random, bool finished) {
-                      EXPECT_TRUE(bits_of(random.state_dict()) ==
-                                  bits_of(finished ? state : Random(2).state_dict()));
-                    });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // A run trains any model on any data: here a recommender of two tables, and a classifier of
 // tensors.
 
+#include "tests/support/models.hpp"
 #include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
 
@@ -87,8 +88,9 @@ const std::vector<Subject>& subjects() {
 // A run with all that it may have.
 struct TrainedSubject {
   explicit TrainedSubject(const Subject& subject, std::size_t shards = 1,
-                          ProcessGroup* ranks = nullptr, std::size_t accumulate = 2)
-      : model(subject.model(random)),
+                          ProcessGroup* ranks = nullptr, bool other = false)
+      : random(other ? 2 : 1),
+        model(subject.model(random)),
         optimizer(model->parameters(), {.learning_rate = 0.05, .weight_decay = 0.01}),
         loader(TensorDataset(subject.examples(100, 1)), {.batch = 9, .shuffle = true}),
         sample(loader.dataset(), {.batch = 9}),
@@ -101,7 +103,7 @@ struct TrainedSubject {
              .schedule = &schedule,
              .validation = &validation,
              .clip_norm = 0.5,
-             .accumulate = accumulate,
+             .accumulate = 2,
              .shards = shards,
              .ranks = ranks,
              .evaluation = {.every = 4, .batches = 2, .accuracy = true, .training = &sample}}) {}
@@ -110,7 +112,7 @@ struct TrainedSubject {
     return bits_of(without(run.state_dict(), "history.examples_per_second"));
   }
 
-  Random random{1};
+  Random random;
   std::unique_ptr<Model> model;
   AdamW optimizer;
   DataLoader loader, sample, validation;
@@ -147,40 +149,17 @@ TEST(AnyModel, LearnsAndIsEvaluated) {
   }
 }
 
-TEST(AnyModel, DoesTheStepsThatALoopWouldDo) {
-  for (const Subject& subject : subjects()) {
-    SCOPED_TRACE(subject.name);
-    TrainedSubject trained(subject, 1, nullptr, 1);
-    TrainedSubject by_hand(subject);
-    trained.run.run_epoch();
-    for (const Batch& batch : by_hand.loader) {
-      by_hand.optimizer.zero_grad();
-      Tape tape(by_hand.random);
-      tape.backward(by_hand.model->loss(tape, batch));
-      clip_grad_norm(by_hand.optimizer.parameters(), 0.5);
-      by_hand.optimizer.step();
-      by_hand.schedule.step();
-    }
-    EXPECT_TRUE(bits_of(trained.model->state_dict()) == bits_of(by_hand.model->state_dict()));
-    EXPECT_TRUE(bits_of(trained.optimizer.state_dict()) == bits_of(by_hand.optimizer.state_dict()));
-  }
-}
-
-TEST(AnyModel, GoesOnFromItsStateAsIfItHadNotStopped) {
+TEST(AnyModel, IsResumable) {
   for (const Subject& subject : subjects())
-    for (const std::size_t shards : {1, 3}) {
-      SCOPED_TRACE(subject.name);
-      TrainedSubject reference(subject, shards);
-      reference.run.train(15);
-      for (const std::size_t stop : {1, 4, 6, 9}) {
-        TrainedSubject stopped(subject, shards), resumed(subject, shards);
-        stopped.run.train(stop);
-        resumed.run.load_state_dict(stopped.run.state_dict());
-        EXPECT_TRUE(resumed.bits() == stopped.bits());
-        resumed.run.train(15);
-        EXPECT_TRUE(resumed.bits() == reference.bits()) << stop;
-      }
-    }
+    for (const std::size_t shards : {1, 3})
+      expect_resumable({.name = concat(subject.name, " in ", shards),
+                        .make =
+                            [&](bool other) {
+                              return std::make_unique<RunningTraining<TrainedSubject>>(
+                                  subject, shards, nullptr, other);
+                            },
+                        .steps = 15,
+                        .taken = kTakenByRuns});
 }
 
 TEST(AnyModel, HasTheSameBitsOnAnyNumberOfRanks) {
@@ -201,29 +180,30 @@ TEST(AnyModel, HasTheSameBitsOnAnyNumberOfRanks) {
 }
 
 TEST(AnyModel, IsRefusedTheStateOfARunOnOtherData) {
-  const Subject& subject = subjects().front();
-  TrainedSubject trained(subject);
+  TrainedSubject trained(subjects().front());
   trained.run.train(2);
-  Subject others = subject;
-  const auto refusal = [&](auto change) {
-    others.examples = [&, change](std::size_t count, std::uint32_t seed) {
+  const std::string message =
+      "DataLoader::load_state_dict: the state is of a loader with checksum ";
+  using Change = void (*)(Batch&);
+  for (const auto& [change, refusal] : std::vector<std::pair<Change, std::string>>{
+           {[](Batch&) {}, "no error"},
+           {[](Batch& batch) { batch.ids[1][30] ^= 1; }, message},
+           {[](Batch& batch) { batch.tensors[0].data()[30] = 2; }, message},
+           {[](Batch& batch) { std::swap(batch.ids[0], batch.ids[1]); }, message}}) {
+    Subject others = subjects().front();
+    const Change changes = change;
+    others.examples = [changes](std::size_t count, std::uint32_t seed) {
       Batch examples = ratings(count, seed);
-      change(examples);
+      changes(examples);
       return examples;
     };
     TrainedSubject other(others);
     const std::string before = other.bits();
-    const std::string message = error_of<std::invalid_argument>(
-        [&] { other.run.load_state_dict(trained.run.state_dict()); });
-    EXPECT_EQ(other.bits() == before, message != "no error");
-    return message;
-  };
-  const std::string message = "DataLoader::load_state_dict: the state is of a loader with ";
-  EXPECT_EQ(refusal([](Batch&) {}), "no error");
-  EXPECT_HAS(refusal([](Batch& batch) { batch.ids[1][30] ^= 1; }), message + "checksum ");
-  EXPECT_HAS(refusal([](Batch& batch) { batch.tensors[0].data()[30] = 2; }), message + "checksum ");
-  EXPECT_HAS(refusal([](Batch& batch) { std::swap(batch.ids[0], batch.ids[1]); }),
-             message + "checksum ");
+    EXPECT_HAS(error_of<std::invalid_argument>(
+                   [&] { other.run.load_state_dict(trained.run.state_dict()); }),
+               refusal);
+    EXPECT_EQ(other.bits() == before, refusal != "no error");
+  }
 }
 
 TEST(AnyModel, HasWeightsThatCanBeDividedBy) {

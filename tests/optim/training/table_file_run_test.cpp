@@ -1,5 +1,6 @@
 // Training runs of a model whose table is in a file: resumed, and on several ranks.
 
+#include "tests/support/models.hpp"
 #include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
 
@@ -133,30 +134,52 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
   EXPECT_HAS(message, "token.weight on rank 1 differs");
 }
 
-TEST_F(RunsWithTablesInFiles, GoOnFromACheckpointAsIfTheyHadNotStopped) {
-  TableTraining expected(start());
-  for (int epoch = 0; epoch < 3; ++epoch) expected.run.run_epoch();
-  Checkpoint saved;
-  const auto go_on = [&](TableTraining& training) {
-    training.run.load_state_dict(saved);
-    while (training.run.history().size() < 3) training.run.run_epoch();
-    EXPECT_EQ(all_rows(training.model.token.weight), all_rows(expected.model.token.weight));
-    EXPECT_EQ(training.model.head.weight.value(), expected.model.head.weight.value());
-  };
-  {
-    const auto file = make("table");
-    TableTraining training(*file);
-    training.run.run_epoch();
-    training.run.train((training.run.steps() / 4 + 1) * 4);
-    file->checkpoint();
-    saved = training.run.state_dict();
-    training.run.run_epoch();
-    EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
-    go_on(training);
+// Each state is that of a checkpoint of the table, which goes back to its last one and the one
+// before.
+class RunningTableTraining : public Running {
+ public:
+  explicit RunningTableTraining(std::unique_ptr<TableFile> file) : file_(std::move(file)) {
+    training_.run.observe(losses_);
   }
-  TableFile file(folder_ / "table");
-  TableTraining training(file);
-  go_on(training);
+  std::string step() override {
+    training_.run.step();
+    return concat(losses_.all.back());
+  }
+  Checkpoint save() override {
+    file_->checkpoint();
+    return training_.run.state_dict();
+  }
+  void load(const Checkpoint& state) override { training_.run.load_state_dict(state); }
+  // A mark depends on the checkpoints before it.
+  std::string bits() override {
+    Checkpoint all;
+    all.put("rows", all_rows(training_.model.token.weight));
+    all.put("head", training_.model.head.state_dict());
+    all.put("random", training_.random.state_dict());
+    return bits_of(all);
+  }
+
+ private:
+  std::unique_ptr<TableFile> file_;
+  TableTraining training_{*file_};
+  Losses losses_;
+};
+
+TEST_F(RunsWithTablesInFiles, AreResumable) {
+  int tables = 0;
+  expect_to_go_on({.name = "a table in a file",
+                   .make =
+                       [&](bool other) {
+                         return std::make_unique<RunningTableTraining>(
+                             other ? std::make_unique<TableFile>(folder_ / concat(tables))
+                                   : make(concat(++tables)));
+                       },
+                   .steps = 20,
+                   .stops = {13}});
+  const auto file = make("unmarked");
+  TableTraining training(*file);
+  training.run.train(1);
+  EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
 }
 
 // One rank writes the state for all, as their tables have equal marks.

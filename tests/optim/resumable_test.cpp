@@ -1,0 +1,149 @@
+// Optimizers and schedules, saved and loaded: see support/resumable.hpp. Rows are owed updates
+// then.
+
+#include "tests/support/resumable.hpp"
+
+#include "tests/test.hpp"
+
+namespace {
+
+using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const std::vector<Parameter*>&)>;
+
+template <class Made>
+MakeOptimizer made(const typename Made::Options& options) {
+  return [options](const std::vector<Parameter*>& parameters) {
+    return std::make_unique<Made>(parameters, options);
+  };
+}
+
+// A table of which rows have gradients, one that gets dense ones in between, and one parameter with
+// dense ones: of the first table, row 0 never has one, and row 1 only at first.
+class RunningOptimizer : public RunningModel {
+ public:
+  // A gradient that is NaN poisons entry 3 of rows 0 and 4 in step `poisoned`.
+  RunningOptimizer(const MakeOptimizer& make, bool other, int poisoned = 0)
+      : numbers_(other ? 5 : 0), optimizer_(make(numbers_.parameters())), poisoned_(poisoned) {}
+
+  std::string step() override {
+    const std::int32_t row = 2 + ++made_ % 10;
+    optimizer_->zero_grad();
+    if (made_ == poisoned_) {
+      Tensor values = irregular({2, 9});
+      values(0, 3) = values(1, 3) = NAN;
+      numbers_.table.add_gradient(RowGradient({13, 9}, {0, 4}, values));
+    } else {
+      add_rows(numbers_.table, {made_ < 5 ? 1 : row, made_ < 5 ? row : 12});
+    }
+    if (made_ % 4 == 0)
+      numbers_.mixed.add_gradient(irregular({9, 5}, made_));
+    else
+      add_rows(numbers_.mixed, {1, 2 + made_ % 6});
+    numbers_.bias.add_gradient(irregular({3}, made_));
+    optimizer_->step();
+    if (made_ % 16 != 0) return "";
+    const Tensor rows = numbers_.table.rows(std::array{2, 12});
+    return {reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(real)};
+  }
+
+  void load(const Checkpoint& state) override {
+    RunningModel::load(state);
+    made_ = static_cast<int>(state.count("optimizer.bias.step"));
+  }
+
+ private:
+  struct Numbers : Layer {
+    explicit Numbers(int seed)
+        : table(*this, "table", irregular({13, 9}, seed + 1)),
+          mixed(*this, "mixed", irregular({9, 5}, seed + 2)),
+          bias(*this, "bias", irregular({3}, seed + 3)),
+          buffer(*this, "buffer", irregular({2}, seed + 4)) {}
+    Parameter table, mixed, bias;
+    Buffer buffer;
+  };
+
+  static void add_rows(Parameter& table, std::vector<std::int32_t> rows) {
+    if (rows[0] == rows[1]) rows.pop_back();
+    Tensor values = irregular({rows.size(), table.shape()[1]}, rows.front());
+    table.add_gradient(RowGradient(table.shape(), std::move(rows), std::move(values)));
+  }
+
+  Layer& model() override { return numbers_; }
+  Optimizer& optimizer() override { return *optimizer_; }
+
+  int made_ = 0;
+  Numbers numbers_;
+  std::unique_ptr<Optimizer> optimizer_;
+  int poisoned_;
+};
+
+// A state may claim any number of steps, have values that are no numbers, and lack those that only
+// some options need. Of these, memory runs out, too.
+Resumable optimizer_of(const char* name, const MakeOptimizer& make, int poisoned = 0,
+                       const std::string& optional = "") {
+  Resumable all{
+      .name = name,
+      .make = [=](bool other) { return std::make_unique<RunningOptimizer>(make, other, poisoned); },
+      .steps = 390,
+      .stops = {0, 1, 3, 31, 150, 387},
+      .taken = {"NaN in !(*.rules)", "2^62 in optimizer.*.step"},
+      .failing = {}};
+  if (optional.empty()) return all;
+  all.taken.push_back("no optimizer.*." + optional);
+  all.failing = {0, 7};
+  return all;
+}
+
+TEST(Optimizers, AreResumable) {
+  const double rate = 0.01;
+  for (const Resumable& optimizer :
+       {optimizer_of("SGD", made<SGD>({.learning_rate = rate})),
+        optimizer_of("SGD with decay", made<SGD>({.learning_rate = rate, .weight_decay = 0.01})),
+        optimizer_of("SGD with momentum",
+                     made<SGD>({.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.01}), 30,
+                     "momentum"),
+        optimizer_of("Adam", made<Adam>({.learning_rate = rate}), 30),
+        optimizer_of("Adam with decay", made<Adam>({.learning_rate = rate, .weight_decay = 0.1})),
+        optimizer_of("AdamW", made<AdamW>({.learning_rate = rate}), 30),
+        optimizer_of("AMSGrad", made<AdamW>({.learning_rate = rate, .amsgrad = true}), 0,
+                     "max_exp_avg_sq"),
+        optimizer_of("Adagrad", made<Adagrad>({.learning_rate = rate, .weight_decay = 0.01})),
+        optimizer_of("RMSprop", made<RMSprop>({.learning_rate = rate, .weight_decay = 0.01})),
+        optimizer_of("RMSprop with momentum",
+                     made<RMSprop>({.learning_rate = rate, .momentum = 0.9, .centered = true}), 30,
+                     "@(grad_avg|momentum)*")})
+    expect_resumable(optimizer);
+}
+
+class RunningSchedule : public Running {
+ public:
+  explicit RunningSchedule(bool other)
+      : sgd_({SGD::Group{{&first_}, {.learning_rate = other ? 5 : 0.1}},
+              SGD::Group{{&second_}, {.learning_rate = other ? 6 : 0.7}}}),
+        schedule_(sgd_,
+                  Schedule::linear_warmup({.steps = 4}).then(Schedule::cosine({.steps = 13}))) {}
+
+  std::string step() override {
+    schedule_.step();
+    return concat(sgd_.learning_rate(0), ' ', sgd_.learning_rate(1));
+  }
+  Checkpoint save() override { return schedule_.state_dict(); }
+  void load(const Checkpoint& state) override { schedule_.load_state_dict(state); }
+  std::string bits() override {
+    return concat(bits_of(save()), sgd_.learning_rate(0), ' ', sgd_.learning_rate(1));
+  }
+
+ private:
+  Parameter first_{"first", zeros({2})}, second_{"second", zeros({2})};
+  SGD sgd_;
+  LearningRateSchedule schedule_;
+};
+
+TEST(LearningRateSchedule, IsResumable) {
+  expect_resumable({.name = "a schedule",
+                    .make = [](bool other) { return std::make_unique<RunningSchedule>(other); },
+                    .steps = 20,
+                    .taken = {"2^62 in step", "unknown more"},
+                    .failing = {5}});
+}
+
+}  // namespace

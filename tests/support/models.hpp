@@ -1,0 +1,82 @@
+#pragma once
+
+// Small models and texts to train them on, for tests of runs.
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/support/resumable.hpp"
+#include <rowgrad/rowgrad.hpp>
+
+namespace rowgrad::testing {
+
+/// Any language model will do: each token predicts the next.
+class Bigram : public LanguageModel {
+ public:
+  static constexpr std::size_t kVocabulary = 7;
+
+  explicit Bigram(Random& random)
+      : token(*this, "token", kVocabulary, 4, random),
+        dropout(*this, "dropout", 0.2),
+        head(*this, "head", 4, kVocabulary, random) {}
+
+  Variable forward(Tape& tape, const Ids& ids) override {
+    if (fails) throw std::runtime_error("no memory, say");
+    return head.forward(dropout.forward(token.forward(tape, ids)));
+  }
+  std::size_t context() const override { return 5; }
+  std::size_t vocabulary() const override { return kVocabulary; }
+
+  bool fails = false;
+  Part<Embedding> token;
+  Part<Dropout> dropout;
+  Part<Linear> head;
+};
+
+/// Windows of 5 tokens of a text that a Bigram learns; the first targets do not count.
+inline TokenWindows windows(std::size_t tokens, std::size_t ignored = 0) {
+  Ids text = Ids::from_shape({tokens});
+  for (std::size_t i = 0; i < tokens; ++i)
+    text[i] = static_cast<std::int32_t>(i * i % Bigram::kVocabulary);
+  Ids targets = text;
+  std::fill_n(targets.begin(), ignored, kIgnoredTarget);
+  const WindowOptions options{.context = 5, .stride = 5};
+  return ignored == 0 ? TokenWindows(text, options) : TokenWindows(text, targets, options);
+}
+
+/// Keeps the losses of a run's steps.
+struct Losses : RunObserver {
+  void after_step(const TrainingRun&, double loss) override { all.push_back(loss); }
+  std::vector<double> all;
+};
+
+/// Damage of a run's state that is not refused: any numbers may be those of a model, and losses.
+inline const std::vector<std::string> kTakenByRuns{
+    "NaN in model.*", "NaN in optimizer.!(*.rules)", "@(NaN|-1) in epoch_loss_sum",
+    "@(NaN|-1) in history.!(steps|epoch)", "unknown ?(history.|loader.|random.|schedule.)more"};
+
+/// A training run, with all its parts, as something that is saved and goes on.
+template <class Trained>
+class RunningTraining : public Running {
+ public:
+  explicit RunningTraining(auto&&... arguments)
+      : trained(std::forward<decltype(arguments)>(arguments)...) {
+    trained.run.observe(losses);
+  }
+  std::string step() override {
+    trained.run.step();
+    return concat(losses.all.back());
+  }
+  Checkpoint save() override { return trained.run.state_dict(); }
+  void load(const Checkpoint& state) override { trained.run.load_state_dict(state); }
+  std::string bits() override {
+    return bits_of(without(save(), concat("history.", trained.run.unit().name, "_per_second")));
+  }
+
+  Trained trained;
+  Losses losses;
+};
+
+}  // namespace rowgrad::testing

@@ -1,0 +1,242 @@
+#pragma once
+
+// The same tests for all that is saved and goes on: it has the bits of one that never stopped, it
+// refuses a state that is damaged and then is as it was, and memory may run out in any of its
+// calls.
+
+#include <algorithm>
+#include <fnmatch.h>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/checkpoints.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/failing_allocations.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include <rowgrad/core/tensor/safetensors.hpp>
+#include <rowgrad/layers/layer.hpp>
+#include <rowgrad/optim/optimizer.hpp>
+
+namespace rowgrad::testing {
+
+class Running {
+ public:
+  virtual ~Running() = default;
+  /// Makes a step and returns what can be seen of it: a loss, say, or numbers that were drawn.
+  virtual std::string step() = 0;
+  virtual Checkpoint save() = 0;
+  virtual void load(const Checkpoint& state) = 0;
+  /// What of the state is the same after the same steps.
+  virtual std::string bits() { return bits_of(save()); }
+};
+
+/// A model and its optimizer, which are loaded if both states fit.
+class RunningModel : public Running {
+ public:
+  /// Values come first: reading them makes up for steps, which changes the optimizer's state.
+  Checkpoint save() override {
+    Checkpoint state;
+    state.put("model", model().state_dict());
+    state.put("optimizer", optimizer().state_dict());
+    return state;
+  }
+  void load(const Checkpoint& state) override {
+    model().load_state_dict(state.part("model"), {.check_only = true});
+    optimizer().check_state_dict(state.part("optimizer"));
+    model().load_state_dict(state.part("model"));
+    optimizer().load_state_dict(state.part("optimizer"));
+  }
+
+ private:
+  virtual Layer& model() = 0;
+  virtual Optimizer& optimizer() = 0;
+};
+
+struct Resumable {
+  std::string name;
+  /// Whether another one is meant, which begins with other numbers, none of which may be left once
+  /// it has loaded a state.
+  std::function<std::unique_ptr<Running>(bool other)> make;
+  std::size_t steps;
+  std::vector<std::size_t> stops = {};  // the steps before which it is saved; each, if empty
+  /// Patterns of the damage that is not refused before anything changes: see damaged().
+  std::vector<std::string> taken = {};
+  std::vector<std::size_t> failing = {};  // the steps after which memory runs out
+
+  std::unique_ptr<Running> after(std::size_t made) const {
+    auto running = make(false);
+    for (std::size_t i = 0; i < made; ++i) running->step();
+    return running;
+  }
+};
+
+inline void PrintTo(const Resumable& what, std::ostream* out) { *out << what.name; }
+
+/// Stops at all points and goes on from a file, in a new object each time; then goes back to each
+/// of the states, the last one first, in one that has made other steps meanwhile.
+inline void expect_to_go_on(const Resumable& what) {
+  std::vector<std::size_t> stops = what.stops;
+  for (std::size_t i = 0; what.stops.empty() && i < what.steps; ++i) stops.push_back(i);
+  std::vector<std::string> seen;
+  const auto whole = what.make(false);
+  for (std::size_t i = 0; i < what.steps; ++i) seen.push_back(whole->step());
+  const auto go_on = [&](Running& running, std::size_t from, std::size_t to) {
+    for (std::size_t i = from; i < to; ++i) ASSERT_TRUE(running.step() == seen[i]) << "step " << i;
+  };
+  const TemporaryFolder folder;
+  std::vector<Checkpoint> states;
+  std::vector<std::string> bits;
+  auto running = what.make(false);
+  for (const std::size_t stop : stops) {
+    go_on(*running, states.empty() ? 0 : stops[states.size() - 1], stop);
+    states.push_back(running->save());
+    bits.push_back(running->bits());
+    write_safetensors(folder / "state", states.back());
+    running.reset();  // another one may use its files
+    running = what.make(true);
+    running->load(read_safetensors(folder / "state"));
+    ASSERT_TRUE(running->bits() == bits.back()) << "loaded before step " << stop;
+  }
+  go_on(*running, stops.back(), what.steps);
+  bits.push_back(whole->bits());
+  ASSERT_TRUE(running->bits() == bits.back());
+  stops.push_back(what.steps);
+  for (std::size_t i = states.size(); i-- > 0;) {
+    running->load(states[i]);
+    go_on(*running, stops[i], stops[i + 1]);
+    ASSERT_TRUE(running->bits() == bits[i + 1]) << "back to step " << stops[i];
+  }
+}
+
+/// Copies of a state, each with one thing that is wrong, and what that is: "no step", "other kind
+/// of step", "longer step", "-1 in step", "2^62 in step", "NaN in rates", "unknown model.more".
+inline std::vector<std::pair<std::string, Checkpoint>> damaged(const Checkpoint& good) {
+  std::vector<std::pair<std::string, Checkpoint>> all;
+  std::set<std::string> parts;
+  for (const std::string& name : good.names()) {
+    // It is compared only once the values are loaded of which it is the sum.
+    if (name.ends_with(".lazy.checksum")) continue;
+    parts.insert(name.substr(0, name.rfind('.') + 1));
+    const auto put = [&](const std::string& damage, Checkpoint::Value value) {
+      all.emplace_back(damage + name, with(good, name, std::move(value)));
+    };
+    const auto put_longer = [&](auto array) {
+      array.values.push_back(1);
+      array.shape = {array.values.size()};
+      put("longer ", std::move(array));
+    };
+    const auto put_first = [&](const std::string& damage, auto array, auto number) {
+      if (array.values.empty()) return;
+      array.values.front() = number;
+      put(damage, std::move(array));
+    };
+    all.emplace_back("no " + name, without(good, name));
+    const Checkpoint::Value& value = good.at(name);
+    if (std::holds_alternative<std::string>(value)) {
+      put("other kind of ", Checkpoint::Integers{{}, {1}});
+      continue;
+    }
+    put("other kind of ", "a text");
+    if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+      put_longer(*whole);
+      put_first("-1 in ", *whole, -1);
+      put_first("2^62 in ", *whole, std::int64_t{1} << 62);
+    } else if (const auto* doubles = std::get_if<Checkpoint::Doubles>(&value)) {
+      put_longer(*doubles);
+      put_first("-1 in ", *doubles, -1);
+      put_first("NaN in ", *doubles, NAN);
+    } else {
+      Tensor numbers = std::get<Tensor>(value);
+      put("longer ", zeros({numbers.size() + 1}));
+      if (numbers.size() > 0) numbers.data()[0] = NAN;
+      put("NaN in ", std::move(numbers));
+    }
+  }
+  for (const std::string& part : parts)
+    all.emplace_back("unknown " + part + "more", with(good, part + "more", std::int64_t{1}));
+  return all;
+}
+
+/// Loads damaged states in the middle: but for those that are taken, each is refused as a wrong
+/// argument, and nothing has changed; and then it goes on.
+inline void expect_to_refuse_damage(const Resumable& what) {
+  const auto running =
+      what.after(what.stops.empty() ? what.steps / 2 : what.stops[what.stops.size() / 2]);
+  const Checkpoint good = running->save();
+  const std::string bits = running->bits();
+  std::set<std::string> needed;
+  for (const auto& [damage, state] : damaged(good)) {
+    const std::string message = error_of<std::invalid_argument>([&] { running->load(state); });
+    EXPECT_FALSE(message.starts_with("another error")) << damage << ": " << message;
+    const auto pattern = std::ranges::find_if(what.taken, [&](const std::string& each) {
+      return fnmatch(each.c_str(), damage.c_str(), FNM_EXTMATCH) == 0;
+    });
+    const bool taken = pattern != what.taken.end();
+    if (taken) needed.insert(*pattern);
+    EXPECT_TRUE(taken || message != "no error") << damage << " was taken";
+    if (taken || message == "no error") running->load(good);
+    EXPECT_TRUE(running->bits() == bits) << damage << ": " << message;
+  }
+  EXPECT_EQ(needed, std::set<std::string>(what.taken.begin(), what.taken.end()));
+  const auto twin = what.make(true);
+  twin->load(good);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(running->step() == twin->step());
+  EXPECT_TRUE(running->bits() == twin->bits());
+}
+
+/// Lets each memory request of a step, of saving and of loading fail. Then the state that was saved
+/// last can be loaded, and all goes on from there.
+inline void expect_to_survive_failing_memory(const Resumable& what, std::size_t steps) {
+  const auto make = [&] { return what.after(steps); };
+  const auto make_other = [&] { return what.make(true); };
+  const auto go_on = [](Running& running) {
+    std::string seen;
+    for (int i = 0; i < 3; ++i) seen += running.step();
+    return seen + running.bits();
+  };
+  const auto twin = make();
+  const Checkpoint saved = twin->save();
+  const std::string expected = go_on(*twin);
+  twin->load(saved);
+  twin->step();
+  const std::string after_a_step = go_on(*twin);
+  for_every_failure(
+      make, [](Running& running) { running.step(); },
+      [&](Running& running, bool finished) {
+        if (!finished) {
+          running.load(saved);
+          running.step();
+        }
+        EXPECT_TRUE(go_on(running) == after_a_step) << "a step";
+      });
+  Checkpoint found;
+  for_every_failure(
+      make, [&](Running& running) { (found = {}) = running.save(); },
+      [&](Running& running, bool finished) {
+        if (finished) running.load(found);
+        EXPECT_TRUE(go_on(running) == expected) << "saving";
+      });
+  for_every_failure(
+      make_other, [&](Running& running) { running.load(saved); },
+      [&](Running& running, bool finished) {
+        if (!finished) running.load(saved);
+        EXPECT_TRUE(go_on(running) == expected) << "loading";
+      });
+}
+
+/// All three.
+inline void expect_resumable(const Resumable& what) {
+  SCOPED_TRACE(what.name);
+  expect_to_go_on(what);
+  expect_to_refuse_damage(what);
+  for (const std::size_t steps : what.failing) expect_to_survive_failing_memory(what, steps);
+}
+
+}  // namespace rowgrad::testing
