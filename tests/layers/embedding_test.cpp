@@ -164,19 +164,6 @@ TEST(Embedding, ScalesItsOutputBySqrtWidth) {
   }
 }
 
-#if defined(ROWGRAD_DOUBLE)
-TEST(Embedding, PassesTheGradientCheck) {
-  Random random(1);
-  Embedding embedding(6, 3, random, {.scale_by_sqrt_width = true});
-  const auto result = gradient_check(
-      [&](Tape& tape) {
-        return embedding.forward(tape, ids({2, 3}, {1, 3, 3, 5, 1, 0}));
-      },
-      embedding.parameters());
-  EXPECT_TRUE(result.passed) << result.message();
-}
-#endif
-
 // --- Bags ----------------------------------------------------------------------------------------
 
 TEST(EmbeddingBag, TakesTheMeanUnlessToldOtherwise) {
@@ -236,6 +223,9 @@ TEST(PositionalEmbedding, RefusesWhatIsLongerThanItsContext) {
                  position.forward(tape.constant(zeros({2, 4, 2}))));
   EXPECT_THROW(position.forward(tape.constant(zeros({3}))), std::invalid_argument);
   EXPECT_THROW(PositionalEmbedding(0, 3, random), std::invalid_argument);
+  EXPECT_INVALID("PositionalEmbedding: length 5 is more than the context of 4",
+                 position.rows(tape, 5));
+  EXPECT_EQ(position.rows(tape, 4).value(), position.weight.value());
 }
 
 // Lookup and addition in one pass or in two, while updates of the rows are postponed.
@@ -276,18 +266,6 @@ TEST(Embedding, TakesTheSameShapesToAddWhetherItScalesOrNot) {
                       "4]",
                       token.forward(tape, ids({2, 2}, {0, 1, 2, 3}), tape.input(zeros({2, 1, 4}))));
   }
-}
-
-TEST(Positions, RefuseLengthsThatTheyDoNotHave) {
-  Random random(3);
-  PositionalEmbedding learned(3, 4, random);
-  Sinusoidal fixed(3, 5);
-  Tape tape;
-  EXPECT_INVALID("PositionalEmbedding: length 4 is more than the context of 3",
-                 learned.rows(tape, 4));
-  EXPECT_INVALID("Sinusoidal: length 4 is more than the max_length of 3", fixed.rows(tape, 4));
-  EXPECT_EQ(learned.rows(tape, 3).value(), learned.weight.value());
-  EXPECT_EQ(fixed.rows(tape, 3).value(), fixed.table.value());
 }
 
 }  // namespace

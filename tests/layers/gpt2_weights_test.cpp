@@ -45,12 +45,6 @@ TEST(Gpt2Weights, GiveTheLogitsOfPyTorch) {
   }
 }
 
-// As in the file of openai-community/gpt2, at 3 modulo 4, where no number may begin in memory.
-TEST(Gpt2Weights, AreReadFromAnOddByte) {
-  const std::string bytes = read_file(kFile);
-  EXPECT_EQ(static_cast<unsigned char>(bytes[0]) % 4, 3);
-}
-
 TEST(Gpt2Weights, TellTheOptionsOfTheirModel) {
   const GptOptions options = gpt2_options(published(), 4);
   EXPECT_EQ(options.vocabulary, 20U);

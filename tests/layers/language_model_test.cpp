@@ -63,16 +63,6 @@ class Bigram : public LanguageModel {
   Part<Embedding> logits;
 };
 
-TEST(LanguageModel, HasALossOfItsLogits) {
-  Random random(1);
-  Bigram model(random);
-  Tape tape;
-  const Ids inputs = ids({1, 3}, {1, 2, 3});
-  const Ids targets = ids({1, 3}, {2, 3, 4});
-  EXPECT_EQ(model.loss(tape, inputs, targets).item(),
-            cross_entropy(model.forward(tape, inputs), targets).item());
-}
-
 TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
   struct Nothing : LanguageModel {
     std::size_t context() const override { return 4; }

@@ -41,13 +41,6 @@ TEST(NextTokenModel, DrawsItsWeightsInTheOrderOfItsParts) {
   EXPECT_EQ(model.head.weight.value(), head.weight.value());
 }
 
-TEST(NextTokenModel, GivesLogitsForEveryPositionAndAnyRank) {
-  NextTokenModel model({.vocabulary = 9, .context = 4, .width = 6}, Random(1));
-  Tape tape(Tape::inference);
-  EXPECT_EQ(model.forward(tape, ids({2, 4}, {0, 1, 2, 3, 4, 5, 6, 7})).shape(), (Shape{2, 4, 9}));
-  EXPECT_EQ(model.forward(tape, ids({3}, {0, 1, 2})).shape(), (Shape{3, 9}));
-}
-
 TEST(NextTokenModel, PredictsFromNoTokenThatIsStillToCome) {
   NextTokenModel model({.vocabulary = 9, .context = 4, .width = 6, .look_back = 3, .hidden = {8}},
                        Random(1));
@@ -68,6 +61,11 @@ TEST(NextTokenModel, RefusesWhatDoesNotFit) {
       NextTokenModel({.vocabulary = 9, .positions = Positions::kRotary}, Random(1)));
   NextTokenModel model({.vocabulary = 9, .context = 2, .width = 6}, Random(1));
   Tape tape;
+  EXPECT_EQ(model.forward(tape, ids({2}, {0, 1})).shape(), (Shape{2, 9}));
+  EXPECT_INVALID(
+      "linear_cross_entropy: logits have shape [2, 2, 9], expected [3] of the targets and one more "
+      "axis",
+      model.loss(tape, ids({2, 2}, {0, 8, 8, 4}), ids({3}, {0, 0, 0})));
   EXPECT_INVALID(
       "NextTokenModel: ids have shape [3], expected [..., length] with a length of at most the "
       "context, 2",
@@ -91,50 +89,6 @@ TEST(NextTokenModel, TiesItsHeadToTheTokenTable) {
   EXPECT_HAS(tied.summary(), "head.weight      [9, 6]   tied to token.weight\n") << tied.summary();
 }
 
-// The tied table is a variable read twice: its gradient is the sum of those of the two places.
-TEST(NextTokenModel, AddsTheGradientsOfLookupAndHeadWhereTheyAreTied) {
-  NextTokenOptions options{.vocabulary = 9, .context = 4, .width = 6};
-  NextTokenModel untied(options, Random(1));
-  options.tie_weights = true;
-  NextTokenModel tied(options, Random(2));
-  untied.head.weight.assign(untied.token.weight.value());
-  tied.load_state_dict(without(untied.state_dict(), "head.weight"));
-
-  const Ids inputs = ids({2, 3}, {0, 8, 8, 4, 2, 0});
-  const Ids targets = ids({2, 3}, {8, 8, 3, 2, 0, 0});
-  std::vector<real> losses;
-  for (NextTokenModel* model : {&untied, &tied}) {
-    Tape tape;
-    const Variable loss = model->loss(tape, inputs, targets);
-    losses.push_back(loss.item());
-    tape.backward(loss);
-  }
-  EXPECT_EQ(losses[0], losses[1]);
-  EXPECT_TRUE(untied.token.weight.gradient().is_rows());
-  Gradient expected = untied.token.weight.gradient();
-  expected.add(untied.head.weight.gradient());
-  EXPECT_EQ(tied.token.weight.gradient().dense(), expected.dense());
-  EXPECT_EQ(tied.position->weight.gradient().rows().values(),
-            untied.position->weight.gradient().rows().values());
-  EXPECT_EQ(tied.head.bias->gradient().dense(), untied.head.bias->gradient().dense());
-}
-
-TEST(NextTokenModel, HasALossThatIsTheCrossEntropyOfItsLogits) {
-  NextTokenModel model({.vocabulary = 9, .context = 4, .width = 6, .look_back = 2, .hidden = {5}},
-                       Random(1));
-  const Ids inputs = ids({2, 3}, {0, 8, 8, 4, 2, 0});
-  const Ids targets = ids({2, 3}, {8, 8, 3, 2, 0, 0});
-  const CrossEntropyOptions options{.reduction = LossReduction::kSum, .ignore_index = 3};
-  Tape tape;
-  const double expected = cross_entropy(model.forward(tape, inputs), targets, options).item();
-  EXPECT_NEAR(model.loss(tape, inputs, targets, options).item(), expected,
-              20 * kEpsilon * expected);
-  EXPECT_INVALID(
-      "linear_cross_entropy: logits have shape [2, 3, 9], expected [3] of the targets and "
-      "one more axis",
-      model.loss(tape, inputs, ids({3}, {0, 0, 0})));
-}
-
 TEST(NextTokenModel, RefusesToTieAHeadThatReadsAnotherWidth) {
   const auto message = [](std::size_t read) {
     return concat(
@@ -150,27 +104,6 @@ TEST(NextTokenModel, RefusesToTieAHeadThatReadsAnotherWidth) {
       NextTokenModel({.vocabulary = 9, .width = 6, .hidden = {6, 5}, .tie_weights = true},
                      Random(1)));
 }
-
-#if defined(ROWGRAD_DOUBLE)
-TEST(NextTokenModel, PassesTheGradientCheckTiedOrNot) {
-  for (const bool tied : {false, true}) {
-    NextTokenModel model({.vocabulary = 5,
-                          .context = 3,
-                          .width = 4,
-                          .look_back = 2,
-                          .hidden = {tied ? 4U : 6U},
-                          .tie_weights = tied},
-                         Random(3));
-    const Ids inputs = ids({2, 3}, {0, 1, 1, 4, 2, 0});
-    const Ids targets = ids({2, 3}, {1, 1, 3, 2, 0, 0});
-    const auto result = gradient_check(
-        [&](Tape& tape) { return cross_entropy(model.forward(tape, inputs), targets); },
-        model.parameters());
-    EXPECT_TRUE(result.passed) << result.message();
-    EXPECT_EQ(result.entries, model.parameter_count());
-  }
-}
-#endif
 
 class WithPrevious : public NextTokenModel {
  public:

@@ -80,17 +80,6 @@ TEST(Mlp, AlternatesLinearLayersAndActivations) {
   EXPECT_THROW(Mlp({3, 0, 2}, random), std::invalid_argument);
 }
 
-#if defined(ROWGRAD_DOUBLE)
-TEST(Mlp, PassesTheGradientCheck) {
-  Random random(4);
-  Mlp mlp({3, 5, 2}, random, {.activation = gelu});
-  const Tensor x = irregular({4, 3});
-  const auto result =
-      gradient_check([&](Tape& tape) { return mlp.forward(tape.constant(x)); }, mlp.parameters());
-  EXPECT_TRUE(result.passed) << result.message();
-}
-#endif
-
 TEST(LookBack, PutsEachPositionBesideItsPredecessors) {
   LookBack look_back(3);
   Tape tape;

@@ -42,21 +42,6 @@ TEST(Sinusoidal, HasThePerColumnTableAsPrinted) {
       EXPECT_NEAR(positions.table.value()(t, i), expected[t][i], kRounding) << t << " " << i;
 }
 
-// With W_e[id] = (id, id, …), ids 0, 1, 2 and the per-column table.
-TEST(Sinusoidal, MakesTheSequenceEmbeddingAsPrinted) {
-  Tensor table = empty({5, 10});
-  for (std::size_t id = 0; id < 5; ++id)
-    for (std::size_t i = 0; i < 10; ++i) table(id, i) = static_cast<real>(id);
-  Embedding token(table);
-  Sinusoidal positions(5, 10, {.base = 5, .scheme = FrequencyScheme::kPerColumn});
-  Tape tape;
-  const Tensor& sum = positions.forward(token.forward(tape, ids({3}, {0, 1, 2}))).value();
-  const double tolerance = 2 * kRounding;
-  EXPECT_NEAR(sum(1, 0), 1.8414709848078965, tolerance);
-  EXPECT_NEAR(sum(1, 1), 1.6589758961876737, tolerance);
-  EXPECT_NEAR(sum(1, 2), 1.66297050495782, tolerance);
-}
-
 TEST(Sinusoidal, HasTheFormulaOfFormalAlgorithms) {
   const double base = 7;
   const Sinusoidal positions(
@@ -71,11 +56,6 @@ TEST(Sinusoidal, HasTheFormulaOfFormalAlgorithms) {
     }
 }
 
-TEST(Sinusoidal, RefusesPositionsThatAreNotFinite) {
-  EXPECT_INVALID("Sinusoidal: first_position inf must be finite",
-                 Sinusoidal(3, 4, {.first_position = std::numeric_limits<double>::infinity()}));
-}
-
 TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
   const Sinusoidal mixed(5, 6);
   const Sinusoidal halves(5, 6, {.layout = SinusoidLayout::kHalves});
@@ -84,20 +64,6 @@ TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
       EXPECT_EQ(halves.table.value()(t, i), mixed.table.value()(t, 2 * i));
       EXPECT_EQ(halves.table.value()(t, 3 + i), mixed.table.value()(t, 2 * i + 1));
     }
-}
-
-// (sin, cos) of p + k follow from those of p by a rotation that depends on k alone.
-TEST(Sinusoidal, TurnsFromPositionToPosition) {
-  const Sinusoidal positions(40, 6);
-  const Tensor& table = positions.table.value();
-  for (std::size_t i = 0; i < 6; i += 2)
-    for (std::size_t p = 0; p < 20; ++p)
-      for (std::size_t k = 0; k < 20; ++k) {
-        const double sine = table(k, i), cosine = table(k, i + 1);
-        EXPECT_NEAR(table(p + k, i), table(p, i) * cosine + table(p, i + 1) * sine, 4 * kRounding);
-        EXPECT_NEAR(table(p + k, i + 1), table(p, i + 1) * cosine - table(p, i) * sine,
-                    4 * kRounding);
-      }
 }
 
 TEST(Sinusoidal, EndsWithASineWhereTheWidthIsOdd) {
@@ -139,11 +105,15 @@ TEST(Sinusoidal, RefusesWhatIsLongerThanItsTable) {
   EXPECT_THROW(Sinusoidal(4, 0), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = 0}), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = NAN}), std::invalid_argument);
+  EXPECT_INVALID("Sinusoidal: first_position inf must be finite",
+                 Sinusoidal(3, 4, {.first_position = HUGE_VAL}));
 }
 
 TEST(Sinusoidal, RefusesPositionsBeyondItsTable) {
   Sinusoidal layer(8, 4);
   Tape tape;
+  EXPECT_EQ(layer.rows(tape, 8).value(), layer.table.value());
+  EXPECT_INVALID("Sinusoidal: length 9 is more than the max_length of 8", layer.rows(tape, 9));
   EXPECT_EQ(layer.rows(tape, 2, 6).shape(), Shape({2, 4}));
   EXPECT_INVALID("Sinusoidal: 3 positions from 6 on exceed the max_length of 8",
                  layer.rows(tape, 3, 6));

@@ -75,20 +75,6 @@ TEST(BufferPool, CountsWhatIsInUseAndWhatIsIdle) {
   }
 }
 
-TEST(BufferPool, ServesTheNextRequestOfASizeFromTheLastFreedBlock) {
-  if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
-  void* block = BufferPool::allocate(100000);
-  BufferPool::deallocate(block, 100000);
-  const auto before = BufferPool::statistics();
-  void* again = BufferPool::allocate(99000);  // rounds up to the same size
-  const auto after = BufferPool::statistics();
-  EXPECT_EQ(again, block);
-  EXPECT_EQ(after.system_requests, before.system_requests);
-  EXPECT_EQ(after.bytes_in_use + after.bytes_idle, before.bytes_in_use + before.bytes_idle);
-  EXPECT_LE(after.bytes_idle + 99000, before.bytes_idle);
-  BufferPool::deallocate(again, 99000);
-}
-
 TEST(BufferPool, ServesLargeRequestsOfAnySizeFromWhatOthersLeft) {
   if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
   BufferPool::release_idle();
@@ -268,30 +254,6 @@ TEST(BufferPool, TakesBackOnOneThreadWhatAnotherWasGiven) {
   first.clear();
   second.clear();
   EXPECT_EQ(BufferPool::statistics().bytes_in_use, in_use);
-}
-
-TEST(BufferPool, LetsASteadyTrainingStepAskTheSystemForNothing) {
-  if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
-  Parameter table("table", irregular({500, 16}));
-  Parameter weight("weight", irregular({500, 16}, 1));
-  Parameter bias("bias", zeros({500}));
-  auto step = [&](std::int32_t first) {
-    std::vector<std::int32_t> inputs, targets;
-    for (std::int32_t i = 0; i < 32; ++i) {
-      inputs.push_back((first + i * 7) % 500);
-      targets.push_back((first + i * 11) % 500);
-    }
-    for (Parameter* parameter : {&table, &weight, &bias}) parameter->zero_gradient();
-    Tape tape;
-    const Variable x = embedding(tape.parameter(table), ids({8, 4}, inputs));
-    const Variable logits = linear(x, tape.parameter(weight), tape.parameter(bias));
-    tape.backward(cross_entropy(logits, ids({8, 4}, targets)));
-  };
-  for (std::int32_t i = 0; i < 3; ++i) step(i);
-  const auto warm = BufferPool::statistics();
-  for (std::int32_t i = 3; i < 20; ++i) step(i);
-  EXPECT_EQ(BufferPool::statistics().system_requests, warm.system_requests);
-  EXPECT_EQ(BufferPool::statistics().bytes_in_use, warm.bytes_in_use);
 }
 
 }  // namespace

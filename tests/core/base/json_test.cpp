@@ -23,34 +23,18 @@ TEST(Json, HasWhatTheTextHas) {
   EXPECT_EQ(json.find("f"), nullptr);
 }
 
-TEST(Json, ReadsEveryEscape) {
-  EXPECT_EQ(read_string(R"("\"\\\/\b\f\n\r\t")"), "\"\\/\b\f\n\r\t");
-  EXPECT_EQ(read_string(R"("\u0061\u00E9\u4e16\ud83d\ude42")"), "aé世🙂");
-  EXPECT_EQ(read_string(R"("\u0000")"), std::string(1, '\0'));
-  EXPECT_EQ(read_string("\"é世🙂\x7F\""), "é世🙂\x7F");
-}
-
-TEST(Json, SaysWhereAStringIsWrong) {
+TEST(Json, SaysWhereATextIsWrong) {
   const std::map<std::string, int> cases = {
-      {R"("a)", 2},
-      {R"("a\)", 3},
-      {R"("\x41")", 2},
-      {"\"a\nb\"", 2},
-      {"\"\xC1\xBF\"", 1},
-      {"\"\xED\xA0\x80\"", 2},
-      {"\"\xF4\x90\x80\x80\"", 2},
-      {"\"\xC3\"", 2},
-      {R"("\u12")", 5},
-      {R"("\u-123")", 3},
-      {R"("\uDE42")", 6},
-      {R"("\uD83Dx")", 7},
-      {R"("\uD83D\u0061")", 12},
-      {R"("\uD83D\uD83D")", 12},
-      {R"("a" "b")", 6},
-      {"", 0},
-  };
+      {R"("a)", 2}, {R"("\x41")", 2}, {"\"\xC1\xBF\"", 1}, {R"("\uD83D\u0061")", 12},
+      {"", 0},      {"+1", 0},        {"01", 1},           {" 1.", 3},
+      {"[1,]", 3},  {"[}", 1},        {"{\"a\"}", 4},      {"[1]]", 3},
+      {"nul", 3},   {"//\n[]", 0}};
   for (const auto& [text, byte] : cases)
-    EXPECT_EQ(refusal(read_string, text), concat("text, byte ", byte, ": not valid JSON")) << text;
+    EXPECT_EQ(refusal(check, text), concat("text, byte ", byte, ": not valid JSON")) << text;
+  EXPECT_EQ(refusal(check, std::string("[]\0", 3)), "text, byte 2: not valid JSON");
+  EXPECT_NO_THROW(check("\xEF\xBB\xBF[]"));  // a byte order mark, may be skipped
+  EXPECT_EQ(read_string(R"("\u0061\u00E9\u4e16\ud83d\ude42\u0000")"),
+            std::string("aé世🙂\0", 11));
 }
 
 TEST(Json, NamesTheInnermostMemberOfAnotherKind) {
@@ -81,32 +65,22 @@ TEST(Json, QuotesNoMoreThanAPartOfALongText) {
     EXPECT_LT(refusal(read_numbers, text).size(), 200u);
 }
 
-TEST(Json, TakesWholeNumbersOnly) {
+TEST(Json, HasNumbersAndTruth) {
   EXPECT_EQ(read_number("0"), 0u);
   EXPECT_EQ(read_number(" 18446744073709551615 "), 18446744073709551615u);
   for (const std::string text :
        {"18446744073709551616", "-1", "-0", "1.0", "1e2", "null", "\"1\"", "[1]"})
     EXPECT_EQ(refusal(read_number, text), "text: expected a whole number below 2^64") << text;
   EXPECT_EQ(refusal(read_number, "1e999"), "text, byte 4: a number too large");
-  EXPECT_EQ(refusal(read_number, ""), "text, byte 0: not valid JSON");
-  EXPECT_EQ(refusal(read_number, "+1"), "text, byte 0: not valid JSON");
-  EXPECT_EQ(refusal(read_number, "01"), "text, byte 1: not valid JSON");
-  EXPECT_EQ(refusal(read_number, " 1."), "text, byte 3: not valid JSON");
-}
-
-TEST(Json, TakesNumbers) {
-  const auto read = [](const std::string& text) { return Json(text, "text").number(); };
-  EXPECT_EQ(read("7"), 7);
-  EXPECT_EQ(read("-7"), -7);
-  EXPECT_EQ(read("1e-05"), 1e-5);
-  EXPECT_EQ(refusal(read, "\"1\""), "text: expected a number");
-}
-
-TEST(Json, TakesTrueAndFalse) {
-  const auto read = [](const std::string& text) { return Json(text, "text").boolean(); };
-  EXPECT_TRUE(read("true"));
-  EXPECT_FALSE(read("false"));
-  EXPECT_EQ(refusal(read, "1"), "text: expected true or false");
+  const auto number = [](const std::string& text) { return Json(text, "text").number(); };
+  EXPECT_EQ(number("7"), 7);
+  EXPECT_EQ(number("-7"), -7);
+  EXPECT_EQ(number("1e-05"), 1e-5);
+  EXPECT_EQ(refusal(number, "\"1\""), "text: expected a number");
+  const auto boolean = [](const std::string& text) { return Json(text, "text").boolean(); };
+  EXPECT_TRUE(boolean("true"));
+  EXPECT_FALSE(boolean("false"));
+  EXPECT_EQ(refusal(boolean, "1"), "text: expected true or false");
 }
 
 TEST(Json, IsWrittenAsItIsMade) {
@@ -126,25 +100,6 @@ TEST(Json, IsWrittenAsItIsMade) {
   const Json list{{"a", std::vector{1.5}}};
   EXPECT_EQ(list.dump(2), "{\n  \"a\": [\n    1.5\n  ]\n}");
   EXPECT_EQ(Json().dump(), "null");
-}
-
-TEST(Json, TakesOnlyWhatIsJson) {
-  for (const std::string text :
-       {"0", "-0.5e+10", "1E5", "true", "false", "null", "\"\"", "[]", "{}", "[[],[{}]]",
-        R"({"a":[1,"b",{"c":null}]})", "\xEF\xBB\xBF[]"})  // a byte order mark, may be skipped
-    EXPECT_NO_THROW(check(text)) << text;
-  for (const std::string text : {"",         "-",          "1.",     ".5",
-                                 "1e",       "+1",         "nul",    "truex",
-                                 "[1,]",     "[,1]",       "[1 2]",  "{\"a\"}",
-                                 "{\"a\":}", "{\"a\":1,}", "{1:2}",  "{\"a\":1 \"b\":2}",
-                                 "[",        "{",          "[1",     "{\"a\":1",
-                                 "]",        "[}",         "{]",     "'a'",
-                                 "[1]]",     "NaN",        "//\n[]", "[]\xEF\xBB\xBF"}) {
-    const std::string message = refusal(check, text);
-    EXPECT_TRUE(message.starts_with("text, byte ") && message.ends_with(": not valid JSON"))
-        << text << " gives " << message;
-  }
-  EXPECT_EQ(refusal(check, std::string("[]\0", 3)), "text, byte 2: not valid JSON");
 }
 
 TEST(Json, BoundsTheDepth) {

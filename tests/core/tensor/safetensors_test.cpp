@@ -333,26 +333,22 @@ TEST(Safetensors, QuotesNoMoreThanAPartOfALongName) {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   const std::string name(1'000'000, 'x');
-  const auto length_of_refusal = [&](const std::string& header) {
+  std::string list = "[1";
+  for (int i = 1; i < 100'000; ++i) list += ",1";
+  list += ']';
+  const auto tensor = [](const std::string& dtype, const std::string& shape,
+                         const std::string& offsets) {
+    return concat("{\"x\":{\"dtype\":\"", dtype, "\",\"shape\":", shape,
+                  ",\"data_offsets\":", offsets, "}}");
+  };
+  for (const std::string& header :
+       {"{\"" + name + "\":{}}", "{\"" + name + "\":1,\"" + name + "\":1}",
+        tensor(name, "[]", "[0,4]"), tensor("F32", list, "[0,8]"), tensor("F32", "[]", list)}) {
     write_file(path, safetensors(header, ""));
     const std::string message = error_of<std::runtime_error>([&] { read_safetensors(path); });
     EXPECT_TRUE(message.starts_with(path + ": ")) << message;
-    return message.size() - path.size();
-  };
-  const auto list = [](int numbers) {
-    std::string text = "[1";
-    for (int i = 1; i < numbers; ++i) text += ",1";
-    return text + ']';
-  };
-  const auto tensor = [](const std::string& dtype, const std::string& shape,
-                         const std::string& offsets) {
-    return "{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
-  };
-  EXPECT_LT(length_of_refusal("{\"" + name + "\":{}}"), 200u);
-  EXPECT_LT(length_of_refusal("{\"" + name + "\":1,\"" + name + "\":1}"), 200u);
-  EXPECT_LT(length_of_refusal("{\"x\":" + tensor(name, "[]", "[0,4]") + "}"), 200u);
-  EXPECT_LT(length_of_refusal("{\"x\":" + tensor("F32", list(100'000), "[0,8]") + "}"), 200u);
-  EXPECT_LT(length_of_refusal("{\"x\":" + tensor("F32", "[]", list(100'000)) + "}"), 200u);
+    EXPECT_LT(message.size(), path.size() + 200);
+  }
 }
 
 TEST(Safetensors, TakesTimeInProportionToTheNumberOfTensors) {

@@ -114,56 +114,40 @@ TEST(RowHistory, FollowsTheRowsThatAreLookedUpWhereGradientsAreDense) {
   EXPECT_EQ(history.frames()[0].rows[0].squares, 16);
 }
 
-// What a model's tape looks up, by the names that its layers give the rows.
+// What a model's tape looks up, by the names that its layers give the rows. There are as many
+// tokens as positions, so that tables cannot be told apart by their sizes.
 TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
-  const auto tables_of = [](const GptOptions& options, const auto& look) {
+  const GptOptions small{.vocabulary = 40, .context = 40, .width = 4, .heads = 1, .layers = 1};
+  GptOptions buckets = small, few_buckets = small, shaw = small;
+  buckets.positions = few_buckets.positions = Positions::kT5;
+  few_buckets.t5_max_distance = 17;
+  shaw.positions = Positions::kShaw;
+  shaw.shaw_max_distance = 3;
+  const struct {
+    GptOptions options;
+    std::size_t tables;
+    std::string kind;  // of the last table
+    std::map<std::size_t, std::string> labels;
+  } cases[] = {
+      {buckets, 2, "distance", {{0, "0"}, {15, "15"}, {16, "16 to 18"}, {31, "113 and more"}}},
+      {few_buckets, 2, "distance", {{16, "16"}, {20, "no distance"}, {31, "17 and more"}}},
+      {shaw, 3, "distance", {{0, "3 and more"}, {2, "1"}, {3, "0"}, {4, "−1"}, {6, "−3"}}},
+      {small, 2, "position", {}}};
+  for (const auto& [options, tables, kind, labels] : cases) {
     Random random(1);
     GptModel model(options, random);
     RowHistory rows(model);
     Tape tape(random);
-    model.forward(tape, to_ids(std::vector<std::int32_t>(options.context, 1)));
+    model.forward(tape, to_ids(std::vector<std::int32_t>(40, 1)));
     rows.after_backward(tape);
-    look(rows.tables());
-  };
-  GptOptions options{.vocabulary = 5,
-                     .context = 40,
-                     .width = 4,
-                     .heads = 1,
-                     .layers = 1,
-                     .positions = Positions::kT5};
-  tables_of(options, [](const std::vector<TableHistory>& tables) {
-    ASSERT_EQ(tables.size(), 2U);
-    EXPECT_EQ(tables[0].kind(), "token");
-    EXPECT_TRUE(tables[0].labels().empty());
-    EXPECT_EQ(tables[1].kind(), "distance");
-    const std::vector<std::string> labels = tables[1].labels();
-    ASSERT_EQ(labels.size(), 32U);
-    EXPECT_EQ(labels[0], "0");
-    EXPECT_EQ(labels[15], "15");
-    EXPECT_EQ(labels[16], "16 to 18");
-    EXPECT_EQ(labels[31], "113 and more");
-  });
-  options.t5_max_distance = 17;
-  tables_of(options, [](const std::vector<TableHistory>& tables) {
-    const std::vector<std::string> few = tables.at(1).labels();
-    EXPECT_EQ(few[16], "16");
-    EXPECT_EQ(few[20], "no distance");
-    EXPECT_EQ(few[31], "17 and more");
-  });
-  options.positions = Positions::kShaw;
-  options.shaw_max_distance = 3;
-  tables_of(options, [](const std::vector<TableHistory>& tables) {
-    ASSERT_EQ(tables.size(), 3U);
-    EXPECT_EQ(tables[2].labels(),
-              (std::vector<std::string>{"3 and more", "2", "1", "0", "−1", "−2", "−3"}));
-  });
-  options.positions = Positions::kLearned;
-  options.vocabulary = options.context;  // so that tables cannot be told apart by their sizes
-  tables_of(options, [](const std::vector<TableHistory>& tables) {
-    ASSERT_EQ(tables.size(), 2U);
-    EXPECT_EQ(tables[0].kind(), "token");
-    EXPECT_EQ(tables[1].kind(), "position");
-  });
+    ASSERT_EQ(rows.tables().size(), tables);
+    EXPECT_EQ(rows.tables()[0].kind(), "token");
+    EXPECT_TRUE(rows.tables()[0].labels().empty());
+    EXPECT_EQ(rows.tables().back().kind(), kind);
+    const std::vector<std::string> all = rows.tables().back().labels();
+    EXPECT_EQ(all.size(), labels.empty() ? 0 : labels.rbegin()->first + 1);
+    for (const auto& [row, label] : labels) EXPECT_EQ(all.at(row), label);
+  }
 }
 
 TEST(RowHistory, KeepsAFewFramesOfALongRun) {
