@@ -8,9 +8,11 @@ Needs Debian's python3-torch. The gradients are closed forms in float64,
 of a bias [5] and of a table [7, 3] that is zero outside the rows 1, 2 and 6; one more parameter has
 no gradient. Each case has the norm before, and all numbers of both after, the table's row by row.
 """
-import json, pathlib
+import pathlib
 import torch
 from torch.nn.utils import clip_grad_norm_, clip_grad_value_
+
+import lines
 
 torch.set_default_dtype(torch.float64)
 ROWS = [1, 2, 6]
@@ -41,5 +43,5 @@ for limit in (0.0, 0.3, 1.0, 5.0):
     cases.append({"limit": limit, "bias": given[0].grad.tolist(), "table": given[1].grad.tolist()})
 path = pathlib.Path(__file__).parent / "clipping.json"
 golden = {"torch": torch.__version__, "rows": ROWS, "cases": cases}
-path.write_text(json.dumps(golden, indent=0) + "\n")
+lines.write(path, golden)
 print(len(cases), "cases,", path.stat().st_size, "bytes")

@@ -9,12 +9,13 @@ in closed form, so that a test needs no other file:
 A "rounded" table holds halves, rounded from twice the wave: rows tie, so max must choose.
 """
 import itertools
-import json
 import pathlib
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+import lines
 
 HERE = pathlib.Path(__file__).parent
 torch.set_default_dtype(torch.float64)
@@ -92,9 +93,7 @@ def main():
             cases.append(case(shape, mode, padding, by_freq, weighted, rounded))
     head = {"table": "wave([7, 3], 0.9, 0.4, 1.0)", "upstream": "wave([bags, 3], 0.5, 0.2, 1.0)",
             "per_sample_weights": "wave(ids' shape, 1.3, 0.7, 1.5), where there is a weights_grad"}
-    lines = [f'"{key}": {json.dumps(text)},' for key, text in head.items()]
-    lines += ['"cases": [', ",\n".join(json.dumps(entry) for entry in cases), "]"]
-    (HERE / "embedding_bag.json").write_text("{\n" + "\n".join(lines) + "\n}\n")
+    lines.write(HERE / "embedding_bag.json", head | {"cases": cases})
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ head, by a loss on chosen targets, and by low-rank adapters; 30 steps of AdamW e
 Needs Debian's python3-torch. All parameters start from `wave` (see golden.hpp), in the order of
 "parameters"; the texts are those of `texts`, whose formula the test repeats.
 """
-import json
 import math
 import pathlib
 
 import torch
 from torch.nn import functional as F
+
+import lines
 
 torch.set_default_dtype(torch.float64)
 
@@ -155,4 +156,4 @@ runs = [
     run("lora", lora_shapes, lambda name: ".lora_" in name, classifier("last"), 8 / RANK),
 ]
 path = pathlib.Path(__file__).parent / "fine_tune.json"
-path.write_text(json.dumps({"runs": runs}) + "\n")
+lines.write(path, {"runs": runs})

@@ -10,10 +10,12 @@ The i-th parameter of a model, in the order of its `parameters` list, is wave(sh
 plus 1 for the gains of normalisations; scale_i is in the list. Token ids: the-verdict.gpt2.ids beside this script,
 folded by id mod vocabulary (a small vocabulary keeps the runs short).
 """
-import json, math, pathlib
+import math, pathlib
 import numpy as np
 import torch
 import torch.nn.functional as F
+
+import lines
 
 HERE = pathlib.Path(__file__).resolve().parent
 torch.set_default_dtype(torch.float64)
@@ -224,7 +226,7 @@ def run(vocab, width, context, heads, layers, positions, qkv_bias, head, batch, 
     return {"model": {"vocabulary": vocab, "width": width, "context": context, "heads": heads, "layers": layers,
                       "positions": positions, "qkv_bias": qkv_bias, "head": head, "norm_epsilon": 1e-5},
             "parameters": listing, "batch": batch, "stride": stride, "steps": steps,
-            "optimizer": optimizer, "options": options, "clip_norm": clip,
+            "optimizer": {"name": optimizer.lower(), "options": options}, "clip_norm": clip,
             "loss": losses, "gradient_norm": norms,
             "sum_after": {n: p.sum().item() for n, p in named.items()},
             "norm_after": {n: p.norm().item() for n, p in named.items()},
@@ -245,11 +247,11 @@ STORY = [
 ]
 
 if __name__ == "__main__":
-    (HERE / "gpt_ops.json").write_text(json.dumps(ops(), indent=1))
+    lines.write(HERE / "gpt_ops.json", ops())
     runs = [run(**s) for s in STORY]
     for r in runs:
         print(r["model"]["positions"], r["loss"][0], r["loss"][-1])
-    (HERE / "gpt_story.json").write_text(json.dumps({
+    lines.write(HERE / "gpt_story.json", {
         "what": "mean cross-entropy before each update, norm of all gradients together at that step (before clipping), sum and Euclidean norm of every "
                 "parameter after the last update, and the 24 ids that the trained model continues the first window with when it always takes the likeliest",
-        "runs": runs}, indent=1))
+        "runs": runs})

@@ -9,6 +9,7 @@ modulo 4; the second layer also has the scalar `attn.masked_bias` of older files
 import json, pathlib, struct
 import torch
 from gpt2_logits import logits, read
+import lines
 
 HERE = pathlib.Path(__file__).parent
 VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS = 20, 12, 8, 2, 2
@@ -54,5 +55,5 @@ path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 golden = {"torch": torch.__version__, "heads": HEADS, "ids": IDS,
           "logits": logits(read(path), HEADS, IDS).tolist()}
-(HERE / "gpt2_weights.json").write_text(json.dumps(golden, indent=0) + "\n")
+lines.write(HERE / "gpt2_weights.json", golden)
 print(len(tensors), "tensors,", path.stat().st_size, "bytes")

@@ -6,11 +6,12 @@ training, ordered ones for validation, some left after a few batches. For each l
 numbers of the windows in them, and the number of 53 bits that is drawn next.
 """
 import itertools
-import json
 import pathlib
 
 import torch
 from torch.utils.data import DataLoader
+
+import lines
 
 
 def loops(seed, windows, batch, drop_last):
@@ -28,4 +29,4 @@ runs = [{"seed": seed, "windows": windows, "batch": batch, "drop_last": drop_las
          "loops": list(loops(seed, windows, batch, drop_last))}
         for seed, windows, batch, drop_last in [(123, 18, 2, True), (123, 9, 2, True), (7, 11, 4, False), (2**31 + 7, 5, 1, False)]]
 path = pathlib.Path(__file__).parent / "loader_order.json"
-path.write_text(json.dumps(runs, separators=(",", ":")).replace('{"s', '\n{"s') + "\n")
+lines.write(path, runs)

@@ -5,11 +5,12 @@ Needs Debian's python3-torch. The table starts from `wave` (see golden.hpp); eve
 ids, some of them twice, and the loss is the sum of the output times a wave. Dense gradients, SGD with
 momentum and decay: rows that are not looked up go on moving, and may then be too large when they are.
 """
-import json
 import math
 import pathlib
 
 import torch
+
+import lines
 
 torch.set_default_dtype(torch.float64)
 
@@ -38,4 +39,4 @@ def run(max_norm, norm_type, steps=25):
 
 cases = [run(1.0, 2.0), run(0.7, 1.0), run(0.5, math.inf)]
 path = pathlib.Path(__file__).parent / "max_norm.json"
-path.write_text(json.dumps(cases, indent=1) + "\n")
+lines.write(path, cases)

@@ -16,9 +16,11 @@ All tables of one layer are one table: those of order 2, head 0, 1, ... first, t
 Weights, ids and gradients as in make_gpt.py. The order of parameters: token, position, then for each layer its memory (if it has one:
 table, key.weight, key.bias, value.weight, value.bias, key_norm, query_norm, conv_norm, conv) and its block, norm, head.
 """
-import importlib.util, json, math, pathlib, sys
+import importlib.util, math, pathlib, sys
 import torch
 import torch.nn.functional as F
+
+import lines
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -195,7 +197,8 @@ def run(vocab, width, context, heads, layers, ngram, batch, stride, steps, optim
     return {"model": {"vocabulary": vocab, "width": width, "context": context, "heads": heads, "layers": layers, "norm_epsilon": 1e-5}, "ngram": ngram,
             "sizes": {str(i): s for i, s in sizes.items()}, "multipliers": {str(i): [str(m) for m in f] for i, f in factors.items()},
             "rows_of_the_first_batch": first, "rows_with_a_gradient_in_the_first_step": touched,
-            "parameters": listing, "batch": batch, "stride": stride, "steps": steps, "optimizer": optimizer, "options": options, "table_options": table_options,
+            "parameters": listing, "batch": batch, "stride": stride, "steps": steps,
+            "optimizer": {"name": optimizer.lower(), "options": options} | ({"table_options": table_options} if table_options else {}),
             "loss": losses, "gradient_norm": norms, "sum_after": {n: p.sum().item() for n, p in named.items()}, "norm_after": {n: p.norm().item() for n, p in named.items()},
             "greedy_after_first_window": line[context:]}
 
@@ -211,4 +214,4 @@ if __name__ == "__main__":
     runs = [run(**s) for s in STORY]
     for r in runs:
         print(r["rows_with_a_gradient_in_the_first_step"], r["loss"][0], r["loss"][-1])
-    (HERE / "ngram_memory.json").write_text(json.dumps({"what": __doc__.split("\n")[0], "memory": one_memory(), "runs": runs}))
+    lines.write(HERE / "ngram_memory.json", {"what": __doc__.split("\n")[0], "memory": one_memory(), "runs": runs})

@@ -4,12 +4,13 @@
 Needs Debian's python3-torch. A case has the name of an op in that test's table, inputs, output and the
 gradients of sum(output * wave(0.23, 0.4, 1)) (see golden.hpp). NaN and infinities are written as texts.
 """
-import json
 import math
 import pathlib
 
 import torch
 from torch.nn import functional as F
+
+import lines
 
 torch.set_default_dtype(torch.float64)
 
@@ -136,5 +137,4 @@ def case(name, op, inputs):
 
 
 path = pathlib.Path(__file__).parent / "ops.json"
-cases = [json.dumps(case(*item), separators=(",", ":")) for item in CASES]
-path.write_text("[\n" + ",\n".join(cases) + "\n]\n")
+lines.write(path, [case(*item) for item in CASES])

@@ -17,7 +17,6 @@ Rows that say something are those looked up early and never again: the files' "t
 some, and "token_row_last_lookup" says when (null for never).
 """
 
-import json
 import math
 import os
 import pathlib
@@ -26,6 +25,8 @@ import sys
 import numpy as np
 import torch
 from torch.nn import functional
+
+import lines
 
 HERE = pathlib.Path(__file__).parent
 
@@ -176,15 +177,6 @@ def record(optimizer, *, tokens, vocab, width, context, stride, batch, steps,
     }
 
 
-def in_lines(value, indent=""):
-    """JSON with a line for each number, word and list."""
-    if not isinstance(value, dict):
-        return json.dumps(value)
-    inner = indent + " "
-    entries = [f'{inner}"{key}": {in_lines(entry, inner)}' for key, entry in value.items()]
-    return "{\n" + ",\n".join(entries) + f"\n{indent}}}"
-
-
 # By the names of the files, without "toy_" and ".json". On GPT-2's ids, 97 % of the rows are never
 # looked up, and most others once or twice; on characters, only the rare ones rest for long.
 CASES = {
@@ -223,7 +215,7 @@ def main():
     torch.set_num_threads(1)  # sums in the same order each time
     for name in sys.argv[1:] or CASES:
         result = record(**CASES[name])
-        (HERE / f"toy_{name}.json").write_text(in_lines(result) + "\n")
+        lines.write(HERE / f"toy_{name}.json", result)
         print(f"{name}: loss {result['loss'][0]:.4f} -> {result['loss'][-1]:.4f}")
 
 

@@ -8,9 +8,11 @@ that is followed by another has it under "then", and is left at step "at" where 
 Every rate is what the optimizer holds after scheduler.step(): PyTorch steps most schedules from one
 rate to the next, so it differs from the closed form by the rounding of all steps so far.
 """
-import json, pathlib, warnings
+import pathlib, warnings
 import torch
 from torch.optim import lr_scheduler
+
+import lines
 
 warnings.simplefilter("ignore")  # of steps without optimizer.step()
 
@@ -96,5 +98,5 @@ cases = [
     run(8, schedule="constant", then={"schedule": "inverse_root"}, at=3),
 ]
 path = pathlib.Path(__file__).parent / "schedules.json"
-path.write_text(json.dumps({"torch": torch.__version__, "cases": cases}, indent=0) + "\n")
+lines.write(path, {"torch": torch.__version__, "cases": cases})
 print(len(cases), "cases,", path.stat().st_size, "bytes")

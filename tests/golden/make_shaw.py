@@ -7,11 +7,12 @@ of two tables [2k + 1, width] is added to key j and to value j. Inputs are waves
 1.5), k (0.6, 0.9, 1.5), v (0.5, 0.4, 1.0), keys (0.8, 0.6, 1.0), values (0.9, 0.2, 1.0); the gradients are those
 of sum(output * wave(0.23, 0.4, 1)).
 """
-import json
 import math
 import pathlib
 
 import torch
+
+import lines
 
 torch.set_default_dtype(torch.float64)
 
@@ -44,4 +45,4 @@ def case(batch, heads, length, width, distance):
 
 cases = [case(2, 3, 7, 4, 3), case(1, 2, 5, 3, 8), case(1, 1, 40, 4, 2)]
 path = pathlib.Path(__file__).parent / "shaw.json"
-path.write_text(json.dumps(cases, separators=(",", ":")).replace('{"shape"', '\n{"shape"') + "\n")
+lines.write(path, cases)

@@ -9,11 +9,13 @@ $ROWGRAD_DATA names. Every model starts from closed-form weights
 
 Token ids come from the-verdict.gpt2.ids beside this script (GPT-2 byte-pair ids of The Verdict, one line).
 """
-import json, os, pathlib
+import os, pathlib
 import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+import lines
 
 HERE = pathlib.Path(__file__).parent
 torch.set_default_dtype(torch.float64)
@@ -68,13 +70,13 @@ def toy(name, ids, vocab, width, context, stride, batch, steps, positions, **sgd
     out = {
         "what": "mean cross-entropy before each update; token rows with a non-zero gradient at that step; rows of the token table after the last update",
         "vocab": vocab, "width": width, "context": context, "stride": stride, "batch": batch,
-        "batches_per_epoch": batches, "positions": positions, "sgd": sgd,
+        "batches_per_epoch": batches, "positions": positions, "optimizer": {"name": "sgd", "options": sgd},
         "init": {"token": [0.7, 0.0, 0.02], "position": [0.3, 1.0, 0.02], "head_weight [vocab,width]": [0.11, 2.0, 0.02], "head_bias": 0},
         "loss": losses, "token_rows_with_gradient": rows,
         "token_row_after": {str(i): token.data[i, :8].tolist() for i in probe},
         "token_table_sum_after": token.data.sum().item(), "head_weight_sum_after": head_w.data.sum().item(),
     }
-    (HERE / f"{name}.json").write_text(json.dumps(out, indent=1))
+    lines.write(HERE / f"{name}.json", out)
     print(name, losses[0], losses[-1], rows[0])
 
 
@@ -89,8 +91,8 @@ def embedding_cases():
         out = F.embedding(ids, w, **options)
         (out * upstream).sum().backward()
         cases.append({"options": options, "grad": w.grad.tolist()})
-    (HERE / "embedding.json").write_text(json.dumps(
-        {"weight": "wave([7,3], 0.9, 0.4, 1.0)", "ids": ids.tolist(), "upstream": "wave([2,3,3], 0.5, 0.2, 1.0)", "cases": cases}, indent=1))
+    lines.write(HERE / "embedding.json",
+        {"weight": "wave([7,3], 0.9, 0.4, 1.0)", "ids": ids.tolist(), "upstream": "wave([2,3,3], 0.5, 0.2, 1.0)", "cases": cases})
 
 
 def main():
