@@ -377,7 +377,7 @@ TEST(TextRun, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
   const std::string longest(100'000, 'x');
   EXPECT_EQ(message("options", deep), "its options: values are nested too deep");
   EXPECT_EQ(message("options", "{\"width\": 1e999}"), "its options, byte 14: a number too large");
-  EXPECT_EQ(message("options", "{\"width\": []}"), "\"tokenizer\" is missing");
+  EXPECT_EQ(message("options", "{\"width\": []}"), "\"model\" is missing");
   auto wrong = json::parse(good.text("options"));
   wrong["width"] = json::array();
   EXPECT_EQ(message("options", wrong.dump()), "\"width\": got \"[]\", expected a whole number");
