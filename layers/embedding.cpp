@@ -2,38 +2,71 @@
 #include <cmath>
 
 #include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/tables/table_file.hpp>
+#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {
 
+namespace {
+
+// A new table in memory, or this rank's rows of one.
+std::unique_ptr<ParameterStorage> new_rows(const char* layer, std::size_t rows, std::size_t width,
+                                           Random& random, const EmbeddingOptions& options) {
+  const IndexRange mine = options.split == nullptr
+                              ? IndexRange{0, rows}
+                              : rows_of_rank(rows, options.split->rank(), options.split->size());
+  auto own = values_in_memory(
+      normal_table(layer, rows, width, random, options.deviation, options.padding_idx, mine),
+      ParameterStorage::Place{mine.begin, rows});
+  if (options.split == nullptr) return own;
+  return std::make_unique<SplitRows>(*options.split, Shape{rows, width}, std::move(own));
+}
+
+}  // namespace
+
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
-                    double deviation, const std::optional<std::int32_t>& padding) {
+                    double deviation, const std::optional<std::int32_t>& padding,
+                    std::optional<IndexRange> kept) {
+  const auto [begin, end] = kept.value_or(IndexRange{0, rows});
   element_count({rows, width}, layer);
   check_argument(std::isfinite(deviation) && deviation >= 0, layer, ": deviation is ", deviation,
                  ", expected a finite number not below 0");
   const auto row = padding_row(layer, padding, rows);
-  if (deviation == 0) return sparse_zeros({rows, width});
-  Tensor table = random.normal({rows, width}, 0, deviation);
-  if (row) std::fill_n(table.data() + static_cast<std::size_t>(*row) * width, width, real{0});
+  if (deviation == 0) return sparse_zeros({end - begin, width});
+  // Piece by piece. All pieces but the last are of whole groups of 16 numbers, as normals are
+  // drawn: so they are those of one draw.
+  Tensor table = empty({end - begin, width});
+  constexpr std::size_t kPiece = 1024;  // rows, a multiple of 16
+  for (std::size_t first = 0, count = 0; first < rows; first += count) {
+    count = rows - first < 2 * kPiece ? rows - first : kPiece;
+    const Tensor piece = random.normal({count, width}, 0, deviation);
+    const std::size_t from = std::clamp(begin, first, first + count);
+    const std::size_t to = std::clamp(end, from, first + count);
+    std::copy_n(piece.data() + (from - first) * width, (to - from) * width,
+                table.data() + (from - begin) * width);
+  }
+  const std::size_t zeros = row ? static_cast<std::size_t>(*row) : end;
+  if (begin <= zeros && zeros < end)
+    std::fill_n(table.data() + (zeros - begin) * width, width, real{0});
   return table;
 }
 
 EmbeddingTable::EmbeddingTable(const char* layer, std::size_t rows, std::size_t width,
                                Random& random, const EmbeddingOptions& options)
-    : EmbeddingTable(
-          layer, normal_table(layer, rows, width, random, options.deviation, options.padding_idx),
-          options) {}
+    : EmbeddingTable(layer, new_rows(layer, rows, width, random, options), options) {}
 
 EmbeddingTable::EmbeddingTable(const char* layer, Tensor table, const EmbeddingOptions& options)
     : weight(*this, "weight", std::move(table)) {
   set(layer, options);
 }
 
-EmbeddingTable::EmbeddingTable(const char* layer, TableFile& table, const EmbeddingOptions& options)
-    : weight(*this, "weight", file_rows(table)) {
-  check_argument(!options.dense_gradient, layer,
-                 ": the gradient of a table in a file cannot be dense: ", table.path().string());
+EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<ParameterStorage> rows,
+                               const EmbeddingOptions& options)
+    : weight(*this, "weight", std::move(rows)) {
+  check_argument(!options.dense_gradient || weight.stored().allows_passes(), layer,
+                 ": the gradient of a table ",
+                 split_rows_of(weight) != nullptr ? "split over ranks" : "in a file",
+                 " cannot be dense: ", weight.stored().path());
   set(layer, options);
 }
 
@@ -51,6 +84,13 @@ void EmbeddingTable::set(const char* layer, const EmbeddingOptions& options) {
   check_lookup(layer, lookup_, shape[0]);
   if (options.scale_by_sqrt_width) scale_ = std::sqrt(static_cast<real>(shape[1]));
   weight.set_trainable(!options.frozen);
+  SplitRows* const split = split_rows_of(weight);
+  if (split == nullptr || !options.max_norm) return;
+  const EmbeddingLookup scaling{.max_norm = options.max_norm, .norm_type = options.norm_type};
+  split->look_up = [layer, scaling](Parameter& own, auto ids) {
+    Tape tape(Tape::inference);
+    return rowgrad::look_up(layer, tape.parameter(own), to_ids(ids), nullptr, scaling);
+  };
 }
 
 Variable EmbeddingTable::scaled(const Variable& rows) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include <rowgrad/layers/embedding.hpp>
@@ -22,7 +23,10 @@ class EmbeddingBag : public EmbeddingTable {
   explicit EmbeddingBag(Tensor table, const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", std::move(table), options) {}
   explicit EmbeddingBag(TableFile& table, const EmbeddingOptions& options = {})
-      : EmbeddingTable("EmbeddingBag", table, options) {}
+      : EmbeddingTable("EmbeddingBag", file_rows(table), options) {}
+  explicit EmbeddingBag(std::unique_ptr<ParameterStorage> rows,
+                        const EmbeddingOptions& options = {})
+      : EmbeddingTable("EmbeddingBag", std::move(rows), options) {}
 
   /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any
   /// length: see embedding_bag() and, for max_norm, Embedding::forward.

@@ -1,7 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
+#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/layers/model.hpp>
 
 namespace rowgrad {
@@ -36,19 +38,30 @@ std::optional<Score> evaluate(Model& model, DataLoader& loader, const EvaluateOp
   const EvaluationMode mode(model);
   SingleProcess alone;
   ProcessGroup& ranks = options.ranks != nullptr ? *options.ranks : alone;
-  std::vector<double> sums;  // four of each batch, 0 for those of other ranks
+  const SplitTables tables(model.parameters());
+  const std::size_t count =
+      options.batches > 0 ? std::min(options.batches, loader.size()) : loader.size();
+  std::vector<double> sums(4 * count);  // four of each batch, 0 for those of other ranks
   std::size_t batches = 0;
+  std::optional<Batch> mine;
   for (const Batch& batch : loader) {
-    BatchScore score;
-    if (batches % ranks.size() == ranks.rank()) {
-      Tape tape(Tape::inference);
-      score = model.score(tape, batch, options.accuracy);
+    if (batches % ranks.size() == ranks.rank()) mine = batch;
+    // One batch for each rank, whose rows they get together.
+    if (++batches % ranks.size() == 0 || batches == count) {
+      if (mine && !tables.empty()) model.read_ahead(*mine);
+      if (options.ranks != nullptr) tables.fetch();
+      if (mine) {
+        Tape tape(Tape::inference);
+        const BatchScore score = model.score(tape, *mine, options.accuracy);
+        const std::size_t number = (batches - 1) / ranks.size() * ranks.size() + ranks.rank();
+        std::ranges::copy(std::array{score.loss, score.weight, static_cast<double>(score.correct),
+                                     static_cast<double>(score.predicted)},
+                          sums.begin() + static_cast<std::ptrdiff_t>(4 * number));
+      }
+      mine.reset();
     }
-    sums.insert(sums.end(), {score.loss, score.weight, static_cast<double>(score.correct),
-                             static_cast<double>(score.predicted)});
-    ++batches;
     if (options.after_batch && !options.after_batch()) return std::nullopt;
-    if (batches == options.batches) break;
+    if (batches == count) break;
   }
   const std::vector<double> all = ranks.gather(std::span<const double>(sums));
   double loss = 0, weight = 0, correct = 0, predicted = 0;

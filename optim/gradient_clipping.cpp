@@ -5,6 +5,7 @@
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
+#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 
 namespace rowgrad {
@@ -32,10 +33,15 @@ double joint_norm(const char* caller, std::span<const Parameter* const> paramete
   check_parameters(caller, parameters);
   std::vector<kernels::Rows> arrays;
   for (const Parameter* parameter : parameters) {
-    const std::span<const real> values = parameter->gradient().values();
+    // Of a split table whose gradients are not watched, each rank has those of its rows.
+    SplitRows* const split = parameter->gradient().is_none() ? split_rows_of(*parameter) : nullptr;
+    const Gradient& gradient = (split != nullptr ? parameter->local() : *parameter).gradient();
+    const std::span<const real> values = gradient.values();
     const Shape& shape = parameter->shape();
     const std::size_t width = shape.empty() ? 1 : shape.back();
-    if (!values.empty()) arrays.push_back({values.data(), values.size() / width, width});
+    if (!values.empty() || (split != nullptr && !gradient.is_none()))
+      arrays.push_back({values.data(), values.size() / width, width,
+                        split != nullptr ? &split->in_order_of_ranks : nullptr});
   }
   return kernels::norm(arrays, p);
 }
@@ -43,7 +49,7 @@ double joint_norm(const char* caller, std::span<const Parameter* const> paramete
 // values = f(values) in every gradient.
 void change_gradients(std::span<Parameter* const> parameters, const auto& f) {
   for (Parameter* parameter : parameters) {
-    const std::span<real> numbers = parameter->mutable_gradient_values();
+    const std::span<real> numbers = parameter->local().mutable_gradient_values();
     kernels::map_into(numbers.size(), numbers.data(), f, numbers.data());
   }
 }

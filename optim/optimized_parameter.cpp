@@ -105,8 +105,9 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
   const bool may_have_missed = postpones_ || is_pending();
+  const bool allows_passes = parameter_->stored().allows_passes();
   const StepRuns& history = owed_->history();
-  if (!is_pending() || (rows_in_pass() > 0 && history.runs().size() >= 2 * half_history())) {
+  if (!is_pending() || (allows_passes && history.runs().size() >= 2 * half_history())) {
     parameter_->apply_pending();  // or those of another optimizer
     owed_->forget(history.runs().size());
     continues_ = true;
@@ -131,8 +132,10 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
   if (may_have_missed) parameter_->set_pending(this);
 }
 
-std::size_t OptimizedParameter::half_history() const {  // a power of two
-  return std::bit_floor(std::max(kMostRuns, parameter_->size() / kValuesPerRun)) / 2;
+// A power of two, which does not depend on how many ranks a table is split over.
+std::size_t OptimizedParameter::half_history() const {
+  const std::size_t values = place().rows * parameter_->shape()[1];
+  return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
 }
 
 // Once the history is half full, every further run brings its share of the rows that missed steps
@@ -140,14 +143,18 @@ std::size_t OptimizedParameter::half_history() const {  // a power of two
 // dropped.
 void OptimizedParameter::shorten_history(const RowView& rows) {
   const std::size_t half = half_history(), count = rows_in_pass();
+  const auto [first, of_table] = place();
   const std::vector<StepRuns::Run>& runs = owed_->history().runs();
-  if (runs.size() <= half || count == 0) return;
+  if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
   const std::uint64_t since = runs[half - 1].end;
   const auto apply = [&](std::size_t begin, std::size_t end) {
     rows_visited_ += owed_->apply({rows, nullptr, begin, end}, since);
   };
   const std::size_t share = runs.size() - half;
-  apply(count * (share - 1) / half, count * share / half);
+  const auto row_at = [&, first = first, of_table = of_table](std::size_t shares) {
+    return std::clamp(of_table * shares / half, first, first + count) - first;
+  };
+  apply(row_at(share - 1), row_at(share));
   if (share < half) return;
   for (std::size_t row = 0; row < count; ++row)
     if (*rows.row<1>(row).step < since) apply(row, row + 1);  // loaded after its turn

@@ -61,7 +61,7 @@ void Optimizer::check_trains_all(const Tape& tape) const {
 
 void Optimizer::check_uses_all() const {
   for (const Parameter* parameter : parameters_)
-    check_state(!parameter->trainable() || !parameter->gradient().is_none(), "Optimizer: '",
+    check_state(!parameter->trainable() || !parameter->local().gradient().is_none(), "Optimizer: '",
                 parameter->name(), "' ", bracketed(parameter->shape()),
                 " is a parameter of the optimizer, but the loss does not use it: does forward use "
                 "its layer? If it is not meant to, freeze it.");

@@ -9,7 +9,8 @@ void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const Rule
   std::vector<std::unique_ptr<OptimizedParameter>> added;
   for (Parameter* parameter : parameters)
     if (parameter != nullptr)  // add_parameters() refuses them
-      added.push_back(std::make_unique<OptimizedParameter>(*parameter, rule_, steps.fresh()));
+      added.push_back(
+          std::make_unique<OptimizedParameter>(parameter->local(), rule_, steps.fresh()));
   slots_.reserve(slots_.size() + added.size());
   add_parameters(parameters);
   std::ranges::move(added, std::back_inserter(slots_));
@@ -17,7 +18,7 @@ void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const Rule
 
 void RuleEngine::forget(const Parameter& parameter) noexcept {
   for (const auto& slot : slots_)
-    if (slot->parameter() == &parameter) slot->forget();
+    if (slot->parameter() == &parameter.local()) slot->forget();
   Optimizer::forget(parameter);
 }
 
@@ -29,7 +30,7 @@ std::uint64_t RuleEngine::rows_visited() const {
 
 std::optional<double> RuleEngine::idle_decay(const Parameter& parameter) const {
   for (const auto& slot : slots_)
-    if (slot->parameter() == &parameter) return slot->idle_decay();
+    if (slot->parameter() == &parameter.local()) return slot->idle_decay();
   return std::nullopt;
 }
 
@@ -40,6 +41,10 @@ void RuleEngine::step() {
   const auto is_due = [](const auto& slot) {
     return slot->parameter()->trainable() && !slot->parameter()->gradient().is_none();
   };
+  for (const Parameter* parameter : parameters())
+    check_state(parameter->gradient().is_none() || !parameter->local().gradient().is_none(),
+                rule_.name, ": the gradient of ", parameter->name(),
+                " is not where its rows are, on other ranks: a TrainingRun brings it there");
   for (const auto& slot : slots_)
     if (is_due(slot)) slot->check_step();
   for (const auto& slot : slots_)

@@ -88,7 +88,10 @@ class Parameter {
 
   /// The dotted name, starting at the outermost layer: "token.weight".
   const std::string& name() const { return name_; }
-  void rename(std::string name) { name_ = std::move(name); }
+  void rename(std::string name) {
+    name_ = std::move(name);
+    stored_->rename(name_);
+  }
 
   /// The shape of the value, and how many numbers it has.
   const Shape& shape() const { return stored_->shape(); }
@@ -145,7 +148,10 @@ class Parameter {
 
   /// The sum of the gradients that tapes have added since zero_gradient().
   const Gradient& gradient() const { return gradient_; }
-  void zero_gradient() { gradient_ = Gradient(); }
+  void zero_gradient() {
+    gradient_ = Gradient();
+    if (Parameter* const own = stored_->own()) own->zero_gradient();
+  }
 
   /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
   void add_gradient(Gradient gradient);
@@ -161,6 +167,11 @@ class Parameter {
 
   /// The values as they are stored, without what is pending.
   ParameterStorage& stored() { return *stored_; }
+
+  /// What this process trains of it: the parameter itself, or this rank's rows of a table that is
+  /// split over ranks (SplitRows in core/parallel), whose gradient is there and not here.
+  Parameter& local() { return const_cast<Parameter&>(std::as_const(*this).local()); }
+  const Parameter& local() const { return stored_->own() != nullptr ? *stored_->own() : *this; }
 
   /// Throws std::invalid_argument for a table in a file. The message begins with `reason`: what
   /// would take a pass over all rows.

@@ -82,8 +82,8 @@ class StatesInMemory final : public OptimizerStates {
 
 class ValuesInMemory final : public ParameterStorage {
  public:
-  explicit ValuesInMemory(Tensor values)
-      : ParameterStorage(values.shape()), values_(std::move(values)) {}
+  ValuesInMemory(Tensor values, std::optional<Place> place)
+      : ParameterStorage(values.shape(), place), values_(std::move(values)) {}
 
   Tensor* all() override { return &values_; }
 
@@ -108,8 +108,9 @@ class ValuesInMemory final : public ParameterStorage {
 
 }  // namespace
 
-std::unique_ptr<ParameterStorage> values_in_memory(Tensor values) {
-  return std::make_unique<ValuesInMemory>(std::move(values));
+std::unique_ptr<ParameterStorage> values_in_memory(Tensor values,
+                                                   std::optional<ParameterStorage::Place> place) {
+  return std::make_unique<ValuesInMemory>(std::move(values), place);
 }
 
 std::vector<std::string> saved_names(std::span<const std::string_view> names) {

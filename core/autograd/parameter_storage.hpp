@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,7 @@ struct RowCopy {
 };
 
 class OptimizerStates;
+class Parameter;
 
 /// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
 struct RowView {
@@ -152,14 +154,26 @@ std::vector<std::string> saved_names(std::span<const std::string_view> names);
 /// What has nothing to do for values in memory does nothing by default.
 class ParameterStorage {
  public:
-  /// Values of this shape.
-  explicit ParameterStorage(Shape shape) : shape_(std::move(shape)) {}
+  /// Which rows of a larger table these are: `first` and those after it, of `rows` in all.
+  struct Place {
+    std::size_t first, rows;
+  };
+
+  /// Values of this shape; all rows of a table, unless a place says otherwise.
+  explicit ParameterStorage(Shape shape, std::optional<Place> place = std::nullopt)
+      : shape_(std::move(shape)),
+        place_(place.value_or(Place{0, shape_.empty() ? 0 : shape_[0]})) {}
   ParameterStorage(const ParameterStorage&) = delete;
   ParameterStorage& operator=(const ParameterStorage&) = delete;
   virtual ~ParameterStorage() = default;
 
-  /// The shape of all values.
+  /// The shape of all values, and which rows they are of a table that is split over ranks.
   const Shape& shape() const { return shape_; }
+  const Place& place() const { return place_; }
+
+  /// Of a table that is split over ranks, the rows that this rank has: a parameter of their own,
+  /// which is what optimizers train and checkpoints have. Null for all others.
+  virtual Parameter* own() { return nullptr; }
 
   /// All values; null if nothing may pass over all of them.
   virtual Tensor* all() = 0;
@@ -174,8 +188,9 @@ class ParameterStorage {
   /// What a new optimizer keeps for them.
   virtual std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) = 0;
 
-  /// The path of the file, for messages.
+  /// The path of the file, for messages, and what the parameter is called.
   virtual std::string path() const { return {}; }
+  virtual void rename(const std::string& /*name*/) {}
 
   /// See Parameter::read_ahead.
   virtual void read_ahead(std::span<const std::int32_t> /*ids*/) {}
@@ -193,10 +208,12 @@ class ParameterStorage {
 
  private:
   Shape shape_;
+  Place place_;
 };
 
-/// Values in memory.
-std::unique_ptr<ParameterStorage> values_in_memory(Tensor values);
+/// Values in memory: those of a whole parameter, or rows at a place of a larger table.
+std::unique_ptr<ParameterStorage> values_in_memory(
+    Tensor values, std::optional<ParameterStorage::Place> place = std::nullopt);
 
 template <std::size_t N>
 StoredRow<N> RowView::readable(std::size_t i, const auto& replays, RowCopy& copy) const {

@@ -59,8 +59,10 @@ class ProcessGroup {
     return all;
   }
 
-  /// The text that each rank passes, of any length.
+  /// The text that each rank passes, of any length; and that which each passes for this one, if it
+  /// passes one for each rank.
   std::vector<std::string> gather_texts(std::string_view mine);
+  std::vector<std::string> exchange_texts(std::vector<std::string> sent);
 
   /// Whether it is true on any rank.
   bool any(bool mine);

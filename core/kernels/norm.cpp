@@ -45,7 +45,8 @@ constexpr auto square = [](double x) { return x * x; };
 double sum_of(std::span<const Rows> arrays, const auto& f) {
   double total = 0;
   std::array<double, kPieces> sums;
-  for (const auto& [values, rows, width] : arrays) {
+  for (const auto& [values, rows, width, gather] : arrays) {
+    std::vector<double> own;  // sums of split rows
     const std::size_t of_a_row = (width + kPiece - 1) / kPiece;
     for (std::size_t first = 0; first < rows * of_a_row; first += kPieces) {
       const std::size_t count = std::min(kPieces, rows * of_a_row - first);
@@ -55,18 +56,24 @@ double sum_of(std::span<const Rows> arrays, const auto& f) {
             sums[i] =
                 sum_piece(x + (first + i) / of_a_row * width + at, std::min(kPiece, width - at), f);
           });
-      for (std::size_t i = 0; i < count; ++i) total += sums[i];
+      if (gather != nullptr)
+        own.insert(own.end(), sums.begin(), sums.begin() + count);
+      else
+        for (std::size_t i = 0; i < count; ++i) total += sums[i];
     }
+    if (gather == nullptr) continue;
+    for (const double sum : (*gather)(std::move(own))) total += sum;
   }
   return total;
 }
 
 double largest_of(std::span<const Rows> arrays) {
   double largest = 0;
-  for (const auto& [values, rows, width] : arrays) {
-    const double magnitude = largest_magnitude({values, rows * width});
-    if (!(magnitude <= largest)) largest = magnitude;
-    if (std::isnan(largest)) break;
+  for (const auto& [values, rows, width, gather] : arrays) {
+    std::vector<double> magnitudes{largest_magnitude({values, rows * width})};
+    if (gather != nullptr) magnitudes = (*gather)(std::move(magnitudes));
+    for (const double magnitude : magnitudes)
+      if (!(magnitude <= largest) && !std::isnan(largest)) largest = magnitude;
   }
   return largest;
 }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/kernels/broadcast.hpp>
@@ -31,18 +32,17 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   check_argument(variable.parameter() != nullptr, caller,
                  ": max_norm changes rows, so the table has to be a parameter");
   Parameter& table = *variable.parameter();
+  if (&table.local() != &table) return;  // rows that are split have been scaled where they are
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
   Tensor rows = table.gathered_rows(distinct);
   const std::size_t width = table.shape()[1];
 
-  std::vector<std::int32_t> too_large;
-  std::vector<real> scaled;
-  for (std::size_t i = 0; i < distinct.size(); ++i) {
-    const std::span row(rows.data() + i * width, width);
+  // Until rounding leaves nothing to scale: then it does not matter how often a row is looked up.
+  const auto scale_down = [&](std::span<real> row) {
     double length = kernels::norm(row, options.norm_type);
-    if (!(length > *options.max_norm)) continue;
+    if (!(length > *options.max_norm)) return false;
     if (std::isinf(length)) {  // in units of the largest value, it may be finite
       const double unit = kernels::largest_magnitude(row);
       if (std::isfinite(unit))
@@ -50,8 +50,21 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
       length = kernels::norm(row, options.norm_type);
     }
     const double factor = *options.max_norm / (length + 1e-7);  // as a `real` it could be 0
+    bool changed = false;
+    for (real& value : row) {
+      const auto scaled = static_cast<real>(value * factor);
+      changed |= std::exchange(value, scaled) != scaled;
+    }
+    return changed;
+  };
+  std::vector<std::int32_t> too_large;
+  std::vector<real> scaled;
+  for (std::size_t i = 0; i < distinct.size(); ++i) {
+    const std::span row(rows.data() + i * width, width);
+    if (!scale_down(row)) continue;
+    while (scale_down(row)) continue;
     too_large.push_back(distinct[i]);
-    for (const real value : row) scaled.push_back(static_cast<real>(value * factor));
+    scaled.insert(scaled.end(), row.begin(), row.end());
   }
   if (too_large.empty()) return;
   check_state(!variable.tape().has_read(table), caller, ": max_norm has to change ", table.name(),

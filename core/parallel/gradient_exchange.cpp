@@ -6,6 +6,7 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
+#include <rowgrad/core/parallel/split_rows.hpp>
 
 namespace rowgrad {
 namespace {
@@ -93,7 +94,7 @@ Gradients GradientExchange::sum(std::vector<Gradients> partial) {
   return finish();
 }
 
-void GradientExchange::start(std::vector<Gradients> earlier) {
+void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> split) {
   check_argument(earlier.size() + 1 == subtrees_.size(),
                  "GradientExchange: there are gradients of ", earlier.size() + 1,
                  " subtrees, expected ", subtrees_.size());
@@ -104,6 +105,8 @@ void GradientExchange::start(std::vector<Gradients> earlier) {
               "GradientExchange::start: the last sum was not finished");
   for (Bucket& bucket : buckets_) bucket.missing = bucket.end - bucket.begin;
   given_.assign(shapes_.size(), false);
+  split_ = std::move(split);
+  split_.resize(shapes_.size());
   counts_.assign(terms_.size() * shapes_.size(), kNone);
   std::ranges::fill(ways_, "none");
   sums_ = Gradients(shapes_.size());
@@ -319,6 +322,11 @@ void GradientExchange::sum_rows(std::size_t p) {
   // Rows that are sent to one rank: N for all others to have them, or N / ranks for the owners and
   // then the distinct ones. Small ones are gathered, which takes fewer messages.
   const double bytes = rows * static_cast<double>(shapes_[p][1] * sizeof(real));
+  if (split_[p]) {
+    ways_[p] = "split";
+    sums_[p] = sum_of_own_rows(p);
+    return;
+  }
   const bool owners =
       bytes > kSmall && distinct_share_[p] + 1 / static_cast<double>(ranks_.size()) < 1;
   ways_[p] = owners ? "owners" : "gathered";
@@ -367,21 +375,34 @@ Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRan
                                [](Gradient& a, Gradient&& b) { a.add(std::move(b)); });
 }
 
-Gradient GradientExchange::sum_by_owners(std::size_t p) {
+// Of the rows that this rank owns.
+Gradient GradientExchange::sum_of_own_rows(std::size_t p) {
   const std::size_t ranks = ranks_.size();
   std::vector<IndexRange> owned;  // [rank]
   for (std::size_t rank = 0; rank < ranks; ++rank)
-    owned.push_back(range_of(shapes_[p][0], rank, ranks));
+    owned.push_back(rows_of_rank(shapes_[p][0], rank, ranks));
+  std::vector<std::int64_t> arriving(terms_.size(), 0);
   std::vector<std::int64_t> sizes(terms_.size() * ranks, 0);  // [term][owner]
-  for (std::size_t s = 0; s < terms_.size(); ++s)
-    for (std::size_t owner = 0; is_mine(s) && count(s, p) > 0 && owner < ranks; ++owner)
-      sizes[s * ranks + owner] =
-          static_cast<std::int64_t>(rows_within(own(s, p).rows(), owned[owner]).size());
-  const std::vector<std::int64_t> all = ranks_.gather(std::span<const std::int64_t>(sizes));
-  std::vector<std::int64_t> arriving;  // [term]
-  for (std::size_t s = 0; s < terms_.size(); ++s)
-    arriving.push_back(all[(terms_[s].rank * terms_.size() + s) * ranks + ranks_.rank()]);
-  const Gradient sum = sum_rows_in(p, owned, arriving);
+  for (std::size_t s = 0; s < terms_.size(); ++s) {
+    if (!is_mine(s)) {
+      receives_.push_back({terms_[s].rank, std::as_writable_bytes(std::span(&arriving[s], 1))});
+      continue;
+    }
+    for (const std::size_t owner : ranks_.others()) {
+      std::int64_t& size = sizes[s * ranks + owner];
+      if (count(s, p) > 0)
+        size = static_cast<std::int64_t>(rows_within(own(s, p).rows(), owned[owner]).size());
+      sends_.push_back({owner, std::as_bytes(std::span(&size, 1))});
+    }
+  }
+  start_transfers(0);
+  ranks_.finish(0);
+  return sum_rows_in(p, owned, arriving);
+}
+
+Gradient GradientExchange::sum_by_owners(std::size_t p) {
+  const std::size_t ranks = ranks_.size();
+  const Gradient sum = sum_of_own_rows(p);
 
   // Everybody's sums, which lie side by side in the order of the owners.
   const RowGradient& mine = sum.rows();

@@ -31,6 +31,8 @@ void add(Gradients& a, Gradients&& b);
 /// every rank, or summed by the owners of equal ranges of rows, who send the sums to all others.
 /// The way that would have taken fewer bytes in the last step is chosen.
 ///
+/// The rows of a split table go to their owners alone.
+///
 /// Dense gradients travel in buckets of consecutive parameters, each of which is on its way as soon
 /// as all its gradients are there on all ranks, while those of other parameters are computed.
 class GradientExchange {
@@ -47,8 +49,9 @@ class GradientExchange {
   const std::vector<IndexRange>& subtrees() const { return subtrees_; }
 
   /// Begins a sum, with the gradients of all subtrees() but the last. A shard may have no gradient
-  /// of a parameter. With several ranks, the last sum must be finished.
-  void start(std::vector<Gradients> earlier);
+  /// of a parameter. With several ranks, the last sum must be finished. `split` says of which
+  /// parameters, if any, each rank wants the sums of its own rows (rows_of_rank) alone.
+  void start(std::vector<Gradients> earlier, std::vector<bool> split = {});
 
   /// A parameter's gradient on the last shard, once. Best given from the last parameter to the
   /// first.
@@ -60,7 +63,8 @@ class GradientExchange {
   /// All this at once: `partial` has the gradients of each of subtrees().
   Gradients sum(std::vector<Gradients> partial);
 
-  /// How each parameter's gradient travelled last: "dense", "gathered", "owners" or "none".
+  /// How each parameter's gradient travelled last: "dense", "gathered", "owners", "split" or
+  /// "none".
   const std::vector<std::string_view>& ways() const { return ways_; }
 
  private:
@@ -105,6 +109,7 @@ class GradientExchange {
   void exchange_sums(Bucket& bucket);
   std::vector<Piece> pieces_of(const Bucket& bucket, std::size_t owner) const;
   void sum_rows(std::size_t parameter);
+  Gradient sum_of_own_rows(std::size_t parameter);
   Gradient sum_by_owners(std::size_t parameter);
   Gradient sum_rows_in(std::size_t parameter, const std::vector<IndexRange>& wanted,
                        const std::vector<std::int64_t>& arriving);
@@ -123,6 +128,7 @@ class GradientExchange {
   std::vector<Gradients> own_;          // the terms of this rank
   std::vector<Gradients> left_halves_;  // the last of them but its last shard
   std::vector<bool> given_;             // [parameter]
+  std::vector<bool> split_;             // [parameter]
   std::vector<std::int64_t> counts_;    // [term][parameter]: of rows, or kNone or kDense
   Gradients sums_;
   std::vector<ProcessGroup::Send> sends_;  // that are to be started

@@ -5,20 +5,25 @@
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/shape.hpp>
+#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/gpt/ngram_memory.hpp>
 
 namespace rowgrad {
 namespace {
 
-Part<Embedding> make_table(Layer& owner, const NgramHash& hash, std::size_t head_width,
+Part<Embedding> make_table(Layer& owner, const NgramHash& hash, const NgramMemoryOptions& options,
                            Random& random, TableFile* file) {
   if (file == nullptr)
-    return Part<Embedding>(owner, "table", hash.table_rows(), head_width, random);
-  const Shape expected{hash.table_rows(), head_width};
+    return Part<Embedding>(owner, "table", hash.table_rows(), options.head_width, random,
+                           EmbeddingOptions{.split = options.split});
+  const Shape expected{hash.table_rows(), options.head_width};
   check_argument(file->shape() == expected, "NgramMemory: ", file->path().string(), " has shape ",
                  bracketed(file->shape()), ", expected ", bracketed(expected));
-  return Part<Embedding>(owner, "table", *file);
+  auto rows = file_rows(*file);
+  if (options.split != nullptr)
+    rows = std::make_unique<SplitRows>(*options.split, expected, std::move(rows));
+  return Part<Embedding>(owner, "table", std::move(rows));
 }
 
 Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {
@@ -54,7 +59,7 @@ Variable memory_gate(const Variable& key, const Variable& x) {
 NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
                          const NgramMemoryOptions& options, TableFile* file)
     : hash_(std::move(hash)),
-      table(make_table(*this, hash_, options.head_width, random, file)),
+      table(make_table(*this, hash_, options, random, file)),
       key(*this, "key", hash_.lookups() * options.head_width, width, random),
       value(*this, "value", hash_.lookups() * options.head_width, width, random),
       key_norm(*this, "key_norm", width, options.norm_epsilon),

@@ -84,6 +84,7 @@ class RunReport : public RunObserver {
   }
   void after_step(const TrainingRun& run, double loss) override;
   void at_end(const TrainingRun&) override { at_end(); }
+  bool watches_gradients() const override { return true; }
 
  private:
   using Timer = RowHistory::Timer;

@@ -224,6 +224,7 @@ class RowHistory : public RunObserver {
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
+  bool watches_gradients() const override { return true; }
 
   /// The time that it has taken so far.
   Timer::Clock::duration cost() const { return cost_; }

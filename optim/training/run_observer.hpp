@@ -50,6 +50,9 @@ class RunObserver {
   /// of run.steps() steps.
   virtual void before_update(const TrainingRun&) {}
 
+  /// Whether it looks at the gradients of rows: then all of those of split tables are there, too.
+  virtual bool watches_gradients() const { return false; }
+
   /// There is a new record, also in run.history().
   virtual void after_record(const TrainingRun&, const TrainingRecord&) {}
 

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <utility>
 
+#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/optim/training/step_gradients.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -67,6 +68,7 @@ std::vector<double> StepGradients::sums_of_shards(const std::vector<double>& own
 }
 
 StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t first,
+                                         bool watched,
                                          const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
   const std::size_t count = batches.size();
@@ -128,15 +130,24 @@ StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t
           return range.size() == 1;
         },
         [](Gradients& a, Gradients&& b) { rowgrad::add(a, std::move(b)); }));
-  exchange_->start(std::move(earlier));
+  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  std::vector<bool> split;
+  for (const Parameter* parameter : parameters)
+    split.push_back(!watched && &parameter->local() != parameter);
+  exchange_->start(std::move(earlier), std::move(split));
   // Others get the gradients of the last shard while it still goes backward.
   Gradients rest = gradients_of(subtrees.back().begin, true);
   for (std::size_t p = 0; p < rest.size(); ++p)
     if (!rest[p].is_none()) exchange_->give(p, std::move(rest[p]));
   Gradients sums = exchange_->finish();
-  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  for (std::size_t p = 0; p < parameters.size(); ++p)
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    SplitRows* const rows = split_rows_of(*parameters[p]);
+    if (rows != nullptr && sums[p].is_rows()) {
+      rows->own()->add_gradient(rows->for_own(sums[p].rows()));
+      if (!watched) continue;
+    }
     if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
+  }
   return {sums_of_shards(losses, count), weights};
 }
 

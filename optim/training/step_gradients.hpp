@@ -39,7 +39,9 @@ class StepGradients {
   /// epoch and those after it, to the parameters, which have none. Calls `after_backward` with each
   /// tape that went backward. Throws std::logic_error for a parameter that gets a gradient but is
   /// none of the optimizer's. After an exception on several ranks, messages may still be under way.
-  Losses add(std::vector<Batch> batches, std::size_t first,
+  /// Of split tables, each rank gets those of its own rows (Parameter::local) and, if they are
+  /// `watched`, all in the parameter itself.
+  Losses add(std::vector<Batch> batches, std::size_t first, bool watched,
              const std::function<void(const Tape&)>& after_backward);
 
   /// How gradients travel between ranks.

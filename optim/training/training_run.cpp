@@ -30,7 +30,8 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       unit_(parts.loader.dataset()->unit()),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      gradients_(parts_, ranks_) {
+      gradients_(parts_, ranks_),
+      split_tables_(parts_.model.parameters()) {
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
@@ -129,14 +130,18 @@ bool TrainingRun::step() {
   return true;
 }
 
-void TrainingRun::each(const auto& call) const {
-  for (RunObserver* observer : observers_) call(*observer);
+void TrainingRun::each(const std::function<void(RunObserver&)>& call) const {
+  const auto call_all = [&] {
+    for (RunObserver* observer : observers_) call(*observer);
+  };
+  if (split_tables_.empty()) return call_all();
+  split_tables_.work_while_first_reads(call_all);
 }
 
 // Whether no observer on any rank stops the run.
 bool TrainingRun::goes_on() {
   if (stopped_) return false;
-  each([&](RunObserver& observer) { stopped_ |= !observer.goes_on(*this); });
+  for (RunObserver* observer : observers_) stopped_ |= !observer->goes_on(*this);
   if (ranks_.size() > 1) stopped_ = ranks_.any(stopped_);
   return !stopped_;
 }
@@ -149,9 +154,11 @@ double TrainingRun::make_step() {
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   if (first == 0) epoch_ = {};
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
+  const bool watched = !split_tables_.empty() &&
+                       ranks_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
   const StepGradients::Losses losses =
-      gradients_.add(next_batches(count), first, [&](const Tape& tape) {
-        each([&](RunObserver& observer) { observer.after_backward(*this, tape); });
+      gradients_.add(next_batches(count), first, watched, [&](const Tape& tape) {
+        for (RunObserver* observer : observers_) observer->after_backward(*this, tape);
       });
   for (std::size_t i = 0; i < count; ++i) {
     epoch_.loss_sum += losses.means[i] * losses.weights[i];
@@ -182,7 +189,10 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
       loop_ = parts_.loader.begin(gradients_.shard());
     batches.push_back(loop_->take());
   }
-  if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
+  if (!split_tables_.empty()) {
+    for (const Batch& batch : batches) parts_.model.read_ahead(batch);
+    split_tables_.fetch();
+  } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
     for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(batches[i]);
     if (const auto next = loop_->next()) parts_.model.read_ahead(*next);
   }
@@ -260,9 +270,11 @@ void TrainingRun::compare_ranks() const {
   if (ranks_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
-    // Of a table that is not in memory as a whole, its last rows are compared.
+    // Of a table that is not in memory as a whole, its last rows are compared; a split one is
+    // nowhere twice.
     const Gradient& last = parameter->gradient();
-    sums.push_back(checksum_of(parameter->stored().allows_passes() ? parameter->copy()
+    sums.push_back(checksum_of(&parameter->local() != parameter      ? Tensor()
+                               : parameter->stored().allows_passes() ? parameter->copy()
                                : last.is_rows() ? parameter->rows(last.rows().indices())
                                                 : Tensor()));
   }

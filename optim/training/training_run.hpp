@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/layers/model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/training/run_observer.hpp>
@@ -90,7 +91,8 @@ class TrainingRun {
 
   /// Adds an observer, which must live until the last step or until it is removed. Not during a
   /// step. One that is there already stays in its place. Of several ranks, one that writes or
-  /// prints is for the first (is_first_rank()); one that stops the run, for any or all.
+  /// prints is for the first (is_first_rank()); one that stops the run, for any or all. That of the
+  /// first rank may read any rows of split tables, but for goes_on() and after_backward().
   void observe(RunObserver& observer) {
     if (std::ranges::find(observers_, &observer) == observers_.end())
       observers_.push_back(&observer);
@@ -161,6 +163,11 @@ class TrainingRun {
 
   bool is_first_rank() const { return ranks_.rank() == 0; }  // whether it writes and prints
 
+  /// Whether tables of the model are split over ranks. Then observers on all ranks call meet()
+  /// before they exchange anything: see SplitTables.
+  bool has_split_tables() const { return !split_tables_.empty(); }
+  void meet() const { split_tables_.meet(); }
+
   /// How many units a second the steps of this epoch took, since the run was started or its state
   /// was loaded.
   double speed() const;
@@ -199,7 +206,7 @@ class TrainingRun {
   std::optional<TrainingRecord> with_losses(TrainingRecord record, DataLoader* training,
                                             DataLoader* validation, std::size_t batches);
   bool goes_on();
-  void each(const auto& call) const;
+  void each(const std::function<void(RunObserver&)>& call) const;
   void compare_ranks() const;
   // Whether an observer or the last step that was asked for ends this call of train().
   bool stops() const { return stopped_ || steps_ >= last_step_; }
@@ -216,6 +223,7 @@ class TrainingRun {
   SingleProcess alone_;
   ProcessGroup& ranks_;
   StepGradients gradients_;
+  SplitTables split_tables_;
   std::optional<DataLoader::Iterator> loop_;  // over an epoch, or the rest of it
   std::string loaded_arithmetic_;
   std::vector<RunObserver*> observers_;

@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/parallel/split_checkpoint.hpp>
+#include <rowgrad/core/parallel/split_rows.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kNames = "split.names";  // what the names of the files of ranks have
+constexpr const char* kRanks = "split.ranks";  // how many they are
+constexpr const char* kRows = "split.rows";    // of the whole table of each value in such a file
+
+fs::path rank_path(const fs::path& path, const std::string& names, std::size_t rank) {
+  return fs::path(path) += concat(".part-", names, '-', rank);
+}
+
+const Parameter* table_of(const std::string& name, std::span<Parameter* const> parameters) {
+  for (const Parameter* parameter : parameters)
+    if (split_rows_of(*parameter) != nullptr &&
+        concat('.', name, '.').find(concat('.', parameter->name(), '.')) != std::string::npos)
+      return parameter;
+  return nullptr;
+}
+
+// Files that some ranks need but do not have come from one that does.
+void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
+                 const std::vector<bool>& needed) {
+  std::string states;  // of each file: here, needed, or neither
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    states += file_exists(paths[i]) ? 'h' : needed[i] ? 'n' : '-';
+  const std::vector<std::string> all = ranks.gather_texts(states);
+  const auto first_with = [&](char state, std::size_t i) {
+    return static_cast<std::size_t>(
+        std::ranges::find_if(all, [&](const std::string& its) { return its[i] == state; }) -
+        all.begin());
+  };
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const std::size_t sender = first_with('h', i);
+    if (first_with('n', i) == ranks.size()) continue;
+    check_runtime(sender < ranks.size(), paths[i].string(),
+                  ": is missing on all ranks: it has the rows of rank ", i, " of ", paths.size());
+    std::vector<std::string> sent(ranks.size());
+    for (std::size_t rank = 0; sender == ranks.rank() && rank < ranks.size(); ++rank)
+      if (all[rank][i] == 'n') sent[rank] = read_file(paths[i]);
+    const std::string bytes = ranks.exchange_texts(std::move(sent))[sender];
+    if (states[i] == 'n') write_file(paths[i], bytes);
+  }
+}
+
+}  // namespace
+
+void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
+                            std::span<Parameter* const> parameters, ProcessGroup& ranks) {
+  Checkpoint common = state, mine;
+  for (const std::string& name : state.names()) {
+    const Parameter* const table = table_of(name, parameters);
+    const std::string base = name.substr(0, name.rfind('.')),
+                      last = name.substr(name.rfind('.') + 1);
+    if (table == nullptr || last == "step" || last == "steps" || last == "rules") continue;
+    common.erase(name);
+    if (last == "checksum" || (last == "values" && state.contains(base + ".rows"))) continue;
+    const bool is_sparse = last == "rows";
+    mine.put(is_sparse ? base : name,
+             is_sparse ? rows_in(state, base, table->local().shape()) : state.at(name));
+    mine.put(concat(kRows, '.', is_sparse ? base : name), table->shape()[0]);
+  }
+  std::random_device device;
+  const std::string names = ranks.gather_texts(concat(device(), '-', device())).front();
+  write_safetensors(rank_path(path, names, ranks.rank()), mine);
+  ranks.any(false);  // all of them are there
+  common.put(kNames, names);
+  common.put(kRanks, ranks.size());
+  if (ranks.rank() == 0) write_safetensors(path, common);
+  ranks.any(false);  // from here on, they count
+  const std::string all = concat(path.filename().string(), ".part-");
+  for (const auto& entry : fs::directory_iterator(fs::absolute(path).parent_path()))
+    if (const std::string name = entry.path().filename();
+        name.starts_with(all) && !name.starts_with(all + names)) {
+      std::error_code ignored;
+      fs::remove(entry.path(), ignored);
+    }
+}
+
+Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* group) {
+  if (!file.contains(kNames)) return file;
+  SingleProcess alone;
+  ProcessGroup& ranks = group != nullptr ? *group : alone;
+  const std::size_t count = file.count(kRanks), here = ranks.rank();
+  const IndexRange mine = range_of(kTableParts, here, ranks.size());
+  std::vector<fs::path> paths;
+  std::vector<bool> needed;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    const IndexRange its = range_of(kTableParts, rank, count);
+    paths.push_back(rank_path(path, file.text(kNames), rank));
+    needed.push_back(its.begin < mine.end && mine.begin < its.end);
+  }
+  for (const char* name : {kNames, kRanks}) file.erase(name);
+  fetch_files(ranks, paths, needed);
+  std::map<std::string, Checkpoint::Value> values;
+  for (std::size_t rank = 0; rank < count; ++rank) {
+    if (!needed[rank]) continue;
+    const Checkpoint part = read_safetensors(paths[rank]), rows = part.part(kRows);
+    for (const std::string& name : rows.names()) {
+      const std::size_t of_table = rows.count(name);
+      const IndexRange its = rows_of_rank(of_table, rank, count);
+      const IndexRange own = rows_of_rank(of_table, here, ranks.size());
+      const std::size_t begin = std::clamp(own.begin, its.begin, its.end);
+      const std::size_t size = std::clamp(own.end, its.begin, its.end) - begin;
+      Checkpoint::Value& value = values[name];
+      if (const auto* const tensor = std::get_if<Tensor>(&part.at(name))) {
+        const std::size_t width = tensor->shape().back();
+        part.check_shape(name, {its.size(), width});
+        if (std::get<Tensor>(value).dimension() != 2) value = empty({own.size(), width});
+        if (size > 0)
+          std::copy_n(tensor->data() + (begin - its.begin) * width, size * width,
+                      std::get<Tensor>(value).data() + (begin - own.begin) * width);
+      } else if (std::holds_alternative<std::string>(part.at(name))) {
+        check_runtime(count == ranks.size(), path.string(), ": its tables are in files of ", count,
+                      " ranks, so that ", ranks.size(), " cannot go on with them");
+        value = part.at(name);
+      } else {
+        const std::vector<std::int64_t> read = part.integers(name);
+        check_runtime(read.size() == its.size(), paths[rank].string(), ": ", name, " has ",
+                      read.size(), " numbers, expected ", its.size());
+        if (!std::holds_alternative<Checkpoint::Integers>(value)) value = Checkpoint::Integers{};
+        auto& all = std::get<Checkpoint::Integers>(value);
+        const auto from = read.begin() + static_cast<std::ptrdiff_t>(begin - its.begin);
+        all.values.insert(all.values.end(), from, from + static_cast<std::ptrdiff_t>(size));
+        all.shape = {all.values.size()};
+      }
+    }
+  }
+  for (auto& [name, value] : values) file.put(name, std::move(value));
+  return file;
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,114 @@
+#pragma once
+
+// Tables whose rows are split over ranks: each has some rows, with what the optimizer keeps for
+// them, and those that a step looks up travel. core/parallel/README.md says how to use one.
+//
+// Wrong arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/base/process_group.hpp>
+#include <rowgrad/core/base/ranges.hpp>
+
+namespace rowgrad {
+
+constexpr std::size_t kTableParts = 4096;
+
+/// Which rows of a table a rank has: those of its share of 4,096 parts, into which the table is cut
+/// in the order of rows. So each rank's rows follow those of the rank before, and what has to be in
+/// the order of rows (sums of norms, gradients, files) is that of all ranks, one after another.
+IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
+
+/// The rows of a table [rows, width] of which this rank has its own, as a parameter of their own
+/// (own()): an optimizer trains those as it trains any table, and catching up, states and files are
+/// what they are there. The table itself has only the rows that were fetched.
+///
+/// All ranks have the same tables in the same order, and call the functions that exchange something
+/// together.
+class SplitRows final : public ParameterStorage {
+ public:
+  /// `own` has this rank's rows (rows_of_rank), or is a file for all rows, of which only these are
+  /// used. Throws std::runtime_error naming the rank if another has a table of another shape.
+  SplitRows(ProcessGroup& ranks, const Shape& shape, std::unique_ptr<ParameterStorage> own);
+
+  Parameter* own() override { return &own_; }
+  Tensor* all() override { return nullptr; }
+  std::string path() const override;
+  void rename(const std::string& name) override { own_.rename(name); }
+
+  /// Announces rows that fetch() is to get.
+  void read_ahead(std::span<const std::int32_t> ids) override;
+
+  /// Gets the rows that this rank has announced since the last call from the ranks that have them,
+  /// each once. From then on, until a step or a load changes rows, they can be read.
+  void fetch() { exchange_rows(true); }
+
+  /// Reads fetched rows. Others are fetched, too, if this rank is alone or may have others do so
+  /// (SplitTables), and a std::logic_error if not.
+  void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
+
+  /// Changing rows from outside is a std::logic_error: their ranks do, in a step.
+  void assign(std::span<const std::int32_t> ids, const real* values) override;
+  std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override;
+
+  /// What reads rows of own() that were announced, where that is more than to read them: max_norm
+  /// scales those down that are too large. Rows that were not announced stay as they are.
+  std::function<Tensor(Parameter& own, std::span<const std::int32_t> ids)> look_up;
+
+  /// Of a gradient, this rank's rows, as one of own().
+  Gradient for_own(const RowGradient& rows) const;
+
+  /// What all ranks pass, one after another.
+  const std::function<std::vector<double>(std::vector<double>)> in_order_of_ranks;
+
+ private:
+  friend class SplitTables;
+
+  void exchange_rows(bool were_announced);
+  std::vector<IndexRange> by_rank(std::span<const std::int32_t> sorted) const;
+  std::vector<std::int32_t> of_own(std::span<const std::int32_t> ids) const;
+
+  ProcessGroup& ranks_;
+  Parameter own_;
+  std::size_t first_;  // the row of the table that is row 0 of own_
+  std::vector<std::int32_t> announced_;
+  std::vector<std::int32_t> fetched_;  // which rows, in increasing order
+  Tensor values_;                      // theirs
+  std::uint64_t version_ = 0;          // of own_ when they were fetched
+  std::size_t number_ = 0;             // among the tables of SplitTables
+  bool may_ask_ = false;               // others for rows that were not announced
+};
+
+/// The rows of a parameter that is split; null for any other.
+SplitRows* split_rows_of(const Parameter& parameter);
+
+/// The split tables among some parameters, which must outlive it.
+class SplitTables {
+ public:
+  explicit SplitTables(std::span<Parameter* const> parameters);
+
+  bool empty() const { return tables_.empty(); }
+
+  /// SplitRows::fetch for all tables.
+  void fetch() const;
+
+  /// Has all ranks do some work, each its own: the first one may read any rows meanwhile, which
+  /// others send once they are at meet(), or through with their work. If it is to exchange anything
+  /// itself, all ranks call meet() before.
+  void work_while_first_reads(const std::function<void()>& work) const;
+
+  /// Other ranks send what the first asks for until it comes here, too.
+  void meet() const;
+
+ private:
+  std::vector<SplitRows*> tables_;
+};
+
+}  // namespace rowgrad
