@@ -5,6 +5,7 @@
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/json.hpp>
+#include <rowgrad/core/parallel/split_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
@@ -60,8 +61,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
       training_sample_(training_loader(options, parts.train, random_)),
       validation_sample_(validation_loader(options, parts.validation,
                                            options.draws_as_pytorch ? &random_ : nullptr)),
-      model_(options.make_model(*tokenizer_, random_, tables_, resumed,
-                                ranks == nullptr ? 0 : ranks->rank())),
+      model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks)),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run({.model = *model_,
@@ -125,7 +125,9 @@ void TextRun::start_schedule(std::uint64_t step) {
 }
 
 void TextRun::save(const std::filesystem::path& path) const {
-  for (Parameter* parameter : model_->parameters()) {
+  run.meet();
+  for (Parameter* each : model_->parameters()) {
+    Parameter* const parameter = &each->local();
     if (!parameter->stored().allows_passes()) continue;  // a table in a file
     check_runtime(std::ranges::all_of(parameter->value(), [](real x) { return std::isfinite(x); }),
                   parameter->name(), " is not finite any more at step ", run.steps(),
@@ -135,7 +137,8 @@ void TextRun::save(const std::filesystem::path& path) const {
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())
     ranks->any(false);
-  if (!run.is_first_rank()) return;
+  const bool is_split = run.has_split_tables();
+  if (!run.is_first_rank() && !is_split) return;
   Checkpoint file = run.state_dict();
   file.put("samples", samples_json());
   file.put("format", kFormat);
@@ -145,6 +148,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("corpus", Json(text_files_).dump());
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
+  if (is_split) return write_split_checkpoint(path, file, model_->parameters(), *run.parts().ranks);
   write_safetensors(path, file);
 }
 
@@ -255,7 +259,7 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
-    training->run.load_state_dict(file);
+    training->run.load_state_dict(with_split_rows(file, name, ranks));
     const Json samples(file.text("samples"), "its samples");
     for (const Json& sample : samples.elements()) {
       const Json* steps = sample.find("steps");
@@ -280,7 +284,7 @@ std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std:
 }
 
 SavedModel load_model(const std::filesystem::path& path) {
-  const Checkpoint file = read_safetensors(path);
+  const Checkpoint file = with_split_rows(read_safetensors(path), path);
   if (!file.contains("format") && !file.contains("labels") && !file.part("gpt").empty()) {
     SavedGpt gpt = load_gpt(path);
     return {.tokenizer = std::move(gpt.tokenizer), .model = std::move(gpt.model)};

@@ -229,6 +229,8 @@ OptionTable option_table_of(TrainOptions& o) {
        "file of the table, for one larger than memory; FILE.1, FILE.3 for several blocks. Its rows "
        "start with other random numbers",
        file_name() + ngrams},
+      {"--split-tables", &o.split_tables,
+       "each rank of mpirun has some of the rows of the tables, instead of all", ngrams},
       {"--ngram-rate", &o.ngram_rate,
        "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
        finite_number(0) + ngrams},
@@ -395,7 +397,7 @@ std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
                                                         ModelTables& tables, bool resumed,
-                                                        std::size_t rank) const {
+                                                        ProcessGroup* ranks) const {
   if (is_gpt()) check_gpt(*this);
   const double numbers = least_numbers(tokens.size());
   const std::size_t states = optimizer_of(*this).states + (momentum != 0 ? 1U : 0U);
@@ -409,7 +411,8 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
   GptOptions options = gpt_options(tokens.size());
   auto& [blocks, ngrams, shape, files] = options.memories;
   if (has_memories() && ngram_fold) ngrams.canonical = canonical_ids(tokens);
-  const std::vector<std::string> paths = table_paths(rank);
+  if (split_tables) shape.split = ranks;
+  const std::vector<std::string> paths = table_paths(ranks == nullptr ? 0 : ranks->rank());
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const NgramHash hash(tokens.size(), ngrams, blocks, blocks[i]);
     files.push_back(&open_table(tables, paths[i],
@@ -433,7 +436,8 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
     const auto& [blocks, ngrams, memory, files] = gpt.memories;
     const double read = static_cast<double>(ngrams.orders.size() * ngrams.heads) *
                         static_cast<double>(memory.head_width);  // by each place
-    const double table = ngram_file.empty() ? read * static_cast<double>(ngrams.rows) : 0;
+    const bool is_whole = ngram_file.empty() && !split_tables;
+    const double table = is_whole ? read * static_cast<double>(ngrams.rows) : 0;
     return sum + static_cast<double>(blocks.size()) * (table + 2 * read * columns);
   }
   const NextTokenOptions options = next_token_options(vocabulary_size);

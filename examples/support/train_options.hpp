@@ -64,6 +64,7 @@ struct TrainOptions {
   std::vector<std::uint64_t> hidden = {256};  // of a next-token model; 0 alone for none
 
   std::string ngram_file = "";                    // of the table; "" for one in memory
+  bool split_tables = false;                      // over ranks: see SplitRows
   bool ngram_fold = false;                        // see canonical_ids
   double ngram_rate = 5;                          // of the tables, as a factor
   double ngram_decay = 0;                         // of the tables
@@ -104,7 +105,7 @@ struct TrainOptions {
   /// model that takes more memory than the machine has, before any of it is allocated.
   std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
                                             ModelTables& tables, bool resumed,
-                                            std::size_t rank = 0) const;
+                                            ProcessGroup* ranks = nullptr) const;
 
   /// How many numbers such a model has in memory at least; computed without making it.
   double least_numbers(std::size_t vocabulary_size) const;

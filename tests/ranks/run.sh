@@ -52,8 +52,12 @@ compare() {
   rm -f table*
   for count in 1 2 3 4; do
     on_ranks "$count" "$@" --shards 4 --save ranks >log 2>&1 || fail "the run on $count ranks failed: $*"
+    # A process alone makes split tables whole.
+    if compgen -G "ranks.part-*" >/dev/null; then
+      "$@" --resume ranks --save ranks >>log 2>&1 || fail "the parts of $count ranks do not make a whole: $*"
+    fi
     expect_same_numbers alone ranks
-    rm -f ranks table*
+    rm -f ranks ranks.part-* table*
     compared=$((compared + 1))
   done
 }
@@ -64,6 +68,10 @@ compare "${gpt[@]}" --steps 12 --tie --clip 0.5
 compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
 compare "${gpt[@]}" --steps 12 --no-tie --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
   --ngram-layers 0 --ngram-file table
+split=("${gpt[@]}" --no-tie --ngrams 2,3 --ngram-rows 100 --ngram-layers 0 --split-tables)
+compare "${split[@]}" --steps 12 --optimizer adamw --clip 0.5 --schedule cosine
+compare "${split[@]}" --steps 12 --optimizer sgd --momentum 0.9 --weight-decay 0.01 --accumulate 2
+compare "${split[@]}" --steps 12 --optimizer adagrad
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
@@ -107,6 +115,32 @@ on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks >log 2>&1 || 
 "${run[@]}" --resume ranks --stop-after 30 --save ranks >log 2>&1 || fail "no resumption alone"
 expect_same_numbers alone ranks
 echo "resumed on another number of ranks: the same bits"
+
+# Split tables: killed at any moment, the checkpoint before is whole, and other numbers of ranks go
+# on with it. ROWGRAD_KILLS says how often.
+kills=${ROWGRAD_KILLS:-3}
+long=("${split[@]}" --optimizer adamw --shards 4 --steps 60)
+"${long[@]}" --save alone >log 2>&1 || fail "the run alone failed"
+on_ranks 2 "${long[@]}" --stop-after 1 --save ranks >log 2>&1 || fail "the run to be killed failed"
+for ((i = 0; i < kills; ++i)); do
+  timeout 120 mpirun --oversubscribe -n $((1 + RANDOM % 4)) "${long[@]}" --resume ranks --save ranks \
+    --save-every 1 >log 2>&1 &
+  job=$!
+  sleep "$((RANDOM % 3)).$((RANDOM % 1000))"
+  pkill -9 -P "$(pgrep -P "$job" || echo "$job")" 2>/dev/null || true
+  wait "$job" || true
+done
+on_ranks 3 "${long[@]}" --resume ranks --save ranks >log 2>&1 || fail "no resumption after $kills kills"
+"${long[@]}" --resume ranks --save ranks >log 2>&1 || fail "the parts do not make a whole"
+expect_same_numbers alone ranks
+rm -f ranks ranks.part-*
+echo "$kills kills while tables are split: the bits of a run that was never killed"
+
+on_ranks 2 "${split[@]}" --steps 12 --save ranks >log 2>&1 || fail "a run of split tables failed"
+rm ranks.part-*-1
+on_ranks 3 "${split[@]}" --resume ranks --save ranks >log 2>&1 && fail "half of a table was enough"
+grep -q "is missing on all ranks: it has the rows of rank 1 of 2" log || fail "no word of the part"
+echo "a part that is missing: words"
 
 # --- Faults -------------------------------------------------------------------------------------
 # expect_error WORDS: of the run in the log, which has failed.
