@@ -6,7 +6,8 @@
 A step takes the time to compute the gradients of a rank's share of the batch, the time to exchange
 them as core/parallel does (counts to all; dense numbers to owners and back; rows gathered or by
 owners, whichever is less), and the optimizer's step, which every rank makes for all parameters and
-all rows that any rank touched. Dense numbers travel while backward, two thirds of the time of
+all rows that any rank touched. Of a split table, a rank asks owners for the rows that it looks up,
+sends them the gradients, and steps its own rows alone. Dense numbers travel while backward, two thirds of the time of
 computing, still runs: all but those of the last bucket and of a tied table, which has its gradient
 at the end. Messages of a rank go out one after another. Latency and bandwidth are those of
 bench_ranks on the machine at hand, or of a network; the times of computing were measured with one
@@ -28,6 +29,7 @@ class Workload:
     table: int  # rows
     width: int  # 0 if the table is tied, and so counted as dense
     late: int = 0  # dense numbers of a tied table
+    split: bool = False  # whether the table's rows are split over ranks
 
 
 # Times of steps: tests/bench/README.md, W3, W4 and W1b. Of these, updates take what it takes to read
@@ -37,6 +39,8 @@ WORKLOADS = [
     Workload("GPT-2 124M, tied (W4)", 1.56, 0.17, 512, 124_000_000, 148, 50_257, 0, 38_597_376),
     Workload("embedding of 50,257 rows x 64 (W1b)", 2.5e-3, 0.6e-3, 16_384, 33_000, 4, 50_257, 64),
     Workload("embedding of 100 M rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 100_000_000, 64),
+    Workload("split table of 10^9 rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 10**9, 64, split=True),
+    Workload("split table of 10^10 rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 10**10, 64, split=True),
 ]
 
 
@@ -70,7 +74,13 @@ def exchange(work, ranks, tokens, latency, bandwidth):
         sent += dense_sent
         seconds = dense_messages * latency + dense_sent / bandwidth
         early = seconds * (1 - work.late / work.dense) * (1 - 1 / buckets)
-    if work.width:
+    if work.split:
+        # Counts, ids and rows before the step, whose rows are on other ranks but for 1 / ranks of
+        # them; counts, ids and gradients after it.
+        mine = distinct(tokens, work.table)
+        messages += 6 * others
+        sent += others * 16 + others / ranks * mine * (8 + 8 * work.width)
+    elif work.width:
         row = 4 + 4 * work.width
         mine = distinct(tokens, work.table)
         union = distinct(tokens * ranks, work.table)
@@ -96,7 +106,7 @@ def main():
             share = work.tokens if options.weak else work.tokens / ranks
             seconds, early, sent = exchange(work, ranks, share, options.latency, options.bandwidth)
             rows = distinct(share * ranks, work.table) / distinct(work.tokens, work.table)
-            update = work.update * (rows if work.width else 1)
+            update = work.update * (rows if work.width else 1) / (ranks if work.split else 1)
             compute = work.compute * share / work.tokens
             seconds -= min(early, compute * 2 / 3)
             step = compute + update + seconds
