@@ -132,8 +132,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
   if (may_have_missed) parameter_->set_pending(this);
 }
 
-// A power of two, which does not depend on how many ranks a table is split over.
-std::size_t OptimizedParameter::half_history() const {
+std::size_t OptimizedParameter::half_history() const {  // a power of two, on any number of ranks
   const std::size_t values = place().rows * parameter_->shape()[1];
   return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
 }
@@ -142,8 +141,7 @@ std::size_t OptimizedParameter::half_history() const {
 // of the first half up to date. When it is full, no such row is left, and the first half is
 // dropped.
 void OptimizedParameter::shorten_history(const RowView& rows) {
-  const std::size_t half = half_history(), count = rows_in_pass();
-  const auto [first, of_table] = place();
+  const std::size_t half = half_history(), count = rows_in_pass(), first = place().first;
   const std::vector<StepRuns::Run>& runs = owed_->history().runs();
   if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
   const std::uint64_t since = runs[half - 1].end;
@@ -151,8 +149,8 @@ void OptimizedParameter::shorten_history(const RowView& rows) {
     rows_visited_ += owed_->apply({rows, nullptr, begin, end}, since);
   };
   const std::size_t share = runs.size() - half;
-  const auto row_at = [&, first = first, of_table = of_table](std::size_t shares) {
-    return std::clamp(of_table * shares / half, first, first + count) - first;
+  const auto row_at = [&](std::size_t shares) {
+    return std::clamp(place().rows * shares / half, first, first + count) - first;
   };
   apply(row_at(share - 1), row_at(share));
   if (share < half) return;
