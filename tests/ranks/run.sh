@@ -68,7 +68,7 @@ compare "${gpt[@]}" --steps 12 --tie --clip 0.5
 compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
 compare "${gpt[@]}" --steps 12 --no-tie --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
   --ngram-layers 0 --ngram-file table
-split=("${gpt[@]}" --no-tie --ngrams 2,3 --ngram-rows 100 --ngram-layers 0 --split-tables)
+split=("${gpt[@]}" --no-tie --ngrams "2,3" --ngram-rows 100 --ngram-layers 0 --split-tables)
 compare "${split[@]}" --steps 12 --optimizer adamw --clip 0.5 --schedule cosine
 compare "${split[@]}" --steps 12 --optimizer sgd --momentum 0.9 --weight-decay 0.01 --accumulate 2
 compare "${split[@]}" --steps 12 --optimizer adagrad
