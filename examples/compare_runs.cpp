@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include <rowgrad/core/parallel/split_checkpoint.hpp>
 #include <rowgrad/examples/support/checkpoint_difference.hpp>
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/program.hpp>
@@ -23,7 +24,7 @@ struct Run {
 };
 
 Run read_run(const std::string& file) {
-  Run run{.file = file, .state = read_safetensors(file)};
+  Run run{.file = file, .state = with_split_rows(read_safetensors(file), file)};
   if (run.state.contains("tokenizer"))
     run.tokenizer = tokenizer_from_json(run.state.text("tokenizer"));
   return run;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include <rowgrad/core/base/json.hpp>
+#include <rowgrad/core/parallel/split_checkpoint.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/labelled_texts.hpp>
 #include <rowgrad/examples/support/options.hpp>
@@ -175,7 +176,7 @@ void save(const std::string& path, const TextClassifier& classifier, const GptMo
 
 // The file of --from. It may be one of train, of save_gpt() or of this program.
 Checkpoint read_gpt_file(const std::string& path) {
-  Checkpoint file = read_safetensors(path);
+  Checkpoint file = with_split_rows(read_safetensors(path), path);
   if (!file.contains("format")) return file;
   const TrainOptions run = saved_options(file, path);
   check_runtime(run.is_gpt(), path, ": is a run of model ", run.model, ", expected a GPT");

@@ -44,25 +44,27 @@ std::optional<Score> evaluate(Model& model, DataLoader& loader, const EvaluateOp
   std::vector<double> sums(4 * count);  // four of each batch, 0 for those of other ranks
   std::size_t batches = 0;
   std::optional<Batch> mine;
+  // One batch for each rank, whose rows they get together.
+  const auto score_round = [&] {
+    if (mine && !tables.empty()) model.read_ahead(*mine);
+    if (tables.ranks() == ranks.size()) tables.fetch();
+    if (mine) {
+      Tape tape(Tape::inference);
+      const BatchScore score = model.score(tape, *mine, options.accuracy);
+      const std::size_t number = (batches - 1) / ranks.size() * ranks.size() + ranks.rank();
+      std::ranges::copy(std::array{score.loss, score.weight, static_cast<double>(score.correct),
+                                   static_cast<double>(score.predicted)},
+                        sums.begin() + static_cast<std::ptrdiff_t>(4 * number));
+    }
+    mine.reset();
+  };
   for (const Batch& batch : loader) {
     if (batches % ranks.size() == ranks.rank()) mine = batch;
-    // One batch for each rank, whose rows they get together.
-    if (++batches % ranks.size() == 0 || batches == count) {
-      if (mine && !tables.empty()) model.read_ahead(*mine);
-      if (options.ranks != nullptr) tables.fetch();
-      if (mine) {
-        Tape tape(Tape::inference);
-        const BatchScore score = model.score(tape, *mine, options.accuracy);
-        const std::size_t number = (batches - 1) / ranks.size() * ranks.size() + ranks.rank();
-        std::ranges::copy(std::array{score.loss, score.weight, static_cast<double>(score.correct),
-                                     static_cast<double>(score.predicted)},
-                          sums.begin() + static_cast<std::ptrdiff_t>(4 * number));
-      }
-      mine.reset();
-    }
+    if (++batches % ranks.size() == 0) score_round();
     if (options.after_batch && !options.after_batch()) return std::nullopt;
     if (batches == count) break;
   }
+  if (batches % ranks.size() != 0) score_round();
   const std::vector<double> all = ranks.gather(std::span<const double>(sums));
   double loss = 0, weight = 0, correct = 0, predicted = 0;
   for (std::size_t i = 0; i < batches; ++i) {

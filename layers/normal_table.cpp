@@ -23,8 +23,9 @@ Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Rand
     const Tensor piece = random.normal({count, width}, 0, deviation);
     const std::size_t from = std::clamp(begin, first, first + count);
     const std::size_t to = std::clamp(end, from, first + count);
-    std::copy_n(piece.data() + (from - first) * width, (to - from) * width,
-                table.data() + (from - begin) * width);
+    if (from < to)
+      std::copy_n(piece.data() + (from - first) * width, (to - from) * width,
+                  table.data() + (from - begin) * width);
   }
   const std::size_t zeros = row ? static_cast<std::size_t>(*row) : end;
   if (begin <= zeros && zeros < end)

@@ -169,7 +169,7 @@ class Parameter {
   ParameterStorage& stored() { return *stored_; }
 
   /// What this process trains of it: the parameter itself, or this rank's rows of a table that is
-  /// split over ranks (SplitRows in core/parallel), whose gradient is there and not here.
+  /// split over ranks (SplitRows in core/parallel), whose gradient is there.
   Parameter& local() { return const_cast<Parameter&>(std::as_const(*this).local()); }
   const Parameter& local() const { return stored_->own() != nullptr ? *stored_->own() : *this; }
 

@@ -21,12 +21,14 @@ fs::path rank_path(const fs::path& path, const std::string& names, std::size_t r
   return fs::path(path) += concat(".part-", names, '-', rank);
 }
 
+// The split table whose rows a value is of, if any: that of "a.b" is not of a table "b".
 const Parameter* table_of(const std::string& name, std::span<Parameter* const> parameters) {
+  const Parameter* longest = nullptr;
   for (const Parameter* parameter : parameters)
-    if (split_rows_of(*parameter) != nullptr &&
+    if ((longest == nullptr || parameter->name().size() > longest->name().size()) &&
         concat('.', name, '.').find(concat('.', parameter->name(), '.')) != std::string::npos)
-      return parameter;
-  return nullptr;
+      longest = parameter;
+  return longest != nullptr && split_rows_of(*longest) != nullptr ? longest : nullptr;
 }
 
 // Files that some ranks need but do not have come from one that does.
@@ -45,7 +47,8 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
     const std::size_t sender = first_with('h', i);
     if (first_with('n', i) == ranks.size()) continue;
     check_runtime(sender < ranks.size(), paths[i].string(),
-                  ": is missing on all ranks: it has the rows of rank ", i, " of ", paths.size());
+                  ": is missing on all ranks: it has the rows of rank ", i, " of ", paths.size(),
+                  ", and belongs beside the checkpoint");
     std::vector<std::string> sent(ranks.size());
     for (std::size_t rank = 0; sender == ranks.rank() && rank < ranks.size(); ++rank)
       if (all[rank][i] == 'n') sent[rank] = read_file(paths[i]);
@@ -79,31 +82,43 @@ void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
   common.put(kRanks, ranks.size());
   if (ranks.rank() == 0) write_safetensors(path, common);
   ranks.any(false);  // from here on, they count
+  remove_parts(path, names);
+}
+
+void remove_parts(const fs::path& path, const std::string& but) {
   const std::string all = concat(path.filename().string(), ".part-");
-  for (const auto& entry : fs::directory_iterator(fs::absolute(path).parent_path()))
-    if (const std::string name = entry.path().filename();
-        name.starts_with(all) && !name.starts_with(all + names)) {
-      std::error_code ignored;
-      fs::remove(entry.path(), ignored);
-    }
+  for (const auto& entry : fs::directory_iterator(fs::absolute(path).parent_path())) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(all) || (!but.empty() && name.starts_with(all + but + '-')) ||
+        name.find_first_not_of("0123456789-", all.size()) != std::string::npos)
+      continue;
+    std::error_code ignored;
+    fs::remove(entry.path(), ignored);
+  }
 }
 
 Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* group) {
-  if (!file.contains(kNames)) return file;
   SingleProcess alone;
   ProcessGroup& ranks = group != nullptr ? *group : alone;
+  const std::string names = file.contains(kNames) ? file.text(kNames) : "";
+  const std::vector<std::string> names_of = ranks.gather_texts(names);
+  for (std::size_t rank = 0; rank < names_of.size(); ++rank)
+    check_runtime(names_of[rank] == names, path.string(), ": is another checkpoint on rank ", rank,
+                  " than on rank ", ranks.rank());
+  if (names.empty()) return file;
   const std::size_t count = file.count(kRanks), here = ranks.rank();
   const IndexRange mine = range_of(kTableParts, here, ranks.size());
   std::vector<fs::path> paths;
   std::vector<bool> needed;
   for (std::size_t rank = 0; rank < count; ++rank) {
     const IndexRange its = range_of(kTableParts, rank, count);
-    paths.push_back(rank_path(path, file.text(kNames), rank));
+    paths.push_back(rank_path(path, names, rank));
     needed.push_back(its.begin < mine.end && mine.begin < its.end);
   }
   for (const char* name : {kNames, kRanks}) file.erase(name);
   fetch_files(ranks, paths, needed);
   std::map<std::string, Checkpoint::Value> values;
+  std::map<std::string, std::size_t> missing;  // rows of each
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
     const Checkpoint part = read_safetensors(paths[rank]), rows = part.part(kRows);
@@ -114,6 +129,7 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
       const std::size_t begin = std::clamp(own.begin, its.begin, its.end);
       const std::size_t size = std::clamp(own.end, its.begin, its.end) - begin;
       Checkpoint::Value& value = values[name];
+      missing.try_emplace(name, own.size()).first->second -= size;
       if (const auto* const tensor = std::get_if<Tensor>(&part.at(name))) {
         const std::size_t width = tensor->shape().back();
         part.check_shape(name, {its.size(), width});
@@ -137,7 +153,10 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
       }
     }
   }
-  for (auto& [name, value] : values) file.put(name, std::move(value));
+  for (auto& [name, value] : values) {
+    check_runtime(missing[name] == 0, path.string(), ": its parts lack rows of ", name);
+    file.put(name, std::move(value));
+  }
   return file;
 }
 

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 
 #include <rowgrad/core/autograd/parameter.hpp>
 #include <rowgrad/core/base/process_group.hpp>
@@ -19,6 +20,10 @@ namespace rowgrad {
 /// Throws std::system_error as write_file does.
 void write_split_checkpoint(const std::filesystem::path& path, const Checkpoint& state,
                             std::span<Parameter* const> parameters, ProcessGroup& ranks);
+
+/// Removes the parts of earlier checkpoints beside `path`, but those of the checkpoint with these
+/// names. For one that has no parts any more.
+void remove_parts(const std::filesystem::path& path, const std::string& but = "");
 
 /// What the file `path` has together with this rank's rows of split tables, of any number of ranks.
 /// Each rank reads the parts that it has; what it lacks, others send. Throws std::runtime_error if

@@ -67,11 +67,14 @@ SplitRows::SplitRows(ProcessGroup& ranks, const Shape& shape, std::unique_ptr<Pa
   kernels::check_table("SplitRows", shape);
   const IndexRange mine = rows_of_rank(shape[0], ranks.rank(), ranks.size());
   const Shape& here = own_.shape();
-  const bool has_all = here == shape;
-  check_argument(has_all || here == Shape({mine.size(), shape[1]}), "SplitRows: the rows of rank ",
+  const bool in_file = here == shape && !own_.stored().allows_passes();
+  check_argument(in_file || here == Shape({mine.size(), shape[1]}), "SplitRows: the rows of rank ",
                  ranks.rank(), " of a table ", bracketed(shape), " have shape ", bracketed(here),
                  ", expected [", mine.size(), ", ", shape[1], "]");
-  first_ = has_all ? 0 : mine.begin;
+  first_ = own_.stored().place().first;
+  check_argument(first_ == (in_file ? 0 : mine.begin) && own_.stored().place().rows == shape[0],
+                 "SplitRows: the rows of rank ", ranks.rank(), " are those from ", first_, " of ",
+                 own_.stored().place().rows, ", expected from ", mine.begin, " of ", shape[0]);
   const std::vector<std::size_t> all = ranks.gather(std::span<const std::size_t>(shape));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     check_runtime(all[2 * rank] == shape[0] && all[2 * rank + 1] == shape[1], "SplitRows: rank ",
@@ -179,10 +182,7 @@ SplitRows* split_rows_of(const Parameter& parameter) {
 
 SplitTables::SplitTables(std::span<Parameter* const> parameters) {
   for (const Parameter* parameter : parameters)
-    if (SplitRows* const rows = split_rows_of(*parameter)) {
-      rows->number_ = tables_.size();
-      tables_.push_back(rows);
-    }
+    if (SplitRows* const rows = split_rows_of(*parameter)) tables_.push_back(rows);
 }
 
 void SplitTables::fetch() const {
@@ -191,7 +191,10 @@ void SplitTables::fetch() const {
 
 void SplitTables::work_while_first_reads(const std::function<void()>& work) const {
   const auto allow = [&](bool first_asks) {
-    for (SplitRows* rows : tables_) rows->may_ask_ = first_asks && rows->ranks_.rank() == 0;
+    for (std::size_t i = 0; i < tables_.size(); ++i) {
+      tables_[i]->may_ask_ = first_asks && tables_[i]->ranks_.rank() == 0;
+      tables_[i]->number_ = i;
+    }
   };
   allow(true);
   work();
@@ -207,7 +210,10 @@ void SplitTables::meet() const {
     const ProcessGroup::Receive receive{0, std::as_writable_bytes(std::span(&table, 1))};
     ranks.exchange({}, {&receive, 1});
     if (table == kNone) return;
-    tables_.at(table)->exchange_rows(false);
+    check_state(table < tables_.size(),
+                "SplitTables: the first rank exchanges something else while ",
+                "others wait to send it rows; all ranks call meet() before");
+    tables_[table]->exchange_rows(false);
   }
 }
 

@@ -96,6 +96,9 @@ class SplitTables {
 
   bool empty() const { return tables_.empty(); }
 
+  /// Over how many ranks they are split: 1 if there are none.
+  std::size_t ranks() const { return empty() ? 1 : tables_.front()->ranks_.size(); }
+
   /// SplitRows::fetch for all tables.
   void fetch() const;
 

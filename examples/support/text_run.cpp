@@ -150,6 +150,7 @@ void TextRun::save(const std::filesystem::path& path) const {
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
   if (is_split) return write_split_checkpoint(path, file, model_->parameters(), *run.parts().ranks);
   write_safetensors(path, file);
+  remove_parts(path);
 }
 
 std::string TextRun::samples_json() const {

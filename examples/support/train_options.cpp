@@ -399,7 +399,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
                                                         ModelTables& tables, bool resumed,
                                                         ProcessGroup* ranks) const {
   if (is_gpt()) check_gpt(*this);
-  const double numbers = least_numbers(tokens.size());
+  const double numbers = least_numbers(tokens.size(), ranks == nullptr ? 1 : ranks->size());
   const std::size_t states = optimizer_of(*this).states + (momentum != 0 ? 1U : 0U);
   const double needed = numbers * sizeof(real) * static_cast<double>(1 + states) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
@@ -425,7 +425,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
   return std::make_unique<GptModel>(options, random);
 }
 
-double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
+double TrainOptions::least_numbers(std::size_t vocabulary_size, std::size_t ranks) const {
   const auto tokens = static_cast<double>(vocabulary_size);
   const auto columns = static_cast<double>(gpt.width);
   double sum = tokens * columns;
@@ -436,8 +436,8 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size) const {
     const auto& [blocks, ngrams, memory, files] = gpt.memories;
     const double read = static_cast<double>(ngrams.orders.size() * ngrams.heads) *
                         static_cast<double>(memory.head_width);  // by each place
-    const bool is_whole = ngram_file.empty() && !split_tables;
-    const double table = is_whole ? read * static_cast<double>(ngrams.rows) : 0;
+    const double share = split_tables ? ranks == 0 ? 0 : 1 / static_cast<double>(ranks) : 1;
+    const double table = ngram_file.empty() ? share * read * static_cast<double>(ngrams.rows) : 0;
     return sum + static_cast<double>(blocks.size()) * (table + 2 * read * columns);
   }
   const NextTokenOptions options = next_token_options(vocabulary_size);

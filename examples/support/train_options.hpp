@@ -107,8 +107,9 @@ struct TrainOptions {
                                             ModelTables& tables, bool resumed,
                                             ProcessGroup* ranks = nullptr) const;
 
-  /// How many numbers such a model has in memory at least; computed without making it.
-  double least_numbers(std::size_t vocabulary_size) const;
+  /// How many numbers such a model has in memory at least, on one of so many ranks; computed
+  /// without making it. For 0 ranks, without split tables.
+  double least_numbers(std::size_t vocabulary_size, std::size_t ranks = 0) const;
 
   /// The tables of memories are its last group.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;

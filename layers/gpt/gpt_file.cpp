@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/parallel/split_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
 
@@ -130,7 +131,7 @@ void save_gpt(const std::filesystem::path& path, const GptModel& model,
 }
 
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables) {
-  const Checkpoint file = read_safetensors(path);
+  const Checkpoint file = with_split_rows(read_safetensors(path), path);
   const Checkpoint state = file.part("gpt");
   check_runtime(!state.empty(), path.string(), ": has no options of a GPT");
   const Checkpoint model = file.part("model");

@@ -51,6 +51,7 @@ class RunObserver {
   virtual void before_update(const TrainingRun&) {}
 
   /// Whether it looks at the gradients of rows: then all of those of split tables are there, too.
+  /// Where they are not, the norm of all gradients is exchanged by all ranks.
   virtual bool watches_gradients() const { return false; }
 
   /// There is a new record, also in run.history().

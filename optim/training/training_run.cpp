@@ -32,6 +32,9 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
       gradients_(parts_, ranks_),
       split_tables_(parts_.model.parameters()) {
+  check_argument(split_tables_.empty() || split_tables_.ranks() == ranks_.size(),
+                 "TrainingRun: tables of the model are split over ", split_tables_.ranks(),
+                 " ranks, but the run has ", ranks_.size());
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");

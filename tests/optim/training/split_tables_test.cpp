@@ -308,6 +308,14 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
         Embedding(20, 4, random, EmbeddingOptions{.dense_gradient = true, .split = &ranks}));
     EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
                       SplitRows(ranks, {20, 4}, values_in_memory(zeros({9, 4}))));
+    EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
+                      SplitRows(ranks, {20, 4}, values_in_memory(zeros({20, 4}))));
+    TwoTables model(random, &ranks, std::nullopt);
+    SGD of_model(model.parameters(), {.learning_rate = 0.1});
+    DataLoader loader(TokenWindows(split_text(20), {.context = 5, .stride = 5}), {.batch = 2});
+    EXPECT_ERROR_WITH(
+        std::invalid_argument, "split over 2 ranks, but the run has 1",
+        TrainingRun({.model = model, .optimizer = of_model, .loader = loader, .random = random}));
     SGD optimizer({&table.weight}, {.learning_rate = 0.1});
     table.weight.add_gradient(RowGradient({20, 4}, {3}, zeros({1, 4})));
     EXPECT_ERROR_WITH(std::logic_error, "a TrainingRun brings it there", optimizer.step());
@@ -335,6 +343,49 @@ TEST(SplitTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
     if (entry.path().string().ends_with("-1")) std::filesystem::remove(entry.path());
   EXPECT_ERROR_WITH(std::runtime_error, "is missing on all ranks: it has the rows of rank 1 of 2",
                     with_split_rows(read_safetensors(folder / "run"), folder / "run"));
+}
+
+TEST(SplitTablesOfATrainingRun, BeginWithTheNumbersOfAWholeTable) {
+  constexpr std::size_t kRows = 5000;  // drawn in several pieces
+  Random of_whole(1);
+  const Embedding whole(kRows, 3, of_whole);
+  run_ranks(3, [&](ProcessGroup& ranks) {
+    Random random(1);
+    Embedding table(kRows, 3, random, EmbeddingOptions{.split = &ranks});
+    const IndexRange mine = rows_of_rank(kRows, ranks.rank(), 3);
+    std::vector<std::int32_t> rows(mine.size());
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(mine.begin));
+    EXPECT_EQ(table.weight.local().value(), whole.weight.rows(rows));
+  });
+}
+
+TEST(SplitTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](ProcessGroup& ranks) {
+    Random random(1);
+    Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
+    words.weight.rename("words.weight");
+    Parameter other("in.words.weight", zeros({3, 4}));
+    Checkpoint state;
+    state.put("model.words.weight", words.weight.saved());
+    state.put("model.in.words.weight", other.copy());
+    const std::vector<Parameter*> parameters{&words.weight, &other};
+    write_split_checkpoint(folder / "run", state, parameters, ranks);
+    const Checkpoint read =
+        with_split_rows(read_safetensors(folder / "run"), folder / "run", &ranks);
+    EXPECT_EQ(read.tensor("model.in.words.weight", {3, 4}), other.value());
+    EXPECT_EQ(read.tensor("model.words.weight", {10, 4}), words.weight.local().value());
+  });
+}
+
+TEST(SplitTablesOfATrainingRun, ReplaceNoFilesButTheirOwn) {
+  const TemporaryFolder folder;
+  for (const char* name : {"run.part-of-a-book", "run.part-12-34-0", "run.part-56-78-0", "other"})
+    write_file(folder / name, "text");
+  remove_parts(folder / "run", "56-78");
+  EXPECT_TRUE(file_exists(folder / "run.part-of-a-book"));
+  EXPECT_FALSE(file_exists(folder / "run.part-12-34-0"));
+  EXPECT_TRUE(file_exists(folder / "run.part-56-78-0"));
 }
 
 }  // namespace
