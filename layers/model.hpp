@@ -38,9 +38,9 @@ class Model : public Layer {
   virtual BatchScore score(Tape& tape, const Batch& batch, bool accuracy);
 
   /// Begins to read what this batch will need of tables in files, and returns at once: a run calls
-  /// it for the next batch while it trains on this one. Of tables that are split over ranks, it must
-  /// announce the rows of the batch: a run calls it before it trains on this one. Does nothing,
-  /// unless a model overrides it.
+  /// it for the next batch while it trains on this one. Of tables that are split over ranks, it
+  /// must announce the rows of the batch: a run calls it before it trains on this one. Does
+  /// nothing, unless a model overrides it.
   virtual void read_ahead(const Batch& batch);
 };
 

@@ -31,6 +31,26 @@ const Parameter* table_of(const std::string& name, std::span<Parameter* const> p
   return longest != nullptr && split_rows_of(*longest) != nullptr ? longest : nullptr;
 }
 
+// Takes the rows of split tables out of a state: those of the tables, or those that this rank has.
+Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters, bool of_tables) {
+  Checkpoint rows;
+  std::vector<std::string> taken;
+  for (const std::string& name : state.names()) {
+    const Parameter* const table = table_of(name, parameters);
+    const std::string base = name.substr(0, name.rfind('.')),
+                      last = name.substr(name.rfind('.') + 1);
+    if (table == nullptr || last == "step" || last == "steps" || last == "rules") continue;
+    taken.push_back(name);
+    if (last == "checksum" || (last == "values" && state.contains(base + ".rows"))) continue;
+    const bool is_sparse = last == "rows";
+    const Shape& shape = of_tables ? table->shape() : table->local().shape();
+    rows.put(is_sparse ? base : name, is_sparse ? rows_in(state, base, shape) : state.at(name));
+    rows.put(concat(kRows, '.', is_sparse ? base : name), table->shape()[0]);
+  }
+  for (const std::string& name : taken) state.erase(name);
+  return rows;
+}
+
 // Files that some ranks need but do not have come from one that does.
 void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
                  const std::vector<bool>& needed) {
@@ -61,19 +81,8 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 
 void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
                             std::span<Parameter* const> parameters, ProcessGroup& ranks) {
-  Checkpoint common = state, mine;
-  for (const std::string& name : state.names()) {
-    const Parameter* const table = table_of(name, parameters);
-    const std::string base = name.substr(0, name.rfind('.')),
-                      last = name.substr(name.rfind('.') + 1);
-    if (table == nullptr || last == "step" || last == "steps" || last == "rules") continue;
-    common.erase(name);
-    if (last == "checksum" || (last == "values" && state.contains(base + ".rows"))) continue;
-    const bool is_sparse = last == "rows";
-    mine.put(is_sparse ? base : name,
-             is_sparse ? rows_in(state, base, table->local().shape()) : state.at(name));
-    mine.put(concat(kRows, '.', is_sparse ? base : name), table->shape()[0]);
-  }
+  Checkpoint common = state;
+  const Checkpoint mine = take_rows(common, parameters, false);
   std::random_device device;
   const std::string names = ranks.gather_texts(concat(device(), '-', device())).front();
   write_safetensors(rank_path(path, names, ranks.rank()), mine);
@@ -97,7 +106,8 @@ void remove_parts(const fs::path& path, const std::string& but) {
   }
 }
 
-Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* group) {
+Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* group,
+                           std::span<Parameter* const> parameters) {
   SingleProcess alone;
   ProcessGroup& ranks = group != nullptr ? *group : alone;
   const std::string names = file.contains(kNames) ? file.text(kNames) : "";
@@ -105,23 +115,29 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
   for (std::size_t rank = 0; rank < names_of.size(); ++rank)
     check_runtime(names_of[rank] == names, path.string(), ": is another checkpoint on rank ", rank,
                   " than on rank ", ranks.rank());
-  if (names.empty()) return file;
-  const std::size_t count = file.count(kRanks), here = ranks.rank();
+  const bool is_split = !names.empty();
+  if (!is_split && (ranks.size() == 1 || SplitTables(parameters).empty())) return file;
+  const std::size_t count = is_split ? file.count(kRanks) : 1, here = ranks.rank();
   const IndexRange mine = range_of(kTableParts, here, ranks.size());
   std::vector<fs::path> paths;
   std::vector<bool> needed;
   for (std::size_t rank = 0; rank < count; ++rank) {
     const IndexRange its = range_of(kTableParts, rank, count);
-    paths.push_back(rank_path(path, names, rank));
+    paths.push_back(is_split ? rank_path(path, names, rank) : path);
     needed.push_back(its.begin < mine.end && mine.begin < its.end);
   }
-  for (const char* name : {kNames, kRanks}) file.erase(name);
-  fetch_files(ranks, paths, needed);
+  if (is_split) {
+    file.erase(kNames);
+    file.erase(kRanks);
+    fetch_files(ranks, paths, needed);
+  }
   std::map<std::string, Checkpoint::Value> values;
   std::map<std::string, std::size_t> missing;  // rows of each
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
-    const Checkpoint part = read_safetensors(paths[rank]), rows = part.part(kRows);
+    const Checkpoint part =
+        is_split ? read_safetensors(paths[rank]) : take_rows(file, parameters, true);
+    const Checkpoint rows = part.part(kRows);
     for (const std::string& name : rows.names()) {
       const std::size_t of_table = rows.count(name);
       const IndexRange its = rows_of_rank(of_table, rank, count);

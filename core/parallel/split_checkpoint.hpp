@@ -26,10 +26,12 @@ void write_split_checkpoint(const std::filesystem::path& path, const Checkpoint&
 void remove_parts(const std::filesystem::path& path, const std::string& but = "");
 
 /// What the file `path` has together with this rank's rows of split tables, of any number of ranks.
-/// Each rank reads the parts that it has; what it lacks, others send. Throws std::runtime_error if
-/// no rank has a part, or if tables in files are of another number of ranks. Without ranks, this
+/// Each rank reads the parts that it has; what it lacks, others send. If the file has whole tables,
+/// it has those of `parameters`. Throws std::runtime_error if no rank has a part, if ranks have
+/// other checkpoints, or if tables in files are of another number of ranks. Without ranks, this
 /// process is alone.
 Checkpoint with_split_rows(Checkpoint file, const std::filesystem::path& path,
-                           ProcessGroup* ranks = nullptr);
+                           ProcessGroup* ranks = nullptr,
+                           std::span<Parameter* const> parameters = {});
 
 }  // namespace rowgrad

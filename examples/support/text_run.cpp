@@ -260,7 +260,8 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
-    training->run.load_state_dict(with_split_rows(file, name, ranks));
+    training->run.load_state_dict(
+        with_split_rows(file, name, ranks, training->model_->parameters()));
     const Json samples(file.text("samples"), "its samples");
     for (const Json& sample : samples.elements()) {
       const Json* steps = sample.find("steps");

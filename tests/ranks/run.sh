@@ -138,7 +138,7 @@ expect_same_numbers alone ranks
 rm -f ranks ranks.part-*
 echo "$hits kills while tables are split: the bits of a run that was never killed"
 
-on_ranks 2 "${split[@]}" --steps 12 --save ranks >log 2>&1 || fail "a run of split tables failed"
+on_ranks 2 "${split[@]}" --shards 4 --steps 12 --save ranks >log 2>&1 || fail "a run of split tables failed"
 rm ranks.part-*-1
 on_ranks 3 "${split[@]}" --resume ranks --save ranks >log 2>&1 && fail "half of a table was enough"
 grep -q "is missing on all ranks: it has the rows of rank 1 of 2" log || fail "no word of the part"

@@ -245,6 +245,26 @@ TEST(SplitTablesOfATrainingRun, AreMadeWholeByAProcessAlone) {
   EXPECT_EQ(noting.result.values, expected.values);
 }
 
+TEST(SplitTablesOfATrainingRun, GoOnFromTheCheckpointOfAProcessAlone) {
+  for (const std::size_t number : {1, 2, 3}) {
+    const SplitCase& of = split_cases()[number];
+    SCOPED_TRACE(of.name);
+    SplitRun alone(of, 4, nullptr, false);
+    alone.run.train(3);
+    const Checkpoint saved = alone.run.state_dict();
+    SplitResult result;
+    run_ranks(3, [&](ProcessGroup& ranks) {
+      SplitRun made(of, 4, &ranks, true);
+      Noting noting;
+      made.run.observe(noting);
+      made.run.load_state_dict(with_split_rows(saved, "run", &ranks, made.model.parameters()));
+      while (made.run.epochs() < 2) made.run.run_epoch();
+      if (ranks.rank() == 0) result = noting.result;
+    });
+    EXPECT_EQ(result.values, trained(of, 4, nullptr, false).values);
+  }
+}
+
 // The rows of each rank are in a file of its own.
 TEST(SplitTablesOfATrainingRun, InFilesGiveTheBitsOfOneFile) {
   const TemporaryFolder folder;
