@@ -19,6 +19,7 @@
 
 namespace rowgrad {
 
+/// Into how many parts a split table is cut.
 constexpr std::size_t kTableParts = 4096;
 
 /// Which rows of a table a rank has: those of its share of 4,096 parts, into which the table is cut
@@ -92,8 +93,10 @@ SplitRows* split_rows_of(const Parameter& parameter);
 /// The split tables among some parameters, which must outlive it.
 class SplitTables {
  public:
+  /// Those among these parameters, in their order, which is the same on all ranks.
   explicit SplitTables(std::span<Parameter* const> parameters);
 
+  /// Whether there are none.
   bool empty() const { return tables_.empty(); }
 
   /// Over how many ranks they are split: 1 if there are none.
