@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
@@ -35,7 +34,7 @@ std::string text_of(std::span<const Number> numbers) {
 template <class Number>
 std::vector<Number> numbers_in(std::string_view text) {
   std::vector<Number> numbers(text.size() / sizeof(Number));
-  std::memcpy(numbers.data(), text.data(), text.size());
+  std::ranges::copy(text, reinterpret_cast<char*>(numbers.data()));
   return numbers;
 }
 
