@@ -119,7 +119,7 @@ echo "resumed on another number of ranks: the same bits"
 # Split tables: killed at any moment, the checkpoint before is whole, and other numbers of ranks go
 # on with it. ROWGRAD_KILLS says how often.
 kills=${ROWGRAD_KILLS:-3}
-long=("${split[@]}" --optimizer adamw --shards 4 --steps 300)
+long=("${split[@]}" --optimizer adamw --shards 4 --steps $((150 * (kills + 1))))
 "${long[@]}" --save alone >log 2>&1 || fail "the run alone failed"
 on_ranks 2 "${long[@]}" --stop-after 1 --save ranks >log 2>&1 || fail "the run to be killed failed"
 hits=0
