@@ -4,22 +4,37 @@
 # At the end, a table says what ran, what failed and how long it took; build-campaign has each part's
 # log. tests/README.md has a table of what was run.
 #   tests/campaign.sh [PART...]    one or more of the functions below; all of them if none is named
-# Systems and packages need root, for chroot.
+# ROWGRAD_CAMPAIGN_SHARE=10 kills, repeats and makes up a tenth of what it would. Systems and packages
+# need root, for chroot.
 # shellcheck disable=SC2317 # functions are called by their names
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
+set +e
+cd "$root" || exit
 
+share=${ROWGRAD_CAMPAIGN_SHARE-100}
+if [[ ! $share =~ ^[1-9][0-9]*$ ]]; then
+  echo "ROWGRAD_CAMPAIGN_SHARE: got \"$share\", expected a number of percent" >&2
+  exit 2
+fi
 export DEBEMAIL=${DEBEMAIL-packages@debian.org}  # lintian wants somebody to answer for the packages
 
-crash() { tests/crash/run.sh 1000; }
-ranks() { for _ in {1..20}; do tests/ranks/run.sh; done; }
+crash() { tests/crash/run.sh $((10 * share)); }
+ranks() {
+  install_packages libopenmpi-dev openmpi-bin
+  ROWGRAD_KILLS=$share tests/ranks/run.sh
+}
+page() {
+  install_packages chromium libjs-dygraphs
+  tests/report/run.sh
+}
 threads() { tests/thread_sanitizer.sh; }
 guard() { tests/guard/run.sh; }
 levels() {
   core/packaging/make.sh
   tests/package/levels.sh
 }
-fuzz() { tests/fuzz/run.sh 900; }
+fuzz() { tests/fuzz/run.sh $((9 * share)); }
 packages() {
   tests/package/reproduce.sh
   tests/package/chroot.sh bookworm build-packages
@@ -29,7 +44,7 @@ bookworm() { tests/debian.sh bookworm; }
 trixie() { tests/debian.sh trixie; }
 mutants() { tests/mutants/run.py build-mutants --jobs "$(nproc)"; }
 
-all=(crash ranks threads guard levels fuzz packages bookworm trixie mutants)
+all=(crash ranks page threads guard levels fuzz packages bookworm trixie mutants)
 parts=("$@")
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do
