@@ -24,39 +24,27 @@ TEST(Batch, KnowsItsRowsAndParts) {
                    all.rows(std::vector{std::int64_t{0}, outside}));
 }
 
-TEST(Batch, RefusesToBeOfATextWithoutInputsAndTargets) {
+TEST(TensorDataset, RefusesArraysThatAreNoExamples) {
+  struct Case {
+    Batch batch;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {{}, "Batch: there are no arrays"},
+      {{.ids = {ids({3}, {1, 2, 3}), ids({2}, {1, 2})}},
+       "Batch: an array has shape [2], expected 3 rows"},
+      {{.ids = {ids({3}, {1, 2, 3})}, .tensors = {Tensor{1}}},
+       "Batch: an array has shape [1], expected 3 rows"},
+      {{.tensors = {scalar(1)}}, "Batch: an array has shape [], expected some rows"},
+      {{.ids = {Ids::from_shape({0, 2})}}, "TensorDataset: there are no examples"},
+  };
+  for (const Case& c : cases) EXPECT_INVALID(c.message, TensorDataset{c.batch});
   const Batch one{.ids = {ids({3}, {1, 2, 3})}};
-  EXPECT_INVALID("Batch: there are 1 arrays of ids, expected inputs and targets of a text",
-                 one.inputs());
-  EXPECT_INVALID("Batch: there are 1 arrays of ids, expected inputs and targets of a text",
-                 one.targets());
-}
-
-TEST(Batch, RefusesArraysWithoutTheSameRows) {
-  EXPECT_INVALID("Batch: there are no arrays", Batch().rows());
-  EXPECT_INVALID("Batch: an array has shape [2], expected 3 rows",
-                 (Batch{.ids = {ids({3}, {1, 2, 3}), ids({2}, {1, 2})}}.rows()));
-  EXPECT_INVALID("Batch: an array has shape [1], expected 3 rows",
-                 (Batch{.ids = {ids({3}, {1, 2, 3})}, .tensors = {Tensor{1}}}.rows()));
-  EXPECT_INVALID("Batch: an array has shape [], expected some rows",
-                 (Batch{.tensors = {scalar(1)}}.rows()));
-}
-
-TEST(TensorDataset, GivesTheRowsOfItsArrays) {
-  DataLoader loader(TensorDataset(three_rows()), {.batch = 2});
-  std::vector<Batch> batches;
-  for (const Batch& batch : loader) batches.push_back(batch);
-  ASSERT_EQ(batches.size(), 2U);
-  EXPECT_EQ(batches[0].ids[1], ids({2, 2}, {1, 2, 3, 4}));
-  EXPECT_EQ(batches[0].tensors[0], reshaped(Tensor{0.5, 1.5}, {2, 1}));
-  EXPECT_EQ(batches[1].ids[0], ids({1}, {9}));
-  EXPECT_EQ(batches[1].tensors[0], reshaped(Tensor{2.5}, {1, 1}));
-}
-
-TEST(TensorDataset, RefusesToHaveNoExamples) {
-  EXPECT_INVALID("Batch: there are no arrays", TensorDataset{Batch()});
-  EXPECT_INVALID("TensorDataset: there are no examples",
-                 TensorDataset{Batch{.ids = {Ids::from_shape({0, 2})}}});
+  const std::string message =
+      "Batch: there are 1 arrays of ids, expected inputs and targets of a text";
+  EXPECT_INVALID(message, one.inputs());
+  EXPECT_INVALID(message, one.targets());
+  EXPECT_INVALID("DataLoader: there is no dataset", DataLoader{std::shared_ptr<const Dataset>()});
 }
 
 TEST(TensorDataset, IsToldFromOthersByAChecksum) {
@@ -74,7 +62,6 @@ TEST(TensorDataset, IsToldFromOthersByAChecksum) {
   other = three_rows();
   other.ids[1] = ids({3, 1, 2}, {1, 2, 3, 4, 5, 6});
   EXPECT_NE(description(other), expected);
-  EXPECT_INVALID("DataLoader: there is no dataset", DataLoader{std::shared_ptr<const Dataset>()});
 }
 
 // Three examples, which are described by their number alone.
@@ -86,12 +73,13 @@ class Numbered : public Dataset {
   }
 };
 
-TEST(Datasets, AreNotTakenForOthersOfTheSameSize) {
-  const Checkpoint state = DataLoader(TensorDataset(three_rows())).state_dict();
-  DataLoader loader{Numbered()};
+TEST(TensorDataset, IsNotTakenForOthersOfTheSameSize) {
+  DataLoader tensors(TensorDataset(three_rows()), {.batch = 2}), loader(Numbered(), {.batch = 2});
   EXPECT_INVALID("DataLoader::load_state_dict: the state is of a loader with data of another kind",
-                 loader.load_state_dict(state));
-  loader.load_state_dict(DataLoader(Numbered()).state_dict());
+                 loader.load_state_dict(tensors.state_dict()));
+  loader.load_state_dict(DataLoader(Numbered(), {.batch = 2}).state_dict());
+  for (auto one = tensors.begin(), other = loader.begin(); one != tensors.end(); ++one, ++other)
+    EXPECT_EQ((*one).ids, (*other).ids);
 }
 
 TEST(Datasets, OfOnesOwnAreCheckedByTheLoader) {

@@ -44,35 +44,13 @@ TEST_F(TheVerdict, HasThePublishedGpt2Ids) {
   EXPECT_EQ(tokenizer.decode(ids), text);
 }
 
-TEST_F(TheVerdict, GivesThePublishedWindowsAndFirstBatch) {
-  const Ids ids = to_ids(verdict_ids());
-  const TokenWindows windows(ids, {.context = 4, .stride = 4});
-  EXPECT_EQ(windows.size(), 1286);
-  const std::vector<std::int64_t> second{1};
-  EXPECT_EQ(windows.batch(second).inputs()(0, 0), ids(4));
-  EXPECT_EQ(TokenWindows(ids, {.context = 4, .stride = 1}).batch(second).inputs()(0, 0), ids(1));
-  EXPECT_EQ(DataLoader(windows, {.drop_last = true}).size(), 160);
-
-  DataLoader loader(windows);
+TEST_F(TheVerdict, GivesThePublishedFirstBatch) {
+  DataLoader loader(TokenWindows(to_ids(verdict_ids()), {.context = 4, .stride = 4}));
   EXPECT_EQ(loader.size(), 161);
   const Batch batch = *loader.begin();
-  EXPECT_EQ(batch.inputs(), (Ids{{40, 367, 2885, 1464},
-                                 {1807, 3619, 402, 271},
-                                 {10899, 2138, 257, 7026},
-                                 {15632, 438, 2016, 257},
-                                 {922, 5891, 1576, 438},
-                                 {568, 340, 373, 645},
-                                 {1049, 5975, 284, 502},
-                                 {284, 3285, 326, 11}}));
-  EXPECT_EQ(batch.targets(), (Ids{{367, 2885, 1464, 1807},
-                                  {3619, 402, 271, 10899},
-                                  {2138, 257, 7026, 15632},
-                                  {438, 2016, 257, 922},
-                                  {5891, 1576, 438, 568},
-                                  {340, 373, 645, 1049},
-                                  {5975, 284, 502, 284},
-                                  {3285, 326, 11, 287}}));
-  EXPECT_EQ(std::set<std::int32_t>(batch.inputs().begin(), batch.inputs().end()).size(), 29U);
+  EXPECT_EQ(batch.inputs()(7, 0), 284);
+  EXPECT_EQ(values(batch.rows(std::vector<std::int64_t>{7}).targets()),
+            (Numbers{3285, 326, 11, 287}));
 }
 
 TEST_F(Gpt2, EncodesTheGoldenTextsExactly) {
@@ -84,21 +62,6 @@ TEST_F(Gpt2, EncodesTheGoldenTextsExactly) {
     EXPECT_EQ(values(tokenizer.encode(text)), item["ids"].get<Numbers>()) << item["text"];
     EXPECT_EQ(tokenizer.decode(item["ids"].get<Numbers>()), text);
   }
-}
-
-TEST_F(Gpt2, RecognisesTheEndOfTextOnlyWhereItIsAllowed) {
-  const auto tokenizer = gpt2();
-  const std::string text = "Hello<|endoftext|>";
-  EXPECT_EQ(values(tokenizer.encode(text)), (Numbers{15496, 27, 91, 437, 1659, 5239, 91, 29}));
-  EXPECT_EQ(values(tokenizer.encode(text, {.allowed_special = {std::string(kEndOfText)}})),
-            (Numbers{15496, 50256}));
-}
-
-TEST_F(Gpt2, SurvivesItsOwnJson) {
-  const auto tokenizer = gpt2();
-  const auto again = tokenizer_from_json(tokenizer.to_json());
-  EXPECT_EQ(again->vocabulary().tokens(), tokenizer.vocabulary().tokens());
-  EXPECT_EQ(values(again->encode(verdict())), verdict_ids());
 }
 
 }  // namespace

@@ -56,33 +56,28 @@ class TokenFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+// In many blocks.
 TEST_F(TokenFiles, AreReadWhateverTheirKind) {
-  const Numbers ids = {0, 65535, 7, 1, 300};
+  Numbers ids(100'000);
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 65536);
   const std::string two = bytes_of(std::vector<std::uint16_t>(ids.begin(), ids.end()));
   const std::string four = bytes_of(ids);
-  for (const std::string& contents :
-       {own(65536, ids), own(65537, ids), llmc(20240520, 1, 5, two), llmc(20240801, 7, 5, four)}) {
-    const TokenFile file(written(contents));
+  for (const auto& [contents, raw_bytes] :
+       std::vector<std::pair<std::string, std::size_t>>{{own(65536, ids), 0},
+                                                        {own(65537, ids), 0},
+                                                        {llmc(20240520, 1, 100'000, two), 0},
+                                                        {llmc(20240801, 7, 100'000, four), 0},
+                                                        {two, 2},
+                                                        {four, 4}}) {
+    const TokenFile file(written(contents), {.raw_bytes = raw_bytes});
     EXPECT_EQ(all(file), ids);
     Numbers part(2);
-    file.read(3, part);
-    EXPECT_EQ(part, (Numbers{1, 300}));
+    file.read(65535, part);
+    EXPECT_EQ(part, (Numbers{65535, 0}));
     EXPECT_NO_THROW(file.verify());
   }
-  EXPECT_EQ(all(TokenFile(written(two), {.raw_bytes = 2})), ids);
-  EXPECT_EQ(all(TokenFile(written(four), {.raw_bytes = 4})), ids);
-  EXPECT_EQ(own(65536, ids).size(), 64 + 5 * 2U);
-  EXPECT_EQ(own(65537, ids).size(), 64 + 5 * 4U);
-}
-
-TEST_F(TokenFiles, AreReadInManyBlocks) {
-  Numbers ids(100'000);
-  std::iota(ids.begin(), ids.end(), 0);
-  for (const std::size_t size : {100'000, 200'000}) {
-    const TokenFile file(written(own(size, ids)));
-    EXPECT_EQ(all(file), ids);
-    EXPECT_NO_THROW(file.verify());
-  }
+  EXPECT_EQ(own(65536, ids).size(), 64 + 100'000 * 2U);
+  EXPECT_EQ(own(65537, ids).size(), 64 + 100'000 * 4U);
 }
 
 TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
@@ -99,8 +94,6 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
   EXPECT_EQ(refusal(good + "a"), "its header says 3 ids of 2 bytes, but 7 bytes follow");
   EXPECT_EQ(refusal(with(16, std::uint64_t{1} << 63 | 3)),
             "its header says 9223372036854775811 ids of 2 bytes, but 6 bytes follow");
-  EXPECT_EQ(refusal(with(16, std::uint64_t{2})),
-            "its header says 2 ids of 2 bytes, but 6 bytes follow");
   EXPECT_EQ(refusal(with(8, 2)), "is of version 2, expected 1");
   EXPECT_EQ(refusal(with(12, 3)), "its ids have 3 bytes, expected 2 or 4");
   EXPECT_EQ(refusal("abc", {.raw_bytes = 2}), "has 3 bytes, which are no whole ids of 2 bytes");
@@ -117,13 +110,10 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
 }
 
 TEST_F(TokenFiles, AreRefusedForAnotherVocabulary) {
-  const Vocabulary ten = vocabulary(10);
   const Vocabulary eleven = vocabulary(11);
-  EXPECT_NO_THROW(TokenFile(written(own(10, {1})), {.vocabulary = &ten}));
   EXPECT_EQ(refusal(own(10, {1}), {.vocabulary = &eleven}),
             "its ids are of another vocabulary, of 10 tokens, than the tokenizer's");
-  const Vocabulary special({"a", "b"}, {1});
-  EXPECT_NE(special.hash(), Vocabulary({"a", "b"}).hash());
+  EXPECT_NE(Vocabulary({"a", "b"}, {1}).hash(), Vocabulary({"a", "b"}).hash());
   EXPECT_NE(Vocabulary({"a", "bc"}).hash(), Vocabulary({"ab", "c"}).hash());
 }
 
@@ -167,17 +157,15 @@ TEST_F(TokenFiles, NoticeADamagedIdAndAChangedFile) {
 }
 
 TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
-  const auto raw = [&](std::vector<std::uint16_t> ids) {
+  const auto raw = [&](const std::vector<std::uint16_t>& ids) {
     return TokenFile(written(bytes_of(ids)), {.raw_bytes = 2}).fingerprint();
   };
+  std::vector<std::uint16_t> long_text(100'000), other_text = long_text;
+  other_text[99'000] = 1;
+  const std::set<std::uint64_t> distinct{raw({}),           raw({1, 2, 3}), raw({1, 2, 4}),
+                                         raw({1, 2, 3, 3}), raw(long_text), raw(other_text)};
+  EXPECT_EQ(distinct.size(), 6U);
   EXPECT_EQ(raw({1, 2, 3}), raw({1, 2, 3}));
-  EXPECT_NE(raw({1, 2, 3}), raw({1, 2, 4}));
-  EXPECT_NE(raw({1, 2, 3}), raw({1, 2, 3, 3}));
-  std::vector<std::uint16_t> long_text(100'000);
-  const std::uint64_t before = raw(long_text);
-  long_text[99'000] = 1;
-  EXPECT_NE(raw(long_text), before);
-  EXPECT_NO_THROW(raw({}));
   const auto hash = [&](const Numbers& ids) {
     return TokenFile(written(own(10, ids))).fingerprint();
   };
@@ -187,31 +175,20 @@ TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
 TEST_F(TokenFiles, AreThereOnceTheyAreWhole) {
   const Vocabulary ten = vocabulary(10);
   const fs::path path = folder_ / "new.bin";
-  for (const Numbers& ids : {Numbers{1, 2}, Numbers{3, 4, 5}}) {
-    const bool first = !fs::exists(path);
-    {
-      TokenFileWriter given_up(path, ten);
-      given_up.append(ids);
-    }
-    TokenFileWriter writer(path, ten);
-    writer.append(std::span(ids).first(1));
-    EXPECT_INVALID("TokenFileWriter: id 10 is outside the vocabulary of 10 tokens",
-                   writer.append(Numbers{4, 10}));
-    EXPECT_THROW(writer.append(Numbers{-1}), std::invalid_argument);
-    writer.append(std::span(ids).subspan(1));
-    EXPECT_EQ(writer.count(), ids.size());
-    if (first)
-      EXPECT_FALSE(fs::exists(path));
-    else
-      EXPECT_EQ(all(TokenFile(path)), (Numbers{1, 2}));
-    writer.finish();
-    const TokenFile file(path, {.vocabulary = &ten});
-    EXPECT_EQ(all(file), ids);
-    EXPECT_NO_THROW(file.verify());
-  }
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
-  EXPECT_THROW(TokenFileWriter("/dev/null", ten), std::system_error);
-  EXPECT_THROW(TokenFileWriter(folder_.path(), ten), std::system_error);
+  TokenFileWriter(path, ten).append(Numbers{1, 2});  // and given up
+  TokenFileWriter writer(path, ten);
+  writer.append(Numbers{3});
+  EXPECT_INVALID("TokenFileWriter: id 10 is outside the vocabulary of 10 tokens",
+                 writer.append(Numbers{4, 10}));
+  EXPECT_INVALID("TokenFileWriter: id -1 is outside the vocabulary of 10 tokens",
+                 writer.append(Numbers{-1}));
+  writer.append(Numbers{4, 5});
+  EXPECT_EQ(writer.count(), 3U);
+  EXPECT_FALSE(fs::exists(path));
+  writer.finish();
+  const TokenFile file(path, {.vocabulary = &ten});
+  EXPECT_EQ(all(file), (Numbers{3, 4, 5}));
+  EXPECT_NO_THROW(file.verify());
 }
 
 }  // namespace

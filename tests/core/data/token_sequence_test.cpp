@@ -68,20 +68,6 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
   }
 }
 
-TEST_F(TokenSources, GiveTheSameBatchesFromFilesAsFromMemory) {
-  const auto batches = [](const TokenSequence& source) {
-    DataLoader loader(TokenWindows(source, {.context = 4, .stride = 3}),
-                      {.batch = 3, .shuffle = true, .seed = 5});
-    std::vector<Numbers> all;
-    for (const Batch& batch : loader) {
-      all.push_back(values(batch.inputs()));
-      all.push_back(values(batch.targets()));
-    }
-    return all;
-  };
-  EXPECT_EQ(batches(shards({7, 2, 21})), batches(to_ids(consecutive(30))));
-}
-
 TEST_F(TokenSources, RefuseWhatIsOutside) {
   const TokenSequence source = shards({10, 20});
   Numbers ids(5);
@@ -92,20 +78,14 @@ TEST_F(TokenSources, RefuseWhatIsOutside) {
   EXPECT_INVALID("TokenSequence::slice: ids 31 to 31 are outside the 30 of the text",
                  source.slice(31, 0));
   EXPECT_THROW(source.slice(1, ~std::uint64_t{0}), std::invalid_argument);
-  EXPECT_THROW(TokenSequence(std::vector<TokenFile>{}), std::invalid_argument);
-}
-
-TEST_F(TokenSources, OfDifferentVocabulariesAreRefused) {
-  const auto write = [&](const char* name, const char* token) {
-    TokenFileWriter writer(folder_ / name, Vocabulary({token}));
-    writer.append(Numbers{0});
-    writer.finish();
-    return TokenFile(folder_ / name);
-  };
+  EXPECT_INVALID("TokenSequence: there is no file", TokenSequence(std::vector<TokenFile>{}));
+  EXPECT_INVALID("TokenSequence: ids has shape [2, 2], expected rank 1",
+                 TokenSequence(Ids{{1, 2}, {3, 4}}));
+  TokenFileWriter writer(folder_ / "2.bin", Vocabulary({"another"}));
+  writer.finish();
   std::vector<TokenFile> files;
-  files.push_back(write("a.bin", "a"));
-  files.push_back(write("b.bin", "b"));
-  EXPECT_ERROR_WITH(std::runtime_error, "b.bin: its ids are of another vocabulary than those of ",
+  for (const char* name : {"0.bin", "2.bin"}) files.emplace_back(folder_ / name);
+  EXPECT_ERROR_WITH(std::runtime_error, "2.bin: its ids are of another vocabulary than those of ",
                     TokenSequence{std::move(files)});
 }
 
