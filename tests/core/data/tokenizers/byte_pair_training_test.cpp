@@ -34,53 +34,40 @@ Pairs trained_by_definition(std::string_view text, std::size_t count) {
   return merges;
 }
 
-TEST(BytePairTraining, MergesTheMostFrequentPairAgainAndAgain) {
-  // aaabdaaabac: aa 4 times; then 256·a, ab twice each, of which a·b has the lower left id; …
-  EXPECT_EQ(learn_merges({"aaabdaaabac"}, 3), (Pairs{{'a', 'a'}, {'a', 'b'}, {256, 257}}));
-  const auto tokenizer =
-      BytePairTokenizer::train("aaabdaaabac", {.size = 259, .special_tokens = {}});
-  EXPECT_EQ(values(tokenizer.encode("aaabdaaabac")),
-            (std::vector<std::int32_t>{258, 'd', 258, 'a', 'c'}));
-  EXPECT_EQ(tokenizer.token(258), "aaab");
-}
-
 TEST(BytePairTraining, PrefersLowerIdsAmongPairsOfOneCount) {
   struct Case {
-    std::string text;
+    std::vector<std::string_view> texts;
     Pairs pairs;
   };
   const std::vector<Case> cases = {
-      {"bcd", {{'b', 'c'}, {256, 'd'}}},  // the lower left id
-      {"dcb", {{'c', 'b'}, {'d', 256}}},
-      {"bd!bc", {{'b', 'c'}, {'b', 'd'}}},  // then the lower right id
-      {"ab", {{'a', 'b'}}},
-      {"a b c", {{' ', 'b'}, {' ', 'c'}}},  // pieces are not merged with each other
-      {"a", {}},
-      {"", {}},
+      // aa 4 times; then 256·a, ab twice each, of which a·b has the lower left id; …
+      {{"aaabdaaabac"},
+       {{'a', 'a'}, {'a', 'b'}, {256, 257}, {'a', 'c'}, {'d', 258}, {258, 260}, {261, 259}}},
+      {{"bcd"}, {{'b', 'c'}, {256, 'd'}}},  // the lower left id
+      {{"dcb"}, {{'c', 'b'}, {'d', 256}}},
+      {{"bd!bc"}, {{'b', 'c'}, {'b', 'd'}}},  // then the lower right id
+      {{"a b c"}, {{' ', 'b'}, {' ', 'c'}}},  // pieces are not merged with each other
+      {{"bc", "", "ad", "ad", "bcd"}, {{'a', 'd'}, {'b', 'c'}, {257, 'd'}}},
+      {{"a"}, {}},
+      {{""}, {}},
   };
-  for (const Case& c : cases) EXPECT_EQ(learn_merges({c.text}, 1000), c.pairs) << c.text;
+  for (const Case& c : cases) EXPECT_EQ(learn_merges(c.texts, 1000), c.pairs) << c.texts[0];
 }
 
 TEST(BytePairTraining, FindsWhatTheDefinitionFinds) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
-    std::mt19937 random(seed);
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += "aaabbc  "[random() % 8];
-    EXPECT_EQ(learn_merges({text}, 80), trained_by_definition(text, 80)) << text;
-  }
-}
-
-TEST(BytePairTraining, FindsWhatTheDefinitionFindsInAnyText) {
   std::mt19937 random(1);
   std::string bytes;
   for (int i = 0; i < 600; ++i) bytes += static_cast<char>(random());
-  const std::vector<std::string> texts = {
+  std::vector<std::string> texts = {
       std::string(1000, 'a'),            // neighbours that are the same pair
       "a b  c   d    e     f " + bytes,  // few pairs twice
-      "été ète мир 世界 мир 🙂🙂🙂🙂 été 世界世",  // characters of up to
-                                                                           // four bytes
+      "été ète мир 世界 мир 🙂🙂🙂🙂 été 世界世",
       "ababababa bababab aabbaabb abaabaaba ababa",
   };
+  for (int i = 0; i < 20; ++i) {
+    std::string& text = texts.emplace_back();
+    for (int j = 0; j < 400; ++j) text += "aaabbc  "[random() % 8];
+  }
   for (const std::string& text : texts)
     EXPECT_EQ(learn_merges({text}, 200), trained_by_definition(text, 200)) << text;
 }
@@ -99,27 +86,12 @@ TEST(BytePairTraining, TakesOneLongWordInTimeInProportion) {
   EXPECT_EQ(learn_merges({text}, 500).size(), 500U);
 }
 
-TEST(BytePairTraining, CountsTheWordsOfAllTextsTogether) {
-  EXPECT_EQ(learn_merges({"bc", "", "ad", "ad", "bcd"}, 10),
-            (Pairs{{'a', 'd'}, {'b', 'c'}, {257, 'd'}}));
-}
-
-TEST(BytePairTraining, EncodesEveryTrainedTokenToItself) {
-  for (unsigned seed = 0; seed < 20; ++seed) {
-    std::mt19937 random(seed);
-    std::string text;
-    for (int i = 0; i < 600; ++i) text += "aaaaabbc"[random() % 8];
-    const auto tokenizer = BytePairTokenizer::train(text, {.size = 400, .special_tokens = {}});
-    for (std::int32_t id = 0; std::cmp_less(id, tokenizer.size()); ++id)
-      EXPECT_EQ(values(tokenizer.encode(tokenizer.token(id))), std::vector<std::int32_t>{id});
-  }
-}
-
 TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
   const auto tokenizer = BytePairTokenizer::train("abc abc", {.size = 1000});
   EXPECT_EQ(tokenizer.size(), 256U + 3U + 1U);
   EXPECT_EQ(tokenizer.vocabulary().find_special(kEndOfText), 259);
-  EXPECT_EQ(BytePairTokenizer::train("", {.size = 1000}).size(), 257U);
+  for (std::int32_t id = 0; id < 259; ++id)
+    EXPECT_EQ(values(tokenizer.encode(tokenizer.token(id))), std::vector<std::int32_t>{id});
 }
 
 TEST(BytePairTraining, TakesASpecialTokenInTheTextAsTheEndOfAText) {
@@ -127,10 +99,6 @@ TEST(BytePairTraining, TakesASpecialTokenInTheTextAsTheEndOfAText) {
       BytePairTokenizer::train("xy<end>xy", {.size = 1000, .special_tokens = {"<end>"}});
   EXPECT_EQ(tokenizer.size(), 258U);
   EXPECT_EQ(tokenizer.token(256), "xy");
-  EXPECT_EQ(values(tokenizer.encode("xy<end>xy", {.allowed_special = {"<end>"}})),
-            (std::vector<std::int32_t>{256, 257, 256}));
-  EXPECT_EQ(values(tokenizer.encode("<end>")),
-            (std::vector<std::int32_t>{'<', 'e', 'n', 'd', '>'}));
 }
 
 TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {

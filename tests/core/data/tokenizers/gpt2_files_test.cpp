@@ -43,10 +43,7 @@ TEST_F(Gpt2Files, GiveTheTokenizerThatTheyDescribe) {
   EXPECT_EQ(values(tokenizer.encode(" a<|endoftext|>", {.allowed_special = {"<|endoftext|>"}})),
             (std::vector<std::int32_t>{256, 257}));
   EXPECT_EQ(tokenizer.decode(Ids{258, 257, 256}), " ab<|endoftext|> a");
-}
-
-TEST_F(Gpt2Files, MayEndWithoutALineBreak) {
-  EXPECT_EQ(load("#version: 0.2\nĠ a\nĠa b", encoder().dump()).size(), 259);
+  EXPECT_EQ(load("#version: 0.2\nĠ a\nĠa b", encoder().dump()).size(), 259);  // no last line end
 }
 
 TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
@@ -68,10 +65,6 @@ TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
       {"#version: 0.2\nĠa b\nĠ a\n",
        "vocab.bpe, line 2: byte pairs: the merge uses \" a\", which is neither a byte nor made by "
        "an earlier merge"},
-      {"#version: 0.2\nĠ a\nĠ a\n",
-       "vocab.bpe, line 3: byte pairs: the token \" a\" is made twice"},
-      {"#version: 0.2\nĠ a\nb c\n",
-       "vocab.bpe, line 3: byte pairs: the merged token \"bc\" has no id"},
       {"#version: 0.2\nĠ a\n",
        "encoder.json: BytePairTokenizer: token 258, \" ab\", is not special, no byte, and made by "
        "no merge"},
@@ -88,9 +81,6 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
   const std::vector<Case> cases = {
       {"Ġab", 259, "encoder.json: \"Ġab\" has id 259, but there are 259 tokens"},
       {"Ġab", -1, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
-      {"Ġab", 2.5, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
-      {"Ġab", "258", "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
-      {"Ġab", json::object(), "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
       {"世", 259, "encoder.json: \"世\" has a character that stands for no byte"},
       {"", 259, "encoder.json: the token of id 259 is empty"},
       {"bc", 259,
@@ -113,27 +103,7 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
   EXPECT_EQ(refusal(kMerges, no_end.dump()),
             "encoder.json: the special token \"<|endoftext|>\" is not in it");
   EXPECT_EQ(load(kMerges, no_end.dump(), {}).size(), 258);
-}
-
-TEST_F(Gpt2Files, RefuseWhatIsNoJsonObject) {
-  const std::string whole = encoder().dump();
-  struct Case {
-    std::string text;
-    std::string message;
-  };
-  const std::vector<Case> cases = {
-      {"", ", byte 0: not valid JSON"},
-      {whole.substr(0, 100), ", byte 100: not valid JSON"},
-      {whole + "x", concat(", byte ", whole.size(), ": not valid JSON")},
-      {"[]", ": expected an object"},
-      {"[{\"a\": 0}]", ": expected an object"},
-      {"{\"a\": [0]}", ", at \"a\": expected a whole number below 2^64"},
-      {"{\"a\": true}", ", at \"a\": expected a whole number below 2^64"},
-      {"{\"a\": 1e999}", ", byte 10: a number too large"},
-      {"{\"a\": 0, \"\\u0061\": 1}", ": the key \"a\" is there twice"},
-      {"{}", ": the special token \"<|endoftext|>\" is not in it"},
-  };
-  for (const Case& c : cases) EXPECT_EQ(refusal(kMerges, c.text), "encoder.json" + c.message);
+  EXPECT_EQ(refusal(kMerges, "[]"), "encoder.json: expected an object");
 }
 
 TEST_F(Gpt2Files, TakeTimeInProportionToTheirLength) {
@@ -148,13 +118,11 @@ TEST_F(Gpt2Files, TakeTimeInProportionToTheirLength) {
 }
 
 TEST_F(Gpt2Files, NameAMissingFile) {
-  const auto message = [&](const std::string& vocab_bpe) {
-    return error_of<std::runtime_error>(
-        [&] { load_gpt2_tokenizer(folder_ / vocab_bpe, folder_ / "none.json"); });
-  };
-  EXPECT_HAS(message("none.bpe"), "none.bpe") << message("none.bpe");
+  EXPECT_ERROR_WITH(std::runtime_error, "none.bpe",
+                    load_gpt2_tokenizer(folder_ / "none.bpe", folder_ / "none.json"));
   write_file(folder_ / "vocab.bpe", kMerges);
-  EXPECT_HAS(message("vocab.bpe"), "none.json") << message("vocab.bpe");
+  EXPECT_ERROR_WITH(std::runtime_error, "none.json",
+                    load_gpt2_tokenizer(folder_ / "vocab.bpe", folder_ / "none.json"));
 }
 
 }  // namespace

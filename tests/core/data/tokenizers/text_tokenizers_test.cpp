@@ -2,9 +2,25 @@
 
 namespace {
 
+using Numbers = std::vector<std::int32_t>;
+using Tokens = std::vector<std::string>;
 using Words = std::vector<std::string_view>;
 
-constexpr std::string_view kSentence = "The cat sat on the mat";
+TEST(CharacterTokenizer, NumbersTheCharactersOfATextByCodePoint) {
+  const auto tokenizer = CharacterTokenizer::from_text("hé, 世 h\n");
+  EXPECT_EQ(tokenizer.vocabulary().tokens(), (Tokens{"\n", " ", ",", "h", "é", "世"}));
+  EXPECT_EQ(values(tokenizer.encode("世hé\n")), (Numbers{5, 3, 4, 0}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("é h,\n世")), "é h,\n世");
+  EXPECT_TRUE(tokenizer.encode("").empty());
+  EXPECT_EQ(CharacterTokenizer::from_text("").size(), 0);
+}
+
+TEST(CharacterTokenizer, GivesTheUnknownTokenToCharactersWithoutAnId) {
+  const auto tokenizer =
+      CharacterTokenizer::from_text("ab", {.special_tokens = {std::string(kUnknown)}});
+  EXPECT_EQ(values(tokenizer.encode("azbß")), (Numbers{0, 2, 1, 2}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode("azb")), "a<|unk|>b");
+}
 
 TEST(SplitWords, SplitsAtWhiteSpaceAndPunctuation) {
   struct Case {
@@ -33,42 +49,18 @@ TEST(SplitWords, SplitsAtWhiteSpaceAndPunctuation) {
   for (const Case& c : cases) EXPECT_EQ(split_words(c.text), c.words) << in_quotes(c.text);
 }
 
-TEST(SplitWords, RefusesTextThatIsNotUtf8) {
-  EXPECT_INVALID("split_words: the byte \"\\xff\" at byte 3 of the text is not part of valid UTF-8",
-                 split_words("ab \xFF"));
-}
-
 TEST(WordTokenizer, SortsWordsAndAppendsTheSpecialTokens) {
-  const auto tokenizer = WordTokenizer::from_text(kSentence);
+  const std::string sentence = "The cat sat on the mat";
+  const auto tokenizer = WordTokenizer::from_text(sentence);
   EXPECT_EQ(tokenizer.vocabulary().tokens(),
-            (std::vector<std::string>{"The", "cat", "mat", "on", "sat", "the", "<|endoftext|>",
-                                      "<|unk|>"}));
-  EXPECT_EQ(values(tokenizer.encode("the dog sat")), (std::vector<std::int32_t>{5, 7, 4}));
-  EXPECT_EQ(tokenizer.decode(tokenizer.encode(kSentence)), kSentence);
-}
-
-TEST(WordTokenizer, NamesAWordThatHasNoId) {
-  const auto tokenizer = WordTokenizer::from_text(kSentence, {.special_tokens = {"<end>"}});
-  EXPECT_INVALID(
-      "encode: the word \"dog\" at byte 4 of the text has no id in the vocabulary of 7 "
-      "tokens",
-      tokenizer.encode("the dog"));
-  EXPECT_INVALID(
-      "encode: the word \"dog\" at byte 9 of the text has no id in the vocabulary of 7 "
-      "tokens",
-      tokenizer.encode("the<end> dog", {.allowed_special = {"<end>"}}));
-}
-
-TEST(WordTokenizer, NamesThePlaceOfInvalidUtf8InTheWholeText) {
-  const auto tokenizer = WordTokenizer::from_text(kSentence);
-  EXPECT_INVALID("encode: the byte \"\\xff\" at byte 119 of the text is not part of valid UTF-8",
-                 tokenizer.encode("cat<|endoftext|>on \xFF",
-                                  {.allowed_special = {"<|endoftext|>"}, .offset = 100}));
+            (Tokens{"The", "cat", "mat", "on", "sat", "the", "<|endoftext|>", "<|unk|>"}));
+  EXPECT_EQ(values(tokenizer.encode("the dog sat")), (Numbers{5, 7, 4}));
+  EXPECT_EQ(tokenizer.decode(tokenizer.encode(sentence)), sentence);
 }
 
 TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
   constexpr std::string_view text = "b a c b d c b a e";  // b 3, a and c 2, d and e 1
-  const auto words = [&](WordOptions options) {
+  const auto tokens_of = [&](WordOptions options) {
     options.special_tokens = {"<|unk|>"};
     const auto tokenizer = WordTokenizer::from_text(text, options);
     std::vector<std::string> tokens = tokenizer.vocabulary().tokens();
@@ -76,42 +68,32 @@ TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
     tokens.pop_back();
     return tokens;
   };
-  using Tokens = std::vector<std::string>;
-  EXPECT_EQ(words({.min_count = 1}), (Tokens{"a", "b", "c", "d", "e"}));
-  EXPECT_EQ(words({.min_count = 2}), (Tokens{"a", "b", "c"}));
-  EXPECT_EQ(words({.min_count = 4}), Tokens{});
-  EXPECT_EQ(words({.max_tokens = 2}), Tokens{"b"});
-  EXPECT_EQ(words({.max_tokens = 3}), (Tokens{"a", "b"}));
-  EXPECT_EQ(words({.max_tokens = 5}), (Tokens{"a", "b", "c", "d"}));
-  EXPECT_EQ(words({.max_tokens = 6}), (Tokens{"a", "b", "c", "d", "e"}));
-  EXPECT_EQ(words({.min_count = 2, .max_tokens = 9}), (Tokens{"a", "b", "c"}));
-  EXPECT_INVALID("WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens",
-                 words({.max_tokens = 1}));
-  const auto strict = WordTokenizer::from_text(text, {.special_tokens = {}, .min_count = 2});
-  EXPECT_THROW(strict.encode("a d"), std::invalid_argument);
+  EXPECT_EQ(tokens_of({.min_count = 1}), (Tokens{"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(tokens_of({.min_count = 2}), (Tokens{"a", "b", "c"}));
+  EXPECT_EQ(tokens_of({.min_count = 4}), Tokens{});
+  EXPECT_EQ(tokens_of({.max_tokens = 2}), Tokens{"b"});
+  EXPECT_EQ(tokens_of({.max_tokens = 3}), (Tokens{"a", "b"}));
+  EXPECT_EQ(tokens_of({.max_tokens = 5}), (Tokens{"a", "b", "c", "d"}));
+  EXPECT_EQ(tokens_of({.max_tokens = 6}), (Tokens{"a", "b", "c", "d", "e"}));
+  EXPECT_EQ(tokens_of({.min_count = 2, .max_tokens = 9}), (Tokens{"a", "b", "c"}));
 }
 
 TEST(WordTokenizer, TakesWordsInLowerCase) {
   const auto tokenizer = WordTokenizer::from_text("The the ÄRA ära Σ <|UNK|>", {.lower = true});
   EXPECT_EQ(tokenizer.vocabulary().tokens(),
-            (std::vector<std::string>{"the", "ära", "σ", "<|endoftext|>", "<|unk|>"}));
-  EXPECT_EQ(values(tokenizer.encode("THE Ära, σ")), (std::vector<std::int32_t>{0, 1, 4, 2}));
+            (Tokens{"the", "ära", "σ", "<|endoftext|>", "<|unk|>"}));
+  EXPECT_EQ(values(tokenizer.encode("THE Ära, σ")), (Numbers{0, 1, 4, 2}));
   EXPECT_EQ(values(tokenizer.encode("<|unk|>A", {.allowed_special = {"<|unk|>"}})),
-            (std::vector<std::int32_t>{4, 4}));
-  const auto again = tokenizer_from_json(tokenizer.to_json());
-  EXPECT_EQ(again->to_json(), tokenizer.to_json());
-  EXPECT_EQ(values(again->encode("THE")), std::vector<std::int32_t>{0});
-  EXPECT_INVALID("WordTokenizer: token 1, \"B\", is not in lower case",
-                 WordTokenizer(Vocabulary({"a", "B"}), true));
+            (Numbers{4, 4}));
+  EXPECT_EQ(values(tokenizer_from_json(tokenizer.to_json())->encode("THE")), Numbers{0});
 }
 
 TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {
   const auto tokenizer = WordTokenizer::from_text("b <|endoftext|> a");
-  EXPECT_EQ(tokenizer.vocabulary().tokens(),
-            (std::vector<std::string>{"a", "b", "<|endoftext|>", "<|unk|>"}));
-  EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>")), (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(tokenizer.vocabulary().tokens(), (Tokens{"a", "b", "<|endoftext|>", "<|unk|>"}));
+  EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>")), (Numbers{1, 3}));
   EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>", {.allowed_special = {"<|endoftext|>"}})),
-            (std::vector<std::int32_t>{1, 2}));
+            (Numbers{1, 2}));
 }
 
 TEST(WordTokenizer, DecodesWithBlanksAsAReaderExpects) {
@@ -134,11 +116,51 @@ TEST(WordTokenizer, DecodesWithBlanksAsAReaderExpects) {
   }
 }
 
-TEST(WordTokenizer, RefusesAVocabularyOfTokensThatAreNotOneWord) {
-  for (const std::string token : {"two words", "a,", " a"}) {
+// With special tokens in front, and the offset of an earlier part of the text.
+TEST(TextTokenizers, NameWhatTheyCannotEncodeAndItsPlace) {
+  const auto characters = CharacterTokenizer::from_text("abé", {.special_tokens = {"<end>"}});
+  const auto words = WordTokenizer::from_text("on the mat", {.special_tokens = {"<end>"}});
+  const std::vector<std::string> special = {"<end>", std::string(kUnknown)};
+  const auto any_character = CharacterTokenizer::from_text("a", {.special_tokens = special});
+  const auto any_word = WordTokenizer::from_text("a", {.special_tokens = special});
+  struct Case {
+    const Tokenizer& tokenizer;
+    std::string text;
+    std::string message;
+  };
+  const std::vector<Case> cases = {
+      {characters, "éa<end>z",
+       "the character \"z\" at byte 108 of the text has no id in the vocabulary of 4 tokens"},
+      {characters, "aß",
+       "the character \"ß\" at byte 101 of the text has no id in the vocabulary of 4 tokens"},
+      {any_character, "a\xFF",
+       "the byte \"\\xff\" at byte 101 of the text is not part of valid UTF-8"},
+      {words, "the dog",
+       "the word \"dog\" at byte 104 of the text has no id in the vocabulary of 4 tokens"},
+      {words, "the<end> dog",
+       "the word \"dog\" at byte 109 of the text has no id in the vocabulary of 4 tokens"},
+      {any_word, "a<end>on \xFF",
+       "the byte \"\\xff\" at byte 109 of the text is not part of valid UTF-8"},
+  };
+  for (const Case& c : cases)
+    EXPECT_INVALID("encode: " + c.message,
+                   c.tokenizer.encode(c.text, {.allowed_special = {"<end>"}, .offset = 100}));
+}
+
+TEST(TextTokenizers, RefuseTextsAndVocabulariesThatAreNotTheirs) {
+  const std::string message =
+      ": the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8";
+  EXPECT_INVALID("CharacterTokenizer" + message, CharacterTokenizer::from_text("a\xFF"));
+  EXPECT_INVALID("split_words" + message, split_words(" \xFF"));
+  EXPECT_INVALID("CharacterTokenizer: token 1, \"bc\", is not one character",
+                 CharacterTokenizer(Vocabulary({"a", "bc"})));
+  for (const std::string token : {"two words", "a,", " a"})
     EXPECT_INVALID("WordTokenizer: token 1, \"" + token + "\", is not one word",
                    WordTokenizer(Vocabulary({"a", token})));
-  }
+  EXPECT_INVALID("WordTokenizer: token 1, \"B\", is not in lower case",
+                 WordTokenizer(Vocabulary({"a", "B"}), true));
+  EXPECT_INVALID("WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens",
+                 WordTokenizer::from_text("a", {.special_tokens = {"<end>"}, .max_tokens = 1}));
 }
 
 }  // namespace

@@ -51,27 +51,21 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
             5.0);
 }
 
-TEST(Tokenizer, RefusesToAllowWhatIsNoSpecialToken) {
-  EXPECT_INVALID("encode: allowed_special has \"a\", which is no special token of this tokenizer",
-                 kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}}));
-}
-
 TEST(Tokenizer, DecodesIdsOfAnyRank) {
   const Ids batch = {{2, 3, 4}, {4, 3, 5}};
   EXPECT_EQ(kTokenizer.decode(batch), "abccb<a>");
-  const std::vector<std::int32_t> numbers = {2, 3, 4};
-  EXPECT_EQ(kTokenizer.decode(numbers), "abc");
-  EXPECT_EQ(kTokenizer.decode(std::span(numbers).first(0)), "");
+  EXPECT_EQ(kTokenizer.decode(std::vector<std::int32_t>{}), "");
   Ids one = Ids::from_shape({});
   one() = 7;
-  EXPECT_EQ(one.dimension(), 0U);
   EXPECT_EQ(kTokenizer.decode(one), "<b>");
 }
 
-TEST(Tokenizer, RefusesIdsOutOfRange) {
+TEST(Tokenizer, RefusesWhatItDoesNotHave) {
   EXPECT_INVALID("token: id 8 is outside the vocabulary of 8 tokens",
                  kTokenizer.decode(Ids{{0, 8}}));
   EXPECT_INVALID("token: id -1 is outside the vocabulary of 8 tokens", kTokenizer.token(-1));
+  EXPECT_INVALID("encode: allowed_special has \"a\", which is no special token of this tokenizer",
+                 kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}}));
 }
 
 }  // namespace
