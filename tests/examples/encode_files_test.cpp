@@ -5,14 +5,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using Numbers = std::vector<std::int32_t>;
+using namespace std::string_literals;
 
 const std::vector<std::string> kSpecial = {"<|endoftext|>", "<|a b|>", "a'"};
 
 // Merges that would join what a wrong cut keeps apart.
 const BytePairTokenizer& byte_pairs() {
   static const auto tokenizer = BytePairTokenizer::train(
-      "we're you'll it's  don't   I've 's 'll ''s naïve été 世界 世界\n\n\n  a  b \t \n x12 123 "
-      "... '' !! "
       "we're you'll it's  don't   I've 's 'll ''s naïve été 世界 世界\n\n\n  a  b \t \n x12 123 "
       "... '' !!",
       {.size = 400, .special_tokens = kSpecial});
@@ -26,14 +25,14 @@ std::vector<std::string> hostile_texts() {
                                            "'",       "''",     "'s",
                                            "'ll",     "'re",    "'r",
                                            "l",       "re",     "a",
-                                           "é",       "世",     "界",
-                                           "1",       "²",      ".",
-                                           "!",       "\u00A0", "\u3000",
-                                           "\u2028",  "\u0301", "🙂",
-                                           "\xFF",    "\xC3",   "\xE4\xB8",
-                                           "\xA9",    "\x80",   "<|endoftext|>",
-                                           "<|endof", "text|>", "<|a b|>",
-                                           "<|a ",    "a'",     std::string(1, '\0')};
+                                           ".",       "!",      "1",
+                                           "²",       "é",      "世",
+                                           "界",      "🙂",   "\0"s,
+                                           "\u0301",  "\u00A0", "\u3000",
+                                           "\u2028",  "\xFF",   "\xC3",
+                                           "\xA9",    "\x80",   "\xE4\xB8",
+                                           "<|a b|>", "<|a ",   "a'",
+                                           "<|endof", "text|>", "<|endoftext|>"};
   std::vector<std::string> texts = {"", " ", "we're  here\n\n\nit's 'll", "\xE4\xB8\x96\xE4\xB8"};
   Random random(1);
   for (int i = 0; i < 600; ++i) {
@@ -53,7 +52,6 @@ class EncodeFiles : public ::testing::Test {
 
   Numbers encoded(const std::vector<fs::path>& files, EncodeFilesOptions options,
                   const Tokenizer& tokenizer = byte_pairs()) {
-    blocks_ = 0;
     options.after_block = [&](std::uint64_t) { ++blocks_; };
     TokenFileWriter writer(folder_ / "out.bin", tokenizer.vocabulary());
     encode_files(tokenizer, files, writer, options);
@@ -66,7 +64,7 @@ class EncodeFiles : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::size_t blocks_ = 0;  // of the last files
+  std::size_t blocks_ = 0;  // of all files so far
 };
 
 TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
@@ -94,15 +92,12 @@ TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
 
 TEST_F(EncodeFiles, CutsEachHostileTextOnlyWhereItsIdsDoNotChange) {
   const std::vector<std::string> texts = hostile_texts();
-  std::size_t cuts = 0;
   for (std::size_t i = 1; i < texts.size(); i += 4)
-    for (const std::vector<std::string>& special : {std::vector<std::string>(), kSpecial}) {
+    for (const std::vector<std::string>& special : {std::vector<std::string>(), kSpecial})
       ASSERT_EQ(encoded({file("text", texts[i])}, {.allowed_special = special, .block_bytes = 1}),
                 values(byte_pairs().encode(texts[i], {.allowed_special = special})))
           << in_quotes(texts[i]);
-      cuts += blocks_ - 1;
-    }
-  EXPECT_GT(cuts, 100U);
+  EXPECT_GT(blocks_, texts.size() / 2 + 100) << "nearly all texts are one block";
 }
 
 TEST_F(EncodeFiles, SuitsCharactersAndWords) {
@@ -110,8 +105,7 @@ TEST_F(EncodeFiles, SuitsCharactersAndWords) {
   const std::vector<std::string> special = {"<|x y|>"};
   const auto characters = CharacterTokenizer::from_text(text, {.special_tokens = special});
   const auto words = WordTokenizer::from_text(text, {.special_tokens = special});
-  for (const Tokenizer* tokenizer :
-       {static_cast<const Tokenizer*>(&characters), static_cast<const Tokenizer*>(&words)})
+  for (const Tokenizer* tokenizer : std::initializer_list<const Tokenizer*>{&characters, &words})
     for (std::size_t bytes = 1; bytes <= text.size(); ++bytes)
       EXPECT_EQ(encoded({file("text", text)}, {.allowed_special = special, .block_bytes = bytes},
                         *tokenizer),
@@ -119,59 +113,23 @@ TEST_F(EncodeFiles, SuitsCharactersAndWords) {
           << bytes;
 }
 
-TEST_F(EncodeFiles, CutsBeforeBlanksThatFollowSomethingElse) {
-  const auto blocks_of = [&](const std::string& text,
-                             const std::vector<std::string>& special = {}) {
-    encoded({file("text", text)}, {.allowed_special = special, .block_bytes = 1});
-    return blocks_;
-  };
-  EXPECT_EQ(blocks_of("one two\tthree\r\nfour\nfive"), 5U);
-  EXPECT_EQ(blocks_of("one  two \n\n three"), 3U);
-  EXPECT_EQ(blocks_of("世界。\n世界。 世\u3000 界"), 3U);
-  EXPECT_EQ(blocks_of("one\xE3\x80 two\xFF three times"), 3U);
-  EXPECT_EQ(blocks_of("it's,one"), 1U);
-  EXPECT_EQ(blocks_of("<|a b|> <|a b|>\none", {"<|a b|>"}), 2U);
-  EXPECT_EQ(blocks_of("<|endoftext|> <|endoftext|>\none", {"<|endoftext|>"}), 3U);
-}
-
-TEST_F(EncodeFiles, LeavesTheOldFileIfItIsStopped) {
-  const Numbers before = encoded({file("a", "one")}, {});
-  TokenFileWriter writer(folder_ / "out.bin", byte_pairs().vocabulary());
-  const auto stop = [](std::uint64_t) { throw std::runtime_error("stopped"); };
-  EXPECT_ERROR(std::runtime_error, "stopped",
-               encode_files(byte_pairs(), {file("b", "one two three four")}, writer,
-                            {.block_bytes = 1, .threads = 3, .after_block = stop}));
-  const TokenFile out(folder_ / "out.bin");
-  Numbers ids(out.size());
-  out.read(0, ids);
-  EXPECT_EQ(ids, before);
-}
-
 TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
-  const auto letters = CharacterTokenizer::from_text("ab\n");
-  const auto refusal = [&](const fs::path& path, const EncodeFilesOptions& options) {
+  const auto letters = CharacterTokenizer::from_text("ab ");
+  const fs::path other = file("other", "a b a b a c"), empty = file("empty", "");
+  const auto encode = [&](const fs::path& path, const EncodeFilesOptions& options) {
     TokenFileWriter writer(folder_ / "out.bin", letters.vocabulary());
-    return error_of<std::runtime_error>([&] { encode_files(letters, {path}, writer, options); });
+    encode_files(letters, {path}, writer, options);
   };
-  const fs::path other = file("other", std::string(100, 'a') + "c");
-  EXPECT_EQ(refusal(other, {.block_bytes = 10}),
-            other.string() +
-                ": encode: the character \"c\" at byte 100 of the text has no id in "
-                "the vocabulary of 3 tokens");
-  const auto words = WordTokenizer::from_text("a b");
-  const fs::path broken = file("broken", "a b a b a b \xFF");
-  TokenFileWriter of_words(folder_ / "words.bin", words.vocabulary());
   EXPECT_ERROR(std::runtime_error,
-               broken.string() +
-                   ": encode: the byte \"\\xff\" at byte 12 of the text is not part of valid UTF-8",
-               encode_files(words, {broken}, of_words, {.block_bytes = 4}));
-  const fs::path empty = file("empty", "");
-  EXPECT_EQ(refusal(empty, {}), empty.string() + " is empty");
-  TokenFileWriter writer(folder_ / "out.bin", letters.vocabulary());
+               other.string() +
+                   ": encode: the character \"c\" at byte 10 of the text has no id in the "
+                   "vocabulary of 3 tokens",
+               encode(other, {.block_bytes = 4, .threads = 3}));
+  EXPECT_ERROR(std::runtime_error, empty.string() + " is empty", encode(empty, {}));
   EXPECT_INVALID("encode_files: the separator <|x|> is no special token of this tokenizer",
-                 encode_files(letters, {other}, writer, {.separator = "<|x|>"}));
+                 encode(other, {.separator = "<|x|>"}));
   EXPECT_INVALID("encode_files: block_bytes is 0, expected at least 1",
-                 encode_files(letters, {other}, writer, {.block_bytes = 0}));
+                 encode(other, {.block_bytes = 0}));
 }
 
 }  // namespace

@@ -3,26 +3,6 @@
 
 namespace {
 
-TEST(Gpt2Folder, SaysHowToGetTheWeights) {
-  const TemporaryFolder folder;
-  const std::string path = folder / "model.safetensors";
-  const std::string advice =
-      concat("; examples/texts.sh --gpt2 ", folder.path().string(),
-             " (installed in share/doc/rowgrad) fetches and checks GPT-2's weights");
-  EXPECT_ERROR(std::runtime_error, "there is no " + path + advice,
-               read_gpt2_weights(folder.path()));
-  write_file(path, "a part");
-  EXPECT_ERROR_WITH(std::runtime_error, advice, read_gpt2_weights(folder.path()));
-}
-
-TEST(Gpt2Folder, MayHaveAnotherModel) {
-  const TemporaryFolder folder;
-  Checkpoint another;
-  another.put("wte.weight", tensor({1, 2}, {1, 2}));
-  write_safetensors(folder / "model.safetensors", another);
-  EXPECT_EQ(read_gpt2_weights(folder.path()).names(), another.names());
-}
-
 TEST(Gpt2Folder, TellsWhatTheWeightsDoNot) {
   const TemporaryFolder folder;
   const std::string path = folder / "config.json";
