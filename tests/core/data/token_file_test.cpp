@@ -58,26 +58,36 @@ class TokenFiles : public ::testing::Test {
 
 // In many blocks.
 TEST_F(TokenFiles, AreReadWhateverTheirKind) {
-  Numbers ids(100'000);
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 65536);
-  const std::string two = bytes_of(std::vector<std::uint16_t>(ids.begin(), ids.end()));
-  const std::string four = bytes_of(ids);
-  for (const auto& [contents, raw_bytes] :
-       std::vector<std::pair<std::string, std::size_t>>{{own(65536, ids), 0},
-                                                        {own(65537, ids), 0},
-                                                        {llmc(20240520, 1, 100'000, two), 0},
-                                                        {llmc(20240801, 7, 100'000, four), 0},
-                                                        {two, 2},
-                                                        {four, 4}}) {
-    const TokenFile file(written(contents), {.raw_bytes = raw_bytes});
-    EXPECT_EQ(all(file), ids);
+  Numbers large(100'000);
+  std::iota(large.begin(), large.end(), 0);
+  Numbers small = large;
+  for (std::int32_t& id : small) id %= 65536;
+  const std::string two = bytes_of(std::vector<std::uint16_t>(small.begin(), small.end()));
+  const std::string four = bytes_of(large);
+  struct Case {
+    std::string contents;
+    const Numbers& ids;
+    std::size_t raw_bytes = 0;
+  };
+  const std::vector<Case> cases = {
+      {own(65536, small), small},
+      {own(65537, small), small},
+      {own(100'000, large), large},
+      {llmc(20240520, 1, 100'000, two), small},
+      {llmc(20240801, 7, 100'000, four), large},
+      {two, small, 2},
+      {four, large, 4},
+  };
+  for (const Case& c : cases) {
+    const TokenFile file(written(c.contents), {.raw_bytes = c.raw_bytes});
+    EXPECT_EQ(all(file), c.ids);
     Numbers part(2);
     file.read(65535, part);
-    EXPECT_EQ(part, (Numbers{65535, 0}));
+    EXPECT_EQ(part, Numbers(c.ids.begin() + 65535, c.ids.begin() + 65537));
     EXPECT_NO_THROW(file.verify());
   }
-  EXPECT_EQ(own(65536, ids).size(), 64 + 100'000 * 2U);
-  EXPECT_EQ(own(65537, ids).size(), 64 + 100'000 * 4U);
+  EXPECT_EQ(cases[0].contents.size(), 64 + 100'000 * 2U);
+  EXPECT_EQ(cases[1].contents.size(), 64 + 100'000 * 4U);
 }
 
 TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
@@ -135,25 +145,14 @@ TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
                  file.read(2, ids));
 }
 
-TEST_F(TokenFiles, NoticeADamagedIdAndAChangedFile) {
+TEST_F(TokenFiles, NoticeADamagedId) {
   std::string damaged = own(10, {1, 2, 3});
-  const TokenFile good(written(damaged));
   damaged[64] = 4;
-  const TokenFile bad(folder_ / "a.bin");
-  EXPECT_EQ(good.fingerprint(), bad.fingerprint());
-  EXPECT_NO_THROW(good.check_unchanged());
   const TokenFile file(written(damaged));
   EXPECT_ERROR(
       std::runtime_error,
       file.path().string() + ": its ids are not those that were written, by their checksum",
       file.verify());
-  EXPECT_NO_THROW(good.verify());  // it still reads the file that was replaced
-  fs::resize_file(folder_ / "a.bin", 68);
-  EXPECT_ERROR(std::runtime_error, file.path().string() + ": was changed after it was opened",
-               file.check_unchanged());
-  Numbers ids(3);
-  EXPECT_ERROR(std::runtime_error, "cannot read " + file.path().string() + ": it ends at byte 68",
-               file.read(0, ids));
 }
 
 TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {

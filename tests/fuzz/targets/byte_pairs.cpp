@@ -1,6 +1,8 @@
 // Byte pairs: a tokenizer whose vocabulary and merges are made from the input must encode like a
-// naive encoder and decode to the same text; so must one that is trained on the text.
+// naive encoder and decode to the same text; one that is trained on the text must learn the merges
+// of a naive trainer.
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <vector>
@@ -17,6 +19,7 @@ constexpr std::size_t kLongestToken = 80;  // bytes
 constexpr std::size_t kMostSpecial = 4;
 constexpr std::size_t kLongestText = 600;
 
+using Merges = std::vector<std::pair<std::int32_t, std::int32_t>>;
 using Ranks = std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>;
 
 struct Recipe {
@@ -51,10 +54,15 @@ struct Recipe {
     return byte % 2 == 1 && merge < tokens.size() ? merge : byte;
   }
 
+  // Ids need not be in the order of merges.
+  std::int32_t id(std::size_t token) const {
+    return static_cast<std::int32_t>(tokens.size() - 1 - token);
+  }
+
   BytePairTokenizer tokenizer() const {
-    Vocabulary vocabulary = vocabulary_with_special(tokens, special);
+    Vocabulary vocabulary = vocabulary_with_special({tokens.rbegin(), tokens.rend()}, special);
     MergeTable merges(vocabulary);
-    std::vector<std::pair<std::int32_t, std::int32_t>> by_rank(ranks.size());
+    Merges by_rank(ranks.size());
     for (const auto& [pair, rank] : ranks) by_rank[rank] = pair;
     for (const auto& [left, right] : by_rank)
       merges.add(tokens[static_cast<std::size_t>(left)], tokens[static_cast<std::size_t>(right)],
@@ -80,7 +88,7 @@ void append_piece(const Recipe& recipe, std::string_view piece, std::vector<std:
     tokens[place] = static_cast<std::int32_t>(256 + best);
     tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(place) + 1);
   }
-  ids.insert(ids.end(), tokens.begin(), tokens.end());
+  for (const std::int32_t token : tokens) ids.push_back(recipe.id(static_cast<std::size_t>(token)));
 }
 
 std::vector<std::int32_t> encoded(const Recipe& recipe, std::string_view text) {
@@ -112,6 +120,35 @@ std::vector<std::int32_t> encoded(const Recipe& recipe, std::string_view text) {
   return ids;
 }
 
+// The definition: count all pairs, merge the most frequent one everywhere, again and again. In a
+// std::map the lower pair comes first, and only a higher count replaces it.
+Merges learned(std::string_view text, std::size_t most) {
+  std::vector<std::vector<std::int32_t>> pieces;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = gpt2_piece_end(text, begin);
+    auto& piece = pieces.emplace_back();
+    for (const char byte : text.substr(begin, end - begin))
+      piece.push_back(static_cast<std::uint8_t>(byte));
+  }
+  Merges merges;
+  while (merges.size() < most) {
+    std::map<Merges::value_type, int> counts;
+    for (const auto& piece : pieces)
+      for (std::size_t i = 0; i + 1 < piece.size(); ++i) ++counts[{piece[i], piece[i + 1]}];
+    if (counts.empty()) break;
+    const auto best =
+        std::ranges::max_element(counts, {}, [](const auto& pair) { return pair.second; });
+    for (auto& piece : pieces)
+      for (std::size_t i = 0; i + 1 < piece.size(); ++i) {
+        if (std::pair(piece[i], piece[i + 1]) != best->first) continue;
+        piece[i] = static_cast<std::int32_t>(256 + merges.size());
+        piece.erase(piece.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+      }
+    merges.push_back(best->first);
+  }
+  return merges;
+}
+
 }  // namespace
 
 void fuzz_byte_pairs(std::string_view input) {
@@ -127,6 +164,7 @@ void fuzz_byte_pairs(std::string_view input) {
   expect(tokenizer.decode(ids) == text, "another text");
   expect(tokenizer.decode(tokenizer.encode(text)) == text, "another text, without special tokens");
 
+  expect(learn_merges({text}, size - 256) == learned(text, size - 256), "other merges");
   const auto trained = BytePairTokenizer::train(
       text, {.size = size + recipe.special.size(), .special_tokens = recipe.special});
   expect(trained.decode(trained.encode(text)) == text, "another text, after training");

@@ -15,47 +15,9 @@ std::string made_up_text(unsigned seed, std::size_t words) {
   return text;
 }
 
-// The definition, literally: merge the pair of the lowest rank everywhere from left to right, again
-// and again.
-std::vector<std::int32_t> merged_by_definition(const BytePairTokenizer& tokenizer,
-                                               std::string_view piece) {
-  std::vector<std::int32_t> ids;
-  for (const char byte : piece)
-    ids.push_back(tokenizer.vocabulary().find(std::string_view(&byte, 1)).value());
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const auto& merge : tokenizer.merges()) {
-      for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
-        if (ids[i] != merge.left || ids[i + 1] != merge.right) continue;
-        ids[i] = merge.merged;
-        ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-        changed = true;
-      }
-      if (changed) break;
-    }
-  }
-  return ids;
-}
-
-// The same tokens with ids in any order, which need not be that of the merges.
-BytePairTokenizer shuffled(const BytePairTokenizer& ordered) {
-  std::mt19937 random(7);
-  std::vector<std::int32_t> places(ordered.size());
-  std::iota(places.begin(), places.end(), 0);
-  std::shuffle(places.begin(), places.end(), random);
-  std::vector<std::string> tokens(ordered.size());
-  for (std::size_t id = 0; id < tokens.size(); ++id)
-    tokens[static_cast<std::size_t>(places[id])] = ordered.vocabulary().tokens()[id];
-  const std::int32_t special = ordered.vocabulary().special_ids().front();
-  const Vocabulary vocabulary(tokens, {places[static_cast<std::size_t>(special)]});
-  MergeTable merges(vocabulary);
-  for (const auto& merge : ordered.merges())
-    merges.add(ordered.token(merge.left), ordered.token(merge.right), vocabulary);
-  return {vocabulary, std::move(merges)};
-}
-
-TEST(BytePairTokenizer, EncodesAsTheDefinitionSays) {
-  const auto tokenizer = shuffled(BytePairTokenizer::train(made_up_text(1, 300), {.size = 400}));
+// The definition is in tests/fuzz/targets/byte_pairs.cpp, for short texts.
+TEST(BytePairTokenizer, GivesAnyTextBack) {
+  const auto tokenizer = BytePairTokenizer::train(made_up_text(1, 300), {.size = 400});
   EXPECT_EQ(tokenizer.size(), 400);
   std::string text = made_up_text(2, 2000);
   std::mt19937 random(1);
@@ -63,22 +25,74 @@ TEST(BytePairTokenizer, EncodesAsTheDefinitionSays) {
   // Pieces that differ only in their lengths, and more of them than the cache holds.
   for (std::size_t length = 1; length < 30; ++length) text += std::string(length, '\0') + "a";
   for (int i = 0; i < 40'000; ++i) text += ' ' + std::to_string(i);
-  std::vector<std::int32_t> expected;
-  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    end = gpt2_piece_end(text, begin);
-    const auto ids = merged_by_definition(tokenizer, text.substr(begin, end - begin));
-    expected.insert(expected.end(), ids.begin(), ids.end());
-  }
-  EXPECT_TRUE(values(tokenizer.encode(text)) == expected);
+  const Ids expected = tokenizer.encode(text);
   EXPECT_TRUE(tokenizer.decode(expected) == text);
   // With a cache that is full, or new ones of other threads.
-  at_once(4, [&](std::size_t) { EXPECT_TRUE(values(tokenizer.encode(text)) == expected); });
+  at_once(4, [&](std::size_t) { EXPECT_TRUE(Ids(tokenizer.encode(text)) == expected); });
 }
 
 TEST(BytePairTokenizer, TakesOneLongPieceInTimeInProportion) {
   const auto tokenizer = BytePairTokenizer::train(std::string(64, 'a'), {.size = 300});
   const std::string text(std::size_t{1} << 21, 'a');
   EXPECT_EQ(tokenizer.encode(text).size(), text.size() / 64);
+}
+
+using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
+
+// The definition is in tests/fuzz/targets/byte_pairs.cpp.
+TEST(BytePairTraining, PrefersLowerIdsAmongPairsOfOneCount) {
+  struct Case {
+    std::vector<std::string_view> texts;
+    Pairs pairs;
+  };
+  const std::vector<Case> cases = {
+      // aa 4 times; then 256·a, ab twice each, of which a·b has the lower left id; …
+      {{"aaabdaaabac"},
+       {{'a', 'a'}, {'a', 'b'}, {256, 257}, {'a', 'c'}, {'d', 258}, {258, 260}, {261, 259}}},
+      {{"bcd"}, {{'b', 'c'}, {256, 'd'}}},  // the lower left id
+      {{"dcb"}, {{'c', 'b'}, {'d', 256}}},
+      {{"bd!bc"}, {{'b', 'c'}, {'b', 'd'}}},  // then the lower right id
+      {{"a b c"}, {{' ', 'b'}, {' ', 'c'}}},  // pieces are not merged with each other
+      {{"bc", "", "ad", "ad", "bcd"}, {{'a', 'd'}, {'b', 'c'}, {257, 'd'}}},
+      {{"a"}, {}},
+      {{""}, {}},
+  };
+  for (const Case& c : cases) EXPECT_EQ(learn_merges(c.texts, 1000), c.pairs) << c.texts[0];
+}
+
+TEST(BytePairTraining, TakesOneLongWordInTimeInProportion) {
+  // Twice as long, one merge more: each merge halves the run.
+  const int doublings = 20;
+  Pairs expected{{'a', 'a'}};
+  for (int i = 1; i < doublings; ++i) expected.emplace_back(255 + i, 255 + i);
+  const std::string run(std::size_t{1} << doublings, 'a');
+  EXPECT_EQ(learn_merges({run}, 1000), expected);
+
+  std::mt19937 random(1);
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "ACGT"[random() % 4];
+  EXPECT_EQ(learn_merges({text}, 500).size(), 500U);
+}
+
+TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
+  const auto tokenizer = BytePairTokenizer::train("abc abc", {.size = 1000});
+  EXPECT_EQ(tokenizer.size(), 256U + 3U + 1U);
+  EXPECT_EQ(tokenizer.vocabulary().find_special(kEndOfText), 259);
+  for (std::int32_t id = 0; id < 259; ++id)
+    EXPECT_EQ(values(tokenizer.encode(tokenizer.token(id))), std::vector<std::int32_t>{id});
+  const auto two_texts =
+      BytePairTokenizer::train("xy<end>xy", {.size = 1000, .special_tokens = {"<end>"}});
+  EXPECT_EQ(two_texts.size(), 258U);
+  EXPECT_EQ(two_texts.token(256), "xy");
+}
+
+TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
+  EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257U);
+  for (const std::size_t size : {std::size_t{0}, std::size_t{256}, std::size_t{1} << 22}) {
+    EXPECT_INVALID("BytePairTokenizer: size " + std::to_string(size) +
+                       " is not between 257 (256 bytes and 1 special tokens) and 2097152",
+                   BytePairTokenizer::train("abc", {.size = size}));
+  }
 }
 
 std::vector<std::string> single_bytes() {

@@ -19,16 +19,9 @@ TEST(CanonicalIds, FoldSpellingsThatCountAsOne) {
 }
 
 TEST(CanonicalIds, AreCountedInTheOrderOfTheirFirstTokens) {
-  const WordTokenizer tokenizer = WordTokenizer::from_text("The apple, the Apple and APPLE");
-  const std::vector<std::int32_t> ids = canonical_ids(tokenizer);
-  ASSERT_EQ(ids.size(), tokenizer.size());
-  std::map<std::string, std::int32_t> seen;
-  for (std::size_t id = 0; id < ids.size(); ++id) {
-    const std::string text = folded(tokenizer.token(static_cast<std::int32_t>(id)));
-    EXPECT_EQ(ids[id], seen.emplace(text, static_cast<std::int32_t>(seen.size())).first->second);
-  }
-  EXPECT_LT(seen.size(), ids.size());
-  EXPECT_NO_THROW(NgramHash(tokenizer.size(), {.canonical = ids}, {0}, 0));
+  // Of , APPLE Apple The and apple the <|endoftext|> <|unk|>.
+  EXPECT_EQ(canonical_ids(WordTokenizer::from_text("The apple, the Apple and APPLE")),
+            (std::vector<std::int32_t>{0, 1, 1, 2, 3, 1, 2, 4, 5}));
 }
 
 }  // namespace

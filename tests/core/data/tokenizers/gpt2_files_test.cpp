@@ -106,23 +106,29 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
   EXPECT_EQ(refusal(kMerges, "[]"), "encoder.json: expected an object");
 }
 
-TEST_F(Gpt2Files, TakeTimeInProportionToTheirLength) {
-  json ids = encoder();
-  std::vector<std::string> special = {std::string(kEndOfText)};
-  for (int i = 0; i < 50'000; ++i) {
-    special.push_back(concat("<", i, ">"));
-    ids[special.back()] = 259 + i;
-  }
-  const std::string text = ids.dump();
-  EXPECT_LT(seconds_of([&] { load(kMerges, text, special); }), 5.0);
-}
-
 TEST_F(Gpt2Files, NameAMissingFile) {
   EXPECT_ERROR_WITH(std::runtime_error, "none.bpe",
                     load_gpt2_tokenizer(folder_ / "none.bpe", folder_ / "none.json"));
   write_file(folder_ / "vocab.bpe", kMerges);
   EXPECT_ERROR_WITH(std::runtime_error, "none.json",
                     load_gpt2_tokenizer(folder_ / "vocab.bpe", folder_ / "none.json"));
+}
+
+class PublishedGpt2Files : public PublishedData {};
+
+// Of The Verdict (Edith Wharton, 1908), and of 200 texts.
+TEST_F(PublishedGpt2Files, GiveThePublishedIds) {
+  const auto tokenizer = gpt2();
+  EXPECT_EQ(tokenizer.size(), 50257);
+  EXPECT_EQ(values(tokenizer.encode(verdict())), verdict_ids());
+  const auto cases = golden("gpt2_bpe_cases.json");
+  ASSERT_EQ(cases.size(), 200U);
+  for (const auto& item : cases) {
+    const auto text = item["text"].get<std::string>();
+    EXPECT_EQ(values(tokenizer.encode(text)), item["ids"].get<std::vector<std::int32_t>>())
+        << item["text"];
+    EXPECT_EQ(tokenizer.decode(item["ids"].get<std::vector<std::int32_t>>()), text);
+  }
 }
 
 }  // namespace

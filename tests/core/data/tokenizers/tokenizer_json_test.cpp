@@ -83,7 +83,6 @@ TEST(TokenizerJson, RefusesForeignJson) {
 
 TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
   const json characters = json::parse(examples()[0]->to_json());
-  const json words = json::parse(examples()[1]->to_json());
   const json pairs = json::parse(examples()[2]->to_json());
   struct Case {
     const json& original;
@@ -93,14 +92,10 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
   const std::vector<Case> cases = {
       {characters, R"([{"op": "replace", "path": "/tokens/0", "value": "ab"}])"_json,
        "CharacterTokenizer: token 0, \"ab\", is not one character"},
-      {characters, R"([{"op": "replace", "path": "/tokens/0", "value": "M"}])"_json,
-       "Vocabulary: \"M\" has two ids, 0 and 5"},
       {characters, R"([{"op": "remove", "path": "/special_ids"}])"_json,
        "it lacks the list \"special_ids\""},
       {characters, R"([{"op": "replace", "path": "/special_ids/0", "value": 4294967299}])"_json,
        "the special id 4294967299 is none of the 24 tokens"},
-      {words, R"([{"op": "replace", "path": "/tokens/0", "value": "a b"}])"_json,
-       "WordTokenizer: token 0, \"a b\", is not one word"},
       {pairs, R"([{"op": "replace", "path": "/tokens/3", "value": "世"}])"_json,
        "\"世\" has a character that stands for no byte"},
       {pairs, R"([{"op": "remove", "path": "/tokens/3"}])"_json,
@@ -108,10 +103,6 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
       {pairs, R"([{"op": "remove", "path": "/merges"}])"_json, "it lacks the list \"merges\""},
       {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "ab"}])"_json,
        "\"ab\" is not two tokens with one blank between them"},
-      {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "q q"}])"_json,
-       "byte pairs: the merged token \"qq\" has no id"},
-      {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "a b c"}])"_json,
-       "\"a b c\" is not two tokens with one blank between them"},
   };
   for (const Case& c : cases)
     EXPECT_ERROR(std::runtime_error, "tokenizer_from_json: " + c.message,
@@ -126,20 +117,6 @@ TEST(TokenizerJson, QuotesNoMoreThanAPartOfALongText) {
         start + "\"character\", \"special_ids\": [], \"tokens\": [\"" + name + "\"]}",
         start + "\"byte pair\", \"special_ids\": [], \"tokens\": [\"" + name + "世\"]}"})
     EXPECT_LT(error_of<std::runtime_error>([&] { tokenizer_from_json(text); }).size(), 250u);
-}
-
-TEST(TokenizerJson, TakesTimeInProportionToItsLength) {
-  constexpr int kMany = 100'000;
-  std::vector<std::string> special;
-  for (int i = 0; i < kMany; ++i) special.push_back("<" + std::to_string(i) + ">");
-  const auto tokenizer = CharacterTokenizer::from_text("abc", {.special_tokens = special});
-  std::string text = tokenizer.to_json();
-  text.pop_back();
-  text.back() = ',';  // instead of the last bracket
-  for (int i = 0; i < kMany; ++i) text += "\"key " + std::to_string(i) + "\": {},";
-  text.back() = '}';
-  // Takes a tenth of a second; comparing each key or token with all others would take many seconds.
-  EXPECT_LT(seconds_of([&] { EXPECT_EQ(tokenizer_from_json(text)->size(), 3u + kMany); }), 5.0);
 }
 
 TEST(TokenizerJson, NamesTheFileThatItRefuses) {

@@ -14,23 +14,6 @@ TEST(Vocabulary, LooksOrdinaryAndSpecialTokensUpApart) {
   EXPECT_FALSE(vocabulary.is_special(1));
 }
 
-TEST(Vocabulary, FindsEveryOneOfManyTokensAlsoInACopy) {
-  std::vector<std::string> tokens;
-  for (int i = 0; i < 5000; ++i) tokens.push_back(std::to_string(i * i));
-  const Vocabulary copy = Vocabulary(tokens);
-  for (std::int32_t id = 0; id < 5000; ++id) {
-    EXPECT_EQ(copy.token(id), tokens[static_cast<std::size_t>(id)]);
-    EXPECT_EQ(copy.find(copy.token(id)), id);
-  }
-}
-
-TEST(Vocabulary, AppendsSpecialTokens) {
-  const Vocabulary vocabulary = vocabulary_with_special({"a", "b"}, {"<1>", "<2>"});
-  EXPECT_EQ(vocabulary.tokens(), (std::vector<std::string>{"a", "b", "<1>", "<2>"}));
-  EXPECT_EQ(vocabulary.special_ids(), (std::vector<std::int32_t>{2, 3}));
-  EXPECT_EQ(vocabulary_with_special({}, {}).find("a"), std::nullopt);
-}
-
 TEST(Vocabulary, RefusesTokensThatContradictEachOther) {
   struct Case {
     std::vector<std::string> tokens;
