@@ -69,35 +69,27 @@ class EncodeFiles : public ::testing::Test {
 
 TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
   const std::vector<std::string> texts = hostile_texts();
-  std::vector<fs::path> files;
-  Numbers expected;
-  const EncodeOptions special{.allowed_special = kSpecial};
-  for (std::size_t i = 0; i < 3; ++i) {
-    std::string text = "x";
-    for (std::size_t j = i; j < texts.size(); j += 3) text += texts[j];
-    files.push_back(file("text" + std::to_string(i), text));
-    if (i > 0) expected.push_back(*byte_pairs().vocabulary().find_special(kEndOfText));
-    const Numbers ids = values(byte_pairs().encode(text, special));
-    expected.insert(expected.end(), ids.begin(), ids.end());
+  for (const std::vector<std::string>& special : {std::vector<std::string>(), kSpecial}) {
+    std::vector<fs::path> files;
+    Numbers expected;
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::string text = "x";
+      for (std::size_t j = i; j < texts.size(); j += 3) text += texts[j];
+      files.push_back(file("text" + std::to_string(i), text));
+      if (i > 0) expected.push_back(*byte_pairs().vocabulary().find_special(kEndOfText));
+      const Numbers ids = values(byte_pairs().encode(text, {.allowed_special = special}));
+      expected.insert(expected.end(), ids.begin(), ids.end());
+    }
+    for (const std::size_t block : {1, 7, 100, 1'000'000})
+      for (const std::size_t threads : {1, 3})
+        EXPECT_EQ(encoded(files, {.allowed_special = special,
+                                  .separator = std::string(kEndOfText),
+                                  .block_bytes = block,
+                                  .threads = threads}),
+                  expected)
+            << block;
   }
-  for (const std::size_t block : {1, 7, 100, 1'000'000})
-    for (const std::size_t threads : {1, 3})
-      EXPECT_EQ(encoded(files, {.allowed_special = kSpecial,
-                                .separator = std::string(kEndOfText),
-                                .block_bytes = block,
-                                .threads = threads}),
-                expected)
-          << block;
-}
-
-TEST_F(EncodeFiles, CutsEachHostileTextOnlyWhereItsIdsDoNotChange) {
-  const std::vector<std::string> texts = hostile_texts();
-  for (std::size_t i = 1; i < texts.size(); i += 4)
-    for (const std::vector<std::string>& special : {std::vector<std::string>(), kSpecial})
-      ASSERT_EQ(encoded({file("text", texts[i])}, {.allowed_special = special, .block_bytes = 1}),
-                values(byte_pairs().encode(texts[i], {.allowed_special = special})))
-          << in_quotes(texts[i]);
-  EXPECT_GT(blocks_, texts.size() / 2 + 100) << "nearly all texts are one block";
+  EXPECT_GT(blocks_, 1000U) << "texts are hardly cut";
 }
 
 TEST_F(EncodeFiles, SuitsCharactersAndWords) {

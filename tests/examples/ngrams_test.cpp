@@ -115,39 +115,6 @@ TEST(RunsWithNgrams, RefuseSizesThatCannotBe) {
   EXPECT_ERROR_WITH(std::invalid_argument, " GB, but the machine has ", run_with(options));
 }
 
-TEST(RunsWithNgrams, RefuseTheFileOfAnotherTable) {
-  const TemporaryFolder folder;
-  TrainOptions options = with_memories();
-  options.ngram_file = folder / "table";
-  const auto message = [&](const TrainOptions& of) {
-    return error_of<std::invalid_argument>([&] { run_with(of); });
-  };
-  run_with(options);
-  run_with(options);  // with a table that was not trained
-  TrainOptions wide = options;
-  wide.gpt.memories.memory.head_width = 5;
-  EXPECT_HAS(message(wide), "table has shape [240, 4], expected [240, 5]");
-  TrainOptions plain = options;
-  plain.optimizer = "adagrad";
-  plain.ngram_file = folder / "plain";
-  run_with(plain);
-  plain.optimizer = "adam";
-  EXPECT_HAS(message(plain), "plain has room for 1 numbers of an optimizer beside each value");
-
-  {
-    const auto training = run_with(options);
-    for (const char* name : {"first", "second", "third"}) {
-      training->run.train(training->run.steps() + 2);
-      training->save(folder / name);
-    }
-  }
-  EXPECT_HAS(message(options), "table has been trained; go on with --resume, or remove it");
-  // The table cannot go back so far.
-  EXPECT_ERROR_WITH(std::runtime_error,
-                    "first: cannot be resumed: ", TextRun::resume(folder / "first", short_text()));
-  EXPECT_EQ(TextRun::resume(folder / "second", short_text())->run.steps(), 4U);
-}
-
 TEST(RunsWithNgrams, LeaveNoFileOfARunThatIsRefused) {
   const TemporaryFolder folder;
   TrainOptions other = with_memories();
@@ -156,9 +123,10 @@ TEST(RunsWithNgrams, LeaveNoFileOfARunThatIsRefused) {
   run_with(other);  // whose file stays
   TrainOptions options = with_memories();
   options.gpt.memories.blocks = {0, 1};
-  for (const char* name : {"free", "table"}) {
+  for (const std::string name : {"heads", "warmup", "table"}) {
     options.ngram_file = folder / name;
-    options.warmup = options.ngram_file == folder / "free" ? 1'000'000 : 0;
+    options.gpt.heads = name == "heads" ? 3 : 2;
+    options.warmup = name == "warmup" ? 1'000'000 : 0;
     EXPECT_THROW(run_with(options), std::invalid_argument);
   }
   std::set<std::string> left;
