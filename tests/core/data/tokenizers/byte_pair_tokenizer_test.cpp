@@ -95,12 +95,6 @@ TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
   }
 }
 
-std::vector<std::string> single_bytes() {
-  std::vector<std::string> tokens;
-  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
-  return tokens;
-}
-
 TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
   struct Case {
     std::string left;
@@ -116,7 +110,8 @@ TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
       {"b", "c", "byte pairs: the token \"bc\" is made twice"},
       {"<", ">", "byte pairs: the merged token \"<>\" has no id"},  // a special token
   };
-  std::vector<std::string> tokens = single_bytes();
+  std::vector<std::string> tokens;
+  for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   tokens.insert(tokens.end(), {"ab", "bc", "abc", "<>"});
   const Vocabulary vocabulary(tokens, {259});
   MergeTable merges(vocabulary);

@@ -27,7 +27,6 @@ TEST(TokenizerJson, GivesTheSameTokenizerBack) {
       EXPECT_EQ(again->vocabulary().special_ids(), tokenizer->vocabulary().special_ids());
       const std::string sample = "Meister macht Übung \n世界";
       EXPECT_EQ(values(again->encode(sample)), values(tokenizer->encode(sample)));
-      EXPECT_EQ(typeid(*again), typeid(*tokenizer));
     }
   }
 }
