@@ -11,9 +11,14 @@ namespace {
 
 using Ids32 = std::vector<std::int32_t>;
 
+constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed = 7};
+constexpr std::size_t kSmallStride = (16 + 2 * 5 * sizeof(real) + 8 + 15) / 16 * 16;
+
 class TableFiles : public ::testing::Test {
  protected:
-  std::filesystem::path path(const char* name = "words.table") const { return folder_ / name; }
+  std::filesystem::path path(const std::string& name = "words.table") const {
+    return folder_ / name;
+  }
 
   std::set<std::string> files() const {
     std::set<std::string> names;
@@ -29,9 +34,28 @@ class TableFiles : public ::testing::Test {
     return values;
   }
 
-  static void set_row(TableFile& table, std::int32_t id, real value) {
-    table.begin_change(Ids32{id});
-    std::fill_n(table.row(static_cast<std::size_t>(id)), table.width(), value);
+  static void set_rows(TableFile& table, const Ids32& ids, real value) {
+    for (const std::int32_t id : ids) {
+      table.begin_change(Ids32{id});
+      std::fill_n(table.row(static_cast<std::size_t>(id)), table.width(), value);
+    }
+  }
+
+  // Sets rows, makes a checkpoint and returns its mark.
+  static std::string checkpoint_with(TableFile& table, const Ids32& ids, real value) {
+    set_rows(table, ids, value);
+    table.checkpoint();
+    return table.mark();
+  }
+
+  static void expect_row(TableFile& table, std::int32_t id, real value) {
+    EXPECT_EQ(row(table, id), std::vector<real>(table.width(), value)) << "row " << id;
+  }
+
+  static void expect_as_drawn(TableFile& table, const Ids32& ids) {
+    const TemporaryFolder elsewhere;
+    TableFile fresh(elsewhere / "fresh", kSmall);
+    for (const std::int32_t id : ids) EXPECT_EQ(row(table, id), row(fresh, id)) << "row " << id;
   }
 
   static std::vector<std::vector<real>> all_rows(TableFile& table) {
@@ -41,28 +65,31 @@ class TableFiles : public ::testing::Test {
     return rows;
   }
 
-  // Into the place of a file that may be there.
-  static void copy(const std::filesystem::path& from, const std::filesystem::path& to) {
-    std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  void copy(const std::string& from, const std::string& to) const {
+    std::filesystem::copy_file(path(from), path(to),
+                               std::filesystem::copy_options::overwrite_existing);
   }
 
   // In place, as a table may have the file open.
-  static void overwrite(const std::filesystem::path& path, std::size_t place,
-                        const std::string& bytes) {
-    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+  void overwrite(const std::string& name, std::size_t place, const std::string& bytes) const {
+    std::fstream(path(name), std::ios::in | std::ios::out | std::ios::binary)
         .seekp(static_cast<std::streamoff>(place))
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
   // XORs a byte.
-  static void damage(const std::filesystem::path& path, std::size_t place, char bits) {
-    overwrite(path, place, std::string(1, static_cast<char>(read_file(path)[place] ^ bits)));
+  void damage(const std::string& name, std::size_t place, int bits) const {
+    const char byte = static_cast<char>(read_file(path(name))[place] ^ bits);
+    overwrite(name, place, std::string(1, byte));
+  }
+
+  // How opening the table fails.
+  std::string refused(const std::string& name = "words.table") const {
+    return error_of<std::runtime_error>([&] { TableFile table(path(name)); });
   }
 
   TemporaryFolder folder_;
 };
-
-constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed = 7};
 
 TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
   TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
@@ -73,13 +100,15 @@ TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
   table.bring_in(ids);
   row(table, 3);
   EXPECT_EQ(table.rows_stored(), 0);
-  set_row(table, 99'999'999, 1);
-  set_row(table, 0, 1);
+  EXPECT_EQ(table.verify(), 0);
+  set_rows(table, {99'999'999, 0}, 1);
   EXPECT_EQ(table.rows_stored(), 2);
+  EXPECT_THROW(table.verify(), std::logic_error);
   table.checkpoint();
   struct stat status {};
   ASSERT_EQ(::stat(path().c_str(), &status), 0);
   EXPECT_LE(status.st_blocks * 512, 100'000);
+  EXPECT_EQ(table.verify(), 2);  // although there are 100 million
 }
 
 TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
@@ -120,21 +149,18 @@ TEST_F(TableFiles, OpenAsTheyWereAtTheirLastCheckpoint) {
   std::string mark;
   {
     TableFile table(path(), kSmall);
-    set_row(table, 3, 1);
-    table.checkpoint();
-    mark = table.mark();
-    set_row(table, 3, 2);
-    set_row(table, 4, 2);
+    mark = checkpoint_with(table, {3}, 1);
+    set_rows(table, {3, 4}, 2);
     EXPECT_EQ(table.rows_stored(), 2);
   }
+  { std::ofstream(path("words.table.undo-1"), std::ios::app) << "the beginning of a group"; }
   for (int again = 0; again < 2; ++again) {
     TableFile table(path());
     EXPECT_EQ(table.shape(), Shape({1000, 5}));
     EXPECT_EQ(table.mark(), mark);
     EXPECT_EQ(table.rows_stored(), 1);
-    EXPECT_EQ(row(table, 3), std::vector<real>(5, 1));
-    TableFile fresh(path(again == 0 ? "fresh" : "fresh again"), kSmall);
-    EXPECT_EQ(row(table, 4), row(fresh, 4));
+    expect_row(table, 3, 1);
+    expect_as_drawn(table, {4});
   }
 }
 
@@ -142,29 +168,26 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
   TableFile table(path(), kSmall);
   std::vector<std::string> marks{table.mark()};
   for (int step = 1; step <= 4; ++step) {
-    set_row(table, 0, static_cast<real>(step));
-    set_row(table, step, static_cast<real>(step));
+    set_rows(table, {0}, static_cast<real>(step));
     table.step(0) = static_cast<std::uint64_t>(step);
-    table.checkpoint();
-    marks.push_back(table.mark());
+    marks.push_back(checkpoint_with(table, {step}, static_cast<real>(step)));
   }
   EXPECT_EQ(files(),
             (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
-  set_row(table, 0, 9);
+  set_rows(table, {0}, 9);
   EXPECT_ERROR_WITH(std::invalid_argument,
                     "has no '" + marks[2] + "', only its last one, '" + marks[4],
                     table.restore(marks[2]));
-  EXPECT_EQ(row(table, 0), std::vector<real>(5, 9));
+  expect_row(table, 0, 9);
 
   table.restore(marks[4]);
-  EXPECT_EQ(row(table, 0), std::vector<real>(5, 4));
-  set_row(table, 4, 8);
+  expect_row(table, 0, 4);
+  set_rows(table, {4}, 8);
   table.restore(marks[3]);
-  EXPECT_EQ(row(table, 0), std::vector<real>(5, 3));
+  expect_row(table, 0, 3);
   EXPECT_EQ(table.step(0), 3);
-  EXPECT_EQ(row(table, 3), std::vector<real>(5, 3));
-  TableFile fresh(path("fresh"), kSmall);
-  EXPECT_EQ(row(table, 4), row(fresh, 4));
+  expect_row(table, 3, 3);
+  expect_as_drawn(table, {4});
   EXPECT_EQ(files().count("words.table.undo-4"), 0);
 }
 
@@ -174,7 +197,7 @@ TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
   row(table, 1);
   table.checkpoint();  // of nothing new
   EXPECT_EQ(table.mark(), mark);
-  set_row(table, 1, 2);
+  set_rows(table, {1}, 2);
   EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", table.mark());
   table.checkpoint();
   EXPECT_NE(table.mark(), mark);
@@ -189,55 +212,34 @@ TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   TableFile one(path("one"), kSmall), two(path("two"), kSmall);
   const std::string start = one.mark();
   EXPECT_EQ(two.mark(), start);
-  for (TableFile* table : {&one, &two}) {
-    set_row(*table, 5, 1);
-    table->checkpoint();
-  }
-  const std::string mark = one.mark();
-  EXPECT_EQ(two.mark(), mark);
+  const std::string mark = checkpoint_with(one, {5}, 1);
+  EXPECT_EQ(checkpoint_with(two, {5}, 1), mark);
   two.restore(start);
-  set_row(two, 5, 2);
-  two.checkpoint();
-  EXPECT_NE(two.mark(), mark);
+  EXPECT_NE(checkpoint_with(two, {5}, 2), mark);
   EXPECT_THROW(two.restore(mark), std::invalid_argument);
   TableFile other(path("other"), {.rows = 1000, .width = 5, .states = 1, .seed = 8});
   EXPECT_NE(other.mark(), start);
 }
 
-TEST_F(TableFiles, IgnoreAGroupOfTheJournalThatWasNotFinished) {
-  {
-    TableFile table(path(), kSmall);
-    set_row(table, 1, 1);
-    set_row(table, 2, 1);
-  }
-  { std::ofstream(path("words.table.undo-0"), std::ios::app) << "the beginning of a group"; }
-  TableFile table(path());
-  EXPECT_EQ(table.rows_stored(), 0);
-  TableFile fresh(path("fresh"), kSmall);
-  EXPECT_EQ(row(table, 1), row(fresh, 1));
-  EXPECT_EQ(row(table, 2), row(fresh, 2));
-}
-
 TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
-  const std::filesystem::path journal = path("words.table.undo-0");
+  const std::string journal = "words.table.undo-0";
   {
     TableFile table(path(), kSmall);
-    set_row(table, 1, 1);
-    set_row(table, 2, 1);
+    set_rows(table, {1, 2}, 1);
   }
-  const auto size = std::filesystem::file_size(journal);
-  const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
-  copy(journal, path("whole"));
+  const auto size = std::filesystem::file_size(path(journal));
+  copy(journal, "whole");
   for (const std::uintmax_t place : {size - 3, size / 2, std::uintmax_t{30}}) {
     overwrite(journal, place, "\x55");
     EXPECT_HAS(refused(), "words.table.undo-0: is damaged") << place;
-    copy(path("whole"), journal);
+    copy("whole", journal);
   }
-  std::filesystem::resize_file(journal, size - 3);
+  std::filesystem::resize_file(path(journal), size - 3);
   EXPECT_HAS(refused(), "is damaged at byte");
-  copy(path("whole"), journal);
+  copy("whole", journal);
   TableFile table(path());
   EXPECT_EQ(table.rows_stored(), 0);
+  expect_as_drawn(table, {1, 2});
 }
 
 TEST_F(TableFiles, StayTogetherWithTheirJournals) {
@@ -247,34 +249,26 @@ TEST_F(TableFiles, StayTogetherWithTheirJournals) {
   {
     TableFile table("words.table", kSmall);
     std::filesystem::current_path("elsewhere");
-    set_row(table, 1, 1);
-    table.checkpoint();
+    checkpoint_with(table, {1}, 1);
   }
   std::filesystem::current_path(before);
   std::filesystem::create_symlink(path(), path("elsewhere/link"));
   {
     TableFile table(path("elsewhere/link"));
-    EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
+    expect_row(table, 1, 1);
   }
   EXPECT_EQ(files(), (std::set<std::string>{"elsewhere", "words.table", "words.table.undo-0",
                                             "words.table.undo-1"}));
 }
 
 TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
-  { std::ofstream(path("words.table.undo-0")) << "somebody's notes"; }
-  EXPECT_ERROR_WITH(std::runtime_error, "undo-0: is no journal of a table, but in the place of one",
-                    TableFile table(path(), kSmall));
-  EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
-  EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), 16);
-}
-
-TEST_F(TableFiles, DoNotReplaceOtherFilesThatAreShorterThanAJournal) {
-  for (const std::string mine : {"m", "mine!", "minemin"}) {
+  for (const std::string mine : {"somebody's notes", "m", "mine!", "minemin"}) {
     { std::ofstream(path("words.table.undo-0")) << mine; }
     EXPECT_ERROR_WITH(std::runtime_error,
                       "undo-0: is no journal of a table, but in the place of one",
                       TableFile table(path(), kSmall));
-    EXPECT_EQ(std::filesystem::file_size(path("words.table.undo-0")), mine.size());
+    EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
+    EXPECT_EQ(read_file(path("words.table.undo-0")), mine);
   }
   // What a machine may leave that stops while a journal is made.
   { std::ofstream(path("words.table.undo-0")) << std::string(288, '\0'); }
@@ -284,65 +278,57 @@ TEST_F(TableFiles, DoNotReplaceOtherFilesThatAreShorterThanAJournal) {
 TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
   {
     TableFile table(path(), kSmall);
-    for (int step = 1; step <= 2; ++step) {
-      set_row(table, 1, static_cast<real>(step));
-      table.checkpoint();
-    }
+    for (const real step : {1, 2}) checkpoint_with(table, {1}, step);
   }
   for (const char* name : {"words.table.undo-0", "words.table.undo-3"})
     std::ofstream(path(name)) << "somebody's notes";
   TableFile table(path());
   EXPECT_EQ(files().count("words.table.undo-0"), 1);
-  set_row(table, 1, 3);
-  EXPECT_ERROR_WITH(std::runtime_error, "undo-3: is no journal of a table", table.checkpoint());
+  EXPECT_ERROR_WITH(std::runtime_error, "undo-3: is no journal of a table",
+                    checkpoint_with(table, {1}, 3));
   std::filesystem::remove(path("words.table.undo-3"));
   table.checkpoint();
-  EXPECT_EQ(row(table, 1), std::vector<real>(5, 3));
+  expect_row(table, 1, 3);
 }
 
 TEST_F(TableFiles, RefuseTheJournalOfAnotherTableOfTheSameOptions) {
-  for (const char* name : {"one", "two"}) {
+  for (const std::string name : {"one", "two"}) {
     TableFile table(path(name), kSmall);
-    set_row(table, name[0] == 'o' ? 1 : 2, 5);
+    set_rows(table, {name == "one" ? 1 : 2}, 5);
   }
-  std::filesystem::rename(path("one.undo-0"), path("of one"));
-  std::filesystem::rename(path("two.undo-0"), path("one.undo-0"));
-  EXPECT_ERROR_WITH(std::runtime_error,
-                    "one.undo-0: is damaged, or no journal of this checkpoint of this table",
-                    TableFile table(path("one")));
-  std::filesystem::rename(path("of one"), path("one.undo-0"));
+  copy("one.undo-0", "of one");
+  copy("two.undo-0", "one.undo-0");
+  EXPECT_HAS(refused("one"),
+             "one.undo-0: is damaged, or no journal of this checkpoint of this table");
+  copy("of one", "one.undo-0");
   TableFile table(path("one"));
   EXPECT_EQ(table.rows_stored(), 0);
 }
 
 // --- Damage -------------------------------------------------------------------------------------
 
-constexpr std::size_t kSmallStride = (16 + 2 * 5 * sizeof(real) + 8 + 15) / 16 * 16;
-
 TEST_F(TableFiles, NoticeEveryByteThatChangedInARow) {
   {
     TableFile table(path(), kSmall);
-    for (const std::int32_t id : {3, 4, 999}) set_row(table, id, 1);
-    table.checkpoint();
-    set_row(table, 4, 2);
-    table.checkpoint();
+    checkpoint_with(table, {3, 4, 999}, 1);
+    checkpoint_with(table, {4}, 2);
   }
   ASSERT_EQ(std::filesystem::file_size(path()), 4096 + 1000 * kSmallStride);
   std::mt19937 random(1);
   for (const std::int32_t id : {3, 4, 999}) {
     for (std::size_t i = 0; i < kSmallStride; ++i) {
       const std::size_t place = 4096 + static_cast<std::size_t>(id) * kSmallStride + i;
-      const char bits = static_cast<char>(1 << random() % 8);
-      damage(path(), place, bits);
+      const int bits = 1 << random() % 8;
+      damage("words.table", place, bits);
       TableFile table(path());
       const std::string expected = concat("row ", id, " is damaged");
       EXPECT_ERROR_WITH(std::runtime_error, expected, row(table, id)) << i;
-      EXPECT_THROW(set_row(table, id, 7), std::runtime_error) << i;
+      EXPECT_THROW(set_rows(table, {id}, 7), std::runtime_error) << i;
       EXPECT_ERROR_WITH(std::runtime_error, concat("1 row is damaged, the first is row ", id),
                         table.verify())
           << i;
       EXPECT_NO_THROW(row(table, 5));
-      damage(path(), place, bits);
+      damage("words.table", place, bits);
     }
   }
   TableFile table(path());
@@ -361,13 +347,12 @@ TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
   std::vector<std::vector<real>> expected;
   {
     TableFile table(path(), kSmall);
-    for (const std::int32_t id : ids) set_row(table, id, static_cast<real>(id));
+    for (const std::int32_t id : ids) set_rows(table, {id}, static_cast<real>(id));
     table.checkpoint();
     expected = all_rows(table);
   }
   for (const bool damaged : {false, true}) {
-    if (damaged)
-      damage(path(), 4096 + (std::filesystem::file_size(path()) - 4096) / 1000 * 995 + 17, 1);
+    if (damaged) damage("words.table", 4096 + 995 * kSmallStride + 17, 1);
     cold();
     TableFile table(path());
     table.read_ahead({});
@@ -385,48 +370,37 @@ TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
 TEST_F(TableFiles, NoticeRowsThatWereNeverStoredOrAreNoMore) {
   {
     TableFile table(path(), kSmall);
-    set_row(table, 3, 1);
-    table.checkpoint();
+    checkpoint_with(table, {3}, 1);
   }
   for (std::size_t i = 0; i < 16; ++i) {  // the head of a row that is not stored
-    damage(path(), 4096 + 8 * kSmallStride + i, 1);
+    damage("words.table", 4096 + 8 * kSmallStride + i, 1);
     TableFile table(path());
     EXPECT_THROW(row(table, 8), std::runtime_error) << i;
-    damage(path(), 4096 + 8 * kSmallStride + i, 1);
+    damage("words.table", 4096 + 8 * kSmallStride + i, 1);
   }
-  overwrite(path(), 4096 + 3 * kSmallStride, std::string(kSmallStride, '\0'));
+  overwrite("words.table", 4096 + 3 * kSmallStride, std::string(kSmallStride, '\0'));
   TableFile table(path());
   EXPECT_ERROR_WITH(std::runtime_error, "has 0 rows, but there were 1", table.verify());
 }
 
 TEST_F(TableFiles, NoticeRowsInThePlacesOfOthers) {
-  for (const char* name : {"one", "two"}) {
+  for (const std::string name : {"one", "two"}) {
     TableFile table(path(name), kSmall);
-    for (const std::int32_t id : {3, 4}) set_row(table, id, static_cast<real>(name[0]));
-    table.checkpoint();
+    checkpoint_with(table, {3, 4}, static_cast<real>(name[0]));
   }
-  const auto record = [&](const char* name, std::size_t id) {
+  const auto record = [&](const std::string& name, std::size_t id) {
     return read_file(path(name)).substr(4096 + id * kSmallStride, kSmallStride);
   };
   for (const std::string& other : {record("one", 4), record("two", 3)}) {
     std::string table = read_file(path("one"));
     table.replace(4096 + 3 * kSmallStride, kSmallStride, other);
     write_file(path("mixed"), table);
-    for (const char* journal : {".undo-0", ".undo-1"})
-      copy(path("one").string() + journal, path("mixed").string() + journal);
+    for (const std::string journal : {".undo-0", ".undo-1"})
+      copy("one" + journal, "mixed" + journal);
     TableFile mixed(path("mixed"));
     EXPECT_THROW(row(mixed, 3), std::runtime_error);
     EXPECT_NO_THROW(row(mixed, 4));
   }
-}
-
-TEST_F(TableFiles, AreVerifiedOnlyAtACheckpoint) {
-  TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
-  EXPECT_EQ(table.verify(), 0);
-  for (const std::int32_t id : {0, 5'000'000, 99'999'999}) set_row(table, id, 1);
-  EXPECT_THROW(table.verify(), std::logic_error);
-  table.checkpoint();
-  EXPECT_EQ(table.verify(), 3);
 }
 
 // Wherever the machine stops, the disk has the head as it was written at some time, each sector of
@@ -442,18 +416,19 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
       disk += rows[random() % rows.size()].substr(at, kSector);
     write_file(path("stopped"), disk);
     for (const std::string journal : {".undo-0", ".undo-1", ".undo-2"})
-      if (std::filesystem::exists(path().string() + journal))
-        copy(path().string() + journal, path("stopped").string() + journal);
+      if (files().contains("words.table" + journal))
+        copy("words.table" + journal, "stopped" + journal);
     TableFile table(path("stopped"));
     EXPECT_EQ(table.mark(), expected_mark);
     EXPECT_EQ(all_rows(table), expected);
     EXPECT_EQ(table.verify(), table.rows_stored());
   };
   for (int round = 0; round < 8; ++round) {
-    for (const std::string& name : files()) std::filesystem::remove(path(name.c_str()));
+    for (const std::string& name : files()) std::filesystem::remove(path(name));
     TableFile table(path(), {.rows = 60, .width = 5, .states = 1, .seed = 7});
     const auto change = [&](real value) {
-      for (int i = 0; i < 12; ++i) set_row(table, static_cast<std::int32_t>(random() % 60), value);
+      for (int i = 0; i < 12; ++i)
+        set_rows(table, {static_cast<std::int32_t>(random() % 60)}, value);
     };
     change(1);
     table.checkpoint();
@@ -476,28 +451,23 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
 
 TEST_F(TableFiles, ChangeNothingIfTheJournalToGoBackWithIsDamaged) {
   TableFile table(path(), kSmall);
-  set_row(table, 1, 1);
-  table.checkpoint();
-  const std::string mark = table.mark();
-  set_row(table, 1, 2);
-  table.checkpoint();
-  set_row(table, 1, 3);
-  damage(path("words.table.undo-1"), 330, 1);
+  const std::string mark = checkpoint_with(table, {1}, 1);
+  checkpoint_with(table, {1}, 2);
+  set_rows(table, {1}, 3);
+  damage("words.table.undo-1", 330, 1);
   EXPECT_THROW(table.check_mark(mark), std::runtime_error);
   EXPECT_THROW(table.restore(mark), std::runtime_error);
-  EXPECT_EQ(row(table, 1), std::vector<real>(5, 3));
-  damage(path("words.table.undo-1"), 330, 1);
+  expect_row(table, 1, 3);
+  damage("words.table.undo-1", 330, 1);
   table.restore(mark);
-  EXPECT_EQ(row(table, 1), std::vector<real>(5, 1));
+  expect_row(table, 1, 1);
 }
 
 TEST_F(TableFiles, MustBeOpenedAgainOnceTheyCouldNotGoBack) {
   TableFile table(path(), kSmall);
-  set_row(table, 1, 1);
-  table.checkpoint();
-  const std::string mark = table.mark();
-  set_row(table, 1, 2);
-  damage(path("words.table.undo-1"), 330, 1);
+  const std::string mark = checkpoint_with(table, {1}, 1);
+  set_rows(table, {1}, 2);
+  damage("words.table.undo-1", 330, 1);
   EXPECT_THROW(table.restore(mark), std::runtime_error);
   const std::string message = path().string() + ": writing the table has failed; open it again";
   EXPECT_ERROR(std::logic_error, message, table.checkpoint());
@@ -508,8 +478,9 @@ TEST_F(TableFiles, MustBeOpenedAgainOnceTheyCouldNotGoBack) {
   EXPECT_ERROR(std::logic_error, message, table.begin_change(Ids32{1}));
 }
 
-TEST_F(TableFiles, AreUsedByOneLayerOnly) {
+TEST_F(TableFiles, AreUsedByOneLayerOfOneProgram) {
   TableFile table(path(), kSmall);
+  EXPECT_HAS(refused(), "is open already, here or in another program");
   const std::string mark = table.mark();
   {
     const TableFile::Lease lease = table.lease();
@@ -521,14 +492,7 @@ TEST_F(TableFiles, AreUsedByOneLayerOnly) {
   table.lease();
 }
 
-TEST_F(TableFiles, AreOpenOnceOnly) {
-  TableFile table(path(), kSmall);
-  EXPECT_ERROR_WITH(std::runtime_error, "is open already, here or in another program",
-                    TableFile again(path()));
-}
-
 TEST_F(TableFiles, RefuseWhatIsNoTable) {
-  const auto refused = [&] { return error_of<std::runtime_error>([&] { TableFile t(path()); }); };
   EXPECT_HAS(refused(), "No such file");
   { std::ofstream(path()) << "text"; }
   EXPECT_HAS(refused(), "is no table");
@@ -540,60 +504,59 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   std::filesystem::resize_file(path(), size - 1);
   EXPECT_HAS(refused(), "which is not what a table [1000, 5] has");
   std::filesystem::resize_file(path(), size);
-  overwrite(path(), 24, "\x55");
-  EXPECT_HAS(refused(), "the head of the table is damaged");
-  std::filesystem::remove(path());
-  { TableFile table(path(), kSmall); }
-  const std::string head = read_file(path()).substr(0, 56);
-  const auto set_number_bytes = [&](std::size_t bytes) {
-    std::string changed = head;
-    changed[8] = static_cast<char>(bytes);
-    Checksum sum;
-    sum.add_words(std::as_bytes(std::span(changed)));
-    const std::uint64_t value = sum.value();
-    changed.append(reinterpret_cast<const char*>(&value), sizeof value);
-    overwrite(path(), 0, changed);
+  struct Damage {
+    std::string file;
+    std::size_t place;
+    char bits;
+    std::string message;
   };
-  set_number_bytes(sizeof(real) + 4);
+  for (const Damage& item :
+       std::vector<Damage>{{"words.table", 24, 0x55, "the head of the table is damaged"},
+                           {"words.table", 7, '2' ^ '1', "is a table of format 1, expected 2"},
+                           {"words.table", 7, '2' ^ '3', "is a table of format 3, expected 2"},
+                           {"words.table.undo-0", 7, '1' ^ '2',
+                            "undo-0: is a journal of format 02, expected 01"}}) {
+    damage(item.file, item.place, item.bits);
+    EXPECT_HAS(refused(), item.message);
+    damage(item.file, item.place, item.bits);
+  }
+  std::string head = read_file(path()).substr(0, 56);  // up to its checksum
+  head[8] = sizeof(real) + 4;
+  Checksum sum;
+  sum.add_words(std::as_bytes(std::span(head)));
+  const std::uint64_t value = sum.value();
+  copy("words.table", "whole");
+  overwrite("words.table", 0, head.append(reinterpret_cast<const char*>(&value), sizeof value));
   EXPECT_HAS(refused(),
              concat("has numbers of ", sizeof(real) + 4, " bytes, expected ", sizeof(real)));
-  set_number_bytes(sizeof(real));
-  for (const char other : {'1', '3'}) {
-    damage(path(), 7, static_cast<char>('2' ^ other));
-    EXPECT_HAS(refused(), concat("is a table of format ", other, ", expected 2"));
-    damage(path(), 7, static_cast<char>('2' ^ other));
-  }
-  damage(path("words.table.undo-0"), 7, '1' ^ '2');
-  EXPECT_HAS(refused(), "words.table.undo-0: is a journal of format 02, expected 01");
-  damage(path("words.table.undo-0"), 7, '1' ^ '2');
+  copy("whole", "words.table");
   std::filesystem::remove(path("words.table.undo-0"));
   EXPECT_HAS(refused(), "words.table.undo-0: is missing");
-  { TableFile other(path("other"), {.rows = 10, .width = 5}); }
-  copy(path("other.undo-0"), path("words.table.undo-0"));
-  EXPECT_HAS(refused(), "no journal of this checkpoint of this table");
 }
 
 TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
-  const auto refused = [&](TableFileOptions options) {
-    const std::string message =
-        error_of<std::invalid_argument>([&] { TableFile table(path(), options); });
-    EXPECT_EQ(files(), std::set<std::string>());
-    return message;
+  struct Refused {
+    TableFileOptions options;
+    std::string message;
   };
-  EXPECT_EQ(refused({.rows = 0, .width = 4}),
-            "TableFile: the shape is [0, 4], expected 1 to 2147483647 rows of a width above 0");
-  EXPECT_HAS(refused({.rows = 5'000'000'000, .width = 4}),
-             "the shape is [5000000000, 4], expected");
-  EXPECT_HAS(refused({.rows = 4, .width = 0}), "the shape is [4, 0], expected");
-  EXPECT_EQ(refused({.rows = 4, .width = std::size_t{1} << 61}),
-            "TableFile: shape [4, 2305843009213693952] has more bytes than a file can have");
-  EXPECT_EQ(refused({.rows = 4, .width = 4, .states = 9}),
-            "TableFile: states is 9, expected at most 8");
-  EXPECT_EQ(refused({.rows = 4, .width = 4, .deviation = -1}),
-            "TableFile: deviation is -1, expected a finite number, not negative");
+  for (const Refused& item : std::vector<Refused>{
+           {{.rows = 0, .width = 4},
+            "the shape is [0, 4], expected 1 to 2147483647 rows of a width above 0"},
+           {{.rows = 5'000'000'000, .width = 4},
+            "the shape is [5000000000, 4], expected 1 to 2147483647 rows of a width above 0"},
+           {{.rows = 4, .width = 0},
+            "the shape is [4, 0], expected 1 to 2147483647 rows of a width above 0"},
+           {{.rows = 4, .width = std::size_t{1} << 61},
+            "shape [4, 2305843009213693952] has more bytes than a file can have"},
+           {{.rows = 4, .width = 4, .states = 9}, "states is 9, expected at most 8"},
+           {{.rows = 4, .width = 4, .deviation = -1},
+            "deviation is -1, expected a finite number, not negative"}}) {
+    EXPECT_INVALID("TableFile: " + item.message, TableFile table(path(), item.options));
+    EXPECT_EQ(files(), std::set<std::string>());
+  }
   { std::ofstream(path()) << "mine"; }
   EXPECT_ERROR_WITH(std::invalid_argument, "expected a new one", TableFile table(path(), kSmall));
-  EXPECT_EQ(std::filesystem::file_size(path()), 4);
+  EXPECT_EQ(read_file(path()), "mine");
 }
 
 TEST_F(TableFiles, GivePlacesToStatesByName) {
