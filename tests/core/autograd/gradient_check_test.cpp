@@ -2,31 +2,21 @@
 
 namespace {
 
-// x² with the given backward rule.
-Variable square_with(const Variable& x, const BackwardRule& rule) {
+// x², whose rule gives each entry this share of its gradient.
+using Share = std::function<double(std::size_t)>;
+Variable square_with(const Variable& x, const Share& share) {
   Tensor value = x.value();
   for (real& entry : value.storage()) entry *= entry;
-  return record("square", {x}, std::move(value), rule);
-}
-
-// x² whose rule gives each entry this share of its gradient.
-Variable square_with(const Variable& x, const std::function<double(std::size_t)>& share) {
-  return square_with(x, BackwardRule([share](Backward& node) {
-                       Tensor gradient = node.gradient();
-                       for (std::size_t i = 0; i < gradient.size(); ++i)
-                         gradient.data()[i] *=
-                             static_cast<real>(2 * share(i)) * node.input(0).data()[i];
-                       node.give(0, std::move(gradient));
-                     }));
+  return record("square", {x}, std::move(value), [share](Backward& node) {
+    Tensor gradient = node.gradient();
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient.data()[i] *= static_cast<real>(2 * share(i)) * node.input(0).data()[i];
+    node.give(0, std::move(gradient));
+  });
 }
 
 Variable right_square(const Variable& x) {
   return square_with(x, [](std::size_t) { return 1; });
-}
-
-// Right except in entry 4, where it is half of what it should be.
-Variable wrong_square(const Variable& x) {
-  return square_with(x, [](std::size_t i) { return i == 4 ? 0.5 : 1; });
 }
 
 TEST(GradientCheck, PassesARightRuleAndCountsEveryEntry) {
@@ -49,9 +39,10 @@ TEST(GradientCheck, PassesAResultOfOneNumberAsItIs) {
 }
 
 TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
-  const Tensor x = tensor({2, 3}, {1, 2, 3, 4, 5, 6});
-  const auto result = gradient_check(
-      [](Inputs in) { return sum(in[0]) + sum(wrong_square(in[1])); }, {scalar(1), x});
+  const Share half_of_one = [](std::size_t i) { return i == 4 ? 0.5 : 1; };
+  const auto result =
+      gradient_check([&](Inputs x) { return sum(x[0]) + sum(square_with(x[1], half_of_one)); },
+                     {scalar(1), tensor({2, 3}, {1, 2, 3, 4, 5, 6})});
   EXPECT_FALSE(result.passed);
   EXPECT_EQ(result.entries, 7U);
   EXPECT_EQ(result.input, "input 1");
@@ -61,12 +52,13 @@ TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
   EXPECT_NEAR(result.difference, 10, 12 * result.resolution);
   EXPECT_NEAR(result.error, 5.0 / 12, result.resolution);
   EXPECT_LT(result.resolution, 1e-5);
-  const std::string start =
-      "failed, 7 entries; the worst is input 1 at [1, 1]: backward 5, difference quotient ";
-  EXPECT_EQ(result.message().substr(0, start.size()), start);
+  EXPECT_TRUE(result.message().starts_with(
+      "failed, 7 entries; the worst is input 1 at [1, 1]: backward 5, difference quotient "))
+      << result.message();
 }
 
 TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
+  constexpr real kNan = std::numeric_limits<real>::quiet_NaN();
   const Tensor x = tensor({2}, {1, 2});
   const auto result_of = [&](const BackwardRule& rule) {
     return gradient_check([&](Inputs in) { return record("op", {in[0]}, in[0].value(), rule); },
@@ -80,9 +72,8 @@ TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
   const auto forgotten = result_of([](Backward& node) { node.give(0, {}); });
   EXPECT_FALSE(forgotten.passed);
   EXPECT_EQ(forgotten.backward, 0);
-  const real nan = std::numeric_limits<real>::quiet_NaN();
-  for (const auto& result : {result_of([nan](Backward& node) { node.give(0, full({2}, nan)); }),
-                             gradient_check([nan](Inputs in) { return sum(in[0] * nan); }, {x})}) {
+  for (const auto& result : {result_of([](Backward& node) { node.give(0, full({2}, kNan)); }),
+                             gradient_check([](Inputs in) { return sum(in[0] * kNan); }, {x})}) {
     EXPECT_FALSE(result.passed) << result.message();
     EXPECT_EQ(result.error, std::numeric_limits<double>::infinity());
   }
@@ -90,36 +81,31 @@ TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
 
 // Also where gradients are small, as those of a mean are.
 TEST(GradientCheck, TellsRightRulesFromWrongOnesInAMeanAndInALayer) {
-  using Share = std::function<double(std::size_t)>;
-  struct Case {
-    const char* rule;
-    Share share;
-    bool passes;
-  };
-  for (const Case& item : std::vector<Case>{
-           {"right", [](std::size_t) { return 1; }, true},
-           {"zeros", [](std::size_t) { return 0; }, false},
-           {"1 % too much", [](std::size_t) { return 1.01; }, false},
-           {"1 % too little", [](std::size_t) { return 0.99; }, false},
-           {"half", [](std::size_t) { return 0.5; }, false},
-           {"every other entry", [](std::size_t i) { return i % 2 == 0 ? 1 : 0; }, false}})
+  for (const auto& [rule, share] : std::map<std::string, Share>{
+           {"right", [](std::size_t) { return 1; }},
+           {"zeros", [](std::size_t) { return 0; }},
+           {"1 % too much", [](std::size_t) { return 1.01; }},
+           {"1 % too little", [](std::size_t) { return 0.99; }},
+           {"half", [](std::size_t) { return 0.5; }},
+           {"every other entry", [](std::size_t i) { return i % 2 == 0 ? 1 : 0; }}})
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
+      const auto square = [&, of = share](const Variable& x) { return square_with(x, of); };
       Random random(seed);
-      const auto of_mean = gradient_check(
-          [&](Inputs x) { return mean(square_with(x[0], item.share)); }, {random.normal({150})});
+      const auto of_mean =
+          gradient_check([&](Inputs x) { return mean(square(x[0])); }, {random.normal({150})});
       Linear hidden(4, 6, random), head(6, 8, random);
       std::vector<Parameter*> parameters = hidden.parameters();
       for (Parameter* parameter : head.parameters()) parameters.push_back(parameter);
       const Tensor x = random.normal({8, 4});
       const auto of_layer = gradient_check(
           [&](Tape& tape) {
-            const Variable inside = square_with(hidden.forward(tape.constant(x)), item.share);
+            const Variable inside = square(hidden.forward(tape.constant(x)));
             return cross_entropy(head.forward(inside), ids({8}, {1, 7, 0, 3, 3, 5, 2, 6}));
           },
           parameters);
       for (const GradientCheckResult& result : {of_mean, of_layer}) {
-        EXPECT_EQ(result.passed, item.passes) << item.rule << ": " << result.message();
-        EXPECT_EQ(result.message().starts_with("failed"), !item.passes) << result.message();
+        EXPECT_EQ(result.passed, rule == "right") << rule << ": " << result.message();
+        EXPECT_EQ(result.message().starts_with("failed"), rule != "right") << result.message();
       }
     }
 }
@@ -128,15 +114,15 @@ TEST(GradientCheck, PassesWhereOnlySmallStepsAreOfUse) {
   const real near = 64 * std::sqrt(std::numeric_limits<real>::epsilon());
   struct Case {
     const char* where;
-    std::function<Variable(const Variable&)> function;
+    Function function;
     Tensor x;
   };
   for (const Case& item : std::vector<Case>{
-           {"beside a kink", [](const Variable& x) { return relu(x); }, {near, -near, 1}},
-           {"beside the end of its domain", [](const Variable& x) { return log(x); }, {near, 1}},
-           {"steep", [](const Variable& x) { return exp(x * real{20}); }, {-0.25, 0, 0.25}},
-           {"large values", [](const Variable& x) { return sqrt(x); }, {1e6, 3e7}}}) {
-    const auto result = gradient_check([&](Inputs x) { return item.function(x[0]); }, {item.x});
+           {"beside a kink", [](Inputs x) { return relu(x[0]); }, {near, -near, 1}},
+           {"beside the end of its domain", [](Inputs x) { return log(x[0]); }, {near, 1}},
+           {"steep", [](Inputs x) { return exp(x[0] * real{20}); }, {-0.25, 0, 0.25}},
+           {"large values", [](Inputs x) { return sqrt(x[0]); }, {1e6, 3e7}}}) {
+    const auto result = gradient_check(item.function, {item.x});
     EXPECT_TRUE(result.passed) << item.where << ": " << result.message();
   }
 }
@@ -176,30 +162,24 @@ TEST(GradientCheck, TakesAStepAndAToleranceOfOnesOwn) {
 }
 
 TEST(GradientCheck, NeedsSomethingToCheck) {
+  const auto first = [](Inputs x) { return x[0]; };
   EXPECT_INVALID("gradient_check: there are no inputs",
-                 gradient_check([](Inputs x) { return x[0]; }, std::vector<Tensor>()));
+                 gradient_check(first, std::vector<Tensor>()));
+  EXPECT_INVALID("gradient_check: step is 0 and tolerance 0.5, expected numbers above 0",
+                 gradient_check(first, {scalar(1)}, {.step = 0, .tolerance = 0.5}));
+  std::size_t calls = 0;
+  const auto reshaped_later = [&](Inputs x) { return ++calls == 1 ? x[0] : reshape(x[0], {1, 2}); };
+  EXPECT_INVALID("gradient_check: a result has shape [1, 2], expected [2]",
+                 gradient_check(reshaped_later, {zeros({2})}));
 
   Parameter frozen("frozen", scalar(1));
   frozen.set_trainable(false);
-  const auto check = [&](const std::vector<Parameter*>& parameters) {
-    return error_of<std::invalid_argument>(
-        [&] { gradient_check([&](Tape& tape) { return tape.parameter(frozen); }, parameters); });
-  };
-  EXPECT_EQ(check({}), "gradient_check: none of 0 parameters is trainable");
-  EXPECT_EQ(check({&frozen}), "gradient_check: none of 1 parameters is trainable");
-  EXPECT_INVALID(
-      "gradient_check: step is 0 and tolerance 0.5, expected numbers above 0",
-      gradient_check([](Inputs x) { return x[0]; }, {scalar(1)}, {.step = 0, .tolerance = 0.5}));
-  std::size_t calls = 0;
-  EXPECT_INVALID("gradient_check: a result has shape [1, 2], expected [2]",
-                 gradient_check(
-                     [&](Inputs x) {
-                       return ++calls == 1 ? x[0] : reshape(x[0], {1, 2});
-                     },
-                     {zeros({2})}));
-}
+  const auto alone = [&](Tape& tape) { return tape.parameter(frozen); };
+  EXPECT_INVALID("gradient_check: none of 0 parameters is trainable",
+                 gradient_check(alone, std::vector<Parameter*>()));
+  EXPECT_INVALID("gradient_check: none of 1 parameters is trainable",
+                 gradient_check(alone, {&frozen}));
 
-TEST(GradientCheck, SaysSoWhereThereWasNoEntryToCompare) {
   const auto result = gradient_check([](Inputs x) { return exp(x[0]); }, {zeros({0, 3})});
   EXPECT_TRUE(result.passed);
   EXPECT_EQ(result.entries, 0U);
@@ -211,59 +191,28 @@ TEST(GradientCheck, ChecksParametersAndLeavesThemAsTheyWere) {
   Parameter scale("scale", irregular({2}, 1));
   Parameter frozen("frozen", irregular({2}, 2));
   frozen.set_trainable(false);
-  const Tensor table_before = table.value();
-  const Tensor scale_before = scale.value();
   scale.add_gradient(tensor({2}, {7, 8}));
-  const auto result = gradient_check(
-      [&](Tape& tape) {
-        return right_square(embedding(tape.parameter(table), ids({3}, {1, 3, 1})) *
-                            tape.parameter(scale)) +
-               tape.parameter(frozen);
-      },
-      {&table, &scale, &frozen});
+  const auto expect_as_they_were = [&] {
+    EXPECT_EQ(table.value(), irregular({4, 2}));
+    EXPECT_EQ(scale.value(), irregular({2}, 1));
+    EXPECT_TRUE(table.gradient().is_none());
+    EXPECT_EQ(scale.gradient().dense(), tensor({2}, {7, 8}));
+  };
+  int calls = 0, failing_call = 0;
+  const auto function = [&](Tape& tape) {
+    if (++calls == failing_call) throw std::runtime_error("failed");
+    const Variable rows = embedding(tape.parameter(table), ids({3}, {1, 3, 1}));
+    return right_square(rows * tape.parameter(scale)) + tape.parameter(frozen);
+  };
+  const auto result = gradient_check(function, {&table, &scale, &frozen});
   EXPECT_TRUE(result.passed) << result.message();
   EXPECT_EQ(result.entries, 10U);  // none of the frozen one
-  EXPECT_EQ(table.value(), table_before);
-  EXPECT_EQ(scale.value(), scale_before);
-  EXPECT_TRUE(table.gradient().is_none());
-  EXPECT_EQ(scale.gradient().dense(), tensor({2}, {7, 8}));
-}
-
-TEST(GradientCheck, NamesTheWorstParameter) {
-  Parameter first("hidden.weight", irregular({3}));
-  Parameter second("head.weight", tensor({2, 3}, {1, 2, 3, 4, 5, 6}));
-  const auto result = gradient_check(
-      [&](Tape& tape) {
-        return sum(tape.parameter(first)) + sum(wrong_square(tape.parameter(second)));
-      },
-      {&first, &second});
-  EXPECT_FALSE(result.passed);
-  EXPECT_EQ(result.input, "head.weight");
-  EXPECT_EQ(result.index, (std::vector<std::size_t>{1, 1}));
-}
-
-TEST(GradientCheck, LeavesParametersAsTheyWereWhenTheFunctionOrBackwardThrows) {
-  const Tensor value = tensor({2}, {1, 2});
-  const Tensor gradient = tensor({2}, {7, 8});
-  // The first call is for backward, whose rule gives nothing in the last case; the later ones are
-  // for difference quotients.
-  for (const int failing_call : {1, 2, 3, 4, 5, 6}) {
-    Parameter weight("weight", value);
-    weight.add_gradient(gradient);
-    int calls = 0;
-    const auto function = [&](Tape& tape) {
-      const Variable w = tape.parameter(weight);
-      if (++calls == failing_call) throw std::runtime_error("failed");
-      return failing_call == 6 ? square_with(w, [](Backward&) {}) : right_square(w);
-    };
-    if (failing_call == 6) {
-      EXPECT_ERROR(std::logic_error, "square: the backward rule gave no gradient for input 0",
-                   gradient_check(function, {&weight}));
-    } else {
-      EXPECT_ERROR(std::runtime_error, "failed", gradient_check(function, {&weight}));
-    }
-    EXPECT_EQ(weight.value(), value) << "call " << failing_call;
-    EXPECT_EQ(weight.gradient().dense(), gradient) << "call " << failing_call;
+  expect_as_they_were();
+  // In the first call, which is for backward, or a later one, for difference quotients.
+  for (const int call : {1, 2, 3, 4, 5, 20}) {
+    failing_call = calls + call;
+    EXPECT_ERROR(std::runtime_error, "failed", gradient_check(function, {&table, &scale}));
+    expect_as_they_were();
   }
 }
 
@@ -279,9 +228,6 @@ TEST(GradientCheck, RefusesWhatTheFunctionDoesNotUse) {
   EXPECT_TRUE(forgotten.gradient().is_none());
   forgotten.set_trainable(false);
   EXPECT_TRUE(gradient_check(function, {&used, &forgotten}).passed);
-  EXPECT_INVALID(
-      "gradient_check: 'input 0' [2] gets no gradient: does the function use it?",
-      gradient_check([](Inputs x) { return exp(x[1]); }, {tensor({2}, {1, 2}), tensor({1}, {1})}));
 }
 
 }  // namespace
