@@ -55,20 +55,6 @@ TEST(GradientSink, GetsTheSumOverAllUsesWhenTheFirstIsReached) {
   EXPECT_EQ(order, (std::vector<const Parameter*>{&between, &table}));
 }
 
-TEST(GradientSink, GetsRowsAsRows) {
-  Parameter table("table", irregular({50, 2}));
-  Tape tape;
-  const Variable y = sum(embedding(tape.parameter(table), ids({2}, {40, 3})) +
-                         embedding(tape.parameter(table), ids({2}, {3, 7})));
-  int calls = 0;
-  tape.backward(y, scalar(1),
-                {.keep_values = false, .sink = [&](Parameter&, Gradient gradient) {
-                   ++calls;
-                   EXPECT_EQ(gradient.rows().indices(), (std::vector<std::int32_t>{3, 7, 40}));
-                 }});
-  EXPECT_EQ(calls, 1);
-}
-
 TEST(GradientSink, MayThrow) {
   Parameter weight("weight", scalar(2));
   Tape tape;
