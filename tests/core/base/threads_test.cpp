@@ -168,33 +168,4 @@ TEST(RunRanges, WorksInAForkedProcess) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// Ranges of rows, of columns, and of a single row.
-TEST(Products, AgreeOnAnyNumberOfThreads) {
-  for (const auto& sizes : std::vector<std::array<std::size_t, 3>>{
-           {30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}})
-    for (const bool transposed : {false, true}) {
-      const std::size_t rows = sizes[0], inner = sizes[1], columns = sizes[2];
-      const Tensor a = irregular({rows, inner}, 1);
-      const Tensor b = irregular({inner, columns}, 2);
-      const auto product = [&](int threads) {
-        const Threads scope(threads);
-        Tensor result = empty({rows, columns});
-        if (transposed) {  // other matrices of the same size
-          blas::gemm(blas::transposed({a.data(), inner, rows}),
-                     blas::transposed({b.data(), columns, inner}), {result.data(), rows, columns});
-        } else {
-          blas::gemm({a.data(), rows, inner}, {b.data(), inner, columns},
-                     {result.data(), rows, columns});
-        }
-        return result;
-      };
-      const Tensor expected = product(1);
-      // The kernel may sum in another order at the end of a range: see the bound in gemm_test.
-      const double bound = 2 * static_cast<double>(inner * (inner + 1)) * kEpsilon;
-      for (const int threads : {2, 3})
-        expect_near(product(threads), expected, bound,
-                    concat(rows, " × ", inner, " × ", columns, " on ", threads));
-    }
-}
-
 }  // namespace

@@ -47,33 +47,32 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
 }
 
 TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
-  for (const Sizes& size : std::vector<Sizes>{{1, 1, 1},
-                                              {1, 3, 1},
-                                              {3, 1, 1},
-                                              {1, 1, 3},
-                                              {2, 3, 4},
-                                              {4, 3, 2},
-                                              {1, 5, 7},
-                                              {7, 5, 1},
-                                              {5, 1, 7},
-                                              {8, 8, 8},
-                                              {17, 33, 9},
-                                              {64, 70, 65},
-                                              {0, 3, 2},
-                                              {2, 0, 3},
-                                              {3, 2, 0},
-                                              {0, 0, 0}})
+  const std::vector<Sizes> sizes{
+      {1, 1, 1}, {1, 3, 1}, {3, 1, 1},   {1, 1, 3},    {2, 3, 4}, {4, 3, 2}, {1, 5, 7}, {7, 5, 1},
+      {5, 1, 7}, {8, 8, 8}, {17, 33, 9}, {64, 70, 65}, {0, 3, 2}, {2, 0, 3}, {3, 2, 0}, {0, 0, 0}};
+  for (const Sizes& size : sizes)
     for (const bool a : {false, true})
       for (const bool b : {false, true})
         for (const real beta : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, beta);
 }
 
-TEST(Gemm, TransposesBackAndForth) {
-  const Tensor a = zeros({2, 3});
-  const MatrixView matrix{a.data(), 2, 3};
-  EXPECT_EQ(transposed(matrix).at(2, 1), matrix.at(1, 2));
-  EXPECT_EQ(transposed(transposed(matrix)).row_step, 3U);
-  EXPECT_EQ(transposed(matrix).rows, 3U);
+// Ranges of rows, of columns, and of a single row.
+TEST(Gemm, AgreesOnAnyNumberOfThreads) {
+  for (const auto& [rows, inner, columns] :
+       std::vector<Sizes>{{30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}})
+    for (const bool transpose : {false, true}) {
+      const Factor a(rows, inner, transpose, 1), b(inner, columns, transpose, 2);
+      Tensor expected;
+      for (const int threads : {1, 2, 3}) {
+        const Threads scope(threads);
+        Tensor result = empty({rows, columns});
+        gemm(a.matrix, b.matrix, {result.data(), rows, columns});
+        if (threads == 1) expected = result;
+        // The kernel may sum in another order at the end of a range: see the bound above.
+        expect_near(result, expected, 2 * static_cast<double>(inner * (inner + 1)) * kEpsilon,
+                    concat(rows, " × ", inner, " × ", columns, " on ", threads));
+      }
+    }
 }
 
 TEST(Gemm, PassesNotANumberOnFromTheFactors) {
@@ -84,45 +83,39 @@ TEST(Gemm, PassesNotANumberOnFromTheFactors) {
   EXPECT_TRUE(std::isnan(result(0, 0)));
 }
 
-TEST(Gemm, RefusesSizesThatDoNotFit) {
+TEST(Gemm, RefusesWhatIsNoProductOfMatrices) {
+  constexpr std::size_t kTooLong = std::size_t{1} << 31;  // for the integers of BLAS
   Tensor memory = zeros({100});
-  const MatrixView a{memory.data(), 2, 3};
-  const MatrixView b{memory.data(), 4, 5};
-  const Matrix result{memory.data(), 2, 5};
-  EXPECT_INVALID("gemm: [2, 3] times [4, 5] does not make [2, 5]", gemm(a, b, result));
-  EXPECT_INVALID("gemm: [3, 2] times [4, 5] does not make [2, 5]", gemm(transposed(a), b, result));
-  EXPECT_INVALID("gemm: [2, 3] times [3, 5] does not make [3, 5]",
-                 gemm(a, {memory.data(), 3, 5}, {memory.data(), 3, 5}));
-  EXPECT_INVALID("gemm: [2, 3] times [3, 5] does not make [2, 4]",
-                 gemm(a, {memory.data(), 3, 5}, {memory.data(), 2, 4}));
-}
-
-TEST(Gemm, RefusesStepsThatAreNoMatrix) {
-  Tensor memory = zeros({100});
-  const auto with_steps = [&](std::size_t row_step, std::size_t column_step) {
-    const MatrixView a{memory.data(), 2, 3, row_step, column_step};
-    return error_of<std::invalid_argument>([&] {
-      gemm(a, {memory.data(), 3, 4}, {memory.data() + 50, 2, 4});
-    });
+  real* const numbers = memory.data();
+  struct Refused {
+    MatrixView a, b;
+    Shape result;
+    std::string message;
   };
-  const auto message = [](int rows, int columns) {
-    return concat("gemm: a factor [2, 3] has steps ", rows, " and ", columns,
-                  ", expected one of 1, and the other across a whole row");
+  const auto with_steps = [&](std::size_t row_step, std::size_t column_step) -> Refused {
+    return {{numbers, 2, 3, row_step, column_step},
+            {numbers, 3, 4},
+            {2, 4},
+            concat("a factor [2, 3] has steps ", row_step, " and ", column_step,
+                   ", expected one of 1, and the other across a whole row")};
   };
-  EXPECT_EQ(with_steps(5, 2), message(5, 2));
-  EXPECT_EQ(with_steps(1, 1), message(1, 1));  // as if the fourth member said "transposed"
-  EXPECT_EQ(with_steps(2, 1), message(2, 1));
-  EXPECT_EQ(with_steps(5, 1), "no error");
-  EXPECT_EQ(with_steps(1, 2), "no error");
-}
-
-TEST(Gemm, RefusesSidesBeyondTheIntegersOfBlas) {
-  constexpr std::size_t kTooLong = std::size_t{1} << 31;
-  real number = 0;
-  EXPECT_INVALID(
-      "gemm: a side of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
-      "2147483647",
-      gemm({&number, 1, kTooLong}, {&number, kTooLong, 1}, {&number, 1, 1}));
+  const MatrixView a{numbers, 2, 3}, b{numbers, 3, 5}, other{numbers, 4, 5};
+  for (const Refused& item : std::vector<Refused>{
+           {a, other, {2, 5}, "[2, 3] times [4, 5] does not make [2, 5]"},
+           {transposed(a), other, {2, 5}, "[3, 2] times [4, 5] does not make [2, 5]"},
+           {a, b, {3, 5}, "[2, 3] times [3, 5] does not make [3, 5]"},
+           {a, b, {2, 4}, "[2, 3] times [3, 5] does not make [2, 4]"},
+           with_steps(5, 2),
+           with_steps(1, 1),  // as if the fourth member said "transposed"
+           with_steps(2, 1),
+           {{numbers, 1, kTooLong},
+            {numbers, kTooLong, 1},
+            {1, 1},
+            "a side of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of 2147483647"}})
+    EXPECT_INVALID("gemm: " + item.message,
+                   gemm(item.a, item.b, {numbers + 50, item.result[0], item.result[1]}));
+  for (const Refused& item : {with_steps(5, 1), with_steps(1, 2)})
+    EXPECT_NO_THROW(gemm(item.a, item.b, {numbers + 50, 2, 4}));
 }
 
 }  // namespace
