@@ -2,84 +2,68 @@
 
 namespace {
 
-std::string read_string(const std::string& text) { return Json(text, "text").string(); }
-
-std::uint64_t read_number(const std::string& text) { return Json(text, "text").whole_number(); }
-
-void check(const std::string& text) { Json(text, "text"); }
+// What Json accepts, and its values, are compared with a library's by the fuzzer's target.
 
 std::string refusal(const auto& read, const std::string& text) {
-  return error_of<std::runtime_error>([&] { read(text); });
-}
-
-TEST(Json, HasWhatTheTextHas) {
-  const Json json(
-      " {\"a\" : [ 1,2 ,\t3 ],\r\n\"\" : {}, \"b\":[],\"c\":\"x\",\"d\":[{\"e\":null}]}\n", "text");
-  EXPECT_EQ(json.members().size(), 5u);
-  EXPECT_EQ(json.find("a")->whole_numbers(), (std::vector<std::uint64_t>{1, 2, 3}));
-  EXPECT_TRUE(json.find("b")->elements().empty());
-  EXPECT_EQ(json.find("c")->string(), "x");
-  EXPECT_EQ(json.find("d")->elements().at(0).members().count("e"), 1u);
-  EXPECT_EQ(json.find("f"), nullptr);
+  return error_of<std::runtime_error>([&] { read(Json(text, "text")); });
 }
 
 TEST(Json, SaysWhereATextIsWrong) {
-  const std::map<std::string, int> cases = {
-      {R"("a)", 2}, {R"("\x41")", 2}, {"\"\xC1\xBF\"", 1}, {R"("\uD83D\u0061")", 12},
-      {"", 0},      {"+1", 0},        {"01", 1},           {" 1.", 3},
-      {"[1,]", 3},  {"[}", 1},        {"{\"a\"}", 4},      {"[1]]", 3},
-      {"nul", 3},   {"//\n[]", 0}};
-  for (const auto& [text, byte] : cases)
-    EXPECT_EQ(refusal(check, text), concat("text, byte ", byte, ": not valid JSON")) << text;
-  EXPECT_EQ(refusal(check, std::string("[]\0", 3)), "text, byte 2: not valid JSON");
-  EXPECT_NO_THROW(check("\xEF\xBB\xBF[]"));  // a byte order mark, may be skipped
-  EXPECT_EQ(read_string(R"("\u0061\u00E9\u4e16\ud83d\ude42\u0000")"),
-            std::string("aé世🙂\0", 11));
+  const auto nested = [](std::size_t depth) {
+    return std::string(depth, '[') + std::string(depth, ']');
+  };
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  for (const auto& [text, message] : std::map<std::string, std::string>{
+           {"", ", byte 0: not valid JSON"},
+           {R"("a)", ", byte 2: not valid JSON"},
+           {"\"\xC1\xBF\"", ", byte 1: not valid JSON"},
+           {R"("\uD83D\u0061")", ", byte 12: not valid JSON"},
+           {"[1,]", ", byte 3: not valid JSON"},
+           {"[1]]", ", byte 3: not valid JSON"},
+           {std::string("[]\0", 3), ", byte 2: not valid JSON"},
+           {"1e999", ", byte 4: a number too large"},
+           {nested(65), ": values are nested too deep"},
+           {std::string(1'000'000, '['), ": values are nested too deep"},
+           {objects, ": values are nested too deep"},
+           {R"({"a":1,"\u0061":2})", ": the key \"a\" is there twice"}})
+    EXPECT_EQ(refusal([](const Json&) {}, text), "text" + message);
+  for (const std::string& text : {nested(64), std::string(R"({"a":{"a":1},"b":{"a":1}})"),
+                                  std::string("\xEF\xBB\xBF[]")})  // with a byte order mark
+    EXPECT_NO_THROW(Json(text, "text")) << text;
 }
 
 TEST(Json, NamesTheInnermostMemberOfAnotherKind) {
-  const auto read_lists = [](const std::string& text) {
-    const Json json(text, "text");
+  const auto read_lists = [](const Json& json) {
     for (const auto& [key, list] : json.members())
       for (const Json& element : list.elements())
         for (const auto& [inner, value] : element.members()) value.string();
   };
-  EXPECT_NO_THROW(read_lists(R"({"a":[{"b":"c"}]})"));
-  EXPECT_EQ(refusal(read_lists, "7"), "text: expected an object");
-  EXPECT_EQ(refusal(read_lists, R"({"a":{"b":"c"}})"), "text, at \"a\": expected an array");
-  EXPECT_EQ(refusal(read_lists, R"({"a":[{"b":["c"]}]})"), "text, at \"b\": expected a string");
-  EXPECT_EQ(refusal(read_lists, R"({"a":[{"b":"c"},"d"]})"), "text, at \"a\": expected an object");
-  EXPECT_EQ(refusal(read_lists, R"({"a":[{"b":"c"}],"d":"e"})"),
-            "text, at \"d\": expected an array");
-}
-
-TEST(Json, QuotesNoMoreThanAPartOfALongText) {
-  const std::string name(1'000'000, 'x');
-  const auto read_numbers = [](const std::string& text) {
-    const Json json(text, "text");
-    for (const auto& [key, value] : json.members()) value.whole_number();
-  };
-  for (const std::string& text :
-       {"{\"" + name + "\": -1}", "{\"" + name + "\": 1, \"" + name + "\": 1}", "{\"" + name,
-        "{\"a\": " + std::string(1'000'000, '9') + "}"})
-    EXPECT_LT(refusal(read_numbers, text).size(), 200u);
+  for (const auto& [text, message] : std::map<std::string, std::string>{
+           {R"({"a":[{"b":"c"}]})", "no error"},
+           {"7", "text: expected an object"},
+           {R"({"a":{"b":"c"}})", "text, at \"a\": expected an array"},
+           {R"({"a":[{"b":["c"]}]})", "text, at \"b\": expected a string"},
+           {R"({"a":[{"b":"c"},"d"]})", "text, at \"a\": expected an object"},
+           {R"({"a":[{"b":"c"}],"d":"e"})", "text, at \"d\": expected an array"}})
+    EXPECT_EQ(refusal(read_lists, text), message);
+  EXPECT_EQ(Json(R"({"a":1})", "text").find("b"), nullptr);
 }
 
 TEST(Json, HasNumbersAndTruth) {
-  EXPECT_EQ(read_number("0"), 0u);
-  EXPECT_EQ(read_number(" 18446744073709551615 "), 18446744073709551615u);
+  const auto whole = [](const Json& json) { return json.whole_number(); };
+  const auto number = [](const Json& json) { return json.number(); };
+  const auto boolean = [](const Json& json) { return json.boolean(); };
+  EXPECT_EQ(whole(Json(" 18446744073709551615 ", "text")), 18446744073709551615u);
   for (const std::string text :
        {"18446744073709551616", "-1", "-0", "1.0", "1e2", "null", "\"1\"", "[1]"})
-    EXPECT_EQ(refusal(read_number, text), "text: expected a whole number below 2^64") << text;
-  EXPECT_EQ(refusal(read_number, "1e999"), "text, byte 4: a number too large");
-  const auto number = [](const std::string& text) { return Json(text, "text").number(); };
-  EXPECT_EQ(number("7"), 7);
-  EXPECT_EQ(number("-7"), -7);
-  EXPECT_EQ(number("1e-05"), 1e-5);
+    EXPECT_EQ(refusal(whole, text), "text: expected a whole number below 2^64") << text;
+  for (const auto& [text, value] :
+       std::map<std::string, double>{{"7", 7}, {"-7", -7}, {"1e-05", 1e-5}})
+    EXPECT_EQ(number(Json(text, "text")), value);
   EXPECT_EQ(refusal(number, "\"1\""), "text: expected a number");
-  const auto boolean = [](const std::string& text) { return Json(text, "text").boolean(); };
-  EXPECT_TRUE(boolean("true"));
-  EXPECT_FALSE(boolean("false"));
+  EXPECT_TRUE(boolean(Json("true", "text")));
+  EXPECT_FALSE(boolean(Json("false", "text")));
   EXPECT_EQ(refusal(boolean, "1"), "text: expected true or false");
 }
 
@@ -102,30 +86,13 @@ TEST(Json, IsWrittenAsItIsMade) {
   EXPECT_EQ(Json().dump(), "null");
 }
 
-TEST(Json, BoundsTheDepth) {
-  const auto nested = [](std::size_t depth) {
-    return std::string(depth, '[') + std::string(depth, ']');
-  };
-  EXPECT_NO_THROW(check(nested(64)));
-  EXPECT_EQ(refusal(check, nested(65)), "text: values are nested too deep");
-  EXPECT_EQ(refusal(check, std::string(1'000'000, '[')), "text: values are nested too deep");
-  std::string objects;
-  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
-  EXPECT_EQ(refusal(check, objects), "text: values are nested too deep");
-}
-
-TEST(Json, RefusesAKeyThatIsThereTwice) {
-  EXPECT_NO_THROW(check(R"({"a":{"a":1},"b":{"a":1}})"));
-  EXPECT_EQ(refusal(check, R"({"a":1,"\u0061":2})"), "text: the key \"a\" is there twice");
-}
-
 TEST(JsonString, IsAsciiThatReadsBackAsTheSameText) {
   EXPECT_EQ(json_string("a\"b\\c/\n\x01\x7F é世🙂"),
             R"("a\"b\\c/\n\u0001\u007f \u00e9\u4e16\ud83d\ude42")");
   std::string all;
   for (char32_t point = 0; point < 0x110000; ++point)
     if (point < 0xD800 || point > 0xDFFF) append_utf8(all, point);
-  EXPECT_EQ(read_string(json_string(all)), all);
+  EXPECT_EQ(Json(json_string(all), "text").string(), all);
   EXPECT_INVALID("json_string: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8",
                  json_string("a\xFF"));
 }
