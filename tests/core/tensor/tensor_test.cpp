@@ -41,9 +41,10 @@ TEST(ElementCount, IsCheckedWhereTensorsEnterTheLibrary) {
   EXPECT_THROW(Parameter("weight", wrapped), std::invalid_argument);
 }
 
-TEST(PoolAllocator, RefusesByteCountsThatWrap) {
-  PoolAllocator<std::uint64_t> allocator;
-  EXPECT_THROW(allocator.allocate((std::size_t{1} << 61) + 1), std::bad_alloc);
+TEST(Tensor, PrintsNumbersInColumnsAndIsCutShort) {
+  EXPECT_EQ(concat(Tensor{{1, 2.5}, {-10, 0}}), "{{  1. ,   2.5},\n {-10. ,   0. }}");
+  EXPECT_EQ(concat(scalar(7)), " 7.");
+  EXPECT_EQ(concat(zeros({1001})), "{ 0.,  0.,  0., ...,  0.,  0.,  0.}");
 }
 
 }  // namespace
