@@ -59,26 +59,6 @@ TEST(Threads, ShareTheBufferPool) {
   });
 }
 
-TEST(Threads, ReadAParameterAtOnce) {
-  Parameter table("table", irregular({60, 8}));
-  Parameter owed("owed", irregular({60, 8}));
-  Adam adam({&owed});
-  for (std::int32_t i = 0; i < 9; ++i) {
-    owed.zero_gradient();
-    owed.add_gradient(RowGradient({60, 8}, {i}, irregular({1, 8}, i)));
-    adam.step();
-  }
-  const Tensor expected = owed.value();  // from here on it may be read by several threads
-  at_once(kThreads, [&](std::size_t) {
-    for (const Parameter* parameter : {&table, &owed}) {
-      EXPECT_EQ(parameter->value(), parameter == &owed ? expected : irregular({60, 8}));
-      EXPECT_EQ(parameter->rows(std::vector<std::int32_t>{3, 3, 59}).shape(), (Shape{3, 8}));
-      EXPECT_EQ(parameter->shape(), (Shape{60, 8}));
-      EXPECT_EQ(parameter->name(), parameter == &owed ? "owed" : "table");
-    }
-  });
-}
-
 // Trains parameters of its own for some steps, and returns the loss of each step.
 std::vector<real> train(int seed) {
   Parameter table("table", irregular({50, 6}, seed));
