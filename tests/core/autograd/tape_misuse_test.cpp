@@ -2,31 +2,41 @@
 
 namespace {
 
-TEST(Backward, RefusesASecondCallAndALossThatDependsOnNothing) {
-  Parameter weight("weight", scalar(3));
-  Tape tape;
-  const Variable loss = tape.parameter(weight) * real{2};
-  EXPECT_ERROR(std::logic_error,
-               "Tape::backward: the loss depends on nothing that needs a gradient",
-               tape.backward(tape.constant(scalar(1)) + real{1}));
-  tape.backward(loss);
-  EXPECT_ERROR(std::logic_error, "Tape::backward: this tape has already gone backward",
-               tape.backward(loss));
-  EXPECT_EQ(weight.gradient().dense(), scalar(2));
-}
-
-TEST(Backward, RefusesALossOfSeveralNumbersOrOfNone) {
-  Parameter weight("weight", zeros({2, 3}));
-  Tape tape;
-  const Variable w = tape.parameter(weight);
-  const Variable nothing = tape.input(zeros({0}));
+TEST(Tape, RefusesWhatItCannotGoBackOnAndStaysAsItWas) {
+  Parameter weight("weight", full({2, 3}, 3));
+  Tape tape, other;
+  const Variable w = tape.parameter(weight), x = tape.input(scalar(2));
+  const Variable fixed = tape.constant(scalar(5)), nothing = tape.input(zeros({0}));
+  const Variable there = other.input(scalar(1));
+  const Variable loss = sum(w) * x * fixed;
   EXPECT_INVALID("Tape::backward: the loss has shape [2, 3], expected a single number",
                  tape.backward(w * w));
   EXPECT_INVALID("Tape::backward: the loss has shape [0], expected a single number",
                  tape.backward(nothing * nothing));
+  EXPECT_ERROR(std::logic_error,
+               "Tape::backward: the loss depends on nothing that needs a gradient",
+               tape.backward(fixed + real{1}));
+  EXPECT_ERROR(std::logic_error, "add: a variable belongs to another tape", x + there);
+  EXPECT_ERROR(std::logic_error, "concatenate: a variable belongs to another tape",
+               concatenate({reshape(x, {1}), reshape(there, {1})}, 0));
+  EXPECT_ERROR(std::logic_error, "Tape::backward: a variable belongs to another tape",
+               tape.backward(there));
+  EXPECT_ERROR(std::logic_error, "Tape::gradient: a variable belongs to another tape",
+               tape.gradient(there));
+  EXPECT_ERROR(std::logic_error, "Tape::gradient: backward has not been completed",
+               tape.gradient(x));
   EXPECT_TRUE(weight.gradient().is_none());
-  tape.backward(sum(w));  // the refusal left the tape as it was
-  EXPECT_EQ(weight.gradient().dense(), full({2, 3}, 1));
+  tape.backward(loss);
+  EXPECT_ERROR(std::logic_error, "Tape::backward: this tape has already gone backward",
+               tape.backward(loss));
+  EXPECT_EQ(weight.gradient().dense(), full({2, 3}, 10));
+  EXPECT_EQ(tape.gradient(x).dense(), scalar(90));
+  for (const Variable& neither : {w, fixed, loss})
+    EXPECT_ERROR(
+        std::logic_error,
+        "Tape::gradient: gradients are kept only for variables made by Tape::input, and for those "
+        "that Tape::retain_gradient was called for",
+        tape.gradient(neither));
 }
 
 TEST(Backward, RefusesAParameterThatChangedAfterItWasRead) {
@@ -42,20 +52,6 @@ TEST(Backward, RefusesAParameterThatChangedAfterItWasRead) {
                  tape.backward(loss));
     EXPECT_TRUE(weight.gradient().is_none());
   }
-}
-
-TEST(Tape, RefusesVariablesOfAnotherTape) {
-  Tape tape;
-  Tape other;
-  const Variable here = tape.input(scalar(1));
-  const Variable there = other.input(scalar(1));
-  EXPECT_ERROR(std::logic_error, "add: a variable belongs to another tape", here + there);
-  EXPECT_ERROR(std::logic_error, "concatenate: a variable belongs to another tape",
-               concatenate({reshape(here, {1}), reshape(there, {1})}, 0));
-  EXPECT_ERROR(std::logic_error, "Tape::backward: a variable belongs to another tape",
-               tape.backward(there));
-  EXPECT_ERROR(std::logic_error, "Tape::gradient: a variable belongs to another tape",
-               tape.gradient(there));
 }
 
 TEST(Tape, RefusesVariablesOfADeadTapeAndThoseThatWereNeverGivenAValue) {
@@ -78,24 +74,6 @@ TEST(Tape, RefusesVariablesOfADeadTapeAndThoseThatWereNeverGivenAValue) {
     EXPECT_ERROR(std::logic_error, message, exp(wrong));
     EXPECT_ERROR(std::logic_error, message, tape.backward(wrong));
   }
-}
-
-TEST(Tape, GivesGradientsOfInputsOnlyAndOnlyAfterBackward) {
-  Parameter weight("weight", scalar(3));
-  Tape tape;
-  const Variable x = tape.input(scalar(2));
-  const Variable w = tape.parameter(weight);
-  const Variable fixed = tape.constant(scalar(2));
-  const Variable y = x * w;
-  EXPECT_ERROR(std::logic_error, "Tape::gradient: backward has not been completed",
-               tape.gradient(x));
-  tape.backward(y * fixed);
-  const std::string message =
-      "Tape::gradient: gradients are kept only for variables made by Tape::input, and for those "
-      "that Tape::retain_gradient was called for";
-  for (const Variable& other : {w, fixed, y})
-    EXPECT_ERROR(std::logic_error, message, tape.gradient(other));
-  EXPECT_EQ(tape.gradient(x).dense(), scalar(6));
 }
 
 TEST(Record, NeedsAnInputToKnowItsTapeAndARuleIfItNeedsAGradient) {

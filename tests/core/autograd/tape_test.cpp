@@ -17,31 +17,22 @@ TEST(Tape, KeepsValuesInPlaceWhileItGrowsAndCopiesNoParameters) {
 }
 
 TEST(Tape, SettlesWhatNeedsAGradientWhenItIsRecorded) {
-  Parameter trained("trained", scalar(1));
-  Parameter frozen("frozen", scalar(1));
+  Parameter trained("trained", scalar(3)), frozen("frozen", scalar(1));
   frozen.set_trainable(false);
-  Tape tape;
-  const Variable constant = tape.constant(scalar(1));
-  const Variable input = tape.input(scalar(1));
-  EXPECT_FALSE(constant.needs_gradient());
-  EXPECT_FALSE(tape.parameter(frozen).needs_gradient());
-  EXPECT_TRUE(input.needs_gradient());
-  EXPECT_TRUE(tape.parameter(trained).needs_gradient());
-  EXPECT_FALSE((constant * constant).needs_gradient());
-  EXPECT_TRUE((constant * input).needs_gradient());
-}
-
-TEST(Tape, KeepsNothingForBackwardInInference) {
-  Parameter weight("weight", scalar(3));
-  Tape tape(Tape::inference);
-  EXPECT_TRUE(tape.is_inference());
-  const Variable x = tape.input(scalar(2));
-  const Variable y = x * tape.parameter(weight);
-  EXPECT_EQ(y.item(), 6);
-  EXPECT_FALSE(x.needs_gradient());
-  EXPECT_FALSE(y.needs_gradient());
-  EXPECT_ERROR(std::logic_error, "Tape::backward: an inference tape keeps nothing to go back on",
-               tape.backward(y));
+  for (const bool inference : {false, true}) {
+    Tape tape(inference ? Tape::inference : Tape::gradient_mode);
+    EXPECT_EQ(tape.is_inference(), inference);
+    const Variable constant = tape.constant(scalar(1)), input = tape.input(scalar(2));
+    const Variable weight = tape.parameter(trained), product = input * weight;
+    EXPECT_EQ(product.item(), 6);
+    for (const Variable& none : {constant, tape.parameter(frozen), constant * constant})
+      EXPECT_FALSE(none.needs_gradient());
+    for (const Variable& some : {input, weight, constant * input, product})
+      EXPECT_EQ(some.needs_gradient(), !inference);
+    if (!inference) continue;
+    EXPECT_ERROR(std::logic_error, "Tape::backward: an inference tape keeps nothing to go back on",
+                 tape.backward(product));
+  }
 }
 
 TEST(Variable, GivesTheNumberOfAValueThatHasOne) {
