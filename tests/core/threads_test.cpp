@@ -92,22 +92,6 @@ TEST(Threads, UseATapeOneAfterAnother) {
   EXPECT_EQ(x.item(), 8);
 }
 
-TEST(Threads, ReadAFileAtOnce) {
-  TemporaryFolder folder;
-  std::string contents;
-  for (int i = 0; i < 20'000; ++i) contents += static_cast<char>('a' + i % 23);
-  write_file(folder / "file", contents);
-  const InputFile file(folder / "file");
-  at_once(kThreads, [&](std::size_t thread) {
-    for (std::size_t i = 0; i < 200; ++i) {
-      const std::size_t offset = (i * 97 + thread * 4001) % 19'000;
-      std::array<std::byte, 1000> bytes;
-      file.read(offset, bytes);
-      ASSERT_EQ(std::memcmp(bytes.data(), contents.data() + offset, bytes.size()), 0);
-    }
-  });
-}
-
 TEST(Threads, WriteFilesAtOnce) {
   TemporaryFolder folder;
   const auto contents = [](std::size_t i) { return std::string(5000 + i, static_cast<char>(i)); };
