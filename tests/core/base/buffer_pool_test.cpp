@@ -23,7 +23,7 @@ bool aligned(const void* block, std::size_t alignment) {
 
 TEST(BufferPool, AlignsBlocksAndWastesAQuarterAtMostOrLessThanAPage) {
   std::vector<std::size_t> sizes{0, 63, 64, 65, 192, 4096, kHugePage - 1, kHugePage, 3 * kHugePage};
-  const std::size_t most = kKeepsBlocks ? std::size_t{1} << 33 : kMebibyte;
+  const std::size_t most = kKeepsBlocks ? std::size_t{1} << 32 : kMebibyte;
   for (std::size_t bytes = 1; bytes < most; bytes += 1 + bytes / 13) sizes.push_back(bytes);
   for (const std::size_t bytes : sizes) {
     const std::size_t before = BufferPool::statistics().bytes_in_use;

@@ -95,7 +95,10 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
 
 TEST(File, TakesThePlaceOfAnotherOnceItIsPublished) {
   const TemporaryFolder folder;
+  const mode_t mask = ::umask(027);
   write_file(folder / "file", "old");
+  ::umask(mask);
+  EXPECT_EQ(permissions(folder / "file"), 0640u);
   ASSERT_EQ(::chmod((folder / "file").c_str(), 0604), 0);
   fs::create_symlink("file", folder / "link");
   const auto contents = std::as_bytes(std::span("one two", 7));
@@ -141,17 +144,6 @@ TEST(File, ReadsWhatHasNoSize) {
   ::close(ends[1]);
   EXPECT_EQ(read_file("/proc/self/fd/" + std::to_string(ends[0])), contents);
   ::close(ends[0]);
-}
-
-TEST(File, KeepsThePermissionsOfTheFileItReplaces) {
-  const TemporaryFolder folder;
-  const mode_t mask = ::umask(027);
-  write_file(folder / "fresh", "");
-  EXPECT_EQ(permissions(folder / "fresh"), 0640u);
-  ASSERT_EQ(::chmod((folder / "fresh").c_str(), 0604), 0);
-  write_file(folder / "fresh", "again");
-  EXPECT_EQ(permissions(folder / "fresh"), 0604u);
-  ::umask(mask);
 }
 
 TEST(File, MakesTheFileThatADanglingLinkPointsAt) {
@@ -224,27 +216,21 @@ TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
 
 TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
   const TemporaryFolder folder;
-  const std::string path = folder / "file";
-  const auto error = [&](int of_folders, const auto& write) {
-    error_of_folders = of_folders;
-    const std::string message = error_of<std::system_error>(write);
-    error_of_folders = 0;
-    return message;
-  };
-  const auto publish = [&] { LockedFile(folder / "new", LockedFile::Open::kNew).publish(); };
-  const auto make_table = [&] {
-    TableFile(folder / "table", TableFileOptions{.rows = 2, .width = 2});
-  };
+  const std::vector<std::function<void()>> writes{
+      [&] { write_file(folder / "file", "contents"); },
+      [&] { LockedFile(folder / "new", LockedFile::Open::kNew).publish(); },
+      [&] { TableFile(folder / "table", TableFileOptions{.rows = 2, .width = 2}); }};
   const std::string failed = "cannot write " + folder.path().string() + ": Input/output error";
-  EXPECT_EQ(error(EIO, [&] { write_file(path, "contents"); }), failed);
-  EXPECT_EQ(error(EIO, publish), failed);
-  EXPECT_EQ(error(EIO, make_table), failed);
-  EXPECT_FALSE(fs::exists(folder / "new"));
-  EXPECT_FALSE(fs::exists(folder / "table"));
-  // A file system that cannot do it.
-  EXPECT_EQ(error(EINVAL, [&] { write_file(path, "contents"); }), "no error");
-  EXPECT_EQ(error(EINVAL, publish), "no error");
-  EXPECT_EQ(error(EINVAL, make_table), "no error");
+  for (const int error : {EIO, EINVAL}) {  // the second one of a file system that cannot do it
+    for (const auto& write : writes) {
+      error_of_folders = error;
+      const std::string message = error_of<std::system_error>(write);
+      error_of_folders = 0;
+      EXPECT_EQ(message, error == EIO ? failed : "no error");
+    }
+    EXPECT_EQ(fs::exists(folder / "new"), error == EINVAL);
+    EXPECT_EQ(fs::exists(folder / "table"), error == EINVAL);
+  }
   EXPECT_EQ(entries(folder), 4u);  // the table has a journal
 }
 
@@ -268,14 +254,15 @@ TEST(InputFile, ReadsAtAnyPlace) {
   write_file(folder / "file", "0123456789");
   const InputFile file(folder / "file");
   EXPECT_EQ(file.size_bytes(), 10u);
-  std::string bytes(3, '?');
-  file.read(7, std::as_writable_bytes(std::span(bytes)));
-  EXPECT_EQ(bytes, "789");
-  file.read(0, std::as_writable_bytes(std::span(bytes)));
-  EXPECT_EQ(bytes, "012");
-  file.read(10, {});
+  std::array<char, 3> bytes{};
+  const auto read = [&](std::uint64_t offset) {
+    file.read(offset, std::as_writable_bytes(std::span(bytes)));
+    return std::string(bytes.begin(), bytes.end());
+  };
+  EXPECT_EQ(read(7), "789");
+  EXPECT_EQ(read(0), "012");
   EXPECT_ERROR(std::runtime_error, "cannot read " + file.path().string() + ": it ends at byte 10",
-               file.read(8, std::as_writable_bytes(std::span(bytes))));
+               read(8));
 }
 
 }  // namespace

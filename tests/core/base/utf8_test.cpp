@@ -3,12 +3,8 @@
 namespace {
 
 TEST(Utf8, DecodesTheSmallestAndLargestCharacterOfEveryLength) {
-  struct Case {
-    std::string_view text;
-    char32_t code_point;
-  };
-  const std::vector<Case> cases = {
-      {std::string_view("\0", 1), 0},
+  const std::map<std::string, char32_t> cases = {
+      {std::string(1, '\0'), 0},
       {"\x7F", 0x7F},
       {"\xC2\x80", 0x80},
       {"\xDF\xBF", 0x7FF},
@@ -19,11 +15,11 @@ TEST(Utf8, DecodesTheSmallestAndLargestCharacterOfEveryLength) {
       {"\xF0\x90\x80\x80", 0x10000},
       {"\xF4\x8F\xBF\xBF", 0x10FFFF},
   };
-  for (const Case& c : cases) {
-    const std::string text = concat("x", c.text, "\xBF");
+  for (const auto& [bytes, code_point] : cases) {
+    const std::string text = "x" + bytes + "\xBF";
     const Utf8Character character = decode_utf8(text, 1);
-    EXPECT_EQ(character.code_point, c.code_point) << in_quotes(text);
-    EXPECT_EQ(character.bytes, c.text.size()) << in_quotes(text);
+    EXPECT_EQ(character.code_point, code_point) << in_quotes(text);
+    EXPECT_EQ(character.bytes, bytes.size()) << in_quotes(text);
   }
 }
 
