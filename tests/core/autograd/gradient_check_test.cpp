@@ -19,16 +19,6 @@ Variable right_square(const Variable& x) {
   return square_with(x, [](std::size_t) { return 1; });
 }
 
-TEST(GradientCheck, PassesARightRuleAndCountsEveryEntry) {
-  const auto result = gradient_check([](Inputs x) { return right_square(x[0]) + exp(x[1]); },
-                                     {irregular({2, 3}), irregular({3})});
-  EXPECT_TRUE(result.passed) << result.message();
-  EXPECT_EQ(result.entries, 9U);
-  EXPECT_LE(result.error + result.resolution, GradientCheckOptions().tolerance);
-  EXPECT_TRUE(result.message().starts_with("passed, 9 entries; the worst is input "))
-      << result.message();
-}
-
 TEST(GradientCheck, PassesAResultOfOneNumberAsItIs) {
   for (const Shape& shape : {Shape{}, Shape{1, 1}}) {
     const auto result = gradient_check([](Inputs x) { return x[0] * x[0]; }, {full(shape, 3)});
@@ -207,6 +197,9 @@ TEST(GradientCheck, ChecksParametersAndLeavesThemAsTheyWere) {
   const auto result = gradient_check(function, {&table, &scale, &frozen});
   EXPECT_TRUE(result.passed) << result.message();
   EXPECT_EQ(result.entries, 10U);  // none of the frozen one
+  EXPECT_LE(result.error + result.resolution, GradientCheckOptions().tolerance);
+  EXPECT_TRUE(result.message().starts_with("passed, 10 entries; the worst is "))
+      << result.message();
   expect_as_they_were();
   // In the first call, which is for backward, or a later one, for difference quotients.
   for (const int call : {1, 2, 3, 4, 5, 20}) {
