@@ -188,22 +188,6 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
   EXPECT_EQ(files().count("words.table.undo-4"), 0);
 }
 
-TEST_F(TableFiles, HaveNoMarkOnceTheyChanged) {
-  TableFile table(path(), kSmall);
-  const std::string mark = table.mark();
-  row(table, 1);
-  table.checkpoint();  // of nothing new
-  EXPECT_EQ(table.mark(), mark);
-  set_rows(table, {1}, 2);
-  EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", table.mark());
-  table.checkpoint();
-  EXPECT_NE(table.mark(), mark);
-  table.set_pending();
-  EXPECT_THROW(table.mark(), std::logic_error);
-  table.restore(mark);
-  EXPECT_FALSE(table.has_pending());
-}
-
 // So that the state of one rank fits the tables of all, and that of another past does not.
 TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   TableFile one(path("one"), kSmall), two(path("two"), kSmall);
@@ -216,6 +200,17 @@ TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   EXPECT_THROW(two.restore(mark), std::invalid_argument);
   TableFile other(path("other"), {.rows = 1000, .width = 5, .states = 1, .seed = 8});
   EXPECT_NE(other.mark(), start);
+
+  row(one, 1);
+  one.checkpoint();  // of nothing new
+  EXPECT_EQ(one.mark(), mark);
+  set_rows(one, {1}, 2);
+  EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", one.mark());
+  one.restore(mark);
+  one.set_pending();
+  EXPECT_THROW(one.mark(), std::logic_error);
+  one.restore(mark);
+  EXPECT_FALSE(one.has_pending());
 }
 
 TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
@@ -286,20 +281,6 @@ TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
   std::filesystem::remove(path("words.table.undo-3"));
   table.checkpoint();
   expect_row(table, 1, 3);
-}
-
-TEST_F(TableFiles, RefuseTheJournalOfAnotherTableOfTheSameOptions) {
-  for (const std::string name : {"one", "two"}) {
-    TableFile table(path(name), kSmall);
-    set_rows(table, {name == "one" ? 1 : 2}, 5);
-  }
-  copy("one.undo-0", "of one");
-  copy("two.undo-0", "one.undo-0");
-  EXPECT_HAS(refused("one"),
-             "one.undo-0: is damaged, or no journal of this checkpoint of this table");
-  copy("of one", "one.undo-0");
-  TableFile table(path("one"));
-  EXPECT_EQ(table.rows_stored(), 0);
 }
 
 // --- Damage -------------------------------------------------------------------------------------
@@ -380,20 +361,28 @@ TEST_F(TableFiles, NoticeRowsThatWereNeverStoredOrAreNoMore) {
   EXPECT_ERROR_WITH(std::runtime_error, "has 0 rows, but there were 1", table.verify());
 }
 
-TEST_F(TableFiles, NoticeRowsInThePlacesOfOthers) {
+TEST_F(TableFiles, NoticeRowsAndJournalsOfOtherPlacesAndTables) {
   for (const std::string name : {"one", "two"}) {
     TableFile table(path(name), kSmall);
     checkpoint_with(table, {3, 4}, static_cast<real>(name[0]));
+    set_rows(table, {name == "one" ? 1 : 2}, 5);
+  }
+  copy("one.undo-1", "of one");
+  copy("two.undo-1", "one.undo-1");
+  EXPECT_HAS(refused("one"),
+             "one.undo-1: is damaged, or no journal of this checkpoint of this table");
+  copy("of one", "one.undo-1");
+  for (const std::string name : {"one", "two"}) {
+    TableFile table(path(name));  // goes back to its checkpoint
+    EXPECT_EQ(table.rows_stored(), 2);
   }
   const auto record = [&](const std::string& name, std::size_t id) {
     return read_file(path(name)).substr(4096 + id * kSmallStride, kSmallStride);
   };
   for (const std::string& other : {record("one", 4), record("two", 3)}) {
-    std::string table = read_file(path("one"));
-    table.replace(4096 + 3 * kSmallStride, kSmallStride, other);
-    write_file(path("mixed"), table);
-    for (const std::string journal : {".undo-0", ".undo-1"})
+    for (const std::string journal : {"", ".undo-0", ".undo-1"})
       copy("one" + journal, "mixed" + journal);
+    overwrite("mixed", 4096 + 3 * kSmallStride, other);
     TableFile mixed(path("mixed"));
     EXPECT_THROW(row(mixed, 3), std::runtime_error);
     EXPECT_NO_THROW(row(mixed, 4));
@@ -446,7 +435,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
   }
 }
 
-TEST_F(TableFiles, ChangeNothingIfTheJournalToGoBackWithIsDamaged) {
+TEST_F(TableFiles, ChangeNothingOrAreOpenedAgainIfTheJournalToGoBackWithIsDamaged) {
   TableFile table(path(), kSmall);
   const std::string mark = checkpoint_with(table, {1}, 1);
   checkpoint_with(table, {1}, 2);
@@ -458,13 +447,8 @@ TEST_F(TableFiles, ChangeNothingIfTheJournalToGoBackWithIsDamaged) {
   damage("words.table.undo-1", 330, 1);
   table.restore(mark);
   expect_row(table, 1, 1);
-}
-
-TEST_F(TableFiles, MustBeOpenedAgainOnceTheyCouldNotGoBack) {
-  TableFile table(path(), kSmall);
-  const std::string mark = checkpoint_with(table, {1}, 1);
   set_rows(table, {1}, 2);
-  damage("words.table.undo-1", 330, 1);
+  damage("words.table.undo-1", 330, 1);  // that of the last checkpoint, which is in use
   EXPECT_THROW(table.restore(mark), std::runtime_error);
   const std::string message = path().string() + ": writing the table has failed; open it again";
   EXPECT_ERROR(std::logic_error, message, table.checkpoint());
