@@ -64,7 +64,6 @@ TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
   EXPECT_INVALID("Checkpoint: \"run.weight\" has shape [2, 3], expected [3, 2]",
                  part.tensor("weight", {3, 2}));
   EXPECT_INVALID("Checkpoint: \"run.step\" is not a tensor", part.tensor("step", {}));
-  EXPECT_INVALID("Checkpoint: \"run.note\" is there already", run.put("run", part));
   Checkpoint negative;
   negative.put("step", -1);
   EXPECT_INVALID("Checkpoint: \"step\" is -1, expected a number not below 0",
