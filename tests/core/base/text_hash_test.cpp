@@ -3,21 +3,15 @@
 namespace {
 
 TEST(TextHash, LooksAtEveryByteAndTheLength) {
-  std::set<std::size_t> hashes{TextHash()("")};
-  std::size_t count = 1;
-  for (const std::size_t length : {1U, 7U, 8U, 9U, 20U}) {
-    std::string text(length, '\0');
-    hashes.insert(TextHash()(text));
-    ++count;
-    for (char& byte : text) {
-      byte = 1;
-      hashes.insert(TextHash()(text));
-      ++count;
-      byte = 0;
+  std::set<std::size_t> hashes;
+  std::size_t count = 0;
+  for (const std::size_t length : {0U, 1U, 7U, 8U, 9U, 20U})
+    for (std::size_t changed = 0; changed <= length; ++changed, ++count) {  // in the end none
+      std::string text(length + 1, '\0');
+      text[changed] = 1;
+      hashes.insert(TextHash()(text.substr(0, length)));
     }
-  }
   EXPECT_EQ(hashes.size(), count);
-  EXPECT_EQ(TextHash()("word"), TextHash()(std::string("word")));
 }
 
 }  // namespace
