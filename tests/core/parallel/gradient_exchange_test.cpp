@@ -1,7 +1,5 @@
 // The sum of gradients over ranks against the same tree on one rank, for all kinds of gradients.
 
-#include <mutex>
-
 #include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
 
@@ -41,13 +39,10 @@ Gradients of_node(IndexRange node, std::size_t rows, bool crowded) {
 }
 
 void expect_same(const Gradient& a, const Gradient& b) {
-  ASSERT_EQ(a.kind(), b.kind());
-  if (a.is_dense()) {
-    EXPECT_EQ(a.dense(), b.dense());
-  }
-  if (a.is_rows()) {
+  EXPECT_EQ(a.kind(), b.kind());
+  EXPECT_TRUE(std::ranges::equal(a.values(), b.values()));
+  if (a.is_rows() && b.is_rows()) {
     EXPECT_EQ(a.rows().indices(), b.rows().indices());
-    EXPECT_EQ(a.rows().values(), b.rows().values());
   }
 }
 
@@ -81,8 +76,6 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
               const Gradients sums =
                   again < 2 ? exchange.sum(std::move(partial))
                             : sum_one_by_one(exchange, std::move(partial), ranks.rank());
-              static std::mutex one_at_a_time;
-              const std::lock_guard lock(one_at_a_time);
               for (std::size_t p = 0; p < kShapes.size(); ++p) expect_same(sums[p], expected[p]);
             }
           });
