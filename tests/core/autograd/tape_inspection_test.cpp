@@ -1,5 +1,5 @@
-// What a tape offers besides values: gradients of intermediate variables, its graph, its random
-// numbers.
+// What a tape offers besides values: gradients of intermediate variables, its lookups and its
+// graph.
 
 #include "tests/test.hpp"
 
@@ -84,16 +84,6 @@ TEST(Variable, PrintsWhatItIs) {
   EXPECT_EQ(concat(tape.parameter(weight)), "token.weight [2] { 0.5, -3. }");
   EXPECT_EQ(concat(tape.input(scalar(1)), ", ", tape.constant(scalar(2))),
             "input []  1., constant []  2.");
-}
-
-TEST(Tape, HandsOutItsRandomNumbers) {
-  Random random(1);
-  Tape tape(random);
-  EXPECT_EQ(&tape.random("op"), &random);
-  EXPECT_TRUE(Tape(random, Tape::inference).is_inference());
-  Tape without;
-  EXPECT_ERROR(std::logic_error, "op: the tape has no random numbers: make it as Tape tape(random)",
-               without.random("op"));
 }
 
 }  // namespace

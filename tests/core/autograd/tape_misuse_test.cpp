@@ -16,6 +16,8 @@ TEST(Tape, RefusesWhatItCannotGoBackOnAndStaysAsItWas) {
   EXPECT_ERROR(std::logic_error,
                "Tape::backward: the loss depends on nothing that needs a gradient",
                tape.backward(fixed + real{1}));
+  EXPECT_ERROR(std::logic_error, "op: the tape has no random numbers: make it as Tape tape(random)",
+               tape.random("op"));
   EXPECT_ERROR(std::logic_error, "add: a variable belongs to another tape", x + there);
   EXPECT_ERROR(std::logic_error, "concatenate: a variable belongs to another tape",
                concatenate({reshape(x, {1}), reshape(there, {1})}, 0));

@@ -15,14 +15,10 @@ TEST(Ids, PrintAsTheWholeNumbersThatTheyAre) {
 
 TEST(Ids, AreAnArrayOfAnyRank) {
   Ids ids = to_ids(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(ids, (Ids{1, 2, 3, 4, 5, 6}));
   ids.reshape({2, 3});
   EXPECT_EQ(ids, (Ids{{1, 2, 3}, {4, 5, 6}}));
   EXPECT_NE(ids, (Ids{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(ids.dimension(), 2U);
-  EXPECT_EQ(ids.shape(1), 3U);
   ids(1, 0) = 7;
-  EXPECT_EQ(ids[3], 7);
   ids[5] = 8;
   EXPECT_EQ(ids.array(), (Ids::Array{{1, 2, 3}, {7, 5, 8}}));
   EXPECT_EQ(Ids(ids.array()), ids);
