@@ -6,14 +6,17 @@
 namespace {
 
 TEST(Tape, RetainsGradientsInTheMiddle) {
+  Parameter weight("weight", scalar(1));
   Tape tape;
   const Variable x = tape.input(tensor({2}, {1, 2}));
   const Variable y = x * x;
   const Variable z = y * real{3};
   const Variable loss = sum(z);
-  tape.retain_gradient(y);
-  tape.retain_gradient(loss);
-  tape.retain_gradient(x);  // has its gradient in any case
+  for (const Variable& kept : {y, loss, x}) tape.retain_gradient(kept);  // x has it in any case
+  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: a parameter has its gradient itself",
+               tape.retain_gradient(tape.parameter(weight)));
+  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: the variable needs no gradient",
+               tape.retain_gradient(tape.constant(scalar(1))));
   tape.backward(loss);
   EXPECT_EQ(tape.gradient(y).dense(), tensor({2}, {3, 3}));
   EXPECT_EQ(tape.gradient(loss).dense(), scalar(1));
@@ -21,13 +24,6 @@ TEST(Tape, RetainsGradientsInTheMiddle) {
   EXPECT_THROW(tape.gradient(z), std::logic_error);
   EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: this tape has already gone backward",
                tape.retain_gradient(z));
-  Tape other;
-  const Variable fixed = other.constant(scalar(1));
-  Parameter weight("weight", scalar(1));
-  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: a parameter has its gradient itself",
-               other.retain_gradient(other.parameter(weight)));
-  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: the variable needs no gradient",
-               other.retain_gradient(fixed));
 }
 
 TEST(Tape, KnowsWhatWasLookedUp) {

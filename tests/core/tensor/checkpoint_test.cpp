@@ -71,15 +71,6 @@ TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
   EXPECT_INVALID("Checkpoint: \"step\" is there already", negative.put("step", 1));
 }
 
-TEST(Checkpoint, IsAValue) {
-  const Checkpoint first = some();
-  Checkpoint second = first;
-  second.erase("note");
-  second.put("note", "another");
-  EXPECT_EQ(first.text("note"), "a text");
-  EXPECT_EQ(second.text("note"), "another");
-}
-
 Checkpoint renamed(const Checkpoint& file, const Renaming& rule) {
   return file.renamed(std::span(&rule, 1));
 }
