@@ -65,16 +65,17 @@ TEST(Tape, RefusesVariablesOfADeadTapeAndThoseThatWereNeverGivenAValue) {
   }
   Tape tape;  // may well have the address of the destroyed one
   const Variable alive = tape.input(scalar(1));
-  for (const auto& [message, wrong] : std::map<std::string, Variable>{
+  for (const auto& item : std::map<std::string, Variable>{
            {"Variable: its tape has been destroyed", dead},
            {"Variable: this handle was never given a value", nothing}}) {
-    EXPECT_ERROR(std::logic_error, message, wrong.value());
-    EXPECT_ERROR(std::logic_error, message, wrong.item());
-    EXPECT_ERROR(std::logic_error, message, wrong.needs_gradient());
-    EXPECT_ERROR(std::logic_error, message, wrong.tape());
-    EXPECT_ERROR(std::logic_error, message, alive + wrong);
-    EXPECT_ERROR(std::logic_error, message, exp(wrong));
-    EXPECT_ERROR(std::logic_error, message, tape.backward(wrong));
+    const Variable& wrong = item.second;
+    EXPECT_ERROR(std::logic_error, item.first, wrong.value());
+    EXPECT_ERROR(std::logic_error, item.first, wrong.item());
+    EXPECT_ERROR(std::logic_error, item.first, wrong.needs_gradient());
+    EXPECT_ERROR(std::logic_error, item.first, wrong.tape());
+    EXPECT_ERROR(std::logic_error, item.first, alive + wrong);
+    EXPECT_ERROR(std::logic_error, item.first, exp(wrong));
+    EXPECT_ERROR(std::logic_error, item.first, tape.backward(wrong));
   }
 }
 

@@ -257,7 +257,7 @@ TEST_F(Safetensors, SaysWhatIsWrongWithAFile) {
            {two("[0,4]", "[0,4]"), four, "tensor \"y\" overlaps another one"}})
     EXPECT_ERROR(std::runtime_error, path_ + ": " + item.message,
                  read(safetensors(item.header, item.data)));
-  for (const auto& [contents, message] : std::map<std::string, std::string>{
+  for (const auto& item : std::map<std::string, std::string>{
            {"1234567", "not a safetensors file: it has 7 bytes"},
            {"A story, not tensors.",
             "not a safetensors file: its header would have 3204718432871456833 bytes, more than "
@@ -267,7 +267,7 @@ TEST_F(Safetensors, SaysWhatIsWrongWithAFile) {
             "100000000 that the format allows"},
            {bytes_of(std::uint64_t{100'000'000}) + "{}",
             "truncated: the header has 100000000 bytes, of which the file holds 2"}})
-    EXPECT_ERROR(std::runtime_error, path_ + ": " + message, read(contents));
+    EXPECT_ERROR(std::runtime_error, path_ + ": " + item.second, read(item.first));
 }
 
 TEST_F(Safetensors, QuotesNoMoreThanAPartOfALongName) {
