@@ -115,7 +115,10 @@ TEST(Backward, RunsNoRulesOfFrozenParametersAndWhereAGradientIsNone) {
   };
   const Variable weight = tape.parameter(trained);
   const Variable step =
-      record("step", {noted(weight)}, zeros({2}), [](Backward& node) { node.give(0, {}); });
+      record("step", {noted(weight), tape.constant(zeros({2}))}, zeros({2}), [](Backward& node) {
+        node.give(0, {});
+        node.give(1, zeros({7}));  // ignored, as nobody needs it
+      });
   tape.backward(sum(weight * noted(tape.parameter(frozen)) + step));
   EXPECT_FALSE(ran);
   EXPECT_TRUE(frozen.gradient().is_none());
