@@ -436,59 +436,6 @@ TEST(AttentionWeights, AreThoseThatMixTheValues) {
   }
 }
 
-TEST(CausalAttention, RefusesWhatDoesNotFit) {
-  Random random(1);
-  const std::string state = bits_of(random.state_dict());
-  Tape tape(random);
-  const auto apply = [&](const Shape& q, const Shape& k, const Shape& v, std::size_t heads,
-                         double p = 0, std::optional<Shape> bias = std::nullopt) {
-    return error_of<std::invalid_argument>([&] {
-      AttentionOptions options{.heads = heads, .dropout_p = p};
-      if (bias) options.distance_bias = tape.input(zeros(*bias));
-      causal_attention(tape.input(zeros(q)), tape.input(zeros(k)), tape.input(zeros(v)), options);
-    });
-  };
-  const Shape x{2, 5, 6};
-  EXPECT_EQ(apply(x, x, x, 0), "causal_attention: heads is 0");
-  EXPECT_EQ(apply({5, 6}, x, x, 2),
-            "causal_attention: q has shape [5, 6], expected [batch, queries, heads · width] for 2 "
-            "heads");
-  EXPECT_EQ(apply(x, x, x, 4),
-            "causal_attention: q has shape [2, 5, 6], expected [batch, queries, heads · width] for "
-            "4 heads");
-  EXPECT_EQ(apply({2, 5, 0}, {2, 5, 0}, {2, 5, 0}, 2),
-            "causal_attention: q has shape [2, 5, 0], expected [batch, queries, heads · width] for "
-            "2 heads");
-  EXPECT_EQ(
-      apply(x, {2, 4, 6}, {2, 4, 6}, 2),
-      "causal_attention: k has shape [2, 4, 6], expected [2, keys, 6] with no fewer keys than "
-      "the 5 queries");
-  EXPECT_EQ(
-      apply(x, {1, 5, 6}, x, 2),
-      "causal_attention: k has shape [1, 5, 6], expected [2, keys, 6] with no fewer keys than "
-      "the 5 queries");
-  EXPECT_EQ(apply(x, x, {2, 5, 4}, 2),
-            "causal_attention: v has shape [2, 5, 4], expected that of k, [2, 5, 6]");
-  EXPECT_EQ(apply(x, x, x, 2, 1.5), "causal_attention: dropout_p is 1.5, expected 0 to 1");
-  EXPECT_EQ(apply(x, x, x, 2, std::numeric_limits<double>::quiet_NaN()),
-            "causal_attention: dropout_p is nan, expected 0 to 1");
-  EXPECT_EQ(
-      apply(x, x, x, 2, 0.1, Shape{2, 4}),
-      "causal_attention: distance_bias has shape [2, 4], expected [2, distances] with no fewer "
-      "distances than the 5 keys");
-  EXPECT_EQ(
-      apply(x, x, x, 2, 0.1, Shape{3, 5}),
-      "causal_attention: distance_bias has shape [3, 5], expected [2, distances] with no fewer "
-      "distances than the 5 keys");
-  Tape plain_tape;
-  const Variable y = plain_tape.input(zeros(x));
-  EXPECT_ERROR(std::logic_error, "causal_attention: a variable belongs to another tape",
-               causal_attention(tape.input(zeros(x)), y, y, {.heads = 2, .dropout_p = 0.1}));
-  EXPECT_TRUE(bits_of(random.state_dict()) == state);
-  EXPECT_ERROR_WITH(std::logic_error, "causal_attention",
-                    causal_attention(y, y, y, {.heads = 2, .dropout_p = 0.1}));
-}
-
 TEST(RelativeAttention, GivesDistancesThatNeverOccurNoGradient) {
   const AttentionCase item{1, 2, 4, 4, 3, false, 0, true, {}, 9};
   const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
@@ -515,55 +462,6 @@ TEST(RelativeAttention, KeepsNoMoreForBackwardThanAttentionDoes) {
   EXPECT_EQ(kept(true), kept(false));
 }
 
-TEST(RelativeAttention, RefusesWhatDoesNotFit) {
-  Tape tape;
-  const auto apply = [&](const Shape& keys, const Shape& values) {
-    return error_of<std::invalid_argument>([&] {
-      const Variable x = tape.input(zeros({2, 5, 6}));
-      const RelativeRows relative{tape.input(zeros(keys)), tape.input(zeros(values))};
-      causal_attention(x, x, x, {.heads = 2, .relative = relative});
-    });
-  };
-  for (const Shape& keys : {Shape{4, 6}, Shape{3}, Shape{0, 3}})
-    EXPECT_EQ(apply(keys, {4, 3}), concat("causal_attention: relative keys have shape ",
-                                          bracketed(keys), ", expected [distances, 3]"));
-  EXPECT_EQ(apply({4, 3}, {5, 3}),
-            "causal_attention: relative values have shape [5, 3], expected that of the keys, "
-            "[4, 3]");
-}
-
-TEST(CausalAttention, RefusesWhatACacheCannotContinue) {
-  const std::string op = "causal_attention with a cache: ";
-  KeyValueCache cache(2, 4);
-  const auto attend = [&](const Shape& q, const Shape& k, AttentionOptions options = {},
-                          bool inference = true) {
-    Random random(1);
-    Tape trained;
-    Tape inferring(random, Tape::inference);
-    Tape& tape = inference ? inferring : trained;
-    options.heads = 2;
-    causal_attention(tape.constant(zeros(q)), tape.constant(zeros(k)), tape.constant(zeros(k)),
-                     options, &cache);
-  };
-  const Shape one{1, 1, 4};
-  EXPECT_ERROR(std::logic_error, op + "the tape is not for inference", attend(one, one, {}, false));
-  for (const Shape& wrong : {Shape{1, 4}, Shape{2, 1, 4}, Shape{1, 1, 5}})
-    EXPECT_INVALID(concat(op, "q has shape ", bracketed(wrong), ", expected [1, length, 4]"),
-                   attend(wrong, wrong));
-  EXPECT_INVALID(op + "k and v have shapes [1, 2, 4] and [1, 2, 4], expected that of q, [1, 1, 4]",
-                 attend(one, {1, 2, 4}));
-  EXPECT_INVALID(op + "dropout_p is 0.5, expected 0", attend(one, one, {.dropout_p = 0.5}));
-  EXPECT_INVALID(op + "key_lengths are for a batch of texts",
-                 attend(one, one, {.key_lengths = {1}}));
-  EXPECT_EQ(cache.length(), 0);
-  attend(one, one);
-  EXPECT_INVALID(op + "position 2 is past the 2 that there is room for",
-                 attend({1, 2, 4}, {1, 2, 4}));
-  EXPECT_INVALID("KeyValueCache::truncate: length is 2, but there are 1 positions",
-                 cache.truncate(2));
-  EXPECT_EQ(cache.length(), 1);
-}
-
 TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
   for (const std::size_t length : {0U, 1U, 2U, 4U, 5U, 100U}) {
     Tape tape;
@@ -579,14 +477,6 @@ TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
       expected.push_back(static_cast<std::int32_t>(row));
     EXPECT_EQ(tape.gradient(table).rows().indices(), expected);
   }
-}
-
-TEST(RelativeRows, RefusesWhatIsNoSuchTable) {
-  Tape tape;
-  for (const Shape& table : {Shape{5}, Shape{6, 2}, Shape{0, 2}, Shape{3, 2, 1}})
-    EXPECT_INVALID(
-        concat("relative_rows: table has shape ", bracketed(table), ", expected [2k + 1, width]"),
-        relative_rows(tape.input(zeros(table)), 4));
 }
 
 }  // namespace

@@ -110,34 +110,6 @@ TEST(Embedding, LooksUpThePaddingRowLikeAnyOther) {
             tensor({2, 1}, {2, 3}));
 }
 
-TEST(Embedding, NamesTheFirstIdOutsideTheTableAndItsPlace) {
-  Tape tape;
-  const Variable table = tape.input(zeros({50257, 1}));
-  std::vector<std::int32_t> numbers(32, 7);
-  numbers[2 * 8 + 5] = 50300;
-  numbers[31] = -1;
-  EXPECT_INVALID("embedding: id 50300 at [2, 5] is outside the table's 50257 rows",
-                 embedding(table, ids({4, 8}, numbers)));
-  EXPECT_INVALID("embedding: id 50257 at [1] is outside the table's 50257 rows",
-                 embedding(table, ids({2}, {50256, 50257})));
-  EXPECT_INVALID("embedding: id -1 at [] is outside the table's 50257 rows",
-                 embedding(table, ids({}, {-1})));
-  EXPECT_EQ(tape.size(), 1U);
-}
-
-TEST(Embedding, RefusesWhatIsNoTableAndPaddingOutsideIt) {
-  Tape tape;
-  EXPECT_INVALID("embedding: the table has shape [5], expected [rows, width]",
-                 embedding(tape.input(zeros({5})), ids({1}, {0})));
-  for (const std::int32_t padding : {-6, 5})
-    EXPECT_INVALID(concat("embedding: padding id ", padding, " is outside the table's 5 rows"),
-                   embedding(tape.input(zeros({5, 2})), ids({1}, {0}), {.padding_idx = padding}));
-  for (const EmbeddingLookup& of_bags :
-       {EmbeddingLookup{.mode = BagMode::kSum}, EmbeddingLookup{.include_last_offset = true}})
-    EXPECT_INVALID("embedding: mode and include_last_offset are options of embedding_bag",
-                   embedding(tape.input(zeros({2, 3})), ids({1}, {0}), of_bags));
-}
-
 TEST(EmbeddingAdd, IsALookupAndASumInOne) {
   struct Case {
     std::vector<std::size_t> shape;
@@ -190,24 +162,6 @@ TEST(Embedding, LeavesRowsOfTheLargestNormAsTheyAre) {
   EXPECT_EQ(table.version(), before);
   embedding(tape.parameter(table), ids({1}, {1}), {.max_norm = 5});
   EXPECT_GT(table.version(), before);
-}
-
-TEST(EmbeddingAdd, RefusesWhatDoesNotFit) {
-  Tape tape;
-  const Variable table = tape.input(zeros({5, 3}));
-  const auto apply = [&](const Ids& looked_up, const Shape& added) {
-    return error_of<std::invalid_argument>(
-        [&] { embedding_add(table, looked_up, tape.input(zeros(added))); });
-  };
-  EXPECT_EQ(apply(ids({2, 2}, {0, 1, 5, 0}), {3}),
-            "embedding_add: id 5 at [1, 0] is outside the table's 5 rows");
-  EXPECT_EQ(apply(ids({2, 2}, {0, 1, 2, 0}), {4}),
-            "embedding_add: what is added has shape [4], expected the last axes of [2, 2, 3]");
-  EXPECT_EQ(apply(ids({2, 2}, {0, 1, 2, 0}), {2, 1, 3}),
-            "embedding_add: what is added has shape [2, 1, 3], expected the last axes of [2, 2, "
-            "3]");
-  EXPECT_EQ(apply(ids({2}, {0, 1}), {}),
-            "embedding_add: what is added has shape [], expected the last axes of [2, 3]");
 }
 
 }  // namespace

@@ -178,30 +178,4 @@ TEST(LinearCrossEntropy, SumsNoTargetsToZero) {
             0);
 }
 
-TEST(LinearCrossEntropy, RefusesWhatTheTwoOpsRefuse) {
-  Tape tape;
-  const auto apply = [&](const Shape& x, const Shape& weight, std::optional<Shape> bias,
-                         const Ids& targets) {
-    return error_of<std::invalid_argument>([&] {
-      std::optional<Variable> bias_variable;
-      if (bias) bias_variable = tape.input(zeros(*bias));
-      linear_cross_entropy(tape.input(zeros(x)), tape.input(zeros(weight)), bias_variable, targets);
-    });
-  };
-  const Ids two = ids({2}, {0, 1});
-  EXPECT_EQ(apply({2, 3}, {4}, {}, two),
-            "linear_cross_entropy: weight has shape [4], expected [outputs, inputs]");
-  EXPECT_EQ(apply({2, 3}, {4, 5}, {}, two),
-            "linear_cross_entropy: x has shape [2, 3], expected [..., 5] for a weight of [4, 5]");
-  EXPECT_EQ(apply({2, 3}, {4, 3}, Shape{5}, two),
-            "linear_cross_entropy: bias has shape [5], expected [4]");
-  EXPECT_EQ(apply({3, 3}, {4, 3}, {}, two),
-            "linear_cross_entropy: logits have shape [3, 4], expected [2] of the targets and one "
-            "more axis");
-  EXPECT_EQ(apply({2, 3}, {4, 3}, {}, ids({2}, {0, 4})),
-            "linear_cross_entropy: target 4 at [1] is outside the 4 classes");
-  EXPECT_EQ(apply({0, 3}, {4, 3}, {}, ids({0}, {})),
-            "linear_cross_entropy: none of 0 targets counts, so there is no mean");
-}
-
 }  // namespace

@@ -1,9 +1,8 @@
+#include "tests/support/op_cases.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/core/kernels/elementwise.hpp>
 
 namespace {
-
-constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
 
 // As normalize.cpp has it: the error of a normalised value of at most 1.
 double normal_error(std::size_t width) {
@@ -283,28 +282,6 @@ TEST(Normalize, TakesOneVariableAsXAndWeight) {
   const double root = std::sqrt(12.5);
   EXPECT_NEAR(y.value()(0), 9 / root, 20 * kEpsilon);
   EXPECT_NEAR(y.value()(1), 16 / root, 20 * kEpsilon);
-}
-
-TEST(Normalize, RefusesShapesAndEpsilonsThatDoNotFit) {
-  Tape tape;
-  const Variable x = tape.input(zeros({2, 3, 5}));
-  const Variable four = tape.input(zeros({4}));
-  EXPECT_INVALID("layer_norm: weight has shape [4], expected [5] for x of [2, 3, 5]",
-                 layer_norm(x, four));
-  EXPECT_INVALID("layer_norm: bias has shape [4], expected [5] for x of [2, 3, 5]",
-                 layer_norm(x, std::nullopt, four));
-  EXPECT_INVALID("rms_norm: weight has shape [1, 5], expected [5] for x of [2, 3, 5]",
-                 rms_norm(x, tape.input(zeros({1, 5}))));
-  EXPECT_INVALID("rms_norm: x has shape [], expected [..., width] with a width above 0",
-                 rms_norm(tape.input(scalar(1))));
-  EXPECT_INVALID("layer_norm: x has shape [2, 0], expected [..., width] with a width above 0",
-                 layer_norm(tape.input(zeros({2, 0}))));
-  EXPECT_INVALID("rms_norm: epsilon is -1e-05, expected a finite number not below 0",
-                 rms_norm(x, std::nullopt, -1e-5));
-  EXPECT_INVALID("layer_norm: epsilon is nan, expected a finite number not below 0",
-                 layer_norm(x, std::nullopt, std::nullopt, kNaN));
-  EXPECT_INVALID("layer_norm: epsilon is inf, expected a finite number not below 0",
-                 layer_norm(x, std::nullopt, std::nullopt, kInfinity));
 }
 
 }  // namespace

@@ -1,0 +1,446 @@
+// Arguments that ops refuse, each by name and before anything changes.
+
+#include "tests/support/op_cases.hpp"
+#include "tests/test.hpp"
+
+namespace {
+
+// No refused call may record anything or draw a random number.
+class RefusedByOps : public ::testing::Test {
+ protected:
+  Variable of(const Shape& shape) {
+    ++recorded;
+    return tape.input(zeros(shape));
+  }
+  void TearDown() override {
+    EXPECT_EQ(tape.size(), recorded);
+    EXPECT_TRUE(bits_of(random_.state_dict()) == state_);
+  }
+  static Ids list(const std::vector<std::int32_t>& numbers) { return to_ids(numbers); }
+
+ private:
+  Random random_{1};
+  std::string state_ = bits_of(random_.state_dict());
+
+ protected:
+  std::size_t recorded = 0;
+  Tape tape{random_};
+  const Variable x = of({2, 3}), nothing = of({2, 0}), heads = of({2, 5, 6}), number = of({});
+};
+
+constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+
+TEST_F(RefusedByOps, Functions) {
+  const std::map<std::string, Variable (*)(const Variable&, const Variable&)> arithmetic{
+      {"add", rowgrad::operator+ },
+       {"subtract", rowgrad::operator- },
+        {"multiply", rowgrad::operator* }, {"divide", rowgrad::operator/ } };
+  for (const auto& each : arithmetic)
+    EXPECT_INVALID(
+        each.first + ": shapes [2, 3] and [2] cannot be broadcast together: 3 against 2 on axis -1",
+        each.second(x, of({2})));
+  EXPECT_INVALID("clamp: low 2 is above high 1", clamp(x, 2, 1));
+  EXPECT_INVALID("dropout: p is -0.1, expected 0 to 1", dropout(x, -0.1));
+  EXPECT_INVALID("dropout: p is 1.5, expected 0 to 1", dropout(x, 1.5));
+  EXPECT_INVALID("dropout: p is nan, expected 0 to 1", dropout(x, kNaN));
+}
+
+TEST_F(RefusedByOps, ReductionsAndSelections) {
+  EXPECT_INVALID("sum: axis 2 is outside a rank of 2", sum(x, {2}));
+  EXPECT_INVALID("sum: axis 0 is outside a rank of 0", sum(number, {0}));
+  EXPECT_INVALID("sum: axis -1 is named twice", sum(x, {1, -1}));
+  EXPECT_THROW(mean(x, {-3}), std::invalid_argument);
+  EXPECT_INVALID("mean: there are no numbers to take the mean of", mean(nothing));
+  EXPECT_INVALID("mean: there are no numbers to take the mean of", mean(nothing, {1}));
+  EXPECT_INVALID("softmax: axis 2 is outside a rank of 2", softmax(x, 2));
+  EXPECT_INVALID("log_softmax: axis -1 is outside a rank of 0", log_softmax(number));
+  EXPECT_INVALID("max: axis 1 of [2, 0] has no entries", max(nothing, 1));
+  EXPECT_INVALID("argmax: axis 2 is outside a rank of 2", argmax(x, 2));
+  EXPECT_THROW(where(of({4}), x, x), std::invalid_argument);
+  EXPECT_INVALID("masked_fill: a mask of shape [2, 1, 2, 3] cannot be broadcast to [2, 3]",
+                 masked_fill(x, of({2, 1, 2, 3}), 0));
+  EXPECT_INVALID("logsumexp: axis 2 is outside a rank of 2", logsumexp(x, 2));
+  EXPECT_INVALID("cumsum: axis -3 is outside a rank of 2", cumsum(x, -3));
+  EXPECT_INVALID("min: axis 1 of [2, 0] has no entries", min(nothing, 1));
+  EXPECT_INVALID("argmin: axis 2 is outside a rank of 2", argmin(x, 2));
+  EXPECT_INVALID("norm: axis 2 is outside a rank of 2", norm(x, {2}));
+  EXPECT_INVALID("stddev: axis -3 is outside a rank of 2", stddev(x, {-3}));
+  EXPECT_INVALID("var: 2 values with a correction of 2 leave nothing to divide by",
+                 var(x, {0}, {.correction = 2}));
+  EXPECT_INVALID("stddev: 0 values with a correction of 0 leave nothing to divide by",
+                 stddev(nothing, {1}, {.correction = 0}));
+  EXPECT_INVALID(
+      "gather: ids have shape [2], x has [2, 3], expected as many axes, none of them longer, but "
+      "axis 1",
+      gather(x, 1, ids({2}, {0, 1})));
+  EXPECT_INVALID(
+      "gather: ids have shape [3, 1], x has [2, 3], expected as many axes, none of them longer, "
+      "but axis 1",
+      gather(x, 1, ids({3, 1}, {0, 1, 0})));
+  EXPECT_INVALID("gather: id 3 at [1, 0] is outside axis -1 of [2, 3]",
+                 gather(x, -1, ids({2, 1}, {0, 3})));
+  EXPECT_INVALID("gather: id -1 at [0, 1] is outside axis 0 of [2, 3]",
+                 gather(x, 0, ids({1, 2}, {0, -1})));
+}
+
+TEST_F(RefusedByOps, Shapes) {
+  EXPECT_INVALID("reshape: [2, 3] has 6 numbers, [4] would have 4", reshape(x, {4}));
+  EXPECT_INVALID("reshape: [2, 3] has 6 numbers, [6, 0] would have 0", reshape(x, {6, 0}));
+  // 2^64 + 8 numbers, which wrap to 8.
+  EXPECT_INVALID(
+      "reshape: shape [4611686018427387906, 4] has more numbers than memory could ever hold",
+      reshape(of({8}), {(std::size_t{1} << 62) + 2, 4}));
+  EXPECT_INVALID("permute: axes [0] name 1 of the 2 axes of [2, 3]", permute(x, {0}));
+  EXPECT_INVALID("permute: axis -1 is named twice", permute(x, {1, -1}));
+  EXPECT_INVALID("permute: axis 2 is outside a rank of 2", permute(x, {0, 2}));
+  EXPECT_INVALID("transpose: axis -2 is outside a rank of 1", transpose(of({3})));
+  EXPECT_INVALID("concatenate: there is nothing to concatenate", concatenate({}, 0));
+  EXPECT_INVALID("concatenate: shapes [2, 3] and [3, 2] differ on another axis than 0",
+                 concatenate({x, of({3, 2})}, 0));
+  EXPECT_INVALID("concatenate: shapes [2, 3] and [2] differ in rank", concatenate({x, of({2})}, 0));
+  EXPECT_INVALID("concatenate: axis 2 is outside a rank of 2", concatenate({x, x}, 2));
+  EXPECT_THROW(concatenate({number, number}, 0), std::invalid_argument);
+  EXPECT_INVALID("slice: entries 2 to 4 do not lie in an axis of 3", slice(x, 1, 2, 4));
+  EXPECT_INVALID("slice: entries -4 to 3 do not lie in an axis of 3", slice(x, 1, -4, kAxisEnd));
+  EXPECT_INVALID("slice: entries 2 to 1 do not lie in an axis of 2", slice(x, 0, 2, 1));
+  EXPECT_INVALID("slice: step is 0", slice(x, 1, 0, 3, 0));
+  EXPECT_INVALID("slice: axis 2 is outside a rank of 2", slice(x, 2, 0, 1));
+  EXPECT_THROW(slice(number, 0, 0), std::invalid_argument);
+  EXPECT_INVALID("split: the length is 0", split(x, 0, 0));
+  EXPECT_THROW(split(x, 1, 2), std::invalid_argument);
+  EXPECT_THROW(stack({x, x}, 3), std::invalid_argument);
+  EXPECT_INVALID("stack: shapes [2, 3] and [3] differ", stack({x, of({3})}));
+  EXPECT_INVALID("squeeze: axis 1 of [2, 3] is not of length 1", squeeze(x, 1));
+  EXPECT_THROW(unsqueeze(x, 4), std::invalid_argument);
+  EXPECT_INVALID("look_back: steps must be above 0", look_back(x, 0));
+  EXPECT_INVALID("look_back: x has shape [3], expected [..., length, width]",
+                 look_back(of({3}), 2));
+}
+
+TEST_F(RefusedByOps, Products) {
+  EXPECT_INVALID("matmul: a has shape [3], expected at least two axes", matmul(of({3}), x));
+  EXPECT_INVALID("matmul: b has shape [], expected at least two axes", matmul(x, number));
+  EXPECT_INVALID("matmul: [2, 3] times [4, 2]: the inner lengths 3 and 4 differ",
+                 matmul(x, of({4, 2})));
+  EXPECT_INVALID("matmul: shapes [2] and [3] cannot be broadcast together: 2 against 3 on axis -1",
+                 matmul(of({2, 2, 3}), of({3, 3, 2})));
+  EXPECT_INVALID("linear: weight has shape [3], expected [outputs, inputs]",
+                 linear(of({4, 3}), of({3}), of({2})));
+  EXPECT_INVALID("linear: x has shape [4, 2], expected [..., 3] for a weight of [2, 3]",
+                 linear(of({4, 2}), x, of({2})));
+  EXPECT_INVALID("linear: x has shape [], expected [..., 3] for a weight of [2, 3]",
+                 linear(number, x, of({2})));
+  EXPECT_INVALID("linear: bias has shape [3], expected [2]", linear(of({4, 3}), x, of({3})));
+  EXPECT_INVALID("linear: bias has shape [1, 2], expected [2]", linear(of({4, 3}), x, of({1, 2})));
+  EXPECT_INVALID(
+      "causal_conv: x has shape [2, 3] and weight [2, 3], expected [..., length, width] and "
+      "[width, "
+      "kernel] with a kernel above 0",
+      causal_conv(x, x));
+  EXPECT_INVALID(
+      "causal_conv: x has shape [2, 5, 6] and weight [6, 0], expected [..., length, width] and "
+      "[width, kernel] with a kernel above 0",
+      causal_conv(heads, of({6, 0})));
+  EXPECT_INVALID(
+      "causal_conv: dilation is 0 for a kernel of 2, expected 1 or more, and to reach less than "
+      "2^31 positions back",
+      causal_conv(heads, of({6, 2}), 0));
+  EXPECT_INVALID(
+      "causal_conv: dilation is 1073741824 for a kernel of 2, expected 1 or more, and to reach "
+      "less than 2^31 positions back",
+      causal_conv(heads, of({6, 2}), std::size_t{1} << 30));
+}
+
+TEST_F(RefusedByOps, Losses) {
+  EXPECT_INVALID("mse_loss: input has shape [2, 3], target [3], expected the same",
+                 mse_loss(x, of({3})));
+  EXPECT_INVALID(
+      "binary_cross_entropy_with_logits: input has shape [2, 3], target [3, 2], expected the "
+      "same",
+      binary_cross_entropy_with_logits(x, of({3, 2})));
+  EXPECT_INVALID("mse_loss: there are no values, so there is no mean", mse_loss(nothing, nothing));
+
+  const Ids two = ids({2}, {0, 1});
+  const auto weighed = [&](const CrossEntropyOptions& options) { cross_entropy(x, two, options); };
+  EXPECT_INVALID("cross_entropy: class_weights has shape [2], expected [3]",
+                 weighed({.class_weights = Tensor{1, 1}}));
+  EXPECT_INVALID("cross_entropy: target_weights has shape [3], expected [2]",
+                 weighed({.target_weights = Tensor{1, 1, 1}}));
+  EXPECT_INVALID("cross_entropy: class_weights has a factor -1, expected finite ones, not below 0",
+                 weighed({.class_weights = Tensor{1, -1, 1}}));
+  EXPECT_INVALID("cross_entropy: none of 2 targets counts, so there is no mean",
+                 weighed({.class_weights = Tensor{0, 0, 1}}));
+  // A product of both that no number can hold, and one that is 0 in one.
+  const real most = std::numeric_limits<real>::max(), least = std::numeric_limits<real>::min();
+  EXPECT_ERROR_WITH(std::invalid_argument, "cross_entropy: the weight of the target at [0] is",
+                    weighed({.class_weights = full({3}, most), .target_weights = full({2}, most)}));
+  EXPECT_INVALID("cross_entropy: none of 2 targets counts, so there is no mean",
+                 weighed({.class_weights = full({3}, least), .target_weights = full({2}, least)}));
+  EXPECT_INVALID("cross_entropy: none of 2 targets counts, so there is no mean",
+                 cross_entropy(x, ids({2}, {0, 0}), {.ignore_index = 0}));
+  EXPECT_INVALID("cross_entropy: none of 0 targets counts, so there is no mean",
+                 cross_entropy(of({0, 3}), ids({0}, {})));
+  EXPECT_INVALID("cross_entropy: target 3 at [1] is outside the 3 classes",
+                 cross_entropy(x, ids({2}, {0, 3})));
+  EXPECT_INVALID("cross_entropy: target -1 at [1, 0] is outside the 3 classes",
+                 cross_entropy(of({2, 2, 3}), ids({2, 2}, {0, 1, -1, 0})));
+  EXPECT_INVALID("cross_entropy: target 0 at [0] is outside the 0 classes",
+                 cross_entropy(nothing, ids({2}, {0, 0})));
+  EXPECT_INVALID(
+      "cross_entropy: logits have shape [2, 3], expected [3] of the targets and one more axis",
+      cross_entropy(x, ids({3}, {0, 1, 2})));
+  EXPECT_INVALID(
+      "cross_entropy: logits have shape [2, 3], expected [2, 3] of the targets and one more axis",
+      cross_entropy(x, ids({2, 3}, {0, 0, 0, 0, 0, 0})));
+
+  EXPECT_INVALID("linear_cross_entropy: weight has shape [4], expected [outputs, inputs]",
+                 linear_cross_entropy(x, of({4}), {}, two));
+  EXPECT_INVALID(
+      "linear_cross_entropy: x has shape [2, 3], expected [..., 5] for a weight of [4, 5]",
+      linear_cross_entropy(x, of({4, 5}), {}, two));
+  EXPECT_INVALID("linear_cross_entropy: bias has shape [5], expected [4]",
+                 linear_cross_entropy(x, of({4, 3}), of({5}), two));
+  EXPECT_INVALID(
+      "linear_cross_entropy: logits have shape [3, 4], expected [2] of the targets and one more "
+      "axis",
+      linear_cross_entropy(of({3, 3}), of({4, 3}), {}, two));
+  EXPECT_INVALID("linear_cross_entropy: target 4 at [1] is outside the 4 classes",
+                 linear_cross_entropy(x, of({4, 3}), {}, ids({2}, {0, 4})));
+  EXPECT_INVALID("linear_cross_entropy: none of 0 targets counts, so there is no mean",
+                 linear_cross_entropy(of({0, 3}), of({4, 3}), {}, ids({0}, {})));
+}
+
+TEST_F(RefusedByOps, Lookups) {
+  const Variable table = of({5, 3}), large = of({50257, 1});
+  std::vector<std::int32_t> numbers(32, 7);
+  numbers[2 * 8 + 5] = 50300;
+  numbers[31] = -1;
+  EXPECT_INVALID("embedding: id 50300 at [2, 5] is outside the table's 50257 rows",
+                 embedding(large, ids({4, 8}, numbers)));
+  EXPECT_INVALID("embedding: id 50257 at [1] is outside the table's 50257 rows",
+                 embedding(large, ids({2}, {50256, 50257})));
+  EXPECT_INVALID("embedding: id -1 at [] is outside the table's 50257 rows",
+                 embedding(large, ids({}, {-1})));
+  EXPECT_INVALID("embedding: the table has shape [5], expected [rows, width]",
+                 embedding(of({5}), list({0})));
+  for (const std::int32_t padding : {-6, 5})
+    EXPECT_INVALID(concat("embedding: padding id ", padding, " is outside the table's 5 rows"),
+                   embedding(table, list({0}), {.padding_idx = padding}));
+  for (const EmbeddingLookup& of_bags :
+       {EmbeddingLookup{.mode = BagMode::kSum}, EmbeddingLookup{.include_last_offset = true}})
+    EXPECT_INVALID("embedding: mode and include_last_offset are options of embedding_bag",
+                   embedding(table, list({0}), of_bags));
+
+  const Ids four = ids({2, 2}, {0, 1, 2, 0});
+  EXPECT_INVALID("embedding_add: id 5 at [1, 0] is outside the table's 5 rows",
+                 embedding_add(table, ids({2, 2}, {0, 1, 5, 0}), of({3})));
+  for (const Shape& added : {Shape{4}, Shape{2, 1, 3}, Shape{}})
+    EXPECT_INVALID(concat("embedding_add: what is added has shape ", bracketed(added),
+                          ", expected the last axes of [2, 2, 3]"),
+                   embedding_add(table, four, of(added)));
+}
+
+TEST_F(RefusedByOps, Bags) {
+  const Variable table = of({5, 2});
+  const Variable two = of({2});
+  const Ids three = list({0, 1, 2}), pair = ids({1, 2}, {0, 1}), one = ids({1, 1}, {0});
+  const auto refuses = [&](const std::string& message, const Bags& bags,
+                           const EmbeddingLookup& options = {}) {
+    EXPECT_INVALID("embedding_bag: " + message, embedding_bag(table, bags, options));
+  };
+  EXPECT_INVALID("embedding_bag: the table has shape [2], expected [rows, width]",
+                 embedding_bag(two, {three}));
+
+  const std::string rectangle = ", expected [bags, length], or [count] with offsets";
+  refuses("ids have shape [3]" + rectangle, {three});
+  refuses("ids have shape [1, 1, 1]" + rectangle, {ids({1, 1, 1}, {0})});
+  refuses("include_last_offset is set, but no offsets were given", {pair},
+          {.include_last_offset = true});
+  refuses("ids have shape [1, 2], expected [count], since offsets were given", {pair, list({0})});
+  refuses("offsets have shape [1, 1], expected [bags]", {three, one});
+  refuses("offsets have shape [1, 1], expected [bags + 1]", {three, one},
+          {.include_last_offset = true});
+  refuses("there are no offsets, expected a bag for the ids, 3", {three, list({})});
+  refuses("there are no offsets, expected at least the last one, 0", {list({}), list({})},
+          {.include_last_offset = true});
+  refuses("offset 1 at [0], expected 0", {three, list({1, 2})});
+  refuses("offset -1 at [0], expected 0", {three, list({-1, 2})});
+  refuses("offset 1 at [2] is below the one before it, 2", {three, list({0, 2, 1})});
+  refuses("offset 4 at [1] is beyond the 3 ids", {three, list({0, 4})});
+  refuses("the last offset is 2, expected the end of the 3 ids, since include_last_offset is set",
+          {three, list({0, 2})}, {.include_last_offset = true});
+
+  refuses("per-sample weights were given with mode mean, expected mode sum",
+          {three, list({0}), two});
+  refuses("per-sample weights were given with mode max, expected mode sum", {three, list({0}), two},
+          {.mode = BagMode::kMax});
+  refuses("per-sample weights have shape [2], expected [3] of the ids", {three, list({0}), two},
+          {.mode = BagMode::kSum});
+  refuses("per-sample weights have shape [2], expected [1, 2] of the ids",
+          {pair, std::nullopt, two}, {.mode = BagMode::kSum});
+  refuses("scale_grad_by_freq is set with mode max, expected mode sum or mean", {one},
+          {.mode = BagMode::kMax, .scale_grad_by_freq = true});
+  for (const std::int32_t padding : {5, -6})
+    refuses(concat("padding id ", padding, " is outside the table's 5 rows"), {one},
+            {.padding_idx = padding});
+  refuses("id 5 at [1, 0] is outside the table's 5 rows", {ids({2, 2}, {0, 1, 5, -1})});
+  refuses("id -1 at [1] is outside the table's 5 rows", {list({0, -1}), list({0})},
+          {.padding_idx = -1});
+}
+
+TEST_F(RefusedByOps, Attention) {
+  EXPECT_INVALID(
+      "attention: k has shape [2, 0, 6], expected [2, keys, 6] with no fewer keys than 1",
+      attention(heads, of({2, 0, 6}), of({2, 0, 6}), {.heads = 2}));
+  EXPECT_INVALID(
+      "attention: distance_bias and relative are for causal_attention, where distances go back",
+      attention(heads, heads, heads, {.heads = 2, .distance_bias = of({2, 5})}));
+  EXPECT_INVALID(
+      "attention: there are 1 key_lengths, expected one for each of the 2 rows of the batch",
+      attention(heads, heads, heads, {.heads = 2, .key_lengths = {5}}));
+  EXPECT_INVALID("causal_attention: key_lengths[1] is 6, expected 1 to the 5 keys",
+                 causal_attention(heads, heads, heads, {.heads = 2, .key_lengths = {5, 6}}));
+  EXPECT_INVALID("attention: key_lengths[0] is 0, expected 1 to the 5 keys",
+                 attention(heads, heads, heads, {.heads = 2, .key_lengths = {0, 5}}));
+
+  for (const Shape& q : {Shape{5, 6}, Shape{2, 5, 0}, Shape{2, 5, 7}})
+    EXPECT_INVALID(concat("causal_attention: q has shape ", bracketed(q),
+                          ", expected [batch, queries, heads · width] for 2 heads"),
+                   causal_attention(of(q), heads, heads, {.heads = 2}));
+  for (const Shape& keys : {Shape{2, 4, 6}, Shape{1, 5, 6}})
+    EXPECT_INVALID(concat("causal_attention: k has shape ", bracketed(keys),
+                          ", expected [2, keys, 6] with no fewer keys than the 5 queries"),
+                   causal_attention(heads, of(keys), of(keys), {.heads = 2}));
+  const auto attend = [&](const AttentionOptions& options) {
+    causal_attention(heads, heads, heads, options);
+  };
+  EXPECT_INVALID("causal_attention: heads is 0", attend({.heads = 0}));
+  EXPECT_INVALID("causal_attention: v has shape [2, 5, 4], expected that of k, [2, 5, 6]",
+                 causal_attention(heads, heads, of({2, 5, 4}), {.heads = 2}));
+  EXPECT_INVALID("causal_attention: dropout_p is 1.5, expected 0 to 1",
+                 attend({.heads = 2, .dropout_p = 1.5}));
+  EXPECT_INVALID("causal_attention: dropout_p is nan, expected 0 to 1",
+                 attend({.heads = 2, .dropout_p = kNaN}));
+  for (const Shape& bias : {Shape{2, 4}, Shape{3, 5}})
+    EXPECT_INVALID(concat("causal_attention: distance_bias has shape ", bracketed(bias),
+                          ", expected [2, distances] with no fewer distances than the 5 keys"),
+                   attend({.heads = 2, .dropout_p = 0.1, .distance_bias = of(bias)}));
+  for (const Shape& keys : {Shape{4, 6}, Shape{3}, Shape{0, 3}})
+    EXPECT_INVALID(concat("causal_attention: relative keys have shape ", bracketed(keys),
+                          ", expected [distances, 3]"),
+                   attend({.heads = 2, .relative = RelativeRows{of(keys), of({4, 3})}}));
+  EXPECT_INVALID(
+      "causal_attention: relative values have shape [5, 3], expected that of the keys, [4, 3]",
+      attend({.heads = 2, .relative = RelativeRows{of({4, 3}), of({5, 3})}}));
+
+  Tape other;  // without random numbers
+  const Variable y = other.input(zeros({2, 5, 6}));
+  EXPECT_ERROR(std::logic_error, "causal_attention: a variable belongs to another tape",
+               causal_attention(heads, y, y, {.heads = 2, .dropout_p = 0.1}));
+  EXPECT_ERROR_WITH(std::logic_error, "causal_attention",
+                    causal_attention(y, y, y, {.heads = 2, .dropout_p = 0.1}));
+}
+
+TEST_F(RefusedByOps, CachesOfAttention) {
+  const std::string op = "causal_attention with a cache: ";
+  KeyValueCache cache(2, 4);
+  const auto attend = [&](const Shape& q, const Shape& k, AttentionOptions options = {},
+                          Tape::Mode mode = Tape::inference) {
+    Random random(1);
+    Tape own(random, mode);
+    options.heads = 2;
+    causal_attention(own.constant(zeros(q)), own.constant(zeros(k)), own.constant(zeros(k)),
+                     options, &cache);
+  };
+  const Shape one{1, 1, 4};
+  EXPECT_ERROR(std::logic_error, op + "the tape is not for inference",
+               attend(one, one, {}, Tape::gradient_mode));
+  for (const Shape& wrong : {Shape{1, 4}, Shape{2, 1, 4}, Shape{1, 1, 5}})
+    EXPECT_INVALID(concat(op, "q has shape ", bracketed(wrong), ", expected [1, length, 4]"),
+                   attend(wrong, wrong));
+  EXPECT_INVALID(op + "k and v have shapes [1, 2, 4] and [1, 2, 4], expected that of q, [1, 1, 4]",
+                 attend(one, {1, 2, 4}));
+  EXPECT_INVALID(op + "dropout_p is 0.5, expected 0", attend(one, one, {.dropout_p = 0.5}));
+  EXPECT_INVALID(op + "key_lengths are for a batch of texts",
+                 attend(one, one, {.key_lengths = {1}}));
+  EXPECT_EQ(cache.length(), 0);
+  attend(one, one);
+  EXPECT_INVALID(op + "position 2 is past the 2 that there is room for",
+                 attend({1, 2, 4}, {1, 2, 4}));
+  EXPECT_INVALID("KeyValueCache::truncate: length is 2, but there are 1 positions",
+                 cache.truncate(2));
+  EXPECT_EQ(cache.length(), 1);
+}
+
+template <class Table>
+concept Rotates = requires(const Variable& x, Table table) {
+  rotary(x, std::forward<Table>(table), 1);
+};
+// A table must not be gone before backward.
+static_assert(Rotates<const RotaryTable&> && !Rotates<RotaryTable&&>);
+
+TEST_F(RefusedByOps, Positions) {
+  const RotaryTable table(8, 4);
+  const Variable text = of({2, 3, 8});
+  EXPECT_INVALID("rotary: x has shape [2, 3, 8], expected [..., length, 3 · 4]",
+                 rotary(text, table, 3));
+  EXPECT_INVALID("rotary: x has shape [2, 3, 8], expected [..., length, 1 · 4]",
+                 rotary(text, table, 1));
+  EXPECT_INVALID("rotary: x has shape [8], expected [..., length, 2 · 4]",
+                 rotary(of({8}), table, 2));
+  EXPECT_INVALID("rotary: there are 0 heads", rotary(of({2, 3, 0}), table, 0));
+  EXPECT_INVALID("rotary: position 8 is past the table's 8 positions (3 from 6 on)",
+                 rotary(text, table, 2, 6));
+  EXPECT_INVALID(concat("rotary: position ", kMost, " is past the table's 8 positions (3 from ",
+                        kMost, " on)"),
+                 rotary(text, table, 2, kMost));
+
+  EXPECT_INVALID("RotaryTable: there are 0 positions", RotaryTable(0, 4));
+  EXPECT_INVALID("RotaryTable: 0 columns of 0 cannot be rotated in pairs", RotaryTable(8, 0));
+  EXPECT_INVALID("RotaryTable: 5 columns of 5 cannot be rotated in pairs", RotaryTable(8, 5));
+  EXPECT_INVALID("RotaryTable: 3 columns of 4 cannot be rotated in pairs",
+                 RotaryTable(8, 4, {.columns = 3}));
+  EXPECT_INVALID("RotaryTable: 6 columns of 4 cannot be rotated in pairs",
+                 RotaryTable(8, 4, {.columns = 6}));
+  for (const double base : {0.0, -1.0, std::numeric_limits<double>::infinity()})
+    EXPECT_INVALID(concat("RotaryTable: base is ", base, ", expected a finite number above 0"),
+                   RotaryTable(8, 4, {.base = base}));
+  EXPECT_INVALID(
+      "RotaryTable: shape [2305843009213693952, 8] has more numbers than memory could ever "
+      "hold",
+      RotaryTable(std::size_t{1} << 61, 16));
+
+  for (const Shape& shape : {Shape{5}, Shape{6, 2}, Shape{0, 2}, Shape{3, 2, 1}})
+    EXPECT_INVALID(
+        concat("relative_rows: table has shape ", bracketed(shape), ", expected [2k + 1, width]"),
+        relative_rows(of(shape), 4));
+  EXPECT_INVALID("t5_bias: table has shape [4], expected [buckets, heads]", t5_bias(of({4}), 4, 8));
+  EXPECT_INVALID("t5_bias: there are 1 buckets, expected at least 2", t5_bias(of({1, 2}), 4, 8));
+  EXPECT_INVALID("t5_bias: max_distance is 4, expected more than half of the 8 buckets",
+                 t5_bias(of({8, 2}), 4, 4));
+  EXPECT_INVALID("t5_bucket: there are 0 buckets, expected at least 2", t5_bucket(3, 0, 8));
+  EXPECT_INVALID("alibi_slopes: heads is 0", alibi_slopes(0));
+}
+
+TEST_F(RefusedByOps, Normalizations) {
+  const Variable block = of({2, 3, 5});
+  EXPECT_INVALID("layer_norm: weight has shape [4], expected [5] for x of [2, 3, 5]",
+                 layer_norm(block, of({4})));
+  EXPECT_INVALID("layer_norm: bias has shape [4], expected [5] for x of [2, 3, 5]",
+                 layer_norm(block, std::nullopt, of({4})));
+  ++recorded;  // the weights of 1
+  EXPECT_INVALID("rms_norm: weight has shape [1, 5], expected [5] for x of [2, 3, 5]",
+                 rms_norm(block, of({1, 5})));
+  EXPECT_INVALID("rms_norm: x has shape [], expected [..., width] with a width above 0",
+                 rms_norm(number));
+  EXPECT_INVALID("layer_norm: x has shape [2, 0], expected [..., width] with a width above 0",
+                 layer_norm(nothing));
+  EXPECT_INVALID("rms_norm: epsilon is -1e-05, expected a finite number not below 0",
+                 rms_norm(block, std::nullopt, -1e-5));
+  EXPECT_INVALID("layer_norm: epsilon is nan, expected a finite number not below 0",
+                 layer_norm(block, std::nullopt, std::nullopt, kNaN));
+  EXPECT_INVALID("layer_norm: epsilon is inf, expected a finite number not below 0",
+                 layer_norm(block, std::nullopt, std::nullopt, kInfinity));
+}
+
+}  // namespace
