@@ -48,6 +48,23 @@ def attend(q, k, v, causal=False, padded=False, heads=2):
     return (scores.softmax(-1) @ by_head(v)).transpose(1, 2).reshape(q.shape)
 
 
+def shaw(q, k, v, keys, values):
+    """By head, with row clip(j - i, -n, n) + n of two tables [2n + 1, width] added to key and value j for query i
+    (Shaw et al. 2018)."""
+    place = torch.arange(q.shape[2])
+    most = len(keys) // 2
+    row = (place[None, :] - place[:, None]).clamp(-most, most) + most
+    scores = (q[:, :, :, None] * (k[:, :, None] + keys[row])).sum(-1) / math.sqrt(q.shape[3])
+    weights = scores.masked_fill(place[None, :] > place[:, None], -INF).softmax(-1)
+    return (weights[..., None] * (v[:, :, None] + values[row])).sum(-2)
+
+
+def with_tables(batch, heads, length, width, distance):
+    by_head, table = (batch, heads, length, width), (2 * distance + 1, width)
+    return [wave(by_head, 0.7, 0.1, 1.5), wave(by_head, 0.6, 0.9, 1.5), wave(by_head, 0.5, 0.4, 1.0),
+            wave(table, 0.8, 0.6, 1.0), wave(table, 0.9, 0.2, 1.0)]
+
+
 def convolve(x, weight, dilation=1):
     width, kernel = weight.shape
     before = F.pad(x.transpose(1, 2), ((kernel - 1) * dilation, 0))
@@ -119,6 +136,9 @@ CASES = [
     ("attention", attend, [numbers(3, 5, 4), *BATCH[1:]]),
     ("attention of padded keys", lambda *x: attend(*x, padded=True), BATCH),
     ("causal_attention of padded keys", lambda *x: attend(*x, causal=True, padded=True), BATCH),
+    ("attention with Shaw's tables", shaw, with_tables(2, 3, 7, 4, 3)),
+    ("attention with Shaw's tables", shaw, with_tables(1, 2, 5, 3, 8)),
+    ("attention with Shaw's tables", shaw, with_tables(1, 1, 40, 4, 2)),
 ]
 
 

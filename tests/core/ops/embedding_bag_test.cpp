@@ -32,41 +32,6 @@ TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
   }
 }
 
-TEST(EmbeddingBag, GivesEachColumnToTheFirstOfTheRowsThatAreLargest) {
-  // Row 2 equals row 1 in the first column; row 0 is nowhere the largest, and 3 is padding.
-  Parameter table("table", tensor({4, 3}, {0, 0, 0, 5, 1, 7, 5, 2, 6, 9, 9, 9}));
-  Tape tape;
-  const Variable bags =
-      embedding_bag(tape.parameter(table), {ids({2, 4}, {0, 2, 1, 3, 1, 1, 2, 0})},
-                    {.mode = BagMode::kMax, .padding_idx = 3});
-  EXPECT_EQ(bags.value(), tensor({2, 3}, {5, 2, 7, 5, 2, 7}));
-  tape.backward(sum(bags * tape.constant(counting({2, 3}))));
-  const RowGradient& rows = table.gradient().rows();
-  EXPECT_EQ(rows.indices(), (Numbers{1, 2}));
-  EXPECT_EQ(rows.values(), tensor({2, 3}, {4, 0, 3 + 6, 1, 2 + 5, 0}));
-}
-
-TEST(EmbeddingBag, PassesNotANumberOnWhereverItStandsInABag) {
-  constexpr real nan = std::numeric_limits<real>::quiet_NaN();
-  const Tensor rows = tensor({4, 2}, {nan, 5, 1, 6, -kInfinity, 7, nan, 4});
-  for (const Numbers& bag : {Numbers{0, 1, 2}, Numbers{1, 0, 2}, Numbers{2, 1, 0}}) {
-    Tape tape;
-    const Variable table = tape.input(rows);
-    const Variable y =
-        embedding_bag(table, {.ids = list(bag), .offsets = list({0})}, {.mode = BagMode::kMax});
-    EXPECT_TRUE(std::isnan(y.value()(0, 0)));
-    EXPECT_EQ(y.value()(0, 1), 7);
-    tape.backward(y, tensor({1, 2}, {2, 3}));
-    EXPECT_EQ(tape.gradient(table).rows().to_dense(), tensor({4, 2}, {2, 0, 0, 0, 0, 3, 0, 0}));
-  }
-  Tape tape;  // of two, the first gets the gradient
-  const Variable table = tape.input(rows);
-  tape.backward(
-      embedding_bag(table, {.ids = list({1, 3, 0}), .offsets = list({0})}, {.mode = BagMode::kMax}),
-      tensor({1, 2}, {2, 3}));
-  EXPECT_EQ(tape.gradient(table).rows().to_dense(), tensor({4, 2}, {0, 0, 0, 3, 0, 0, 2, 0}));
-}
-
 TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
   const auto file = golden("embedding_bag.json");
   ASSERT_EQ(file["cases"].size(), 72U);

@@ -1,0 +1,279 @@
+// Numbers at the edges: infinite, huge, equal or none, of which ops make what their headers and
+// PyTorch 1.13 say.
+
+#include <numbers>
+
+#include "tests/support/op_cases.hpp"
+#include "tests/test.hpp"
+
+namespace {
+
+constexpr real kInf = kInfinity;
+constexpr real kMaximum = std::numeric_limits<real>::max();
+const auto kLog2 = static_cast<real>(std::numbers::ln2);
+
+struct Edge {
+  std::string name;
+  Function op;
+  std::vector<Tensor> inputs;
+  Tensor value;
+  std::vector<Tensor> gradients = {};  // where those upstream are 1, 2, 3 …, unless there are none
+};
+
+Function of_class(std::int32_t target) {
+  return [target](Inputs x) { return cross_entropy(x[0], ids({1}, {target})); };
+}
+
+std::vector<Edge> edges() {
+  const Tensor a{1, kNaN, 1, kNaN, 2, 2, kInf, -kInf, -kInf};
+  const Tensor b{kNaN, 1, 2, kNaN, 2, 1, kInf, 0, -kInf};
+  const Tensor larger{1, 2, 0, 4, 2.5, 6, 3.5, 0, 4.5}, other{1, 2, 3, 4, 2.5, 0, 3.5, 8, 4.5};
+  const Tensor spread{10000, -10000, 0};
+  const Tensor all_nan = full({1, 3}, kNaN);
+  const Function infinitely = [](Inputs x) { return maximum(x[0], x[1]) * kInf; };
+  const Function masked = [](Inputs x) {
+    return masked_fill(x[0], x[0].tape().constant(Tensor{{0, 1}, {0, 0}}), -kInf);
+  };
+  const auto along = [](Variable (*op)(const Variable&, int), int axis) {
+    return [=](Inputs x) { return op(x[0], axis); };
+  };
+  const Function total = [](Inputs x) { return logsumexp(x[0]); };
+  std::vector<Edge> all{
+      {"exp", one(exp), {Tensor{-kInf, -1000, 1000, kInf}}, Tensor{0, 0, kInf, kInf}},
+      {"tanh", one(tanh), {Tensor{-kInf, kInf}}, Tensor{-1, 1}},
+      {"sigmoid", one(sigmoid), {Tensor{-kInf, kInf}}, Tensor{0, 1}},
+      {"log", one(log), {Tensor{0, -1}}, Tensor{-kInf, kNaN}},
+      {"relu", one(relu), {Tensor{0, kNaN, kInf}}, Tensor{0, kNaN, kInf}, {Tensor{0, 2, 3}}},
+      {"abs", one(abs), {Tensor{-2, 0, 2}}, Tensor{2, 0, 2}, {Tensor{-1, 0, 3}}},
+      {"clamp",
+       [](Inputs x) { return clamp(x[0], -1, 3); },
+       {Tensor{-2, -1, 0.5, 3, 4, kNaN}},
+       Tensor{-1, -1, 0.5, 3, 3, kNaN},
+       {Tensor{0, 2, 3, 4, 0, 0}}},
+      {"maximum",
+       two(maximum),
+       {a, b},
+       Tensor{kNaN, kNaN, 2, kNaN, 2, 2, kInf, 0, -kInf},
+       {larger, other}},
+      {"minimum",
+       two(minimum),
+       {a, b},
+       Tensor{kNaN, kNaN, 1, kNaN, 2, 1, kInf, -kInf, -kInf},
+       {other, larger}},
+      {"infinite gradient of maximum",
+       infinitely,
+       {Tensor{1, 2}, Tensor{2, 1}},
+       Tensor{kInf, kInf},
+       {Tensor{0, kInf}, Tensor{kInf, 0}}},
+      {"max of equal numbers", along(max, 0), {Tensor{1, 4, 4}}, scalar(4), {Tensor{0, 1, 0}}},
+      {"max with NaN", along(max, 0), {Tensor{1, kNaN, 9}}, scalar(kNaN), {Tensor{0, 1, 0}}},
+      {"max along a middle axis",
+       along(max, 1),
+       {Tensor{{{1, 9}, {7, 2}, {7, 3}}, {{-1, -9}, {-7, -2}, {-7, -3}}}},
+       Tensor{{7, 9}, {-1, -2}}},
+      {"where NaN",
+       [](Inputs x) { return where(x[0].tape().constant(full({9}, kNaN)), x[0], x[1]); },
+       {scalar(1), scalar(2)},
+       full({9}, 1)},
+      {"masked_fill",
+       masked,
+       {Tensor{{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}}},
+       Tensor{{{1, -kInf}, {3, 4}}, {{5, -kInf}, {7, 8}}},
+       {Tensor{{{1, 0}, {3, 4}}, {{5, 0}, {7, 8}}}}},
+      {"softmax", along(softmax, 0), {spread}, Tensor{1, 0, 0}, {Tensor{0, 0, 0}}},
+      {"log_softmax",
+       along(log_softmax, 0),
+       {spread},
+       Tensor{0, -20000, -10000},
+       {Tensor{-5, 2, 3}}},
+      {"softmax of equals", along(softmax, 0), {full({2, 2}, -7)}, full({2, 2}, 0.5)},
+      {"softmax, masked", along(softmax, 0), {Tensor{2, -kInf, 2}}, Tensor{0.5, 0, 0.5}},
+      {"log_softmax, masked",
+       along(log_softmax, 0),
+       {Tensor{2, -kInf, 2}},
+       Tensor{-kLog2, -kInf, -kLog2}},
+      {"certain", of_class(0), {Tensor{{10000, -10000, 0}}}, scalar(0), {zeros({1, 3})}},
+      {"wrong", of_class(1), {Tensor{{10000, -10000, 0}}}, scalar(20000), {Tensor{{1, -1, 0}}}},
+      {"ignored",
+       [](Inputs x) {
+         return cross_entropy(x[0], ids({2}, {0, 1}), {.ignore_index = 0});
+       },
+       {full({2, 2}, 5)},
+       scalar(kLog2),
+       {Tensor{{0, 0}, {0.5, -0.5}}}},
+      {"logsumexp of nothing", total, {zeros({2, 0})}, full({2}, -kInf), {zeros({2, 0})}}};
+  for (const Tensor& x : {Tensor{{1, kInf, 2}}, full({1, 3}, -kInf)}) {
+    all.push_back({"softmax", along(softmax, 1), {x}, all_nan});
+    all.push_back({"log_softmax", along(log_softmax, 1), {x}, all_nan});
+    all.push_back({"cross_entropy", of_class(0), {x}, scalar(kNaN), {all_nan}});
+    all.push_back({"logsumexp", total, {x}, Tensor{x(0, 1)}});
+  }
+  // Squares, cubes and fifth powers of some of them overflow.
+  for (const real size :
+       {real{1000}, std::cbrt(kMaximum) * 2, std::sqrt(kMaximum) * 2, kMaximum / 2, kMaximum}) {
+    const Tensor far{-size, size};
+    const std::string of = concat(" of ", size);
+    all.push_back({"tanh" + of, one(tanh), {far}, Tensor{-1, 1}, {Tensor{0, 0}}});
+    all.push_back({"sigmoid" + of, one(sigmoid), {far}, Tensor{0, 1}, {Tensor{0, 0}}});
+    for (const auto form : {relu, gelu, gelu_tanh, silu})
+      all.push_back({"relu" + of, one(form), {far}, Tensor{0, size}, {Tensor{0, 2}}});
+  }
+  for (const double size : {1e10, 1e16, 3e38, -1e16}) {
+    const Tensor x = full({1, 2}, static_cast<real>(size));
+    const std::string of = concat(" of ", size);
+    all.push_back({"log_softmax" + of, along(log_softmax, 1), {x}, full({1, 2}, -kLog2)});
+    all.push_back({"loss" + of, of_class(1), {x}, scalar(kLog2), {Tensor{{0.5, -0.5}}}});
+    all.push_back({"logsumexp" + of,
+                   total,
+                   {x},
+                   Tensor{static_cast<real>(x(0, 0) + std::numbers::ln2)},
+                   {Tensor{{0.5, 0.5}}}});
+    all.push_back({"head" + of,
+                   [](Inputs in) { return linear_cross_entropy(in[0], in[1], {}, ids({1}, {1})); },
+                   {full({1, 1}, 1), reshaped(x, {2, 1})},
+                   scalar(kLog2)});
+  }
+  // Of several NaNs, the first one gets the gradient.
+  for (const auto& bag : {ids({1, 3}, {0, 1, 2}), ids({1, 3}, {1, 0, 2}), ids({1, 3}, {2, 1, 0}),
+                          ids({1, 4}, {0, 1, 3, 2})})
+    all.push_back({"embedding_bag, max",
+                   [=](Inputs x) { return embedding_bag(x[0], {bag}, {.mode = BagMode::kMax}); },
+                   {Tensor{{kNaN, 5}, {1, 6}, {-kInf, 7}, {kNaN, 4}}},
+                   Tensor{{kNaN, 7}},
+                   {Tensor{{1, 0}, {0, 0}, {0, 2}, {0, 0}}}});
+  return all;
+}
+
+void expect_same(const Tensor& got, const Tensor& expected, const std::string& what) {
+  ASSERT_EQ(got.shape(), expected.shape()) << what;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const real a = got.data()[k], b = expected.data()[k];
+    EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b))) << what << ": " << a << ", not " << b;
+  }
+}
+
+TEST(Ops, GiveWhatTheyPromiseAtTheEdges) {
+  for (const Edge& item : edges()) {
+    Tape tape;
+    const std::vector<Variable> in = inputs_on(tape, item.inputs);
+    const Variable y = item.op(in);
+    expect_same(y.value(), item.value, item.name);
+    if (item.gradients.empty()) continue;
+    tape.backward(y, counting(y.shape()));
+    for (std::size_t i = 0; i < in.size(); ++i)
+      expect_same(Gradient(tape.gradient(in[i])).take_dense(), item.gradients[i],
+                  concat(item.name, ", gradient ", i));
+  }
+}
+
+// The same differences, once near 0 and once far from it, where the spacing of floats is a
+// thousandth. All numbers are exact in float.
+TEST(Ops, LoseNoDigitsOfHugeLogits) {
+  const Tensor near{{0, -0.5, -1.25}, {-4, 0, -0.25}};
+  const Function ops[] = {[](Inputs x) { return softmax(x[0]); },
+                          [](Inputs x) { return log_softmax(x[0]); },
+                          [](Inputs x) {
+                            return cross_entropy(x[0], ids({2}, {2, 0}));
+                          }};
+  for (const real offset : {real{10000}, real{-10000}, real{80000}})
+    for (const Function& op : ops) {
+      const Tensor far = near + offset;
+      Tape tape;
+      EXPECT_EQ(op(inputs_on(tape, {far})).value(), op(inputs_on(tape, {near})).value());
+      EXPECT_EQ(gradient_of(op, far).dense(), gradient_of(op, near).dense());
+    }
+}
+
+TEST(Argmax, IsTheFirstOfTheLargestOrNotANumber) {
+  Tape tape;
+  EXPECT_EQ(argmax(tape.input(Tensor{{1, 7, 7}, {9, 2, 3}}), 1), ids({2}, {1, 0}));
+  EXPECT_EQ(argmax(tape.input(Tensor{1, kNaN, 9, kNaN}), 0), ids({}, {1}));
+}
+
+TEST(TotalWeight, LeavesOutWhatIsIgnored) {
+  EXPECT_EQ(total_weight(ids({2}, {0, -100}), 3, {.class_weights = Tensor{0.5, 1, 1}}), 0.5);
+}
+
+TEST(Ops, TakeNoValuesAsPyTorchDoes) {
+  Tape tape;
+  const Variable nothing = tape.input(zeros({2, 0}));
+  EXPECT_EQ(logsumexp(nothing, 0).shape(), Shape({0}));
+  EXPECT_EQ(cumsum(nothing, 1).shape(), Shape({2, 0}));
+  EXPECT_EQ(norm(nothing).value(), scalar(0));
+  EXPECT_EQ(norm(nothing, {1}).value(), zeros({2}));
+  EXPECT_EQ(mse_loss(nothing, nothing, LossReduction::kSum).value(), scalar(0));
+  EXPECT_EQ(gather(tape.input(zeros({2, 3})), 1, ids({2, 0}, {})).shape(), Shape({2, 0}));
+  EXPECT_EQ(causal_conv(tape.input(zeros({2, 0, 3})), tape.input(zeros({3, 2}))).shape(),
+            Shape({2, 0, 3}));
+  EXPECT_EQ(
+      embedding_add(tape.input(zeros({5, 0})), ids({2}, {4, 0}), tape.input(zeros({0}))).shape(),
+      Shape({2, 0}));
+  EXPECT_EQ(argmin(tape.input(zeros({0, 3})), 1).shape(), std::vector<std::size_t>({0}));
+}
+
+// Also beside −∞, than which nothing is smaller.
+TEST(Ops, PassNaNOnWhereverItStands) {
+  for (const std::size_t width : {1U, 2U, 9U, 19U})
+    for (std::size_t i = 0; i < width; ++i)
+      for (const real others : {real{1}, -kInfinity}) {
+        Tensor x = full({width}, others);
+        x(i) = std::numeric_limits<real>::quiet_NaN();
+        Tape tape(Tape::inference);
+        EXPECT_TRUE(std::isnan(logsumexp(tape.constant(x)).item())) << width << ' ' << i;
+      }
+}
+
+TEST(Ops, DoNotOverflowOnTheWay) {
+  Tape tape;
+  const auto huge = static_cast<real>(std::sqrt(std::numeric_limits<real>::max()) * 4);
+  const auto tiny = static_cast<real>(std::sqrt(std::numeric_limits<real>::min()) / 4);
+  for (const real unit : {huge, tiny}) {
+    const Variable x = tape.input(tensor({2, 2}, {3 * unit, 4 * unit, 0, unit}));
+    EXPECT_NEAR(norm(x, {1}).value()(0) / unit, 5, 10 * kEpsilon);
+    EXPECT_NEAR(norm(tape.input(tensor({2}, {3 * unit, -4 * unit}))).item() / unit, 5,
+                10 * kEpsilon);
+  }
+  const Tensor gradient =
+      gradients_of([](Inputs in) { return norm(in[0]); }, {tensor({2}, {3 * huge, 4 * huge})})[0]
+          .dense();
+  EXPECT_NEAR(gradient(0) / gradient(1), 0.75, 10 * kEpsilon);
+}
+
+TEST(Mean, OfOnesIsOne) {
+  for (std::size_t count = 1; count < 500; ++count) {
+    Tape tape;
+    const Variable ones = tape.input(full({count, 2}, 1));
+    EXPECT_EQ(mean(ones).value(), scalar(1)) << count;
+    EXPECT_EQ(mean(ones, {0}).value(), full({2}, 1)) << count;
+  }
+}
+
+TEST(Var, OfNumbersFarFromZeroIsThatOfTheirDistances) {
+  const double far = std::is_same_v<real, float> ? 1e6 : 1e15;
+  const Tensor x = irregular({999}, 0, far - 20, far + 20);
+  long double total = 0, squares = 0;
+  for (const real number : x) {
+    const long double distance = number - static_cast<long double>(far);
+    total += distance;
+    squares += distance * distance;
+  }
+  const auto expected = static_cast<double>((squares - total * total / 999) / 998);
+  Tape tape;
+  EXPECT_NEAR(var(tape.input(x)).item(), expected, 8 * kEpsilon * expected);
+}
+
+// Whether a slice's backward rule writes to entries that it did not take shows in -0: adding 0 to
+// it gives +0. If each did, a loop over an axis would cost its square.
+TEST(Slice, LeavesTheGradientOfOtherEntriesAlone) {
+  for (const int axis : {0, 1, 2}) {
+    const Tensor values = irregular({3, 4, 5});
+    Tape tape;
+    const Variable x = tape.input(values);
+    // All of x gets -0 first, since backward comes to the product last recorded.
+    const Variable all = concatenate(split(x, 1, axis), axis) + x;
+    tape.backward(all, full(values.shape(), real{-0.0}));
+    for (const real gradient : tape.gradient(x).dense()) EXPECT_TRUE(std::signbit(gradient));
+  }
+}
+
+}  // namespace
