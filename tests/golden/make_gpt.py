@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Writes gpt_ops.json and gpt_story.json beside this script: PyTorch's float64 numbers for the parts of a GPT
-and for whole runs of a small one on The Verdict.
+"""Writes gpt_ops.json and gpt_story.json beside this script: the tables of relative positions, and PyTorch's
+float64 numbers for whole runs of a small GPT on The Verdict.
 
 Needs Debian's python3-torch and python3-numpy. Weights and inputs are closed-form, so no weight file is needed:
 
@@ -89,50 +89,10 @@ def causal_attention(q, k, v, bias=None):
     return torch.softmax(score, -1) @ v
 
 
-def case(name, inputs, output):
-    """The output, and the gradients of sum(output * wave) for each input."""
-    seed = wave(output.shape, 0.23, 0.4, 1.0)
-    (output * seed).sum().backward()
-    return {"name": name, "output_shape": list(output.shape), "output": output.detach().flatten().tolist(),
-            "gradients": {key: value.grad.flatten().tolist() for key, value in inputs.items()}}
-
-
-def ops():
-    cases = []
-
-    x = {"x": leaf((2, 3, 5), 0.7, 0.1, 2.0), "weight": leaf((5,), 0.9, 0.2, 0.5, 1.0), "bias": leaf((5,), 1.1, 0.3, 0.5)}
-    cases.append(case("layer_norm", x, F.layer_norm(x["x"], (5,), x["weight"], x["bias"], 1e-5)))
-
-    x = {"x": leaf((2, 3, 5), 0.7, 0.1, 2.0), "weight": leaf((5,), 0.9, 0.2, 0.5, 1.0)}
-    cases.append(case("rms_norm", x, x["x"] * torch.rsqrt((x["x"] ** 2).mean(-1, keepdim=True) + 1e-5) * x["weight"]))
-
-    def qkv(shape):
-        return {"q": leaf(shape, 0.7, 0.1, 1.5), "k": leaf(shape, 0.6, 0.9, 1.5), "v": leaf(shape, 0.5, 0.4, 1.0)}
-
-    for shape in ((1, 1, 1, 4), (2, 3, 7, 4), (1, 2, 40, 8)):
-        x = qkv(shape)
-        cases.append(case(f"causal_attention {list(shape)}", x, causal_attention(**x)))
-
-    for layout in ("halves", "interleaved"):
-        x = {"x": leaf((2, 3, 7, 4), 0.7, 0.1, 1.5)}
-        cases.append(case(f"rope {layout} [2, 3, 7, 4]", x, rope(x["x"], layout)))
-
-    for heads in (2, 6):
-        x = qkv((2, heads, 7, 4))
-        cases.append(case(f"causal_attention alibi [2, {heads}, 7, 4]", x, causal_attention(**x, bias=alibi_bias(heads, 7))))
-
-    x = qkv((2, 3, 40, 4))
-    x["table"] = leaf((8, 3), 0.8, 0.6, 1.0)      # [buckets, heads]
-    bucket = t5_table(40, 8, 32)
-    cases.append(case("causal_attention t5 buckets 8 max_distance 32 [2, 3, 40, 4]", x,
-                      causal_attention(x["q"], x["k"], x["v"], bias=x["table"][bucket].permute(2, 0, 1))))
-
-    return {"what": "inputs are waves (see make_gpt.py): q (0.7, 0.1, 1.5), k (0.6, 0.9, 1.5), v (0.5, 0.4, 1.0), x (0.7, 0.1, 2.0; for rope 1.5), "
-                    "weight 1 + (0.9, 0.2, 0.5), bias (1.1, 0.3, 0.5), table (0.8, 0.6, 1.0); gradients of sum(output * wave(0.23, 0.4, 1))",
-            "alibi_slopes": {str(n): alibi_slopes(n).tolist() for n in (1, 2, 4, 6, 8, 12, 16)},
+def position_tables():
+    return {"alibi_slopes": {str(n): alibi_slopes(n).tolist() for n in (1, 2, 4, 6, 8, 12, 16)},
             "t5_buckets (8 buckets, max_distance 32; distance 0 ..)": [t5_bucket(d, 8, 32) for d in range(48)],
-            "t5_buckets (32 buckets, max_distance 128; distance 0 ..)": [t5_bucket(d, 32, 128) for d in range(160)],
-            "cases": cases}
+            "t5_buckets (32 buckets, max_distance 128; distance 0 ..)": [t5_bucket(d, 32, 128) for d in range(160)]}
 
 
 # --- A whole model ------------------------------------------------------------------------------
@@ -247,7 +207,7 @@ STORY = [
 ]
 
 if __name__ == "__main__":
-    lines.write(HERE / "gpt_ops.json", ops())
+    lines.write(HERE / "gpt_ops.json", position_tables())
     runs = [run(**s) for s in STORY]
     for r in runs:
         print(r["model"]["positions"], r["loss"][0], r["loss"][-1])

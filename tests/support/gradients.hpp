@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/support/golden.hpp"
 #include "tests/support/tensors.hpp"
 #include <rowgrad/core/autograd/gradient_check.hpp>
 #include <rowgrad/core/tensor/random.hpp>
@@ -80,27 +79,6 @@ inline void expect_gradients(const Function& function, const std::vector<Tensor>
     EXPECT_EQ(std::move(alone).take_dense(), Gradient(together[i]).take_dense())
         << what << ": input " << i << " alone";
   }
-}
-
-/// Expects the output that a case of a golden file has, and its gradients by the names of the
-/// inputs; the upstream gradient is a wave. The tolerances are those of the output and of each
-/// gradient in float; in double there is one.
-inline void expect_pytorch(const nlohmann::json& item, const Function& function,
-                           const std::vector<std::pair<std::string, Tensor>>& inputs,
-                           const std::vector<double>& tolerances, const std::string& what) {
-  const auto expect = [&](const Tensor& got, const nlohmann::json& numbers, double tolerance) {
-    expect_near(got, reshaped(tensor_from(numbers), got.shape()),
-                sizeof(real) == 8 ? 1e-12 : tolerance, what);
-  };
-  Tape tape;
-  std::vector<Variable> in;
-  for (const auto& [name, value] : inputs) in.push_back(tape.input(value));
-  const Variable output = function(in);
-  expect(output.value(), item["output"], tolerances[0]);
-  tape.backward(output, wave(output.shape(), 0.23, 0.4, 1));
-  for (std::size_t i = 0; i < in.size(); ++i)
-    expect(Gradient(tape.gradient(in[i])).take_dense(), item["gradients"][inputs[i].first],
-           tolerances[i + 1]);
 }
 
 }  // namespace rowgrad::testing

@@ -161,16 +161,17 @@ TEST(CausalAttention, AgreesWithTheOpsThatItReplaces) {
 
 TEST(CausalAttention, TakesQueriesThatAreTheLastOfTheKeys) {
   for (const std::size_t keys : {1U, 5U, 33U, 64U, 130U})
-    for (const std::size_t queries : {1U, 4U, 33U, 100U})
-      if (queries <= keys)
-        for (const bool bias : {false, true})
-          expect_plain({2, 2, queries, keys, 5, bias, bias ? 0.2 : 0});
+    for (const std::size_t queries : {1U, 4U, 33U, 100U}) {
+      if (queries > keys) continue;
+      for (const bool bias : {false, true})
+        expect_plain({2, 2, queries, keys, 5, bias, bias ? 0.2 : 0});
+      for (const std::size_t distances : {1U, 4U, 40U})
+        expect_plain({2, 2, queries, keys, 5, false, 0.2, true, {}, distances});
+    }
   expect_plain({1, 1, 6, 6, 3, false, 1});  // nothing is kept
-  for (const std::size_t keys : {1U, 5U, 33U, 130U})
-    for (const std::size_t queries : {1U, 4U, 33U, 100U})
-      if (queries <= keys)
-        for (const std::size_t distances : {1U, 4U, 40U})
-          expect_plain({2, 2, queries, keys, 5, false, 0.2, true, {}, distances});
+  for (const std::size_t batch : {2U, 0U})
+    for (const std::size_t keys : {0U, 5U}) expect_plain({batch, 2, 0, keys, 3, true, 0.5});
+  expect_plain({0, 2, 4, 4, 3, true, 0.5});
 }
 
 TEST(RelativeAttention, AgreesWithKeysAndValuesForEachQuery) {
@@ -179,16 +180,10 @@ TEST(RelativeAttention, AgreesWithKeysAndValuesForEachQuery) {
     for (const std::size_t distances : {1U, 2U, 5U, 16U, 33U, 80U}) {
       ++turn;
       const std::size_t width = turn % 5 == 0 ? 40 : turn % 5;
-      expect_plain({turn % 2 + 1,
-                    turn % 3 + 1,
-                    length,
-                    length,
-                    width,
-                    turn % 2 == 0,
-                    turn % 4 < 2 ? 0 : 0.3,
-                    true,
-                    {},
-                    distances});
+      AttentionCase item{turn % 2 + 1, turn % 3 + 1, length, length, width, turn % 2 == 0};
+      item.p = turn % 4 < 2 ? 0 : 0.3;
+      item.distances = distances;
+      expect_plain(item);
     }
 }
 
@@ -205,56 +200,29 @@ TEST(Attention, AgreesWithTheOpsThatItReplaces) {
     }
 }
 
-// A text of a batch has the bits that it has alone, whatever its padding: here NaN.
-TEST(Attention, GivesPaddedTextsTheBitsThatTheyHaveAlone) {
-  constexpr std::size_t kKeys = 130;
-  const std::vector<std::size_t> lengths{1, 33, 97, kKeys};
+TEST(Attention, IsTheSameWhateverThePaddingHolds) {
+  const std::vector<std::size_t> lengths{1, 33, 97, 130};
   for (const bool causal : {false, true}) {
-    const AttentionCase item{lengths.size(), 2, kKeys, kKeys, 5, causal, 0, causal, lengths};
+    const AttentionCase item{lengths.size(), 2, 130, 130, 5, causal, 0, causal, lengths};
     std::vector<Tensor> inputs = item.inputs();
-    const Tensor upstream = irregular(inputs[0].shape(), 9);
-    // The first `length` rows of text b.
-    const auto text = [](const Tensor& x, std::size_t b, std::size_t length) {
-      const std::size_t width = x.shape()[2];
-      Tensor result = empty({1, length, width});
-      std::copy_n(x.data() + b * kKeys * width, length * width, result.data());
-      return result;
-    };
-    const auto run = [](const AttentionCase& of, const std::vector<Tensor>& from,
-                        const Tensor& gradient) {
+    const auto run = [&] {
       Tape tape;
-      const std::vector<Variable> in = inputs_on(tape, from);
-      const Variable y = fused(in, of);
-      tape.backward(y, gradient);
+      const std::vector<Variable> in = inputs_on(tape, inputs);
+      const Variable y = fused(in, item);
+      tape.backward(y, irregular(y.shape(), 9));
       std::vector<Tensor> results{y.value()};
-      for (std::size_t i = 0; i < 3; ++i) results.push_back(tape.gradient(in[i]).dense());
+      for (const Variable& input : in) results.push_back(tape.gradient(input).dense());
       return results;
     };
-    std::vector<Tensor> filled = inputs;
-    for (std::size_t i = 1; i < 3; ++i)
+    const std::vector<Tensor> expected = run();
+    for (const std::size_t i : {1U, 2U})
       for (std::size_t b = 0; b < lengths.size(); ++b)
-        for (std::size_t key = lengths[b]; key < kKeys; ++key)
-          filled[i](b, key, 3) = std::numeric_limits<real>::quiet_NaN();
-    const auto together = run(item, filled, upstream);
-    for (std::size_t b = 0; b < lengths.size(); ++b) {
-      // A causal text alone has as many queries as keys; here those of the padding do not count.
-      const std::size_t queries = causal ? lengths[b] : kKeys;
-      Tensor counted = text(upstream, b, queries);
-      AttentionCase alone{1, 2, queries, lengths[b], 5, causal, 0, causal};
-      std::vector<Tensor> own{text(inputs[0], b, queries), text(inputs[1], b, lengths[b]),
-                              text(inputs[2], b, lengths[b])};
-      if (causal) own.push_back(inputs[3]);
-      const auto expected = run(alone, own, counted);
-      EXPECT_EQ(text(together[0], b, queries), expected[0]) << item.what() << b;
-      EXPECT_EQ(text(together[1], b, queries), expected[1]) << item.what() << b;
-      for (std::size_t i = 2; i < 4; ++i) {
-        if (!causal) {
-          EXPECT_EQ(text(together[i], b, lengths[b]), expected[i]) << item.what() << b;
-        }
-        const Tensor all = text(together[i], b, kKeys);
-        for (std::size_t k = lengths[b] * 10; k < all.size(); ++k) ASSERT_EQ(all.data()[k], 0);
-      }
-    }
+        for (std::size_t key = lengths[b]; key < 130; ++key)
+          for (std::size_t column = 0; column < 10; ++column) {
+            inputs[i](b, key, column) = std::numeric_limits<real>::quiet_NaN();
+            ASSERT_EQ(expected[i + 1](b, key, column), 0) << b << ' ' << key;
+          }
+    EXPECT_EQ(run(), expected) << item.what();
   }
 }
 
@@ -269,73 +237,6 @@ TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
           causal_attention(slice(in[0], 1, -count), in[1], in[2], options_of(in, item)).value(),
           slice(all, 1, -count).value())
           << item.what() << count;
-  }
-}
-
-// Compares with PyTorch's numbers in double precision, whose inputs are in closed form: q, k and v,
-// [batch, heads, length, width], and those of `tables`, by their names.
-void expect_published(const json& item, const AttentionCase& sizes,
-                      const std::vector<std::pair<std::string, Tensor>>& tables,
-                      const auto& set_options) {
-  const Shape by_head{sizes.batch, sizes.heads, sizes.queries, sizes.width};
-  std::vector<std::pair<std::string, Tensor>> inputs{{"q", wave(by_head, 0.7, 0.1, 1.5)},
-                                                     {"k", wave(by_head, 0.6, 0.9, 1.5)},
-                                                     {"v", wave(by_head, 0.5, 0.4, 1.0)}};
-  inputs.insert(inputs.end(), tables.begin(), tables.end());
-  // In float, inputs are rounded as well; they and the upstream gradient are at most 1.5, so
-  // scores are at most 2.25 √width instead of √width + 1.
-  const Tolerance rounding(sizes);
-  std::vector<double> tolerances{6 * rounding.output};
-  for (const double tolerance : rounding.gradients) tolerances.push_back(6 * tolerance);
-  expect_pytorch(
-      item,
-      [&](Inputs in) {
-        const auto rows = [&](std::size_t i) {
-          return reshape(transpose(in[i], 1, 2),
-                         {sizes.batch, sizes.keys, sizes.heads * sizes.width});
-        };
-        AttentionOptions options{.heads = sizes.heads};
-        set_options(options, in);
-        const Variable mixed = causal_attention(rows(0), rows(1), rows(2), options);
-        return transpose(reshape(mixed, {sizes.batch, sizes.keys, sizes.heads, sizes.width}), 1, 2);
-      },
-      inputs, tolerances, sizes.what());
-}
-
-TEST(CausalAttention, GivesTheNumbersOfPyTorch) {
-  const json file = golden("gpt_ops.json");
-  std::size_t cases = 0;
-  for (const json& item : file["cases"]) {
-    const auto name = item["name"].get<std::string>();
-    if (!name.starts_with("causal_attention")) continue;
-    ++cases;
-    const auto shape = item["output_shape"].get<std::vector<std::size_t>>();
-    const bool t5 = item["gradients"].contains("table");
-    std::vector<std::pair<std::string, Tensor>> tables;
-    if (t5) tables = {{"table", wave({8, shape[1]}, 0.8, 0.6, 1.0)}};
-    expect_published(item, {shape[0], shape[1], shape[2], shape[2], shape[3], t5}, tables,
-                     [&](AttentionOptions& options, Inputs in) {
-                       if (t5) options.distance_bias = t5_bias(in[3], shape[2], 32);
-                       if (name.find("alibi") != std::string::npos)
-                         options.distance_bias =
-                             in[0].tape().constant(alibi_bias(shape[1], shape[2]));
-                     });
-  }
-  EXPECT_EQ(cases, 6U);
-}
-
-// The paper's formula, with whole tables.
-TEST(RelativeAttention, GivesTheNumbersOfPyTorch) {
-  for (const json& item : golden("shaw.json")) {
-    const auto shape = item["shape"].get<std::vector<std::size_t>>();
-    const std::size_t length = shape[2], distance = item["distance"];
-    const Shape table{2 * distance + 1, shape[3]};
-    expect_published(
-        item, {shape[0], shape[1], length, length, shape[3], false, 0, true, {}, distance},
-        {{"keys", wave(table, 0.8, 0.6, 1.0)}, {"values", wave(table, 0.9, 0.2, 1.0)}},
-        [&](AttentionOptions& options, Inputs in) {
-          options.relative = {relative_rows(in[3], length), relative_rows(in[4], length)};
-        });
   }
 }
 
@@ -391,28 +292,31 @@ TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
   }
 }
 
-TEST(CausalAttention, TakesNoQueriesAndNoBatch) {
-  for (const AttentionCase& item :
-       {AttentionCase{2, 2, 0, 0, 3, true, 0.5}, AttentionCase{0, 2, 4, 4, 3, true, 0.5},
-        AttentionCase{2, 2, 0, 5, 3, true, 0.5}}) {
-    const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
-    for (std::size_t i = 0; i < gradients.size(); ++i)
-      EXPECT_EQ(gradients[i].dense(), zeros(item.inputs()[i].shape())) << item.what() << ' ' << i;
-  }
-}
-
-TEST(CausalAttention, KeepsNothingOnAnInferenceTape) {
+TEST(CausalAttention, KeepsNoTableOfPairsAndNothingInInference) {
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
   GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
 #endif
-  Tape tape(Tape::inference);
-  const Variable x = tape.constant(irregular({1, 2048, 4}));
-  const std::size_t before = BufferPool::statistics().bytes_in_use;
+  const auto in_use = [] { return BufferPool::statistics().bytes_in_use; };
+  Tape inference(Tape::inference);
+  const Variable text = inference.constant(irregular({1, 2048, 4}));
+  const std::size_t before_text = in_use();
   BufferPool::release_idle();
-  causal_attention(x, x, x, {.heads = 4});
-  EXPECT_LE(BufferPool::statistics().bytes_in_use - before, 2048U * 4 * sizeof(real));
+  causal_attention(text, text, text, {.heads = 4});
+  EXPECT_LE(in_use() - before_text, 2048U * 4 * sizeof(real));
   // Nor does it use a table of length × length on the way.
   EXPECT_LT(BufferPool::statistics().bytes_idle, 2048U * 2048 * sizeof(real) / 2);
+
+  const auto kept = [&](bool relative) {
+    Tape tape;
+    const Variable x = tape.input(irregular({1, 512, 8}));
+    const Variable rows = tape.input(irregular({65, 4}));
+    AttentionOptions options{.heads = 2};
+    if (relative) options.relative = {rows, rows};
+    const std::size_t before = in_use();
+    causal_attention(x, x, x, options);
+    return in_use() - before;
+  };
+  EXPECT_EQ(kept(true), kept(false));
 }
 
 TEST(AttentionWeights, AreThoseThatMixTheValues) {
@@ -433,49 +337,6 @@ TEST(AttentionWeights, AreThoseThatMixTheValues) {
     const Variable values = transpose(reshape(in[2], {2, 7, 3, 4}), 1, 2);
     const Variable mixed = reshape(transpose(matmul(of_queries, values), 1, 2), {2, 5, 12});
     expect_near(fused(in, item).value(), mixed.value(), Tolerance(item).output);
-  }
-}
-
-TEST(RelativeAttention, GivesDistancesThatNeverOccurNoGradient) {
-  const AttentionCase item{1, 2, 4, 4, 3, false, 0, true, {}, 9};
-  const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, item.inputs());
-  for (const std::size_t table : {3U, 4U})
-    for (std::size_t row = 0; row < 9; ++row)
-      for (std::size_t c = 0; c < 3; ++c)
-        EXPECT_EQ(gradients[table].dense()(row, c) == 0, row < 5) << row;
-}
-
-TEST(RelativeAttention, KeepsNoMoreForBackwardThanAttentionDoes) {
-#if defined(ROWGRAD_ADDRESS_SANITIZER)
-  GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
-#endif
-  const auto kept = [](bool relative) {
-    Tape tape;
-    const Variable x = tape.input(irregular({1, 512, 8}));
-    const Variable rows = tape.input(irregular({65, 4}));
-    AttentionOptions options{.heads = 2};
-    if (relative) options.relative = {rows, rows};
-    const std::size_t before = BufferPool::statistics().bytes_in_use;
-    causal_attention(x, x, x, options);
-    return BufferPool::statistics().bytes_in_use - before;
-  };
-  EXPECT_EQ(kept(true), kept(false));
-}
-
-TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
-  for (const std::size_t length : {0U, 1U, 2U, 4U, 5U, 100U}) {
-    Tape tape;
-    const Variable table = tape.input(counting({7, 2}));  // distances up to 3
-    const Variable rows = relative_rows(table, length);
-    const std::size_t count = std::min<std::size_t>(length, 4);
-    expect_exact(rows.value(), {count, 2}, [&](const Shape& at) {
-      return static_cast<double>((4 - count + at[0]) * 2 + at[1] + 1);
-    });
-    tape.backward(sum(rows));
-    std::vector<std::int32_t> expected;
-    for (std::size_t row = 4 - count; row < 4; ++row)
-      expected.push_back(static_cast<std::int32_t>(row));
-    EXPECT_EQ(tape.gradient(table).rows().indices(), expected);
   }
 }
 

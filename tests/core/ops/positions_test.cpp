@@ -37,31 +37,6 @@ TEST(T5Bucket, IsThatOfPyTorch) {
   EXPECT_EQ(t5_bucket(1, 2, 2), 1U);
 }
 
-TEST(T5Bucket, BeginsAtThePublishedDistances) {
-  // Of the 32 buckets that see in both directions, half are for earlier keys.
-  const auto firsts = [](std::size_t buckets) {
-    std::vector<std::size_t> distances;
-    for (std::size_t distance = 1; distance < 300; ++distance)
-      if (const std::size_t bucket = t5_bucket(distance, buckets, 128);
-          bucket >= buckets / 2 && bucket != t5_bucket(distance - 1, buckets, 128))
-        distances.push_back(distance);
-    return distances;
-  };
-  EXPECT_EQ(firsts(16), (std::vector<std::size_t>{8, 12, 16, 23, 32, 46, 64, 91}));
-  EXPECT_EQ(firsts(32), (std::vector<std::size_t>{16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67,
-                                                  77, 87, 99, 113}));
-}
-
-TEST(T5Bias, GivesTheNumbersOfOnnxRuntime) {
-  // Its tables [heads, 2, 2] of a query and a key, below the diagonal and on it.
-  Tape tape(Tape::inference);
-  const auto bias = [&](const Shape& table) {
-    return t5_bias(tape.constant(counting(table)), 2, 128).value();
-  };
-  EXPECT_EQ(bias({4, 3}), tensor({3, 2}, {1, 4, 2, 5, 3, 6}));
-  EXPECT_EQ(bias({2, 2}), tensor({2, 2}, {1, 3, 2, 4}));  // the earlier half of 4 buckets
-}
-
 TEST(T5Bias, LooksUpTheBucketsOfDistances) {
   Tape tape;
   const Variable table = tape.input(counting({4, 3}));
@@ -72,15 +47,21 @@ TEST(T5Bias, LooksUpTheBucketsOfDistances) {
   });
 }
 
-TEST(T5Bias, GivesAGradientOnlyToBucketsThatWereReached) {
-  Tape tape;
-  const Variable table = tape.input(irregular({8, 2}));
-  tape.backward(sum(t5_bias(table, 6, 32)));
-  const Gradient& gradient = tape.gradient(table);
-  ASSERT_TRUE(gradient.is_rows());
-  EXPECT_EQ(gradient.rows().indices(), (std::vector<std::int32_t>{0, 1, 2, 3, 4}));
-  EXPECT_EQ(gradient.rows().values(), tensor({5, 2}, {1, 1, 1, 1, 1, 1, 1, 1, 2, 2}));
-  expect_gradients([](Inputs in) { return t5_bias(in[0], 40, 32); }, {irregular({8, 3})});
+TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
+  for (const std::size_t length : {0U, 1U, 2U, 4U, 5U, 100U}) {
+    Tape tape;
+    const Variable table = tape.input(counting({7, 2}));  // distances up to 3
+    const Variable rows = relative_rows(table, length);
+    const std::size_t count = std::min<std::size_t>(length, 4);
+    expect_exact(rows.value(), {count, 2}, [&](const Shape& at) {
+      return static_cast<double>((4 - count + at[0]) * 2 + at[1] + 1);
+    });
+    tape.backward(sum(rows));
+    std::vector<std::int32_t> expected;
+    for (std::size_t row = 4 - count; row < 4; ++row)
+      expected.push_back(static_cast<std::int32_t>(row));
+    EXPECT_EQ(tape.gradient(table).rows().indices(), expected);
+  }
 }
 
 }  // namespace
