@@ -3,51 +3,37 @@
 namespace rowgrad::kernels {
 namespace {
 
-TEST(Broadcast, NamesOpShapesAndAxisWhereThereIsNone) {
-  EXPECT_INVALID("add: shapes [2, 3] and [4] cannot be broadcast together: 3 against 4 on axis -1",
-                 broadcast_shape("add", {2, 3}, {4}));
-  EXPECT_INVALID(
-      "add: shapes [2, 3, 4] and [5, 1, 4] cannot be broadcast together: 2 against 5 on axis -3",
-      broadcast_shape("add", {2, 3, 4}, {5, 1, 4}));
-  EXPECT_INVALID("add: shapes [0] and [2] cannot be broadcast together: 0 against 2 on axis -1",
-                 broadcast_shape("add", {0}, {2}));
+// Sums of equal numbers are the hardest: their rounding errors all have the same sign.
+TEST(Sum, OfMillionsIsAsAccurateAsOfFew) {
+  constexpr double kTolerance = std::is_same_v<real, float> ? 1e-6 : 1e-13;
+  for (const std::size_t columns : {1, 3, 200})
+    for (const std::size_t rows : {100, 1000, 10'000, 100'000, 1'234'567}) {
+      if (rows * columns > 20'000'000) continue;
+      for (const double number : {0.1, 0.7, 3.3}) {
+        const Tensor x = full({rows, columns}, static_cast<real>(number));
+        const double expected = static_cast<double>(x.data()[0]) * static_cast<double>(rows);
+        expect_near(sum_along(x, {true, false}), full({1, columns}, static_cast<real>(expected)),
+                    kTolerance * expected, concat(rows, " rows of ", number));
+      }
+    }
 }
 
+TEST(Sum, KeepsSmallNumbersBesideALargeTotal) {
+  // A running sum of ones in float stops at 2^24.
+  constexpr std::size_t kCount = (std::size_t{1} << 24) + 4096;
+  for (const std::size_t columns : {1, 2})
+    EXPECT_EQ(sum_along(full({kCount, columns}, 1), {true, false}),
+              full({1, columns}, static_cast<real>(kCount)));
+}
+
+// What is one loop in memory is not several short ones.
 TEST(Broadcast, JoinsAxesThatMemoryJoins) {
-  struct Case {
-    Shape a, b, result;
-    std::vector<std::size_t> extents;
-  };
-  for (const Case& item : std::vector<Case>{{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {24}},
-                                            {{2, 3, 4}, {4}, {2, 3, 4}, {4, 6}},
-                                            {{2, 3, 4}, {3, 4}, {2, 3, 4}, {12, 2}},
-                                            {{2, 3, 4}, {2, 1, 1}, {2, 3, 4}, {12, 2}},
-                                            {{2, 3, 4}, {3, 1}, {2, 3, 4}, {4, 3, 2}},
-                                            {{2, 3, 4}, {}, {2, 3, 4}, {24}},
-                                            {{1, 3, 1}, {2, 1, 4}, {2, 3, 4}, {4, 3, 2}},
-                                            {{}, {}, {}, {1}}}) {
-    const BroadcastLoops loops = broadcast_loops(item.result, {&item.a, &item.b});
-    EXPECT_EQ(loops.extents, item.extents) << bracketed(item.a) << " and " << bracketed(item.b);
-    for (const std::size_t stride : loops.strides.front()) EXPECT_LE(stride, 1U);
-  }
-}
-
-TEST(Broadcast, MayWriteOverTheSideThatHasTheCommonShape) {
-  const auto difference = [](const Simd& a, const Simd& b) { return a - b; };
-  const Tensor a = counting({3, 19});
-  const Tensor b = counting({19});
-  Tensor left = a;
-  broadcast_into(left, difference, left, b);
-  EXPECT_EQ(left, broadcast_map("op", difference, a, b));
-  Tensor right = a;
-  broadcast_into(right, difference, b, right);
-  EXPECT_EQ(right, broadcast_map("op", difference, b, a));
-}
-
-TEST(Broadcast, SumToKeepsTheMemoryOfWhatNeedsNoSum) {
-  Tensor x = counting({2, 3});
-  const real* memory = x.data();
-  EXPECT_EQ(sum_to(std::move(x), {2, 3}).data(), memory);
+  using Extents = std::vector<std::size_t>;
+  const Shape whole{2, 3, 4}, matrix{3, 4}, row{4}, column{3, 1};
+  EXPECT_EQ(broadcast_loops(whole, {&whole, &whole}).extents, Extents({24}));
+  EXPECT_EQ(broadcast_loops(whole, {&whole, &matrix}).extents, Extents({12, 2}));
+  EXPECT_EQ(broadcast_loops(whole, {&whole, &row}).extents, Extents({4, 6}));
+  EXPECT_EQ(broadcast_loops(whole, {&whole, &column}).extents, Extents({4, 3, 2}));
 }
 
 }  // namespace

@@ -27,35 +27,6 @@ TEST(ParallelFor, CoversEveryItemOnceOnAnyNumberOfThreads) {
   }
 }
 
-TEST(ParallelFor, WakesNoThreadForLessThanItsGrain) {
-  const Threads scope(2);
-  const auto pieces_of = [](std::size_t count, std::size_t grain) {
-    std::atomic<int> pieces = 0;
-    parallel_for(count, grain, [&](std::size_t, std::size_t) { ++pieces; });
-    return pieces.load();
-  };
-  EXPECT_EQ(pieces_of(19, 10), 1);
-  EXPECT_EQ(pieces_of(20, 10), 2);
-  EXPECT_EQ(pieces_of(1000, 10), 2);
-}
-
-TEST(ParallelFor, RunsAnInnerLoopOnTheThreadThatIsThere) {
-  const Threads scope(2);
-  std::atomic<int> pieces = 0;
-  parallel_for(2, 1, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      parallel_for(100, 1, [&](std::size_t, std::size_t) { ++pieces; });
-  });
-  EXPECT_EQ(pieces, 2);
-}
-
-TEST(RowGrain, CountsRowsThatHoldAThreadsWorthOfNumbers) {
-  EXPECT_EQ(row_grain(1), kGrainNumbers);
-  EXPECT_EQ(row_grain(64), kGrainNumbers / 64);
-  EXPECT_EQ(row_grain(10 * kGrainNumbers), 1U);
-  EXPECT_EQ(row_grain(0), kGrainNumbers);
-}
-
 TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
   for (const int threads : {1, 2, 3}) {
     const Threads scope(threads);

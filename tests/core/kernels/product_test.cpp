@@ -13,18 +13,9 @@ constexpr Sizes kSizes[] = {{768, 128, 65}, {300, 33, 100}, {193, 256, 256}, {10
                             {300, 16, 40},  {191, 64, 64},  {300, 300, 300}, {3, 5, 7},
                             {33, 511, 65},  {90, 512, 40},  {300, 1100, 97}};
 
-enum class Added { kNothing, kBias, kResult };
+constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
 
-// `added` has the columns of a bias, or the numbers of the result.
-Tensor multiplied(const blas::MatrixView& a, const blas::MatrixView& b,
-                  Added kind = Added::kNothing, const Tensor& added = {}) {
-  Tensor result = kind == Added::kResult
-                      ? added
-                      : full({a.rows, b.columns}, std::numeric_limits<real>::quiet_NaN());
-  product(a, b, {result.data(), a.rows, b.columns},
-          {.bias = kind == Added::kBias ? added.data() : nullptr, .add = kind == Added::kResult});
-  return result;
-}
+enum class Added { kNothing, kBias, kResult };
 
 TEST(Product, IsThatOfBlas) {
   for (const auto [rows, inner, columns] : kSizes)
@@ -44,28 +35,16 @@ TEST(Product, IsThatOfBlas) {
           Tensor expected = zeros({rows, columns});
           for (std::size_t i = 0; kind != Added::kNothing && i < expected.size(); ++i)
             expected.data()[i] = added.data()[i % added.size()];
+          Tensor result = kind == Added::kResult ? expected : full({rows, columns}, kNaN);
           blas::gemm(a, b, {expected.data(), rows, columns}, 1);
-          const Tensor result = multiplied(a, b, kind, added);
+          product(a, b, {result.data(), rows, columns},
+                  {.bias = kind == Added::kBias ? added.data() : nullptr,
+                   .add = kind == Added::kResult});
           // As in gemm_test.cpp: the two may add in different orders.
           const double n = static_cast<double>(inner) + 2;
           expect_near(result, expected, n * (n + 1) * kEpsilon,
                       concat(rows, " x ", inner, " x ", columns));
         }
-}
-
-TEST(Product, HasTheSameBitsOnAnyNumberOfThreads) {
-  const Tensor of_a = irregular({700, 290}, 1);
-  const Tensor of_b = irregular({110, 290}, 2);
-  const blas::MatrixView tall{of_a.data(), 700, 290};
-  const Tensor of_c = irregular({700, 110}, 3);
-  const blas::MatrixView other{of_c.data(), 700, 110};
-  const auto on_threads = [&](int count) {
-    const Threads threads(count);
-    return std::pair(multiplied(tall, blas::transposed({of_b.data(), 110, 290})),
-                     multiplied(blas::transposed(tall), other));
-  };
-  const auto one = on_threads(1);
-  for (const int count : {2, 3}) EXPECT_TRUE(one == on_threads(count)) << count;
 }
 
 }  // namespace

@@ -45,47 +45,6 @@ struct Reference {
   }
 };
 
-TEST(GatherRows, AddsOtherRowsInTurn) {
-  const Tensor table = counting({5, 3});
-  const Tensor added = tensor({2, 3}, {100, 200, 300, 1000, 2000, 3000});
-  const Numbers ids{4, 0, 0, 2};
-  const Tensor expected =
-      tensor({4, 3}, {113, 214, 315, 1001, 2002, 3003, 101, 202, 303, 1007, 2008, 3009});
-  Tensor rows = empty({4, 3});
-  gather_rows(table.data(), 3, ids, rows.data(), &added);
-  EXPECT_EQ(rows, expected);
-  gather_rows(table.data(), 3, ids, rows.data());
-  add_rows(rows.data(), 3, 4, added);
-  EXPECT_EQ(rows, expected);
-}
-
-TEST(RowGroups, ListThePositionsOfEachIdInOrder) {
-  const Numbers ids{7, 1, -1, 7, 0, 7};
-  const RowGroups groups(ids, -1);  // what is left out need not be a row
-  EXPECT_EQ(groups.indices, (Numbers{0, 1, 7}));
-  EXPECT_EQ(groups.starts, (std::vector<std::size_t>{0, 1, 2, 5}));
-  std::vector<std::size_t> positions;
-  for (std::size_t i = 0; i < groups.starts.back(); ++i) positions.push_back(groups.position(i));
-  EXPECT_EQ(positions, (std::vector<std::size_t>{4, 1, 0, 3, 5}));
-}
-
-TEST(MergeRows, TakesTheShapeThatALookupHas) {
-  const MergedRows merged = merge_rows(Numbers{1, 0, 1, 2}, counting({2, 2, 2}));
-  EXPECT_EQ(merged.indices, (Numbers{0, 1, 2}));
-  EXPECT_EQ(merged.values, tensor({3, 2}, {3, 4, 6, 8, 7, 8}));
-}
-
-TEST(MergeRows, KeepsTheWidthWhereThereAreNoRows) {
-  for (const Shape& shape : {Shape{0, 3}, Shape{2, 0, 3}}) {
-    const MergedRows merged = merge_rows({}, zeros(shape));
-    EXPECT_TRUE(merged.indices.empty());
-    EXPECT_EQ(merged.values.shape(), Shape({0, 3}));
-  }
-  const MergedRows all_left_out = merge_rows(Numbers{4, 4}, counting({2, 3}), 4);
-  EXPECT_TRUE(all_left_out.indices.empty());
-  EXPECT_EQ(all_left_out.values.shape(), Shape({0, 3}));
-}
-
 TEST(MergeRows, GivesTheReferencesBitsForEverySizeAndWidth) {
   // From few ids, which are sorted by comparison, to many, sorted by digits; the last ones need a
   // second and a third digit.
