@@ -1,0 +1,116 @@
+#include "tests/test.hpp"
+
+namespace {
+
+// One rounding by sine and cosine, and one to float.
+constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
+
+TEST(Sinusoidal, IsTheTableOfTheTransformerPaper) {
+  const Sinusoidal positions(6, 4);
+  const Tensor expected = tensor({6, 4}, {0,      1,      0,     1,       //
+                                          .8415,  .5403,  .0100, .99995,  //
+                                          .9093,  -.4161, .0200, .9998,   //
+                                          .1411,  -.9900, .0300, .99955,  //
+                                          -.7568, -.6536, .0400, .9992,   //
+                                          -.9589, .2837,  .0500, .9988});
+  expect_near(positions.table.value(), expected, 5.1e-5);
+}
+
+TEST(Sinusoidal, HasTheFormulaOfEachScheme) {
+  for (const std::size_t width : {1U, 5U, 6U})
+    for (const auto scheme : {FrequencyScheme::kPaired, FrequencyScheme::kFormalAlgorithms,
+                              FrequencyScheme::kPerColumn}) {
+      const Sinusoidal positions(7, width, {.base = 5, .scheme = scheme, .first_position = 1});
+      expect_entries(
+          positions.table.value(), {7, width},
+          [&](const Index& at) {
+            const std::size_t pair = at[1] - at[1] % 2;
+            const std::size_t power = scheme == FrequencyScheme::kPaired             ? pair
+                                      : scheme == FrequencyScheme::kFormalAlgorithms ? pair + 2
+                                                                                     : at[1];
+            const double exponent = static_cast<double>(power) / static_cast<double>(width);
+            const double angle = static_cast<double>(at[0] + 1) / std::pow(5, exponent);
+            return at[1] % 2 == 0 ? std::sin(angle) : std::cos(angle);
+          },
+          [](const Index&, double) { return kRounding; });
+    }
+}
+
+TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
+  for (const std::size_t width : {1U, 5U, 6U}) {
+    const Sinusoidal mixed(5, width), halves(5, width, {.layout = SinusoidLayout::kHalves});
+    for (std::size_t t = 0; t < 5; ++t)
+      for (std::size_t i = 0; i < width; ++i) {
+        const bool last_sine = i == width / 2 * 2;
+        const std::size_t to = last_sine ? i : i % 2 * (width / 2) + i / 2;
+        EXPECT_EQ(halves.table.value()(t, to), mixed.table.value()(t, i));
+      }
+  }
+}
+
+TEST(Positions, AreTheFirstRowsAddedToEveryWindow) {
+  Random random(7), same(7);
+  PositionalEmbedding learned(4, 3, random, {.deviation = 2});
+  Sinusoidal fixed(4, 3);
+  EXPECT_EQ(learned.weight.value(), same.normal({4, 3}, 0, 2));
+  EXPECT_EQ(fixed.state_dict().names(), std::vector<std::string>{"table"});
+  EXPECT_TRUE(fixed.parameters().empty());
+  Tape tape;
+  const Variable x = tape.constant(counting({2, 3, 3}));
+  const auto expect_sum = [&](const Variable& y, const Tensor& table) {
+    expect_exact(y.value(), {2, 3, 3}, [&](const Index& at) {
+      return x.value()(at[0], at[1], at[2]) + table(at[1], at[2]);
+    });
+  };
+  const Variable y = learned.forward(x);
+  expect_sum(y, learned.weight.value());
+  expect_sum(fixed.forward(x), fixed.table.value());
+  EXPECT_FALSE(fixed.forward(x).needs_gradient());
+  tape.backward(sum(y));
+  const RowGradient& rows = learned.weight.gradient().rows();
+  EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 1, 2}));
+  EXPECT_EQ(rows.values(), full({3, 3}, 2));  // once from each window
+}
+
+TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
+  for (const bool scaled : {false, true}) {
+    Random random(3);
+    Embedding token(7, 4, random, {.scale_by_sqrt_width = scaled, .max_norm = 0.5});
+    PositionalEmbedding position(3, 4, random);
+    Tape tape;
+    const Ids text = ids({2, 3}, {0, 1, 2, 2, 2, 6});
+    EXPECT_EQ(token.forward(tape, text, position.rows(tape, 3)).value(),
+              position.forward(token.forward(tape, text)).value());
+  }
+}
+
+TEST(Positions, RefuseWhatIsLongerThanTheirTable) {
+  Random random(1);
+  PositionalEmbedding learned(8, 3, random);
+  Sinusoidal fixed(8, 3);
+  Tape tape;
+  const auto expect_refusals = [&](auto& layer, const Tensor& table, const std::string& name,
+                                   const std::string& limit) {
+    EXPECT_EQ(layer.rows(tape, 8).value(), table);
+    EXPECT_EQ(layer.rows(tape, 2, 6).value(), slice(tape.constant(table), 0, 6).value());
+    EXPECT_INVALID(name + ": length 9 is more than the " + limit, layer.rows(tape, 9));
+    EXPECT_INVALID(name + ": length 9 is more than the " + limit,
+                   layer.forward(tape.constant(zeros({2, 9, 3}))));
+    EXPECT_INVALID(name + ": 3 positions from 6 on exceed the " + limit, layer.rows(tape, 3, 6));
+    EXPECT_THROW(layer.rows(tape, 2, SIZE_MAX), std::invalid_argument);
+    EXPECT_INVALID(name + ": x has shape [2, 4, 2], expected [..., length, 3]",
+                   layer.forward(tape.constant(zeros({2, 4, 2}))));
+    EXPECT_THROW(layer.forward(tape.constant(zeros({3}))), std::invalid_argument);
+  };
+  expect_refusals(learned, learned.weight.value(), "PositionalEmbedding", "context of 8");
+  expect_refusals(fixed, fixed.table.value(), "Sinusoidal", "max_length of 8");
+  EXPECT_THROW(PositionalEmbedding(0, 3, random), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(0, 4), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(4, 0), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(4, 4, {.base = 0}), std::invalid_argument);
+  EXPECT_THROW(Sinusoidal(4, 4, {.base = NAN}), std::invalid_argument);
+  EXPECT_INVALID("Sinusoidal: first_position inf must be finite",
+                 Sinusoidal(3, 4, {.first_position = HUGE_VAL}));
+}
+
+}  // namespace
