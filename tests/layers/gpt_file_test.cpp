@@ -35,10 +35,6 @@ TEST(GptFile, HasAModelWithItsTokenizer) {
   EXPECT_TRUE(bits_of(saved.model->state_dict()) == bits_of(model.state_dict()));
   EXPECT_TRUE(bits_of(gpt_options_state(saved.model->options())) ==
               bits_of(gpt_options_state(model.options())));
-  const Ids ids = tokenizer.encode("the cat");
-  Random one(2), other(2);
-  EXPECT_EQ(generate(*saved.model, ids, {.count = 9}, one),
-            generate(model, ids, {.count = 9}, other));
 }
 
 TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
@@ -56,22 +52,15 @@ TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
   EXPECT_EQ(refusal(whole.part("model")), concat(path.string(), ": has no options of a GPT"));
   const std::string begin = path.string() + ": is no whole GPT: ";
   EXPECT_EQ(refusal(without(whole, "gpt.heads")), begin + "Checkpoint: \"gpt.heads\" is missing");
-  EXPECT_EQ(refusal(with(whole, "gpt.gelu", 2)),
-            begin + "the option \"gelu\" is 2, which stands for nothing");
-  EXPECT_EQ(refusal(with(whole, "gpt.vocabulary", std::int64_t{1} << 40)),
-            concat(begin, "Checkpoint: \"model.token.weight\" has shape [", tokenizer.size(),
-                   ", 8], expected [1099511627776, 8]"));
   for (const int layers : {0, 3})
     EXPECT_TRUE(refusal(with(whole, "gpt.layers", layers))
                     .starts_with(begin + "Checkpoint: \"model.blocks."));
-  EXPECT_EQ(refusal(with(whole, "gpt.bias", 2)),
-            begin + "the option \"bias\" is 2, which stands for nothing");
-  EXPECT_TRUE(refusal(without(whole, "tokenizer")).starts_with(begin));
+  EXPECT_HAS(refusal(without(whole, "tokenizer")), begin);
+  EXPECT_HAS(refusal(without(whole, "model.norm.weight")), begin);
   const auto larger = CharacterTokenizer::from_text("abcdefghijklm");
   EXPECT_EQ(refusal(with(whole, "tokenizer", larger.to_json())),
             concat(begin, "its tokenizer has 13 tokens, expected at most its model's ",
                    tokenizer.size()));
-  EXPECT_TRUE(refusal(without(whole, "model.norm.weight")).starts_with(begin));
   EXPECT_ERROR(std::runtime_error,
                concat("cannot read ", (folder / "none").string(), ": No such file or directory"),
                load_gpt(folder / "none"));
@@ -97,12 +86,15 @@ TEST(GptFile, IsAskedForItsSizesBeforeAModelTakesMemoryForThem) {
               concat(path.string(), ": is no whole GPT: ", message));
   };
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
-  const auto has = [](const char* name, const char* shape, const char* expected) {
+  const auto has = [](const char* name, const std::string& shape, const char* expected) {
     return concat("Checkpoint: \"model.", name, "\" has shape ", shape, ", expected ", expected);
   };
   const auto stands_for_nothing = [](const char* name, std::int64_t number) {
     return concat("the option \"", name, "\" is ", number, ", which stands for nothing");
   };
+  const std::size_t size = tokenizer.size();
+  expect_refusal(Positions::kT5, "vocabulary", kMany,
+                 has("token.weight", concat("[", size, ", 8]"), "[1099511627776, 8]"));
   expect_refusal(Positions::kT5, "t5_buckets", kMany,
                  has("t5_table", "[4, 2]", "[1099511627776, 2]"));
   expect_refusal(Positions::kShaw, "shaw_max_distance", kMany,
@@ -115,11 +107,12 @@ TEST(GptFile, IsAskedForItsSizesBeforeAModelTakesMemoryForThem) {
                  has("memories.0.table.weight", "[24, 3]", "[2000036, 3]"));
   expect_refusal(Positions::kT5, "memories.kernel", kMany,
                  has("memories.0.conv", "[8, 2]", "[8, 1099511627776]"));
+  expect_refusal(Positions::kT5, "gelu", 2, stands_for_nothing("gelu", 2));
+  expect_refusal(Positions::kT5, "bias", 2, stands_for_nothing("bias", 2));
   expect_refusal(Positions::kT5, "context", -1, stands_for_nothing("context", -1));
   expect_refusal(Positions::kT5, "memories.orders", std::vector<std::int64_t>{-2},
                  stands_for_nothing("memories.orders", -2));
-  expect_refusal(Positions::kT5, "memories.canonical",
-                 std::vector<std::int64_t>(tokenizer.size(), kMany + 1),
+  expect_refusal(Positions::kT5, "memories.canonical", std::vector<std::int64_t>(size, kMany + 1),
                  stands_for_nothing("memories.canonical", kMany + 1));
 }
 
