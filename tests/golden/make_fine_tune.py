@@ -156,4 +156,4 @@ runs = [
     run("lora", lora_shapes, lambda name: ".lora_" in name, classifier("last"), 8 / RANK),
 ]
 path = pathlib.Path(__file__).parent / "fine_tune.json"
-lines.write(path, {"runs": runs})
+lines.write(path, {"cases": runs})

@@ -1,25 +1,23 @@
 // A small GPT, fine-tuned as PyTorch does it in float64: by another head, by a loss on chosen
 // targets, by low-rank adapters. See tests/golden/make_fine_tune.py.
 
+#include "tests/support/models.hpp"
 #include "tests/test.hpp"
 
 namespace {
 
-constexpr double kFineTuned = sizeof(real) == 8 ? 1e-10 : 2e-4;
 constexpr std::size_t kClasses = 3;
-constexpr std::size_t kBatch = 4;
 
 GptOptions options() {
   return {.vocabulary = 13, .context = 8, .width = 8, .heads = 2, .layers = 2};
 }
 
 std::vector<Ids> texts() {
-  const std::vector<std::int32_t> lengths{8, 5, 3, 7, 2, 6, 8, 4};
   std::vector<Ids> all;
-  for (std::int32_t k = 0; k < std::ssize(lengths); ++k) {
+  for (const std::int32_t length : {8, 5, 3, 7, 2, 6, 8, 4}) {
+    const auto k = static_cast<std::int32_t>(all.size());
     std::vector<std::int32_t> text;
-    for (std::int32_t i = 0; i < lengths[static_cast<std::size_t>(k)]; ++i)
-      text.push_back((5 * i * i + 3 * k * i + k) % 13);
+    for (std::int32_t i = 0; i < length; ++i) text.push_back((5 * i * i + 3 * k * i + k) % 13);
     all.push_back(to_ids(text));
   }
   return all;
@@ -67,45 +65,14 @@ void start(Layer& model, const json& run) {
   }
 }
 
-// Follows the losses of a run, and looks at the gradients of its last step.
-class Follower : public RunObserver {
- public:
-  Follower(const json& expected, std::vector<Parameter*> parameters)
-      : expected_(expected), parameters_(std::move(parameters)) {}
-
-  void before_update(const TrainingRun& run) override {
-    if (run.steps() + 1 < expected_["loss"].size()) return;
-    std::size_t compared = 0;
-    for (const Parameter* parameter : parameters_) {
-      if (!parameter->trainable()) continue;
-      const std::string name = name_in_pytorch(*parameter);
-      const auto expected = expected_["last_gradients"][name].get<std::vector<double>>();
-      const Tensor gradient = Gradient(parameter->gradient()).take_dense();
-      ASSERT_EQ(expected.size(), gradient.size()) << name;
-      for (std::size_t i = 0; i < expected.size(); ++i)
-        ASSERT_NEAR(gradient.data()[i], expected[i], sizeof(real) == 8 ? 1e-10 : 2e-3)
-            << name << ' ' << i;
-      ++compared;
-    }
-    EXPECT_EQ(compared, expected_["last_gradients"].size());
-  }
-  void after_step(const TrainingRun& run, double loss) override {
-    const double expected = expected_["loss"][run.steps() - 1];
-    EXPECT_NEAR(loss, expected, kFineTuned * expected) << run.steps();
-  }
-
- private:
-  const json& expected_;
-  std::vector<Parameter*> parameters_;
-};
-
-void expect_same_training(TextModel& model, TokenWindows windows, const json& run,
+void expect_same_training(TextModel& model, TokenWindows windows, const char* run_name,
                           const CrossEntropyOptions& loss = {}, std::size_t shards = 1) {
+  const json run = golden_case("fine_tune.json", run_name);
   start(model, run);
   EXPECT_EQ(model.trainable_parameter_count(), run["trained_numbers"]);
   const Checkpoint before = model.state_dict();
   AdamW optimizer(model.parameters(), {.learning_rate = 1e-2, .weight_decay = 0.1});
-  DataLoader loader(std::move(windows), {.batch = kBatch});
+  DataLoader loader(std::move(windows), {.batch = 4});
   Random random(1);
   model.set_loss(loss);
   TrainingRun training({.model = model,
@@ -114,30 +81,31 @@ void expect_same_training(TextModel& model, TokenWindows windows, const json& ru
                         .random = random,
                         .shards = shards,
                         .steps = run["loss"].size()});
-  Follower follower(run, model.parameters());
-  training.observe(follower);
+  Losses losses;
+  training.observe(losses);
   training.train();
+  const Tensor expected = tensor_from(run["loss"]);
+  ASSERT_EQ(losses.all.size(), expected.size());
+  const double tolerance = sizeof(real) == 8 ? 1e-10 : 2e-4;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(losses.all[i], expected(i), tolerance * expected(i)) << "step " << i;
+  std::size_t trained = 0;
   for (const Parameter* parameter : model.parameters()) {
+    const std::string name = name_in_pytorch(*parameter);
     if (!parameter->trainable()) {
-      EXPECT_EQ(parameter->value(), before.tensor(parameter->name(), parameter->shape()))
-          << parameter->name();
+      EXPECT_EQ(parameter->value(), before.tensor(parameter->name(), parameter->shape())) << name;
       continue;
     }
-    const std::string name = name_in_pytorch(*parameter);
-    const auto expected = run["after"][name].get<std::vector<double>>();
-    ASSERT_EQ(expected.size(), parameter->size()) << name;
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      // AdamW divides by the square root of squares: gradients near 0 decide by their sign.
-      ASSERT_NEAR(parameter->value().data()[i], expected[i], sizeof(real) == 8 ? 1e-10 : 2e-2)
-          << name << ' ' << i;
+    ++trained;
+    const auto expect = [&](const Tensor& got, const char* which, double in_float) {
+      expect_near(got, reshaped(tensor_from(run[which][name]), got.shape()),
+                  sizeof(real) == 8 ? 1e-10 : in_float, concat(which, ' ', name));
+    };
+    expect(Gradient(parameter->gradient()).take_dense(), "last_gradients", 2e-3);
+    // AdamW divides by the square root of squares: gradients near 0 decide by their sign.
+    expect(parameter->value(), "after", 2e-2);
   }
-}
-
-json run_named(const std::string& name) {
-  const json all = golden("fine_tune.json");
-  for (const json& run : all["runs"])
-    if (run["name"] == name) return run;
-  throw std::runtime_error("no run " + name);
+  EXPECT_EQ(trained, run["last_gradients"].size());
 }
 
 TEST(FineTuning, OfAnotherHeadAndTheLastBlockFollowsPyTorch) {
@@ -147,7 +115,7 @@ TEST(FineTuning, OfAnotherHeadAndTheLastBlockFollowsPyTorch) {
     model.unfreeze("blocks.1.*,norm.*");
     Random random(1);
     TextClassifier classifier(model, kClasses, random);
-    expect_same_training(classifier, padded_windows(class_examples()), run_named("last"),
+    expect_same_training(classifier, padded_windows(class_examples()), "last",
                          {.class_weights = Tensor{0.5, 1, 2}}, shards);
   }
 }
@@ -157,14 +125,14 @@ TEST(FineTuning, OfAHeadThatReadsTheMeanFollowsPyTorch) {
   model.head.freeze();
   Random random(1);
   TextClassifier classifier(model, kClasses, random, {.pooling = Pooling::kMean});
-  expect_same_training(classifier, padded_windows(class_examples()), run_named("mean"));
+  expect_same_training(classifier, padded_windows(class_examples()), "mean");
 }
 
 TEST(FineTuning, OnAnswersAloneFollowsPyTorch) {
   for (const std::size_t shards : {1, 3}) {
     GptModel model(options(), Random(1));
-    expect_same_training(model, padded_windows(answer_examples(), {.context = 8}),
-                         run_named("masked"), {}, shards);
+    expect_same_training(model, padded_windows(answer_examples(), {.context = 8}), "masked", {},
+                         shards);
   }
 }
 
@@ -172,8 +140,9 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
   GptModel model(options(), Random(1));
   Random random(1);
   TextClassifier classifier(model, kClasses, random);
+  const std::size_t without_adapters = classifier.parameter_count();
   EXPECT_EQ(add_lora(classifier, "body.blocks.*,head", {.rank = 2, .alpha = 8}, random), 13U);
-  expect_same_training(classifier, padded_windows(class_examples()), run_named("lora"));
+  expect_same_training(classifier, padded_windows(class_examples()), "lora");
 
   const auto logits = [&](TextModel& of) {
     Tape tape(Tape::inference);
@@ -195,8 +164,7 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
   merge_lora(classifier);
   expect_near(logits(classifier), with_adapters, 200 * kEpsilon);
   EXPECT_EQ(classifier.trainable_parameter_count(), 0U);
-  EXPECT_EQ(classifier.parameter_count(),
-            run_named("mean")["trained_numbers"].get<std::size_t>() + model.head.parameter_count());
+  EXPECT_EQ(classifier.parameter_count(), without_adapters);
 }
 
 TEST(FineTuning, IsWrittenAsInTheReadme) {
