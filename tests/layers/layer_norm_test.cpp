@@ -7,10 +7,8 @@ TEST(LayerNorm, IsTheOpWithItsParameters) {
   RmsNorm rms(4, 0.5);
   EXPECT_EQ(norm.weight.value(), full({4}, 1));
   EXPECT_EQ(norm.bias->value(), zeros({4}));
-  EXPECT_EQ(norm.state_dict().names(), (std::vector<std::string>{"bias", "weight"}));
   EXPECT_EQ(without_bias.parameters(), std::vector<Parameter*>{&without_bias.weight});
   EXPECT_EQ(rms.weight.value(), full({4}, 1));
-  EXPECT_EQ(rms.state_dict().names(), std::vector<std::string>{"weight"});
   Tape tape;
   const Variable x = tape.constant(irregular({2, 3, 4}, 3));
   const Variable weight = tape.constant(irregular({4}, 1)), bias = tape.constant(irregular({4}, 2));
@@ -29,13 +27,6 @@ TEST(LayerNorm, RefusesWidthsAndEpsilonsByName) {
                  LayerNorm(4, {.epsilon = -1}));
   EXPECT_INVALID("RmsNorm: epsilon is inf, expected a finite number not below 0",
                  RmsNorm(4, HUGE_VAL));
-  EXPECT_INVALID(
-      "LayerNorm: shape [4611686018427387904] has more numbers than memory could ever hold",
-      LayerNorm(std::size_t{1} << 62));
-  LayerNorm norm(4);
-  Tape tape;
-  EXPECT_INVALID("layer_norm: weight has shape [4], expected [3] for x of [2, 3]",
-                 norm.forward(tape.constant(zeros({2, 3}))));
 }
 
 }  // namespace
