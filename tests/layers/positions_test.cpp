@@ -41,8 +41,7 @@ TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
     const Sinusoidal mixed(5, width), halves(5, width, {.layout = SinusoidLayout::kHalves});
     for (std::size_t t = 0; t < 5; ++t)
       for (std::size_t i = 0; i < width; ++i) {
-        const bool last_sine = i == width / 2 * 2;
-        const std::size_t to = last_sine ? i : i % 2 * (width / 2) + i / 2;
+        const std::size_t to = i == width / 2 * 2 ? i : i % 2 * (width / 2) + i / 2;
         EXPECT_EQ(halves.table.value()(t, to), mixed.table.value()(t, i));
       }
   }
