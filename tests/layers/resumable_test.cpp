@@ -75,13 +75,4 @@ TEST(Models, AreResumable) {
                                                            .memory = {.head_width = 2}}});
 }
 
-TEST(FailingMemory, IsNotNeededToForgetGradients) {
-  Parameter table("table", zeros({3, 2}));
-  SGD sgd({&table}, {.momentum = 0.9});
-  table.add_gradient(RowGradient({3, 2}, {1}, full({1, 2}, 1)));
-  const FailingAllocations failing(1);
-  sgd.zero_grad();
-  EXPECT_FALSE(failing.any_failed());
-}
-
 }  // namespace
