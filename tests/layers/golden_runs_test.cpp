@@ -28,10 +28,8 @@ Options options_in(const json& given) {
   }
   if constexpr (requires { options.amsgrad; }) {
     set("amsgrad", options.amsgrad);
-    if (given.contains("betas")) {
-      options.beta1 = given["betas"][0];
-      options.beta2 = given["betas"][1];
-    }
+    options.beta1 = given.value("betas", std::array{0.9, 0.999})[0];
+    options.beta2 = given.value("betas", std::array{0.9, 0.999})[1];
   }
   if constexpr (requires { options.alpha; }) {
     set("alpha", options.alpha);
@@ -76,9 +74,6 @@ void follow(const json& run, LanguageModel& model, Optimizer& optimizer, const I
             bool by_logits, double tolerance, const auto& at_step) {
   const WindowOptions windows{.context = model.context(), .stride = run["stride"]};
   DataLoader loader(TokenWindows(ids, windows), {.batch = run["batch"], .drop_last = true});
-  if (run.contains("batches_per_epoch")) {
-    ASSERT_EQ(loader.size(), run["batches_per_epoch"]);
-  }
   const auto losses = run["loss"].get<std::vector<double>>();
   const std::size_t batches_a_step = run.value("accumulate", std::size_t{1});
   for (std::size_t number = 0; number < losses.size();)
