@@ -1,147 +1,32 @@
 // Training on several ranks: the same bits on any number of them.
 
-#include "tests/support/thread_ranks.hpp"
-#include "tests/test.hpp"
+#include "tests/optim/training/runs.hpp"
 
 namespace {
 
-constexpr std::size_t kTokens = 61;
-constexpr std::size_t kContext = 6;
-
-struct Setting {
-  const char* name;
-  std::function<std::unique_ptr<LanguageModel>(Random&)> model;
-  std::function<std::unique_ptr<Optimizer>(const std::vector<Parameter*>&)> optimizer;
-  double clip = 0;
-  std::size_t accumulate = 1;
-  bool chosen_targets = false;  // with weights; some shards have none
-};
-
-auto next_token(NextTokenOptions options) {
-  options.vocabulary = kTokens;
-  options.context = kContext;
-  options.width = 8;
-  options.hidden = {8};
-  return [options](Random& random) { return std::make_unique<NextTokenModel>(options, random); };
-}
-
-auto sgd(const SgdOptions& options) {
-  return [options](const std::vector<Parameter*>& parameters) {
-    return std::make_unique<SGD>(parameters, options);
-  };
-}
-
-auto adamw() {
-  return [](const std::vector<Parameter*>& parameters) {
-    return std::make_unique<AdamW>(parameters,
-                                   AdamWOptions{.learning_rate = 0.01, .weight_decay = 0.1});
-  };
-}
-
-const std::vector<Setting>& settings() {
-  static const std::vector<Setting> all{
-      {"SGD", next_token({}), sgd({.learning_rate = 0.5})},
-      {"momentum and decay", next_token({.dropout = 0.2}),
-       sgd({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}), 0, 2},
-      {"AdamW, clipped, with dropout", next_token({.dropout = 0.3}), adamw(), 0.1},
-      {"tied tables", next_token({.tie_weights = true}), adamw(), 1},
-      {"a GPT with buckets",
-       [](Random& random) {
-         return std::make_unique<GptModel>(GptOptions{.vocabulary = kTokens,
-                                                      .context = kContext,
-                                                      .width = 8,
-                                                      .heads = 2,
-                                                      .layers = 1,
-                                                      .positions = Positions::kT5,
-                                                      .dropout = 0.1},
-                                           random);
-       },
-       adamw(), 1},
-      {"targets that are chosen", next_token({}), adamw(), 1, 2, true}};
-  return all;
-}
-
-Ids text() {
-  Random random(4);
-  Ids ids = Ids::from_shape({400});
-  for (std::int32_t& id : ids) {
-    const std::uint32_t bits = random.bits();
-    id = static_cast<std::int32_t>(bits % 8 == 0 ? bits / 8 % kTokens : bits / 8 % 12);
-  }
-  return ids;
-}
-
-std::vector<Tensor> values_of(const LanguageModel& model) {
-  std::vector<Tensor> values;
-  for (const Parameter* parameter : model.parameters()) values.push_back(parameter->value());
-  return values;
-}
-
-struct Result {
-  std::vector<Tensor> parameters;
-  std::vector<TrainingRecord> history;
-};
-
-Result train(const Setting& setting, std::size_t shards, ProcessGroup* ranks,
-             const std::function<void(LanguageModel&, std::size_t)>& after_step = {}) {
-  Random random(1);
-  const auto model = setting.model(random);
-  const auto optimizer = setting.optimizer(model->parameters());
-  Ids targets = text();
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    if (i % 31 != 3) targets.data()[i] = kIgnoredTarget;
-  const TokenWindows windows = setting.chosen_targets
-                                   ? TokenWindows(text(), targets, {kContext, 5})
-                                   : TokenWindows(text(), {.context = kContext, .stride = 5});
-  if (setting.chosen_targets) model->set_loss({.class_weights = irregular({kTokens}, 2, 0.5, 2)});
-  DataLoader loader(windows, {.batch = 9, .shuffle = true, .seed = 3});
-  DataLoader validation(windows, {.batch = 30});
-  TrainingRun run({.model = *model,
-                   .optimizer = *optimizer,
-                   .loader = loader,
-                   .random = random,
-                   .validation = &validation,
-                   .clip_norm = setting.clip,
-                   .accumulate = setting.accumulate,
-                   .shards = shards,
-                   .ranks = ranks,
-                   .bucket_bytes = shards == 4 ? GradientExchange::kBucketBytes : 0,
-                   .compare_every = 3,
-                   .evaluation = {.accuracy = true}});
-  struct : RunObserver {
-    void after_step(const TrainingRun& run, double) override {
-      if (call) call(as_language_model(run.parts().model, "test"), run.steps());
-    }
-    std::function<void(LanguageModel&, std::size_t)> call;
-  } watched;
-  watched.call = after_step;
-  run.observe(watched);
-  for (int epoch = 0; epoch < 2; ++epoch) run.run_epoch();
-  return {values_of(*model), run.history()};
-}
-
 TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
-  for (const Setting& setting : settings())
-    for (const std::size_t shards : {4, 11}) {  // more than the windows of the last batch, too
-      SCOPED_TRACE(setting.name);
-      const Result expected = train(setting, shards, nullptr);
-      for (std::size_t count = 1; count <= 4; ++count) {
-        std::vector<Result> results(count);
-        run_ranks(count, [&](ProcessGroup& ranks) {
-          results[ranks.rank()] = train(setting, shards, &ranks);
-        });
-        for (const Result& result : results) {
-          EXPECT_EQ(result.parameters, expected.parameters) << count << " ranks";
-          for (std::size_t epoch = 0; epoch < 2; ++epoch) {
-            EXPECT_EQ(result.history[epoch].training_loss, expected.history[epoch].training_loss);
-            EXPECT_EQ(result.history[epoch].validation_loss,
-                      expected.history[epoch].validation_loss);
-            EXPECT_EQ(result.history[epoch].validation_accuracy,
-                      expected.history[epoch].validation_accuracy);
-          }
-        }
+  std::vector<RunCase> all = kSplitCases;
+  all.insert(all.end(), kWholeCases.begin(), kWholeCases.end());
+  for (const bool split : {false, true})
+    for (const RunCase& each : split ? kSplitCases : all)
+      for (const std::size_t shards : {4, 11}) {  // more than the windows of a batch, too
+        SCOPED_TRACE(each.name);
+        const bool watched = shards == 4;
+        const std::string expected = outcome_of(each, {.shards = shards}, watched);
+        SingleProcess alone;
+        EXPECT_TRUE(outcome_of(each, {.shards = shards, .ranks = &alone, .split = split},
+                               watched) == expected);
+        // Each rank would scale down the rows that it looks up, and no others.
+        if (each.name == std::string("max_norm") && !split) continue;
+        for (std::size_t count = 1; count <= 4; ++count)
+          run_ranks(count, [&](ProcessGroup& ranks) {
+            const std::string outcome =
+                outcome_of(each, {.shards = shards, .ranks = &ranks, .split = split}, watched);
+            EXPECT_TRUE(outcome == (split && ranks.rank() > 0 ? "" : expected))
+                << each.name << (split ? ", split, on rank " : " on rank ") << ranks.rank()
+                << " of " << count;
+          });
       }
-    }
 }
 
 // Notes how much this rank has sent while the gradients of the first layers are still to come.
@@ -171,9 +56,7 @@ class Watched : public LanguageModel {
   std::size_t vocabulary() const override { return kTokens; }
 
   std::vector<std::uint64_t> sent;
-  Parameter table;
-  Parameter middle;
-  Parameter head;
+  Parameter table, middle, head;
 
  private:
   ProcessGroup& ranks_;
@@ -184,7 +67,7 @@ TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
     Random random(1);
     Watched model(random, ranks);
     SGD optimizer(model.parameters(), {.learning_rate = 0.1});
-    DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}), {.batch = 10});
+    DataLoader loader(text_windows(40, 1), {.batch = 10});
     TrainingRun run({.model = model,
                      .optimizer = optimizer,
                      .loader = loader,
@@ -199,139 +82,123 @@ TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
   });
 }
 
-// Each rank has a file of its own, in which the windows of the others have ids that are refused
-// when they are read.
-TEST(RanksOfATrainingRun, ReadOnlyTheirOwnWindows) {
-  constexpr std::size_t kShards = 5;
-  constexpr std::size_t kBatch = 7;
-  constexpr std::size_t kWindow = kContext + 1;
-  const TemporaryFolder folder;
-  const Ids ids = text();
-  const std::size_t windows = ids.size() / kWindow;  // 57, so that the last batch is short
-  std::vector<std::string> tokens;
-  for (std::size_t i = 0; i < kTokens; ++i) tokens.push_back(std::to_string(i));
-  const Vocabulary vocabulary(tokens);
-  const auto trained = [&](std::size_t rank, std::size_t count, ProcessGroup* ranks) {
-    std::string bytes;
-    for (std::size_t i = 0; i < windows * kWindow; ++i) {
-      const std::size_t window = i / kWindow;
-      const std::size_t first = window / kBatch * kBatch;
-      const std::size_t rows = std::min(kBatch, windows - first);
-      const IndexRange mine = range_of(kShards, rank, count);
-      const bool readable = window - first >= rows * mine.begin / kShards &&
-                            window - first < rows * mine.end / kShards;
-      bytes += static_cast<char>(readable ? ids[i] : 100);
-      bytes += '\0';
+TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
+  struct Noted : TensorDataset {
+    using TensorDataset::TensorDataset;
+    Batch batch(std::span<const std::int64_t> examples) const override {
+      read->insert(read->end(), examples.begin(), examples.end());
+      return TensorDataset::batch(examples);
     }
-    const std::filesystem::path path = folder / std::to_string(rank);
-    write_file(path, bytes);
-    std::vector<TokenFile> files;
-    files.emplace_back(path, TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
-    DataLoader loader(
-        TokenWindows(TokenSequence(std::move(files)), {.context = kContext, .stride = kWindow}),
-        {.batch = kBatch});
-    Random random(1);
-    const auto model = settings().front().model(random);
-    const auto optimizer = settings().front().optimizer(model->parameters());
-    TrainingRun run({.model = *model,
-                     .optimizer = *optimizer,
-                     .loader = loader,
-                     .random = random,
-                     .accumulate = 2,
-                     .shards = kShards,
-                     .ranks = ranks});
-    run.run_epoch();
-    return std::pair(values_of(*model), run.history().front().training_loss);
+    std::shared_ptr<std::vector<std::int64_t>> read = std::make_shared<std::vector<std::int64_t>>();
   };
-  const auto expected = trained(0, 1, nullptr);
-  for (std::size_t count = 2; count <= 4; ++count)
+  constexpr std::size_t kExamples = 57, kBatch = 7, kShards = 5;  // the last batch is short
+  for (std::size_t count = 1; count <= 4; ++count)
     run_ranks(count, [&](ProcessGroup& ranks) {
-      EXPECT_EQ(trained(ranks.rank(), count, &ranks), expected);
+      const Noted examples(ratings(kExamples, 1));
+      Random random(1);
+      Ratings model(kUsers, kFilms, random);
+      SGD optimizer(model.parameters());
+      DataLoader loader(examples, {.batch = kBatch});
+      TrainingRun({.model = model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .accumulate = 2,
+                   .shards = kShards,
+                   .ranks = &ranks})
+          .run_epoch();
+      const IndexRange mine = range_of(kShards, ranks.rank(), count);
+      std::vector<std::int64_t> expected;
+      for (std::size_t i = 0; i < kExamples; ++i) {
+        const std::size_t row = i % kBatch, rows = std::min(kBatch, kExamples - (i - row));
+        if (row >= rows * mine.begin / kShards && row < rows * mine.end / kShards)
+          expected.push_back(static_cast<std::int64_t>(i));
+      }
+      EXPECT_EQ(*examples.read, expected) << ranks.rank() << " of " << count;
     });
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
-  const Setting& setting = settings().front();  // without dropout, whose masks shards draw anew
-  const Result one = train(setting, 1, nullptr);
-  const Result four = train(setting, 4, nullptr);
-  for (std::size_t i = 0; i < one.parameters.size(); ++i)
-    expect_near(four.parameters[i], one.parameters[i], 2e-5);
-  EXPECT_NEAR(four.history[1].training_loss, one.history[1].training_loss, 1e-5);
+  // Without dropout, whose masks shards draw anew.
+  RunOf one(kSplitCases.front()), four(kSplitCases.front(), {.shards = 4});
+  for (RunOf* each : {&one, &four}) each->run.train(15);
+  for (std::size_t i = 0; i < one.model->parameters().size(); ++i)
+    expect_near(four.model->parameters()[i]->value(), one.model->parameters()[i]->value(), 2e-5);
+  EXPECT_NEAR(four.run.history().back().training_loss, one.run.history().back().training_loss,
+              1e-5);
 }
 
 TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
-  std::string message;
-  try {
+  const std::string message = error_of<std::runtime_error>([] {
     run_ranks(3, [](ProcessGroup& ranks) {
-      train(settings().front(), 3, &ranks, [&](LanguageModel& model, std::size_t step) {
-        if (ranks.rank() == 2 && step == 4) model.parameters()[1]->mutable_values()[0] += 1;
-      });
+      RunOf made(kSplitCases.front(), {.shards = 3, .ranks = &ranks});
+      made.run.train(4);
+      if (ranks.rank() == 2) made.model->parameters()[1]->mutable_values()[0] += 1;
+      made.run.train(6);
     });
-  } catch (const std::runtime_error& error) {
-    message = error.what();
-  }
-  EXPECT_HAS(message, "after step 6");
-  EXPECT_HAS(message, "on rank 2 differs from that on rank 0");
+  });
+  EXPECT_EQ(message,
+            "TrainingRun: after step 6, bags.weight on rank 2 differs from that on rank 0");
 }
 
-// All ranks fail alike: in a callback, or in the model while gradients are added up.
+// All ranks fail alike: in an observer, or in the model while gradients are added up.
 TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
-  class Failing : public NextTokenModel {
-   public:
-    using NextTokenModel::NextTokenModel;
-    bool fails = false;
-
-   protected:
-    Variable before_look_back(const Variable& x, const Ids&) override {
+  struct Failing : Ratings {
+    using Ratings::Ratings;
+    Variable loss(Tape& tape, const Batch& batch) override {
       if (fails) throw std::runtime_error("no memory, say");
-      return x;
+      return Ratings::loss(tape, batch);
     }
+    bool fails = false;
   };
-  const auto train = [](ProcessGroup* ranks, std::size_t step, bool fails_in_callback,
-                        std::size_t shards = 4) {
-    Random random(1);
-    Failing model({.vocabulary = kTokens, .context = kContext, .width = 8}, random);
-    SGD optimizer(model.parameters(), {.learning_rate = 0.5, .momentum = 0.9});
-    DataLoader loader(TokenWindows(text(), {.context = kContext, .stride = 5}), {.batch = 9});
-    TrainingRun run({.model = model,
-                     .optimizer = optimizer,
-                     .loader = loader,
-                     .random = random,
-                     .shards = shards,
-                     .ranks = ranks});
-    struct : RunObserver {
-      void before_update(const TrainingRun&) override {
-        if (fails) throw std::runtime_error("enough");
-      }
-      bool fails = false;
-    } observer;
-    run.observe(observer);
-    if (step > 0) {
-      run.train(step);
-      const Checkpoint last = run.state_dict();
-      (fails_in_callback ? observer.fails : model.fails) = true;
-      EXPECT_THROW(run.run_epoch(), std::runtime_error);
-      observer.fails = model.fails = false;
-      EXPECT_THROW(run.step(), std::logic_error);
-      run.load_state_dict(last);
-      EXPECT_EQ(run.steps(), step);
+  struct FailingObserver : RunObserver {
+    void before_update(const TrainingRun&) override {
+      if (fails) throw std::runtime_error("enough");
     }
-    run.run_epoch();
-    return values_of(model);
+    bool fails = false;
   };
-  const std::vector<Tensor> expected = train(nullptr, 0, false);
-  EXPECT_EQ(train(nullptr, 2, true), expected);
-  EXPECT_EQ(train(nullptr, 2, false), expected);
+  const auto trained = [](ProcessGroup* ranks, std::size_t failing, bool in_observer,
+                          std::size_t shards = 4) {
+    RunCase of = kWholeCases.front();
+    Failing* model = nullptr;
+    of.model = [&](Random& random, auto) {
+      auto made = std::make_unique<Failing>(kUsers, kFilms, random);
+      model = made.get();
+      return made;
+    };
+    RunOf made(of, {.shards = shards, .ranks = ranks});
+    FailingObserver observer;
+    RunOutcome outcome;
+    made.run.observe(observer);
+    made.run.observe(outcome);
+    for (std::size_t step = 0; step < failing; ++step) {
+      made.run.train(step);
+      const Checkpoint last = made.run.state_dict();
+      (in_observer ? observer.fails : model->fails) = true;
+      EXPECT_THROW(made.run.step(), std::runtime_error);
+      observer.fails = model->fails = false;
+      EXPECT_ERROR(std::logic_error,
+                   "TrainingRun: a step has failed, so load the state that was saved last",
+                   made.run.step());
+      made.run.load_state_dict(last);
+      EXPECT_EQ(made.run.steps(), step);
+    }
+    made.run.train(9);
+    return outcome.bits;
+  };
+  const std::string expected = trained(nullptr, 0, false);
+  EXPECT_TRUE(trained(nullptr, 8, true) == expected);
+  EXPECT_TRUE(trained(nullptr, 8, false) == expected);
   run_ranks(2, [&](ProcessGroup& ranks) {
-    EXPECT_EQ(train(&ranks, 2, true), expected);
+    EXPECT_TRUE(trained(&ranks, 8, true) == expected);
     EXPECT_ERROR(std::logic_error, "GradientExchange::start: the last sum was not finished",
-                 train(&ranks, 2, false, 2));
+                 trained(&ranks, 2, false, 2));
   });
 }
 
 TEST(RanksOfATrainingRun, NeedAShardEach) {
   run_ranks(2, [](ProcessGroup& ranks) {
-    EXPECT_THROW(train(settings().front(), 1, &ranks), std::invalid_argument);
+    EXPECT_THROW(RunOf(kSplitCases.front(), {.ranks = &ranks}), std::invalid_argument);
   });
 }
 

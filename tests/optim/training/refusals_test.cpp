@@ -1,6 +1,6 @@
 // What a model, a dataset or an optimizer of one's own may get wrong in the course of a run.
 
-#include "tests/test.hpp"
+#include "tests/optim/training/runs.hpp"
 
 namespace {
 
@@ -33,6 +33,27 @@ TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
       "TrainingRun: an example of the data has 0 words, expected at least 1",
       TrainingRun(
           {.model = model, .optimizer = sgd, .loader = loader, .random = random, .steps = 1}));
+}
+
+TEST(OwnParts, HaveWeightsThatCanBeDividedBy) {
+  struct Weighted : Ratings {
+    using Ratings::Ratings;
+    double weight(const Batch&) const override { return of_a_batch; }
+    double of_a_batch = 0;
+  };
+  Random random(1);
+  Weighted model(kUsers, kFilms, random);
+  const Tensor before = model.user.weight.value();
+  SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+  for (const double weight : {-1.0, double{NAN}, double{INFINITY}}) {
+    DataLoader loader(TensorDataset(ratings(12, 1)), {.batch = 4});
+    TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
+    model.of_a_batch = weight;
+    EXPECT_INVALID(concat("TrainingRun: the weight of a batch is ", weight,
+                          ", expected a finite number, not negative"),
+                   run.step());
+    EXPECT_EQ(model.user.weight.value(), before);
+  }
 }
 
 TEST(OwnParts, MayNotBeAddedToTheOptimizerInAStep) {

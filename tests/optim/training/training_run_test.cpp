@@ -1,30 +1,6 @@
-#include "tests/support/models.hpp"
-#include "tests/test.hpp"
+#include "tests/optim/training/runs.hpp"
 
 namespace {
-
-// A run that owns all its parts. Another one begins with other numbers.
-struct Trained {
-  explicit Trained(bool other = false) : random(other ? 2 : 1) {}
-
-  Random random;
-  Bigram model{random};
-  AdamW optimizer{model.parameters(), {.learning_rate = 0.05}};
-  DataLoader loader{windows(61), {.batch = 3, .shuffle = true}};
-  DataLoader validation{windows(31), {.batch = 2}};
-  LearningRateSchedule schedule{optimizer, Schedule::cosine({.steps = 20})};
-  TrainingRun run{{.model = model,
-                   .optimizer = optimizer,
-                   .loader = loader,
-                   .random = random,
-                   .schedule = &schedule,
-                   .validation = &validation,
-                   .clip_norm = 1}};
-
-  std::string bits() const {
-    return bits_of(without(run.state_dict(), "history.tokens_per_second"));
-  }
-};
 
 // The parts of a run that needs no more, for a test to change.
 struct Plain {
@@ -32,17 +8,18 @@ struct Plain {
 
   Random random{1};
   Bigram model{random};
-  SGD optimizer{model.parameters(), {.learning_rate = 0.1}};
+  AdamW optimizer{model.parameters(), {.learning_rate = 0.05}};
   DataLoader loader;
-  DataLoader sample{windows(31), {.batch = 2}};
+  DataLoader sample{windows(31), {.batch = 2, .shuffle = true, .drop_last = true}};
   TrainingParts parts{.model = model, .optimizer = optimizer, .loader = loader, .random = random};
 };
 
-// The steps of a run, made by hand: each takes the gradients of so many batches.
-std::vector<double> make_steps(Trained& by_hand, std::size_t accumulate, auto clip) {
+// The steps of an epoch, made by hand: each takes the gradients of so many batches.
+std::vector<double> make_steps(Plain& by_hand, LearningRateSchedule& schedule, auto clip) {
   std::vector<double> losses;
   std::size_t batches = 0;
   double sum = 0;
+  const std::size_t accumulate = by_hand.parts.accumulate;
   for (const Batch& batch : by_hand.loader) {
     const std::size_t left = by_hand.loader.size() - batches / accumulate * accumulate;
     const std::size_t count = std::min(accumulate, left);
@@ -54,65 +31,35 @@ std::vector<double> make_steps(Trained& by_hand, std::size_t accumulate, auto cl
     if (++batches % accumulate != 0 && batches != by_hand.loader.size()) continue;
     clip(losses.size());
     by_hand.optimizer.step();
+    schedule.step();
     losses.push_back(sum / static_cast<double>(count));
     sum = 0;
   }
   return losses;
 }
 
-TEST(TrainingRun, TrainsAnyLanguageModel) {
-  Trained trained;
-  for (int epoch = 0; epoch < 5; ++epoch) EXPECT_TRUE(trained.run.run_epoch());
-  const auto& history = trained.run.history();
-  ASSERT_EQ(history.size(), 5U);
-  EXPECT_LT(history.back().training_loss, history.front().training_loss);
-  EXPECT_LT(*history.back().validation_loss, *history.front().validation_loss);
-  for (std::size_t i = 0; i < history.size(); ++i) {
-    EXPECT_EQ(history[i].epoch, i + 1);
-    EXPECT_EQ(history[i].steps, (i + 1) * trained.loader.size());
-    EXPECT_GT(history[i].speed, 0);
-  }
-  EXPECT_EQ(*history.back().validation_loss, evaluate(trained.model, trained.validation)->loss);
-}
-
-TEST(TrainingRun, IsALoopOfSteps) {
-  Trained trained, reference;
-  for (Trained* each : {&trained, &reference}) each->run.set_length(2, 0);
-  std::size_t steps = 0;
-  while (trained.run.step()) EXPECT_EQ(trained.run.steps(), ++steps);
-  EXPECT_EQ(steps, 2 * trained.loader.size());
-  EXPECT_FALSE(trained.run.step());
-  EXPECT_TRUE(reference.run.train());
-  EXPECT_TRUE(trained.bits() == reference.bits());
-}
-
 TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
   for (const auto& [accumulate, clip_norm, clip_from] :
        {std::tuple{1, 1.0, 0}, {1, 0.01, 2}, {3, 0.0, 0}}) {
-    Trained trained, by_hand;
-    const auto every = static_cast<std::size_t>(accumulate);
+    Plain trained, by_hand;
+    LearningRateSchedule schedule(trained.optimizer, Schedule::cosine({.steps = 20}));
+    LearningRateSchedule by_hand_too(by_hand.optimizer, Schedule::cosine({.steps = 20}));
     const auto first = static_cast<std::size_t>(clip_from);
-    TrainingRun run({.model = trained.model,
-                     .optimizer = trained.optimizer,
-                     .loader = trained.loader,
-                     .random = trained.random,
-                     .schedule = &trained.schedule,
-                     .clip_norm = clip_norm,
-                     .clip_from = first,
-                     .accumulate = every});
+    trained.parts.schedule = &schedule;
+    trained.parts.clip_norm = clip_norm;
+    trained.parts.clip_from = first;
+    trained.parts.accumulate = by_hand.parts.accumulate = static_cast<std::size_t>(accumulate);
+    trained.parts.epochs = 1;
+    TrainingRun run(trained.parts);
     Losses losses;
     run.observe(losses);
-    EXPECT_TRUE(run.run_epoch());
+    while (run.step()) EXPECT_EQ(run.steps(), losses.all.size());
     const double most = clip_norm;
-    const std::vector<double> expected = make_steps(by_hand, every, [&](std::size_t step) {
-      if (step > 0) by_hand.schedule.step();
+    const std::vector<double> expected = make_steps(by_hand, by_hand_too, [&](std::size_t step) {
       if (most == 0 || step < first) return;
       EXPECT_GT(clip_grad_norm(by_hand.optimizer.parameters(), most), 0.01);
     });
-    by_hand.schedule.step();
-    // The last step of the epoch takes what is left.
-    EXPECT_EQ(run.steps_per_epoch(), (trained.loader.size() + every - 1) / every);
-    ASSERT_EQ(losses.all.size(), run.steps_per_epoch());
+    ASSERT_EQ(losses.all.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i)
       EXPECT_DOUBLE_EQ(losses.all[i], expected[i]) << i;
     EXPECT_TRUE(bits_of(trained.model.state_dict()) == bits_of(by_hand.model.state_dict()));
@@ -122,107 +69,89 @@ TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
 
 // With a weight that is no number from the second step on, too.
 TEST(TrainingRun, IsResumable) {
-  struct Poisoned : RunningTraining<Trained> {
+  struct Poisoned : RunningTraining<RunOf> {
     using RunningTraining::RunningTraining;
     std::string step() override {
-      if (trained.run.steps() == 2) {
-        Tensor table = trained.model.token.weight.copy();
-        table(3, 1) = NAN;
-        trained.model.token.weight.assign(table);
-      }
+      if (trained.run.steps() == 2) trained.model->parameters()[0]->mutable_values()[3] = NAN;
       return RunningTraining::step();
     }
   };
-  Resumable run{
-      .name = "a run",
-      .make = [](bool other) { return std::make_unique<RunningTraining<Trained>>(other); },
-      .steps = 11,
-      .taken = kTakenByRuns,
-      .failing = {3}};
-  expect_resumable(run);
-  run.make = [](bool other) { return std::make_unique<Poisoned>(other); };
-  expect_to_go_on(run);
-}
-
-// Stops a run where an epoch has no step left, which breaks its evaluation off.
-struct StopsBeforeEvaluations : RunObserver {
-  bool goes_on(const TrainingRun& run) override {
-    const std::size_t epochs = run.history().size() + 1;
-    return run.steps() < epochs * run.steps_per_epoch();
-  }
-};
-
-TEST(TrainingRun, RepeatsAnEvaluationThatWasBrokenOff) {
-  Trained trained, by_steps, resumed, reference;
-  StopsBeforeEvaluations stops;
-  const std::size_t epoch = trained.loader.size();
-  trained.run.observe(stops);
-  EXPECT_FALSE(trained.run.run_epoch());
-  by_steps.run.observe(stops);
-  for (std::size_t i = 0; i < epoch; ++i) EXPECT_TRUE(by_steps.run.step());
-  EXPECT_FALSE(by_steps.run.step());
-  EXPECT_TRUE(trained.run.history().empty());
-  resumed.run.load_state_dict(trained.run.state_dict());
-  reference.run.run_epoch();
-  for (Trained* each : {&trained, &by_steps, &resumed}) {
-    EXPECT_EQ(each->run.epochs(), 0U);
-    EXPECT_EQ(each->run.steps(), epoch);
-    each->run.forget(stops);
-    EXPECT_TRUE(each == &by_steps ? each->run.step() : each->run.run_epoch());
-    EXPECT_EQ(each->run.steps(), epoch);
-    EXPECT_EQ(each->run.epochs(), 1U);
-    EXPECT_TRUE(each->bits() == reference.bits());
-    EXPECT_TRUE(each->run.step());
-    EXPECT_EQ(each->run.steps(), epoch + 1);
-  }
-}
-
-// The last evaluation is that of an epoch or, where the last step is in the middle of one, one in
-// its course.
-TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
-  struct StopsAtTheEnd : RunObserver {
-    bool goes_on(const TrainingRun& run) override { return run.steps_left() > 0; }
-  } stops;
-  for (const std::size_t steps : {4, 7}) {
-    for (const bool in_epochs : {false, true}) {
-      if (in_epochs && steps != 4) continue;
-      Plain plain;
-      plain.parts.validation = &plain.sample;
-      plain.parts.evaluation = {.every = 6, .training = &plain.sample};
-      TrainingRun run(plain.parts);
-      ASSERT_EQ(run.steps_per_epoch(), 4U);
-      in_epochs ? run.set_length(1, 0) : run.set_length(kNoLimit, steps);
-      run.observe(stops);
-      EXPECT_FALSE(run.train());
-      EXPECT_EQ(run.steps(), steps);
-      EXPECT_EQ(run.epochs(), steps / 7);
-      EXPECT_EQ(run.history().size() - run.epochs(), 1U);  // after the first step
-      run.forget(stops);
-      EXPECT_TRUE(run.train());
-      EXPECT_EQ(run.steps(), steps);
-      EXPECT_EQ(run.epochs(), 1U);
-      EXPECT_EQ(run.history().size() - run.epochs(), 1 + steps / 7);
+  for (std::size_t i = 0; i < 3; ++i)
+    for (const std::size_t shards : {1, 3}) {
+      const RunCase& of = kWholeCases[i];
+      Resumable run{.name = concat(of.name, " in ", shards),
+                    .make =
+                        [&](bool other) {
+                          return std::make_unique<RunningTraining<RunOf>>(
+                              of, RunWay{.shards = shards, .other = other});
+                        },
+                    .steps = 15,
+                    .taken = kTakenByRuns};
+      if (i == 0 && shards == 1) run.failing = {1};
+      expect_resumable(run);
+      if (i != 2) continue;
+      run.make = [&](bool other) {
+        return std::make_unique<Poisoned>(of, RunWay{.shards = shards, .other = other});
+      };
+      expect_to_go_on(run);
     }
+}
+
+TEST(TrainingRun, LearnsAndEvaluates) {
+  for (const std::size_t number : {0, 1}) {
+    const bool classifies = number == 1;
+    RunOf made(kWholeCases[number]);
+    for (int epoch = 0; epoch < 15; ++epoch) EXPECT_TRUE(made.run.run_epoch());
+    const TrainingRecord& last = made.run.history().back();
+    EXPECT_LT(last.training_loss, 0.7 * made.run.history().front().training_loss);
+    EXPECT_EQ(last.steps, 15 * 6U);  // of 12 batches, 2 a step
+    EXPECT_GT(last.speed, 0);
+    EXPECT_EQ(made.run.unit().name, "examples");
+    made.run.set_length(16, 0);
+    EXPECT_EQ(made.run.units_left(), 100U);
+
+    const Batch examples = (classifies ? points : ratings)(40, 2);
+    const EvaluationMode mode(*made.model);
+    Tape tape(Tape::inference);
+    EXPECT_NEAR(*last.validation_loss, made.model->loss(tape, examples).item(), 100 * kEpsilon);
+    EXPECT_EQ(last.validation_accuracy.has_value(), classifies);
+    if (!classifies) continue;
+    BatchScore score;
+    count_correct(score, static_cast<Halves&>(*made.model).logits(tape, examples).value(),
+                  examples.ids[0]);
+    EXPECT_EQ(score.predicted, 40U);
+    EXPECT_EQ(*last.validation_accuracy, static_cast<double>(score.correct) / 40);
+    EXPECT_GT(*last.validation_accuracy, 0.8);
   }
 }
 
-TEST(TrainingRun, NeedsNeitherScheduleNorValidation) {
-  Plain plain;
-  TrainingRun run(plain.parts);
-  EXPECT_TRUE(run.run_epoch());
-  EXPECT_FALSE(run.history().front().validation_loss.has_value());
-  const Checkpoint state = run.state_dict();
-  run.run_epoch();
-  run.load_state_dict(state);
-  EXPECT_TRUE(bits_of(run.state_dict()) == bits_of(state));
-  EXPECT_INVALID("TrainingRun: the loader is at batch 0 of epoch 1, expected its beginning",
-                 TrainingRun{plain.parts});
+TEST(TrainingRun, TrainsAnyModelInAFewLines) {
+  const std::size_t users = kUsers, films = kFilms;
+  const Batch known = ratings(200, 3), unknown = ratings(50, 4);
+  // [ratings]
+  Random random(123);
+  Ratings model(users, films, random);
+  AdamW optimizer(model.parameters(), {.learning_rate = 0.05});
+  LearningRateSchedule schedule(optimizer, Schedule::cosine({.steps = 200}));
+  DataLoader loader(TensorDataset(known), {.batch = 10, .shuffle = true});
+  DataLoader validation(TensorDataset(unknown), {.batch = 50});
+  TrainingRun run({.model = model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .schedule = &schedule,
+                   .validation = &validation,
+                   .clip_norm = 1,
+                   .epochs = 10});
+  run.train();
+  // [ratings]
+  EXPECT_LT(*run.history().back().validation_loss, 0.8 * *run.history().front().validation_loss);
 }
 
 TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.safetensors";
-  Trained trained;
+  RunOf trained(kWholeCases.front()), resumed(kWholeCases.front(), {.other = true});
   TrainingRun& run = trained.run;
   run.run_epoch();
   // [save]
@@ -231,13 +160,12 @@ TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
   all.put("text", "The Verdict");
   write_safetensors(path, all);
   // [save]
-  Trained resumed;
   TrainingRun& other = resumed.run;
   // [resume]
   const Checkpoint file = read_safetensors(path);
   other.load_state_dict(file.part("run"));
   // [resume]
-  EXPECT_TRUE(resumed.bits() == trained.bits());
+  EXPECT_TRUE(bits_of(other.state_dict()) == bits_of(run.state_dict()));
   EXPECT_EQ(file.text("text"), "The Verdict");
 }
 
@@ -264,81 +192,72 @@ TEST(TrainingRun, TakesForeignWeights) {
   EXPECT_EQ(model.head.weight.value(), full({Bigram::kVocabulary, 4}, 3));
 }
 
-TEST(TrainingRun, NamesTheVersionOfAStateThatIsTooOld) {
-  Trained trained;
-  EXPECT_INVALID(
-      "TrainingRun: the state is of version 0.2.0 or older, or of no run; its model and optimizer "
-      "may be loaded alone",
-      trained.run.load_state_dict(without(trained.run.state_dict(), "history.epoch")));
-}
-
-TEST(TrainingRun, RefusesTheStateOfARunOnOtherBatches) {
-  Trained trained;
-  trained.run.train(2);
-  Ids text = windows(61).text().ids();
-  text.data()[40] ^= 1;
-  const std::string message = "DataLoader::load_state_dict: the state is of a loader with ";
-  const DataLoaderOptions options{.batch = 3, .shuffle = true};
-  const auto same = windows(61);
-  const struct {
-    TokenWindows windows;
-    DataLoaderOptions options;
-    std::string refusal;
-  } cases[] = {
-      {same, options, "no error"},
-      {same, {.batch = 3}, message + "shuffle 1, this one has 0"},
-      {same, {.batch = 4, .shuffle = true}, message + "batch 3, this one has 4"},
-      {TokenWindows(text, {.context = 5, .stride = 5}), options, message + "ids_checksum "}};
-  for (const auto& [other_windows, other_options, refusal] : cases) {
-    Trained other;
-    DataLoader loader(other_windows, other_options);
-    TrainingRun run({.model = other.model,
-                     .optimizer = other.optimizer,
-                     .loader = loader,
-                     .random = other.random,
-                     .schedule = &other.schedule});
-    const std::string before = bits_of(run.state_dict());
-    EXPECT_HAS(
-        error_of<std::invalid_argument>([&] { run.load_state_dict(trained.run.state_dict()); }),
-        refusal);
-    EXPECT_EQ(bits_of(run.state_dict()) == before, refusal != "no error");
-  }
-}
-
-TEST(TrainingRun, GoesOnFromItsLastStateAfterAStepThatFailed) {
-  Trained failing, reference;
-  for (const std::size_t step : {0, 2, 4, 7}) {
-    failing.run.train(step);
-    const Checkpoint last = failing.run.state_dict();
-    failing.model.fails = true;
-    EXPECT_THROW(failing.run.step(), std::runtime_error);
-    failing.model.fails = false;
-    EXPECT_ERROR(std::logic_error,
-                 "TrainingRun: a step has failed, so load the state that was saved last",
-                 failing.run.step());
-    failing.run.load_state_dict(last);
-    EXPECT_EQ(failing.run.steps(), step);
-  }
-  for (Trained* each : {&failing, &reference}) each->run.train(9);
-  EXPECT_TRUE(failing.bits() == reference.bits());
-}
-
-TEST(TrainingRun, LeavesALoaderThatAnotherRunCanHave) {
-  Plain plain;
-  plain.parts.shards = 2;
-  struct : RunObserver {
-    void after_step(const TrainingRun&, double) override { throw std::runtime_error("enough"); }
-  } throws;
-  for (const bool in_the_model : {true, false}) {
-    plain.model.fails = in_the_model;
-    {
-      TrainingRun run(plain.parts);
-      if (!in_the_model) run.observe(throws);
-      EXPECT_THROW(run.run_epoch(), std::runtime_error);
+// The last evaluation is that of an epoch or, where the last step is in the middle of one, one in
+// its course. It is made where one was broken off, also after its first batch.
+TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
+  struct Stops : RunObserver {
+    bool goes_on(const TrainingRun& run) override {
+      return run.steps_left() > 0 || asked++ < batches;
     }
-    plain.loader.rewind();
-    EXPECT_NO_THROW(TrainingRun{plain.parts});
+    int batches = 0, asked = 0;
+  };
+  for (const std::size_t steps : {0, 4, 7})
+    for (const int batches : {0, 1}) {
+      const auto evaluated = [&](Plain& plain) {
+        plain.parts.validation = &plain.sample;
+        plain.parts.evaluation = {.every = 6, .training = &plain.sample};
+        plain.parts.epochs = 1;
+        plain.parts.steps = steps;
+        return plain.parts;
+      };
+      Plain plain, by_steps, resumed, reference;
+      Stops stops, stops_too;
+      stops.batches = stops_too.batches = batches;
+      TrainingRun run(evaluated(plain)), stepwise(evaluated(by_steps));
+      TrainingRun other(evaluated(resumed)), whole(evaluated(reference));
+      run.observe(stops);
+      stepwise.observe(stops_too);
+      EXPECT_FALSE(run.train());
+      while (stepwise.step()) continue;
+      EXPECT_TRUE(whole.train());
+      other.load_state_dict(run.state_dict());
+      run.forget(stops);
+      stepwise.forget(stops_too);
+      const std::size_t records = whole.history().size();
+      for (TrainingRun* each : {&run, &stepwise, &other}) {
+        EXPECT_FALSE(each->has_ended());
+        EXPECT_EQ(each->history().size(), records - 1);
+        EXPECT_TRUE(each == &stepwise ? each->step() : each->train());
+        EXPECT_TRUE(each->has_ended());
+        EXPECT_EQ(each->steps(), whole.steps());
+        EXPECT_TRUE(bits_of(without(each->state_dict(), "history.tokens_per_second")) ==
+                    bits_of(without(whole.state_dict(), "history.tokens_per_second")));
+      }
+    }
+}
+
+TEST(TrainingRun, EvaluatesTheSameExamplesEachTimeAndKeepsAccuracies) {
+  Plain plain, again;
+  for (Plain* each : {&plain, &again}) {
+    each->parts.validation = &each->sample;
+    each->parts.epochs = 2;
+    each->parts.evaluation = {.every = 2,
+                              .batches = 1,
+                              .accuracy = true,
+                              .training = &each->sample,
+                              .validation = &each->sample};
   }
+  TrainingRun run(plain.parts), resumed(again.parts);
+  run.train();
+  const TrainingRecord& last = run.history().back();
+  EXPECT_EQ(run.history().size(), 6U);  // after steps 1, 3, 4, 5, 7 and 8
+  EXPECT_TRUE(run.history().front().training_accuracy.has_value());
+  plain.sample.rewind();
+  const auto expected = evaluate(plain.model, plain.sample, {.accuracy = true});
+  EXPECT_EQ(last.validation_loss, expected->loss);
+  EXPECT_EQ(last.validation_accuracy, expected->accuracy);
+  resumed.load_state_dict(run.state_dict());
+  EXPECT_TRUE(bits_of(resumed.state_dict()) == bits_of(run.state_dict()));
 }
 
 // The optimizer's step is made only if the schedule has a next rate.
@@ -418,33 +337,12 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
   }
 }
 
-TEST(TrainingRun, EvaluatesTheSameWindowsEachTime) {
-  const auto losses = [](std::size_t stop) {
-    Plain plain;
-    plain.model.token.freeze();
-    plain.optimizer.set_learning_rate(0);
-    DataLoader validation(windows(61), {.batch = 5, .shuffle = true, .drop_last = true});
-    plain.parts.validation = &validation;
-    TrainingRun run(plain.parts);
-    StopsBeforeEvaluations stops;
-    run.observe(stops);
-    for (std::size_t i = 0; i < stop; ++i) run.run_epoch();
-    run.forget(stops);
-    run.run_epoch();
-    run.run_epoch();
-    return std::pair(*run.history()[0].validation_loss, *run.history()[1].validation_loss);
-  };
-  const auto [first, second] = losses(0);
-  EXPECT_EQ(first, second);
-  EXPECT_EQ(losses(1), std::pair(first, second));
-}
-
 TEST(TrainingRun, RefusesPartsThatDoNotFit) {
-  Plain plain;
+  Plain plain, begun;
   LearningRateSchedule later(plain.optimizer, Schedule::cosine({.steps = 20}));
   later.step();
-  SGD other(plain.model.parameters(), {.learning_rate = 0.1});
-  LearningRateSchedule of_another(other, Schedule::constant());
+  LearningRateSchedule of_another(begun.optimizer, Schedule::constant());
+  begun.loader.begin();
   using Change = std::function<void(TrainingParts&)>;
   for (const auto& [message, change] : std::vector<std::pair<std::string, Change>>{
            {"clip_norm is -1, expected a finite number not below 0",
@@ -463,13 +361,28 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
     change(parts);
     EXPECT_INVALID("TrainingRun: " + message, TrainingRun{parts});
   }
+  EXPECT_INVALID("TrainingRun: the loader is at batch 1 of epoch 0, expected its beginning",
+                 TrainingRun{begun.parts});
+  TrainingRun run(plain.parts);
+  const Checkpoint good = run.state_dict();
   EXPECT_INVALID("TrainingRun: the state has a schedule, the run has none",
-                 TrainingRun(plain.parts).load_state_dict(Trained().run.state_dict()));
+                 run.load_state_dict(with(good, "schedule.step", std::int64_t{0})));
+  EXPECT_INVALID(
+      "TrainingRun: the state is of version 0.2.0 or older, or of no run; its model and optimizer "
+      "may be loaded alone",
+      run.load_state_dict(without(good, "history.epoch")));
+  const std::string message =
+      "TextModel: the loss is a mean, without weights of the targets of one batch";
+  EXPECT_INVALID(message, plain.model.set_loss({.reduction = LossReduction::kSum}));
+  EXPECT_INVALID(message, plain.model.set_loss({.target_weights = Tensor{1}}));
+  EXPECT_NO_THROW(run.train(1));  // with the loss as it was
+  plain.model.set_loss({.class_weights = Tensor{1, 1}});
+  EXPECT_INVALID("total_weight: class_weights has shape [2], expected [7]", run.train(2));
 }
 
 TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
-  Trained trained;
-  TrainingRun& run = trained.run;
+  Plain plain;
+  TrainingRun run(plain.parts);
   EXPECT_FALSE(run.has_ended());
   const std::string endless =
       "TrainingRun: train() would never end, as neither epochs nor steps are given, nor a last "
@@ -493,102 +406,55 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
   EXPECT_EQ(run.history().size(), 2U);
 }
 
-// Writes down what it is told, with the step.
-struct Diary : RunObserver {
-  void after_backward(const TrainingRun& run, const Tape&) override { note("backward", run); }
-  void before_update(const TrainingRun& run) override { note("update", run); }
-  void after_step(const TrainingRun& run, double) override { note("step", run); }
-  void after_record(const TrainingRun& run, const TrainingRecord& record) override {
-    note(record.ends_epoch() ? "epoch" : "losses", run);
-  }
-  void at_end(const TrainingRun& run) override { note("end", run); }
-
-  void note(const char* what, const TrainingRun& run) {
-    text += concat(what, ' ', run.steps(), run.makes_more_steps() ? ", " : "; ");
-  }
-  std::string text;
-};
-
 TEST(TrainingRun, TellsItsObserversWhatItDoes) {
-  Plain plain;
-  plain.parts.accumulate = 2;
-  plain.parts.steps = 3;
-  plain.parts.evaluation = {.every = 2, .batches = 1, .training = &plain.sample};
-  TrainingRun run(plain.parts);
-  ASSERT_EQ(run.steps_per_epoch(), 2U);
-  Diary diary;
-  run.observe(diary);
-  run.train(1);
-  EXPECT_EQ(diary.text, "backward 0, backward 0, update 0, losses 1; step 1; end 1; ");
-  diary.text.clear();
-  run.train();
-  EXPECT_EQ(diary.text,
-            "backward 1, backward 1, update 1, epoch 2, step 2, "
-            "backward 2, backward 2, update 2, losses 3; step 3; end 3; ");
-}
-
-TEST(TrainingRun, KnowsItsSpeedAndShowsEachTapeOfAStepOnceItWentBackward) {
-  struct : RunObserver {
-    void after_backward(const TrainingRun&, const Tape& tape) override {
-      tapes += tape.parameters().size() == 3;  // table, weight and bias
+  // Writes down what it is told, with the step.
+  struct Diary : RunObserver {
+    void after_backward(const TrainingRun& run, const Tape& tape) override {
+      EXPECT_EQ(tape.parameters().size(), 3U);  // table, weight and bias
+      note("backward", run);
     }
-    void before_update(const TrainingRun&) override { tapes_of_steps.push_back(tapes); }
-    void after_step(const TrainingRun& run, double) override { EXPECT_GT(run.speed(), 0); }
-    std::size_t tapes = 0;
-    std::vector<std::size_t> tapes_of_steps;
-  } watched;
-  for (const std::size_t shards : {1, 2}) {
-    watched.tapes = 0;
-    watched.tapes_of_steps.clear();
+    void before_update(const TrainingRun& run) override { note("update", run); }
+    void after_step(const TrainingRun& run, double) override {
+      EXPECT_GT(run.speed(), 0);
+      note("step", run);
+    }
+    void after_record(const TrainingRun& run, const TrainingRecord& record) override {
+      note(record.ends_epoch() ? "epoch" : "losses", run);
+    }
+    void at_end(const TrainingRun& run) override { note("end", run); }
+
+    void note(const char* what, const TrainingRun& run) {
+      text += concat(what, ' ', run.steps(), run.makes_more_steps() ? ", " : "; ");
+    }
+    std::string text;
+  };
+  for (const std::size_t shards : {1, 3}) {
     Plain plain;
     plain.parts.accumulate = 2;
     plain.parts.shards = shards;
+    plain.parts.steps = 3;
+    plain.parts.evaluation = {.every = 2, .batches = 1, .training = &plain.sample};
     TrainingRun run(plain.parts);
-    run.observe(watched);
-    run.train(2);
-    EXPECT_EQ(watched.tapes_of_steps, (std::vector<std::size_t>{2 * shards, 4 * shards}));
+    ASSERT_EQ(run.steps_per_epoch(), 2U);
+    Diary diary;
+    run.observe(diary);
+    const auto backward = [&](int step) {
+      std::string all;
+      for (std::size_t i = 0; i < 2 * shards; ++i) all += concat("backward ", step, ", ");
+      return all;
+    };
+    run.train(1);
+    EXPECT_EQ(diary.text, backward(0) + "update 0, losses 1; step 1; end 1; ");
+    diary.text.clear();
+    run.train();
+    EXPECT_EQ(diary.text, backward(1) + "update 1, epoch 2, step 2, " + backward(2) +
+                              "update 2, losses 3; step 3; end 3; ");
   }
-}
-
-TEST(TrainingRun, KeepsAccuraciesWithItsState) {
-  Plain plain, again;
-  const auto evaluate_in = [](Plain& each) {
-    each.parts.validation = &each.sample;
-    each.parts.epochs = 2;
-    each.parts.evaluation = {.every = 2,
-                             .batches = 1,
-                             .accuracy = true,
-                             .training = &each.sample,
-                             .validation = &each.sample};
-  };
-  evaluate_in(plain);
-  evaluate_in(again);
-  TrainingRun run(plain.parts), resumed(again.parts);
-  run.train();
-  EXPECT_EQ(run.history().back().validation_accuracy,
-            evaluate(plain.model, plain.sample, {.accuracy = true})->accuracy);
-  EXPECT_TRUE(run.history().front().training_accuracy.has_value());
-  EXPECT_EQ(run.history().size(), 6U);  // after steps 1, 3, 4, 5, 7 and 8
-  resumed.load_state_dict(run.state_dict());
-  EXPECT_TRUE(bits_of(resumed.state_dict()) == bits_of(run.state_dict()));
-}
-
-TEST(TrainingRun, RefusesLossesThatAreNoMean) {
-  Trained trained;
-  const std::string message =
-      "TextModel: the loss is a mean, without weights of the targets of one batch";
-  EXPECT_INVALID(message, trained.model.set_loss({.reduction = LossReduction::kSum}));
-  EXPECT_INVALID(message, trained.model.set_loss({.target_weights = Tensor{1}}));
-  EXPECT_NO_THROW(trained.run.train(1));  // with the loss as it was
-  trained.model.set_loss({.class_weights = Tensor{1, 1}});
-  EXPECT_INVALID("total_weight: class_weights has shape [2], expected [7]", trained.run.train(2));
 }
 
 TEST(TrainingRun, GoesOnOverBatchesWithoutTargetsThatCount) {
   Plain plain(30), nothing(61);  // none in the first two batches, none at all
-  AdamW adamw(plain.model.parameters(), {.learning_rate = 0.1});
-  TrainingRun run(
-      {.model = plain.model, .optimizer = adamw, .loader = plain.loader, .random = plain.random});
+  TrainingRun run(plain.parts);
   const std::string before = bits_of(plain.model.state_dict());
   run.train(2);
   EXPECT_EQ(bits_of(plain.model.state_dict()), before);
@@ -598,22 +464,6 @@ TEST(TrainingRun, GoesOnOverBatchesWithoutTargetsThatCount) {
   EXPECT_GT(run.history().front().training_loss, 0);
   EXPECT_INVALID("TrainingRun: no target of epoch 1 counts, so it has no loss",
                  TrainingRun(nothing.parts).run_epoch());
-}
-
-TEST(TrainingRun, KnowsWhatItsStateWasComputedWith) {
-  Trained trained, resumed;
-  trained.run.train(2);
-  EXPECT_EQ(trained.run.loaded_arithmetic(), "");
-  EXPECT_HAS(TrainingRun::arithmetic(), blas::describe());
-  Checkpoint elsewhere = with(trained.run.state_dict(), "arithmetic", "an abacus");
-  resumed.run.load_state_dict(elsewhere);
-  EXPECT_EQ(resumed.run.loaded_arithmetic(), "an abacus");
-  elsewhere.erase("steps");
-  elsewhere = with(elsewhere, "arithmetic", "fingers");
-  EXPECT_THROW(resumed.run.load_state_dict(elsewhere), std::invalid_argument);
-  EXPECT_EQ(resumed.run.loaded_arithmetic(), "an abacus");  // nothing has changed
-  resumed.run.load_state_dict(trained.run.state_dict());
-  EXPECT_EQ(resumed.run.loaded_arithmetic(), TrainingRun::arithmetic());
 }
 
 TEST(TrainingRun, TakesTheMeanOverTheBatchesOfAStepThatCount) {
@@ -628,6 +478,22 @@ TEST(TrainingRun, TakesTheMeanOverTheBatchesOfAStepThatCount) {
     return std::pair(losses.all.back(), bits_of(plain.model.state_dict()));
   };
   EXPECT_EQ(losses_with(2), losses_with(1));
+}
+
+TEST(TrainingRun, KnowsWhatItsStateWasComputedWith) {
+  RunOf trained(kWholeCases.front()), resumed(kWholeCases.front());
+  trained.run.train(2);
+  EXPECT_EQ(trained.run.loaded_arithmetic(), "");
+  EXPECT_HAS(TrainingRun::arithmetic(), blas::describe());
+  Checkpoint elsewhere = with(trained.run.state_dict(), "arithmetic", "an abacus");
+  resumed.run.load_state_dict(elsewhere);
+  EXPECT_EQ(resumed.run.loaded_arithmetic(), "an abacus");
+  elsewhere.erase("steps");
+  elsewhere = with(elsewhere, "arithmetic", "fingers");
+  EXPECT_THROW(resumed.run.load_state_dict(elsewhere), std::invalid_argument);
+  EXPECT_EQ(resumed.run.loaded_arithmetic(), "an abacus");  // nothing has changed
+  resumed.run.load_state_dict(trained.run.state_dict());
+  EXPECT_EQ(resumed.run.loaded_arithmetic(), TrainingRun::arithmetic());
 }
 
 }  // namespace

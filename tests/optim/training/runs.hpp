@@ -1,0 +1,345 @@
+#pragma once
+
+// Runs of small models, of which each test takes what it needs: resumed, on ranks, with tables that
+// are split.
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/support/any_optimizer.hpp"
+#include "tests/support/models.hpp"
+#include "tests/support/thread_ranks.hpp"
+#include "tests/test.hpp"
+
+namespace rowgrad::testing {
+
+inline constexpr std::size_t kTokens = 61;
+inline constexpr std::size_t kContext = 5;
+
+/// Looks up rows of one table alone and of another in bags.
+class TwoTables : public Model {
+ public:
+  TwoTables(Random& random, ProcessGroup* split, double dropped, std::optional<double> max_norm)
+      : words(*this, "words", kTokens, 6, random,
+              EmbeddingOptions{.padding_idx = 60, .split = split, .max_norm = max_norm}),
+        bags(*this, "bags", kTokens, 6, random,
+             EmbeddingOptions{.mode = BagMode::kSum, .split = split}),
+        dropout(*this, "dropout", dropped),
+        head(*this, "head", 12, kTokens, random) {}
+
+  Variable loss(Tape& tape, const Batch& batch) override {
+    const std::size_t count = batch.inputs().size();
+    const Variable x = reshape(words.forward(tape, batch.inputs()), {count, 6});
+    Ids one_each = batch.inputs(), targets = batch.targets();
+    one_each.reshape(Ids::shape_type{count, 1});
+    targets.reshape(Ids::shape_type{count});
+    const Variable y = concatenate({x, bags.forward(tape, {one_each})}, 1);
+    return cross_entropy(head.forward(dropout.forward(y)), targets);
+  }
+  double weight(const Batch& batch) const override {
+    return static_cast<double>(batch.targets().size());
+  }
+  void read_ahead(const Batch& batch) override {
+    words.read_ahead(batch.inputs());
+    bags.read_ahead(batch.inputs());
+  }
+
+  Part<Embedding> words;
+  Part<EmbeddingBag> bags;
+  Part<Dropout> dropout;
+  Part<Linear> head;
+};
+
+// [recommender]
+struct Ratings : Model {
+  Ratings(std::size_t users, std::size_t films, Random& random)
+      : user(*this, "user", users, 8, random), film(*this, "film", films, 8, random) {}
+
+  Variable loss(Tape& tape, const Batch& batch) override {
+    const Variable product = user.forward(tape, batch.ids[0]) * film.forward(tape, batch.ids[1]);
+    return mse_loss(sum(product, {-1}), tape.constant(batch.tensors[0]));
+  }
+
+  Part<Embedding> user;
+  Part<Embedding> film;
+};
+// [recommender]
+
+inline constexpr std::size_t kUsers = 30, kFilms = 20;
+
+/// Whether the sum of a point's coordinates is above 0.
+struct Halves : Model {
+  explicit Halves(Random& random)
+      : hidden(*this, "hidden", 3, 8, random),
+        dropout(*this, "dropout", 0.1),
+        head(*this, "head", 8, 2, random) {}
+
+  Variable logits(Tape& tape, const Batch& batch) {
+    return head.forward(dropout.forward(tanh(hidden.forward(tape.constant(batch.tensors[0])))));
+  }
+  Variable loss(Tape& tape, const Batch& batch) override {
+    return cross_entropy(logits(tape, batch), batch.ids[0]);
+  }
+  BatchScore score(Tape& tape, const Batch& batch, bool accuracy) override {
+    BatchScore score = Model::score(tape, batch, accuracy);
+    if (accuracy) count_correct(score, logits(tape, batch).value(), batch.ids[0]);
+    return score;
+  }
+
+  Part<Linear> hidden;
+  Part<Dropout> dropout;
+  Part<Linear> head;
+};
+
+/// A text of a few frequent tokens and many rare ones.
+inline Ids text_of(std::size_t tokens, std::uint32_t seed) {
+  Random random(seed);
+  Ids ids = Ids::from_shape({tokens});
+  for (std::int32_t& id : ids) {
+    const std::uint32_t bits = random.bits();
+    id = static_cast<std::int32_t>(bits % 8 == 0 ? bits / 8 % kTokens : bits / 8 % 12);
+  }
+  return ids;
+}
+
+using Data = std::shared_ptr<const Dataset>;
+
+inline Data text_windows(std::size_t count, std::uint32_t seed) {
+  return std::make_shared<TokenWindows>(text_of(4 * count + 2, seed),
+                                        WindowOptions{.context = kContext, .stride = 4});
+}
+
+/// Few targets count: some batches have none.
+inline Data chosen_targets(std::size_t count, std::uint32_t seed) {
+  const Ids text = text_of(4 * count + 2, seed);
+  Ids targets = text;
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    if (i % 31 != 3) targets.data()[i] = kIgnoredTarget;
+  return std::make_shared<TokenWindows>(text, targets,
+                                        WindowOptions{.context = kContext, .stride = 4});
+}
+
+/// Users like films with numbers like their own.
+inline Batch ratings(std::size_t count, std::uint32_t seed) {
+  Random random(seed);
+  Batch all{.ids = {Ids::from_shape({count}), Ids::from_shape({count})},
+            .tensors = {empty({count})}};
+  for (std::size_t i = 0; i < count; ++i) {
+    all.ids[0][i] = static_cast<std::int32_t>(random.bits() % kUsers);
+    all.ids[1][i] = static_cast<std::int32_t>(random.bits() % kFilms);
+    all.tensors[0].data()[i] = (all.ids[0][i] - all.ids[1][i]) % 2 == 0 ? real{1} : real{-1};
+  }
+  return all;
+}
+
+inline Batch points(std::size_t count, std::uint32_t seed) {
+  Random random(seed);
+  Batch all{.ids = {Ids::from_shape({count})}, .tensors = {random.normal({count, 3})}};
+  for (std::size_t i = 0; i < count; ++i) {
+    const real* const point = all.tensors[0].data() + 3 * i;
+    all.ids[0][i] = point[0] + point[1] + point[2] > 0 ? 1 : 0;
+  }
+  return all;
+}
+
+inline auto tensors(Batch (*make)(std::size_t, std::uint32_t)) {
+  return [make](std::size_t count, std::uint32_t seed) {
+    return std::make_shared<TensorDataset>(make(count, seed));
+  };
+}
+
+using MakeModel = std::function<std::unique_ptr<Model>(Random&, ProcessGroup* split)>;
+
+/// What is trained, and how.
+struct RunCase {
+  const char* name;
+  MakeModel model;
+  std::function<Data(std::size_t count, std::uint32_t seed)> examples = text_windows;
+  AnyOptions optimizer;
+  double clip = 0;
+  std::size_t accumulate = 1;
+  Schedule schedule = Schedule::constant();
+};
+
+inline MakeModel two_tables(double dropped = 0, std::optional<double> max_norm = {}) {
+  return [=](Random& random, ProcessGroup* split) {
+    return std::make_unique<TwoTables>(random, split, dropped, max_norm);
+  };
+}
+
+inline MakeModel next_token(bool tied, const CrossEntropyOptions& loss = {}) {
+  return [=](Random& random, ProcessGroup*) {
+    auto model = std::make_unique<NextTokenModel>(NextTokenOptions{.vocabulary = kTokens,
+                                                                   .context = kContext,
+                                                                   .width = 8,
+                                                                   .hidden = {8},
+                                                                   .dropout = 0.2,
+                                                                   .tie_weights = tied},
+                                                  random);
+    model->set_loss(loss);
+    return model;
+  };
+}
+
+inline const AdamWOptions kAdamW{.learning_rate = 0.01, .weight_decay = 0.1};
+inline const Schedule kCosine = Schedule::cosine({.steps = 100});
+
+/// Those whose tables may be split.
+inline const std::vector<RunCase> kSplitCases{
+    {.name = "SGD", .model = two_tables(), .optimizer = SgdOptions{.learning_rate = 0.5}},
+    {.name = "momentum and decay, accumulated",
+     .model = two_tables(0.2),
+     .optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01},
+     .accumulate = 2},
+    {.name = "AdamW, clipped, with a schedule",
+     .model = two_tables(0.3),
+     .optimizer = kAdamW,
+     .clip = 0.1,
+     .schedule = kCosine},
+    {.name = "Adam with decay in the gradient",
+     .model = two_tables(),
+     .optimizer = AdamOptions{.learning_rate = 0.01, .weight_decay = 0.1},
+     .clip = 1},
+    {.name = "Adagrad, clipped",
+     .model = two_tables(),
+     .optimizer = AdagradOptions{.learning_rate = 0.1},
+     .clip = 0.5},
+    {.name = "touched rows alone",
+     .model = two_tables(),
+     .optimizer = AdamOptions{.rows = RowUpdates::kTouchedOnly},
+     .clip = 0.5},
+    {.name = "max_norm",
+     .model = two_tables(0, 2.0),
+     .optimizer = SgdOptions{.learning_rate = 0.5, .momentum = 0.9}}};
+
+inline const std::vector<RunCase> kWholeCases{
+    {.name = "a recommender",
+     .model = [](Random& random,
+                 auto) { return std::make_unique<Ratings>(kUsers, kFilms, random); },
+     .examples = tensors(ratings),
+     .optimizer = AdamWOptions{.learning_rate = 0.05, .weight_decay = 0.01},
+     .clip = 0.5,
+     .accumulate = 2,
+     .schedule = kCosine},
+    {.name = "a classifier",
+     .model = [](Random& random, auto) { return std::make_unique<Halves>(random); },
+     .examples = tensors(points),
+     .optimizer = AdamWOptions{.learning_rate = 0.05, .weight_decay = 0.01},
+     .clip = 0.5,
+     .accumulate = 2,
+     .schedule = kCosine},
+    {.name = "targets that are chosen",
+     .model = next_token(false, {.class_weights = irregular({kTokens}, 2, 0.5, 2)}),
+     .examples = chosen_targets,
+     .optimizer = kAdamW,
+     .clip = 1,
+     .accumulate = 2,
+     .schedule = kCosine},
+    {.name = "tied tables", .model = next_token(true), .optimizer = kAdamW, .clip = 1},
+    {.name = "a GPT with buckets",
+     .model =
+         [](Random& random, auto) {
+           return std::make_unique<GptModel>(GptOptions{.vocabulary = kTokens,
+                                                        .context = kContext,
+                                                        .width = 8,
+                                                        .heads = 2,
+                                                        .layers = 1,
+                                                        .positions = Positions::kT5,
+                                                        .dropout = 0.1},
+                                             random);
+         },
+     .optimizer = kAdamW,
+     .clip = 1}};
+
+struct RunWay {
+  std::size_t shards = 1;
+  ProcessGroup* ranks = nullptr;
+  bool split = false;  // whether tables are
+  bool other = false;  // whether it begins with other numbers
+};
+
+/// A run with all that it may have.
+struct RunOf {
+  explicit RunOf(const RunCase& of, const RunWay& way = {})
+      : random(way.other ? 2 : 1),
+        model(of.model(random, way.split ? way.ranks : nullptr)),
+        optimizer(make_optimizer(of.optimizer, model->parameters())),
+        loader(of.examples(100, 1), {.batch = 9, .shuffle = true, .seed = 3}),
+        sample(loader.dataset(), {.batch = 9}),
+        validation(of.examples(40, 2), {.batch = 16}),
+        schedule(*optimizer, of.schedule),
+        run({.model = *model,
+             .optimizer = *optimizer,
+             .loader = loader,
+             .random = random,
+             .schedule = &schedule,
+             .validation = &validation,
+             .clip_norm = of.clip,
+             .accumulate = of.accumulate,
+             .shards = way.shards,
+             .ranks = way.ranks,
+             .bucket_bytes = way.shards == 4 ? GradientExchange::kBucketBytes : 0,
+             .compare_every = 3,
+             .evaluation = {.every = 4, .batches = 2, .accuracy = true, .training = &sample}}) {}
+
+  Random random;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Optimizer> optimizer;
+  DataLoader loader, sample, validation;
+  LearningRateSchedule schedule;
+  TrainingRun run;
+};
+
+/// The bits of all rows and losses at the end of a run and, if it watches them, the rows that had
+/// gradients in each step. Where tables are split, those that the first rank sees.
+struct RunOutcome : RunObserver {
+  explicit RunOutcome(bool watched = false) : watches(watched) {}
+
+  bool watches_gradients() const override { return watches; }
+  void before_update(const TrainingRun& run) override {
+    if (!watches || !sees(run)) return;
+    for (const Parameter* parameter : run.parts().optimizer.parameters())
+      if (parameter->gradient().is_rows())
+        for (const std::int32_t row : parameter->gradient().rows().indices())
+          seen += concat(run.steps(), ' ', parameter->name(), ' ', row, '\n');
+  }
+  void at_end(const TrainingRun& run) override {
+    run.meet();
+    if (!sees(run)) return;
+    Checkpoint end;
+    for (const Parameter* parameter : run.parts().optimizer.parameters()) {
+      std::vector<std::int32_t> ids(parameter->shape()[0]);
+      std::iota(ids.begin(), ids.end(), 0);
+      end.put(parameter->name(),
+              parameter->shape().size() == 2 ? parameter->rows(ids) : parameter->copy());
+    }
+    std::vector<double> history;
+    for (const TrainingRecord& record : run.history())
+      history.insert(history.end(), {record.training_loss, record.validation_loss.value_or(-1),
+                                     record.training_accuracy.value_or(-1),
+                                     record.validation_accuracy.value_or(-1)});
+    end.put("history", std::move(history));
+    bits = seen + bits_of(end);
+  }
+
+  static bool sees(const TrainingRun& run) {
+    return run.is_first_rank() || !run.has_split_tables();
+  }
+
+  bool watches;
+  std::string seen, bits;
+};
+
+inline std::string outcome_of(const RunCase& of, const RunWay& way, bool watched) {
+  RunOf made(of, way);
+  RunOutcome outcome(watched);
+  made.run.observe(outcome);
+  made.run.train(15);
+  return outcome.bits;
+}
+
+}  // namespace rowgrad::testing
