@@ -1,96 +1,64 @@
-#include "tests/test.hpp"
+#include "tests/optim/training/runs.hpp"
 
 namespace {
 
 constexpr std::int32_t kFollowed = 7;
-constexpr std::size_t kWordCount = 40;
-
-Ids random_words(std::size_t tokens) {
-  Random random(5);
-  std::vector<std::int32_t> ids;
-  for (std::size_t i = 0; i < tokens; ++i)
-    ids.push_back(static_cast<std::int32_t>(random.bits() % kWordCount));
-  return to_ids(ids);
-}
-
-// What happens to the row in a run, observed apart from RowMovement.
-struct WatchedRow : RunObserver {
-  explicit WatchedRow(const Parameter& of) : table(of) {}
-
-  Tensor row() const { return table.rows(std::array{kFollowed}); }
-  void after_backward(const TrainingRun&, const Tape& tape) override {
-    for (const Tape::Lookup& lookup : tape.lookups())
-      if (lookup.table == &table)
-        lookups += static_cast<std::size_t>(std::ranges::count(lookup.ids, kFollowed));
-  }
+// What the row's gradients are, by the numbers of their steps.
+struct Norms : RunObserver {
   void before_update(const TrainingRun& run) override {
-    before = row();
-    for (const auto [index, values] : table.gradient().rows()) {
+    for (const auto [index, values] : run.parts().optimizer.parameters()[0]->gradient().rows()) {
       if (index != kFollowed) continue;
       double squares = 0;
       for (const real g : values) squares += static_cast<double>(g) * static_cast<double>(g);
-      norms[run.steps() + 1] = std::sqrt(squares);
+      of_steps[run.steps() + 1] = std::sqrt(squares);
     }
   }
-  void after_step(const TrainingRun& run, double) override {
-    const Tensor now = row();
-    double squares = 0;
-    for (std::size_t i = 0; i < now.size(); ++i)
-      squares += std::pow(static_cast<double>(now.data()[i]) - before.data()[i], 2);
-    moved[run.steps()] = std::sqrt(squares);
-  }
-
-  const Parameter& table;
-  Tensor before;
-  std::size_t lookups = 0;
-  std::map<std::size_t, double> norms, moved;
+  std::map<std::size_t, double> of_steps;
 };
 
+// A run whose row 7 is followed, and that has a history of all rows.
 struct FollowedRun {
-  explicit FollowedRun(RowMovementOptions options = {})
-      : reasons(model, model.token.weight, kFollowed, options) {}
-
-  void train(Optimizer& optimizer, std::size_t steps = 20) {
-    TrainingRun run({.model = model,
-                     .optimizer = optimizer,
-                     .loader = loader,
-                     .random = random,
-                     .steps = steps});
-    run.observe(watched);
-    run.observe(reasons);
+  explicit FollowedRun(const AnyOptions& options, const RowMovementOptions& kept = {})
+      : optimizer(make_optimizer(options, model.parameters())),
+        movement(model, model.token.weight, kFollowed, kept) {
+    run.observe(norms);
+    run.observe(history);
+    run.observe(movement);
     run.train();
+    all = movement.summary();
   }
 
   Random random{3};
-  NextTokenModel model{{.vocabulary = kWordCount, .context = 4, .width = 6}, random};
-  DataLoader loader{TokenWindows(random_words(200), {.context = 4, .stride = 4}), {.batch = 2}};
-  WatchedRow watched{model.token.weight};
-  RowMovement reasons;
+  NextTokenModel model{{.vocabulary = kTokens, .context = kContext, .width = 6}, random};
+  std::unique_ptr<Optimizer> optimizer;
+  DataLoader loader{text_windows(40, 5), {.batch = 2}};
+  TrainingRun run{
+      {.model = model, .optimizer = *optimizer, .loader = loader, .random = random, .steps = 20}};
+  Norms norms;
+  RowHistory history{model};
+  RowMovement movement;
+  RowMovement::Summary all;
 };
 
-double sum_of_shares(const RowMovement::Summary& all) {
-  return all.by_gradients + all.by_momentum + all.by_decay;
-}
-
 TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
-  FollowedRun trained;
-  SGD sgd(trained.model.parameters(), {.learning_rate = 0.5});
-  trained.train(sgd);
-  const RowMovement::Summary all = trained.reasons.summary();
-  const WatchedRow& watched = trained.watched;
-  ASSERT_GT(watched.norms.size(), 3U);
-  EXPECT_EQ(all.lookups, watched.lookups);
-  EXPECT_EQ(all.with_gradient, watched.norms.size());
-  EXPECT_EQ(all.without, 20 - watched.norms.size());
-  ASSERT_EQ(all.steps.size(), watched.norms.size());
-  double shares = 0;
+  const FollowedRun followed(SgdOptions{.learning_rate = 0.5});
+  const RowMovement::Summary& all = followed.all;
+  const TableHistory& history = followed.history.tables()[0];
+  const std::size_t place = history.place_of(kFollowed).value();
+  const auto& norms = followed.norms.of_steps;
+  ASSERT_GT(norms.size(), 3U);
+  EXPECT_EQ(all.lookups, history.rows()[place].lookups);
+  EXPECT_EQ(all.with_gradient, norms.size());
+  EXPECT_EQ(all.without, 20 - norms.size());
+  ASSERT_EQ(all.steps.size(), norms.size());
+  double shares = 0, path = 0;
   for (const RowMovement::Step& step : all.steps) {
-    EXPECT_DOUBLE_EQ(step.gradient_norm, watched.norms.at(step.step));
-    EXPECT_NEAR(step.moved, watched.moved.at(step.step), 1e-12);
+    EXPECT_DOUBLE_EQ(step.gradient_norm, norms.at(step.step));
+    path += step.moved;
     shares += step.share;
     std::size_t lookups = 0;
     for (const RowMovement::Window& window : step.windows) {
-      EXPECT_EQ(window.tokens.size(), 4U);
+      EXPECT_EQ(window.tokens.size(), kContext);
       for (const std::size_t position : window.positions)
         EXPECT_EQ(window.tokens[position], kFollowed);
       lookups += window.positions.size();
@@ -98,81 +66,42 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
     EXPECT_EQ(lookups, step.lookups);
     EXPECT_GT(lookups, 0U);
   }
+  EXPECT_NEAR(path, history.rows()[place].path, 1e-12);
   EXPECT_NEAR(shares, 1, 1e-9);
   EXPECT_NEAR(all.by_gradients, 1, 1e-9);
   EXPECT_EQ(all.by_momentum, 0);
   EXPECT_EQ(all.by_decay, 0);
+
+  // The two steps that moved it farthest.
+  const FollowedRun few(SgdOptions{.learning_rate = 0.5}, {.steps = 2, .windows = 1});
+  EXPECT_EQ(few.all.with_gradient, all.with_gradient);
+  EXPECT_EQ(few.all.by_gradients, all.by_gradients);
+  ASSERT_EQ(few.all.steps.size(), 2U);
+  for (const TableHistory::Step& far : std::span(history.steps()[place]).first(2)) {
+    const auto kept = std::ranges::find(few.all.steps, far.step, &RowMovement::Step::step);
+    const auto step = std::ranges::find(all.steps, far.step, &RowMovement::Step::step);
+    ASSERT_NE(kept, few.all.steps.end());
+    EXPECT_EQ(kept->share, step->share);
+    EXPECT_NEAR(kept->moved, far.moved, 1e-12);
+    EXPECT_EQ(kept->windows.size(), 1U);
+  }
+  EXPECT_LT(few.all.steps[0].step, few.all.steps[1].step);
 }
 
 TEST(RowMovement, TellWhatMomentumAndDecayAdded) {
-  FollowedRun with_momentum;
-  SGD momentum(with_momentum.model.parameters(), {.learning_rate = 0.1, .momentum = 0.9});
-  with_momentum.train(momentum);
-  const RowMovement::Summary all = with_momentum.reasons.summary();
-  EXPECT_NEAR(sum_of_shares(all), 1, 1e-9);
-  EXPECT_GT(std::abs(all.by_momentum), 0.01);
-  EXPECT_EQ(all.by_decay, 0);
-
-  FollowedRun with_decay;
-  AdamW adamw(with_decay.model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.5});
-  with_decay.train(adamw);
-  EXPECT_NEAR(sum_of_shares(with_decay.reasons.summary()), 1, 1e-9);
-  EXPECT_NE(with_decay.reasons.summary().by_decay, 0);
-  EXPECT_TRUE(with_decay.reasons.summary().knows_decay);
-
-  FollowedRun with_l2;  // decay that goes through the moments
-  Adam adam(with_l2.model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.5});
-  with_l2.train(adam);
-  EXPECT_NEAR(sum_of_shares(with_l2.reasons.summary()), 1, 1e-9);
-  EXPECT_FALSE(with_l2.reasons.summary().knows_decay);
-}
-
-TEST(RowMovement, KeepTheStepsThatMovedTheRowFarthest) {
-  FollowedRun all;
-  SGD sgd(all.model.parameters(), {.learning_rate = 0.5});
-  all.train(sgd);
-  FollowedRun few({.steps = 2, .windows = 1});
-  SGD same(few.model.parameters(), {.learning_rate = 0.5});
-  few.train(same);
-  std::vector<RowMovement::Step> steps = all.reasons.summary().steps;
-  std::ranges::sort(steps, std::greater<>(), &RowMovement::Step::moved);
-  steps.resize(2);
-  std::ranges::sort(steps, {}, &RowMovement::Step::step);
-  const RowMovement::Summary summary = few.reasons.summary();
-  ASSERT_EQ(summary.steps.size(), 2U);
-  for (std::size_t i = 0; i < 2; ++i) {
-    EXPECT_EQ(summary.steps[i].step, steps[i].step);
-    EXPECT_EQ(summary.steps[i].share, steps[i].share);
-    EXPECT_EQ(summary.steps[i].windows.size(), 1U);
-  }
-  EXPECT_EQ(summary.with_gradient, all.reasons.summary().with_gradient);
-  EXPECT_EQ(summary.by_gradients, all.reasons.summary().by_gradients);
-}
-
-TEST(RowMovement, ChangeNothingOfTheRun) {
-  FollowedRun watched;
-  AdamW adamw(watched.model.parameters());
-  watched.train(adamw);
-  FollowedRun alone;
-  AdamW same(alone.model.parameters());
-  TrainingRun run({.model = alone.model,
-                   .optimizer = same,
-                   .loader = alone.loader,
-                   .random = alone.random,
-                   .steps = 20});
-  run.train();
-  EXPECT_EQ(watched.model.token.weight.value(), alone.model.token.weight.value());
-}
-
-TEST(RowMovement, RefuseWhatIsNoRow) {
-  struct Model : Layer {
-    Parameter table{*this, "table", zeros({4, 2})};
-    Parameter bias{*this, "bias", zeros({4})};
-  } model;
-  for (const std::int32_t row : {-1, 4})
-    EXPECT_INVALID(concat("RowMovement: row ", row, " of table, which has 4"),
-                   RowMovement(model, model.table, row));
-  EXPECT_INVALID("RowMovement: bias is no table, of shape [4]", RowMovement(model, model.bias, 0));
+  const auto summary_of = [](const AnyOptions& options) {
+    const RowMovement::Summary all = FollowedRun(options).all;
+    EXPECT_NEAR(all.by_gradients + all.by_momentum + all.by_decay, 1, 1e-9);
+    return all;
+  };
+  const auto momentum = summary_of(SgdOptions{.learning_rate = 0.1, .momentum = 0.9});
+  EXPECT_GT(std::abs(momentum.by_momentum), 0.01);
+  EXPECT_EQ(momentum.by_decay, 0);
+  const auto decay = summary_of(AdamWOptions{.learning_rate = 0.01, .weight_decay = 0.5});
+  EXPECT_NE(decay.by_decay, 0);
+  EXPECT_TRUE(decay.knows_decay);
+  // It goes through the moments.
+  EXPECT_FALSE(summary_of(AdamOptions{.learning_rate = 0.01, .weight_decay = 0.5}).knows_decay);
 }
 
 }  // namespace
