@@ -4,18 +4,13 @@
 
 namespace {
 
-// Learns one row, if it is given one.
-struct OneRow : LanguageModel {
-  explicit OneRow(Random& random) : row(*this, "row", 3, 3, random) {}
-  Variable forward(Tape& tape, const Ids& ids) override { return row.forward(tape, ids); }
-  std::size_t context() const override { return 0; }
-  std::size_t vocabulary() const override { return 3; }
-  Part<Embedding> row;
-};
-
 TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
+  struct NoContext : Bigram {
+    using Bigram::Bigram;
+    std::size_t context() const override { return 0; }
+  };
   Random random(1);
-  OneRow model(random);
+  NoContext model(random);
   EXPECT_INVALID("generate: the model's context is 0",
                  generate(model, Ids{1}, {.count = 1}, random));
   BatchScore score;
@@ -57,26 +52,22 @@ TEST(OwnParts, HaveWeightsThatCanBeDividedBy) {
 }
 
 TEST(OwnParts, MayNotBeAddedToTheOptimizerInAStep) {
-  struct Growing : Model {
-    explicit Growing(Random& random)
-        : first(*this, "first", 3, 2, random), late(*this, "late", 3, 2, random) {}
+  struct Growing : Ratings {
+    using Ratings::Ratings;
     Variable loss(Tape& tape, const Batch& batch) override {
-      if (sgd->group_count() == 1) sgd->add_group({.parameters = late.parameters()});
-      return mean(first.forward(tape, batch.ids[0]) * late.forward(tape, batch.ids[0]));
+      if (sgd->group_count() == 1) sgd->add_group({.parameters = film.parameters()});
+      return Ratings::loss(tape, batch);
     }
-    Part<Embedding> first, late;
     SGD* sgd = nullptr;
   };
   Random random(1);
-  Growing model(random);
-  SGD sgd(model.first.parameters());
+  Growing model(kUsers, kFilms, random);
+  SGD sgd(model.user.parameters());
   model.sgd = &sgd;
-  const TensorDataset data(Batch{.ids = {Ids{0, 1}}});
-  DataLoader loader(data, {.batch = 2});
-  TrainingRun run(
-      {.model = model, .optimizer = sgd, .loader = loader, .random = random, .steps = 1});
+  DataLoader loader(rated_films(4, 1));
+  TrainingRun run({.model = model, .optimizer = sgd, .loader = loader, .random = random});
   EXPECT_ERROR(std::logic_error,
-               "TrainingRun: late.weight was added to the optimizer during a step", run.train());
+               "TrainingRun: film.weight was added to the optimizer during a step", run.step());
 }
 
 }  // namespace

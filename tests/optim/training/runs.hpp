@@ -3,13 +3,6 @@
 // Runs of small models, of which each test takes what it needs: resumed, on ranks, with tables that
 // are split.
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "tests/support/any_optimizer.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/thread_ranks.hpp"
@@ -40,9 +33,6 @@ class TwoTables : public Model {
     const Variable y = concatenate({x, bags.forward(tape, {one_each})}, 1);
     return cross_entropy(head.forward(dropout.forward(y)), targets);
   }
-  double weight(const Batch& batch) const override {
-    return static_cast<double>(batch.targets().size());
-  }
   void read_ahead(const Batch& batch) override {
     words.read_ahead(batch.inputs());
     bags.read_ahead(batch.inputs());
@@ -70,30 +60,6 @@ struct Ratings : Model {
 // [recommender]
 
 inline constexpr std::size_t kUsers = 30, kFilms = 20;
-
-/// Whether the sum of a point's coordinates is above 0.
-struct Halves : Model {
-  explicit Halves(Random& random)
-      : hidden(*this, "hidden", 3, 8, random),
-        dropout(*this, "dropout", 0.1),
-        head(*this, "head", 8, 2, random) {}
-
-  Variable logits(Tape& tape, const Batch& batch) {
-    return head.forward(dropout.forward(tanh(hidden.forward(tape.constant(batch.tensors[0])))));
-  }
-  Variable loss(Tape& tape, const Batch& batch) override {
-    return cross_entropy(logits(tape, batch), batch.ids[0]);
-  }
-  BatchScore score(Tape& tape, const Batch& batch, bool accuracy) override {
-    BatchScore score = Model::score(tape, batch, accuracy);
-    if (accuracy) count_correct(score, logits(tape, batch).value(), batch.ids[0]);
-    return score;
-  }
-
-  Part<Linear> hidden;
-  Part<Dropout> dropout;
-  Part<Linear> head;
-};
 
 /// A text of a few frequent tokens and many rare ones.
 inline Ids text_of(std::size_t tokens, std::uint32_t seed) {
@@ -136,20 +102,8 @@ inline Batch ratings(std::size_t count, std::uint32_t seed) {
   return all;
 }
 
-inline Batch points(std::size_t count, std::uint32_t seed) {
-  Random random(seed);
-  Batch all{.ids = {Ids::from_shape({count})}, .tensors = {random.normal({count, 3})}};
-  for (std::size_t i = 0; i < count; ++i) {
-    const real* const point = all.tensors[0].data() + 3 * i;
-    all.ids[0][i] = point[0] + point[1] + point[2] > 0 ? 1 : 0;
-  }
-  return all;
-}
-
-inline auto tensors(Batch (*make)(std::size_t, std::uint32_t)) {
-  return [make](std::size_t count, std::uint32_t seed) {
-    return std::make_shared<TensorDataset>(make(count, seed));
-  };
+inline Data rated_films(std::size_t count, std::uint32_t seed) {
+  return std::make_shared<TensorDataset>(ratings(count, seed));
 }
 
 using MakeModel = std::function<std::unique_ptr<Model>(Random&, ProcessGroup* split)>;
@@ -158,11 +112,11 @@ using MakeModel = std::function<std::unique_ptr<Model>(Random&, ProcessGroup* sp
 struct RunCase {
   const char* name;
   MakeModel model;
-  std::function<Data(std::size_t count, std::uint32_t seed)> examples = text_windows;
   AnyOptions optimizer;
   double clip = 0;
   std::size_t accumulate = 1;
   Schedule schedule = Schedule::constant();
+  std::function<Data(std::size_t count, std::uint32_t seed)> examples = text_windows;
 };
 
 inline MakeModel two_tables(double dropped = 0, std::optional<double> max_norm = {}) {
@@ -190,70 +144,26 @@ inline const Schedule kCosine = Schedule::cosine({.steps = 100});
 
 /// Those whose tables may be split.
 inline const std::vector<RunCase> kSplitCases{
-    {.name = "SGD", .model = two_tables(), .optimizer = SgdOptions{.learning_rate = 0.5}},
-    {.name = "momentum and decay, accumulated",
-     .model = two_tables(0.2),
-     .optimizer = SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01},
-     .accumulate = 2},
-    {.name = "AdamW, clipped, with a schedule",
-     .model = two_tables(0.3),
-     .optimizer = kAdamW,
-     .clip = 0.1,
-     .schedule = kCosine},
-    {.name = "Adam with decay in the gradient",
-     .model = two_tables(),
-     .optimizer = AdamOptions{.learning_rate = 0.01, .weight_decay = 0.1},
-     .clip = 1},
-    {.name = "Adagrad, clipped",
-     .model = two_tables(),
-     .optimizer = AdagradOptions{.learning_rate = 0.1},
-     .clip = 0.5},
-    {.name = "touched rows alone",
-     .model = two_tables(),
-     .optimizer = AdamOptions{.rows = RowUpdates::kTouchedOnly},
-     .clip = 0.5},
-    {.name = "max_norm",
-     .model = two_tables(0, 2.0),
-     .optimizer = SgdOptions{.learning_rate = 0.5, .momentum = 0.9}}};
+    {"SGD", two_tables(), SgdOptions{.learning_rate = 0.5}},
+    {"momentum and decay, accumulated", two_tables(0.2),
+     SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}, 0, 2},
+    {"AdamW, clipped, with a schedule", two_tables(0.3), kAdamW, 0.1, 1, kCosine},
+    {"Adam with decay in the gradient", two_tables(),
+     AdamOptions{.learning_rate = 0.01, .weight_decay = 0.1}, 1},
+    {"Adagrad, clipped", two_tables(), AdagradOptions{.learning_rate = 0.1}, 0.5},
+    {"touched rows alone", two_tables(), AdamOptions{.rows = RowUpdates::kTouchedOnly}, 0.5},
+    {"max_norm", two_tables(0, 2.0), SgdOptions{.learning_rate = 0.5, .momentum = 0.9}}};
+
+inline std::unique_ptr<Model> recommender(Random& random, ProcessGroup*) {
+  return std::make_unique<Ratings>(kUsers, kFilms, random);
+}
 
 inline const std::vector<RunCase> kWholeCases{
-    {.name = "a recommender",
-     .model = [](Random& random,
-                 auto) { return std::make_unique<Ratings>(kUsers, kFilms, random); },
-     .examples = tensors(ratings),
-     .optimizer = AdamWOptions{.learning_rate = 0.05, .weight_decay = 0.01},
-     .clip = 0.5,
-     .accumulate = 2,
-     .schedule = kCosine},
-    {.name = "a classifier",
-     .model = [](Random& random, auto) { return std::make_unique<Halves>(random); },
-     .examples = tensors(points),
-     .optimizer = AdamWOptions{.learning_rate = 0.05, .weight_decay = 0.01},
-     .clip = 0.5,
-     .accumulate = 2,
-     .schedule = kCosine},
-    {.name = "targets that are chosen",
-     .model = next_token(false, {.class_weights = irregular({kTokens}, 2, 0.5, 2)}),
-     .examples = chosen_targets,
-     .optimizer = kAdamW,
-     .clip = 1,
-     .accumulate = 2,
-     .schedule = kCosine},
-    {.name = "tied tables", .model = next_token(true), .optimizer = kAdamW, .clip = 1},
-    {.name = "a GPT with buckets",
-     .model =
-         [](Random& random, auto) {
-           return std::make_unique<GptModel>(GptOptions{.vocabulary = kTokens,
-                                                        .context = kContext,
-                                                        .width = 8,
-                                                        .heads = 2,
-                                                        .layers = 1,
-                                                        .positions = Positions::kT5,
-                                                        .dropout = 0.1},
-                                             random);
-         },
-     .optimizer = kAdamW,
-     .clip = 1}};
+    {"a recommender", recommender, kAdamW, 0.5, 2, kCosine, rated_films},
+    {"targets that are chosen",
+     next_token(false, {.class_weights = irregular({kTokens}, 2, 0.5, 2)}), kAdamW, 1, 2, kCosine,
+     chosen_targets},
+    {"tied tables", next_token(true), kAdamW, 1}};
 
 struct RunWay {
   std::size_t shards = 1;

@@ -84,6 +84,9 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
                       SplitRows(ranks, {20, 4}, values_in_memory(zeros({20, 4}))));
     RunOf made(kSplitCases.front(), {.shards = 2, .ranks = &ranks, .split = true});
     TrainingParts parts = made.run.parts();
+    parts.shards = 1;
+    EXPECT_INVALID("GradientExchange: 1 shards for 2 ranks, expected at least one for each",
+                   TrainingRun{parts});
     parts.ranks = nullptr;
     EXPECT_ERROR_WITH(std::invalid_argument, "split over 2 ranks, but the run has 1",
                       TrainingRun{parts});
