@@ -30,7 +30,7 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
 }
 
 // Notes how much this rank has sent while the gradients of the first layers are still to come.
-class Watched : public LanguageModel {
+class Watched : public Model {
  public:
   Watched(Random& random, ProcessGroup& ranks)
       : table{*this, "table", random.normal({kTokens, 8})},
@@ -38,7 +38,7 @@ class Watched : public LanguageModel {
         head{*this, "head", random.normal({kTokens, 8})},
         ranks_(ranks) {}
 
-  Variable forward(Tape& tape, const Ids& ids) override {
+  Variable loss(Tape& tape, const Batch& batch) override {
     const std::uint64_t before = ranks_.bytes_sent();
     const auto watched = [&](const Variable& x, const std::function<void()>& watch) {
       return record("watched", {x}, x.value(), [watch](Backward& node) {
@@ -46,14 +46,12 @@ class Watched : public LanguageModel {
         node.give(0, node.take_gradient());
       });
     };
-    const Variable x = watched(embedding(tape.parameter(table), ids),
+    const Variable x = watched(embedding(tape.parameter(table), batch.inputs()),
                                [this, before] { sent.push_back(ranks_.bytes_sent() - before); });
     // All ranks have told of what kind the gradient of the head is.
     const Variable y = watched(linear(x, tape.parameter(middle)), [this] { ranks_.any(false); });
-    return linear(y, tape.parameter(head));
+    return cross_entropy(linear(y, tape.parameter(head)), batch.targets());
   }
-  std::size_t context() const override { return kContext; }
-  std::size_t vocabulary() const override { return kTokens; }
 
   std::vector<std::uint64_t> sent;
   Parameter table, middle, head;
