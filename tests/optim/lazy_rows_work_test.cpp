@@ -30,31 +30,6 @@ TEST(LazyRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
   }
 }
 
-TEST(LazyRowsOf, ALongRunWithAScheduleAreSettledNowAndThen) {
-  // No two steps are alike: rows that were not read for thousands of steps are settled.
-  Parameter table("table", zeros({1000, 4}));
-  SGD optimizer({&table}, kMomentum);
-  constexpr int kSteps = 20'000;
-  for (int i = 0; i < kSteps; ++i) {
-    optimizer.set_learning_rate(0.1 + 1e-6 * i);
-    step(optimizer, table, {i % 1000}, i);
-  }
-  EXPECT_GE(optimizer.rows_visited(), kSteps);
-  EXPECT_LE(optimizer.rows_visited(), kSteps + 5 * 1000);
-}
-
-TEST(LazyRowsOf, AdamReplayNothingUnlessDecayIsInTheGradient) {
-  for (const double decay : {0.0, 0.1}) {
-    Parameter table("table", irregular({1000, 4}));
-    Adam optimizer({&table}, {.weight_decay = decay});
-    step(optimizer, table, {1, 2});
-    for (int i = 0; i < 2000; ++i) step(optimizer, table, {2}, i);
-    const std::uint64_t before = optimizer.rows_visited();
-    table.value();
-    EXPECT_EQ(optimizer.rows_visited() - before, decay == 0 ? 1000U : 1000U + 999 * 2001 - 1);
-  }
-}
-
 TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
   for (const AnyOptions& options :
        {AnyOptions(SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 1e-3}),
@@ -67,7 +42,9 @@ TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
     twins.step(gradient({3, 4}, {0, 1, 2}));
     twins.give(gradient({3, 4}, {2}));
     for (int i = 0; i < 100'000; ++i) {
-      if (i % 1000 == 0) twins.set_learning_rate(rate * (1 + 0.5 * (i / 1000 % 3)));
+      if (i % 1000 == 0)
+        for (Optimizer* optimizer : {twins.optimizer.get(), twins.dense_optimizer.get()})
+          optimizer->set_learning_rate(rate * (1 + 0.5 * (i / 1000 % 3)));
       twins.step();
     }
     const std::uint64_t before = twins.optimizer->rows_visited();
@@ -77,19 +54,6 @@ TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
     expect_near(twins.table.rows(away), twins.dense.rows(away), tolerance);
     EXPECT_EQ(twins.optimizer->rows_visited() - before, 2U);
   }
-}
-
-TEST(LazyRowsOf, AHistoryThatGrowsTooLongIsSettled) {
-  // The rate changes every step, so that no two steps are alike.
-  RowsAndDense twins(irregular({4, 3}), kMomentum);
-  twins.give(gradient({4, 3}, {2}));
-  for (int i = 0; i < 9000; ++i) {
-    twins.set_learning_rate(1e-3 * (1 + i % 2) + 1e-8 * i);
-    twins.step();
-  }
-  EXPECT_LT(twins.optimizer->state_dict().integers("table.lazy.steps").size(), 4098U);
-  const double tolerance = sizeof(real) == 8 ? 1e-10 : 9000 * kEpsilon;
-  expect_near(twins.table.value(), twins.dense.value(), tolerance);
 }
 
 // Thousands of steps, no two alike, of 1,500 rows of which two are looked up in each.
@@ -142,38 +106,6 @@ TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
     const double tolerance = sizeof(real) == 8 ? 1e-10 : kSteps * kEpsilon;
     expect_near(whole.table.value(), dense.table.value(), tolerance);
   }
-}
-
-// Another version might have saved a state in the middle of a pass from which a row is missing.
-TEST(LazyRowsOf, AStateOfARowThatMissedItsTurnAreSettledBeforeTheirStepsAreForgotten) {
-  Tensor start = irregular({3, 2});
-  std::copy_n(start.data() + 4, 2, start.data());  // rows 0 and 2 are alike
-  Parameter table("table", start);
-  SGD optimizer({&table}, kMomentum);
-  const auto run = [&](int from, int to) {
-    for (int i = from; i < to; ++i) {
-      optimizer.set_learning_rate(1e-3 + 1e-7 * i);
-      step(optimizer, table, {1}, i);
-    }
-  };
-  run(0, 3000);
-  Checkpoint state = without(optimizer.state_dict(), "table.lazy.checksum");
-  auto at = state.integers("table.lazy.at");
-  ASSERT_LT(at[2], at[0]);  // row 0 has had its turn, and row 2 has not
-  at[0] = at[2];
-  state = with(state, "table.lazy.at", at);
-  Tensor value = table.copy();
-  std::copy_n(value.data() + 4, 2, value.data());
-  for (const std::string name : {"table.lazy.values", "table.momentum"}) {
-    Tensor rows = state.tensor(name, {3, 2});
-    std::copy_n(rows.data() + 4, 2, rows.data());
-    state = with(state, name, rows);
-  }
-  table.assign(value);
-  optimizer.load_state_dict(state);
-  ASSERT_EQ(optimizer.state_dict().integers("table.lazy.at")[0], at[2]);
-  run(3000, 5000);  // the first half of the history is forgotten
-  EXPECT_EQ(table.rows(std::vector<std::int32_t>{0}), table.rows(std::vector<std::int32_t>{2}));
 }
 
 }  // namespace
