@@ -8,6 +8,8 @@ namespace {
 // The range of double has some eight times as many powers of ten as that of float.
 constexpr int kWider = sizeof(real) == 8 ? 8 : 1;
 
+constexpr real kMost = std::numeric_limits<real>::max();
+
 real power_of_ten(int exponent) { return static_cast<real>(std::pow(10.0, exponent * kWider)); }
 
 // Equal up to that many roundings, both NaN, or the same infinity. Subnormal numbers count as zero.
@@ -72,19 +74,14 @@ constexpr AdamWOptions decoupled(double decay) {
   return {.learning_rate = 1, .weight_decay = decay};
 }
 
-TEST(RowRange, AProductMayBeThereThoughTheCoefficientIsTooLarge) {
+TEST(RowRange, AProductMayBeThereThoughTheCoefficientIsTooLargeOrTooSmall) {
   for (const AnyOptions& options : {AnyOptions(decayed(11)), AnyOptions(decoupled(11))})
     expect_dense_numbers({power_of_ten(-12), -power_of_ten(-13), 0}, {{options, 45 * kWider}});
-}
-
-TEST(RowRange, AProductMayBeThereThoughTheCoefficientIsTooSmall) {
   for (const AnyOptions& options : {AnyOptions(decayed(0.9)), AnyOptions(decoupled(0.9))})
     for (const int steps : {35, 40, 45, 50, 55})
       expect_dense_numbers({power_of_ten(20), -power_of_ten(19), 1, 0},
                            {{options, steps * kWider}});
-}
-
-TEST(RowRange, StepsOfAdamWMayMatterOnceDecayHasMadeTheRowSmall) {
+  // Steps may matter once decay has made the row small.
   expect_dense_numbers({power_of_ten(20), -power_of_ten(20)}, {{decoupled(0.9), 45 * kWider, 1}});
 }
 
@@ -98,7 +95,7 @@ TEST(RowRange, AStateMayBeThereThoughItsCoefficientIsTooSmall) {
     }
 }
 
-TEST(RowRange, WhatOverflowsOnTheWayDoesNotComeBack) {
+TEST(RowRange, WhatOverflowsDoesNotComeBack) {
   const std::vector<real> numbers{1, -power_of_ten(-10), power_of_ten(-22), 0};
   expect_dense_numbers(numbers, {{decayed(11), 60 * kWider}, {decayed(0.9), 70 * kWider}});
   expect_dense_numbers(numbers, {{decoupled(11), 60 * kWider}, {decoupled(0.9), 70 * kWider}});
@@ -107,18 +104,12 @@ TEST(RowRange, WhatOverflowsOnTheWayDoesNotComeBack) {
       {1, -1}, {{grows, 300 * kWider, 1},
                 {SgdOptions{.learning_rate = 1, .momentum = 0.5, .weight_decay = 0.1}, 200}});
   expect_dense_numbers({0, 0}, {{grows, 3000}});  // row 1 diverges
-}
-
-TEST(RowRange, WhatOverflowsWithinAStepDoesNotComeBack) {
-  // weight_decay · w is infinite, though a step only takes 0.1 of it away.
-  constexpr real kMost = std::numeric_limits<real>::max();
+  // Within a step: weight_decay · w is infinite, though a step only takes 0.1 of it away.
   expect_dense_numbers(
       {kMost / 8, -kMost / 16, 1},
       {{SgdOptions{.learning_rate = 0.1, .momentum = 0.5, .nesterov = true, .weight_decay = 11},
         60}});
-}
-
-TEST(RowRange, AGradientWhoseSquareIsInfiniteStopsARow) {
+  // A gradient whose square is infinite stops a row.
   const auto huge = static_cast<real>(sizeof(real) == 8 ? 1e160 : 1e22);
   for (const AnyOptions& options :
        {AnyOptions(AdamOptions()), AnyOptions(AdamWOptions()), AnyOptions(RmsPropOptions())})
@@ -126,7 +117,6 @@ TEST(RowRange, AGradientWhoseSquareIsInfiniteStopsARow) {
 }
 
 TEST(RowRange, WhatIsNoNumberOrInfiniteStaysAsUnderTheDenseOptimizer) {
-  constexpr real kMost = std::numeric_limits<real>::max();
   const std::vector<real> numbers{1, NAN, kInfinity, -kInfinity, kMost, -kMost, kMost / 3, 0, 2};
   for (const real gradient : {real{0}, real{1}, kMost / 8, kInfinity, real{NAN}}) {
     SCOPED_TRACE(gradient);
@@ -145,48 +135,6 @@ TEST(RowRange, WhatIsNoNumberOrInfiniteStaysAsUnderTheDenseOptimizer) {
              {{AdamOptions{.beta1 = 0.5}, 200, gradient}, {AdamOptions{.beta1 = 0}, 100}}})
       expect_dense_numbers(numbers, phases);
   }
-}
-
-TEST(RowRange, OptionsOfAdamThatChangeWhileARowRestsAreHeeded) {
-  expect_dense_numbers(
-      {0.25F, -0.5F, 1},
-      {{AdamOptions{.learning_rate = 0.1}, 1001, 0.7F},
-       {AdamOptions{.learning_rate = 0.1, .amsgrad = true}, 1001, -0.2F},
-       {AdamOptions{.learning_rate = 0.1, .beta1 = 0.5, .beta2 = 0.9999}, 1001, 0.4F},
-       {AdamOptions{.learning_rate = 0.1, .epsilon = 1e-12}, 1001, 0.3F}},
-      2);
-}
-
-TEST(RowRange, AmsgradSwitchedOnWhileARowRestsIsHeededAtOnce) {
-  const AdamOptions without{.learning_rate = 0.1, .beta1 = 0.5};
-  const AdamOptions with{.learning_rate = 0.1, .beta1 = 0.5, .amsgrad = true};
-  const Phase last{with, 1, 0.1F};
-  expect_dense_numbers({1}, {{without, 160, 1}, {with, 160}, last}, 0.25);
-  expect_dense_numbers({1}, {{with, 160, 1}, {without, 160, 3}, {with, 160}, last}, 0.25);
-}
-
-TEST(RowRange, ReadingChangesNoBitOfRowsThatAreReplayed) {
-  const auto run = [](bool looking) {
-    Tensor start = irregular({3, 9});
-    start(0, 1) = NAN;
-    start(0, 2) = kInfinity;
-    start(0, 3) = power_of_ten(36);
-    Parameter table("table", start);
-    SGD optimizer({&table});
-    for (int i = 0; i < 200; ++i) {
-      optimizer.set_options({.learning_rate = 0.1,
-                             .momentum = 0.9,
-                             .weight_decay = i % 50 < 10 ? 25.0 : 1.0 + i % 3});
-      table.zero_gradient();
-      table.add_gradient(RowGradient({3, 9}, {1 + i % 2}, irregular({1, 9}, i)));
-      optimizer.step();
-      if (looking && i % 7 == 0) table.rows(std::vector<std::int32_t>{0, 2});
-      if (looking && i % 31 == 0) table.value();
-    }
-    table.mutable_values();
-    return bits_of(table, optimizer);
-  };
-  EXPECT_TRUE(run(true) == run(false));
 }
 
 }  // namespace
