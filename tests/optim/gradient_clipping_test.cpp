@@ -16,8 +16,11 @@ Tensor dense_gradient(const Parameter& parameter) {
   return Gradient(parameter.gradient()).take_dense();
 }
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.data(), b.data(), a.size() * sizeof(real)) == 0;
+// With the signs of zeros; any NaN equals any other.
+bool same_numbers(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::equal(a.begin(), a.end(), b.begin(), [](real x, real y) {
+           return std::isnan(x) ? std::isnan(y) : x == y && std::signbit(x) == std::signbit(y);
+         });
 }
 
 TEST(GradientClipping, FollowsPyTorch) {
@@ -51,46 +54,17 @@ TEST(GradientClipping, FollowsPyTorch) {
     }
 }
 
-TEST(GradientNorm, IsThatOfClosedForms) {
-  const auto one = with_gradient(tensor({2, 1}, {3, -4}));
-  EXPECT_EQ(gradient_norm(*one), 5);
-  EXPECT_EQ(gradient_norm(*one, 1), 7);
-  EXPECT_EQ(gradient_norm(*one, HUGE_VAL), 4);
-  const auto rows = with_gradient(RowGradient({1000, 2}, {7, 999}, tensor({2, 2}, {4, 4, -2, 8})));
-  EXPECT_EQ(gradient_norm(*rows), 10);
-  const std::vector<Parameter*> both{one.get(), rows.get()};
-  EXPECT_NEAR(gradient_norm(both), std::sqrt(125.0), 1e-14);
-  EXPECT_EQ(gradient_norm(both, 1), 25);
-  EXPECT_EQ(gradient_norm(both, HUGE_VAL), 8);
-}
-
-TEST(GradientNorm, OfNothingIsZero) {
+TEST(GradientClipping, OfNothingChangesNothing) {
   Parameter none("none", zeros({3}));
   const auto no_rows = with_gradient(RowGradient({5, 2}, {}, zeros({0, 2})));
   const auto no_numbers = with_gradient(zeros({0}));
-  const auto all_zero = with_gradient(zeros({40}));
-  const std::vector<Parameter*> all{&none, no_rows.get(), no_numbers.get(), all_zero.get()};
-  for (const double p : kOrders) {
-    for (const Parameter* parameter : all) EXPECT_EQ(gradient_norm(*parameter, p), 0);
-    EXPECT_EQ(gradient_norm(all, p), 0);
-    EXPECT_EQ(clip_grad_norm(all, 1, {.p = p}), 0);
-    EXPECT_EQ(clip_grad_norm({}, 1, {.p = p}), 0);
+  for (const std::vector<Parameter*>& all :
+       {std::vector<Parameter*>{}, {&none, no_rows.get(), no_numbers.get()}}) {
+    for (const double p : kOrders) EXPECT_EQ(clip_grad_norm(all, 1, {.p = p}), 0);
+    clip_grad_value(all, 1);
   }
-  clip_grad_value(all, 1);
-  clip_grad_value({}, 1);
   EXPECT_TRUE(none.gradient().is_none());
   EXPECT_TRUE(no_rows->gradient().is_rows());
-}
-
-TEST(GradientNorm, NeitherOverflowsNorUnderflowsOnTheWay) {
-  const real large = std::numeric_limits<real>::max() / 64;
-  const real small = std::numeric_limits<real>::min() * 64;
-  for (const real number : {large, small})
-    for (const double p : {1.0, 2.0}) {
-      const auto four = with_gradient(full({2, 2}, number));
-      const double expected = number * std::pow(4, 1 / p);
-      EXPECT_NEAR(gradient_norm(*four, p) / expected, 1, 1e-13) << number << ", p " << p;
-    }
 }
 
 TEST(ClipGradientNorm, TreatsRowsAsTheDenseGradientBitForBitOnAnyNumberOfThreads) {
@@ -117,97 +91,70 @@ TEST(ClipGradientNorm, TreatsRowsAsTheDenseGradientBitForBitOnAnyNumberOfThreads
 TEST(ClipGradientNorm, LeavesTheBitsOfSmallGradientsAlone) {
   const Tensor gradient = tensor({3}, {3, std::numeric_limits<real>::denorm_min(), -4});
   const auto one = with_gradient(gradient);
+  one->set_trainable(false);  // counts all the same
   for (const double max_norm : {5.00001, 6.0, 1e300}) {
     EXPECT_EQ(clip_grad_norm(std::vector{one.get()}, max_norm), 5);
-    EXPECT_TRUE(same_bits(one->gradient().dense(), gradient));
+    EXPECT_TRUE(same_numbers(one->gradient().dense(), gradient));
   }
   // At the limit itself, PyTorch's 1e-6 in the denominator has an effect.
   EXPECT_EQ(clip_grad_norm(std::vector{one.get()}, 5), 5);
   EXPECT_EQ(one->gradient().dense()(2), -4 * static_cast<real>(5 / (5 + 1e-6)));
 }
 
-TEST(ClipGradientNorm, CountsFrozenParameters) {
-  const auto frozen = with_gradient(tensor({2}, {3, 4}));
-  frozen->set_trainable(false);
-  EXPECT_EQ(clip_grad_norm(std::vector{frozen.get()}, 1), 5);
-  EXPECT_NEAR(gradient_norm(*frozen), 1, 1e-6);
-}
-
+// torch 1.13: norm inf, gradients [0, -0, nan]; norm nan, all gradients nan.
 TEST(ClipGradientNorm, MakesOfANormThatIsNotFiniteWhatPyTorchMakesOfIt) {
-  const real infinity = std::numeric_limits<real>::infinity();
-  const real nan = std::numeric_limits<real>::quiet_NaN();
   for (const double p : kOrders) {
-    // torch 1.13: norm inf, gradients [0, -0, nan].
-    const auto infinite = with_gradient(tensor({3}, {1, -2, infinity}));
+    const auto infinite = with_gradient(tensor({3}, {1, -2, kInfinity}));
     EXPECT_EQ(clip_grad_norm(std::vector{infinite.get()}, 1, {.p = p}), HUGE_VAL);
-    const Tensor& zeroed = infinite->gradient().dense();
-    EXPECT_TRUE(zeroed(0) == 0 && !std::signbit(zeroed(0))) << p;
-    EXPECT_TRUE(zeroed(1) == 0 && std::signbit(zeroed(1))) << p;
-    EXPECT_TRUE(std::isnan(zeroed(2))) << p;
+    EXPECT_TRUE(same_numbers(infinite->gradient().dense(), tensor({3}, {0, -0.0, NAN}))) << p;
 
-    // torch 1.13: norm nan, gradients [nan, nan, nan], in every parameter.
-    const auto undefined = with_gradient(tensor({3}, {1, nan, infinity}));
+    const auto undefined = with_gradient(tensor({3}, {1, NAN, kInfinity}));
     const auto finite = with_gradient(RowGradient({5, 1}, {3}, tensor({1, 1}, {2})));
-    const std::vector<Parameter*> all{undefined.get(), finite.get()};
-    EXPECT_TRUE(std::isnan(clip_grad_norm(all, 1, {.p = p}))) << p;
-    for (const real number : undefined->gradient().dense()) EXPECT_TRUE(std::isnan(number)) << p;
-    EXPECT_TRUE(std::isnan(finite->gradient().rows().values()(0, 0))) << p;
-    EXPECT_EQ(finite->gradient().rows().indices(), std::vector<std::int32_t>{3});
+    EXPECT_TRUE(
+        std::isnan(clip_grad_norm(std::vector{undefined.get(), finite.get()}, 1, {.p = p})));
+    EXPECT_TRUE(same_numbers(undefined->gradient().dense(), full({3}, NAN))) << p;
+    EXPECT_TRUE(same_numbers(finite->gradient().rows().values(), full({1, 1}, NAN))) << p;
   }
 }
 
 TEST(ClipGradientNorm, RefusesANormThatIsNotFiniteBeforeAnythingChangesIfAsked) {
-  const auto fine = with_gradient(tensor({2}, {30, 40}));
-  for (const auto& [number, message] : {std::pair(std::numeric_limits<real>::infinity(), "inf"),
-                                        std::pair(std::numeric_limits<real>::quiet_NaN(), "nan")}) {
-    const Tensor gradient = tensor({2}, {1, number});
-    const auto wrong = with_gradient(gradient);
-    const std::vector<Parameter*> all{fine.get(), wrong.get()};
-    EXPECT_ERROR(std::runtime_error,
-                 concat("clip_grad_norm: the norm of order 2 is ", message,
-                        "; the gradients are as they were"),
-                 clip_grad_norm(all, 1, {.error_if_not_finite = true}));
+  for (const real number : {kInfinity, real{NAN}}) {
+    const auto fine = with_gradient(tensor({2}, {30, 40}));
+    const auto wrong = with_gradient(tensor({2}, {1, number}));
+    EXPECT_ERROR(
+        std::runtime_error,
+        concat("clip_grad_norm: the norm of order 2 is ", number,
+               "; the gradients are as they were"),
+        clip_grad_norm(std::vector{fine.get(), wrong.get()}, 1, {.error_if_not_finite = true}));
     EXPECT_EQ(fine->gradient().dense(), tensor({2}, {30, 40}));
-    EXPECT_TRUE(same_bits(wrong->gradient().dense(), gradient));
+    EXPECT_TRUE(same_numbers(wrong->gradient().dense(), tensor({2}, {1, number})));
+    EXPECT_EQ(clip_grad_norm(std::vector{fine.get()}, 1, {.error_if_not_finite = true}), 50);
   }
-  EXPECT_EQ(clip_grad_norm(std::vector{fine.get()}, 1, {.error_if_not_finite = true}), 50);
 }
 
 TEST(ClipGradientValue, BringsEveryNumberBetweenTheLimits) {
-  const real infinity = std::numeric_limits<real>::infinity();
-  const real nan = std::numeric_limits<real>::quiet_NaN();
-  const auto dense = with_gradient(tensor({7}, {-3, -1, -0.25, 0, 0.5, infinity, -infinity}));
-  const auto rows = with_gradient(RowGradient({5, 2}, {1, 4}, tensor({2, 2}, {9, -9, 0.75, nan})));
+  const auto dense = with_gradient(tensor({7}, {-3, -1, -0.25, 0, 0.5, kInfinity, -kInfinity}));
+  const auto rows = with_gradient(RowGradient({5, 2}, {1, 4}, tensor({2, 2}, {9, -9, 0.75, NAN})));
   Parameter none("none", zeros({3}));
   const std::vector<Parameter*> all{dense.get(), rows.get(), &none};
   clip_grad_value(all, 1e300);
   EXPECT_EQ(dense->gradient().dense()(0), -3);
   clip_grad_value(all, 0.5);
   EXPECT_EQ(dense->gradient().dense(), tensor({7}, {-0.5, -0.5, -0.25, 0, 0.5, 0.5, -0.5}));
-  const Tensor& values = rows->gradient().rows().values();
-  EXPECT_EQ(values(0, 0), static_cast<real>(0.5));
-  EXPECT_EQ(values(0, 1), static_cast<real>(-0.5));
-  EXPECT_EQ(values(1, 0), static_cast<real>(0.5));
-  EXPECT_TRUE(std::isnan(values(1, 1)));
-  clip_grad_value(all, 0);
-  EXPECT_EQ(dense->gradient().dense(), zeros({7}));
+  EXPECT_TRUE(
+      same_numbers(rows->gradient().rows().values(), tensor({2, 2}, {0.5, -0.5, 0.5, NAN})));
 }
 
 TEST(GradientClipping, RefusesWhatIsWrongBeforeAnythingChanges) {
   const auto w = with_gradient(tensor({2}, {3, 4}));
-  const std::vector<Parameter*> one{w.get()};
-  const std::vector<Parameter*> twice{w.get(), w.get()};
-  const std::vector<Parameter*> null{w.get(), nullptr};
+  const std::vector<Parameter*> one{w.get()}, twice{w.get(), w.get()}, null{w.get(), nullptr};
   EXPECT_INVALID("gradient_norm: w is given twice", gradient_norm(twice));
-  EXPECT_INVALID("gradient_norm: a parameter is null", gradient_norm(null));
   EXPECT_INVALID("clip_grad_norm: w is given twice", clip_grad_norm(twice, 1));
-  EXPECT_INVALID("clip_grad_norm: a parameter is null", clip_grad_norm(null, 1));
   EXPECT_INVALID("clip_grad_value: w is given twice", clip_grad_value(twice, 1));
   EXPECT_INVALID("clip_grad_value: a parameter is null", clip_grad_value(null, 1));
   for (const double p : {0.0, -1.0, 3.0, -HUGE_VAL, std::nan("")}) {
     const std::string rest = concat(p, ", expected 1, 2 or infinity");
     EXPECT_INVALID("gradient_norm: p is " + rest, gradient_norm(*w, p));
-    EXPECT_INVALID("gradient_norm: p is " + rest, gradient_norm(one, p));
     EXPECT_INVALID("clip_grad_norm: p is " + rest, clip_grad_norm(one, 1, {.p = p}));
   }
   for (const double limit : {-1.0, HUGE_VAL, std::nan("")}) {
