@@ -7,6 +7,15 @@
 
 namespace rowgrad::testing {
 
+using Ids32 = std::vector<std::int32_t>;
+
+/// 0 … rows − 1
+inline Ids32 all_rows(std::size_t rows) {
+  Ids32 all(rows);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 inline std::unique_ptr<Optimizer> make_optimizer(const AnyOptions& options, Parameter& parameter) {
   return make_optimizer(options, std::vector<Parameter*>{&parameter});
 }
@@ -30,30 +39,14 @@ inline const std::vector<OptimizerCase> kEachRule{
     {"rmsprop", RmsPropOptions{.learning_rate = 0.01, .weight_decay = 0.01}},
     {"adagrad", AdagradOptions{.learning_rate = 0.01, .weight_decay = 0.01}}};
 
-inline RowGradient gradient(const Shape& table, std::vector<std::int32_t> rows, int seed = 0) {
-  const std::size_t size = rows.size();
-  return RowGradient(table, std::move(rows), irregular({size, table[1]}, seed));
+inline RowGradient gradient(const Shape& table, const Ids32& rows, int seed = 0) {
+  return RowGradient(table, rows, irregular({rows.size(), table[1]}, seed));
 }
 
-inline void step(Optimizer& optimizer, Parameter& table, const RowGradient& rows) {
+inline void step(Optimizer& optimizer, Parameter& table, const Ids32& rows, int seed = 0) {
   table.zero_gradient();
-  table.add_gradient(rows);
+  table.add_gradient(gradient(table.shape(), rows, seed));
   optimizer.step();
-}
-
-inline void step(Optimizer& optimizer, Parameter& table, std::vector<std::int32_t> rows,
-                 int seed = 0) {
-  step(optimizer, table, gradient(table.shape(), std::move(rows), seed));
-}
-
-/// Steps with gradients of two rows each: never of row 0, and of row 1 only at first.
-inline void train(Optimizer& optimizer, Parameter& table, int from, int to) {
-  const auto rows = static_cast<std::int32_t>(table.shape()[0]);
-  for (int i = from; i < to; ++i) {
-    const std::int32_t row = 2 + i % (rows - 3);
-    step(optimizer, table,
-         i < 5 ? std::vector<std::int32_t>{1, row} : std::vector<std::int32_t>{row, rows - 1}, i);
-  }
 }
 
 /// The same training of a table with row gradients and of another with dense ones.
@@ -77,10 +70,6 @@ struct RowsAndDense {
   void step(const RowGradient& rows) {
     give(rows);
     step();
-  }
-  void set_learning_rate(double rate) {
-    optimizer->set_learning_rate(rate);
-    dense_optimizer->set_learning_rate(rate);
   }
 
   Parameter table, dense;
