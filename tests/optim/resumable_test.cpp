@@ -3,26 +3,19 @@
 
 #include "tests/support/resumable.hpp"
 
-#include "tests/test.hpp"
+#include "tests/optim/optimizers.hpp"
 
 namespace {
-
-using MakeOptimizer = std::function<std::unique_ptr<Optimizer>(const std::vector<Parameter*>&)>;
-
-template <class Made>
-MakeOptimizer made(const typename Made::Options& options) {
-  return [options](const std::vector<Parameter*>& parameters) {
-    return std::make_unique<Made>(parameters, options);
-  };
-}
 
 // A table of which rows have gradients, one that gets dense ones in between, and one parameter with
 // dense ones: of the first table, row 0 never has one, and row 1 only at first.
 class RunningOptimizer : public RunningModel {
  public:
   // A gradient that is NaN poisons entry 3 of rows 0 and 4 in step `poisoned`.
-  RunningOptimizer(const MakeOptimizer& make, bool other, int poisoned = 0)
-      : numbers_(other ? 5 : 0), optimizer_(make(numbers_.parameters())), poisoned_(poisoned) {}
+  RunningOptimizer(const AnyOptions& options, bool other, int poisoned)
+      : numbers_(other ? 5 : 0),
+        optimizer_(make_optimizer(options, numbers_.parameters())),
+        poisoned_(poisoned) {}
 
   std::string step() override {
     const std::int32_t row = 2 + ++made_ % 10;
@@ -61,10 +54,9 @@ class RunningOptimizer : public RunningModel {
     Buffer buffer;
   };
 
-  static void add_rows(Parameter& table, std::vector<std::int32_t> rows) {
+  static void add_rows(Parameter& table, Ids32 rows) {
     if (rows[0] == rows[1]) rows.pop_back();
-    Tensor values = irregular({rows.size(), table.shape()[1]}, rows.front());
-    table.add_gradient(RowGradient(table.shape(), std::move(rows), std::move(values)));
+    table.add_gradient(gradient(table.shape(), rows, rows.front()));
   }
 
   Layer& model() override { return numbers_; }
@@ -76,42 +68,44 @@ class RunningOptimizer : public RunningModel {
   int poisoned_;
 };
 
-// A state may claim any number of steps, have values that are no numbers, and lack those that only
-// some options need. Of these, memory runs out, too.
-Resumable optimizer_of(const char* name, const MakeOptimizer& make, int poisoned = 0,
-                       const std::string& optional = "") {
-  Resumable all{
-      .name = name,
-      .make = [=](bool other) { return std::make_unique<RunningOptimizer>(make, other, poisoned); },
-      .steps = 390,
-      .stops = {0, 1, 3, 31, 150, 387},
-      .taken = {"NaN in !(*.rules)", "2^62 in optimizer.*.step"},
-      .failing = {}};
-  if (optional.empty()) return all;
-  all.taken.push_back("no optimizer.*." + optional);
-  all.failing = {0, 7};
-  return all;
-}
+struct ResumableOptimizer {
+  const char* name;
+  AnyOptions options;
+  int poisoned = 0;
+  const char* optional = "";  // states that only some options need; of these, memory runs out, too
+};
 
 TEST(Optimizers, AreResumable) {
   const double rate = 0.01;
-  for (const Resumable& optimizer :
-       {optimizer_of("SGD", made<SGD>({.learning_rate = rate})),
-        optimizer_of("SGD with decay", made<SGD>({.learning_rate = rate, .weight_decay = 0.01})),
-        optimizer_of("SGD with momentum",
-                     made<SGD>({.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.01}), 30,
-                     "momentum"),
-        optimizer_of("Adam", made<Adam>({.learning_rate = rate}), 30),
-        optimizer_of("Adam with decay", made<Adam>({.learning_rate = rate, .weight_decay = 0.1})),
-        optimizer_of("AdamW", made<AdamW>({.learning_rate = rate}), 30),
-        optimizer_of("AMSGrad", made<AdamW>({.learning_rate = rate, .amsgrad = true}), 0,
-                     "max_exp_avg_sq"),
-        optimizer_of("Adagrad", made<Adagrad>({.learning_rate = rate, .weight_decay = 0.01})),
-        optimizer_of("RMSprop", made<RMSprop>({.learning_rate = rate, .weight_decay = 0.01})),
-        optimizer_of("RMSprop with momentum",
-                     made<RMSprop>({.learning_rate = rate, .momentum = 0.9, .centered = true}), 30,
-                     "@(grad_avg|momentum)*")})
-    expect_resumable(optimizer);
+  for (const ResumableOptimizer& item : std::vector<ResumableOptimizer>{
+           {"SGD", SgdOptions{.learning_rate = rate}},
+           {"SGD with decay", SgdOptions{.learning_rate = rate, .weight_decay = 0.01}},
+           {"SGD with momentum",
+            SgdOptions{.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.01}, 30,
+            "momentum"},
+           {"Adam", AdamOptions{.learning_rate = rate}, 30},
+           {"Adam with decay", AdamOptions{.learning_rate = rate, .weight_decay = 0.1}},
+           {"AdamW", AdamWOptions{.learning_rate = rate}, 30},
+           {"AMSGrad", AdamWOptions{.learning_rate = rate, .amsgrad = true}, 0, "max_exp_avg_sq"},
+           {"Adagrad", AdagradOptions{.learning_rate = rate, .weight_decay = 0.01}},
+           {"RMSprop", RmsPropOptions{.learning_rate = rate, .weight_decay = 0.01}},
+           {"RMSprop with momentum",
+            RmsPropOptions{.learning_rate = rate, .momentum = 0.9, .centered = true}, 30,
+            "@(grad_avg|momentum)*"}}) {
+    const auto make = [&item](bool other) {
+      return std::make_unique<RunningOptimizer>(item.options, other, item.poisoned);
+    };
+    Resumable all{.name = item.name,
+                  .make = make,
+                  .steps = 390,
+                  .stops = {0, 1, 3, 31, 150, 387},
+                  .taken = {"NaN in !(*.rules)", "2^62 in optimizer.*.step"}};
+    if (*item.optional != '\0') {
+      all.taken.push_back(concat("no optimizer.*.", item.optional));
+      all.failing = {0, 7};
+    }
+    expect_resumable(all);
+  }
 }
 
 class RunningSchedule : public Running {
