@@ -67,27 +67,6 @@ TEST(GradientClipping, OfNothingChangesNothing) {
   EXPECT_TRUE(no_rows->gradient().is_rows());
 }
 
-TEST(ClipGradientNorm, TreatsRowsAsTheDenseGradientBitForBitOnAnyNumberOfThreads) {
-  std::vector<std::int32_t> numbers;
-  for (std::int32_t row = 2; row < 4000; row += 7) numbers.push_back(row);
-  const RowGradient rows({4001, 67}, numbers, irregular({numbers.size(), 67}));
-  const Tensor other = irregular({70'001}, 3);
-  for (const double p : kOrders) {
-    const auto run = [&](const Gradient& gradient, int threads) {
-      const Threads scope(threads);
-      const auto table = with_gradient(gradient);
-      const auto bias = with_gradient(other);
-      const double norm = clip_grad_norm(std::vector{table.get(), bias.get()}, 0.75, {.p = p});
-      return std::tuple(norm, dense_gradient(*table), dense_gradient(*bias));
-    };
-    const auto expected = run(rows.to_dense(), 1);
-    for (const int threads : {1, 2, 3}) {
-      EXPECT_EQ(run(rows, threads), expected) << "rows, p " << p << ", " << threads << " threads";
-      EXPECT_EQ(run(rows.to_dense(), threads), expected) << "p " << p << ", " << threads;
-    }
-  }
-}
-
 TEST(ClipGradientNorm, LeavesTheBitsOfSmallGradientsAlone) {
   const Tensor gradient = tensor({3}, {3, std::numeric_limits<real>::denorm_min(), -4});
   const auto one = with_gradient(gradient);

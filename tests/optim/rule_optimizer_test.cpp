@@ -91,6 +91,12 @@ TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
   EXPECT_EQ(optimizer.learning_rate(), 1e-3);
 }
 
+TEST(RuleOptimizer, GivesTheBitsOfTheDenseStepWhereNothingIsOwed) {
+  RowsAndDense twins(irregular({40, 19}), SgdOptions{.learning_rate = 0.1});
+  for (int i = 1; i < 20; ++i) twins.step(gradient({40, 19}, {i, 2 * i}, i));
+  EXPECT_EQ(twins.table.value(), twins.dense.value());
+}
+
 TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
   for (const bool owed : {false, true}) {  // whether it was lent when it was destroyed
     Parameter weight("head.weight", irregular({3, 2}));
