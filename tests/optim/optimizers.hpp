@@ -31,14 +31,6 @@ inline void PrintTo(const OptimizerCase& item, std::ostream* out) { *out << item
 inline const SgdOptions kMomentum{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01};
 inline const AdamOptions kAdam{.learning_rate = 0.01};
 
-/// One of each rule. Adam with decay in the gradient has no closed form; AdamW has one.
-inline const std::vector<OptimizerCase> kEachRule{
-    {"sgd", SgdOptions{.learning_rate = 0.01, .weight_decay = 0.01}},
-    {"adam", AdamOptions{.learning_rate = 0.01}},
-    {"adamw", AdamWOptions{.learning_rate = 0.01, .weight_decay = 0.01}},
-    {"rmsprop", RmsPropOptions{.learning_rate = 0.01, .weight_decay = 0.01}},
-    {"adagrad", AdagradOptions{.learning_rate = 0.01, .weight_decay = 0.01}}};
-
 inline RowGradient gradient(const Shape& table, const Ids32& rows, int seed = 0) {
   return RowGradient(table, rows, irregular({rows.size(), table[1]}, seed));
 }
