@@ -1,5 +1,4 @@
-// Optimizers and schedules, saved and loaded: see support/resumable.hpp. Rows are owed updates
-// then.
+// Optimizers, saved and loaded: see support/resumable.hpp. Rows are owed updates then.
 
 #include "tests/support/resumable.hpp"
 
@@ -106,38 +105,6 @@ TEST(Optimizers, AreResumable) {
     }
     expect_resumable(all);
   }
-}
-
-class RunningSchedule : public Running {
- public:
-  explicit RunningSchedule(bool other)
-      : sgd_({SGD::Group{{&first_}, {.learning_rate = other ? 5 : 0.1}},
-              SGD::Group{{&second_}, {.learning_rate = other ? 6 : 0.7}}}),
-        schedule_(sgd_,
-                  Schedule::linear_warmup({.steps = 4}).then(Schedule::cosine({.steps = 13}))) {}
-
-  std::string step() override {
-    schedule_.step();
-    return concat(sgd_.learning_rate(0), ' ', sgd_.learning_rate(1));
-  }
-  Checkpoint save() override { return schedule_.state_dict(); }
-  void load(const Checkpoint& state) override { schedule_.load_state_dict(state); }
-  std::string bits() override {
-    return concat(bits_of(save()), sgd_.learning_rate(0), ' ', sgd_.learning_rate(1));
-  }
-
- private:
-  Parameter first_{"first", zeros({2})}, second_{"second", zeros({2})};
-  SGD sgd_;
-  LearningRateSchedule schedule_;
-};
-
-TEST(LearningRateSchedule, IsResumable) {
-  expect_resumable({.name = "a schedule",
-                    .make = [](bool other) { return std::make_unique<RunningSchedule>(other); },
-                    .steps = 20,
-                    .taken = {"2^62 in step", "unknown more"},
-                    .failing = {5}});
 }
 
 }  // namespace
