@@ -108,4 +108,16 @@ TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
   }
 }
 
+// Of 4,096 steps, the first half is to be forgotten.
+TEST(LazyRowsOf, ARowThatMissedNoneOfTheOldestStepsAreNotSettled) {
+  Parameter table("table", irregular({1, 2}));
+  SGD optimizer({&table}, kMomentum);
+  for (int i = 1; i <= 4096; ++i) {
+    optimizer.set_learning_rate(1e-3 + 1e-7 * i);
+    step(optimizer, table, i == 2048 ? Ids32{0} : Ids32{}, i);
+  }
+  EXPECT_EQ(optimizer.rows_visited(), 1U);
+  EXPECT_EQ(optimizer.state_dict().integers("table.lazy.steps").size(), 2048U);
+}
+
 }  // namespace
