@@ -192,7 +192,7 @@ void check_ranks(ProcessGroup& ranks, const TextRun& training) {
 
 // The run has the bits of this mix of machines.
 void tell_other_arithmetic(ProcessGroup& ranks) {
-  const std::vector<std::string> all = ranks.gather_texts(TrainingRun::arithmetic());
+  const std::vector<std::string> all = ranks.gather_lists(TrainingRun::arithmetic());
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
       std::cout << "Rank " << rank << " computes with " << all[rank] << ", rank 0 with " << all[0]

@@ -1,49 +1,37 @@
 #include <algorithm>
 #include <cmath>
 
+#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {
-
 namespace {
 
-// A new table in memory, or this rank's rows of one.
-std::unique_ptr<ParameterStorage> new_rows(const char* layer, std::size_t rows, std::size_t width,
-                                           Random& random, const EmbeddingOptions& options) {
-  const IndexRange mine = options.split == nullptr
-                              ? IndexRange{0, rows}
-                              : rows_of_rank(rows, options.split->rank(), options.split->size());
-  auto own = values_in_memory(
-      normal_table(layer, rows, width, random, options.deviation, options.padding_idx, mine),
-      ParameterStorage::Place{mine.begin, rows});
-  if (options.split == nullptr) return own;
-  return std::make_unique<SplitRows>(*options.split, Shape{rows, width}, std::move(own));
+// A table of so many rows, of which this rank has its `own`; 0 for as many as those.
+std::unique_ptr<ParameterStorage> table_of(std::unique_ptr<ParameterStorage> own, std::size_t rows,
+                                           ProcessGroup* split) {
+  if (split == nullptr) return own;
+  kernels::check_table("EmbeddingOptions::split", own->shape());
+  if (rows == 0) rows = own->shape()[0];
+  return std::make_unique<SplitRows>(*split, std::move(own), rows);
 }
 
 }  // namespace
 
 EmbeddingTable::EmbeddingTable(const char* layer, std::size_t rows, std::size_t width,
                                Random& random, const EmbeddingOptions& options)
-    : EmbeddingTable(layer, new_rows(layer, rows, width, random, options), options) {}
+    : EmbeddingTable(layer,
+                     values_in_memory(normal_table(layer, rows, width, random, options.deviation,
+                                                   options.padding_idx, options.split)),
+                     options, rows) {}
 
-EmbeddingTable::EmbeddingTable(const char* layer, Tensor table, const EmbeddingOptions& options)
-    : weight(*this, "weight", std::move(table)) {
-  set(layer, options);
-}
-
-EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<ParameterStorage> rows,
-                               const EmbeddingOptions& options)
-    : weight(*this, "weight", std::move(rows)) {
+EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<ParameterStorage> own,
+                               const EmbeddingOptions& options, std::size_t rows)
+    : weight(*this, "weight", table_of(std::move(own), rows, options.split)) {
   check_argument(!options.dense_gradient || weight.stored().allows_passes(), layer,
-                 ": the gradient of a table ",
-                 split_rows_of(weight) != nullptr ? "split over ranks" : "in a file",
-                 " cannot be dense: ", weight.stored().path());
-  set(layer, options);
-}
-
-void EmbeddingTable::set(const char* layer, const EmbeddingOptions& options) {
+                 ": the gradient of a table in ", weight.stored().path(), " cannot be dense");
   lookup_ = {.mode = options.mode,
              .padding_idx = options.padding_idx,
              .scale_grad_by_freq = options.scale_grad_by_freq,
@@ -60,9 +48,9 @@ void EmbeddingTable::set(const char* layer, const EmbeddingOptions& options) {
   SplitRows* const split = split_rows_of(weight);
   if (split == nullptr || !options.max_norm) return;
   const EmbeddingLookup scaling{.max_norm = options.max_norm, .norm_type = options.norm_type};
-  split->look_up = [layer, scaling](Parameter& own, auto ids) {
+  split->look_up = [layer, scaling](Parameter& table, auto ids) {
     Tape tape(Tape::inference);
-    return rowgrad::look_up(layer, tape.parameter(own), to_ids(ids), nullptr, scaling);
+    return rowgrad::look_up(layer, tape.parameter(table), to_ids(ids), nullptr, scaling);
   };
 }
 
@@ -85,6 +73,35 @@ Variable Embedding::forward(Tape& tape, std::int32_t id) {
   Ids single = Ids::from_shape({});
   *single.data() = id;
   return forward(tape, single);
+}
+
+Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
+                    double deviation, const std::optional<std::int32_t>& padding,
+                    const ProcessGroup* split) {
+  element_count({rows, width}, layer);
+  check_argument(std::isfinite(deviation) && deviation >= 0, layer, ": deviation is ", deviation,
+                 ", expected a finite number not below 0");
+  const auto row = padding_row(layer, padding, rows);
+  const std::size_t zeros = row ? static_cast<std::size_t>(*row) : rows;
+  const IndexRange kept =
+      split == nullptr ? IndexRange{0, rows} : rows_of_rank(rows, split->rank(), split->size());
+  if (deviation == 0) return sparse_zeros({kept.size(), width});
+  Tensor table = empty({kept.size(), width});
+  // Piece by piece. All pieces but the last are of whole groups of 16 numbers, as normals are
+  // drawn: so they are those of one draw.
+  constexpr std::size_t kPiece = 1024;  // rows, a multiple of 16
+  for (std::size_t first = 0, last = 0; first < rows; first = last) {
+    last = rows - first < 2 * kPiece ? rows : first + kPiece;
+    Tensor piece = random.normal({last - first, width}, 0, deviation);
+    if (first <= zeros && zeros < last)
+      std::fill_n(piece.data() + (zeros - first) * width, width, real{0});
+    const std::size_t begin = std::clamp(kept.begin, first, last);
+    const std::size_t end = std::clamp(kept.end, begin, last);
+    if (begin < end)
+      std::copy_n(piece.data() + (begin - first) * width, (end - begin) * width,
+                  table.data() + (begin - kept.begin) * width);
+  }
+  return table;
 }
 
 }  // namespace rowgrad

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/base/ranges.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
@@ -39,8 +38,9 @@ struct EmbeddingOptions {
   bool include_last_offset = false;
   /// Whether the table is frozen: not trained at all.
   bool frozen = false;
-  /// The ranks over which a new table is split, of which each draws all rows and keeps its own (see
-  /// SplitRows); null for a table of this process. read_ahead() must announce what is looked up.
+  /// The ranks over which the table is split (see SplitRows): each draws all rows and keeps its
+  /// own, or has a file of its own. Null for a table of this process. read_ahead() must announce
+  /// what is looked up.
   ProcessGroup* split = nullptr;
   std::optional<double> max_norm = std::nullopt;
   double norm_type = 2;
@@ -59,19 +59,15 @@ class EmbeddingTable : public Layer {
   /// See Embedding's constructors; `layer` is the name for messages.
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
-  /// The same for an existing table.
-  EmbeddingTable(const char* layer, Tensor table, const EmbeddingOptions& options);
-  /// The same for rows that are elsewhere.
-  EmbeddingTable(const char* layer, std::unique_ptr<ParameterStorage> rows,
-                 const EmbeddingOptions& options);
+  /// The same for an existing table or, if it is split, for this rank's rows of so many.
+  EmbeddingTable(const char* layer, std::unique_ptr<ParameterStorage> own,
+                 const EmbeddingOptions& options, std::size_t rows = 0);
 
   bool is_scaled() const { return scale_ != 1; }  // whether scale_by_sqrt_width changes anything
   Variable scaled(const Variable& rows) const;    // by sqrt(width), if that was asked for
   const EmbeddingLookup& lookup() const { return lookup_; }  // the options of lookups
 
  private:
-  void set(const char* layer, const EmbeddingOptions& options);
-
   EmbeddingLookup lookup_;
   real scale_ = 1;
 };
@@ -87,16 +83,12 @@ class Embedding : public EmbeddingTable {
 
   /// Uses an existing table [rows, width] unchanged, including the padding row.
   explicit Embedding(Tensor table, const EmbeddingOptions& options = {})
-      : EmbeddingTable("Embedding", std::move(table), options) {}
+      : EmbeddingTable("Embedding", values_in_memory(std::move(table)), options) {}
 
   /// Uses a table in a file unchanged, including the padding row: for tables larger than memory.
   /// The file must outlive the layer, be no other layer's, and the gradient not be dense.
   explicit Embedding(TableFile& table, const EmbeddingOptions& options = {})
       : EmbeddingTable("Embedding", file_rows(table), options) {}
-
-  /// Uses any rows unchanged, such as SplitRows of which each rank has its own in a file.
-  explicit Embedding(std::unique_ptr<ParameterStorage> rows, const EmbeddingOptions& options = {})
-      : EmbeddingTable("Embedding", std::move(rows), options) {}
 
   /// With max_norm, it changes rows of the table (also in evaluation mode and if frozen), and
   /// throws std::logic_error if it would have to do so after the table was read as a whole on this
@@ -110,10 +102,10 @@ class Embedding : public EmbeddingTable {
   Variable forward(Tape& tape, std::int32_t id);
 };
 
-/// The initial table: normal(0, deviation), with zeros in the padding row; or only some of its
-/// rows, without memory for the others.
+/// The initial table: normal(0, deviation), with zeros in the padding row; or only this rank's rows
+/// of it, without memory for the others.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
                     double deviation = 1, const std::optional<std::int32_t>& padding = std::nullopt,
-                    std::optional<IndexRange> kept = std::nullopt);
+                    const ProcessGroup* split = nullptr);
 
 }  // namespace rowgrad

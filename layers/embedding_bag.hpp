@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <utility>
 
 #include <rowgrad/layers/embedding.hpp>
@@ -21,12 +20,9 @@ class EmbeddingBag : public EmbeddingTable {
                const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", rows, width, random, options) {}
   explicit EmbeddingBag(Tensor table, const EmbeddingOptions& options = {})
-      : EmbeddingTable("EmbeddingBag", std::move(table), options) {}
+      : EmbeddingTable("EmbeddingBag", values_in_memory(std::move(table)), options) {}
   explicit EmbeddingBag(TableFile& table, const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", file_rows(table), options) {}
-  explicit EmbeddingBag(std::unique_ptr<ParameterStorage> rows,
-                        const EmbeddingOptions& options = {})
-      : EmbeddingTable("EmbeddingBag", std::move(rows), options) {}
 
   /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any
   /// length: see embedding_bag() and, for max_norm, Embedding::forward.

@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/parallel/split_rows.hpp>
@@ -39,36 +39,29 @@ std::optional<Score> evaluate(Model& model, DataLoader& loader, const EvaluateOp
   SingleProcess alone;
   ProcessGroup& ranks = options.ranks != nullptr ? *options.ranks : alone;
   const SplitTables tables(model.parameters());
-  const std::size_t count =
+  const std::size_t last =
       options.batches > 0 ? std::min(options.batches, loader.size()) : loader.size();
-  std::vector<double> sums(4 * count);  // four of each batch, 0 for those of other ranks
+  std::vector<double> sums;  // four of each batch of this rank, which is one of as many as ranks
   std::size_t batches = 0;
   std::optional<Batch> mine;
-  // One batch for each rank, whose rows they get together.
-  const auto score_round = [&] {
-    if (mine && !tables.empty()) model.read_ahead(*mine);
-    if (tables.ranks() == ranks.size()) tables.fetch();
-    if (mine) {
-      Tape tape(Tape::inference);
-      const BatchScore score = model.score(tape, *mine, options.accuracy);
-      const std::size_t number = (batches - 1) / ranks.size() * ranks.size() + ranks.rank();
-      std::ranges::copy(std::array{score.loss, score.weight, static_cast<double>(score.correct),
-                                   static_cast<double>(score.predicted)},
-                        sums.begin() + static_cast<std::ptrdiff_t>(4 * number));
-    }
-    mine.reset();
-  };
   for (const Batch& batch : loader) {
     if (batches % ranks.size() == ranks.rank()) mine = batch;
-    if (++batches % ranks.size() == 0) score_round();
+    if (++batches % ranks.size() == 0 || batches == last) {
+      BatchScore score;
+      if (mine && !tables.empty()) model.read_ahead(*mine);
+      if (tables.ranks() == ranks.size()) tables.fetch();
+      Tape tape(Tape::inference);
+      if (mine) score = model.score(tape, *std::exchange(mine, {}), options.accuracy);
+      sums.insert(sums.end(), {score.loss, score.weight, static_cast<double>(score.correct),
+                               static_cast<double>(score.predicted)});
+    }
     if (options.after_batch && !options.after_batch()) return std::nullopt;
-    if (batches == count) break;
+    if (batches == last) break;
   }
-  if (batches % ranks.size() != 0) score_round();
   const std::vector<double> all = ranks.gather(std::span<const double>(sums));
   double loss = 0, weight = 0, correct = 0, predicted = 0;
   for (std::size_t i = 0; i < batches; ++i) {
-    const double* const of_batch = &all[i % ranks.size() * sums.size() + 4 * i];
+    const double* const of_batch = &all[i % ranks.size() * sums.size() + i / ranks.size() * 4];
     loss += of_batch[0];
     weight += of_batch[1];
     correct += of_batch[2];

@@ -41,7 +41,7 @@ double joint_norm(const char* caller, std::span<const Parameter* const> paramete
     const std::size_t width = shape.empty() ? 1 : shape.back();
     if (!values.empty() || (split != nullptr && !gradient.is_none()))
       arrays.push_back({values.data(), values.size() / width, width,
-                        split != nullptr ? &split->in_order_of_ranks : nullptr});
+                        split != nullptr ? &split->ranks() : nullptr});
   }
   return kernels::norm(arrays, p);
 }

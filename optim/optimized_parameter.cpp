@@ -133,7 +133,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
 }
 
 std::size_t OptimizedParameter::half_history() const {  // a power of two, on any number of ranks
-  const std::size_t values = place().rows * parameter_->shape()[1];
+  const std::size_t values = parameter_->stored().place.rows * parameter_->shape()[1];
   return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
 }
 
@@ -141,7 +141,8 @@ std::size_t OptimizedParameter::half_history() const {  // a power of two, on an
 // of the first half up to date. When it is full, no such row is left, and the first half is
 // dropped.
 void OptimizedParameter::shorten_history(const RowView& rows) {
-  const std::size_t half = half_history(), count = rows_in_pass(), first = place().first;
+  const std::size_t half = half_history(), count = rows_in_pass();
+  const ParameterStorage::Place& place = parameter_->stored().place;
   const std::vector<StepRuns::Run>& runs = owed_->history().runs();
   if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
   const std::uint64_t since = runs[half - 1].end;
@@ -150,7 +151,7 @@ void OptimizedParameter::shorten_history(const RowView& rows) {
   };
   const std::size_t share = runs.size() - half;
   const auto row_at = [&](std::size_t shares) {
-    return std::clamp(place().rows * shares / half, first, first + count) - first;
+    return std::clamp(place.rows * shares / half, place.first, place.first + count) - place.first;
   };
   apply(row_at(share - 1), row_at(share));
   if (share < half) return;

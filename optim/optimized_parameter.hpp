@@ -76,7 +76,6 @@ class OptimizedParameter final : public PendingUpdates {
   void for_parts(const RowRange& all, const auto& loop);
   RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, rows_in_pass()}; }
   std::size_t rows_in_pass() const;
-  const ParameterStorage::Place& place() const { return parameter_->stored().place(); }
   void bring_up_to_date(const RowRange& all, std::uint64_t since);
   std::size_t half_history() const;
   void step_whole(const Tensor& gradient);

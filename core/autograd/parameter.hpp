@@ -88,10 +88,7 @@ class Parameter {
 
   /// The dotted name, starting at the outermost layer: "token.weight".
   const std::string& name() const { return name_; }
-  void rename(std::string name) {
-    name_ = std::move(name);
-    stored_->rename(name_);
-  }
+  void rename(const std::string& name) { local().name_ = name_ = name; }
 
   /// The shape of the value, and how many numbers it has.
   const Shape& shape() const { return stored_->shape(); }
@@ -148,10 +145,7 @@ class Parameter {
 
   /// The sum of the gradients that tapes have added since zero_gradient().
   const Gradient& gradient() const { return gradient_; }
-  void zero_gradient() {
-    gradient_ = Gradient();
-    if (Parameter* const own = stored_->own()) own->zero_gradient();
-  }
+  void zero_gradient() { local().gradient_ = gradient_ = Gradient(); }
 
   /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
   void add_gradient(Gradient gradient);
@@ -168,8 +162,8 @@ class Parameter {
   /// The values as they are stored, without what is pending.
   ParameterStorage& stored() { return *stored_; }
 
-  /// What this process trains of it: the parameter itself, or this rank's rows of a table that is
-  /// split over ranks (SplitRows in core/parallel), whose gradient is there.
+  /// What this process trains and saves of it: the parameter itself, or this rank's rows of a table
+  /// that is split over ranks (SplitRows in core/parallel), whose gradient is there.
   Parameter& local() { return const_cast<Parameter&>(std::as_const(*this).local()); }
   const Parameter& local() const { return stored_->own() != nullptr ? *stored_->own() : *this; }
 

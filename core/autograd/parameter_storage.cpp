@@ -82,8 +82,8 @@ class StatesInMemory final : public OptimizerStates {
 
 class ValuesInMemory final : public ParameterStorage {
  public:
-  ValuesInMemory(Tensor values, std::optional<Place> place)
-      : ParameterStorage(values.shape(), place), values_(std::move(values)) {}
+  explicit ValuesInMemory(Tensor values)
+      : ParameterStorage(values.shape()), values_(std::move(values)) {}
 
   Tensor* all() override { return &values_; }
 
@@ -108,9 +108,8 @@ class ValuesInMemory final : public ParameterStorage {
 
 }  // namespace
 
-std::unique_ptr<ParameterStorage> values_in_memory(Tensor values,
-                                                   std::optional<ParameterStorage::Place> place) {
-  return std::make_unique<ValuesInMemory>(std::move(values), place);
+std::unique_ptr<ParameterStorage> values_in_memory(Tensor values) {
+  return std::make_unique<ValuesInMemory>(std::move(values));
 }
 
 std::vector<std::string> saved_names(std::span<const std::string_view> names) {

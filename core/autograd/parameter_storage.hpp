@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -154,22 +153,20 @@ std::vector<std::string> saved_names(std::span<const std::string_view> names);
 /// What has nothing to do for values in memory does nothing by default.
 class ParameterStorage {
  public:
-  /// Which rows of a larger table these are: `first` and those after it, of `rows` in all.
-  struct Place {
-    std::size_t first, rows;
-  };
-
-  /// Values of this shape; all rows of a table, unless a place says otherwise.
-  explicit ParameterStorage(Shape shape, std::optional<Place> place = std::nullopt)
-      : shape_(std::move(shape)),
-        place_(place.value_or(Place{0, shape_.empty() ? 0 : shape_[0]})) {}
+  /// Values of this shape.
+  explicit ParameterStorage(Shape shape)
+      : place{0, shape.empty() ? 0 : shape[0]}, shape_(std::move(shape)) {}
   ParameterStorage(const ParameterStorage&) = delete;
   ParameterStorage& operator=(const ParameterStorage&) = delete;
   virtual ~ParameterStorage() = default;
 
-  /// The shape of all values, and which rows they are of a table that is split over ranks.
+  /// The shape of all values.
   const Shape& shape() const { return shape_; }
-  const Place& place() const { return place_; }
+
+  /// Which rows they are of a larger table: `first` and those after it, of `rows` in all.
+  struct Place {
+    std::size_t first, rows;
+  } place;
 
   /// Of a table that is split over ranks, the rows that this rank has: a parameter of their own,
   /// which is what optimizers train and checkpoints have. Null for all others.
@@ -188,9 +185,8 @@ class ParameterStorage {
   /// What a new optimizer keeps for them.
   virtual std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) = 0;
 
-  /// The path of the file, for messages, and what the parameter is called.
+  /// The path of the file, for messages.
   virtual std::string path() const { return {}; }
-  virtual void rename(const std::string& /*name*/) {}
 
   /// See Parameter::read_ahead.
   virtual void read_ahead(std::span<const std::int32_t> /*ids*/) {}
@@ -208,12 +204,10 @@ class ParameterStorage {
 
  private:
   Shape shape_;
-  Place place_;
 };
 
-/// Values in memory: those of a whole parameter, or rows at a place of a larger table.
-std::unique_ptr<ParameterStorage> values_in_memory(
-    Tensor values, std::optional<ParameterStorage::Place> place = std::nullopt);
+/// Values in memory.
+std::unique_ptr<ParameterStorage> values_in_memory(Tensor values);
 
 template <std::size_t N>
 StoredRow<N> RowView::readable(std::size_t i, const auto& replays, RowCopy& copy) const {

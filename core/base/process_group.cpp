@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <utility>
 
 #include <rowgrad/core/base/process_group.hpp>
 
@@ -32,33 +31,6 @@ void ProcessGroup::gather_bytes(std::span<const std::byte> mine, std::span<std::
     receives.push_back({other, all.subspan(other * mine.size(), mine.size())});
   }
   exchange(sends, receives);
-}
-
-std::vector<std::string> ProcessGroup::exchange_texts(std::vector<std::string> sent) {
-  std::vector<std::uint64_t> lengths, arriving(size());
-  for (const std::string& text : sent) lengths.push_back(text.size());
-  std::vector<Send> sends;
-  std::vector<Receive> receives;
-  for (const std::size_t other : others()) {
-    sends.push_back({other, std::as_bytes(std::span(&lengths[other], 1))});
-    receives.push_back({other, std::as_writable_bytes(std::span(&arriving[other], 1))});
-  }
-  exchange(sends, receives);
-  sends.clear();
-  receives.clear();
-  std::vector<std::string> received(size());
-  for (const std::size_t other : others()) {
-    received[other].resize(arriving[other]);
-    sends.push_back({other, std::as_bytes(std::span(sent[other]))});
-    receives.push_back({other, std::as_writable_bytes(std::span(received[other]))});
-  }
-  exchange(sends, receives);
-  received[rank()] = std::move(sent[rank()]);
-  return received;
-}
-
-std::vector<std::string> ProcessGroup::gather_texts(std::string_view mine) {
-  return exchange_texts(std::vector<std::string>(size(), std::string(mine)));
 }
 
 bool ProcessGroup::any(bool mine) {

@@ -2,11 +2,11 @@
 
 // The processes that train one model together.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace rowgrad {
@@ -59,10 +59,34 @@ class ProcessGroup {
     return all;
   }
 
-  /// The text that each rank passes, of any length; and that which each passes for this one, if it
-  /// passes one for each rank.
-  std::vector<std::string> gather_texts(std::string_view mine);
-  std::vector<std::string> exchange_texts(std::vector<std::string> sent);
+  /// Sends sent[rank] to each other rank, which it receives in received[rank]: spans, texts or
+  /// vectors of numbers, of the lengths that are expected.
+  void exchange_each(const auto& sent, auto& received) {
+    std::vector<Send> sends;
+    std::vector<Receive> receives;
+    for (const std::size_t other : others()) {
+      sends.push_back({other, std::as_bytes(std::span(sent[other]))});
+      receives.push_back({other, std::as_writable_bytes(std::span(received[other]))});
+    }
+    exchange(sends, receives);
+  }
+
+  /// The same for texts or vectors of any lengths; and what each rank passes for all.
+  template <class List>
+  std::vector<List> exchange_lists(std::vector<List> sent) {
+    std::vector<std::array<std::uint64_t, 1>> lengths, arriving(size());
+    for (const List& list : sent) lengths.push_back({list.size()});
+    exchange_each(lengths, arriving);
+    std::vector<List> received;
+    for (const auto& length : arriving) received.emplace_back().resize(length[0]);
+    exchange_each(sent, received);
+    received[rank()] = std::move(sent[rank()]);
+    return received;
+  }
+  template <class List>
+  std::vector<List> gather_lists(const List& mine) {
+    return exchange_lists(std::vector<List>(size(), mine));
+  }
 
   /// Whether it is true on any rank.
   bool any(bool mine);

@@ -45,8 +45,8 @@ constexpr auto square = [](double x) { return x * x; };
 double sum_of(std::span<const Rows> arrays, const auto& f) {
   double total = 0;
   std::array<double, kPieces> sums;
-  for (const auto& [values, rows, width, gather] : arrays) {
-    std::vector<double> own;  // sums of split rows
+  for (const auto& [values, rows, width, ranks] : arrays) {
+    std::vector<double> own;  // sums of this rank
     const std::size_t of_a_row = (width + kPiece - 1) / kPiece;
     for (std::size_t first = 0; first < rows * of_a_row; first += kPieces) {
       const std::size_t count = std::min(kPieces, rows * of_a_row - first);
@@ -56,22 +56,23 @@ double sum_of(std::span<const Rows> arrays, const auto& f) {
             sums[i] =
                 sum_piece(x + (first + i) / of_a_row * width + at, std::min(kPiece, width - at), f);
           });
-      if (gather != nullptr)
+      if (ranks != nullptr)
         own.insert(own.end(), sums.begin(), sums.begin() + count);
       else
         for (std::size_t i = 0; i < count; ++i) total += sums[i];
     }
-    if (gather == nullptr) continue;
-    for (const double sum : (*gather)(std::move(own))) total += sum;
+    if (ranks == nullptr) continue;
+    for (const std::vector<double>& its : ranks->gather_lists(own))
+      for (const double sum : its) total += sum;
   }
   return total;
 }
 
 double largest_of(std::span<const Rows> arrays) {
   double largest = 0;
-  for (const auto& [values, rows, width, gather] : arrays) {
+  for (const auto& [values, rows, width, ranks] : arrays) {
     std::vector<double> magnitudes{largest_magnitude({values, rows * width})};
-    if (gather != nullptr) magnitudes = (*gather)(std::move(magnitudes));
+    if (ranks != nullptr) magnitudes = ranks->gather(std::span<const double>(magnitudes));
     for (const double magnitude : magnitudes)
       if (!(magnitude <= largest) && !std::isnan(largest)) largest = magnitude;
   }

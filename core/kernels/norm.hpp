@@ -5,10 +5,9 @@
 // the norm of the whole table with zeros elsewhere, bit for bit, on any number of threads.
 
 #include <cstddef>
-#include <functional>
 #include <span>
-#include <vector>
 
+#include <rowgrad/core/base/process_group.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::kernels {
@@ -18,9 +17,7 @@ struct Rows {
   const real* values;
   std::size_t rows;
   std::size_t width;
-  /// Of rows that are split over processes: puts what each passes one after another, in the order
-  /// of the rows. Null for others.
-  const std::function<std::vector<double>(std::vector<double>)>* gather = nullptr;
+  ProcessGroup* ranks = nullptr;  // each of which has some of the rows, in their order, if any
 };
 
 /// (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity; 0 without numbers. Infinite only if a

@@ -322,18 +322,15 @@ void GradientExchange::sum_rows(std::size_t p) {
   // Rows that are sent to one rank: N for all others to have them, or N / ranks for the owners and
   // then the distinct ones. Small ones are gathered, which takes fewer messages.
   const double bytes = rows * static_cast<double>(shapes_[p][1] * sizeof(real));
-  if (split_[p]) {
-    ways_[p] = "split";
-    sums_[p] = sum_of_own_rows(p);
-    return;
-  }
   const bool owners =
-      bytes > kSmall && distinct_share_[p] + 1 / static_cast<double>(ranks_.size()) < 1;
+      split_[p] ||
+      (bytes > kSmall && distinct_share_[p] + 1 / static_cast<double>(ranks_.size()) < 1);
   ways_[p] = owners ? "owners" : "gathered";
   sums_[p] =
       owners ? sum_by_owners(p)
              : sum_rows_in(p, std::vector<IndexRange>(ranks_.size(), {0, shapes_[p][0]}), counts);
-  if (rows > 0) distinct_share_[p] = static_cast<double>(sums_[p].rows().size()) / rows;
+  if (rows > 0 && !split_[p])
+    distinct_share_[p] = static_cast<double>(sums_[p].rows().size()) / rows;
 }
 
 // Sends each rank the rows of this rank's terms that are in wanted[rank] of the table, receives
@@ -375,34 +372,24 @@ Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRan
                                [](Gradient& a, Gradient&& b) { a.add(std::move(b)); });
 }
 
-// Of the rows that this rank owns.
-Gradient GradientExchange::sum_of_own_rows(std::size_t p) {
-  const std::size_t ranks = ranks_.size();
-  std::vector<IndexRange> owned;  // [rank]
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    owned.push_back(rows_of_rank(shapes_[p][0], rank, ranks));
-  std::vector<std::int64_t> arriving(terms_.size(), 0);
-  std::vector<std::int64_t> sizes(terms_.size() * ranks, 0);  // [term][owner]
-  for (std::size_t s = 0; s < terms_.size(); ++s) {
-    if (!is_mine(s)) {
-      receives_.push_back({terms_[s].rank, std::as_writable_bytes(std::span(&arriving[s], 1))});
-      continue;
-    }
-    for (const std::size_t owner : ranks_.others()) {
-      std::int64_t& size = sizes[s * ranks + owner];
-      if (count(s, p) > 0)
-        size = static_cast<std::int64_t>(rows_within(own(s, p).rows(), owned[owner]).size());
-      sends_.push_back({owner, std::as_bytes(std::span(&size, 1))});
-    }
-  }
-  start_transfers(0);
-  ranks_.finish(0);
-  return sum_rows_in(p, owned, arriving);
-}
-
 Gradient GradientExchange::sum_by_owners(std::size_t p) {
   const std::size_t ranks = ranks_.size();
-  const Gradient sum = sum_of_own_rows(p);
+  std::vector<IndexRange> owned;                        // [rank]
+  std::vector<std::vector<std::int64_t>> sizes(ranks);  // [rank][own term]
+  for (std::size_t owner = 0; owner < ranks; ++owner) {
+    owned.push_back(rows_of_rank(shapes_[p][0], owner, ranks));
+    for (std::size_t s = 0; s < terms_.size(); ++s)
+      if (is_mine(s))
+        sizes[owner].push_back(
+            count(s, p) > 0
+                ? static_cast<std::int64_t>(rows_within(own(s, p).rows(), owned[owner]).size())
+                : 0);
+  }
+  std::vector<std::int64_t> arriving;  // [term]
+  for (const auto& its : ranks_.exchange_lists(std::move(sizes)))
+    arriving.insert(arriving.end(), its.begin(), its.end());
+  Gradient sum = sum_rows_in(p, owned, arriving);
+  if (split_[p]) return sum;
 
   // Everybody's sums, which lie side by side in the order of the owners.
   const RowGradient& mine = sum.rows();

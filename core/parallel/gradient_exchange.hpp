@@ -31,8 +31,6 @@ void add(Gradients& a, Gradients&& b);
 /// every rank, or summed by the owners of equal ranges of rows, who send the sums to all others.
 /// The way that would have taken fewer bytes in the last step is chosen.
 ///
-/// The rows of a split table go to their owners alone.
-///
 /// Dense gradients travel in buckets of consecutive parameters, each of which is on its way as soon
 /// as all its gradients are there on all ranks, while those of other parameters are computed.
 class GradientExchange {
@@ -63,8 +61,7 @@ class GradientExchange {
   /// All this at once: `partial` has the gradients of each of subtrees().
   Gradients sum(std::vector<Gradients> partial);
 
-  /// How each parameter's gradient travelled last: "dense", "gathered", "owners", "split" or
-  /// "none".
+  /// How each parameter's gradient travelled last: "dense", "gathered", "owners" or "none".
   const std::vector<std::string_view>& ways() const { return ways_; }
 
  private:
@@ -109,7 +106,6 @@ class GradientExchange {
   void exchange_sums(Bucket& bucket);
   std::vector<Piece> pieces_of(const Bucket& bucket, std::size_t owner) const;
   void sum_rows(std::size_t parameter);
-  Gradient sum_of_own_rows(std::size_t parameter);
   Gradient sum_by_owners(std::size_t parameter);
   Gradient sum_rows_in(std::size_t parameter, const std::vector<IndexRange>& wanted,
                        const std::vector<std::int64_t>& arriving);

@@ -31,23 +31,17 @@ const Parameter* table_of(const std::string& name, std::span<Parameter* const> p
   return longest != nullptr && split_rows_of(*longest) != nullptr ? longest : nullptr;
 }
 
-// Takes the rows of split tables out of a state: those of the tables, or those that this rank has.
-Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters, bool of_tables) {
-  Checkpoint rows;
-  std::vector<std::string> taken;
+// Takes the rows of split tables, with what an optimizer keeps for them, out of a state.
+Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters) {
+  Checkpoint rows = state;
   for (const std::string& name : state.names()) {
     const Parameter* const table = table_of(name, parameters);
-    const std::string base = name.substr(0, name.rfind('.')),
-                      last = name.substr(name.rfind('.') + 1);
-    if (table == nullptr || last == "step" || last == "steps" || last == "rules") continue;
-    taken.push_back(name);
-    if (last == "checksum" || (last == "values" && state.contains(base + ".rows"))) continue;
-    const bool is_sparse = last == "rows";
-    const Shape& shape = of_tables ? table->shape() : table->local().shape();
-    rows.put(is_sparse ? base : name, is_sparse ? rows_in(state, base, shape) : state.at(name));
-    rows.put(concat(kRows, '.', is_sparse ? base : name), table->shape()[0]);
+    const std::string last = name.substr(name.rfind('.') + 1);
+    const bool is_common = table == nullptr || last == "step" || last == "steps" || last == "rules";
+    (is_common ? rows : state).erase(name);
+    if (last == "checksum") rows.erase(name);
+    if (rows.contains(name)) rows.put(concat(kRows, '.', name), table->shape()[0]);
   }
-  for (const std::string& name : taken) state.erase(name);
   return rows;
 }
 
@@ -57,22 +51,19 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
   std::string states;  // of each file: here, needed, or neither
   for (std::size_t i = 0; i < paths.size(); ++i)
     states += file_exists(paths[i]) ? 'h' : needed[i] ? 'n' : '-';
-  const std::vector<std::string> all = ranks.gather_texts(states);
-  const auto first_with = [&](char state, std::size_t i) {
-    return static_cast<std::size_t>(
-        std::ranges::find_if(all, [&](const std::string& its) { return its[i] == state; }) -
-        all.begin());
-  };
+  const std::vector<std::string> all = ranks.gather_lists(states);
   for (std::size_t i = 0; i < paths.size(); ++i) {
-    const std::size_t sender = first_with('h', i);
-    if (first_with('n', i) == ranks.size()) continue;
-    check_runtime(sender < ranks.size(), paths[i].string(),
+    std::string of_ranks;
+    for (const std::string& its : all) of_ranks += its[i];
+    if (of_ranks.find('n') == std::string::npos) continue;
+    const std::size_t sender = of_ranks.find('h');
+    check_runtime(sender != std::string::npos, paths[i].string(),
                   ": is missing on all ranks: it has the rows of rank ", i, " of ", paths.size(),
                   ", and belongs beside the checkpoint");
     std::vector<std::string> sent(ranks.size());
     for (std::size_t rank = 0; sender == ranks.rank() && rank < ranks.size(); ++rank)
-      if (all[rank][i] == 'n') sent[rank] = read_file(paths[i]);
-    const std::string bytes = ranks.exchange_texts(std::move(sent))[sender];
+      if (of_ranks[rank] == 'n') sent[rank] = read_file(paths[i]);
+    const std::string bytes = ranks.exchange_lists(std::move(sent))[sender];
     if (states[i] == 'n') write_file(paths[i], bytes);
   }
 }
@@ -82,9 +73,9 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
                             std::span<Parameter* const> parameters, ProcessGroup& ranks) {
   Checkpoint common = state;
-  const Checkpoint mine = take_rows(common, parameters, false);
+  const Checkpoint mine = take_rows(common, parameters);
   std::random_device device;
-  const std::string names = ranks.gather_texts(concat(device(), '-', device())).front();
+  const std::string names = ranks.gather_lists(concat(device(), '-', device())).front();
   write_safetensors(rank_path(path, names, ranks.rank()), mine);
   ranks.any(false);  // all of them are there
   common.put(kNames, names);
@@ -111,7 +102,7 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
   SingleProcess alone;
   ProcessGroup& ranks = group != nullptr ? *group : alone;
   const std::string names = file.contains(kNames) ? file.text(kNames) : "";
-  const std::vector<std::string> names_of = ranks.gather_texts(names);
+  const std::vector<std::string> names_of = ranks.gather_lists(names);
   for (std::size_t rank = 0; rank < names_of.size(); ++rank)
     check_runtime(names_of[rank] == names, path.string(), ": is another checkpoint on rank ", rank,
                   " than on rank ", ranks.rank());
@@ -135,27 +126,30 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
   std::map<std::string, std::size_t> missing;  // rows of each
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
-    const Checkpoint part =
-        is_split ? read_safetensors(paths[rank]) : take_rows(file, parameters, true);
+    const Checkpoint part = is_split ? read_safetensors(paths[rank]) : take_rows(file, parameters);
     const Checkpoint rows = part.part(kRows);
-    for (const std::string& name : rows.names()) {
-      const std::size_t of_table = rows.count(name);
+    for (const std::string& saved : rows.names()) {
+      const std::string base = saved.substr(0, saved.rfind('.'));
+      const bool is_sparse = saved.ends_with(".rows");  // with base.values
+      if (saved.ends_with(".values") && part.contains(base + ".rows")) continue;
+      const std::string& name = is_sparse ? base : saved;
+      const std::size_t of_table = rows.count(saved);
       const IndexRange its = rows_of_rank(of_table, rank, count);
       const IndexRange own = rows_of_rank(of_table, here, ranks.size());
       const std::size_t begin = std::clamp(own.begin, its.begin, its.end);
       const std::size_t size = std::clamp(own.end, its.begin, its.end) - begin;
       Checkpoint::Value& value = values[name];
       missing.try_emplace(name, own.size()).first->second -= size;
-      if (const auto* const tensor = std::get_if<Tensor>(&part.at(name))) {
-        const std::size_t width = tensor->shape().back();
-        part.check_shape(name, {its.size(), width});
+      if (is_sparse || std::holds_alternative<Tensor>(part.at(name))) {
+        const std::size_t width = part.shape(is_sparse ? base + ".values" : name).back();
+        const Tensor tensor = rows_in(part, name, {its.size(), width});
         if (std::get<Tensor>(value).dimension() != 2) value = empty({own.size(), width});
         if (size > 0)
-          std::copy_n(tensor->data() + (begin - its.begin) * width, size * width,
+          std::copy_n(tensor.data() + (begin - its.begin) * width, size * width,
                       std::get<Tensor>(value).data() + (begin - own.begin) * width);
       } else if (std::holds_alternative<std::string>(part.at(name))) {
-        check_runtime(count == ranks.size(), path.string(), ": its tables are in files of ", count,
-                      " ranks, so that ", ranks.size(), " cannot go on with them");
+        check_runtime(count == ranks.size(), path.string(), ": its tables are in files, saved by ",
+                      count, " ranks, resumed on ", ranks.size(), "; expected as many");
         value = part.at(name);
       } else {
         const std::vector<std::int64_t> read = part.integers(name);

@@ -8,42 +8,17 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::uint64_t kNone = ~std::uint64_t{0};  // a table that the first rank asks for
-
-void sort_distinct(std::vector<std::int32_t>& ids) {
-  std::ranges::sort(ids);
-  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
-}
-
-// The place of each id among sorted ones that have it.
-std::vector<std::size_t> places_in(std::span<const std::int32_t> sorted,
-                                   std::span<const std::int32_t> ids) {
-  std::vector<std::size_t> places;
-  places.reserve(ids.size());
-  for (const std::int32_t id : ids)
-    places.push_back(
-        static_cast<std::size_t>(std::ranges::lower_bound(sorted, id) - sorted.begin()));
-  return places;
-}
-
-// Numbers as a text, and back.
-template <class Number>
-std::string text_of(std::span<const Number> numbers) {
-  return {reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()};
-}
-template <class Number>
-std::vector<Number> numbers_in(std::string_view text) {
-  std::vector<Number> numbers(text.size() / sizeof(Number));
-  std::ranges::copy(text, reinterpret_cast<char*>(numbers.data()));
-  return numbers;
-}
-
-// Which table the first rank will fetch rows of, or none.
-void tell_others(ProcessGroup& ranks, std::uint64_t table) {
+// What the first rank passes, on all ranks.
+std::uint64_t of_first(ProcessGroup& ranks, std::uint64_t number) {
   std::vector<ProcessGroup::Send> sends;
   for (const std::size_t other : ranks.others())
-    sends.push_back({other, std::as_bytes(std::span(&table, 1))});
-  ranks.exchange(sends, {});
+    sends.push_back({other, std::as_bytes(std::span(&number, 1))});
+  const ProcessGroup::Receive receive{0, std::as_writable_bytes(std::span(&number, 1))};
+  if (ranks.rank() == 0)
+    ranks.exchange(sends, {});
+  else
+    ranks.exchange({}, {&receive, 1});
+  return number;
 }
 
 }  // namespace
@@ -54,31 +29,22 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks) {
           range_of(rows, parts.end, kTableParts).begin};
 }
 
-SplitRows::SplitRows(ProcessGroup& ranks, const Shape& shape, std::unique_ptr<ParameterStorage> own)
-    : ParameterStorage(shape),
-      in_order_of_ranks([&ranks](const std::vector<double>& mine) {
-        std::string all;
-        for (const std::string& text : ranks.gather_texts(text_of(std::span(mine)))) all += text;
-        return numbers_in<double>(all);
-      }),
+SplitRows::SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own, std::size_t rows)
+    : ParameterStorage({rows, own->shape().back()}),
       ranks_(ranks),
       own_("rows of a split table", std::move(own)) {
-  kernels::check_table("SplitRows", shape);
-  const IndexRange mine = rows_of_rank(shape[0], ranks.rank(), ranks.size());
-  const Shape& here = own_.shape();
-  const bool in_file = here == shape && !own_.stored().allows_passes();
-  check_argument(in_file || here == Shape({mine.size(), shape[1]}), "SplitRows: the rows of rank ",
-                 ranks.rank(), " of a table ", bracketed(shape), " have shape ", bracketed(here),
-                 ", expected [", mine.size(), ", ", shape[1], "]");
-  first_ = own_.stored().place().first;
-  check_argument(first_ == (in_file ? 0 : mine.begin) && own_.stored().place().rows == shape[0],
-                 "SplitRows: the rows of rank ", ranks.rank(), " are those from ", first_, " of ",
-                 own_.stored().place().rows, ", expected from ", mine.begin, " of ", shape[0]);
-  const std::vector<std::size_t> all = ranks.gather(std::span<const std::size_t>(shape));
+  const bool in_file = !own_.stored().allows_passes();
+  const IndexRange mine =
+      in_file ? IndexRange{0, rows} : rows_of_rank(rows, ranks.rank(), ranks.size());
+  const Shape expected{mine.size(), shape()[1]};
+  check_argument(own_.shape() == expected, "SplitRows: the rows of rank ", ranks.rank(), " of ",
+                 rows, " have shape ", bracketed(own_.shape()), ", expected ", bracketed(expected));
+  own_.stored().place = {mine.begin, rows};
+  const std::vector<std::size_t> all = ranks.gather(std::span<const std::size_t>(shape()));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    check_runtime(all[2 * rank] == shape[0] && all[2 * rank + 1] == shape[1], "SplitRows: rank ",
+    check_runtime(all[2 * rank] == rows && all[2 * rank + 1] == shape()[1], "SplitRows: rank ",
                   rank, " has a table [", all[2 * rank], ", ", all[2 * rank + 1], "], rank ",
-                  ranks.rank(), " one of ", bracketed(shape));
+                  ranks.rank(), " one of ", bracketed(shape()));
 }
 
 std::string SplitRows::path() const { return concat("parts on ", ranks_.size(), " ranks"); }
@@ -100,54 +66,55 @@ std::vector<IndexRange> SplitRows::by_rank(std::span<const std::int32_t> sorted)
   return ranges;
 }
 
-std::vector<std::int32_t> SplitRows::of_own(std::span<const std::int32_t> ids) const {
+std::vector<std::int32_t> SplitRows::of_own(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> local(ids.begin(), ids.end());
-  for (std::int32_t& id : local) id -= static_cast<std::int32_t>(first_);
+  for (std::int32_t& id : local) id -= static_cast<std::int32_t>(own_.stored().place.first);
   return local;
 }
 
-// Of the rows that several ranks want, each is read only once, as it may have to catch up.
-void SplitRows::exchange_rows(bool were_announced) {
+void SplitRows::fetch(bool with_look_up) {
   const std::size_t width = shape()[1];
   fetched_ = std::exchange(announced_, {});
-  sort_distinct(fetched_);
-  std::vector<std::string> texts;  // [rank]
-  for (const IndexRange range : by_rank(fetched_))
-    texts.push_back(
-        text_of(std::span<const std::int32_t>(fetched_).subspan(range.begin, range.size())));
-  std::vector<std::vector<std::int32_t>> wanted;  // [rank]
-  std::vector<std::int32_t> distinct;
-  for (const std::string& text : ranks_.exchange_texts(std::move(texts))) {
-    wanted.push_back(numbers_in<std::int32_t>(text));
-    distinct.insert(distinct.end(), wanted.back().begin(), wanted.back().end());
-  }
-  sort_distinct(distinct);
-  const std::vector<std::int32_t> local = of_own(distinct);
-  const Tensor rows = were_announced && look_up ? look_up(own_, local) : own_.gathered_rows(local);
-  std::vector<std::string> answers(ranks_.size());
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    for (const std::size_t place : places_in(distinct, wanted[rank]))
-      answers[rank].append(reinterpret_cast<const char*>(rows.data() + place * width),
-                           width * sizeof(real));
+  std::ranges::sort(fetched_);
+  fetched_.erase(std::unique(fetched_.begin(), fetched_.end()), fetched_.end());
   values_ = empty({fetched_.size(), width});
-  auto* to = reinterpret_cast<char*>(values_.data());
-  for (const std::string& text : ranks_.exchange_texts(std::move(answers)))
-    to = std::ranges::copy(text, to).out;
+  std::vector<std::vector<std::int32_t>> asked;  // [rank], as all these
+  std::vector<std::span<real>> received;
+  for (const IndexRange range : by_rank(fetched_)) {
+    asked.emplace_back(fetched_.data() + range.begin, fetched_.data() + range.end);
+    received.emplace_back(values_.data() + range.begin * width, range.size() * width);
+  }
+  std::vector<Tensor> rows(ranks_.size());
+  std::vector<std::span<const real>> sent;
+  for (const std::vector<std::int32_t>& ids : ranks_.exchange_lists(std::move(asked))) {
+    Tensor& answer = rows[sent.size()];
+    answer = with_look_up && look_up ? look_up(own_, of_own(ids)) : own_.gathered_rows(of_own(ids));
+    sent.emplace_back(answer.data(), answer.size());
+  }
+  std::ranges::copy(sent[ranks_.rank()], received[ranks_.rank()].data());
+  ranks_.exchange_each(sent, received);
   version_ = own_.version();
 }
 
 void SplitRows::read(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
-  std::vector<std::size_t> places = places_in(fetched_, ids);
-  bool are_here = ids.empty() || version_ == own_.version();
-  for (std::size_t i = 0; are_here && i < ids.size(); ++i)
-    are_here = places[i] < fetched_.size() && fetched_[places[i]] == ids[i];
-  if (!are_here) {
-    check_state(may_ask_ || ranks_.size() == 1, own_.name(), ": rows are looked up that were not ",
+  std::vector<std::size_t> places;
+  const auto find = [&] {
+    for (const std::int32_t id : ids) {
+      const auto found = std::ranges::lower_bound(fetched_, id);
+      if (found == fetched_.end() || *found != id) return false;
+      places.push_back(static_cast<std::size_t>(found - fetched_.begin()));
+    }
+    return ids.empty() || version_ == own_.version();
+  };
+  if (!find()) {
+    check_state(number_ != kNone || ranks_.size() == 1, own_.name(),
+                ": rows are looked up that were not ",
                 "fetched: the model's read_ahead() must announce those of each batch");
+    of_first(ranks_, number_);
     announced_.assign(ids.begin(), ids.end());
-    tell_others(ranks_, number_);
-    exchange_rows(false);
-    places = places_in(fetched_, ids);
+    fetch(false);
+    places.clear();
+    find();
   }
   const std::size_t width = shape()[1];
   for (std::size_t i = 0; i < ids.size(); ++i)
@@ -163,14 +130,12 @@ std::unique_ptr<OptimizerStates> SplitRows::states(const OptimizerStates::Owner&
   throw std::logic_error(concat(owner.optimizer, ": trains a split table as a whole"));
 }
 
-// A part of those of all ranks.
-Gradient SplitRows::for_own(const RowGradient& rows) const {
+Gradient SplitRows::for_own(const RowGradient& rows) {
   const IndexRange mine = by_rank(rows.indices())[ranks_.rank()];
-  const auto first = rows.indices().begin() + static_cast<std::ptrdiff_t>(mine.begin);
-  std::vector<std::int32_t> ids = of_own({first, first + static_cast<std::ptrdiff_t>(mine.size())});
   Tensor values = empty({mine.size(), rows.width()});
   std::copy_n(rows.values().data() + mine.begin * rows.width(), values.size(), values.data());
-  return RowGradient(own_.shape(), std::move(ids), std::move(values));
+  const auto ids = std::span(rows.indices()).subspan(mine.begin, mine.size());
+  return RowGradient(own_.shape(), of_own(ids), std::move(values));
 }
 
 // --- All split tables ---------------------------------------------------------------------------
@@ -184,35 +149,22 @@ SplitTables::SplitTables(std::span<Parameter* const> parameters) {
     if (SplitRows* const rows = split_rows_of(*parameter)) tables_.push_back(rows);
 }
 
-void SplitTables::fetch() const {
-  for (SplitRows* rows : tables_) rows->fetch();
-}
-
 void SplitTables::work_while_first_reads(const std::function<void()>& work) const {
-  const auto allow = [&](bool first_asks) {
-    for (std::size_t i = 0; i < tables_.size(); ++i) {
-      tables_[i]->may_ask_ = first_asks && tables_[i]->ranks_.rank() == 0;
-      tables_[i]->number_ = i;
-    }
-  };
-  allow(true);
+  for (std::uint64_t i = 0; i < tables_.size() && tables_[i]->ranks_.rank() == 0; ++i)
+    tables_[i]->number_ = i;
   work();
   meet();
-  allow(false);
+  for (SplitRows* rows : tables_) rows->number_ = SplitRows::kNone;
 }
 
 void SplitTables::meet() const {
-  if (tables_.empty()) return;
-  ProcessGroup& ranks = tables_.front()->ranks_;
-  if (ranks.rank() == 0) return tell_others(ranks, kNone);
-  for (std::uint64_t table = 0;;) {
-    const ProcessGroup::Receive receive{0, std::as_writable_bytes(std::span(&table, 1))};
-    ranks.exchange({}, {&receive, 1});
-    if (table == kNone) return;
+  while (!empty()) {
+    const std::uint64_t table = of_first(tables_.front()->ranks_, SplitRows::kNone);
+    if (table == SplitRows::kNone) return;
     check_state(table < tables_.size(),
                 "SplitTables: the first rank exchanges something else while ",
                 "others wait to send it rows; all ranks call meet() before");
-    tables_[table]->exchange_rows(false);
+    tables_[table]->fetch(false);
   }
 }
 

@@ -35,24 +35,25 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
 /// together.
 class SplitRows final : public ParameterStorage {
  public:
-  /// `own` has this rank's rows (rows_of_rank), or is a file for all rows, of which only these are
-  /// used. Throws std::runtime_error naming the rank if another has a table of another shape.
-  SplitRows(ProcessGroup& ranks, const Shape& shape, std::unique_ptr<ParameterStorage> own);
+  /// `own` has this rank's rows (rows_of_rank) of so many, or is a file for all rows, of which only
+  /// these are used. Throws std::runtime_error naming the rank if another has a table of another
+  /// shape.
+  SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own, std::size_t rows);
 
+  ProcessGroup& ranks() const { return ranks_; }
   Parameter* own() override { return &own_; }
   Tensor* all() override { return nullptr; }
   std::string path() const override;
-  void rename(const std::string& name) override { own_.rename(name); }
 
   /// Announces rows that fetch() is to get.
   void read_ahead(std::span<const std::int32_t> ids) override;
 
   /// Gets the rows that this rank has announced since the last call from the ranks that have them,
   /// each once. From then on, until a step or a load changes rows, they can be read.
-  void fetch() { exchange_rows(true); }
+  void fetch(bool with_look_up = true);
 
-  /// Reads fetched rows. Others are fetched, too, if this rank is alone or may have others do so
-  /// (SplitTables), and a std::logic_error if not.
+  /// Reads fetched rows. Others are fetched without look_up, if this rank is alone or may have
+  /// others do so (SplitTables), and a std::logic_error if not.
   void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
 
   /// Changing rows from outside is a std::logic_error: their ranks do, in a step.
@@ -60,31 +61,27 @@ class SplitRows final : public ParameterStorage {
   std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override;
 
   /// What reads rows of own() that were announced, where that is more than to read them: max_norm
-  /// scales those down that are too large. Rows that were not announced stay as they are.
+  /// scales those down that are too large.
   std::function<Tensor(Parameter& own, std::span<const std::int32_t> ids)> look_up;
 
   /// Of a gradient, this rank's rows, as one of own().
-  Gradient for_own(const RowGradient& rows) const;
-
-  /// What all ranks pass, one after another.
-  const std::function<std::vector<double>(std::vector<double>)> in_order_of_ranks;
+  Gradient for_own(const RowGradient& rows);
 
  private:
   friend class SplitTables;
 
-  void exchange_rows(bool were_announced);
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+
   std::vector<IndexRange> by_rank(std::span<const std::int32_t> sorted) const;
-  std::vector<std::int32_t> of_own(std::span<const std::int32_t> ids) const;
+  std::vector<std::int32_t> of_own(std::span<const std::int32_t> ids);
 
   ProcessGroup& ranks_;
   Parameter own_;
-  std::size_t first_;  // the row of the table that is row 0 of own_
   std::vector<std::int32_t> announced_;
   std::vector<std::int32_t> fetched_;  // which rows, in increasing order
   Tensor values_;                      // theirs
   std::uint64_t version_ = 0;          // of own_ when they were fetched
-  std::size_t number_ = 0;             // among the tables of SplitTables
-  bool may_ask_ = false;               // others for rows that were not announced
+  std::uint64_t number_ = kNone;       // among SplitTables, if others may be asked for any rows
 };
 
 /// The rows of a parameter that is split; null for any other.
@@ -102,8 +99,10 @@ class SplitTables {
   /// Over how many ranks they are split: 1 if there are none.
   std::size_t ranks() const { return empty() ? 1 : tables_.front()->ranks_.size(); }
 
-  /// SplitRows::fetch for all tables.
-  void fetch() const;
+  /// Gets the rows of all of them that were announced.
+  void fetch() const {
+    for (SplitRows* rows : tables_) rows->fetch();
+  }
 
   /// Has all ranks do some work, each its own: the first one may read any rows meanwhile, which
   /// others send once they are at meet(), or through with their work. If it is to exchange anything

@@ -15,7 +15,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double patience) {
   auto ranks = mpi_process_group(patience);
   if (ranks->size() == 1) return nullptr;
   // Which ranks share a machine, whoever started them: each boot of a kernel has another id.
-  const auto machines = ranks->gather_texts(read_file("/proc/sys/kernel/random/boot_id"));
+  const auto machines = ranks->gather_lists(read_file("/proc/sys/kernel/random/boot_id"));
   const auto here = static_cast<int>(std::ranges::count(machines, machines[ranks->rank()]));
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   set_threads(std::clamp(cores / here, 1, thread_count()));
@@ -25,7 +25,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double patience) {
 void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts) {
   std::string lines;
   for (const auto& [name, value] : facts) lines += concat(name, ": ", value, '\n');
-  const std::vector<std::string> texts = ranks.gather_texts(lines);
+  const std::vector<std::string> texts = ranks.gather_lists(lines);
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     std::istringstream first(texts.front()), others(texts[rank]);
     for (std::string expected, found; std::getline(first, expected);) {

@@ -69,11 +69,9 @@ void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::siz
   const std::vector<Parameter*>& parameters = training.run.parts().optimizer.parameters();
   const auto& ways = training.run.exchange().ways();
   for (std::size_t i = 0; i < ways.size(); ++i)
-    if (ways[i] == "gathered" || ways[i] == "owners" || ways[i] == "split")
+    if (ways[i] == "gathered" || ways[i] == "owners")
       std::cout << "; rows of " << parameters[i]->name()
-                << (ways[i] == "owners"  ? " by owners"
-                    : ways[i] == "split" ? " split"
-                                         : " gathered");
+                << (ways[i] == "owners" ? " by owners" : " gathered");
   std::cout << '\n';
 }
 

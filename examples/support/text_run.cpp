@@ -125,11 +125,11 @@ void TextRun::start_schedule(std::uint64_t step) {
 }
 
 void TextRun::save(const std::filesystem::path& path) const {
-  run.meet();
-  for (Parameter* each : model_->parameters()) {
-    Parameter* const parameter = &each->local();
-    if (!parameter->stored().allows_passes()) continue;  // a table in a file
-    check_runtime(std::ranges::all_of(parameter->value(), [](real x) { return std::isfinite(x); }),
+  run.split_tables().meet();
+  for (Parameter* parameter : model_->parameters()) {
+    Parameter& own = parameter->local();
+    if (!own.stored().allows_passes()) continue;  // a table in a file
+    check_runtime(std::ranges::all_of(own.value(), [](real x) { return std::isfinite(x); }),
                   parameter->name(), " is not finite any more at step ", run.steps(),
                   "; try a smaller --learning-rate");
   }
@@ -137,7 +137,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())
     ranks->any(false);
-  const bool is_split = run.has_split_tables();
+  const bool is_split = !run.split_tables().empty();
   if (!run.is_first_rank() && !is_split) return;
   Checkpoint file = run.state_dict();
   file.put("samples", samples_json());

@@ -5,7 +5,6 @@
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/gpt/ngram_memory.hpp>
 
@@ -14,16 +13,13 @@ namespace {
 
 Part<Embedding> make_table(Layer& owner, const NgramHash& hash, const NgramMemoryOptions& options,
                            Random& random, TableFile* file) {
+  const EmbeddingOptions split{.split = options.split};
   if (file == nullptr)
-    return Part<Embedding>(owner, "table", hash.table_rows(), options.head_width, random,
-                           EmbeddingOptions{.split = options.split});
+    return Part<Embedding>(owner, "table", hash.table_rows(), options.head_width, random, split);
   const Shape expected{hash.table_rows(), options.head_width};
   check_argument(file->shape() == expected, "NgramMemory: ", file->path().string(), " has shape ",
                  bracketed(file->shape()), ", expected ", bracketed(expected));
-  auto rows = file_rows(*file);
-  if (options.split != nullptr)
-    rows = std::make_unique<SplitRows>(*options.split, expected, std::move(rows));
-  return Part<Embedding>(owner, "table", std::move(rows));
+  return Part<Embedding>(owner, "table", *file, split);
 }
 
 Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {

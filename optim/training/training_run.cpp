@@ -134,11 +134,9 @@ bool TrainingRun::step() {
 }
 
 void TrainingRun::each(const std::function<void(RunObserver&)>& call) const {
-  const auto call_all = [&] {
+  split_tables_.work_while_first_reads([&] {
     for (RunObserver* observer : observers_) call(*observer);
-  };
-  if (split_tables_.empty()) return call_all();
-  split_tables_.work_while_first_reads(call_all);
+  });
 }
 
 // Whether no observer on any rank stops the run.

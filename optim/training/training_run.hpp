@@ -163,10 +163,9 @@ class TrainingRun {
 
   bool is_first_rank() const { return ranks_.rank() == 0; }  // whether it writes and prints
 
-  /// Whether tables of the model are split over ranks. Then observers on all ranks call meet()
-  /// before they exchange anything: see SplitTables.
-  bool has_split_tables() const { return !split_tables_.empty(); }
-  void meet() const { split_tables_.meet(); }
+  /// Tables of the model that are split over ranks. Observers on all ranks call their meet() before
+  /// they exchange anything.
+  const SplitTables& split_tables() const { return split_tables_; }
 
   /// How many units a second the steps of this epoch took, since the run was started or its state
   /// was loaded.

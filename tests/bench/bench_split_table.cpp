@@ -31,7 +31,8 @@ constexpr std::size_t kLookups = 4096;  // of a rank in a step
 
 class Table : public Model {
  public:
-  explicit Table(std::unique_ptr<ParameterStorage> rows) : words(*this, "words", std::move(rows)) {}
+  Table(TableFile& rows, ProcessGroup& ranks)
+      : words(*this, "words", rows, EmbeddingOptions{.split = &ranks}) {}
   Table(std::size_t rows, Random& random, ProcessGroup& ranks)
       : words(*this, "words", rows, kWidth, random, EmbeddingOptions{.split = &ranks}) {}
 
@@ -61,7 +62,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
                  TableFileOptions{.rows = rows, .width = kWidth, .states = 1, .deviation = 0.01});
   std::optional<Table> model;
   if (file)
-    model.emplace(std::make_unique<SplitRows>(ranks, Shape{rows, kWidth}, file_rows(*file)));
+    model.emplace(*file, ranks);
   else
     model.emplace(rows, random, ranks);
   SGD optimizer(model->parameters(), {.learning_rate = 0.1, .momentum = 0.9});
@@ -90,7 +91,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
              static_cast<double>(memory("VmHWM") - before) / 1e3, " MB for a share of ", share,
              " MB of values and as many of momentum where rows were touched; sends ", a_step,
              " bytes a step, by the formula ", formula, "\n");
-  for (const std::string& each : ranks.gather_texts(line))
+  for (const std::string& each : ranks.gather_lists(line))
     if (ranks.rank() == 0) std::cout << each;
 }
 

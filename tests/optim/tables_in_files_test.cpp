@@ -55,7 +55,7 @@ TEST_F(TableFileOptimizers, LeaveTheTableInTheFile) {
   TableFile other(folder_ / "other.table", {.rows = 4, .width = 2});
   EXPECT_THROW(Embedding(other, {.dense_gradient = true}), std::invalid_argument);
   EXPECT_INVALID(
-      "EmbeddingBag: the gradient of a table in a file cannot be dense: " + other.path().string(),
+      "EmbeddingBag: the gradient of a table in " + other.path().string() + " cannot be dense",
       EmbeddingBag(other, {.dense_gradient = true}));
 }
 

@@ -218,7 +218,7 @@ struct RunOutcome : RunObserver {
           seen += concat(run.steps(), ' ', parameter->name(), ' ', row, '\n');
   }
   void at_end(const TrainingRun& run) override {
-    run.meet();
+    run.split_tables().meet();
     if (!sees(run)) return;
     Checkpoint end;
     for (const Parameter* parameter : run.parts().optimizer.parameters()) {
@@ -237,7 +237,7 @@ struct RunOutcome : RunObserver {
   }
 
   static bool sees(const TrainingRun& run) {
-    return run.is_first_rank() || !run.has_split_tables();
+    return run.is_first_rank() || run.split_tables().empty();
   }
 
   bool watches;

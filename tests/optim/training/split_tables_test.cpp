@@ -73,12 +73,12 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     EXPECT_ERROR_WITH(std::logic_error, "the model's read_ahead() must announce",
                       table.forward(tape, Ids{3}));
     EXPECT_ERROR_WITH(
-        std::invalid_argument, "a table split over ranks cannot be dense",
+        std::invalid_argument, "a table in parts on 2 ranks cannot be dense",
         Embedding(20, 4, random, EmbeddingOptions{.dense_gradient = true, .split = &ranks}));
     EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
-                      SplitRows(ranks, {20, 4}, values_in_memory(zeros({9, 4}))));
+                      SplitRows(ranks, values_in_memory(zeros({9, 4})), 20));
     EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
-                      SplitRows(ranks, {20, 4}, values_in_memory(zeros({20, 4}))));
+                      Embedding(zeros({20, 4}), {.split = &ranks}));
     RunOf made(kSplitCases.front(), {.shards = 2, .ranks = &ranks, .split = true});
     TrainingParts parts = made.run.parts();
     parts.shards = 1;
@@ -131,7 +131,7 @@ TEST(SplitTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
     words.weight.rename("words.weight");
     Parameter other("in.words.weight", zeros({3, 4}));
     Checkpoint state;
-    state.put("model.words.weight", words.weight.saved());
+    state.put("model.words.weight", words.weight.local().saved());
     state.put("model.in.words.weight", other.copy());
     const std::vector<Parameter*> parameters{&words.weight, &other};
     write_split_checkpoint(folder / "run", state, parameters, ranks);
@@ -140,6 +140,43 @@ TEST(SplitTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
     EXPECT_EQ(read.tensor("model.in.words.weight", {3, 4}), other.value());
     EXPECT_EQ(read.tensor("model.words.weight", {10, 4}), words.weight.local().value());
   });
+}
+
+// States of which few rows are there are saved as those rows.
+TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
+  constexpr std::size_t kRows = 40'000, kWidth = 16;
+  const TemporaryFolder folder;
+  Tensor whole = zeros({kRows, kWidth});
+  for (const std::size_t row : {3, 25'000, 39'999}) whole(row, 1) = static_cast<real>(row);
+  Checkpoint of_whole;
+  put_rows(of_whole, "weight.momentum", whole);
+  for (const std::size_t before : {0, 2})
+    for (const std::size_t count : {before, std::size_t{3}}) {
+      const auto in_ranks = [&](std::size_t ranks_in_all, const auto& call) {
+        run_ranks(ranks_in_all, [&](ProcessGroup& ranks) {
+          Random random(1);
+          Embedding words(kRows, kWidth, random, EmbeddingOptions{.deviation = 0, .split = &ranks});
+          const std::vector<Parameter*> parameters{&words.weight};
+          const IndexRange mine = rows_of_rank(kRows, ranks.rank(), ranks.size());
+          Tensor own = empty({mine.size(), kWidth});
+          std::copy_n(whole.data() + mine.begin * kWidth, own.size(), own.data());
+          call(own, parameters, ranks);
+        });
+      };
+      if (before > 0)
+        in_ranks(before, [&](const Tensor& own, const auto& parameters, ProcessGroup& ranks) {
+          Checkpoint state;
+          put_rows(state, "weight.momentum", own);
+          EXPECT_TRUE(state.contains("weight.momentum.rows"));
+          write_split_checkpoint(folder / "run", state, parameters, ranks);
+        });
+      in_ranks(count > 0 ? count : 1,
+               [&](const Tensor& own, const auto& parameters, ProcessGroup& ranks) {
+                 const Checkpoint file = before > 0 ? read_safetensors(folder / "run") : of_whole;
+                 const Checkpoint read = with_split_rows(file, folder / "run", &ranks, parameters);
+                 EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
+               });
+    }
 }
 
 TEST(SplitTablesOfATrainingRun, ReplaceNoFilesButTheirOwn) {

@@ -8,8 +8,11 @@ constexpr std::size_t kWidth = 8;
 
 class TableBigram : public LanguageModel {
  public:
-  TableBigram(std::unique_ptr<ParameterStorage> table, Random& random)
-      : token(*this, "token", std::move(table)), head(*this, "head", kWidth, kTokens, random) {}
+  /// A table in a file or, as a Tensor, in memory.
+  template <class Table>
+  TableBigram(Table&& table, Random& random, ProcessGroup* split)
+      : token(*this, "token", std::forward<Table>(table), EmbeddingOptions{.split = split}),
+        head(*this, "head", kWidth, kTokens, random) {}
 
   Variable forward(Tape& tape, const Ids& ids) override {
     return head.forward(token.forward(tape, ids));
@@ -28,9 +31,10 @@ class TableBigram : public LanguageModel {
 
 // A run with all its parts.
 struct TableTraining {
-  explicit TableTraining(std::unique_ptr<ParameterStorage> table, ProcessGroup* ranks = nullptr,
+  template <class Table>
+  explicit TableTraining(Table&& table, ProcessGroup* ranks = nullptr, bool split = false,
                          std::size_t accumulate = 1)
-      : model(std::move(table), random),
+      : model(std::forward<Table>(table), random, split ? ranks : nullptr),
         optimizer(model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.1}),
         loader(text_windows(50, 4), {.batch = 7, .shuffle = true, .seed = 3}),
         run({.model = model,
@@ -61,11 +65,11 @@ class RunsWithTablesInFiles : public ::testing::Test {
   }
 
   // The same rows in memory.
-  std::unique_ptr<ParameterStorage> in_memory() const {
+  Tensor in_memory() const {
     const auto file = make("start");
     std::vector<std::int32_t> ids(kTokens);
     std::iota(ids.begin(), ids.end(), 0);
-    return values_in_memory(Parameter("start", file_rows(*file)).rows(ids));
+    return Parameter("start", file_rows(*file)).rows(ids);
   }
 
   std::string expected() const {
@@ -86,9 +90,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
       stored[count].resize(count);
       run_ranks(count, [&](ProcessGroup& ranks) {
         const auto file = make(concat(split, count, '-', ranks.rank()));
-        auto rows = file_rows(*file);
-        if (split) rows = std::make_unique<SplitRows>(ranks, file->shape(), std::move(rows));
-        TableTraining training(std::move(rows), &ranks);
+        TableTraining training(*file, &ranks, split);
         training.run.train();
         EXPECT_TRUE(training.outcome.bits == (split && ranks.rank() > 0 ? "" : in_memory));
         stored[count][ranks.rank()] = file->rows_stored();
@@ -102,7 +104,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
 TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
   for (const std::size_t accumulate : {1U, 3U}) {
     const auto file = make(concat(accumulate));
-    TableTraining training(file_rows(*file), nullptr, accumulate);
+    TableTraining training(*file, nullptr, false, accumulate);
     std::vector<Ids> batches;
     for (const Batch& batch : training.loader) batches.push_back(batch.inputs());
     training.loader.rewind();
@@ -123,7 +125,7 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
                         file->begin_change(std::vector<std::int32_t>{0});
                         file->row(0)[3] += real{1e-3};
                       }
-                      TableTraining(file_rows(*file), &ranks).run.run_epoch();
+                      TableTraining(*file, &ranks).run.run_epoch();
                     }));
 }
 
@@ -135,7 +137,7 @@ struct OwnedFile {
 // before.
 struct RunningTableTraining : OwnedFile, RunningTraining<TableTraining> {
   explicit RunningTableTraining(std::unique_ptr<TableFile> of)
-      : OwnedFile{std::move(of)}, RunningTraining(file_rows(*file)) {}
+      : OwnedFile{std::move(of)}, RunningTraining(*file) {}
 
   Checkpoint save() override {
     file->checkpoint();
@@ -160,7 +162,7 @@ TEST_F(RunsWithTablesInFiles, AreResumable) {
                    .steps = 16,
                    .stops = {13}});
   const auto file = make("unmarked");
-  TableTraining training(file_rows(*file));
+  TableTraining training(*file);
   training.run.train(1);
   EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
 }
@@ -173,7 +175,7 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
     run_ranks(2, [&](ProcessGroup& ranks) {
       const std::string name = concat(ranks.rank());
       const auto file = again ? std::make_unique<TableFile>(folder_ / name) : make(name);
-      TableTraining training(file_rows(*file), &ranks);
+      TableTraining training(*file, &ranks);
       if (again) training.run.load_state_dict(saved);
       training.run.run_epoch();
       file->checkpoint();
@@ -184,7 +186,7 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
 
 TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   const auto file = make("table");
-  TableTraining training(file_rows(*file));
+  TableTraining training(*file);
   training.run.run_epoch();
   file->checkpoint();
   const Checkpoint saved = training.run.state_dict();
