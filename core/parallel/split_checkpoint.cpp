@@ -97,6 +97,10 @@ void remove_parts(const fs::path& path, const std::string& but) {
   }
 }
 
+std::size_t saved_ranks(const Checkpoint& file) {
+  return file.contains(kRanks) ? file.count(kRanks) : 1;
+}
+
 Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* group,
                            std::span<Parameter* const> parameters) {
   SingleProcess alone;
@@ -108,7 +112,7 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
                   " than on rank ", ranks.rank());
   const bool is_split = !names.empty();
   if (!is_split && (ranks.size() == 1 || SplitTables(parameters).empty())) return file;
-  const std::size_t count = is_split ? file.count(kRanks) : 1, here = ranks.rank();
+  const std::size_t count = saved_ranks(file), here = ranks.rank();
   const IndexRange mine = range_of(kTableParts, here, ranks.size());
   std::vector<fs::path> paths;
   std::vector<bool> needed;

@@ -25,6 +25,9 @@ void write_split_checkpoint(const std::filesystem::path& path, const Checkpoint&
 /// names. For one that has no parts any more.
 void remove_parts(const std::filesystem::path& path, const std::string& but = "");
 
+/// How many ranks have saved a file: 1 if none of its tables is split.
+std::size_t saved_ranks(const Checkpoint& file);
+
 /// What the file `path` has together with this rank's rows of split tables, of any number of ranks.
 /// Each rank reads the parts that it has; what it lacks, others send. If the file has whole tables,
 /// it has those of `parameters`. Throws std::runtime_error if no rank has a part, if ranks have

@@ -250,6 +250,10 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
   const TrainOptions options = saved_options(file, name, "resumed");
   return with_name(name, "resumed", [&] {
     check_text(file, corpus);
+    const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
+    check_argument(!options.split_tables || options.ngram_file.empty() || saved == here,
+                   "its tables are in files, saved by ", saved, " ranks, resumed on ", here,
+                   "; expected as many");
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     check_sizes(file, options, *tokenizer);
     const Split parts = corpus.split(*tokenizer, options.validation);
