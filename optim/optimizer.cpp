@@ -29,12 +29,15 @@ void Optimizer::check_parameters_live() const {
               " was destroyed before the optimizer that trains it");
 }
 
-void Optimizer::add_parameters(const std::vector<Parameter*>& parameters) {
+void Optimizer::add_parameters(const std::vector<Parameter*>& parameters, bool trains_rows) {
   check_parameters_live();
   check_argument(!parameters.empty(), "Optimizer: there are no parameters");
   std::set<const Parameter*> seen(parameters_.begin(), parameters_.end());
   for (const Parameter* parameter : parameters) {
     check_argument(parameter != nullptr, "Optimizer: a parameter is null");
+    check_argument(trains_rows || &parameter->local() == parameter,
+                   "Optimizer: ", parameter->name(),
+                   " is split over ranks, but this optimizer needs whole values");
     check_argument(seen.insert(parameter).second, "Optimizer: ", parameter->name(),
                    " is given twice");
   }

@@ -12,7 +12,7 @@ void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const Rule
       added.push_back(
           std::make_unique<OptimizedParameter>(parameter->local(), rule_, steps.fresh()));
   slots_.reserve(slots_.size() + added.size());
-  add_parameters(parameters);
+  add_parameters(parameters, true);
   std::ranges::move(added, std::back_inserter(slots_));
 }
 

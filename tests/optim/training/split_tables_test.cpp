@@ -90,6 +90,15 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     SGD optimizer({&table.weight}, {.learning_rate = 0.1});
     table.weight.add_gradient(RowGradient({20, 4}, {3}, zeros({1, 4})));
     EXPECT_ERROR_WITH(std::logic_error, "a TrainingRun brings it there", optimizer.step());
+    class OneOfAUser : public SGD {
+     public:
+      OneOfAUser(Parameter& whole, Parameter& other) : SGD({&whole}, {.learning_rate = 0.1}) {
+        add_parameters({&other});
+      }
+    };
+    Parameter whole("whole", zeros({1}));
+    EXPECT_ERROR_WITH(std::invalid_argument, "but this optimizer needs whole values",
+                      OneOfAUser(whole, table.weight));
   });
   EXPECT_ERROR_WITH(std::runtime_error, "has a table [", run_ranks(2, [](ProcessGroup& ranks) {
                       Random random(1);
