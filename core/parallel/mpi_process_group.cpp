@@ -7,8 +7,10 @@
 #include <iostream>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #ifdef ROWGRAD_MPI
 #include <mpi.h>
 #endif
@@ -30,8 +32,7 @@ const char* launched_rank() {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongest = std::size_t{1}
-                                 << 30;  // bytes of a message: MPI counts them as int
+constexpr std::size_t kLongest = 1UL << 30;  // bytes of a message: MPI counts them as int
 constexpr auto kSpins = std::chrono::microseconds(200);  // before others get the processor
 
 // Ends the process if it still exists after so many seconds.
@@ -129,19 +130,25 @@ class MpiProcessGroup : public ProcessGroup {
   void finish(std::size_t channel) override {
     Requests& requests = requests_[channel];
     const auto start = Clock::now();
-    auto last = start;  // when something came
+    auto last = start, looked = start;  // when something came, and when this rank looked for it
     while (first_open(requests) < requests.open.size()) {
       const bool news = advance(requests);
       const auto now = Clock::now();
-      if (news) {
+      if (news || now - std::exchange(looked, now) > patience_ / 2) {  // or it hung itself
         last = now;
       } else if (now - start > kSpins) {
         std::this_thread::yield();
       }
-      if (std::chrono::duration<double>(now - last).count() < patience_) continue;
-      throw std::runtime_error(concat(
-          "rank ", rank_, ": rank ", requests.others[first_open(requests)],
-          " has not answered for ", patience_, " seconds; it hangs, or is slower than the others"));
+      if (now - last < patience_) continue;
+      std::set<std::size_t> silent;
+      for (std::size_t i = 0; i < requests.open.size(); ++i)
+        if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
+      // Of several, some may wait for one that hangs: they name it first.
+      if (silent.size() > 1 && now - last < 1.25 * patience_) continue;
+      throw std::runtime_error(concat("rank ", rank_, ": rank ", *silent.begin(),
+                                      silent.size() > 1 ? " or another one" : "",
+                                      " has not answered for ", patience_.count(),
+                                      " seconds; it hangs, or is slower than the others"));
     }
   }
 
@@ -181,7 +188,7 @@ class MpiProcessGroup : public ProcessGroup {
         requests.open.begin());
   }
 
-  double patience_;
+  std::chrono::duration<double> patience_;
   std::size_t size_ = 1;
   std::size_t rank_ = 0;
   std::map<std::size_t, Requests> requests_;  // [channel]

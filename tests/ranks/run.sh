@@ -142,7 +142,12 @@ on_ranks 2 "${split[@]}" --shards 4 --steps 12 --save ranks >log 2>&1 || fail "a
 rm ranks.part-*-1
 on_ranks 3 "${split[@]}" --resume ranks --save ranks >log 2>&1 && fail "half of a table was enough"
 grep -q "is missing on all ranks: it has the rows of rank 1 of 2" log || fail "no word of the part"
-echo "a part that is missing: words"
+rm -f ranks ranks.part-*
+on_ranks 2 "${split[@]}" --ngram-file table --steps 3 --save ranks >log 2>&1 || fail "no split table in files"
+on_ranks 3 "${split[@]}" --ngram-file table --resume ranks >log 2>&1 && fail "files of two ranks were enough for three"
+grep -q "its tables are in files, saved by 2 ranks, resumed on 3" log || fail "no word of the number of ranks"
+rm -f table*
+echo "a part that is missing, and files of another number of ranks: words"
 
 # --- Faults -------------------------------------------------------------------------------------
 # expect_error WORDS: of the run in the log, which has failed.
@@ -165,35 +170,37 @@ timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --stop-after 2 : \
 expect_error "rank 1 has another seed than rank 0: 5, expected 123"
 echo "options that differ: an error that names rank and option"
 
-# endless OPTION...: a run on two ranks, once it has saved something
+# endless COUNT COMMAND...: a run on so many ranks, once it has saved something
 endless() {
-  rm -f ranks
-  timeout 120 mpirun --oversubscribe -n 2 "${run[@]}" --epochs 1000000 --save ranks --save-every 1 "$@" \
-    >log 2>&1 &
+  rm -f ranks ranks.part-*
+  timeout 120 mpirun --oversubscribe -n "$1" "${@:2}" --save ranks --save-every 1 >log 2>&1 &
   job=$!
   until [[ -e ranks ]]; do sleep 0.05; done
   launcher=$(pgrep -P "$job")
-  second=$(pgrep -P "$launcher" | tail -n 1)
+  second=$(pgrep -P "$launcher" | sed -n 2p)
 }
 
-endless
-kill -9 "$second"
-status=0
-wait "$job" || status=$?
-((status != 0)) || fail "a run without a rank ended well"
-expect_error "exited on signal 9"
-"${run[@]}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint"
-echo "a rank that dies: the end of all, and a whole checkpoint"
+long=("${run[@]}" --epochs 1000000)
+long_split=("${split[@]}" --optimizer adamw --shards 4 --steps 1000000)
+# end_by SIGNAL WORDS COUNT COMMAND...: of an endless run, whose second rank gets the signal
+end_by() {
+  endless "${@:3}"
+  kill "$1" "$second"
+  local status=0
+  wait "$job" || status=$?
+  kill -9 "$second" 2>/dev/null || true
+  ((status != 0)) || fail "a run whose second rank got $1 ended well: $*"
+  expect_error "$2"
+  "${@:4}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint: $*"
+}
 
-endless --rank-patience 3
-kill -STOP "$second"
-status=0
-wait "$job" || status=$?
-kill -9 "$second" 2>/dev/null || true
-((status != 0)) || fail "a run with a rank that hangs ended well"
-expect_error "has not answered for 3 seconds"
-"${run[@]}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint"
-echo "a rank that hangs: the end of all, named, and a whole checkpoint"
+end_by -9 "rank 1 .*exited on signal 9" 2 "${long[@]}"
+end_by -9 "rank 1 .*exited on signal 9" 3 "${long_split[@]}"
+echo "a rank that dies, also with split tables: the end of all, named, and a whole checkpoint"
+
+end_by -STOP "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-patience 2
+end_by -STOP "rank 1 has not answered for 2 seconds" 3 "${long_split[@]}" --rank-patience 2
+echo "a rank that hangs, also with split tables: the end of all, named, and a whole checkpoint"
 
 # Stopped before MPI has started, which no rank can do without it.
 status=0
@@ -203,7 +210,7 @@ timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --rank-patience 3 : \
 expect_error "MPI has not started after 3 seconds: a rank hangs"
 echo "a rank that hangs before MPI has started: the end of all, in words"
 
-endless
+endless 2 "${long[@]}"
 kill -INT "$launcher"
 wait "$job" || true
 expect_error "Stopped by"
