@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include <rowgrad/core/kernels/broadcast.hpp>
@@ -50,12 +49,9 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
       length = kernels::norm(row, options.norm_type);
     }
     const double factor = *options.max_norm / (length + 1e-7);  // as a `real` it could be 0
-    bool changed = false;
-    for (real& value : row) {
-      const auto scaled = static_cast<real>(value * factor);
-      changed |= std::exchange(value, scaled) != scaled;
-    }
-    return changed;
+    const std::vector<real> before(row.begin(), row.end());
+    for (real& value : row) value = static_cast<real>(value * factor);
+    return !std::ranges::equal(row, before);
   };
   std::vector<std::int32_t> too_large;
   std::vector<real> scaled;
