@@ -3,15 +3,22 @@
 // Steps of SGD with momentum in a table ROWS x 64, in memory or in files in FOLDER. Prints, for
 // each rank, its memory beside that of its share, and the bytes that it sends in a step beside
 // n (P - 1) / P · (8 + 8 width), for n distinct ids and P ranks: ids and rows before the step, ids
-// and gradients after it.
+// and gradients after it. And how long the fastest step takes.
+//   mpirun -n 2 build/tests/bench/bench_split_table w5 ROWS
+// Steps of W5 with so many rows for each head of its memory, with a whole table and with a split
+// one in turns: medians of times and of their ratios.
 
+#include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <set>
 #include <string>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
@@ -19,6 +26,8 @@
 #include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
+#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -53,6 +62,87 @@ std::uint64_t memory(const std::string& what) {
   return 0;
 }
 
+// Of what all ranks do.
+double seconds_of(ProcessGroup& ranks, const std::function<void()>& work) {
+  ranks.any(false);
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  ranks.any(false);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median_of(std::vector<double> numbers) {
+  std::ranges::sort(numbers);
+  return numbers[numbers.size() / 2];
+}
+
+// The workload of bench_workloads, as a run.
+struct W5 {
+  W5(ProcessGroup& ranks, std::size_t rows, bool split)
+      : random(123),
+        model({.vocabulary = kVocabulary,
+               .context = 64,
+               .width = 128,
+               .heads = 4,
+               .layers = 4,
+               .dropout = 0,
+               .gelu = Gelu::kErf,
+               .memories = {.blocks = {1},
+                            .ngrams = {.orders = {2, 3}, .heads = 8, .rows = rows},
+                            .memory = {.head_width = 16, .split = split ? &ranks : nullptr}}},
+              random),
+        optimizer(groups(model)),
+        loader(TokenWindows(text(), {.context = 64, .stride = 64}), {.batch = 12}),
+        run({.model = model,
+             .optimizer = optimizer,
+             .loader = loader,
+             .random = random,
+             .shards = ranks.size(),
+             .ranks = &ranks,
+             .steps = 1000}) {}
+
+  static std::vector<AdamW::Group> groups(const GptModel& of) {
+    AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
+    for (Parameter* parameter : of.parameters()) {
+      const bool is_table = parameter->name().ends_with("table.weight");
+      (is_table ? tables : others).parameters.push_back(parameter);
+    }
+    return {others, tables};
+  }
+  static Ids text() {
+    Random random(1);
+    Ids ids = Ids::from_shape({1000 * 12 * 64 + 1});
+    for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random.bits() % kVocabulary);
+    return ids;
+  }
+
+  static constexpr std::size_t kVocabulary = 8192;
+  Random random;
+  GptModel model;
+  AdamW optimizer;
+  DataLoader loader;
+  TrainingRun run;
+};
+
+void compare_w5(ProcessGroup& ranks, std::size_t rows) {
+  constexpr std::size_t kTurns = 15, kStepsOfATurn = 4;
+  W5 whole(ranks, rows, false), split(ranks, rows, true);
+  std::vector<double> of_whole, of_split, ratios;
+  for (std::size_t turn = 0; turn <= kTurns; ++turn) {
+    const std::size_t last = (turn + 1) * kStepsOfATurn;
+    const double a = seconds_of(ranks, [&] { whole.run.train(last); }) / kStepsOfATurn;
+    const double b = seconds_of(ranks, [&] { split.run.train(last); }) / kStepsOfATurn;
+    if (turn == 0) continue;  // to begin with
+    of_whole.push_back(1e3 * a);
+    of_split.push_back(1e3 * b);
+    ratios.push_back(b / a);
+  }
+  if (ranks.rank() == 0)
+    std::cout << "W5 with " << 8 * rows << " rows on " << ranks.size() << " ranks: whole "
+              << median_of(of_whole) << " ms a step, split " << median_of(of_split) << " ms, ratio "
+              << median_of(ratios) << '\n';
+}
+
 void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
   const std::uint64_t before = memory("VmRSS");
   Random random(1);
@@ -79,18 +169,20 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
                    .steps = kSteps});
   run.train(2);
   const std::uint64_t sent = ranks.bytes_sent();
-  run.train(kSteps - 1);
+  double seconds = 1e9;  // of the fastest step
+  for (std::size_t step = 3; step < kSteps; ++step)
+    seconds = std::min(seconds, seconds_of(ranks, [&] { run.train(step); }));
   const double a_step = static_cast<double>(ranks.bytes_sent() - sent) / (kSteps - 3);
   const std::set<std::int32_t> distinct(text.begin(), text.begin() + kLookups);
   const auto size = static_cast<double>(ranks.size());
   const double formula =
       static_cast<double>(distinct.size()) * (size - 1) / size * (8 + 8 * kWidth);
   const double share = static_cast<double>(rows * kWidth * sizeof(real)) / size / 1e6;
-  const std::string line =
-      concat("rank ", ranks.rank(), " of ", ranks.size(), ": ",
-             static_cast<double>(memory("VmHWM") - before) / 1e3, " MB for a share of ", share,
-             " MB of values and as many of momentum where rows were touched; sends ", a_step,
-             " bytes a step, by the formula ", formula, "\n");
+  const std::string line = concat(
+      "rank ", ranks.rank(), " of ", ranks.size(), ": ",
+      static_cast<double>(memory("VmHWM") - before) / 1e3, " MB for a share of ", share,
+      " MB of values and as many of momentum where rows were touched; sends ", a_step,
+      " bytes a step, by the formula ", formula, "; ", 1e3 * seconds, " ms for the fastest step\n");
   for (const std::string& each : ranks.gather_lists(line))
     if (ranks.rank() == 0) std::cout << each;
 }
@@ -101,8 +193,13 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
 int main(int argc, char** argv) {
   const auto ranks = rowgrad::mpi_process_group();
   if (argc < 2) {
-    std::cerr << "usage: bench_split_table ROWS [FOLDER]\n";
+    std::cerr << "usage: bench_split_table ROWS [FOLDER] | w5 ROWS\n";
     return 2;
+  }
+  rowgrad::set_threads(1);
+  if (argv[1] == std::string("w5")) {
+    rowgrad::compare_w5(*ranks, argc > 2 ? std::stoul(argv[2]) : 1'000'000);
+    return 0;
   }
   rowgrad::measure(*ranks, std::stoul(argv[1]), argc > 2 ? argv[2] : "");
   return 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How the time of a training step grows or shrinks with the number of ranks: a model on paper.
 
-    scaling.py [--latency S] [--bandwidth BYTES_A_SECOND] [--weak]
+    scaling.py [--latency S] [--bandwidth BYTES_A_SECOND] [--weak | --one-rank MS]
 
 A step takes the time to compute the gradients of a rank's share of the batch, the time to exchange
 them as core/parallel does (counts to all; dense numbers to owners and back; rows gathered or by
@@ -11,10 +11,13 @@ sends them the gradients, and steps its own rows alone. Dense numbers travel whi
 computing, still runs: all but those of the last bucket and of a tied table, which has its gradient
 at the end. Messages of a rank go out one after another. Latency and bandwidth are those of
 bench_ranks on the machine at hand, or of a network; the times of computing were measured with one
-process (bench_workloads). With --weak, each rank has a whole batch, as when more ranks read more text.
+process (bench_workloads). With --weak, each rank has a whole batch, as when more ranks read more text. With --one-rank,
+what bench_split_table 1000000 is expected to measure on one machine, whose network all ranks share, where a step of one
+rank takes so long.
 """
 
 import argparse
+import os
 from dataclasses import dataclass
 
 
@@ -30,6 +33,7 @@ class Workload:
     width: int  # 0 if the table is tied, and so counted as dense
     late: int = 0  # dense numbers of a tied table
     split: bool = False  # whether the table's rows are split over ranks
+    uniform: bool = False  # whether all rows are equally likely, and so hardly any two are the same
 
 
 # Times of steps: tests/bench/README.md, W3, W4 and W1b. Of these, updates take what it takes to read
@@ -44,13 +48,15 @@ WORKLOADS = [
 ]
 
 
-def distinct(tokens, table):
+def distinct(tokens, work):
     """Expected distinct rows among so many draws, the k-th row as likely as 1 / (k + 2.7) (Zipf)."""
     # Rows are taken in groups of growing size, within which the likelihood is that of the middle.
     groups = []
     first = 0.0
-    while first < table:
-        size = max(1.0, min(first / 20, table - first))
+    if work.uniform:
+        return tokens
+    while first < work.table:
+        size = max(1.0, min(first / 20, work.table - first))
         groups.append((size, 1 / (first + size / 2 + 2.7)))
         first += size
     total = sum(size * weight for size, weight in groups)
@@ -76,17 +82,17 @@ def exchange(work, ranks, tokens, latency, bandwidth):
         early = seconds * (1 - work.late / work.dense) * (1 - 1 / buckets)
     if work.split:
         # Counts, ids and rows before the step, whose rows are on other ranks but for 1 / ranks of
-        # them; counts, ids and gradients after it.
-        mine = distinct(tokens, work.table)
-        messages += 6 * others
-        sent += others * 16 + others / ranks * mine * (8 + 8 * work.width)
+        # them; two kinds of counts, ids and gradients after it.
+        mine = distinct(tokens, work)
+        messages += 7 * others
+        sent += others * 24 + others / ranks * mine * (8 + 8 * work.width)
     elif work.width:
         row = 4 + 4 * work.width
-        mine = distinct(tokens, work.table)
-        union = distinct(tokens * ranks, work.table)
+        mine = distinct(tokens, work)
+        union = distinct(tokens * ranks, work)
         gathered = others * mine
         owners = others / ranks * (mine + union)
-        messages += 2 * others if gathered <= owners else 6 * others
+        messages += 2 * others if gathered <= owners else 7 * others
         sent += row * min(gathered, owners)
     return messages * latency + sent / bandwidth, early, sent
 
@@ -96,7 +102,15 @@ def main():
     options.add_argument("--latency", type=float, default=2e-6, help="seconds a message")
     options.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second of a rank")
     options.add_argument("--weak", action="store_true", help="each rank has a whole batch")
+    options.add_argument("--one-rank", type=float, metavar="MS", help="a step of bench_split_table on one rank")
     options = options.parse_args()
+    if options.one_rank is not None:
+        work = Workload("", options.one_rank / 1e3, 0, 4096, 0, 1, 10**6, 64, split=True, uniform=True)
+        for ranks in [1, 2, 3, 4]:
+            seconds, _, sent = exchange(work, ranks, work.tokens, options.latency, options.bandwidth / ranks)
+            step = work.compute * max(1, ranks / os.cpu_count()) + seconds
+            print(f"{ranks} ranks: {step * 1e3:.1f} ms a step, {sent / 1e6:.2f} MB sent by each")
+        return
     print(f"{options.latency * 1e6:.1f} µs a message, {options.bandwidth / 1e9:.2f} GB/s; "
           f"{'a batch for each rank' if options.weak else 'one batch for all'}")
     for work in WORKLOADS:
@@ -105,7 +119,7 @@ def main():
         for ranks in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000]:
             share = work.tokens if options.weak else work.tokens / ranks
             seconds, early, sent = exchange(work, ranks, share, options.latency, options.bandwidth)
-            rows = distinct(share * ranks, work.table) / distinct(work.tokens, work.table)
+            rows = distinct(share * ranks, work) / distinct(work.tokens, work)
             update = work.update * (rows if work.width else 1) / (ranks if work.split else 1)
             compute = work.compute * share / work.tokens
             seconds -= min(early, compute * 2 / 3)
