@@ -2,14 +2,13 @@
 // are those of the workloads.
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
@@ -29,6 +28,13 @@ void count_numbers(benchmark::State& state, std::size_t numbers_a_run) {
                           static_cast<std::int64_t>(numbers_a_run * sizeof(real)));
 }
 
+// And that of the three products of a linear layer, [rows, inputs] → [rows, outputs].
+void count_products(benchmark::State& state) {
+  state.counters["flop/s"] = benchmark::Counter(
+      6.0 * static_cast<double>(state.range(0) * state.range(1) * state.range(2)),
+      benchmark::Counter::kIsIterationInvariantRate);
+}
+
 std::vector<std::int32_t> random_ids(std::size_t count, std::size_t vocabulary) {
   Random random(1);
   std::vector<std::int32_t> ids(count);
@@ -36,24 +42,10 @@ std::vector<std::int32_t> random_ids(std::size_t count, std::size_t vocabulary) 
   return ids;
 }
 
-// Arguments: vocabulary, ids, width.
 void rows_gathered(benchmark::State& state) {
   const std::size_t width = argument(state, 2);
   const Tensor table = full({argument(state, 0), width}, 1);
-  const auto ids = random_ids(argument(state, 1), argument(state, 0));
-  Tensor out = empty({ids.size(), width});
-  for (auto _ : state) {
-    gather_rows(table.data(), width, ids, out.data());
-    benchmark::ClobberMemory();
-  }
-  count_numbers(state, 2 * out.size());
-}
-
-// The same with 256 positions added on the way.
-void rows_gathered_and_added(benchmark::State& state) {
-  const std::size_t width = argument(state, 2);
-  const Tensor table = full({argument(state, 0), width}, 1);
-  const Tensor positions = full({256, width}, 1);
+  const Tensor positions = full({256, width}, 1);  // added on the way
   const auto ids = random_ids(argument(state, 1), argument(state, 0));
   Tensor out = empty({ids.size(), width});
   for (auto _ : state) {
@@ -63,19 +55,12 @@ void rows_gathered_and_added(benchmark::State& state) {
   count_numbers(state, 2 * out.size());
 }
 
-void ids_grouped(benchmark::State& state) {
-  const auto ids = random_ids(argument(state, 1), argument(state, 0));
-  for (auto _ : state) benchmark::DoNotOptimize(RowGroups(ids, std::nullopt).indices.data());
-  state.SetItemsProcessed(state.iterations() * state.range(1));
-}
-
 void rows_merged(benchmark::State& state) {
   const std::size_t width = argument(state, 2);
   const auto ids = random_ids(argument(state, 1), argument(state, 0));
   const Tensor values = full({ids.size(), width}, 1);
-  const auto groups = RowGroups(ids, std::nullopt);
   for (auto _ : state) benchmark::DoNotOptimize(merge_rows(ids, values).values.data());
-  count_numbers(state, (ids.size() + groups.indices.size()) * width);
+  count_numbers(state, (ids.size() + merge_rows(ids, values).indices.size()) * width);
 }
 
 void embedding_sizes(benchmark::internal::Benchmark* run) {
@@ -84,11 +69,8 @@ void embedding_sizes(benchmark::internal::Benchmark* run) {
   run->Args({50257, 32, 256});
 }
 BENCHMARK(rows_gathered)->Apply(embedding_sizes);
-BENCHMARK(rows_gathered_and_added)->Apply(embedding_sizes);
-BENCHMARK(ids_grouped)->Apply(embedding_sizes);
 BENCHMARK(rows_merged)->Apply(embedding_sizes);
 
-// Arguments: rows, classes.
 Tensor random_logits(const benchmark::State& state) {
   return Random(1).normal({argument(state, 0), argument(state, 1)});
 }
@@ -101,16 +83,6 @@ void softmax(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
   count_numbers(state, 2 * x.size());
-}
-
-void log_sum_exp(benchmark::State& state) {
-  const Tensor x = random_logits(state);
-  std::vector<ExpSum> sums(x.shape()[0]);
-  for (auto _ : state) {
-    exp_sum_rows(x.data(), x.shape()[0], x.shape()[1], false, sums.data());
-    benchmark::ClobberMemory();
-  }
-  count_numbers(state, x.size());
 }
 
 void cross_entropy_backward(benchmark::State& state) {
@@ -127,54 +99,26 @@ void cross_entropy_backward(benchmark::State& state) {
   count_numbers(state, 2 * x.size());
 }
 
+void exponentials(benchmark::State& state) {
+  const Tensor x = random_logits(state);
+  Tensor y = empty(x.shape());
+  const auto exponential = [](const Simd& number) { return exp(number); };
+  for (auto _ : state) {
+    map_into(x.size(), y.data(), exponential, x.data());
+    benchmark::ClobberMemory();
+  }
+  count_numbers(state, 2 * x.size());
+}
+
 void logit_sizes(benchmark::internal::Benchmark* run) {
   run->ArgNames({"rows", "classes"})->UseRealTime()->Unit(benchmark::kMicrosecond);
   run->Args({32, 1132})->Args({32, 50257})->Args({512, 50257});
 }
 BENCHMARK(softmax)->Apply(logit_sizes);
-BENCHMARK(log_sum_exp)->Apply(logit_sizes);
 BENCHMARK(cross_entropy_backward)->Apply(logit_sizes);
+BENCHMARK(exponentials)->Apply(logit_sizes);
 
-const auto kAdd = [](const Simd& a, const Simd& b) { return a + b; };
-
-// [batch, 256, 256] + [256, 256]: positions.
-void broadcast_add(benchmark::State& state) {
-  const Tensor x = full({argument(state, 0), 256, 256}, 1);
-  const Tensor positions = full({256, 256}, 1);
-  Tensor result = empty(x.shape());
-  for (auto _ : state) {
-    broadcast_into(result, kAdd, x, positions);
-    benchmark::ClobberMemory();
-  }
-  count_numbers(state, 2 * x.size());
-}
-BENCHMARK(broadcast_add)->Arg(1)->Arg(64)->UseRealTime()->Unit(benchmark::kMicrosecond);
-
-// Argument: numbers.
-void exponentials(benchmark::State& state) {
-  const Tensor x = full({argument(state, 0)}, 1);
-  Tensor y = empty(x.shape());
-  for (auto _ : state) {
-    map_into(
-        x.size(), y.data(), [](const Simd& number) { return exp(number); }, x.data());
-    benchmark::ClobberMemory();
-  }
-  count_numbers(state, 2 * x.size());
-}
-
-void sum_of_all(benchmark::State& state) {
-  const Tensor x = full({argument(state, 0)}, 1);
-  for (auto _ : state) benchmark::DoNotOptimize(sum(x.data(), x.size()));
-  count_numbers(state, x.size());
-}
-
-void number_counts(benchmark::internal::Benchmark* run) {
-  run->Arg(1 << 13)->Arg(1 << 22)->UseRealTime()->Unit(benchmark::kMicrosecond);
-}
-BENCHMARK(exponentials)->Apply(number_counts);
-BENCHMARK(sum_of_all)->Apply(number_counts);
-
-// The products of a linear layer, [rows, inputs] → [rows, outputs]: forward, dX and dW.
+// Forward, dX and dW.
 void gemm_trio(benchmark::State& state) {
   const std::size_t rows = argument(state, 0);
   const std::size_t inputs = argument(state, 1);
@@ -192,21 +136,8 @@ void gemm_trio(benchmark::State& state) {
     blas::gemm(upstream, of_weight, {x_gradient.data(), rows, inputs});
     blas::gemm(transposed(upstream), of_x, {weight_gradient.data(), outputs, inputs});
   }
-  state.counters["flop/s"] = benchmark::Counter(6.0 * static_cast<double>(rows * inputs * outputs),
-                                                benchmark::Counter::kIsIterationInvariantRate);
+  count_products(state);
 }
-BENCHMARK(gemm_trio)
-    ->ArgNames({"rows", "inputs", "outputs"})
-    ->Args({32, 256, 50257})
-    ->Args({32, 256, 1132})
-    ->Args({4096, 256, 50257})
-    ->Args({512, 768, 50257})
-    ->Args({512, 768, 2304})
-    ->Args({512, 768, 768})
-    ->Args({512, 768, 3072})
-    ->Args({512, 3072, 768})
-    ->UseRealTime()
-    ->Unit(benchmark::kMicrosecond);
 
 // The same products with softmax, losses and their gradient, as in linear_cross_entropy.
 void head(benchmark::State& state) {
@@ -228,17 +159,20 @@ void head(benchmark::State& state) {
   for (auto _ : state)
     benchmark::DoNotOptimize(
         linear_cross_entropy(loss, {.x = x_gradient.data(), .weight = weight_gradient.data()}));
-  state.counters["flop/s"] = benchmark::Counter(6.0 * static_cast<double>(rows * inputs * classes),
-                                                benchmark::Counter::kIsIterationInvariantRate);
+  count_products(state);
 }
-BENCHMARK(head)
-    ->ArgNames({"rows", "inputs", "classes"})
-    ->Args({32, 256, 50257})
-    ->Args({32, 256, 1132})
-    ->Args({4096, 256, 50257})
-    ->Args({512, 768, 50257})
-    ->UseRealTime()
-    ->Unit(benchmark::kMicrosecond);
+
+void head_sizes(benchmark::internal::Benchmark* run) {
+  run->ArgNames({"rows", "inputs", "outputs"})->UseRealTime()->Unit(benchmark::kMicrosecond);
+  run->Args({32, 256, 50257})->Args({32, 256, 1132})->Args({4096, 256, 50257});
+  run->Args({512, 768, 50257});
+}
+void layer_sizes(benchmark::internal::Benchmark* run) {
+  for (const std::int64_t outputs : {2304, 768, 3072}) run->Args({512, 768, outputs});
+  run->Args({512, 3072, 768});
+}
+BENCHMARK(gemm_trio)->Apply(head_sizes)->Apply(layer_sizes);
+BENCHMARK(head)->Apply(head_sizes);
 
 // Causal attention of two texts, 12 heads of width 64, without what comes before and after it.
 // Arguments: the length of the texts, and whether gradients are computed, too.
@@ -285,17 +219,6 @@ BENCHMARK(attention_to_the_past)
     ->Arg(1024)
     ->UseRealTime()
     ->Unit(benchmark::kMicrosecond);
-
-// Allocates a block that was freed before. Argument: bytes.
-void pool_block(benchmark::State& state) {
-  const std::size_t bytes = argument(state, 0);
-  for (auto _ : state) {
-    void* block = BufferPool::allocate(bytes);
-    benchmark::DoNotOptimize(block);
-    BufferPool::deallocate(block, bytes);
-  }
-}
-BENCHMARK(pool_block)->Arg(256)->Arg(1 << 20)->Arg(1 << 28);
 
 }  // namespace
 }  // namespace rowgrad::kernels

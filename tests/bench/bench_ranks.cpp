@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <functional>
-#include <iomanip>
-#include <iostream>
+#include <string>
 #include <vector>
 
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
@@ -42,10 +42,9 @@ Cost measure(ProcessGroup& ranks, const std::function<void()>& step) {
 
 void print(const ProcessGroup& ranks, const char* what, std::size_t size, const Cost& cost,
            std::string_view way = "") {
-  if (ranks.rank() > 0) return;
-  std::cout << std::left << std::setw(26) << what << std::right << std::setw(10) << size
-            << std::setw(12) << std::fixed << std::setprecision(1) << 1e6 * cost.seconds << " µs"
-            << std::setw(12) << cost.sent << " B sent  " << way << '\n';
+  if (ranks.rank() == 0)
+    std::printf("%-26s%10zu%12.1f µs%12ju B sent  %s\n", what, size, 1e6 * cost.seconds,
+                std::uintmax_t{cost.sent}, std::string(way).c_str());
 }
 
 // The rows that a rank looks up: a few often, most rarely, as words are.

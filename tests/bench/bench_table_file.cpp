@@ -13,7 +13,6 @@
 // of the next batch are asked for before each step.
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <fcntl.h>
 #include <filesystem>
@@ -34,13 +33,15 @@
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
-namespace rowgrad {
+using namespace rowgrad;
+
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::size_t kWidth = 64;
 constexpr std::size_t kLookups = 4096;
 constexpr std::size_t kSets = 16;  // of lookups, which are repeated to be warm
-constexpr SgdOptions kOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 1e-4};
 
 double milliseconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -49,51 +50,53 @@ double milliseconds(const std::function<void()>& work) {
       .count();
 }
 
-double median(std::vector<double> times) {
-  std::ranges::sort(times);
-  return times[times.size() / 2];
-}
-
-// The lookups of a set: anywhere in the table, some of them twice.
-Ids lookups(std::size_t rows, std::size_t set) {
-  Ids ids = Ids::from_shape({kLookups});
-  for (std::size_t i = 0; i < kLookups; ++i)
-    ids.data()[i] = static_cast<std::int32_t>(splitmix64(set * kLookups + i) % rows);
-  return ids;
-}
-
-// The median step over all sets.
-double step_ms(Embedding& table, Optimizer& optimizer) {
+// The median over all sets.
+double median_ms(const std::function<void(std::size_t set)>& step) {
   std::vector<double> times;
-  for (std::size_t set = 0; set < kSets; ++set) {
-    const Ids ids = lookups(table.weight.shape()[0], set);
-    times.push_back(milliseconds([&] {
-      optimizer.zero_grad();
+  for (std::size_t set = 0; set < kSets; ++set) times.push_back(milliseconds([&] { step(set); }));
+  std::ranges::sort(times);
+  return times[kSets / 2];
+}
+
+// A table that is trained.
+struct Trained {
+  explicit Trained(auto&&... rows) : table(std::forward<decltype(rows)>(rows)...) {}
+
+  // A set of lookups is anywhere in the table, some of them twice.
+  double step_ms() {
+    return median_ms([&](std::size_t set) {
+      Ids ids = Ids::from_shape({kLookups});
+      for (std::size_t i = 0; i < kLookups; ++i)
+        ids[i] =
+            static_cast<std::int32_t>(splitmix64(set * kLookups + i) % table.weight.shape()[0]);
+      sgd.zero_grad();
       Tape tape;
       tape.backward(sum(table.forward(tape, ids)));
-      optimizer.step();
-    }));
+      sgd.step();
+    });
   }
-  return median(times);
-}
 
-double bytes_on_disk(const std::filesystem::path& path) {
+  Embedding table;
+  SGD sgd{{&table.weight}, {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 1e-4}};
+};
+
+double megabytes_on_disk(const fs::path& path) {
   struct stat status {};
   ::stat(path.c_str(), &status);
-  return 512.0 * static_cast<double>(status.st_blocks);
+  return 512.0 * static_cast<double>(status.st_blocks) / 1e6;
 }
 
-void drop_pages(const std::filesystem::path& path) {
+void drop_pages(const fs::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY);
   ::fsync(file);
   ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
   ::close(file);
 }
 
-void remove_table(const std::filesystem::path& path) {
-  for (const auto& entry : std::filesystem::directory_iterator(path.parent_path()))
+void remove_table(const fs::path& path) {
+  for (const auto& entry : fs::directory_iterator(path.parent_path()))
     if (entry.path().filename().string().starts_with(path.filename().string()))
-      std::filesystem::remove(entry.path());
+      fs::remove(entry.path());
 }
 
 long resident_mb() {
@@ -102,44 +105,51 @@ long resident_mb() {
   return usage.ru_maxrss / 1024;
 }
 
-void run_in_file(const std::filesystem::path& folder, std::size_t rows) {
-  const std::filesystem::path path = folder / concat("bench-", rows, ".table");
+void run_in_file(const fs::path& folder, std::size_t rows) {
+  const fs::path path = folder / concat("bench-", rows, ".table");
   double fresh, marked, warm, cold, checkpoint;
   Checkpoint model, optimizer;
   {
     TableFile file(path, {.rows = rows, .width = kWidth, .states = 1});
-    Embedding table(file);
-    SGD sgd({&table.weight}, kOptions);
-    fresh = step_ms(table, sgd);
+    Trained trained(file);
+    fresh = trained.step_ms();
     checkpoint = milliseconds([&] { file.checkpoint(); });
-    marked = step_ms(table, sgd);
-    warm = step_ms(table, sgd);
+    marked = trained.step_ms();
+    warm = trained.step_ms();
     file.checkpoint();
-    model = table.state_dict();
-    optimizer = sgd.state_dict();
+    model = trained.table.state_dict();
+    optimizer = trained.sgd.state_dict();
   }
   drop_pages(path);
   {
     TableFile file(path);
-    Embedding table(file);
-    SGD sgd({&table.weight}, kOptions);
-    table.load_state_dict(model);
-    sgd.load_state_dict(optimizer);
-    cold = step_ms(table, sgd);
+    Trained trained(file);
+    trained.table.load_state_dict(model);
+    trained.sgd.load_state_dict(optimizer);
+    cold = trained.step_ms();
   }
-  const double size = static_cast<double>(std::filesystem::file_size(path));
-  const double used = bytes_on_disk(path);
+  std::cout << std::setw(11) << rows;
+  const double gigabytes = static_cast<double>(fs::file_size(path)) / 1e9;
+  for (const double figure :
+       {gigabytes, megabytes_on_disk(path), fresh, cold, marked, warm, checkpoint})
+    std::cout << std::setw(12) << figure;
+  std::cout << std::setw(12) << resident_mb() << std::endl;
   remove_table(path);
-  std::cout << std::setw(11) << rows << std::setw(11) << size / 1e9 << std::setw(12) << used / 1e6
-            << std::setw(11) << fresh << std::setw(11) << cold << std::setw(11) << marked
-            << std::setw(11) << warm << std::setw(12) << checkpoint << std::setw(12)
-            << resident_mb() << std::endl;
+}
+
+void run_in_memory(std::size_t rows) {
+  Random random(1);
+  Trained trained(rows, kWidth, random);
+  const double fresh = trained.step_ms();
+  trained.step_ms();
+  std::cout << std::setw(11) << rows << "  in memory             " << std::setw(12) << fresh
+            << std::setw(36) << trained.step_ms() << std::endl;
 }
 
 // W5's GPT with its table in a file that is opened, or made if it is not there.
 class GptInFile {
  public:
-  GptInFile(const std::filesystem::path& path, std::size_t rows)
+  GptInFile(const fs::path& path, std::size_t rows)
       : file_(open(path, rows)), model_(options(*file_, rows), random_), adamw_(groups(model_)) {
     Random random(2);
     for (std::size_t i = 0; i < kSets; ++i) {
@@ -149,40 +159,35 @@ class GptInFile {
     }
   }
 
-  // The median step over all batches, each of which is first brought into memory in half of its
-  // rows, if these are to be half cold.
-  double step_ms(bool half_cold, bool reads_ahead) {
-    if (half_cold)
-      for (const Ids& batch : batches_) {
-        const Ids rows = table().hash().rows(batch);
-        file_->bring_in(std::span(rows.storage()).first(rows.size() / 2));
-      }
-    std::vector<double> times;
-    for (std::size_t i = 0; i < kSets; ++i)
-      times.push_back(milliseconds([&] {
-        if (reads_ahead && i + 1 < kSets) model_.read_ahead({.ids = {batches_[i + 1], {}}});
-        adamw_.zero_grad();
-        Tape tape;
-        tape.backward(model_.loss(tape, batches_[i], batches_[(i + 1) % kSets]));
-        adamw_.step();
-      }));
-    return median(times);
+  double step_ms(bool reads_ahead) {
+    return median_ms([&](std::size_t i) {
+      if (reads_ahead && i + 1 < kSets) model_.read_ahead({.ids = {batches_[i + 1], {}}});
+      adamw_.zero_grad();
+      Tape tape;
+      tape.backward(model_.loss(tape, batches_[i], batches_[(i + 1) % kSets]));
+      adamw_.step();
+    });
+  }
+
+  // With half of each batch's rows on the disk alone.
+  double half_cold_step_ms(bool reads_ahead) {
+    const auto page = reinterpret_cast<std::uintptr_t>(file_->row(0)) / 4096 * 4096;
+    ::madvise(reinterpret_cast<void*>(page), file_->rows() * file_->stride_bytes(), MADV_DONTNEED);
+    drop_pages(file_->path());
+    for (const Ids& batch : batches_) {
+      const Ids rows = model_.memories[0].hash().rows(batch);
+      file_->bring_in(std::span(rows.storage()).first(rows.size() / 2));
+    }
+    return step_ms(reads_ahead);
   }
 
   void checkpoint() { file_->checkpoint(); }
 
-  // Leaves all rows on the disk alone.
-  void drop_rows() {
-    const auto page = reinterpret_cast<std::uintptr_t>(file_->row(0)) / 4096 * 4096;
-    ::madvise(reinterpret_cast<void*>(page), file_->rows() * file_->stride_bytes(), MADV_DONTNEED);
-    drop_pages(file_->path());
-  }
-
  private:
   static constexpr std::size_t kVocabulary = 8192;
 
-  static std::unique_ptr<TableFile> open(const std::filesystem::path& path, std::size_t rows) {
-    if (std::filesystem::exists(path)) return std::make_unique<TableFile>(path);
+  static std::unique_ptr<TableFile> open(const fs::path& path, std::size_t rows) {
+    if (fs::exists(path)) return std::make_unique<TableFile>(path);
     const NgramHash hash(kVocabulary, {.rows = rows}, {1}, 1);
     return std::make_unique<TableFile>(
         path, TableFileOptions{.rows = hash.table_rows(), .width = 16, .states = 2});
@@ -204,8 +209,6 @@ class GptInFile {
     return {others, tables};
   }
 
-  const NgramMemory& table() { return model_.memories[0]; }
-
   Random random_{1};
   std::unique_ptr<TableFile> file_;
   GptModel model_;
@@ -213,63 +216,43 @@ class GptInFile {
   std::vector<Ids> batches_;
 };
 
-void run_memory(const std::filesystem::path& folder, std::size_t rows) {
-  const std::filesystem::path path = folder / "bench-memory.table";
+void run_memory(const fs::path& folder, std::size_t rows) {
+  const fs::path path = folder / "bench-memory.table";
   GptInFile gpt(path, rows);
-  const double fresh = gpt.step_ms(false, false);
+  const double fresh = gpt.step_ms(false);
   gpt.checkpoint();
-  const double marked = gpt.step_ms(false, false);
-  const double warm = gpt.step_ms(false, true);
-  gpt.drop_rows();
-  const double cold = gpt.step_ms(true, false);
-  gpt.drop_rows();
-  const double ahead = gpt.step_ms(true, true);
-  std::cout << "8 x " << rows << " rows, "
-            << static_cast<double>(std::filesystem::file_size(path)) / 1e9 << " GB, "
-            << bytes_on_disk(path) / 1e6 << " MB used; ms a step: new " << fresh << ", marked "
-            << marked << ", warm " << warm << ", half cold " << cold << ", read ahead " << ahead
-            << "; peak " << resident_mb() << " MB" << std::endl;
+  const double marked = gpt.step_ms(false);
+  const double warm = gpt.step_ms(true);
+  const double cold = gpt.half_cold_step_ms(false);
+  const double ahead = gpt.half_cold_step_ms(true);
+  std::cout << "8 x " << rows << " rows, " << static_cast<double>(fs::file_size(path)) / 1e9
+            << " GB, " << megabytes_on_disk(path) << " MB used; ms a step: new " << fresh
+            << ", marked " << marked << ", warm " << warm << ", half cold " << cold
+            << ", read ahead " << ahead << "; peak " << resident_mb() << " MB" << std::endl;
   remove_table(path);
 }
 
-void run_in_memory(std::size_t rows) {
-  Random random(1);
-  Embedding table(rows, kWidth, random);
-  SGD sgd({&table.weight}, kOptions);
-  const double fresh = step_ms(table, sgd);
-  step_ms(table, sgd);
-  std::cout << std::setw(11) << rows << "  in memory            " << std::setw(11) << fresh
-            << std::setw(33) << step_ms(table, sgd) << std::endl;
-}
-
-int usage() {
-  std::cerr << "usage: bench_table_file FOLDER [--memory] [ROWS]...\n";
-  return 2;
-}
-
 }  // namespace
-}  // namespace rowgrad
 
 int main(int argc, char** argv) {
-  if (argc < 2) return rowgrad::usage();
-  std::cout << std::fixed << std::setprecision(2);
-  const bool memory = argc > 2 && argv[2] == std::string_view("--memory");
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const bool memory = arguments.size() > 1 && arguments[1] == "--memory";
   std::vector<std::size_t> sizes;
-  for (int i = memory ? 3 : 2; i < argc; ++i) {
-    const std::string_view text = argv[i];
-    std::size_t& rows = sizes.emplace_back(0);
-    const auto [end, error] = std::from_chars(text.begin(), text.end(), rows);
-    if (error != std::errc() || end != text.end() || rows == 0) return rowgrad::usage();
+  for (std::size_t i = memory ? 2 : 1; i < arguments.size(); ++i)
+    sizes.push_back(std::strtoull(arguments[i].c_str(), nullptr, 10));
+  if (arguments.empty() || std::ranges::count(sizes, 0U) > 0) {
+    std::cerr << "usage: bench_table_file FOLDER [--memory] [ROWS]...\n";
+    return 2;
   }
+  std::cout << std::fixed << std::setprecision(2);
   if (memory) {
-    rowgrad::run_memory(argv[1], sizes.empty() ? 12'500'000 : sizes.front());
+    run_memory(arguments[0], sizes.empty() ? 12'500'000 : sizes.front());
     return 0;
   }
   if (sizes.empty()) sizes = {1000, 10'000, 100'000, 1'000'000, 10'000'000, 100'000'000};
-  std::cout << "       rows    file GB     used MB     new ms    cold ms  marked ms    warm ms  "
-               "checkpoint ms"
-               "  peak MB\n";
-  for (const std::size_t rows : sizes) rowgrad::run_in_file(argv[1], rows);
+  std::cout << "       rows     file GB     used MB      new ms     cold ms   marked ms     warm ms"
+               "  checkpoint     peak MB\n";
+  for (const std::size_t rows : sizes) run_in_file(arguments[0], rows);
   for (const std::size_t rows : sizes)
-    if (rows <= 1'000'000) rowgrad::run_in_memory(rows);
+    if (rows <= 1'000'000) run_in_memory(rows);
 }

@@ -45,8 +45,8 @@ Text made_up_words() {
   return text;
 }
 
-double median_seconds(int runs, const std::function<void()>& prepare,
-                      const std::function<void()>& measured) {
+double median_seconds(
+    int runs, const std::function<void()>& measured, const std::function<void()>& prepare = [] {}) {
   std::vector<double> seconds;
   for (int run = 0; run < runs; ++run) {
     prepare();
@@ -62,31 +62,24 @@ void measure_tokenizer(const std::string& name, const Text& text) {
   const std::string& contents = text.contents;
   const double megabytes = static_cast<double>(contents.size()) / 1e6;
   std::unique_ptr<Tokenizer> tokenizer;
+  std::vector<std::int32_t> ids;
+  std::string decoded;
   const auto make = [&] { tokenizer = make_tokenizer(name, contents, kTrainedIds); };
+  const auto encode = [&] { ids = tokenizer->encode(contents); };
+  const auto decode = [&] { decoded = tokenizer->decode(ids); };
   try {
     make();
   } catch (const Unavailable& error) {
     std::cout << "  " << name << ": " << error.what() << '\n';
     return;
   }
-  std::vector<std::int32_t> ids;
-  const auto encode = [&] { ids = tokenizer->encode(contents); };
   encode();  // so that memory is allocated
-  const double first = median_seconds(3, make, encode);
-  const double again = median_seconds(
-      kRuns, [] {}, encode);
-  std::string decoded;
-  const double decode = median_seconds(
-      kRuns, [] {}, [&] { decoded = tokenizer->decode(ids); });
+  const double first = median_seconds(3, encode, make);
+  const double again = median_seconds(kRuns, encode);
+  const double back = median_seconds(kRuns, decode);
   std::printf("  %-6s %9zu %9zu %12.0f %8.0f %8.0f\n", name.c_str(), tokenizer->size(), ids.size(),
               megabytes / first, megabytes / again,
-              static_cast<double>(decoded.size()) / 1e6 / decode);
-}
-
-void measure_training(std::int64_t merges, const Text& text) {
-  const double seconds = median_seconds(
-      3, [] {}, [&] { learn_merges({text.contents}, static_cast<std::size_t>(merges)); });
-  std::printf("  %ld merges trained in %.2f s\n", static_cast<long>(merges), seconds);
+              static_cast<double>(decoded.size()) / 1e6 / back);
 }
 
 void measure(const Text& text) {
@@ -94,7 +87,9 @@ void measure(const Text& text) {
   std::printf("                                    encode MB/s     decode\n");
   std::printf("  tokenizer  ids    tokens   first time    again     MB/s\n");
   for (const std::string& name : kTokenizerNames) measure_tokenizer(name, text);
-  for (const std::int64_t merges : {1000, 5000}) measure_training(merges, text);
+  for (const std::size_t merges : {1000, 5000})
+    std::printf("  %zu merges trained in %.2f s\n", merges,
+                median_seconds(3, [&] { learn_merges({text.contents}, merges); }));
 }
 
 }  // namespace

@@ -6,8 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <iomanip>
-#include <iostream>
+#include <cstdio>
 #include <optional>
 #include <vector>
 
@@ -47,8 +46,8 @@ Outcome train(bool dense_gradient) {
   const Tensor two_rows = table.rows(ids);  // up to date, for the cost of two rows
   const Tensor& all = table.value();        // up to date, all of it, until the next step
   // [reading]
-  std::cout << (dense_gradient ? "dense gradients  " : "row gradients    ") << "row " << ids[0]
-            << " begins " << two_rows(0, 0) << ' ' << two_rows(0, 1) << '\n';
+  std::printf("%-16s row %d begins %g %g\n", dense_gradient ? "dense gradients" : "row gradients",
+              ids[0], two_rows(0, 0), two_rows(0, 1));
   return {all, rows_visited, seconds.count()};
 }
 
@@ -59,15 +58,13 @@ void compare_with_dense_steps() {
   for (std::size_t i = 0; i < dense.table.size(); ++i)
     difference =
         std::max<double>(difference, std::abs(rows.table.data()[i] - dense.table.data()[i]));
-  std::cout << '\n'
-            << kTableSteps << " steps of " << kLookups << " lookups in " << kTableRows
-            << " rows of " << kTableWidth << " numbers, AdamW\n"
-            << "Largest difference of any number  " << std::setprecision(2) << difference << '\n'
-            << "Rows visited                      " << rows.rows_visited
-            << ", replayed steps counted; dense " << kTableSteps * kTableRows << '\n'
-            << std::fixed << "Time                              " << rows.seconds << " s; dense "
-            << dense.seconds << " s\n\n"
-            << std::defaultfloat;
+  std::printf("\n%zu steps of %zu lookups in %zu rows of %zu numbers, AdamW\n", kTableSteps,
+              kLookups, kTableRows, kTableWidth);
+  std::printf("Largest difference of any number  %.2g\n", difference);
+  std::printf("Rows visited                      %ju, replayed steps counted; dense %zu\n",
+              std::uintmax_t{rows.rows_visited}, kTableSteps * kTableRows);
+  std::printf("Time                              %.2f s; dense %.2f s\n\n", rows.seconds,
+              dense.seconds);
 }
 
 // --- Others ------------------------------------------------------------------------------------
@@ -186,12 +183,11 @@ double distance(const std::vector<double>& values, const std::vector<double>& ex
 }
 
 void compare_with_others() {
-  std::cout << "Rows of " << kRowWidth << " numbers under Adam, " << kAdamSteps
-            << " steps, the rate falling to 0 as a cosine: how far they end from\n"
-               "dense Adam's, as a share of how far that moved them (median of "
-            << kRows
-            << " rows)\n\n"
-               "looked up in    rowgrad    SparseAdam    Caffe2, OneFlow    HugeCTR\n";
+  std::printf(
+      "Rows of %zu numbers under Adam, %zu steps, the rate falling to 0 as a cosine: how far they "
+      "end from\ndense Adam's, as a share of how far that moved them (median of %zu rows)\n\n"
+      "looked up in    rowgrad    SparseAdam    Caffe2, OneFlow    HugeCTR\n",
+      kRowWidth, kAdamSteps, kRows);
   for (const double share : {0.5, 0.1, 0.02, 0.005}) {
     std::array<std::vector<double>, 4> off;  // rowgrad's and the others', of each row
     for (std::size_t row = 0; row < kRows; ++row) {
@@ -202,14 +198,9 @@ void compare_with_others() {
       off[2].push_back(distance(moved(smart_decay, gradients), exact));
       off[3].push_back(distance(moved(lazy_global, gradients), exact));
     }
-    for (std::vector<double>& each : off)
-      std::nth_element(each.begin(), each.begin() + kRows / 2, each.end());
-    const auto median = [&](std::size_t i) { return off[i][kRows / 2]; };
-    std::cout << std::setw(4) << std::setprecision(3) << 100 * share << " % of steps"
-              << std::setprecision(1) << std::scientific << std::setw(8) << median(0) << " %"
-              << std::fixed << std::setw(12) << median(1) << " %" << std::setw(17) << median(2)
-              << " %" << std::setw(9) << median(3) << " %\n"
-              << std::defaultfloat;
+    for (std::vector<double>& each : off) std::ranges::sort(each);
+    std::printf("%4.3g %% of steps %7.1e %% %11.1f %% %16.1f %% %8.1f %%\n", 100 * share,
+                off[0][kRows / 2], off[1][kRows / 2], off[2][kRows / 2], off[3][kRows / 2]);
   }
 }
 

@@ -61,8 +61,11 @@ double head_numbers(const Workload& workload) {
          + parameters * optimizer_accesses(workload.optimizer);
 }
 
-}  // namespace
-
+// The bytes that any implementation of a step reads and writes: each number once for every use,
+// with each value and each merged row gradient written once. Numbers that can stay in the cache
+// between two uses (logits, which can be computed a block at a time; a row that is looked up
+// twice) count once or not at all, and what matrix products read and write is part of their time.
+// If everything fits in the cache, as in the smallest workloads, a step may beat its floor.
 double bytes_to_move(const Workload& workload) {
   double numbers = embedding_numbers(workload);
   if (workload.model != "embed") numbers += head_numbers(workload);
@@ -72,6 +75,9 @@ double bytes_to_move(const Workload& workload) {
   return numbers * sizeof(real);
 }
 
+// 2 · rows · inner · columns for each of the three products of a linear layer, and the seven of
+// causal attention, one of which is made again in the backward pass; half of each is above the
+// diagonal. 0 without a head.
 double product_operations(const Workload& workload) {
   if (workload.model == "embed") return 0;
   const auto tokens = static_cast<double>(workload.tokens());
@@ -82,39 +88,23 @@ double product_operations(const Workload& workload) {
   return 3 * 2 * tokens * (block_weights(workload) + memory_weights(workload) + head) + attention;
 }
 
-namespace {
+}  // namespace
 
-double measured_memory_rate(const Pace& pace) {
-  constexpr std::size_t kCount = std::size_t{64} << 20;
+MachineRates measure_rates(const Pace& pace) {
+  constexpr std::size_t kCount = std::size_t{64} << 20, kSide = 2048;
   constexpr double kAccesses = 3;  // x read, y read and written
   const Tensor x = full({kCount}, 1);
   Tensor y = full({kCount}, 1);
   const auto add = [](const kernels::Simd& sum, const kernels::Simd& number) {
     return sum + kernels::Simd(real{0.5}) * number;
   };
-  const Timing timing =
+  const Timing sum =
       time_runs([&] { kernels::map_into(kCount, y.data(), add, y.data(), x.data()); }, pace);
-  return kAccesses * kCount * sizeof(real) / timing.median_seconds;
-}
-
-double measured_product_rate(const Pace& pace) {
-  constexpr std::size_t kSide = 2048;
-  const Tensor a = full({kSide, kSide}, 1);
-  Tensor product = full({kSide, kSide}, 1);
-  const blas::MatrixView factor{a.data(), kSide, kSide};
-  const Timing timing = time_runs(
-      [&] {
-        blas::gemm(factor, factor, {product.data(), kSide, kSide});
-      },
-      pace);
-  return 2.0 * kSide * kSide * kSide / timing.median_seconds;
-}
-
-}  // namespace
-
-MachineRates measure_rates(const Pace& pace) {
-  return {.bytes_per_second = measured_memory_rate(pace),
-          .operations_per_second = measured_product_rate(pace)};
+  const blas::MatrixView factor{x.data(), kSide, kSide};
+  const auto multiply = [&] { blas::gemm(factor, factor, {y.data(), kSide, kSide}); };
+  const Timing product = time_runs(multiply, pace);
+  return {.bytes_per_second = kAccesses * kCount * sizeof(real) / sum.median_seconds,
+          .operations_per_second = 2.0 * kSide * kSide * kSide / product.median_seconds};
 }
 
 nlohmann::json floor_of(const Workload& workload, const MachineRates& rates) {

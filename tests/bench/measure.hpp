@@ -24,7 +24,8 @@ struct Timing {
 Timing time_runs(const std::function<void()>& run, const Pace& pace);
 
 /// Measures the workload's steps in this process: median_us, the median of each part of a step,
-/// steps, tokens_per_second, and the BLAS that was used.
+/// steps, tokens_per_second, and the BLAS that was used. Throws std::invalid_argument for an
+/// unknown model or optimizer.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
 }  // namespace rowgrad::bench

@@ -9,7 +9,7 @@ import time
 import torch
 from torch.nn import functional
 
-BATCHES = 16  # as in training_step.cpp
+BATCHES = 16  # as in measure.cpp
 GROWING_STEPS = 50
 
 OPTIMIZERS = {

@@ -2,25 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 
 namespace rowgrad::bench {
-namespace {
-
-// Whether this is its name, or the part of its name before a hyphen.
-bool answers_to(const Workload& workload, const std::string& name) {
-  return workload.name == name || workload.name.starts_with(name + "-");
-}
-
-bool is_name_of_one(const std::vector<Workload>& listed, const std::string& name) {
-  return std::any_of(listed.begin(), listed.end(),
-                     [&](const Workload& workload) { return workload.name == name; });
-}
-
-}  // namespace
 
 std::vector<Workload> listed_workloads(const std::string& sweep, int threads) {
   const auto list = nlohmann::json::parse(read_file(ROWGRAD_BENCH_WORKLOADS));
@@ -45,23 +33,22 @@ std::vector<Workload> listed_workloads(const std::string& sweep, int threads) {
 std::vector<Workload> selected(const std::vector<Workload>& listed,
                                const std::vector<std::string>& names) {
   if (names.empty()) return listed;
-  std::set<std::string> wanted;
-  for (const std::string& name : names) {
-    const bool one = is_name_of_one(listed, name);
-    bool found = false;
-    for (const Workload& workload : listed) {
-      if (one ? workload.name != name : !answers_to(workload, name)) continue;
-      wanted.insert(workload.name);
-      found = true;
-    }
-    if (found) continue;
-    std::string all;
-    for (const Workload& workload : listed) all += (all.empty() ? "" : ", ") + workload.name;
-    check_argument(false, "--workload ", name, ": expected one of ", all);
+  std::set<std::string> known, wanted;
+  std::string all;
+  for (const Workload& workload : listed) {
+    known.insert(workload.name);
+    all += (all.empty() ? "" : ", ") + workload.name;
   }
-  std::vector<Workload> workloads;
-  std::copy_if(listed.begin(), listed.end(), std::back_inserter(workloads),
-               [&](const Workload& workload) { return wanted.contains(workload.name); });
+  for (const std::string& name : names) {
+    const auto is_meant = [&](const std::string& other) {
+      return known.contains(name) ? other == name : other.starts_with(name + "-");
+    };
+    check_argument(std::ranges::any_of(known, is_meant), "--workload ", name, ": expected one of ",
+                   all);
+    std::ranges::copy_if(known, std::inserter(wanted, wanted.end()), is_meant);
+  }
+  std::vector<Workload> workloads = listed;
+  std::erase_if(workloads, [&](const Workload& each) { return !wanted.contains(each.name); });
   return workloads;
 }
 
