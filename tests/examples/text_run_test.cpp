@@ -1,28 +1,10 @@
+#include "tests/support/models.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
-#include <rowgrad/examples/support/run_output.hpp>
-#include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace {
-
-TrainOptions small() {
-  TrainOptions options;
-  options.gpt.context = 16;
-  options.stride = 8;
-  options.gpt.width = 8;
-  options.look_back = 3;
-  options.hidden = {16};
-  options.epochs = 3;
-  return options;
-}
-
-std::unique_ptr<TextRun> start(const TrainOptions& options) {
-  return std::make_unique<TextRun>(options, make_tokenizer(options.tokenizer, short_text(), 300),
-                                   short_text());
-}
 
 // The records that were made in the course of epochs.
 std::vector<TrainingRecord> evaluations_of(const TextRun& training) {
@@ -31,128 +13,107 @@ std::vector<TrainingRecord> evaluations_of(const TextRun& training) {
   return records;
 }
 
-// The state of a run, except for the times in its history.
-std::string fingerprint(const TextRun& training) {
-  return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
-}
+// A run and the file that it is saved in.
+class RunningText : public Running {
+ public:
+  explicit RunningText(const TrainOptions& options) : training_(start(options)) {}
 
-TEST(TextRun, GivesTheSameBitsForTheSameSeed) {
-  const auto first = start(small());
-  const auto second = start(small());
-  first->run.train(40);
-  second->run.train(40);
-  EXPECT_TRUE(fingerprint(*first) == fingerprint(*second));
-  TrainOptions other = small();
-  other.seed = 7;
-  const auto third = start(other);
-  third->run.train(40);
-  EXPECT_FALSE(fingerprint(*first) == fingerprint(*third));
-}
+  std::string step() override {
+    training_->run.step();
+    return bits();
+  }
+  Checkpoint save() override {
+    training_->save(path_);
+    return read_safetensors(path_);
+  }
+  void load(const Checkpoint& state) override {
+    write_safetensors(path_, state);
+    try {
+      training_ = TextRun::resume(path_, short_text());
+    } catch (const std::runtime_error& error) {
+      throw std::invalid_argument(error.what());
+    }
+  }
+  std::string bits() override { return fingerprint(*training_); }
 
-TEST(TextRun, ResumedIsAsIfNeverStopped) {
-  const TemporaryFolder folder;
-  TrainOptions momentum = small();
-  momentum.momentum = 0.9;
-  momentum.weight_decay = 0.001;
-  momentum.learning_rate = 0.02;
-  TrainOptions sinusoidal = small();
+ private:
+  const TemporaryFolder folder_;
+  const std::filesystem::path path_ = folder_ / "run";
+  std::unique_ptr<TextRun> training_;
+};
+
+// In the middle of an epoch, at the end of one, and one step into the next.
+TEST(TextRun, IsResumable) {
+  TrainOptions sinusoidal = small_run();
   sinusoidal.gpt.positions = Positions::kSinusoidal;
   sinusoidal.tokenizer = "bpe";
   // With words, updates of most rows are postponed at any time.
-  TrainOptions words = momentum;
+  TrainOptions words = small_run();
   words.tokenizer = "word";
+  words.momentum = 0.9;
+  words.weight_decay = 0.001;
+  words.learning_rate = 0.02;
   words.schedule = "cosine";
   words.warmup = 5;
   words.clip = 0.5;
-  TrainOptions adamw = words;
-  adamw.optimizer = "adamw";
-  adamw.momentum = 0;
-  adamw.schedule = "one-cycle";
-  adamw.warmup = 0;
-  TrainOptions rmsprop = words;
-  rmsprop.optimizer = "rmsprop";
-  rmsprop.schedule = "step";
-  rmsprop.warmup_start = 0.1;
-  TrainOptions adagrad = adamw;
-  adagrad.optimizer = "adagrad";
-  TrainOptions tied = adamw;
-  tied.optimizer = "adam";
-  tied.gpt.tie_weights = true;
-  TrainOptions gpt = adamw;
+  TrainOptions gpt = words;
+  gpt.model = "gpt";
   gpt.gpt.width = 12;
+  gpt.gpt.heads = 3;
+  gpt.gpt.layers = 2;
   gpt.gpt.positions = Positions::kT5;
+  gpt.gpt.tie_weights = true;
+  gpt.optimizer = "adamw";
+  gpt.momentum = 0;
+  gpt.schedule = "one-cycle";
+  gpt.warmup = 0;
+  gpt.clip_from = 3;
   gpt.accumulate = 3;
   gpt.decays_vectors = false;
   gpt.draws_as_pytorch = true;
   gpt.evaluation.every = 2;
   gpt.evaluation.batches = 2;
-  gpt.clip_from = 3;
-  gpt.model = "gpt";
-  gpt.gpt.heads = 3;
-  gpt.gpt.layers = 2;
-  for (const TrainOptions& options :
-       {small(), momentum, sinusoidal, words, adamw, rmsprop, adagrad, tied, gpt}) {
-    const auto whole = start(options);
-    const auto epoch = static_cast<std::size_t>(whole->run.steps_per_epoch());
-    // In the middle of an epoch, at the end of one, and one step into the next.
-    for (const std::size_t stop : {epoch / 2, epoch, epoch + 1}) {
-      const auto stopped = start(options);
-      stopped->run.train(stop);
-      stopped->save(folder / "checkpoint");
-      const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
-      EXPECT_EQ(resumed->run.steps(), stop);
-      resumed->run.train(2 * epoch + 3);
-      const auto reference = start(options);
-      reference->run.train(2 * epoch + 3);
-      EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference)) << stop;
-      EXPECT_EQ(resumed->run.history().size(), reference->run.history().size());
-    }
+  for (const TrainOptions& options : {sinusoidal, words, gpt}) {
+    const std::size_t epoch = start(options)->run.steps_per_epoch();
+    const auto make = [&](bool other) {
+      TrainOptions chosen = options;
+      chosen.seed += other ? 1 : 0;
+      return std::make_unique<RunningText>(chosen);
+    };
+    EXPECT_FALSE(make(true)->bits() == make(false)->bits());
+    expect_to_go_on({.name = options.model,
+                     .make = make,
+                     .steps = 2 * epoch + 3,
+                     .stops = {epoch / 2, epoch, epoch + 1}});
   }
-}
-
-TEST(TextRun, SavesAGptThatAProgramOfOnesOwnLoads) {
-  const TemporaryFolder folder;
-  TrainOptions options = small();
-  options.gpt.positions = Positions::kRotary;
-  options.model = "gpt";
-  options.gpt.heads = 2;
-  options.gpt.layers = 1;
-  options.gpt.memories.blocks = {0};
-  options.gpt.memories.ngrams = {.orders = {2}, .rows = 50, .seed = 5};
-  options.ngram_fold = true;
-  const auto training = start(options);
-  training->run.train(2);
-  training->save(folder / "run");
-  const SavedGpt saved = load_gpt(folder / "run");
-  EXPECT_EQ(saved.tokenizer->to_json(), training->tokenizer().to_json());
-  EXPECT_TRUE(bits_of(saved.model->state_dict()) == bits_of(training->model().state_dict()));
-  const Ids prompt = training->first_words();
-  Random one(1), other(1);
-  EXPECT_EQ(generate(*saved.model, prompt, {.count = 9}, one),
-            generate(training->model(), prompt, {.count = 9}, other));
+  std::vector<std::string> taken = kTakenByRuns;
+  taken.emplace_back("no optimizer.*.momentum");  // as if none had been there before
+  expect_to_refuse_damage({.name = "a run",
+                           .make = [&](bool) { return std::make_unique<RunningText>(words); },
+                           .steps = 60,
+                           .taken = taken});
 }
 
 TEST(TextRun, FollowsItsScheduleAndGoesOnWithAnotherRate) {
-  TrainOptions options = small();
+  TrainOptions options = small_run();
   options.schedule = "cosine";
   options.warmup = 4;
   const auto training = start(options);
-  EXPECT_DOUBLE_EQ(training->run.parts().optimizer.learning_rate(), 0.3 / 5);
-  training->run.train(4);
-  EXPECT_DOUBLE_EQ(training->run.parts().optimizer.learning_rate(), 0.3);
+  const auto rate = [&] { return training->run.parts().optimizer.learning_rate(); };
+  EXPECT_DOUBLE_EQ(rate(), 0.3 / 5);
   const std::size_t total = options.epochs * training->run.steps_per_epoch();
   training->run.train(4 + (total - 4) / 2);
-  EXPECT_NEAR(training->run.parts().optimizer.learning_rate(), 0.15, 0.02);
-  const double before = training->run.parts().optimizer.learning_rate();
+  EXPECT_NEAR(rate(), 0.15, 0.02);
+  const double before = rate();
   options.learning_rate = 0.6;
   training->set_options(options);
-  EXPECT_DOUBLE_EQ(training->run.parts().optimizer.learning_rate(), 2 * before);
+  EXPECT_DOUBLE_EQ(rate(), 2 * before);
   training->run.train(total);
-  EXPECT_LT(training->run.parts().optimizer.learning_rate(), 1e-9);
+  EXPECT_LT(rate(), 1e-9);
 }
 
 TEST(TextRun, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
-  TrainOptions options = small();
+  TrainOptions options = small_run();
   const auto plain = start(options);
   options.evaluation.every = 3;
   options.evaluation.batches = 2;
@@ -168,13 +129,6 @@ TEST(TextRun, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
   ASSERT_EQ(losses.size(), 7U);  // after steps 1, 4, … 19
   EXPECT_EQ(losses[1].steps, 4U);
   EXPECT_LT(*losses[6].validation_loss, *losses[0].validation_loss);
-  std::vector<TrainingRecord> epochs = evaluated->run.history();
-  std::erase_if(epochs, [](const TrainingRecord& record) { return !record.ends_epoch(); });
-  ASSERT_EQ(epochs.size(), plain->run.history().size());
-  for (std::size_t i = 0; i < epochs.size(); ++i) {
-    EXPECT_EQ(epochs[i].training_loss, plain->run.history()[i].training_loss);
-    EXPECT_EQ(epochs[i].validation_loss, plain->run.history()[i].validation_loss);
-  }
   options.learning_rate = 0;
   const auto still = start(options);
   still->run.train(20);
@@ -182,7 +136,7 @@ TEST(TextRun, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
 }
 
 TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
-  TrainOptions options = small();
+  TrainOptions options = small_run();
   options.accumulate = 3;
   for (const bool drop_last : {false, true}) {
     options.draws_as_pytorch = drop_last;
@@ -210,28 +164,32 @@ TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
   }
 }
 
-// Stops when it was asked that often.
-struct StopsAfter : RunObserver {
-  explicit StopsAfter(int times) : left(times) {}
-  bool goes_on(const TrainingRun&) override { return --left > 0; }
-  int left;
-};
-
 TEST(TextRun, InterruptedInALossGoesOnWithIt) {
-  TrainOptions options = small();
+  TrainOptions options = small_run();
   options.draws_as_pytorch = true;
   options.evaluation.every = 4;
   const auto whole = start(options);
   const auto stopped = start(options);
   whole->run.train(12);
-  const TemporaryFolder folder;
   stopped->run.train(8);
-  StopsAfter second_batch(4);  // the beginning, the step, and two batches
-  stopped->run.observe(second_batch);
-  EXPECT_FALSE(stopped->run.train());
+  struct : StopsOnInterrupts {
+    bool goes_on(const TrainingRun& run) override {
+      // Asked at the beginning, at the step, and at two batches.
+      if (++asked == 4) std::raise(SIGINT);
+      return StopsOnInterrupts::goes_on(run);
+    }
+    int asked = 0;
+  } interrupts;
+  run_program("test", [&] {
+    const HeldInterrupts held;
+    stopped->run.observe(interrupts);
+    EXPECT_FALSE(stopped->run.train());
+    return 0;
+  });
   ASSERT_EQ(stopped->run.steps(), 9U);
-  EXPECT_EQ(second_batch.left, 0);
+  EXPECT_EQ(interrupts.asked, 4);
   EXPECT_EQ(evaluations_of(*stopped).back().steps, 5U);
+  const TemporaryFolder folder;
   stopped->save(folder / "checkpoint");
   const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
   resumed->run.train(10);
@@ -250,237 +208,106 @@ TEST(TextRun, SplitsTheTextBetweenCharacters) {
   EXPECT_EQ(split_text("\x80\x80", 0.5), Parts("\x80\x80", ""));  // no character begins
 }
 
-TEST(TextRun, ClipsTheGradients) {
-  TrainOptions options = small();
-  options.clip = 1e-3;
-  options.learning_rate = 1;
-  const auto clipped = start(options);
-  const Parameter& weight = dynamic_cast<NextTokenModel&>(clipped->model()).head.weight;
-  const Tensor before = weight.value();
-  clipped->run.train(1);
-  // A step with learning rate 1 moves all parameters together by the norm of their gradients.
-  double squares = 0;
-  for (std::size_t i = 0; i < before.size(); ++i)
-    squares += std::pow(weight.value().data()[i] - before.data()[i], 2);
-  EXPECT_LE(std::sqrt(squares), 1.001e-3);
-  EXPECT_GT(squares, 0);
+// Checkpoints of a run, changed, and why they are refused, behind their path.
+class ChangedRuns : public ::testing::Test {
+ protected:
+  explicit ChangedRuns(TrainOptions options = small_run()) {
+    options.momentum = 0.9;
+    options.tokenizer = "word";
+    const auto training = start(options);
+    epoch_ = static_cast<std::int64_t>(training->run.steps_per_epoch());
+    training->run.train(training->run.steps_per_epoch() + 2);
+    training->save(path_);
+    good_ = read_safetensors(path_);
+  }
+
+  std::string refusal(const Checkpoint& changed) const {
+    write_safetensors(path_, changed);
+    const std::string message =
+        error_of<std::runtime_error>([&] { TextRun::resume(path_, short_text()); });
+    EXPECT_TRUE(message.starts_with(path_.string() + ": ")) << message;
+    const std::string reason = message.substr(std::min(message.size(), path_.string().size() + 2));
+    EXPECT_LT(reason.size(), 250U) << reason;
+    return reason;
+  }
+  Checkpoint with_option(const std::string& key, const json& value) const {
+    auto options = json::parse(good_.text("options"));
+    options[key] = value;
+    return with(good_, "options", options.dump());
+  }
+
+  const TemporaryFolder folder_;
+  const std::filesystem::path path_ = folder_ / "run";
+  std::int64_t epoch_ = 0;
+  Checkpoint good_;
+};
+
+TEST_F(ChangedRuns, AreRefusedInAFewWords) {
+  const std::string deep(100'000, '['), longest(100'000, 'x');
+  const std::int64_t million = 1 << 24, steps = epoch_ + 2;
+  // Otherwise, rows would be replayed that often.
+  const Checkpoint replayed =
+      with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{million});
+  for (const auto& [changed, reason] : std::vector<std::pair<Checkpoint, std::string>>{
+           {without(good_, "format"), "not a checkpoint of a training run"},
+           {with(good_, "format", "rowgrad training 6"),
+            "the format is 'rowgrad training 6', expected 'rowgrad training 9'"},
+           {with(good_, "options", deep), "its options: values are nested too deep"},
+           {with(good_, "options", "{\"width\": 1e999}"),
+            "its options, byte 14: a number too large"},
+           {with(good_, "options", "{\"width\": []}"), "\"model\" is missing"},
+           {with_option("width", json::array()), "\"width\": got \"[]\", expected a whole number"},
+           {with(good_, "samples", "[{\"steps\": 3}]"), "a sample lacks its steps or its text"},
+           {with(good_, "tokenizer", "{\"x\": " + deep + "}"),
+            "tokenizer_from_json: values are nested too deep"},
+           {with_option("heads", 3), "there is no option for \"heads\""},
+           {with_option("optimizer", longest), "\"optimizer\": got "},
+           {with_option("schedule", longest), "\"schedule\": got "},
+           {with_option("positions", longest), "\"positions\": got "},
+           {with(good_, "model." + longest, zeros({1})), ""},
+           {with(good_, "optimizer." + longest, zeros({1})), ""},
+           {with(good_, "model.head.bias", zeros({3})), "\"model.head.bias\" has shape [3]"},
+           {replayed, concat("SGD::load_state_dict: 'token.weight.lazy.steps' has ", million,
+                             ", expected a number from 1 to ", steps)},
+           {with(replayed, "optimizer.token.weight.step", million),
+            concat("TrainingRun: the optimizer's 'token.weight.step' is ", million,
+                   ", more than the ", steps, " steps of the run")},
+           {without(good_, "optimizer.head.bias.step"),
+            "Checkpoint: \"optimizer.head.bias.step\" is missing"},
+           {with_option("width", 1LL << 36), "its options say that the model has "},
+           {with_option("hidden", {1LL << 36, 1LL << 36}), "its options say that the model has "},
+           {with_option("context", 100'000), "its options say that the model has "}})
+    EXPECT_HAS(refusal(changed), reason);
 }
 
-TEST(TextRun, RefusesACheckpointThatIsNotItsOwn) {
-  const TemporaryFolder folder;
-  const auto training = start(small());
-  training->save(folder / "good");
-  const std::string bytes = read_file(folder / "good");
-  const auto message = [&](const std::string& contents, const std::string& of_text) {
-    write_file(folder / "other", contents);
-    return error_of<std::runtime_error>([&] { TextRun::resume(folder / "other", of_text); });
-  };
-  EXPECT_HAS(message(bytes, short_text() + "!"), "another text");
-  EXPECT_HAS(message(bytes.substr(0, bytes.size() / 2), short_text()), (folder / "other").string());
-  EXPECT_HAS(message("hello", short_text()), (folder / "other").string());
-
-  write_safetensors(folder / "foreign", training->model().state_dict());
-  EXPECT_ERROR_WITH(std::runtime_error, "not a checkpoint of a training run",
-                    TextRun::resume(folder / "foreign", short_text()));
-  Checkpoint older = read_safetensors(folder / "good");
-  older.erase("format");
-  older.put("format", "rowgrad training 6");
-  write_safetensors(folder / "older", older);
-  EXPECT_ERROR_WITH(std::runtime_error, "the format is 'rowgrad training 6', expected",
-                    TextRun::resume(folder / "older", short_text()));
-
-  write_safetensors(folder / "mismatch",
-                    with(read_safetensors(folder / "good"), "model.head.bias", zeros({3})));
-  EXPECT_ERROR_WITH(std::runtime_error, "\"model.head.bias\" has shape [3]",
-                    TextRun::resume(folder / "mismatch", short_text()));
-}
-
-// The message for a checkpoint with another value under a name, after the path.
-std::string refusal(const TemporaryFolder& folder, const Checkpoint& changed) {
-  write_safetensors(folder / "changed", changed);
-  const std::string message =
-      error_of<std::runtime_error>([&] { TextRun::resume(folder / "changed", short_text()); });
-  const std::string beginning = (folder / "changed").string() + ": cannot be resumed: ";
-  EXPECT_TRUE(message.starts_with(beginning)) << message;
-  return message.substr(std::min(message.size(), beginning.size()));
-}
-
-TEST(TextRun, RefusesACheckpointWhoseCountsDoNotAgree) {
-  const TemporaryFolder folder;
-  const auto training = start(small());
-  const auto epoch = static_cast<std::int64_t>(training->run.steps_per_epoch());
-  training->run.train(training->run.steps_per_epoch() + 2);
-  training->save(folder / "good");
-  const Checkpoint good = read_safetensors(folder / "good");
+TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
+  const auto epoch = static_cast<double>(epoch_);
   const std::vector<std::pair<std::string, Checkpoint::Value>> lies{
-      {"steps", Checkpoint::Integers{{}, {epoch + 3}}},
-      {"steps", Checkpoint::Integers{{}, {-1}}},
-      {"steps", Checkpoint::Integers{{2}, {1, 2}}},
-      {"steps", Checkpoint::Doubles{{}, {2.5}}},
+      {"steps", Checkpoint::Integers{{}, {epoch_ + 3}}},
       {"epoch_tokens", Checkpoint::Integers{{}, {0}}},
-      {"epoch_tokens", "many"},
-      {"epoch_loss_sum", "many"},
       {"loader.epoch", Checkpoint::Integers{{}, {2}}},
-      {"loader.epoch", Checkpoint::Integers{{}, {std::int64_t{1} << 62}}},
       {"loader.batch", Checkpoint::Integers{{}, {3}}},
       {"schedule.step", Checkpoint::Integers{{}, {std::int64_t{1} << 40}}},
       {"history.steps", Checkpoint::Doubles{{1}, {7}}},
       {"history.steps", Checkpoint::Doubles{{0}, {}}},
-      {"history.steps", Checkpoint::Doubles{{1}, {static_cast<double>(epoch) + 0.5}}},
+      {"history.steps", Checkpoint::Doubles{{1}, {epoch + 0.5}}},
       {"history.epoch", Checkpoint::Doubles{{1}, {0}}},
       {"history.epoch", Checkpoint::Doubles{{1}, {2}}},
-      {"history.epoch", Checkpoint::Doubles{{1}, {-1}}},
-      {"history.training_loss", Checkpoint::Doubles{{2}, {1, 2}}},
       {"random.next", Checkpoint::Integers{{}, {1000}}},
-      {"optimizer.head.bias.step", Checkpoint::Integers{{}, {epoch + 3}}}};
-  for (const auto& [name, value] : lies) refusal(folder, with(good, name, value));
-  const Checkpoint::Doubles late{{1}, {static_cast<double>(epoch) + 3}};
-  EXPECT_EQ(refusal(folder, with(good, "history.steps", late)),
-            concat("TrainingRun: the history has a record of step ", epoch + 3, ", the run ",
-                   epoch + 2, " steps"));
-  for (const std::string& name : good.names())
-    if (!name.starts_with("optimizer.") && name != "format") refusal(folder, without(good, name));
+      {"optimizer.head.bias.step", Checkpoint::Integers{{}, {epoch_ + 3}}}};
+  for (const auto& [name, value] : lies)
+    EXPECT_TRUE(refusal(with(good_, name, value)).starts_with("cannot be resumed: ")) << name;
+  EXPECT_EQ(refusal(with(good_, "history.steps", Checkpoint::Doubles{{1}, {epoch + 3}})),
+            concat("cannot be resumed: TrainingRun: the history has a record of step ", epoch_ + 3,
+                   ", the run ", epoch_ + 2, " steps"));
 }
 
-TEST(TextRun, ThatRefusesAStateGoesOnAsIfItHadNot) {
-  TrainOptions options = small();
-  options.momentum = 0.9;
-  const auto other = start(options);
-  other->run.train(11);
-  const Checkpoint state = other->run.state_dict();
-  const auto training = start(options);
-  training->run.train(7);
-  const std::string before = fingerprint(*training);
-  for (const char* name : {"history.steps", "random.next", "model.head.bias"})
-    EXPECT_THROW(training->run.load_state_dict(without(state, name)), std::invalid_argument);
-  EXPECT_THROW(training->run.load_state_dict(with(state, "optimizer.head.bias.momentum", "text")),
-               std::invalid_argument);
-  EXPECT_TRUE(fingerprint(*training) == before);
-  const auto reference = start(options);
-  reference->run.train(9);
-  training->run.train(9);
-  EXPECT_TRUE(fingerprint(*training) == fingerprint(*reference));
-  training->run.load_state_dict(state);
-  EXPECT_TRUE(fingerprint(*training) == fingerprint(*other));
-}
-
-TEST(TextRun, RefusesACheckpointWithDeepOrLongTextsInAFewWords) {
-  const TemporaryFolder folder;
-  start(small())->save(folder / "good");
-  const Checkpoint good = read_safetensors(folder / "good");
-  const auto message = [&](const std::string& name, const std::string& value) {
-    const std::string reason = refusal(folder, with(good, name, value));
-    EXPECT_LT(reason.size(), 200U);
-    return reason;
-  };
-  const std::string deep(100'000, '[');
-  const std::string longest(100'000, 'x');
-  EXPECT_EQ(message("options", deep), "its options: values are nested too deep");
-  EXPECT_EQ(message("options", "{\"width\": 1e999}"), "its options, byte 14: a number too large");
-  EXPECT_EQ(message("options", "{\"width\": []}"), "\"model\" is missing");
-  auto wrong = json::parse(good.text("options"));
-  wrong["width"] = json::array();
-  EXPECT_EQ(message("options", wrong.dump()), "\"width\": got \"[]\", expected a whole number");
-  EXPECT_EQ(message("samples", "[{\"steps\": 3}]"), "a sample lacks its steps or its text");
-  EXPECT_EQ(message("tokenizer", "{\"x\": " + deep + "}"),
-            "tokenizer_from_json: values are nested too deep");
-  for (const char* key : {"optimizer", "schedule", "positions"}) {
-    auto options = json::parse(good.text("options"));
-    options[key] = longest;
-    message("options", options.dump());
+TEST_F(ChangedRuns, AreRefusedIfTheyAreNoCheckpoints) {
+  const std::string bytes = read_file(path_);
+  for (const std::string& contents : {bytes.substr(0, bytes.size() / 2), std::string("hello")}) {
+    write_file(path_, contents);
+    EXPECT_ERROR_WITH(std::runtime_error, path_.string(), TextRun::resume(path_, short_text()));
   }
-  for (const std::string prefix : {"model.", "optimizer."}) {
-    Checkpoint more = good;
-    more.put(prefix + longest, zeros({1}));
-    EXPECT_LT(refusal(folder, more).size(), 200U);
-  }
-}
-
-TEST(TextRun, RefusesACheckpointThatClaimsMoreThanItHolds) {
-  const TemporaryFolder folder;
-  TrainOptions options = small();
-  options.momentum = 0.9;
-  options.tokenizer = "word";
-  const auto training = start(options);
-  training->run.train(9);
-  training->save(folder / "good");
-  const Checkpoint good = read_safetensors(folder / "good");
-  // Otherwise, rows would be replayed that often, or models made that large.
-  const Checkpoint replayed =
-      with(good, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{1 << 24});
-  EXPECT_EQ(refusal(folder, replayed),
-            "SGD::load_state_dict: 'token.weight.lazy.steps' has 16777216, expected a number from "
-            "1 to 9");
-  EXPECT_EQ(refusal(folder, with(replayed, "optimizer.token.weight.step", 1 << 24)),
-            "TrainingRun: the optimizer's 'token.weight.step' is 16777216, more than the 9 steps "
-            "of the run");
-  EXPECT_EQ(refusal(folder, without(good, "optimizer.head.bias.step")),
-            "Checkpoint: \"optimizer.head.bias.step\" is missing");
-  for (const auto& [key, value] : std::vector<std::pair<std::string, json>>{
-           {"width", 1LL << 36}, {"hidden", {1LL << 36, 1LL << 36}}, {"context", 100000}}) {
-    auto changed = json::parse(good.text("options"));
-    changed[key] = value;
-    EXPECT_TRUE(refusal(folder, with(good, "options", changed.dump()))
-                    .starts_with("its options say that the model has "))
-        << key;
-  }
-}
-
-TEST(TextRun, InterruptedInItsValidationGoesOnWithIt) {
-  const TemporaryFolder folder;
-  const auto reference = start(small());
-  const std::size_t epoch = reference->run.steps_per_epoch();
-  reference->run.train(2 * epoch);
-  const auto stopped = start(small());
-  run_program("test", [&] {
-    const HeldInterrupts held;
-    struct : StopsOnInterrupts {
-      void before_update(const TrainingRun& run) override {
-        if (run.steps() + 1 == run.steps_per_epoch()) std::raise(SIGINT);
-      }
-    } interrupts;
-    stopped->run.observe(interrupts);
-    EXPECT_FALSE(stopped->run.run_epoch());
-    EXPECT_EQ(stopped->run.steps(), epoch);
-    EXPECT_TRUE(stopped->run.history().empty());
-    stopped->save(folder / "checkpoint");
-    return 0;
-  });
-  const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
-  resumed->run.run_epoch();
-  EXPECT_EQ(resumed->run.steps(), epoch);
-  ASSERT_EQ(resumed->run.history().size(), 1U);
-  EXPECT_EQ(resumed->run.history()[0].validation_loss, reference->run.history()[0].validation_loss);
-  resumed->run.train(2 * epoch);
-  EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*reference));
-}
-
-TEST(TextRun, LearnsBelowTheUnigramLoss) {
-  TrainOptions options = small();
-  options.gpt.dropout = 0;
-  options.epochs = 12;
-  options.learning_rate = 0.5;
-  const auto training = start(options);
-  for (std::size_t epoch = 0; epoch < options.epochs; ++epoch) training->run.run_epoch();
-  const TrainingRecord& last = training->run.history().back();
-  const double unigram = unigram_loss(training->training_ids(), *training->validation_ids(),
-                                      training->tokenizer().size());
-  EXPECT_LT(*last.validation_loss, unigram - 0.1);
-  EXPECT_LT(last.training_loss, training->run.history().front().training_loss);
-}
-
-TEST(TextRun, RefusesAValidationPartWithoutAWindow) {
-  TrainOptions options = small();
-  options.validation = 0.001;
-  EXPECT_ERROR_WITH(std::invalid_argument, "--validation 0.001", start(options));
-}
-
-TEST(MetricsCsv, HasALineAnEpoch) {
-  const auto training = start(small());
-  training->run.run_epoch();
-  const std::string csv = metrics_csv(training->run);
-  EXPECT_TRUE(csv.starts_with("epoch,steps,training_loss,validation_loss,tokens_per_second\n1,"));
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
 }
 
 }  // namespace

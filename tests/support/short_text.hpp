@@ -1,12 +1,38 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "tests/support/checkpoints.hpp"
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/text_run.hpp>
+#include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad::testing {
 
 /// Long enough for a few dozen steps, short enough for a test.
 inline std::string short_text() { return std::string(kBuiltinStory).substr(0, 2500); }
+
+/// A small next-token model, with windows of 16 tokens.
+inline TrainOptions small_run() {
+  TrainOptions options;
+  options.gpt.context = 16;
+  options.gpt.width = 8;
+  options.look_back = 3;
+  options.hidden = {16};
+  options.epochs = 3;
+  return options;
+}
+
+/// A run on the short text.
+inline std::unique_ptr<TextRun> start(const TrainOptions& options) {
+  return std::make_unique<TextRun>(options, make_tokenizer(options.tokenizer, short_text(), 300),
+                                   short_text());
+}
+
+/// The state of a run, except for the times in its history.
+inline std::string fingerprint(const TextRun& training) {
+  return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
+}
 
 }  // namespace rowgrad::testing
