@@ -3,8 +3,6 @@
 
 namespace {
 
-using Kind = CheckpointDifference::Kind;
-
 Checkpoint small_state() {
   Checkpoint state;
   state.put("table", Tensor{{1, 2}, {3, 4}, {5, 6}});
@@ -14,89 +12,53 @@ Checkpoint small_state() {
   return state;
 }
 
-Checkpoint small_state_with(const std::string& name, Checkpoint::Value value) {
-  Checkpoint state = small_state();
-  state.erase(name);
-  state.put(name, std::move(value));
-  return state;
-}
-
-TEST(Differences, AreNoneBetweenEqualCheckpoints) {
-  EXPECT_TRUE(differences(small_state(), small_state()).empty());
-  EXPECT_TRUE(differences(Checkpoint(), Checkpoint()).empty());
-}
-
-TEST(Differences, NameTheFirstNumberItsRowAndHowMany) {
-  const auto all =
-      differences(small_state(), small_state_with("table", Tensor{{1, 2}, {3, 4.5}, {4, 6.25}}));
-  ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(all[0].name, "table");
-  EXPECT_EQ(all[0].kind, Kind::numbers);
-  EXPECT_EQ(all[0].row, 1U);
-  EXPECT_EQ(all[0].column, 1U);
-  EXPECT_EQ(all[0].first, 4);
-  EXPECT_EQ(all[0].second, 4.5);
-  EXPECT_EQ(all[0].rows, 2U);
-  EXPECT_EQ(all[0].rows_in_all, 3U);
-  EXPECT_EQ(all[0].largest_difference, 1);
-}
-
-TEST(Differences, AreOfBits) {
-  const real nan = std::numeric_limits<real>::quiet_NaN();
-  EXPECT_TRUE(
-      differences(small_state_with("table", Tensor{nan}), small_state_with("table", Tensor{nan}))
-          .empty());
-  const auto zeros = differences(small_state_with("table", Tensor{0}),
-                                 small_state_with("table", Tensor{-real{0}}));
-  ASSERT_EQ(zeros.size(), 1U);
-  EXPECT_EQ(zeros[0].largest_difference, 0);
-  const auto with_nan = differences(small_state_with("table", Tensor{1, nan, 7}),
-                                    small_state_with("table", Tensor{1, 2, 3}));
-  ASSERT_EQ(with_nan.size(), 1U);
-  EXPECT_TRUE(std::isnan(with_nan[0].largest_difference));
-  EXPECT_EQ(with_nan[0].row, 1U);
-}
-
-TEST(Differences, AreFoundInScalarsIntegersAndTexts) {
-  const auto rate =
-      differences(small_state(), small_state_with("rate", Checkpoint::Doubles{{}, {0.2}}));
-  ASSERT_EQ(rate.size(), 1U);
-  EXPECT_EQ(rate[0].rows_in_all, 1U);
-  EXPECT_EQ(rate[0].second, 0.2);
-  const auto steps =
-      differences(small_state(), small_state_with("steps", Checkpoint::Integers{{2}, {1, 3}}));
-  ASSERT_EQ(steps.size(), 1U);
-  EXPECT_EQ(steps[0].row, 1U);
-  const auto note = differences(small_state(), small_state_with("note", "another"));
-  ASSERT_EQ(note.size(), 1U);
-  EXPECT_EQ(note[0].kind, Kind::text);
-}
-
-TEST(Differences, AreAlsoOfNamesTypesAndShapes) {
-  Checkpoint other = small_state();
-  other.erase("rate");
-  other.put("b", 1);
-  const auto names = differences(small_state(), other);
-  ASSERT_EQ(names.size(), 2U);
-  EXPECT_EQ(names[0].name, "b");
-  EXPECT_EQ(names[0].kind, Kind::only_in_second);
-  EXPECT_EQ(names[1].name, "rate");
-  EXPECT_EQ(names[1].kind, Kind::only_in_first);
-  for (Checkpoint::Value value : {Checkpoint::Value(Tensor{{1, 2, 3}, {4, 5, 6}}),
-                                  Checkpoint::Value("a text"), Checkpoint::Value(Tensor())}) {
-    const auto shapes = differences(small_state(), small_state_with("table", value));
-    ASSERT_EQ(shapes.size(), 1U);
-    EXPECT_EQ(shapes[0].kind, Kind::type_or_shape);
+// "table[1, 1]: 4 and 4.5, at most 1, in 2 of 3 rows", or what else differs.
+std::string described(const Checkpoint& first, const Checkpoint& second) {
+  std::string all;
+  for (const CheckpointDifference& each : differences(first, second)) {
+    using enum CheckpointDifference::Kind;
+    const std::map<CheckpointDifference::Kind, std::string> kinds{
+        {only_in_first, " only in first"},
+        {only_in_second, " only in second"},
+        {type_or_shape, " type or shape"},
+        {text, " text"},
+        {numbers, concat("[", each.row, ", ", each.column, "]: ", each.first, " and ", each.second,
+                         ", at most ", each.largest_difference, ", in ", each.rows, " of ",
+                         each.rows_in_all, " rows")}};
+    all += (all.empty() ? "" : "; ") + each.name + kinds.at(each.kind);
   }
+  return all;
 }
 
-TEST(Differences, CopeWithNoNumbers) {
-  EXPECT_TRUE(differences(small_state_with("table", empty({0, 2})),
-                          small_state_with("table", empty({0, 2})))
-                  .empty());
-  EXPECT_TRUE(differences(small_state_with("table", empty({2, 0})),
-                          small_state_with("table", empty({2, 0})))
-                  .empty());
+TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
+  const real nan = std::numeric_limits<real>::quiet_NaN();
+  using Value = Checkpoint::Value;
+  const Tensor table{{1, 2}, {3, 4}, {5, 6}};
+  for (const auto& [name, first, second, expected] :
+       std::vector<std::tuple<std::string, Value, Value, std::string>>{
+           {"table", table, table, ""},
+           {"table", table, Tensor{{1, 2}, {3, 4.5}, {4, 6.25}},
+            "table[1, 1]: 4 and 4.5, at most 1, in 2 of 3 rows"},
+           {"table", Tensor{nan}, Tensor{nan}, ""},
+           {"table", Tensor{0}, Tensor{-real{0}},
+            "table[0, 0]: 0 and -0, at most 0, in 1 of 1 rows"},
+           {"table", Tensor{1, nan, 7}, Tensor{1, 2, 3},
+            "table[1, 0]: nan and 2, at most nan, in 2 of 3 rows"},
+           {"rate", Checkpoint::Doubles{{}, {0.1}}, Checkpoint::Doubles{{}, {0.2}},
+            "rate[0, 0]: 0.1 and 0.2, at most 0.1, in 1 of 1 rows"},
+           {"steps", Checkpoint::Integers{{2}, {1, 2}}, Checkpoint::Integers{{2}, {1, 3}},
+            "steps[1, 0]: 2 and 3, at most 1, in 1 of 2 rows"},
+           {"note", "a text", "another", "note text"},
+           {"table", table, Tensor{{1, 2, 3}, {4, 5, 6}}, "table type or shape"},
+           {"table", table, "a text", "table type or shape"},
+           {"table", table, Tensor(), "table type or shape"},
+           {"table", empty({0, 2}), empty({0, 2}), ""},
+           {"table", empty({2, 0}), empty({2, 0}), ""}})
+    EXPECT_EQ(described(with(small_state(), name, first), with(small_state(), name, second)),
+              expected);
+  EXPECT_EQ(described(Checkpoint(), Checkpoint()), "");
+  EXPECT_EQ(described(small_state(), with(without(small_state(), "rate"), "b", 1)),
+            "b only in second; rate only in first");
 }
 
 }  // namespace

@@ -11,43 +11,43 @@ std::vector<std::string> all_of(const LabelledTexts& texts) {
   return all;
 }
 
-TEST(LabelledTexts, AreReadFromTables) {
+// Reads a table of this name and contents.
+LabelledTexts read(const std::string& name, const std::string& contents,
+                   const LabelledTextOptions& options = {}) {
   const TemporaryFolder folder;
-  write_file(folder / "a.csv",
-             "n,label,text\r\n1,spam,\"win, \"\"now\"\"\nor never\"\r\n2,ham,hello\n\n3,spam,");
-  EXPECT_EQ(all_of(read_labelled_texts(folder / "a.csv")),
-            (std::vector<std::string>{"spam: win, \"now\"\nor never", "ham: hello", "spam: "}));
-  write_file(folder / "b.tsv", "kind\twhat\r\nspam\t\"buy\tnow\n\nham\tsay \"hi, you\r\n");
-  EXPECT_ERROR_WITH(std::runtime_error, "b.tsv:2: has 3 columns, expected 2",
-                    read_labelled_texts(folder / "b.tsv", {.text = "what", .label = "kind"}));
-  write_file(folder / "b.tsv", "kind\twhat\r\nspam\t\"buy\n\nham\tsay \"hi, you\r\n");
-  const LabelledTexts tabs =
-      read_labelled_texts(folder / "b.tsv", {.text = "what", .label = "kind"});
-  EXPECT_EQ(all_of(tabs), (std::vector<std::string>{"spam: \"buy", "ham: say \"hi, you"}));
-  EXPECT_EQ(tabs.labels, (std::vector<std::string>{"ham", "spam"}));
+  write_file(folder / name, contents);
+  return read_labelled_texts(folder / name, options);
+}
 
-  write_file(folder / "c.txt", "label,text\nspam,buy\n");
-  EXPECT_ERROR_WITH(std::runtime_error, "c.txt: expected a .csv or .tsv table, or a folder",
-                    read_labelled_texts(folder / "c.txt"));
-
-  write_file(folder / "d.csv", "\xEF\xBB\xBFlabel,text\nspam,buy\n");  // a byte order mark
-  EXPECT_EQ(all_of(read_labelled_texts(folder / "d.csv")), (std::vector<std::string>{"spam: buy"}));
-
-  const auto error = [&](const std::string& contents) {
-    write_file(folder / "c.csv", contents);
+TEST(LabelledTexts, AreReadFromTables) {
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(all_of(read("a.csv",
+                        "n,label,text\r\n1,spam,\"win, \"\"now\"\"\nor never\"\r\n"
+                        "2,ham,hello\n\n3,spam,")),
+            (Texts{"spam: win, \"now\"\nor never", "ham: hello", "spam: "}));
+  const LabelledTexts tabs = read("b.tsv", "kind\twhat\r\nspam\t\"buy\n\nham\tsay \"hi, you\r\n",
+                                  {.text = "what", .label = "kind"});
+  EXPECT_EQ(all_of(tabs), (Texts{"spam: \"buy", "ham: say \"hi, you"}));
+  EXPECT_EQ(tabs.labels, (Texts{"ham", "spam"}));
+  EXPECT_EQ(all_of(read("d.csv", "\xEF\xBB\xBFlabel,text\nspam,buy\n")),  // a byte order mark
+            (Texts{"spam: buy"}));
+  for (const auto& [name, contents, reason] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"b.tsv", "label\ttext\r\nspam\t\"buy\tnow\n", ":2: has 3 columns, expected 2"},
+           {"c.txt", "label,text\nspam,buy\n", ": expected a .csv or .tsv table, or a folder"},
+           {"c.csv", "", ": has no first row with the names of its columns"},
+           {"c.csv", "label,text\n", ": has no texts"},
+           {"c.csv", "class,text\na,b\n",
+            R"(: has no column "label", its columns are ["class", "text"])"},
+           {"c.csv", "label,text,text\na,b,c\n",
+            R"(: has several columns "text", its columns are ["label", "text", "text"])"},
+           {"c.csv", "label,text\n\"a\nb\",c\nd\n", ":4: has 1 columns, expected 2"},
+           {"c.csv", "label,text\na,\"b\n", ":2: a quote is never closed"},
+           {"c.csv", "label,text\n\"a\"b,c\n", ":2: there is text behind a closed quote"}}) {
     const std::string message =
-        error_of<std::runtime_error>([&] { read_labelled_texts(folder / "c.csv"); });
-    return message.substr(std::min(message.find("c.csv") + 5, message.size()));
-  };
-  EXPECT_EQ(error(""), ": has no first row with the names of its columns");
-  EXPECT_EQ(error("label,text\n"), ": has no texts");
-  EXPECT_EQ(error("class,text\na,b\n"),
-            R"(: has no column "label", its columns are ["class", "text"])");
-  EXPECT_EQ(error("label,text,text\na,b,c\n"),
-            R"(: has several columns "text", its columns are ["label", "text", "text"])");
-  EXPECT_EQ(error("label,text\n\"a\nb\",c\nd\n"), ":4: has 1 columns, expected 2");
-  EXPECT_EQ(error("label,text\na,\"b\n"), ":2: a quote is never closed");
-  EXPECT_EQ(error("label,text\n\"a\"b,c\n"), ":2: there is text behind a closed quote");
+        error_of<std::runtime_error>([&, &file = name, &text = contents] { read(file, text); });
+    EXPECT_TRUE(message.ends_with(name + reason)) << message;
+  }
 }
 
 TEST(LabelledTexts, AreReadFromFolders) {
