@@ -8,10 +8,8 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
-#include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/core/ops/attention.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
@@ -70,53 +68,6 @@ void embedding_sizes(benchmark::internal::Benchmark* run) {
 }
 BENCHMARK(rows_gathered)->Apply(embedding_sizes);
 BENCHMARK(rows_merged)->Apply(embedding_sizes);
-
-Tensor random_logits(const benchmark::State& state) {
-  return Random(1).normal({argument(state, 0), argument(state, 1)});
-}
-
-void softmax(benchmark::State& state) {
-  const Tensor x = random_logits(state);
-  Tensor y = empty(x.shape());
-  for (auto _ : state) {
-    softmax_rows(x.data(), x.shape()[0], x.shape()[1], y.data());
-    benchmark::ClobberMemory();
-  }
-  count_numbers(state, 2 * x.size());
-}
-
-void cross_entropy_backward(benchmark::State& state) {
-  const Tensor x = random_logits(state);
-  const std::vector<ExpSum> sums(x.shape()[0], {10, 1});
-  const auto targets = random_ids(x.shape()[0], x.shape()[1]);
-  const std::vector<real> weights(x.shape()[0], 1);
-  Tensor gradient = empty(x.shape());
-  for (auto _ : state) {
-    cross_entropy_rows_backward(x.data(), sums.data(), targets.data(), weights.data(), 1,
-                                x.shape()[0], x.shape()[1], gradient.data());
-    benchmark::ClobberMemory();
-  }
-  count_numbers(state, 2 * x.size());
-}
-
-void exponentials(benchmark::State& state) {
-  const Tensor x = random_logits(state);
-  Tensor y = empty(x.shape());
-  const auto exponential = [](const Simd& number) { return exp(number); };
-  for (auto _ : state) {
-    map_into(x.size(), y.data(), exponential, x.data());
-    benchmark::ClobberMemory();
-  }
-  count_numbers(state, 2 * x.size());
-}
-
-void logit_sizes(benchmark::internal::Benchmark* run) {
-  run->ArgNames({"rows", "classes"})->UseRealTime()->Unit(benchmark::kMicrosecond);
-  run->Args({32, 1132})->Args({32, 50257})->Args({512, 50257});
-}
-BENCHMARK(softmax)->Apply(logit_sizes);
-BENCHMARK(cross_entropy_backward)->Apply(logit_sizes);
-BENCHMARK(exponentials)->Apply(logit_sizes);
 
 // Forward, dX and dW.
 void gemm_trio(benchmark::State& state) {

@@ -146,11 +146,21 @@ void run_in_memory(std::size_t rows) {
             << std::setw(36) << trained.step_ms() << std::endl;
 }
 
-// W5's GPT with its table in a file that is opened, or made if it is not there.
+// W5's GPT with its table in a file.
 class GptInFile {
  public:
   GptInFile(const fs::path& path, std::size_t rows)
-      : file_(open(path, rows)), model_(options(*file_, rows), random_), adamw_(groups(model_)) {
+      : file_(path, {.rows = NgramHash(kVocabulary, {.rows = rows}, {1}, 1).table_rows(),
+                     .width = 16,
+                     .states = 2}),
+        model_({.vocabulary = kVocabulary,
+                .context = 64,
+                .width = 128,
+                .heads = 4,
+                .layers = 4,
+                .memories = {.blocks = {1}, .ngrams = {.rows = rows}, .files = {&file_}}},
+               random_),
+        adamw_(groups(model_)) {
     Random random(2);
     for (std::size_t i = 0; i < kSets; ++i) {
       batches_.push_back(Ids::from_shape({12, 64}));
@@ -171,36 +181,20 @@ class GptInFile {
 
   // With half of each batch's rows on the disk alone.
   double half_cold_step_ms(bool reads_ahead) {
-    const auto page = reinterpret_cast<std::uintptr_t>(file_->row(0)) / 4096 * 4096;
-    ::madvise(reinterpret_cast<void*>(page), file_->rows() * file_->stride_bytes(), MADV_DONTNEED);
-    drop_pages(file_->path());
+    const auto page = reinterpret_cast<std::uintptr_t>(file_.row(0)) / 4096 * 4096;
+    ::madvise(reinterpret_cast<void*>(page), file_.rows() * file_.stride_bytes(), MADV_DONTNEED);
+    drop_pages(file_.path());
     for (const Ids& batch : batches_) {
       const Ids rows = model_.memories[0].hash().rows(batch);
-      file_->bring_in(std::span(rows.storage()).first(rows.size() / 2));
+      file_.bring_in(std::span(rows.storage()).first(rows.size() / 2));
     }
     return step_ms(reads_ahead);
   }
 
-  void checkpoint() { file_->checkpoint(); }
+  void checkpoint() { file_.checkpoint(); }
 
  private:
   static constexpr std::size_t kVocabulary = 8192;
-
-  static std::unique_ptr<TableFile> open(const fs::path& path, std::size_t rows) {
-    if (fs::exists(path)) return std::make_unique<TableFile>(path);
-    const NgramHash hash(kVocabulary, {.rows = rows}, {1}, 1);
-    return std::make_unique<TableFile>(
-        path, TableFileOptions{.rows = hash.table_rows(), .width = 16, .states = 2});
-  }
-
-  static GptOptions options(TableFile& file, std::size_t rows) {
-    return {.vocabulary = kVocabulary,
-            .context = 64,
-            .width = 128,
-            .heads = 4,
-            .layers = 4,
-            .memories = {.blocks = {1}, .ngrams = {.rows = rows}, .files = {&file}}};
-  }
 
   static std::vector<AdamW::Group> groups(GptModel& model) {
     AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
@@ -210,7 +204,7 @@ class GptInFile {
   }
 
   Random random_{1};
-  std::unique_ptr<TableFile> file_;
+  TableFile file_;
   GptModel model_;
   AdamW adamw_;
   std::vector<Ids> batches_;

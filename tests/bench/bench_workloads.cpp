@@ -21,7 +21,6 @@
 #include <thread>
 #include <unistd.h>
 
-#include "tests/bench/floor.hpp"
 #include "tests/bench/measure.hpp"
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>

@@ -1,7 +1,6 @@
-#include "tests/bench/floor.hpp"
-
 #include <map>
 
+#include "tests/bench/measure.hpp"
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 

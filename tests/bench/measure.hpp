@@ -28,4 +28,19 @@ Timing time_runs(const std::function<void()>& run, const Pace& pace);
 /// unknown model or optimizer.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
+/// The rates of the machine with the threads that set_threads() has set: bytes per second, read
+/// and written, of y += a · x over arrays far larger than any cache; operations per second of
+/// OpenBLAS in a large square product, which is more than it reaches for the shapes of a head.
+struct MachineRates {
+  double bytes_per_second = 0;
+  double operations_per_second = 0;
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineRates, bytes_per_second, operations_per_second)
+
+MachineRates measure_rates(const Pace& pace);
+
+/// A lower bound for the time of the workload's step at these rates, that of its matrix products
+/// and of the bytes that it must move, and its parts.
+nlohmann::json floor_of(const Workload& workload, const MachineRates& rates);
+
 }  // namespace rowgrad::bench
