@@ -71,15 +71,11 @@ TEST_P(Commands, DoWhatIsExpected) {
   judge();
 }
 
-// "What it does" becomes WhatItDoes.
+// "What it does" becomes What_it_does.
 std::string name_of(const ::testing::TestParamInfo<Block>& info) {
-  std::string name;
-  char before = ' ';
-  for (const char c : info.param.title) {
-    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-      name += before == ' ' ? static_cast<char>(std::toupper(c)) : c;
-    before = c;
-  }
+  std::string name = info.param.title;
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 }
 

@@ -1,7 +1,6 @@
 // What programs write, as numbers, and how they end. commands.txt has what they say.
 
 #include <new>
-#include <regex>
 
 #include "tests/support/shell.hpp"
 #include "tests/test.hpp"
@@ -18,11 +17,10 @@ class Programs : public ::testing::Test {
     return outcome.output;
   }
 
-  // The JSON file that a command writes, without the speeds of a run.
-  json written(const std::string& command, const std::string& file = "out") const {
-    output_of(command);
-    const std::regex speed(".*tokens_per_second.*\n");
-    return json::parse(std::regex_replace(read_file(folder_ / file), speed, ""));
+  // What a command writes as JSON.
+  json written(const std::string& command) const {
+    output_of(command + " --json out");
+    return json::parse(read_file(folder_ / "out"));
   }
 
   const CommandFolder folder_;
@@ -62,7 +60,7 @@ TEST_F(Programs, ShowHowFarOthersAreFromDenseAdam) {
 TEST_F(Programs, CountTheNgramsThatShareRows) {
   const json report = written(
       "inspect_rows --corpus corpus --tokenizer char --context 8 --width 4 --ngrams 1,2 "
-      "--ngram-rows 11 --ngram-heads 2 --ngram-width 2 --steps 3 --json out");
+      "--ngram-rows 11 --ngram-heads 2 --ngram-width 2 --steps 3");
   const json& table = report["memories.0"];
   ASSERT_EQ(table["heads"].size(), 4U);
   EXPECT_EQ(table["not_told_apart"], 0);
@@ -110,25 +108,6 @@ TEST_F(Programs, RefuseToCompareADamagedHistory) {
       "damaged: the history has 2 steps, but 1 of training_loss");
 }
 
-TEST_F(Programs, TakeOptionsFromAFile) {
-  const auto run_with = [&](const std::string& contents, const std::string& options = "") {
-    write_file(folder_ / "file", contents);
-    return written("train --corpus corpus --stop-after 2 --sample 0 --json out --options file " +
-                   options);
-  };
-  const json run = run_with(R"({"model": "gpt", "heads": 2, "layers": 1, "width": 8, "context": 8,
-                                "clip_from": 1, "t5_buckets": 8})",
-                            "--layers 2");
-  const json expected = json::parse(R"({"model": "gpt", "heads": 2, "layers": 2, "clip_from": 1,
-                                        "optimizer": "adamw", "weight_decay": 0.1})");
-  for (const auto& [key, value] : expected.items()) EXPECT_EQ(run["options"][key], value) << key;
-  EXPECT_EQ(run_with(run["options"].dump()), run);
-  EXPECT_EQ(run_with(run.dump()), run);
-  const json by_epochs = run_with(run.dump(), "--epochs 1")["options"];
-  EXPECT_EQ(by_epochs["epochs"], 1);
-  EXPECT_EQ(by_epochs["steps"], 0);
-}
-
 TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
   const std::string gpt = "--model gpt --heads 1 --layers 1 ";
   const std::string memory = gpt + "--ngrams 2 --ngram-rows 20 --ngram-layers 0 ";
@@ -137,7 +116,7 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
            memory + "--ngram-file table "}) {
     const json run =
         written(concat("train ", model, "--corpus corpus --context 4 --width 4 --batch 4 ",
-                       "--stop-after 2 --prompt 'a dog' --sample 9 --save ck --json out"));
+                       "--stop-after 2 --prompt 'a dog' --sample 9 --save ck"));
     const std::string sample = run["sample"].get<std::string>() + '\n';
     const std::string prompt = " --prompt 'a dog' --sample 9";
     EXPECT_EQ(output_of("mv corpus away; generate ck" + prompt + "; mv away corpus"), sample);
@@ -148,67 +127,12 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
   }
 }
 
-TEST_F(Programs, SayWhereTheBitsOfAResumedRunBecomeOthers) {
-  // Smaller layers are computed without OpenBLAS.
-  output_of(
-      "train --corpus corpus --epochs 4 --sample 0 --hidden 3000,1000 --stop-after 1 --save ck");
-  const std::string resumed = "train --resume ck --stop-after 2 --sample 0";
-  const std::string notice = "last bits may be others than those of a run that never stopped";
-  const std::string output = output_of(resumed);
-  EXPECT_HAS(output, "\nGoing on from ck, step 1\n");
-  EXPECT_EQ(output.find(notice), std::string::npos);
-  const std::string elsewhere = output_of("export OPENBLAS_CORETYPE=Sandybridge; " + resumed);
-  if (elsewhere.find("kernel Sandybridge") == std::string::npos)
-    GTEST_SKIP() << "OpenBLAS has no kernel Sandybridge";
-  EXPECT_HAS(elsewhere, notice);
-}
-
-TEST_F(Programs, WriteTheJsonOfARunThatNeverStoppedAfterOneThatIsResumed) {
-  const std::string run =
-      "train --model gpt --corpus corpus --context 8 --width 8 --heads 2 --layers 1 --batch 4 "
-      "--stride 8 --accumulate 7 --bias --dropout 0.1 --warmup 2 --steps 40 --evaluate-every 3 "
-      "--evaluate-batches 2 ";
-  const std::string samples = "--sample 5 --sample-every 4 --sample-epochs ";
-  const json whole = written(run + samples + "--json out");
-  ASSERT_GE(whole["history"].size(), 2U);
-  ASSERT_GT(whole["samples"].size(), 10U);  // those of each fourth step, and some after epochs
-  const std::size_t epoch = whole["history"][0]["steps"];
-  for (const std::size_t stop : {std::size_t{4}, std::size_t{6}, epoch, epoch + 1}) {
-    output_of(concat(run, samples, "--save ck --save-every 3 --stop-after ", stop));
-    EXPECT_EQ(written("train --model gpt --corpus corpus --resume ck --json out " + samples), whole)
-        << stop;
-  }
-}
-
-TEST_F(Programs, HaveTheOptionsOfTheTextbooksRuns) {
-  const auto options_of = [&](const std::string& book) {
-    const std::string command =
-        concat("train --model gpt --corpus corpus ", book, " --tokenizer char --context 8 --width ",
-               "8 --heads 2 --layers 1 --stop-after 1 --sample 0 --json out");
-    EXPECT_HAS(output_of(command),
-               book == "--book 5" ? "   the book's  9.781  9.933" : "   the book's 10.934 10.939");
-    return json::parse(read_file(folder_ / "out"))["options"];
-  };
-  auto expected = json::parse(R"({
-      "batch": 2, "shuffle": true, "draw_as_pytorch": true, "dropout": 0.1, "tie": false,
-      "epochs": 10, "steps": 0, "accumulate": 1, "optimizer": "adamw", "learning_rate": 4e-4,
-      "beta2": 0.999, "weight_decay": 0.1, "weight_decay_for": "all", "schedule": "constant", "warmup": 0,
-      "floor": 0.0, "clip": 0.0, "seed": 123, "validation": 0.1, "evaluate_every": 5,
-      "evaluate_batches": 5, "positions": "learned", "bias": true, "qkv_bias": false,
-      "gelu": "tanh", "initialization": "pytorch"})");
-  const json chapter_5 = options_of("--book 5");
-  for (const auto& [key, value] : expected.items()) EXPECT_EQ(chapter_5[key], value) << key;
-  expected.update(json::parse(R"({
-      "epochs": 15, "learning_rate": 1e-3, "schedule": "cosine", "warmup": 27,
-      "warmup_start": 0.01, "floor": 0.01, "clip": 1.0, "clip_from": 28, "evaluate_batches": 1})"));
-  // Only its own steps are compared.
+// Only its own steps are compared.
+TEST(BookLog, IsOfTheStepsOfItsRun) {
   EXPECT_EQ(book_log("5").size(), 18U);
   EXPECT_EQ(beside(book_log("5"), 6), "   the book's  8.111  8.339");
   EXPECT_EQ(beside(book_log("5"), 4), "");
   EXPECT_EQ(beside(book_log("d", 5), 31), "");
-  const json appendix_d = options_of("--book d --clip-from 28");
-  for (const auto& [key, value] : expected.items()) EXPECT_EQ(appendix_d[key], value) << key;
-  EXPECT_EQ(options_of("--book d")["clip_from"], 27);
 }
 
 class ProgramsWithTexts : public PublishedData {};
@@ -222,18 +146,16 @@ TEST_F(ProgramsWithTexts, HaveGpt2sVocabulary) {
 constexpr std::array<std::pair<int, const char*>, 3> kSignals{
     {{SIGINT, "Ctrl-C"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
 
-TEST(RunProgram, EndsAtTheFirstSignalOrWhileTheyAreHeldAtTheSecond) {
+TEST(RunProgram, EndsAtTheSecondSignalWhileTheyAreHeld) {
   for (const auto& [number, name] : kSignals) {
     const int signal = number;
-    const auto stopped = ::testing::ExitedWithCode(128 + signal);
-    EXPECT_EXIT(run_program("some", [&] { return std::raise(signal); }), stopped,
-                concat("^some: stopped by ", name, "\n$"));
     const auto held = [&](int signals) {
       const HeldInterrupts interrupts;
       for (int i = 0; i < signals; ++i) std::raise(signal);
       return interrupted() ? 0 : 1;
     };
-    EXPECT_EXIT(run_program("some", [&] { return held(2); }), stopped, concat("stopped by ", name));
+    EXPECT_EXIT(run_program("some", [&] { return held(2); }),
+                ::testing::ExitedWithCode(128 + signal), concat("^some: stopped by ", name, "\n$"));
     EXPECT_EQ(run_program("some", [&] { return held(1); }), 128 + signal);
     EXPECT_EQ(run_program("some", [&] { return held(0); }), 1);
     EXPECT_FALSE(interrupted());

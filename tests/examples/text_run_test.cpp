@@ -302,12 +302,4 @@ TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
                    ", the run ", epoch_ + 2, " steps"));
 }
 
-TEST_F(ChangedRuns, AreRefusedIfTheyAreNoCheckpoints) {
-  const std::string bytes = read_file(path_);
-  for (const std::string& contents : {bytes.substr(0, bytes.size() / 2), std::string("hello")}) {
-    write_file(path_, contents);
-    EXPECT_ERROR_WITH(std::runtime_error, path_.string(), TextRun::resume(path_, short_text()));
-  }
-}
-
 }  // namespace

@@ -28,19 +28,6 @@ TEST(CommandLine, CanBeRepeatedInAShell) {
   EXPECT_FALSE(line.was_given("--steps"));
 }
 
-TEST(CommandLine, TakesPresetsWhereNothingElseIsGiven) {
-  TrainOptions options;
-  CommandLine line = given(option_table_of(options), {"train", "--width", "7"});
-  line.set_if_not_given(R"({"width": 8, "hidden": [9], "tie": true, "dropout": 0.25})");
-  EXPECT_EQ(options.gpt.width, 7U);
-  EXPECT_EQ(options.hidden, std::vector<std::uint64_t>{9});
-  EXPECT_TRUE(options.gpt.tie_weights);
-  EXPECT_EQ(options.gpt.dropout, 0.25);
-  EXPECT_INVALID("there is no option for \"head\"", line.set_if_not_given(R"({"head": 8})"));
-  EXPECT_INVALID("\"tie\": got \"3\", expected true or false",
-                 line.set_if_not_given(R"({"tie": 3})"));
-}
-
 // As `train` is given them.
 CommandLine given_to(TrainOptions& options, const std::string& arguments) {
   std::istringstream words("train " + arguments);
@@ -119,44 +106,6 @@ TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
   options.look_back = 1;
   options.hidden = {0};
   EXPECT_TRUE(hidden().empty());
-}
-
-TEST(TrainOptions, RefuseWhatHasNoEffect) {
-  const auto check = [](const std::string& arguments) {
-    TrainOptions options;
-    options.model = "gpt";
-    given_to(options, arguments);
-  };
-  for (const auto& [arguments, message] : std::vector<std::pair<std::string, std::string>>{
-           {"--vocabulary 9", "--vocabulary is for --tokenizer bpe, not for \"char\""},
-           {"--rotary-layout halves --positions t5",
-            "--rotary-layout is for --positions rotary, not for \"t5\""},
-           {"--rotary-base 9", "--rotary-base is for --positions rotary, not for \"learned\""},
-           {"--t5-buckets 9 --positions rotary",
-            "--t5-buckets is for --positions t5, not for \"rotary\""},
-           {"--t5-max-distance 9", "--t5-max-distance is for --positions t5, not for \"learned\""},
-           {"--shaw-max-distance 9 --positions t5",
-            "--shaw-max-distance is for --positions shaw, not for \"t5\""},
-           {"--epochs 9 --steps 7", "--epochs is for --steps 0, not for 7"},
-           {"--momentum 0.9 --optimizer adamw",
-            "--momentum is for --optimizer sgd and rmsprop, not for \"adamw\""},
-           {"--beta2 0.9", "--beta2 is for --optimizer adam and adamw, not for \"sgd\""},
-           {"--weight-decay-for matrices",
-            "--weight-decay-for is for --weight-decay above 0, not for 0.0"},
-           {"--warmup 9 --schedule one-cycle",
-            "--warmup is for --schedule constant, warmup, cosine and step, not for \"one-cycle\""},
-           {"--warmup-start 0.1", "--warmup-start is for --warmup above 0, not for 0"},
-           {"--clip-from 9", "--clip-from is for --clip above 0, not for 0.0"},
-           {"--floor 0.1", "--floor is for --schedule cosine, not for \"constant\""},
-           {"--evaluate-batches 9",
-            "--evaluate-batches is for --evaluate-every above 0, not for 0"}})
-    EXPECT_EQ(error_of<std::invalid_argument>([&, &given = arguments] { check(given); }), message);
-  EXPECT_NO_THROW(check(
-      "--vocabulary 9 --tokenizer bpe --positions rotary --rotary-layout halves "
-      "--rotary-base 9 --epochs 9 --momentum 0.9 --weight-decay 0.1 --weight-decay-for matrices "
-      "--warmup 9 --warmup-start 0.1 --clip 1 --clip-from 9 --schedule cosine --floor 0.1 "
-      "--evaluate-batches 9 --evaluate-every 9"));
-  EXPECT_NO_THROW(check("--positions t5 --t5-buckets 9 --t5-max-distance 9 --steps 0 --epochs 1"));
 }
 
 TEST(Readable, NumbersAndTokensAreForPeople) {

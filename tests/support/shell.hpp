@@ -38,12 +38,6 @@ inline Outcome shell(const std::string& command) {
   return outcome;
 }
 
-inline void expect_refused(const std::string& command, const std::string& words) {
-  const Outcome outcome = shell(command);
-  EXPECT_TRUE(outcome.status > 0 && outcome.status < 128) << command << ": " << outcome.status;
-  EXPECT_NE(outcome.output.find(words), std::string::npos) << command << ":\n" << outcome.output;
-}
-
 /// A folder with two texts for the programs: corpus, of 3,440 characters, and story, which comes
 /// with rowgrad.
 class CommandFolder : public TemporaryFolder {
