@@ -181,6 +181,7 @@ TEST(RunReport, ShowsAModelOfOnesOwnAndDoesNotEndARunThatItCannotShow) {
     if (fault == "no space") continue;
     const json shown = json::parse(data);
     EXPECT_EQ(shown["run"]["state"], "finished");
+    EXPECT_EQ(shown["run"].contains("fault"), !fault.empty());
     EXPECT_EQ(shown["run"].value("fault", ""), fault);
     EXPECT_EQ(shown["curves"]["learning_rate"], (json{0.1, 0.2, 0.3, 0.4}));
     EXPECT_EQ(shown.contains("text"), fault.empty());
