@@ -296,7 +296,7 @@ TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
       {"loader.epoch", Checkpoint::Integers{{}, {2}}},
       {"loader.batch", Checkpoint::Integers{{}, {3}}},
       {"schedule.step", Checkpoint::Integers{{}, {std::int64_t{1} << 40}}},
-      {"history.steps", Checkpoint::Doubles{{1}, {7}}},
+      {"history.steps", Checkpoint::Doubles{{1}, {epoch + 1}}},
       {"history.steps", Checkpoint::Doubles{{0}, {}}},
       {"history.steps", Checkpoint::Doubles{{1}, {epoch + 0.5}}},
       {"history.epoch", Checkpoint::Doubles{{1}, {0}}},
