@@ -389,7 +389,8 @@ bool CommandLine::was_given(const std::string& name) const {
 }
 
 bool CommandLine::was_changed(const std::string& name) const {
-  return texts_of(options_).at(name) != defaults_.at(name);
+  const auto before = defaults_.find(name);
+  return text_of(*find(options_, name)) != (before != defaults_.end() ? before->second : "");
 }
 
 void CommandLine::set_if_not_given(const std::string& json) {
@@ -429,10 +430,13 @@ void CommandLine::take_file(const std::string& json, const std::string& name) {
 
 void CommandLine::check_effects() const {
   for (const Option& option : options_) {
-    if (!given_.contains(option.name)) continue;
+    const bool is_given = given_.contains(option.name);
+    // A file may have all options of a run, most as by default; a command line overrides some.
+    if (!is_given && !(in_file_.contains(option.name) && was_changed(option.name))) continue;
     for (const auto& [name, values] : option.rules.is_for) {
       const Option* other = find(options_, name);
       if (other == nullptr) continue;  // this program has it with one value only
+      if (!is_given && given_.contains(name)) continue;
       const std::string value = json_of(*other), text = text_of(*other);
       check_argument(value != "[]", option.name, " is for ", name, ", which is not given");
       std::string expected = values.empty() ? "above 0" : values[0];
