@@ -251,7 +251,7 @@ def build(folder, faults):
 
 def limits():
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 40, 64 << 40))  # tables in files are sparse
-    resource.setrlimit(resource.RLIMIT_DATA, (10 << 30, 10 << 30))  # or a fault takes all the memory there is
+    resource.setrlimit(resource.RLIMIT_DATA, (16 << 30, 16 << 30))  # or a fault takes all the memory there is
 
 
 def run(program, suites, environment, seconds):
