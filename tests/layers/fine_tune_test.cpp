@@ -67,7 +67,9 @@ void start(Layer& model, const json& run) {
 
 void expect_same_training(TextModel& model, TokenWindows windows, const char* run_name,
                           const CrossEntropyOptions& loss = {}, std::size_t shards = 1) {
-  const json run = golden_case("fine_tune.json", run_name);
+  const json runs = golden("fine_tune.json")["cases"];
+  const json run =
+      *std::ranges::find(runs, json(run_name), [](const json& each) { return each["name"]; });
   start(model, run);
   EXPECT_EQ(model.trainable_parameter_count(), run["trained_numbers"]);
   const Checkpoint before = model.state_dict();

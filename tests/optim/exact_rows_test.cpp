@@ -503,10 +503,9 @@ constexpr double kTolerance = sizeof(real) == 8 ? 1e-10 : 2e-3;
 void check_near(const Tensor& found, const Tensor& expected) {
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double a = found.data()[i], b = expected.data()[i];
-    check_state(
-        a == b || (std::isnan(a) && std::isnan(b)) ||
-            (std::isfinite(b) && std::abs(a - b) <= kTolerance * std::max(1.0, std::abs(b))),
-        "number ", i, " is ", a, ", expected ", b);
+    check_state(same(a, b) || (std::isfinite(b) &&
+                               std::abs(a - b) <= kTolerance * std::max(1.0, std::abs(b))),
+                "number ", i, " is ", a, ", expected ", b);
   }
 }
 

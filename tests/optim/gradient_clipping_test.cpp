@@ -25,7 +25,7 @@ bool same_numbers(const Tensor& a, const Tensor& b) {
 
 TEST(GradientClipping, FollowsPyTorch) {
   const json file = golden("clipping.json");
-  const auto numbers = file["rows"].get<std::vector<std::int32_t>>();
+  const auto numbers = file["rows"].get<Ids32>();
   const Tensor rows = wave({3, 3}, 0.7, 1.3, 1.5);
   for (const json& item : file["cases"])
     for (const bool as_rows : {false, true}) {

@@ -48,7 +48,7 @@ TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
       twins.step();
     }
     const std::uint64_t before = twins.optimizer->rows_visited();
-    const std::vector<std::int32_t> away{0, 1};
+    const Ids32 away{0, 1};
     // 100,000 roundings: in float each may take half a unit of the last place.
     const double tolerance = sizeof(real) == 8 ? 1e-9 : 1e5 * kEpsilon / 2;
     expect_near(twins.table.rows(away), twins.dense.rows(away), tolerance);

@@ -80,7 +80,7 @@ class Away {
   static constexpr int kWider = sizeof(real) == 8 ? 8 : 1;
   static constexpr std::size_t kSizes = kExponents.size();
 
-  void give(std::vector<std::int32_t> rows, const Tensor& gradient) {
+  void give(Ids32 rows, const Tensor& gradient) {
     table_.zero_gradient();
     table_.add_gradient(RowGradient({1, kSizes}, std::move(rows), gradient));
   }

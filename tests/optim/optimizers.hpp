@@ -7,8 +7,6 @@
 
 namespace rowgrad::testing {
 
-using Ids32 = std::vector<std::int32_t>;
-
 /// 0 … rows − 1
 inline Ids32 all_rows(std::size_t rows) {
   Ids32 all(rows);

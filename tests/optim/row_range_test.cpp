@@ -14,7 +14,7 @@ void expect_same(const Tensor& rows, const Tensor& dense, double roundings) {
   ASSERT_EQ(rows.shape(), dense.shape());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double a = rows.data()[i], b = dense.data()[i];
-    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+    if (same(a, b)) continue;
     ASSERT_TRUE(std::isfinite(b)) << "number " << i << ": " << a << ", dense " << b;
     ASSERT_NEAR(a, b, roundings * kEpsilon * std::abs(b) + std::numeric_limits<real>::min()) << i;
   }

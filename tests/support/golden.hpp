@@ -19,14 +19,6 @@ inline nlohmann::json golden(const std::string& name) {
   return nlohmann::json::parse(file);
 }
 
-/// The case with this name among those of the file.
-inline nlohmann::json golden_case(const std::string& file, const std::string& name) {
-  const nlohmann::json all = golden(file);
-  for (const nlohmann::json& item : all["cases"])
-    if (item["name"] == name) return item;
-  throw std::runtime_error("no case " + name + " in " + file);
-}
-
 /// scale * sin(frequency * k + phase) at row-major index k.
 inline Tensor wave(const Shape& shape, double frequency, double phase, double scale) {
   Tensor result = empty(shape);

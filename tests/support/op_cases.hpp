@@ -13,8 +13,6 @@
 
 namespace rowgrad::testing {
 
-constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
-
 using Shapes = std::vector<Shape>;  // of the inputs of an op
 
 /// The value of an op, by loops.

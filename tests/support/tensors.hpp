@@ -20,6 +20,12 @@ namespace rowgrad::testing {
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
+constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
+
+using Ids32 = std::vector<std::int32_t>;
+
+/// Equal, or both NaN.
+inline bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 /// Whether `run` computes, on this thread, anything that raises one of these floating-point
 /// exceptions, whatever becomes of it.
@@ -58,14 +64,14 @@ inline Tensor counting(const Shape& shape) {
 }
 
 /// Ids of any shape.
-inline Ids ids(const std::vector<std::size_t>& shape, const std::vector<std::int32_t>& numbers) {
+inline Ids ids(const std::vector<std::size_t>& shape, const Ids32& numbers) {
   Ids result = to_ids(numbers);
   result.reshape(shape);
   return result;
 }
 
 /// Ids in a form that EXPECT_EQ prints.
-inline std::vector<std::int32_t> values(const Ids& ids) { return {ids.begin(), ids.end()}; }
+inline Ids32 values(const Ids& ids) { return {ids.begin(), ids.end()}; }
 
 using Index = Shape;
 

@@ -48,7 +48,6 @@ TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
 }
 
 TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
-  constexpr real kNan = std::numeric_limits<real>::quiet_NaN();
   const Tensor x = tensor({2}, {1, 2});
   const auto result_of = [&](const BackwardRule& rule) {
     return gradient_check([&](Inputs in) { return record("op", {in[0]}, in[0].value(), rule); },
@@ -62,8 +61,8 @@ TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
   const auto forgotten = result_of([](Backward& node) { node.give(0, {}); });
   EXPECT_FALSE(forgotten.passed);
   EXPECT_EQ(forgotten.backward, 0);
-  for (const auto& result : {result_of([](Backward& node) { node.give(0, full({2}, kNan)); }),
-                             gradient_check([](Inputs in) { return sum(in[0] * kNan); }, {x})}) {
+  for (const auto& result : {result_of([](Backward& node) { node.give(0, full({2}, kNaN)); }),
+                             gradient_check([](Inputs in) { return sum(in[0] * kNaN); }, {x})}) {
     EXPECT_FALSE(result.passed) << result.message();
     EXPECT_EQ(result.error, std::numeric_limits<double>::infinity());
   }

@@ -2,9 +2,7 @@
 
 namespace {
 
-using RowIds = std::vector<std::int32_t>;
-
-RowGradient rows_of(RowIds numbers, const std::vector<real>& values) {
+RowGradient rows_of(Ids32 numbers, const std::vector<real>& values) {
   const std::size_t count = numbers.size();
   return {{5, 2}, std::move(numbers), tensor({count, 2}, values)};
 }
@@ -19,7 +17,7 @@ TEST(RowGradient, KeepsItsRowsInRisingOrderAndShowsThemOneByOne) {
   EXPECT_EQ(rows.row(1)[1], 4);
   EXPECT_EQ(rows.to_dense(), tensor({5, 2}, {1, 2, 0, 0, 0, 0, 3, 4, 5, 6}));
 
-  RowIds numbers;
+  Ids32 numbers;
   std::vector<real> values;
   for (const auto [number, row] : rows) {
     numbers.push_back(number);
@@ -37,7 +35,7 @@ TEST(RowGradient, KeepsItsRowsInRisingOrderAndShowsThemOneByOne) {
 TEST(RowGradient, RefusesPartsThatDoNotFitTogether) {
   struct Case {
     Shape table;
-    RowIds numbers;
+    Ids32 numbers;
     Shape values;
     std::string message;
   };
@@ -85,7 +83,7 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
 
   struct Case {
     Gradient left, right;
-    std::optional<RowIds> rows;  // of the sum, if it has some
+    std::optional<Ids32> rows;  // of the sum, if it has some
     std::vector<real> sum;
   };
   const std::vector<real> few_dense{0, 0, 10, 20, 0, 0, 30, 40, 0, 0};
@@ -94,16 +92,16 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
   for (const Case& item :
        std::vector<Case>{{none, dense, {}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
                          {dense, none, {}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
-                         {none, few, RowIds{1, 3}, few_dense},
-                         {few, none, RowIds{1, 3}, few_dense},
+                         {none, few, Ids32{1, 3}, few_dense},
+                         {few, none, Ids32{1, 3}, few_dense},
                          {dense, dense, {}, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}},
                          {dense, few, {}, both},
                          {few, dense, {}, both},
-                         {few, others, RowIds{0, 1, 3, 4}, merged},
-                         {others, few, RowIds{0, 1, 3, 4}, merged},
-                         {few, few, RowIds{1, 3}, {0, 0, 20, 40, 0, 0, 60, 80, 0, 0}},
-                         {few, no_rows, RowIds{1, 3}, few_dense},
-                         {no_rows, few, RowIds{1, 3}, few_dense}}) {
+                         {few, others, Ids32{0, 1, 3, 4}, merged},
+                         {others, few, Ids32{0, 1, 3, 4}, merged},
+                         {few, few, Ids32{1, 3}, {0, 0, 20, 40, 0, 0, 60, 80, 0, 0}},
+                         {few, no_rows, Ids32{1, 3}, few_dense},
+                         {no_rows, few, Ids32{1, 3}, few_dense}}) {
     Gradient sum = item.left;
     sum.add(item.right);
     EXPECT_EQ(sum.is_rows(), item.rows.has_value());
@@ -117,7 +115,7 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
   EXPECT_TRUE(nothing.is_none());
   Gradient of_no_width = RowGradient({5, 0}, {1, 3}, zeros({2, 0}));
   of_no_width.add(RowGradient({5, 0}, {0, 3}, zeros({2, 0})));
-  EXPECT_EQ(of_no_width.rows().indices(), (RowIds{0, 1, 3}));
+  EXPECT_EQ(of_no_width.rows().indices(), (Ids32{0, 1, 3}));
 }
 
 TEST(Gradient, IsUnchangedByASumThatIsRefused) {

@@ -31,9 +31,9 @@ TEST(Parameter, RefusesWhatDoesNotFitAndIsAsItWas) {
   EXPECT_INVALID("x: a gradient of shape [3] was given, expected [4, 2]",
                  table.add_gradient(zeros({3})));
   EXPECT_INVALID("x: id 1 at [2] follows 1, expected strictly increasing ids",
-                 table.assign_rows(std::vector<std::int32_t>{0, 1, 1}, full({3, 2}, 1)));
+                 table.assign_rows(Ids32{0, 1, 1}, full({3, 2}, 1)));
   EXPECT_INVALID("x: the values have shape [2, 3], expected [2, 2]",
-                 table.assign_rows(std::vector<std::int32_t>{0, 1}, full({2, 3}, 1)));
+                 table.assign_rows(Ids32{0, 1}, full({2, 3}, 1)));
   EXPECT_EQ(table.value(), zeros({4, 2}));
   EXPECT_EQ(table.version(), version);
   EXPECT_TRUE(table.gradient().is_none());
@@ -54,7 +54,7 @@ TEST(Parameter, IsNotHeldTwiceIfNobodyReadsItAsAWhole) {
     for (std::int32_t row = 0; row < 3; ++row) {
       table.zero_gradient();
       table.add_gradient(RowGradient({kRows, 8}, {row}, full({1, 8}, 1)));
-      table.rows(std::vector<std::int32_t>{1, 2});
+      table.rows(Ids32{1, 2});
       sgd.step();
     }
     EXPECT_LT(in_use() - before, 2.5 * one);

@@ -132,7 +132,7 @@ TEST(Backward, KeepsRowsWhereATableIsALeafAloneAndLookedUpTwice) {
   tape.backward(sum(embedding(tape.parameter(table), ids({2}, {3, 0}))) +
                 sum(embedding(tape.parameter(table), ids({2}, {2, 3}))) +
                 sum(embedding(tape.parameter(doubled) * real{2}, ids({3}, {1, 3, 1}))));
-  EXPECT_EQ(table.gradient().rows().indices(), (std::vector<std::int32_t>{0, 2, 3}));
+  EXPECT_EQ(table.gradient().rows().indices(), (Ids32{0, 2, 3}));
   EXPECT_EQ(table.gradient().rows().values(), tensor({3, 2}, {1, 1, 1, 1, 2, 2}));
   EXPECT_EQ(doubled.gradient().dense(), tensor({4, 2}, {0, 0, 4, 4, 0, 0, 2, 2}));
 }

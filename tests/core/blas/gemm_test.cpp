@@ -3,8 +3,6 @@
 namespace rowgrad::blas {
 namespace {
 
-constexpr real kNan = std::numeric_limits<real>::quiet_NaN();
-
 struct Sizes {
   std::size_t rows, inner, columns;
 };
@@ -28,7 +26,7 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
   const Factor a(rows, inner, a_transpose, 1);
   const Factor b(inner, columns, b_transpose, 2);
   // With beta = 0, what was there before must not be read.
-  const Tensor before = beta == 0 ? full({rows, columns}, kNan) : irregular({rows, columns}, 3);
+  const Tensor before = beta == 0 ? full({rows, columns}, kNaN) : irregular({rows, columns}, 3);
   Tensor result = before;
   gemm(a.matrix, b.matrix, {result.data(), rows, columns}, beta);
   auto product = [&, count = inner](const Index& at) {
@@ -76,7 +74,7 @@ TEST(Gemm, AgreesOnAnyNumberOfThreads) {
 }
 
 TEST(Gemm, PassesNotANumberOnFromTheFactors) {
-  const Tensor a = full({2, 2}, kNan);
+  const Tensor a = full({2, 2}, kNaN);
   const Tensor b = zeros({2, 2});
   Tensor result = zeros({2, 2});
   gemm({a.data(), 2, 2}, {b.data(), 2, 2}, {result.data(), 2, 2});

@@ -5,7 +5,6 @@
 
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
 using Position = DataLoader::Position;
 
 static_assert(std::input_iterator<DataLoader::Iterator>);
@@ -13,22 +12,22 @@ static_assert(std::sentinel_for<std::default_sentinel_t, DataLoader::Iterator>);
 
 // `count` windows of context 2; window i holds the ids 2i and 2i + 1.
 TokenWindows windows(std::int32_t count) {
-  Numbers ids(static_cast<std::size_t>(2 * count + 1));
+  Ids32 ids(static_cast<std::size_t>(2 * count + 1));
   std::iota(ids.begin(), ids.end(), 0);
   return TokenWindows(to_ids(ids), {.context = 2, .stride = 2});
 }
 
 // The indices of the windows in a batch.
-Numbers window_numbers(const Batch& batch) {
-  Numbers numbers;
+Ids32 window_numbers(const Batch& batch) {
+  Ids32 numbers;
   for (std::size_t row = 0; row < batch.inputs().shape(0); ++row)
     numbers.push_back(batch.inputs()(row, 0) / 2);
   return numbers;
 }
 
 // The batches of one loop, each of which is known while the one before it is there.
-std::vector<Numbers> loop(DataLoader& loader, const BatchShard& shard = {}) {
-  std::vector<Numbers> batches;
+std::vector<Ids32> loop(DataLoader& loader, const BatchShard& shard = {}) {
+  std::vector<Ids32> batches;
   std::optional<Batch> next;
   for (auto at = loader.begin(shard); at != loader.end(); ++at) {
     batches.push_back(window_numbers(*at));
@@ -57,19 +56,19 @@ TEST(DataLoader, KeepsOrDropsTheShortBatch) {
     EXPECT_EQ(loader.size(), c.rows.size());
     for (int epoch = 0; epoch < 2; ++epoch) {
       std::vector<std::size_t> rows;
-      for (const Numbers& batch : loop(loader)) rows.push_back(batch.size());
+      for (const Ids32& batch : loop(loader)) rows.push_back(batch.size());
       EXPECT_EQ(rows, c.rows);
     }
   }
 }
 
 TEST(DataLoader, ShufflesEachEpochOfEachSeedAnew) {
-  std::set<std::vector<Numbers>> orders;
+  std::set<std::vector<Ids32>> orders;
   constexpr std::uint64_t kSeeds[] = {0, 1, 7, 8, std::uint64_t{1} << 32};  // all 64 bits count
   for (const std::uint64_t seed : kSeeds) {
     DataLoader loader(windows(50), {.batch = 50, .shuffle = true, .seed = seed});
     for (int epoch = 0; epoch < 4; ++epoch) {
-      const std::vector<Numbers> order = loop(loader);
+      const std::vector<Ids32> order = loop(loader);
       EXPECT_TRUE(orders.insert(order).second) << seed << ' ' << epoch;
       EXPECT_FALSE(std::ranges::is_sorted(order.at(0)));
       EXPECT_EQ(std::set(order[0].begin(), order[0].end()).size(), 50U);
@@ -89,12 +88,12 @@ TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
     DataLoader training = loader(true);
     DataLoader validation = loader(false);
     for (const json& expected : run["loops"]) {
-      std::vector<Numbers> batches;
+      std::vector<Ids32> batches;
       for (const Batch& batch : expected["shuffle"].get<bool>() ? training : validation) {
         batches.push_back(window_numbers(batch));
         if (batches.size() == expected["count"]) break;
       }
-      EXPECT_EQ(batches, expected["batches"].get<std::vector<Numbers>>());
+      EXPECT_EQ(batches, expected["batches"].get<std::vector<Ids32>>());
       EXPECT_EQ(random.uniform_double(), expected["next"].get<double>());
     }
   }
@@ -109,7 +108,7 @@ class RunningLoader : public Running {
   std::string step() override {
     if (at_) ++*at_;
     if (!at_ || *at_ == loader_->end()) at_.emplace(loader_->begin());
-    const Numbers numbers = window_numbers(**at_);
+    const Ids32 numbers = window_numbers(**at_);
     return {reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size()};
   }
   Checkpoint save() override {
@@ -148,12 +147,12 @@ TEST(DataLoader, IsResumable) {
 // Of a batch, a shard may be several of the parts that it is cut into: ranks need not have as many.
 TEST(DataLoader, CutsBatchesIntoShards) {
   DataLoader loader(windows(12), {.batch = 5, .shuffle = true, .seed = 5});
-  const std::vector<Numbers> whole = loop(loader);
+  const std::vector<Ids32> whole = loop(loader);
   for (std::size_t count = 1; count <= 7; ++count)
     for (std::size_t begin = 0; begin < count; ++begin)
       for (std::size_t end = begin + 1; end <= count; ++end) {
         loader.rewind();
-        const std::vector<Numbers> parts = loop(loader, {begin, end, count});
+        const std::vector<Ids32> parts = loop(loader, {begin, end, count});
         ASSERT_EQ(parts.size(), whole.size());
         for (std::size_t batch = 0; batch < whole.size(); ++batch) {
           const std::size_t rows = loader.rows(batch);
@@ -161,8 +160,7 @@ TEST(DataLoader, CutsBatchesIntoShards) {
           const auto at = [&](std::size_t shard) {
             return whole[batch].begin() + static_cast<std::ptrdiff_t>(rows * shard / count);
           };
-          EXPECT_EQ(parts[batch], Numbers(at(begin), at(end)))
-              << begin << ' ' << end << ' ' << count;
+          EXPECT_EQ(parts[batch], Ids32(at(begin), at(end))) << begin << ' ' << end << ' ' << count;
         }
       }
   loader.rewind();
@@ -173,11 +171,11 @@ TEST(DataLoader, BeginsANewEpochAfterALoopThatWasLeftEarly) {
   DataLoader loader(windows(6), {.batch = 2});
   for ([[maybe_unused]] const Batch& batch : loader) break;
   EXPECT_EQ(loader.position(), (Position{0, 1})) << "the batch that a loop is at counts";
-  EXPECT_EQ(loop(loader), (std::vector<Numbers>{{0, 1}, {2, 3}, {4, 5}}));
+  EXPECT_EQ(loop(loader), (std::vector<Ids32>{{0, 1}, {2, 3}, {4, 5}}));
   EXPECT_EQ(loader.position(), (Position{2, 0}));
   for ([[maybe_unused]] const Batch& batch : loader) break;
   loader.load_state_dict(loader.state_dict());
-  EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4, 5}}));
+  EXPECT_EQ(loop(loader), (std::vector<Ids32>{{2, 3}, {4, 5}}));
 }
 
 // What states of version 0.2.0 have, too.
@@ -199,7 +197,7 @@ TEST(DataLoader, RefusesWhatIsNotThere) {
   EXPECT_INVALID("DataLoader: the shard is [2, 3) of 2, expected a range that is not empty",
                  loader.begin({2, 3, 2}));
   EXPECT_EQ(loader.position(), (Position{2, 1})) << "a refusal changes nothing";
-  EXPECT_EQ(loop(loader), (std::vector<Numbers>{{2, 3}, {4}}));
+  EXPECT_EQ(loop(loader), (std::vector<Ids32>{{2, 3}, {4}}));
   EXPECT_INVALID("DataLoader: batch is 0, expected at least 1",
                  DataLoader(windows(5), {.batch = 0}));
   EXPECT_INVALID(
@@ -208,14 +206,14 @@ TEST(DataLoader, RefusesWhatIsNotThere) {
 }
 
 TEST(DataLoader, RefusesTheStateOfAnother) {
-  Numbers ids(21);
+  Ids32 ids(21);
   std::iota(ids.begin(), ids.end(), 0);
-  Numbers other_ids = ids;
+  Ids32 other_ids = ids;
   other_ids[9] = 8;
-  const auto text = [](const Numbers& numbers, std::size_t stride) {
+  const auto text = [](const Ids32& numbers, std::size_t stride) {
     return TokenWindows(to_ids(numbers), {.context = 2, .stride = stride});
   };
-  const auto learned = [&](const Numbers& targets) {
+  const auto learned = [&](const Ids32& targets) {
     return TokenWindows(to_ids(ids), to_ids(targets), {.context = 3, .stride = 2});
   };
   Random random(1);

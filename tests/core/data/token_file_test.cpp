@@ -3,7 +3,6 @@
 namespace {
 
 namespace fs = std::filesystem;
-using Numbers = std::vector<std::int32_t>;
 
 Vocabulary vocabulary(std::size_t size) {
   std::vector<std::string> tokens;
@@ -26,8 +25,8 @@ std::string llmc(std::int32_t magic, std::int32_t version, std::int32_t count,
   return bytes_of(header) + ids;
 }
 
-Numbers all(const TokenFile& file) {
-  Numbers ids(file.size());
+Ids32 all(const TokenFile& file) {
+  Ids32 ids(file.size());
   file.read(0, ids);
   return ids;
 }
@@ -39,7 +38,7 @@ class TokenFiles : public ::testing::Test {
     return folder_ / "a.bin";
   }
 
-  std::string own(std::size_t size, const Numbers& ids) {
+  std::string own(std::size_t size, const Ids32& ids) {
     TokenFileWriter writer(folder_ / "own.bin", vocabulary(size));
     writer.append(ids);
     writer.finish();
@@ -58,15 +57,15 @@ class TokenFiles : public ::testing::Test {
 
 // In many blocks.
 TEST_F(TokenFiles, AreReadWhateverTheirKind) {
-  Numbers large(100'000);
+  Ids32 large(100'000);
   std::iota(large.begin(), large.end(), 0);
-  Numbers small = large;
+  Ids32 small = large;
   for (std::int32_t& id : small) id %= 65536;
   const std::string two = bytes_of(std::vector<std::uint16_t>(small.begin(), small.end()));
   const std::string four = bytes_of(large);
   struct Case {
     std::string contents;
-    const Numbers& ids;
+    const Ids32& ids;
     std::size_t raw_bytes = 0;
   };
   const std::vector<Case> cases = {
@@ -81,9 +80,9 @@ TEST_F(TokenFiles, AreReadWhateverTheirKind) {
   for (const Case& c : cases) {
     const TokenFile file(written(c.contents), {.raw_bytes = c.raw_bytes});
     EXPECT_EQ(all(file), c.ids);
-    Numbers part(2);
+    Ids32 part(2);
     file.read(65535, part);
-    EXPECT_EQ(part, Numbers(c.ids.begin() + 65535, c.ids.begin() + 65537));
+    EXPECT_EQ(part, Ids32(c.ids.begin() + 65535, c.ids.begin() + 65537));
     EXPECT_NO_THROW(file.verify());
   }
   EXPECT_EQ(cases[0].contents.size(), 64 + 100'000 * 2U);
@@ -131,7 +130,7 @@ TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
   const Vocabulary ten = vocabulary(10);
   const TokenFile file(written(bytes_of(std::vector<std::uint16_t>{9, 0, 10})),
                        {.raw_bytes = 2, .vocabulary = &ten});
-  Numbers ids(2);
+  Ids32 ids(2);
   EXPECT_NO_THROW(file.read(0, ids));
   const std::string message = file.path().string() +
                               ": id 10 at index 2 is outside the vocabulary "
@@ -165,7 +164,7 @@ TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
                                          raw({1, 2, 3, 3}), raw(long_text), raw(other_text)};
   EXPECT_EQ(distinct.size(), 6U);
   EXPECT_EQ(raw({1, 2, 3}), raw({1, 2, 3}));
-  const auto hash = [&](const Numbers& ids) {
+  const auto hash = [&](const Ids32& ids) {
     return TokenFile(written(own(10, ids))).fingerprint();
   };
   EXPECT_NE(hash({1, 2, 3}), hash({1, 3, 2}));
@@ -174,19 +173,19 @@ TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
 TEST_F(TokenFiles, AreThereOnceTheyAreWhole) {
   const Vocabulary ten = vocabulary(10);
   const fs::path path = folder_ / "new.bin";
-  TokenFileWriter(path, ten).append(Numbers{1, 2});  // and given up
+  TokenFileWriter(path, ten).append(Ids32{1, 2});  // and given up
   TokenFileWriter writer(path, ten);
-  writer.append(Numbers{3});
+  writer.append(Ids32{3});
   EXPECT_INVALID("TokenFileWriter: id 10 is outside the vocabulary of 10 tokens",
-                 writer.append(Numbers{4, 10}));
+                 writer.append(Ids32{4, 10}));
   EXPECT_INVALID("TokenFileWriter: id -1 is outside the vocabulary of 10 tokens",
-                 writer.append(Numbers{-1}));
-  writer.append(Numbers{4, 5});
+                 writer.append(Ids32{-1}));
+  writer.append(Ids32{4, 5});
   EXPECT_EQ(writer.count(), 3U);
   EXPECT_FALSE(fs::exists(path));
   writer.finish();
   const TokenFile file(path, {.vocabulary = &ten});
-  EXPECT_EQ(all(file), (Numbers{3, 4, 5}));
+  EXPECT_EQ(all(file), (Ids32{3, 4, 5}));
   EXPECT_NO_THROW(file.verify());
 }
 

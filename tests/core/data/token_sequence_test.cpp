@@ -2,10 +2,8 @@
 
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
-
-Numbers consecutive(std::size_t count, std::int32_t first = 0) {
-  Numbers ids(count);
+Ids32 consecutive(std::size_t count, std::int32_t first = 0) {
+  Ids32 ids(count);
   std::iota(ids.begin(), ids.end(), first);
   return ids;
 }
@@ -40,9 +38,9 @@ TEST_F(TokenSources, ReadAcrossFiles) {
     for (std::size_t begin = 0; begin <= 30; ++begin)
       for (std::size_t end = begin; end <= 30; ++end) {
         const TokenSequence part = source.slice(begin, end - begin);
-        const Numbers expected = consecutive(end - begin, static_cast<std::int32_t>(begin));
+        const Ids32 expected = consecutive(end - begin, static_cast<std::int32_t>(begin));
         ASSERT_EQ(values(part.ids()), expected);
-        Numbers ids(end - begin);
+        Ids32 ids(end - begin);
         source.read(begin, ids);
         ASSERT_EQ(ids, expected);
       }
@@ -70,7 +68,7 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
 
 TEST_F(TokenSources, RefuseWhatIsOutside) {
   const TokenSequence source = shards({10, 20});
-  Numbers ids(5);
+  Ids32 ids(5);
   EXPECT_INVALID("TokenSequence::read: ids 26 to 31 are outside the 30 of the text",
                  source.read(26, ids));
   EXPECT_INVALID("TokenSequence::read: ids 6 to 11 are outside the 10 of the text",

@@ -2,11 +2,9 @@
 
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
-
 // The ids 10, 11, 12 …
 Ids counting(std::size_t count) {
-  Numbers ids(count);
+  Ids32 ids(count);
   std::iota(ids.begin(), ids.end(), 10);
   return to_ids(ids);
 }
@@ -16,7 +14,7 @@ TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
     std::size_t tokens;
     std::size_t context;
     std::size_t stride;
-    std::vector<std::int32_t> starts;
+    Ids32 starts;
   };
   const std::vector<Case> cases = {
       {10, 4, 4, {0, 4}},  // 8 is no start: 8 < 10 - 4 is false
@@ -30,7 +28,7 @@ TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
     const TokenWindows windows(counting(c.tokens), {.context = c.context, .stride = c.stride});
     ASSERT_EQ(windows.size(), c.starts.size());
     for (std::int64_t i = 0; i < std::ssize(c.starts); ++i) {
-      Numbers expected(c.context);
+      Ids32 expected(c.context);
       std::iota(expected.begin(), expected.end(), 10 + c.starts[static_cast<std::size_t>(i)]);
       const Batch batch = windows.batch({&i, 1});
       EXPECT_EQ(values(batch.inputs()), expected);

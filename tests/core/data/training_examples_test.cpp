@@ -2,7 +2,7 @@
 
 namespace {
 
-using Rows = std::vector<std::vector<std::int32_t>>;
+using Rows = std::vector<Ids32>;
 
 // The inputs or the targets of all windows.
 Rows rows_of(const TokenWindows& windows, std::size_t array) {
@@ -22,7 +22,7 @@ TEST(Examples, HaveTheirClassAtTheEndOrTheirAnswerAsTargets) {
   const TrainingExample answer = answer_example(Ids{1, 2}, Ids{3, 4}, 9);
   EXPECT_EQ(answer.inputs, (std::vector{1, 2, 3, 4}));
   EXPECT_EQ(answer.targets, (std::vector{kNone, 3, 4, 9}));
-  const Ids none = to_ids(std::vector<std::int32_t>());
+  const Ids none = to_ids(Ids32());
   EXPECT_INVALID("class_example: the text has shape [0], expected a text of at least one id",
                  class_example(none, 0));
   EXPECT_INVALID("answer_example: the prompt has shape [0], expected a text of at least one id",

@@ -35,11 +35,11 @@ TEST(Norm, SquaresNumbersWhoseSquareIsNoFloat) {
 // Rows, among them the first and the last, neighbours, and rows that share a block.
 struct Table {
   std::size_t rows, width;
-  std::vector<std::int32_t> numbers;
+  Ids32 numbers;
 };
 
 TEST(Norm, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
-  std::vector<std::int32_t> every_third;
+  Ids32 every_third;
   for (std::int32_t row = 0; row < 3000; row += 3) every_third.push_back(row);
   const Table tables[] = {{5, 3, {}},
                           {5, 3, {4}},
@@ -78,16 +78,15 @@ TEST(Norm, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
 TEST(LargestMagnitude, IsFoundAnywhere) {
   EXPECT_EQ(largest_magnitude({}), 0);
   const std::size_t count = 100'003;
-  const real infinity = std::numeric_limits<real>::infinity();
   for (const int threads : {1, 2}) {
     const Threads scope(threads);
     for (const std::size_t place : {std::size_t{0}, count / 2, count - 1}) {
       Tensor x = irregular({count});
       x(place) = -3;
       EXPECT_EQ(largest_magnitude(numbers_of(x)), 3);
-      x(count / 3) = -infinity;
-      EXPECT_EQ(largest_magnitude(numbers_of(x)), infinity);
-      x(place) = -std::numeric_limits<real>::quiet_NaN();
+      x(count / 3) = -kInfinity;
+      EXPECT_EQ(largest_magnitude(numbers_of(x)), kInfinity);
+      x(place) = -kNaN;
       EXPECT_TRUE(std::isnan(largest_magnitude(numbers_of(x))));
     }
   }

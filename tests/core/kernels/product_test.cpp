@@ -13,8 +13,6 @@ constexpr Sizes kSizes[] = {{768, 128, 65}, {300, 33, 100}, {193, 256, 256}, {10
                             {300, 16, 40},  {191, 64, 64},  {300, 300, 300}, {3, 5, 7},
                             {33, 511, 65},  {90, 512, 40},  {300, 1100, 97}};
 
-constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
-
 enum class Added { kNothing, kBias, kResult };
 
 TEST(Product, IsThatOfBlas) {

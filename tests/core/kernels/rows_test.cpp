@@ -4,11 +4,9 @@
 namespace rowgrad::kernels {
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
-
 // Ids of a text: a few occur often, most seldom.
-Numbers text_like_ids(std::size_t count, std::int32_t rows) {
-  Numbers ids;
+Ids32 text_like_ids(std::size_t count, std::int32_t rows) {
+  Ids32 ids;
   std::uint32_t state = 1;
   for (std::size_t i = 0; i < count; ++i) {
     state = state * 1664525U + 1013904223U;  // Knuth's linear congruential generator
@@ -20,10 +18,10 @@ Numbers text_like_ids(std::size_t count, std::int32_t rows) {
 
 // Sums in a sorted map, in the order of the rows.
 struct Reference {
-  Numbers numbers;
+  Ids32 numbers;
   std::vector<real> values;
 
-  Reference(const Numbers& ids, const Tensor& given, std::size_t width,
+  Reference(const Ids32& ids, const Tensor& given, std::size_t width,
             std::optional<std::int32_t> left_out = std::nullopt, bool mean = false) {
     std::map<std::int32_t, std::vector<real>> sums;
     std::map<std::int32_t, int> counts;
@@ -51,7 +49,7 @@ TEST(MergeRows, GivesTheReferencesBitsForEverySizeAndWidth) {
   for (const std::size_t count : {0, 1, 2, 10, 511, 512, 2000})
     for (const std::int32_t rows : {1, 40, 2049, 50257, 5'000'000})
       for (const std::size_t width : {0UL, 1UL, 5UL, 16UL, 100UL}) {
-        const Numbers ids = text_like_ids(count, rows);
+        const Ids32 ids = text_like_ids(count, rows);
         const Tensor given = irregular({count, width});
         for (const std::optional<std::int32_t> left_out :
              {std::optional<std::int32_t>(), std::optional<std::int32_t>(3)})

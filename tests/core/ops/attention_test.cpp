@@ -219,7 +219,7 @@ TEST(Attention, IsTheSameWhateverThePaddingHolds) {
       for (std::size_t b = 0; b < lengths.size(); ++b)
         for (std::size_t key = lengths[b]; key < 130; ++key)
           for (std::size_t column = 0; column < 10; ++column) {
-            inputs[i](b, key, column) = std::numeric_limits<real>::quiet_NaN();
+            inputs[i](b, key, column) = kNaN;
             ASSERT_EQ(expected[i + 1](b, key, column), 0) << b << ' ' << key;
           }
     EXPECT_EQ(run(), expected) << item.what();
@@ -283,7 +283,7 @@ TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
   const AttentionCase item{1, 1, 40, 40, 3};
   for (const std::size_t input : {1U, 2U}) {
     std::vector<Tensor> inputs = item.inputs();
-    inputs[input](0, 33, 1) = std::numeric_limits<real>::quiet_NaN();
+    inputs[input](0, 33, 1) = kNaN;
     Tape tape(Tape::inference);
     const Tensor y = fused(inputs_on(tape, inputs), item).value();
     for (std::size_t t = 33; t < 40; ++t) EXPECT_TRUE(std::isnan(y(0, t, 1))) << t;

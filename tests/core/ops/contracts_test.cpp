@@ -800,7 +800,7 @@ void add_rotations(OpTable& table) {
 void add_losses(OpTable& table) {
   struct Loss {
     Shape logits;
-    std::vector<std::int32_t> targets;
+    Ids32 targets;
     CrossEntropyOptions options = {};
   };
   for (const Loss& item : std::vector<Loss>{
@@ -1017,7 +1017,7 @@ void expect_number(const Tensor& got, const json& json, const std::string& what)
     if (std::isfinite(b)) {
       EXPECT_NEAR(a, b, 100 * kEpsilon * std::max(1.0, std::abs(b))) << what << " at " << k;
     } else {
-      EXPECT_TRUE(std::isnan(b) ? std::isnan(a) : a == b) << what << " at " << k << ": " << a;
+      EXPECT_TRUE(same(a, b)) << what << " at " << k << ": " << a;
     }
   }
 }

@@ -8,7 +8,6 @@
 
 namespace {
 
-constexpr real kInf = kInfinity;
 constexpr real kMaximum = std::numeric_limits<real>::max();
 const auto kLog2 = static_cast<real>(std::numbers::ln2);
 
@@ -25,25 +24,32 @@ Function of_class(std::int32_t target) {
 }
 
 std::vector<Edge> edges() {
-  const Tensor a{1, kNaN, 1, kNaN, 2, 2, kInf, -kInf, -kInf};
-  const Tensor b{kNaN, 1, 2, kNaN, 2, 1, kInf, 0, -kInf};
+  const Tensor a{1, kNaN, 1, kNaN, 2, 2, kInfinity, -kInfinity, -kInfinity};
+  const Tensor b{kNaN, 1, 2, kNaN, 2, 1, kInfinity, 0, -kInfinity};
   const Tensor larger{1, 2, 0, 4, 2.5, 6, 3.5, 0, 4.5}, other{1, 2, 3, 4, 2.5, 0, 3.5, 8, 4.5};
   const Tensor spread{10000, -10000, 0};
   const Tensor all_nan = full({1, 3}, kNaN);
-  const Function infinitely = [](Inputs x) { return maximum(x[0], x[1]) * kInf; };
+  const Function infinitely = [](Inputs x) { return maximum(x[0], x[1]) * kInfinity; };
   const Function masked = [](Inputs x) {
-    return masked_fill(x[0], x[0].tape().constant(Tensor{{0, 1}, {0, 0}}), -kInf);
+    return masked_fill(x[0], x[0].tape().constant(Tensor{{0, 1}, {0, 0}}), -kInfinity);
   };
   const auto along = [](Variable (*op)(const Variable&, int), int axis) {
     return [=](Inputs x) { return op(x[0], axis); };
   };
   const Function total = [](Inputs x) { return logsumexp(x[0]); };
   std::vector<Edge> all{
-      {"exp", one(exp), {Tensor{-kInf, -1000, 1000, kInf}}, Tensor{0, 0, kInf, kInf}},
-      {"tanh", one(tanh), {Tensor{-kInf, kInf}}, Tensor{-1, 1}},
-      {"sigmoid", one(sigmoid), {Tensor{-kInf, kInf}}, Tensor{0, 1}},
-      {"log", one(log), {Tensor{0, -1}}, Tensor{-kInf, kNaN}},
-      {"relu", one(relu), {Tensor{0, kNaN, kInf}}, Tensor{0, kNaN, kInf}, {Tensor{0, 2, 3}}},
+      {"exp",
+       one(exp),
+       {Tensor{-kInfinity, -1000, 1000, kInfinity}},
+       Tensor{0, 0, kInfinity, kInfinity}},
+      {"tanh", one(tanh), {Tensor{-kInfinity, kInfinity}}, Tensor{-1, 1}},
+      {"sigmoid", one(sigmoid), {Tensor{-kInfinity, kInfinity}}, Tensor{0, 1}},
+      {"log", one(log), {Tensor{0, -1}}, Tensor{-kInfinity, kNaN}},
+      {"relu",
+       one(relu),
+       {Tensor{0, kNaN, kInfinity}},
+       Tensor{0, kNaN, kInfinity},
+       {Tensor{0, 2, 3}}},
       {"abs", one(abs), {Tensor{-2, 0, 2}}, Tensor{2, 0, 2}, {Tensor{-1, 0, 3}}},
       {"clamp",
        [](Inputs x) { return clamp(x[0], -1, 3); },
@@ -53,18 +59,18 @@ std::vector<Edge> edges() {
       {"maximum",
        two(maximum),
        {a, b},
-       Tensor{kNaN, kNaN, 2, kNaN, 2, 2, kInf, 0, -kInf},
+       Tensor{kNaN, kNaN, 2, kNaN, 2, 2, kInfinity, 0, -kInfinity},
        {larger, other}},
       {"minimum",
        two(minimum),
        {a, b},
-       Tensor{kNaN, kNaN, 1, kNaN, 2, 1, kInf, -kInf, -kInf},
+       Tensor{kNaN, kNaN, 1, kNaN, 2, 1, kInfinity, -kInfinity, -kInfinity},
        {other, larger}},
       {"infinite gradient of maximum",
        infinitely,
        {Tensor{1, 2}, Tensor{2, 1}},
-       Tensor{kInf, kInf},
-       {Tensor{0, kInf}, Tensor{kInf, 0}}},
+       Tensor{kInfinity, kInfinity},
+       {Tensor{0, kInfinity}, Tensor{kInfinity, 0}}},
       {"max of equal numbers", along(max, 0), {Tensor{1, 4, 4}}, scalar(4), {Tensor{0, 1, 0}}},
       {"max with NaN", along(max, 0), {Tensor{1, kNaN, 9}}, scalar(kNaN), {Tensor{0, 1, 0}}},
       {"max along a middle axis",
@@ -78,7 +84,7 @@ std::vector<Edge> edges() {
       {"masked_fill",
        masked,
        {Tensor{{{1, 2}, {3, 4}}, {{5, 6}, {7, 8}}}},
-       Tensor{{{1, -kInf}, {3, 4}}, {{5, -kInf}, {7, 8}}},
+       Tensor{{{1, -kInfinity}, {3, 4}}, {{5, -kInfinity}, {7, 8}}},
        {Tensor{{{1, 0}, {3, 4}}, {{5, 0}, {7, 8}}}}},
       {"softmax", along(softmax, 0), {spread}, Tensor{1, 0, 0}, {Tensor{0, 0, 0}}},
       {"log_softmax",
@@ -87,11 +93,11 @@ std::vector<Edge> edges() {
        Tensor{0, -20000, -10000},
        {Tensor{-5, 2, 3}}},
       {"softmax of equals", along(softmax, 0), {full({2, 2}, -7)}, full({2, 2}, 0.5)},
-      {"softmax, masked", along(softmax, 0), {Tensor{2, -kInf, 2}}, Tensor{0.5, 0, 0.5}},
+      {"softmax, masked", along(softmax, 0), {Tensor{2, -kInfinity, 2}}, Tensor{0.5, 0, 0.5}},
       {"log_softmax, masked",
        along(log_softmax, 0),
-       {Tensor{2, -kInf, 2}},
-       Tensor{-kLog2, -kInf, -kLog2}},
+       {Tensor{2, -kInfinity, 2}},
+       Tensor{-kLog2, -kInfinity, -kLog2}},
       {"certain", of_class(0), {Tensor{{10000, -10000, 0}}}, scalar(0), {zeros({1, 3})}},
       {"wrong", of_class(1), {Tensor{{10000, -10000, 0}}}, scalar(20000), {Tensor{{1, -1, 0}}}},
       {"ignored",
@@ -101,8 +107,8 @@ std::vector<Edge> edges() {
        {full({2, 2}, 5)},
        scalar(kLog2),
        {Tensor{{0, 0}, {0.5, -0.5}}}},
-      {"logsumexp of nothing", total, {zeros({2, 0})}, full({2}, -kInf), {zeros({2, 0})}}};
-  for (const Tensor& x : {Tensor{{1, kInf, 2}}, full({1, 3}, -kInf)}) {
+      {"logsumexp of nothing", total, {zeros({2, 0})}, full({2}, -kInfinity), {zeros({2, 0})}}};
+  for (const Tensor& x : {Tensor{{1, kInfinity, 2}}, full({1, 3}, -kInfinity)}) {
     all.push_back({"softmax", along(softmax, 1), {x}, all_nan});
     all.push_back({"log_softmax", along(log_softmax, 1), {x}, all_nan});
     all.push_back({"cross_entropy", of_class(0), {x}, scalar(kNaN), {all_nan}});
@@ -138,7 +144,7 @@ std::vector<Edge> edges() {
                           ids({1, 4}, {0, 1, 3, 2})})
     all.push_back({"embedding_bag, max",
                    [=](Inputs x) { return embedding_bag(x[0], {bag}, {.mode = BagMode::kMax}); },
-                   {Tensor{{kNaN, 5}, {1, 6}, {-kInf, 7}, {kNaN, 4}}},
+                   {Tensor{{kNaN, 5}, {1, 6}, {-kInfinity, 7}, {kNaN, 4}}},
                    Tensor{{kNaN, 7}},
                    {Tensor{{1, 0}, {0, 0}, {0, 2}, {0, 0}}}});
   return all;
@@ -148,7 +154,7 @@ void expect_same(const Tensor& got, const Tensor& expected, const std::string& w
   ASSERT_EQ(got.shape(), expected.shape()) << what;
   for (std::size_t k = 0; k < got.size(); ++k) {
     const real a = got.data()[k], b = expected.data()[k];
-    EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b))) << what << ": " << a << ", not " << b;
+    EXPECT_TRUE(same(a, b)) << what << ": " << a << ", not " << b;
   }
 }
 
@@ -217,7 +223,7 @@ TEST(Ops, PassNaNOnWhereverItStands) {
     for (std::size_t i = 0; i < width; ++i)
       for (const real others : {real{1}, -kInfinity}) {
         Tensor x = full({width}, others);
-        x(i) = std::numeric_limits<real>::quiet_NaN();
+        x(i) = kNaN;
         Tape tape(Tape::inference);
         EXPECT_TRUE(std::isnan(logsumexp(tape.constant(x)).item())) << width << ' ' << i;
       }

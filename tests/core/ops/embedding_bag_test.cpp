@@ -2,9 +2,7 @@
 
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
-
-Ids list(const Numbers& numbers) { return to_ids(numbers); }
+Ids list(const Ids32& numbers) { return to_ids(numbers); }
 
 TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
   for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
@@ -43,11 +41,11 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
       for (real& number : weight) number = std::nearbyint(2 * number) / 2;
     Bags bags;
     if (item.contains("offsets")) {
-      bags.ids = list(item["ids"].get<Numbers>());
-      bags.offsets = list(item["offsets"].get<Numbers>());
+      bags.ids = list(item["ids"].get<Ids32>());
+      bags.offsets = list(item["offsets"].get<Ids32>());
     } else {
       const Tensor rectangle = tensor_from(item["ids"]);
-      Numbers numbers;
+      Ids32 numbers;
       for (const real id : rectangle) numbers.push_back(static_cast<std::int32_t>(id));
       bags.ids = ids({4, 4}, numbers);
     }

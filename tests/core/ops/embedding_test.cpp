@@ -23,7 +23,7 @@ TEST(Embedding, CostsWhatTheIdsCostNotWhatTheTableDoesInBagsToo) {
     Tape tape;
     const std::vector<Variable> in{tape.parameter(table), tape.input(full({2, 2}, 1))};
     tape.backward(sum(lookup(in)));
-    EXPECT_EQ(table.gradient().rows().indices(), (std::vector<std::int32_t>{0, 3'999'999}));
+    EXPECT_EQ(table.gradient().rows().indices(), (Ids32{0, 3'999'999}));
     EXPECT_LT(BufferPool::statistics().bytes_in_use, before + 100'000);
     EXPECT_FALSE(tape.has_read(table));
   }
@@ -64,7 +64,7 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
 TEST(EmbeddingAdd, IsALookupAndASumInOne) {
   struct Case {
     std::vector<std::size_t> shape;
-    std::vector<std::int32_t> numbers;
+    Ids32 numbers;
     Shape added;
     EmbeddingLookup options;
   };

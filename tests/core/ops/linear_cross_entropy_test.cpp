@@ -103,7 +103,7 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
 
 TEST(LinearCrossEntropy, SumsTheGradientOfTheBiasOverAnyNumberOfRows) {
   constexpr std::size_t kRows = 300'001;
-  const Ids targets = to_ids(std::vector<std::int32_t>(kRows, 0));
+  const Ids targets = to_ids(Ids32(kRows, 0));
   Tape tape;
   const Variable bias = tape.input(zeros({3}));
   tape.backward(linear_cross_entropy(tape.constant(zeros({kRows, 1})), tape.constant(zeros({3, 1})),
@@ -134,8 +134,7 @@ TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
 
 TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhateverTheyHold) {
   const HeadCase item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
-  for (const real held : {std::numeric_limits<real>::max(), kInfinity, -kInfinity,
-                          std::numeric_limits<real>::quiet_NaN()}) {
+  for (const real held : {std::numeric_limits<real>::max(), kInfinity, -kInfinity, kNaN}) {
     std::vector<Tensor> inputs = inputs_of(item, false);
     for (std::size_t k = 0; k < 3; ++k) inputs[0](1, k) = held;
     const auto gradients = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);

@@ -57,7 +57,7 @@ TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
       return static_cast<double>((4 - count + at[0]) * 2 + at[1] + 1);
     });
     tape.backward(sum(rows));
-    std::vector<std::int32_t> expected;
+    Ids32 expected;
     for (std::size_t row = 4 - count; row < 4; ++row)
       expected.push_back(static_cast<std::int32_t>(row));
     EXPECT_EQ(tape.gradient(table).rows().indices(), expected);

@@ -16,7 +16,7 @@ class RefusedByOps : public ::testing::Test {
     EXPECT_EQ(tape.size(), recorded);
     EXPECT_TRUE(bits_of(random_.state_dict()) == state_);
   }
-  static Ids list(const std::vector<std::int32_t>& numbers) { return to_ids(numbers); }
+  static Ids list(const Ids32& numbers) { return to_ids(numbers); }
 
  private:
   Random random_{1};
@@ -212,7 +212,7 @@ TEST_F(RefusedByOps, Losses) {
 
 TEST_F(RefusedByOps, Lookups) {
   const Variable table = of({5, 3}), large = of({50257, 1});
-  std::vector<std::int32_t> numbers(32, 7);
+  Ids32 numbers(32, 7);
   numbers[2 * 8 + 5] = 50300;
   numbers[31] = -1;
   EXPECT_INVALID("embedding: id 50300 at [2, 5] is outside the table's 50257 rows",

@@ -13,7 +13,7 @@ const std::vector<Shape> kShapes{{kRows, kWidth}, {5, 3}, {kRows, kWidth}, {1}, 
 // the same ones if `crowded`.
 Gradients gradients_of(std::size_t shard, std::size_t rows, bool crowded) {
   Gradients all(kShapes.size());
-  std::vector<std::int32_t> ids;
+  Ids32 ids;
   for (std::size_t i = 0; i < rows; ++i)
     ids.push_back(static_cast<std::int32_t>(crowded ? i : (i * 2 + shard * 13) % kRows));
   std::ranges::sort(ids);

@@ -9,8 +9,6 @@
 
 namespace {
 
-using Ids32 = std::vector<std::int32_t>;
-
 constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed = 7};
 constexpr std::size_t kSmallStride = (16 + 2 * 5 * sizeof(real) + 8 + 15) / 16 * 16;
 

@@ -14,7 +14,7 @@ TEST(Ids, PrintAsTheWholeNumbersThatTheyAre) {
 }
 
 TEST(Ids, AreAnArrayOfAnyRank) {
-  Ids ids = to_ids(std::vector<std::int32_t>{1, 2, 3, 4, 5, 6});
+  Ids ids = to_ids(Ids32{1, 2, 3, 4, 5, 6});
   ids.reshape({2, 3});
   EXPECT_EQ(ids, (Ids{{1, 2, 3}, {4, 5, 6}}));
   EXPECT_NE(ids, (Ids{1, 2, 3, 4, 5, 6}));

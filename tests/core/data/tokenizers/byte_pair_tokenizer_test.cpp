@@ -79,7 +79,7 @@ TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
   EXPECT_EQ(tokenizer.size(), 256U + 3U + 1U);
   EXPECT_EQ(tokenizer.vocabulary().find_special(kEndOfText), 259);
   for (std::int32_t id = 0; id < 259; ++id)
-    EXPECT_EQ(values(tokenizer.encode(tokenizer.token(id))), std::vector<std::int32_t>{id});
+    EXPECT_EQ(values(tokenizer.encode(tokenizer.token(id))), Ids32{id});
   const auto two_texts =
       BytePairTokenizer::train("xy<end>xy", {.size = 1000, .special_tokens = {"<end>"}});
   EXPECT_EQ(two_texts.size(), 258U);

@@ -21,8 +21,8 @@ TEST(CanonicalIds, FoldSpellingsThatCountAsOne) {
 TEST(CanonicalIds, AreCountedInTheOrderOfTheirFirstTokens) {
   // Of , APPLE Apple The and apple the <|endoftext|> <|unk|>.
   const WordTokenizer tokenizer = WordTokenizer::from_text("The apple, the Apple and APPLE");
-  const std::vector<std::int32_t> ids = canonical_ids(tokenizer);
-  EXPECT_EQ(ids, (std::vector<std::int32_t>{0, 1, 1, 2, 3, 1, 2, 4, 5}));
+  const Ids32 ids = canonical_ids(tokenizer);
+  EXPECT_EQ(ids, (Ids32{0, 1, 1, 2, 3, 1, 2, 4, 5}));
   EXPECT_NO_THROW(NgramHash(tokenizer.size(), {.canonical = ids}, {0}, 0));
 }
 

@@ -38,10 +38,9 @@ class Gpt2Files : public ::testing::Test {
 TEST_F(Gpt2Files, GiveTheTokenizerThatTheyDescribe) {
   const auto tokenizer = load(kMerges, encoder().dump());
   EXPECT_EQ(tokenizer.size(), 259);
-  EXPECT_EQ(values(tokenizer.encode("a ab ac")),
-            (std::vector<std::int32_t>{255 - 'a', 258, 256, 255 - 'c'}));
+  EXPECT_EQ(values(tokenizer.encode("a ab ac")), (Ids32{255 - 'a', 258, 256, 255 - 'c'}));
   EXPECT_EQ(values(tokenizer.encode(" a<|endoftext|>", {.allowed_special = {"<|endoftext|>"}})),
-            (std::vector<std::int32_t>{256, 257}));
+            (Ids32{256, 257}));
   EXPECT_EQ(tokenizer.decode(Ids{258, 257, 256}), " ab<|endoftext|> a");
   EXPECT_EQ(load("#version: 0.2\nĠ a\nĠa b", encoder().dump()).size(), 259);  // no last line end
 }
@@ -125,9 +124,8 @@ TEST_F(PublishedGpt2Files, GiveThePublishedIds) {
   ASSERT_EQ(cases.size(), 200U);
   for (const auto& item : cases) {
     const auto text = item["text"].get<std::string>();
-    EXPECT_EQ(values(tokenizer.encode(text)), item["ids"].get<std::vector<std::int32_t>>())
-        << item["text"];
-    EXPECT_EQ(tokenizer.decode(item["ids"].get<std::vector<std::int32_t>>()), text);
+    EXPECT_EQ(values(tokenizer.encode(text)), item["ids"].get<Ids32>()) << item["text"];
+    EXPECT_EQ(tokenizer.decode(item["ids"].get<Ids32>()), text);
   }
 }
 

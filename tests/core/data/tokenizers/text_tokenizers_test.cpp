@@ -2,14 +2,13 @@
 
 namespace {
 
-using Numbers = std::vector<std::int32_t>;
 using Tokens = std::vector<std::string>;
 using Words = std::vector<std::string_view>;
 
 TEST(CharacterTokenizer, NumbersTheCharactersOfATextByCodePoint) {
   const auto tokenizer = CharacterTokenizer::from_text("hé, 世 h\n");
   EXPECT_EQ(tokenizer.vocabulary().tokens(), (Tokens{"\n", " ", ",", "h", "é", "世"}));
-  EXPECT_EQ(values(tokenizer.encode("世hé\n")), (Numbers{5, 3, 4, 0}));
+  EXPECT_EQ(values(tokenizer.encode("世hé\n")), (Ids32{5, 3, 4, 0}));
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("é h,\n世")), "é h,\n世");
   EXPECT_TRUE(tokenizer.encode("").empty());
   EXPECT_EQ(CharacterTokenizer::from_text("").size(), 0);
@@ -18,7 +17,7 @@ TEST(CharacterTokenizer, NumbersTheCharactersOfATextByCodePoint) {
 TEST(CharacterTokenizer, GivesTheUnknownTokenToCharactersWithoutAnId) {
   const auto tokenizer =
       CharacterTokenizer::from_text("ab", {.special_tokens = {std::string(kUnknown)}});
-  EXPECT_EQ(values(tokenizer.encode("azbß")), (Numbers{0, 2, 1, 2}));
+  EXPECT_EQ(values(tokenizer.encode("azbß")), (Ids32{0, 2, 1, 2}));
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("azb")), "a<|unk|>b");
 }
 
@@ -62,7 +61,7 @@ TEST(WordTokenizer, SortsWordsAndAppendsTheSpecialTokens) {
   const auto tokenizer = WordTokenizer::from_text(sentence);
   EXPECT_EQ(tokenizer.vocabulary().tokens(),
             (Tokens{"The", "cat", "mat", "on", "sat", "the", "<|endoftext|>", "<|unk|>"}));
-  EXPECT_EQ(values(tokenizer.encode("the dog sat")), (Numbers{5, 7, 4}));
+  EXPECT_EQ(values(tokenizer.encode("the dog sat")), (Ids32{5, 7, 4}));
   EXPECT_EQ(tokenizer.decode(tokenizer.encode(sentence)), sentence);
 }
 
@@ -90,18 +89,17 @@ TEST(WordTokenizer, TakesWordsInLowerCase) {
   const auto tokenizer = WordTokenizer::from_text("The the ÄRA ära Σ <|UNK|>", {.lower = true});
   EXPECT_EQ(tokenizer.vocabulary().tokens(),
             (Tokens{"the", "ära", "σ", "<|endoftext|>", "<|unk|>"}));
-  EXPECT_EQ(values(tokenizer.encode("THE Ära, σ")), (Numbers{0, 1, 4, 2}));
-  EXPECT_EQ(values(tokenizer.encode("<|unk|>A", {.allowed_special = {"<|unk|>"}})),
-            (Numbers{4, 4}));
-  EXPECT_EQ(values(tokenizer_from_json(tokenizer.to_json())->encode("THE")), Numbers{0});
+  EXPECT_EQ(values(tokenizer.encode("THE Ära, σ")), (Ids32{0, 1, 4, 2}));
+  EXPECT_EQ(values(tokenizer.encode("<|unk|>A", {.allowed_special = {"<|unk|>"}})), (Ids32{4, 4}));
+  EXPECT_EQ(values(tokenizer_from_json(tokenizer.to_json())->encode("THE")), Ids32{0});
 }
 
 TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {
   const auto tokenizer = WordTokenizer::from_text("b <|endoftext|> a");
   EXPECT_EQ(tokenizer.vocabulary().tokens(), (Tokens{"a", "b", "<|endoftext|>", "<|unk|>"}));
-  EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>")), (Numbers{1, 3}));
+  EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>")), (Ids32{1, 3}));
   EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>", {.allowed_special = {"<|endoftext|>"}})),
-            (Numbers{1, 2}));
+            (Ids32{1, 2}));
 }
 
 // With special tokens in front, and the offset of an earlier part of the text.

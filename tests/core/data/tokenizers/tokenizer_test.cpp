@@ -17,7 +17,7 @@ TEST(Vocabulary, LooksOrdinaryAndSpecialTokensUpApart) {
 TEST(Vocabulary, RefusesTokensThatContradictEachOther) {
   struct Case {
     std::vector<std::string> tokens;
-    std::vector<std::int32_t> special_ids;
+    Ids32 special_ids;
     std::string message;
   };
   const std::vector<Case> cases = {
@@ -43,7 +43,7 @@ TEST(Tokenizer, TakesSpecialTokensLiterallyUnlessTheyAreAllowed) {
   struct Case {
     std::string text;
     std::vector<std::string> allowed;
-    std::vector<std::int32_t> ids;
+    Ids32 ids;
   };
   const std::vector<Case> cases = {
       {"c<a>", {}, {4, 0, 2, 1}},
@@ -70,7 +70,7 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
   for (int i = 0; i < kMany; ++i) special.push_back("<x" + std::to_string(i) + ">");
   const auto tokenizer = CharacterTokenizer::from_text("ax", {.special_tokens = special});
   std::string text;
-  std::vector<std::int32_t> ids;
+  Ids32 ids;
   for (int i = 0; i < kMany; i += 2) {
     text += "a<x" + std::to_string(i) + ">";
     ids.insert(ids.end(), {0, 6 + i});  // after a, x and the first four
@@ -87,7 +87,7 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
 TEST(Tokenizer, DecodesIdsOfAnyRank) {
   const Ids batch = {{2, 3, 4}, {4, 3, 5}};
   EXPECT_EQ(kTokenizer.decode(batch), "abccb<a>");
-  EXPECT_EQ(kTokenizer.decode(std::vector<std::int32_t>{}), "");
+  EXPECT_EQ(kTokenizer.decode(Ids32{}), "");
   Ids one = Ids::from_shape({});
   one() = 7;
   EXPECT_EQ(kTokenizer.decode(one), "<b>");
