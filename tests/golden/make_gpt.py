@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Writes gpt_ops.json and gpt_story.json beside this script: the tables of relative positions, and PyTorch's
+"""Writes positions.json and gpt_story.json beside this script: the tables of relative positions, and PyTorch's
 float64 numbers for whole runs of a small GPT on The Verdict.
 
 Needs Debian's python3-torch and python3-numpy. Weights and inputs are closed-form, so no weight file is needed:
@@ -207,7 +207,7 @@ STORY = [
 ]
 
 if __name__ == "__main__":
-    lines.write(HERE / "gpt_ops.json", position_tables())
+    lines.write(HERE / "positions.json", position_tables())
     runs = [run(**s) for s in STORY]
     for r in runs:
         print(r["model"]["positions"], r["loss"][0], r["loss"][-1])

@@ -71,9 +71,22 @@ def convolve(x, weight, dilation=1):
     return F.conv1d(before, weight[:, None, :], dilation=dilation, groups=width).transpose(1, 2)
 
 
+def rms_norm(x, weight):
+    return x * torch.rsqrt((x**2).mean(-1, keepdim=True) + 1e-5) * weight
+
+
+def rotated(x, columns=6, width=8, base=500000, first=5):
+    """Columns 2i and 2i + 1 of each head as complex numbers, of which those of position t are turned by
+    t · base^(-2i / columns) (Su et al. 2021)."""
+    by_head = x.reshape(*x.shape[:2], -1, width)
+    angles = (first + torch.arange(x.shape[1]))[:, None, None] * base ** (-torch.arange(0, columns, 2) / columns)
+    turned = torch.view_as_complex(by_head[..., :columns].reshape(*by_head.shape[:3], -1, 2)) * torch.polar(
+        torch.ones_like(angles), angles)
+    return torch.cat([torch.view_as_real(turned).flatten(3), by_head[..., columns:]], -1).reshape(x.shape)
+
+
 def gate(key, x, key_weight, x_weight):
-    norm = lambda rows, weight: rows * torch.rsqrt((rows**2).mean(-1, keepdim=True) + 1e-5) * weight
-    score = (norm(key, key_weight) * norm(x, x_weight)).sum(-1, keepdim=True) / math.sqrt(x.shape[-1])
+    score = (rms_norm(key, key_weight) * rms_norm(x, x_weight)).sum(-1, keepdim=True) / math.sqrt(x.shape[-1])
     return torch.sigmoid(score.abs().clamp_min(1e-6).sqrt() * score.sign())
 
 
@@ -87,6 +100,8 @@ CASES = [
     ("log1p", lambda x: torch.log1p(x + 2.5), rows(INF, NAN, -3.5, -4, -2.5, -2.4999)),
     ("memory_gate", gate, [numbers(2, 4, 5), numbers(2, 4, 5, phase=0.9), numbers(5, phase=0.4), numbers(5, phase=1.3)]),
     ("memory_gate", gate, [torch.eye(3), 1 - torch.eye(3), numbers(3), numbers(3, phase=0.9)]),
+    ("rms_norm", rms_norm, [numbers(3, 5), numbers(5, phase=0.9)]),
+    ("rotary of 6 columns of 8", rotated, [numbers(2, 4, 16)]),
     ("causal_conv", convolve, [numbers(2, 7, 3), numbers(3, 2, phase=0.9)]),
     ("causal_conv", convolve, [numbers(1, 1, 3), numbers(3, 5, phase=0.9)]),
     ("causal_conv, dilated", lambda x, w: convolve(x, w, 3), [numbers(2, 11, 5), numbers(5, 4, phase=0.9)]),

@@ -165,26 +165,14 @@ TEST(CausalAttention, TakesQueriesThatAreTheLastOfTheKeys) {
       if (queries > keys) continue;
       for (const bool bias : {false, true})
         expect_plain({2, 2, queries, keys, 5, bias, bias ? 0.2 : 0});
-      for (const std::size_t distances : {1U, 4U, 40U})
-        expect_plain({2, 2, queries, keys, 5, false, 0.2, true, {}, distances});
+      for (const std::size_t distances : {1U, 4U, 40U, 80U})
+        for (const std::size_t width : {5U, 40U})
+          expect_plain({2, 2, queries, keys, width, width > 5, 0.2, true, {}, distances});
     }
   expect_plain({1, 1, 6, 6, 3, false, 1});  // nothing is kept
   for (const std::size_t batch : {2U, 0U})
     for (const std::size_t keys : {0U, 5U}) expect_plain({batch, 2, 0, keys, 3, true, 0.5});
   expect_plain({0, 2, 4, 4, 3, true, 0.5});
-}
-
-TEST(RelativeAttention, AgreesWithKeysAndValuesForEachQuery) {
-  std::size_t turn = 0;
-  for (const std::size_t length : {1U, 2U, 17U, 33U, 64U, 65U, 129U})
-    for (const std::size_t distances : {1U, 2U, 5U, 16U, 33U, 80U}) {
-      ++turn;
-      const std::size_t width = turn % 5 == 0 ? 40 : turn % 5;
-      AttentionCase item{turn % 2 + 1, turn % 3 + 1, length, length, width, turn % 2 == 0};
-      item.p = turn % 4 < 2 ? 0 : 0.3;
-      item.distances = distances;
-      expect_plain(item);
-    }
 }
 
 TEST(Attention, AgreesWithTheOpsThatItReplaces) {
@@ -223,6 +211,17 @@ TEST(Attention, IsTheSameWhateverThePaddingHolds) {
             ASSERT_EQ(expected[i + 1](b, key, column), 0) << b << ' ' << key;
           }
     EXPECT_EQ(run(), expected) << item.what();
+    for (std::size_t b = 0; b < lengths.size(); ++b) {  // a text has these bits alone, too
+      const std::size_t queries = causal ? lengths[b] : 130;
+      Tape tape(Tape::inference);
+      const auto text = [&](const Variable& x, std::size_t length) {
+        return slice(slice(x, 0, b, b + 1), 1, 0, length);
+      };
+      std::vector<Variable> in = inputs_on(tape, inputs);
+      for (const std::size_t i : {0U, 1U, 2U}) in[i] = text(in[i], i == 0 ? queries : lengths[b]);
+      const AttentionCase alone{1, 2, queries, lengths[b], 5, causal, 0, causal};
+      EXPECT_EQ(fused(in, alone).value(), text(tape.constant(expected[0]), queries).value()) << b;
+    }
   }
 }
 

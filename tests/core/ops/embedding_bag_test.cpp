@@ -2,8 +2,6 @@
 
 namespace {
 
-Ids list(const Ids32& numbers) { return to_ids(numbers); }
-
 TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
   for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
     struct Case {
@@ -13,11 +11,11 @@ TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
     };
     for (const Case& item : std::vector<Case>{{{ids({0, 3}, {})}, 0},
                                               {{ids({2, 0}, {})}, 2},
-                                              {{list({}), list({})}, 0},
-                                              {{list({}), list({0, 0})}, 2},
-                                              {{list({}), list({0})}, 0, true},
-                                              {{list({}), list({0, 0})}, 1, true},
-                                              {{list({2, 2}), list({0, 1})}, 2}}) {
+                                              {{ids({0}, {}), ids({0}, {})}, 0},
+                                              {{ids({0}, {}), Ids{0, 0}}, 2},
+                                              {{ids({0}, {}), Ids{0}}, 0, true},
+                                              {{ids({0}, {}), Ids{0, 0}}, 1, true},
+                                              {{Ids{2, 2}, Ids{0, 1}}, 2}}) {
       Parameter table("table", full({4, 3}, -1));
       Tape tape;
       const Variable bags = embedding_bag(
@@ -41,8 +39,8 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
       for (real& number : weight) number = std::nearbyint(2 * number) / 2;
     Bags bags;
     if (item.contains("offsets")) {
-      bags.ids = list(item["ids"].get<Ids32>());
-      bags.offsets = list(item["offsets"].get<Ids32>());
+      bags.ids = to_ids(item["ids"].get<Ids32>());
+      bags.offsets = to_ids(item["offsets"].get<Ids32>());
     } else {
       const Tensor rectangle = tensor_from(item["ids"]);
       Ids32 numbers;

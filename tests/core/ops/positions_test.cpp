@@ -3,7 +3,7 @@
 namespace {
 
 TEST(AlibiSlopes, AreThoseOfPyTorchForAnyNumberOfHeads) {
-  const json file = golden("gpt_ops.json");
+  const json file = golden("positions.json");
   for (const auto& [heads, slopes] : file["alibi_slopes"].items()) {
     const auto expected = slopes.get<std::vector<double>>();
     const std::vector<double> got = alibi_slopes(std::stoul(heads));
@@ -22,7 +22,7 @@ TEST(AlibiBias, GrowsWithTheDistance) {
 }
 
 TEST(T5Bucket, IsThatOfPyTorch) {
-  const json file = golden("gpt_ops.json");
+  const json file = golden("positions.json");
   const auto compare = [&](std::size_t buckets, std::size_t max_distance) {
     const auto expected = file[concat("t5_buckets (", buckets, " buckets, max_distance ",
                                       max_distance, "; distance 0 ..)")]
@@ -45,6 +45,8 @@ TEST(T5Bias, LooksUpTheBucketsOfDistances) {
     const std::size_t bucket = at[1] < 2 ? at[1] : at[1] < 4 ? 2 : 3;
     return static_cast<double>(bucket * 3 + at[0] + 1);
   });
+  tape.backward(sum(t5_bias(table, 3, 8)));
+  EXPECT_EQ(tape.gradient(table).rows().indices(), (Ids32{0, 1, 2}));  // those that were reached
 }
 
 TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {

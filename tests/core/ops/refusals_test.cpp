@@ -16,7 +16,6 @@ class RefusedByOps : public ::testing::Test {
     EXPECT_EQ(tape.size(), recorded);
     EXPECT_TRUE(bits_of(random_.state_dict()) == state_);
   }
-  static Ids list(const Ids32& numbers) { return to_ids(numbers); }
 
  private:
   Random random_{1};
@@ -49,14 +48,16 @@ TEST_F(RefusedByOps, ReductionsAndSelections) {
   EXPECT_INVALID("sum: axis 2 is outside a rank of 2", sum(x, {2}));
   EXPECT_INVALID("sum: axis 0 is outside a rank of 0", sum(number, {0}));
   EXPECT_INVALID("sum: axis -1 is named twice", sum(x, {1, -1}));
-  EXPECT_THROW(mean(x, {-3}), std::invalid_argument);
+  EXPECT_INVALID("mean: axis -3 is outside a rank of 2", mean(x, {-3}));
   EXPECT_INVALID("mean: there are no numbers to take the mean of", mean(nothing));
   EXPECT_INVALID("mean: there are no numbers to take the mean of", mean(nothing, {1}));
   EXPECT_INVALID("softmax: axis 2 is outside a rank of 2", softmax(x, 2));
   EXPECT_INVALID("log_softmax: axis -1 is outside a rank of 0", log_softmax(number));
   EXPECT_INVALID("max: axis 1 of [2, 0] has no entries", max(nothing, 1));
   EXPECT_INVALID("argmax: axis 2 is outside a rank of 2", argmax(x, 2));
-  EXPECT_THROW(where(of({4}), x, x), std::invalid_argument);
+  EXPECT_INVALID(
+      "where: shapes [4] and [2, 3] cannot be broadcast together: 4 against 3 on axis -1",
+      where(of({4}), x, x));
   EXPECT_INVALID("masked_fill: a mask of shape [2, 1, 2, 3] cannot be broadcast to [2, 3]",
                  masked_fill(x, of({2, 1, 2, 3}), 0));
   EXPECT_INVALID("logsumexp: axis 2 is outside a rank of 2", logsumexp(x, 2));
@@ -99,19 +100,19 @@ TEST_F(RefusedByOps, Shapes) {
                  concatenate({x, of({3, 2})}, 0));
   EXPECT_INVALID("concatenate: shapes [2, 3] and [2] differ in rank", concatenate({x, of({2})}, 0));
   EXPECT_INVALID("concatenate: axis 2 is outside a rank of 2", concatenate({x, x}, 2));
-  EXPECT_THROW(concatenate({number, number}, 0), std::invalid_argument);
+  EXPECT_INVALID("concatenate: axis 0 is outside a rank of 0", concatenate({number, number}, 0));
   EXPECT_INVALID("slice: entries 2 to 4 do not lie in an axis of 3", slice(x, 1, 2, 4));
   EXPECT_INVALID("slice: entries -4 to 3 do not lie in an axis of 3", slice(x, 1, -4, kAxisEnd));
   EXPECT_INVALID("slice: entries 2 to 1 do not lie in an axis of 2", slice(x, 0, 2, 1));
   EXPECT_INVALID("slice: step is 0", slice(x, 1, 0, 3, 0));
   EXPECT_INVALID("slice: axis 2 is outside a rank of 2", slice(x, 2, 0, 1));
-  EXPECT_THROW(slice(number, 0, 0), std::invalid_argument);
+  EXPECT_INVALID("slice: axis 0 is outside a rank of 0", slice(number, 0, 0));
   EXPECT_INVALID("split: the length is 0", split(x, 0, 0));
-  EXPECT_THROW(split(x, 1, 2), std::invalid_argument);
-  EXPECT_THROW(stack({x, x}, 3), std::invalid_argument);
+  EXPECT_INVALID("split: axis 2 is outside a rank of 2", split(x, 1, 2));
+  EXPECT_INVALID("unsqueeze: axis 3 is outside a rank of 3", stack({x, x}, 3));
   EXPECT_INVALID("stack: shapes [2, 3] and [3] differ", stack({x, of({3})}));
   EXPECT_INVALID("squeeze: axis 1 of [2, 3] is not of length 1", squeeze(x, 1));
-  EXPECT_THROW(unsqueeze(x, 4), std::invalid_argument);
+  EXPECT_INVALID("unsqueeze: axis 4 is outside a rank of 3", unsqueeze(x, 4));
   EXPECT_INVALID("look_back: steps must be above 0", look_back(x, 0));
   EXPECT_INVALID("look_back: x has shape [3], expected [..., length, width]",
                  look_back(of({3}), 2));
@@ -222,14 +223,14 @@ TEST_F(RefusedByOps, Lookups) {
   EXPECT_INVALID("embedding: id -1 at [] is outside the table's 50257 rows",
                  embedding(large, ids({}, {-1})));
   EXPECT_INVALID("embedding: the table has shape [5], expected [rows, width]",
-                 embedding(of({5}), list({0})));
+                 embedding(of({5}), Ids{0}));
   for (const std::int32_t padding : {-6, 5})
     EXPECT_INVALID(concat("embedding: padding id ", padding, " is outside the table's 5 rows"),
-                   embedding(table, list({0}), {.padding_idx = padding}));
+                   embedding(table, Ids{0}, {.padding_idx = padding}));
   for (const EmbeddingLookup& of_bags :
        {EmbeddingLookup{.mode = BagMode::kSum}, EmbeddingLookup{.include_last_offset = true}})
     EXPECT_INVALID("embedding: mode and include_last_offset are options of embedding_bag",
-                   embedding(table, list({0}), of_bags));
+                   embedding(table, Ids{0}, of_bags));
 
   const Ids four = ids({2, 2}, {0, 1, 2, 0});
   EXPECT_INVALID("embedding_add: id 5 at [1, 0] is outside the table's 5 rows",
@@ -243,7 +244,7 @@ TEST_F(RefusedByOps, Lookups) {
 TEST_F(RefusedByOps, Bags) {
   const Variable table = of({5, 2});
   const Variable two = of({2});
-  const Ids three = list({0, 1, 2}), pair = ids({1, 2}, {0, 1}), one = ids({1, 1}, {0});
+  const Ids three = Ids{0, 1, 2}, pair = ids({1, 2}, {0, 1}), one = ids({1, 1}, {0});
   const auto refuses = [&](const std::string& message, const Bags& bags,
                            const EmbeddingLookup& options = {}) {
     EXPECT_INVALID("embedding_bag: " + message, embedding_bag(table, bags, options));
@@ -256,25 +257,24 @@ TEST_F(RefusedByOps, Bags) {
   refuses("ids have shape [1, 1, 1]" + rectangle, {ids({1, 1, 1}, {0})});
   refuses("include_last_offset is set, but no offsets were given", {pair},
           {.include_last_offset = true});
-  refuses("ids have shape [1, 2], expected [count], since offsets were given", {pair, list({0})});
+  refuses("ids have shape [1, 2], expected [count], since offsets were given", {pair, Ids{0}});
   refuses("offsets have shape [1, 1], expected [bags]", {three, one});
   refuses("offsets have shape [1, 1], expected [bags + 1]", {three, one},
           {.include_last_offset = true});
-  refuses("there are no offsets, expected a bag for the ids, 3", {three, list({})});
-  refuses("there are no offsets, expected at least the last one, 0", {list({}), list({})},
+  refuses("there are no offsets, expected a bag for the ids, 3", {three, ids({0}, {})});
+  refuses("there are no offsets, expected at least the last one, 0", {ids({0}, {}), ids({0}, {})},
           {.include_last_offset = true});
-  refuses("offset 1 at [0], expected 0", {three, list({1, 2})});
-  refuses("offset -1 at [0], expected 0", {three, list({-1, 2})});
-  refuses("offset 1 at [2] is below the one before it, 2", {three, list({0, 2, 1})});
-  refuses("offset 4 at [1] is beyond the 3 ids", {three, list({0, 4})});
+  refuses("offset 1 at [0], expected 0", {three, Ids{1, 2}});
+  refuses("offset -1 at [0], expected 0", {three, Ids{-1, 2}});
+  refuses("offset 1 at [2] is below the one before it, 2", {three, Ids{0, 2, 1}});
+  refuses("offset 4 at [1] is beyond the 3 ids", {three, Ids{0, 4}});
   refuses("the last offset is 2, expected the end of the 3 ids, since include_last_offset is set",
-          {three, list({0, 2})}, {.include_last_offset = true});
+          {three, Ids{0, 2}}, {.include_last_offset = true});
 
-  refuses("per-sample weights were given with mode mean, expected mode sum",
-          {three, list({0}), two});
-  refuses("per-sample weights were given with mode max, expected mode sum", {three, list({0}), two},
+  refuses("per-sample weights were given with mode mean, expected mode sum", {three, Ids{0}, two});
+  refuses("per-sample weights were given with mode max, expected mode sum", {three, Ids{0}, two},
           {.mode = BagMode::kMax});
-  refuses("per-sample weights have shape [2], expected [3] of the ids", {three, list({0}), two},
+  refuses("per-sample weights have shape [2], expected [3] of the ids", {three, Ids{0}, two},
           {.mode = BagMode::kSum});
   refuses("per-sample weights have shape [2], expected [1, 2] of the ids",
           {pair, std::nullopt, two}, {.mode = BagMode::kSum});
@@ -284,8 +284,7 @@ TEST_F(RefusedByOps, Bags) {
     refuses(concat("padding id ", padding, " is outside the table's 5 rows"), {one},
             {.padding_idx = padding});
   refuses("id 5 at [1, 0] is outside the table's 5 rows", {ids({2, 2}, {0, 1, 5, -1})});
-  refuses("id -1 at [1] is outside the table's 5 rows", {list({0, -1}), list({0})},
-          {.padding_idx = -1});
+  refuses("id -1 at [1] is outside the table's 5 rows", {Ids{0, -1}, Ids{0}}, {.padding_idx = -1});
 }
 
 TEST_F(RefusedByOps, Attention) {
