@@ -59,27 +59,4 @@ void for_every_failure(const Make& make, const Call& call, const Check& check) {
   }
 }
 
-/// The same for a call that is made of a whole: `look(*made)` is as before it or as after it. Where
-/// it threw, it is made again, and then `go_on(*made)` must return what it returns without
-/// failures.
-template <class Make, class Call, class Look, class GoOn>
-void expect_all_or_nothing(const Make& make, const Call& call, const Look& look,
-                           const GoOn& go_on) {
-  const auto before = look(*make());
-  const auto twin = make();
-  call(*twin);
-  const auto after = look(*twin);
-  const auto at_the_end = go_on(*twin);
-  for_every_failure(make, call, [&](auto& made, bool finished) {
-    EXPECT_TRUE(look(made) == (finished ? after : before)) << (finished ? "after" : "before");
-    if (!finished) call(made);
-    EXPECT_TRUE(go_on(made) == at_the_end);
-  });
-}
-
-template <class Make, class Call, class Look>
-void expect_all_or_nothing(const Make& make, const Call& call, const Look& look) {
-  expect_all_or_nothing(make, call, look, look);
-}
-
 }  // namespace rowgrad::testing

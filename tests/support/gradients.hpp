@@ -56,11 +56,6 @@ inline std::vector<Gradient> gradients_of(const Function& function,
   return gradients_of(function, inputs, std::vector<bool>(inputs.size(), true));
 }
 
-/// The gradient of the only input.
-inline Gradient gradient_of(const Function& function, const Tensor& input) {
-  return gradients_of(function, {input}).front();
-}
-
 /// Expects that backward agrees with difference quotients in every entry of every input, and that
 /// an input's gradient has the same bits whether the other inputs need one or not.
 inline void expect_gradients(const Function& function, const std::vector<Tensor>& inputs,

@@ -2,7 +2,6 @@
 
 // Tensors for tests: values in closed form, access by index, and comparison entry by entry.
 
-#include <cfenv>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -26,14 +25,6 @@ using Ids32 = std::vector<std::int32_t>;
 
 /// Equal, or both NaN.
 inline bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-/// Whether `run` computes, on this thread, anything that raises one of these floating-point
-/// exceptions, whatever becomes of it.
-inline bool raises(int exceptions, const auto& run) {
-  std::feclearexcept(exceptions);
-  run();
-  return std::fetestexcept(exceptions) != 0;
-}
 
 /// A tensor with this shape and these values in row-major order.
 inline Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
