@@ -92,6 +92,21 @@ TEST(Threads, UseATapeOneAfterAnother) {
   EXPECT_EQ(x.item(), 8);
 }
 
+TEST(Threads, ReadATokenFileAtOnce) {
+  TemporaryFolder folder;
+  Ids32 ids(20'000);
+  std::iota(ids.begin(), ids.end(), 0);
+  write_file(folder / "ids", {reinterpret_cast<const char*>(ids.data()), 4 * ids.size()});
+  const TokenFile file(folder / "ids", {.raw_bytes = 4});
+  at_once(kThreads, [&](std::size_t thread) {
+    Ids32 some(1000);
+    for (std::size_t begin = thread; begin < 19'000; begin += 97) {
+      file.read(begin, some);
+      ASSERT_TRUE(std::ranges::equal(some, std::span(ids).subspan(begin, 1000)));
+    }
+  });
+}
+
 TEST(Threads, WriteFilesAtOnce) {
   TemporaryFolder folder;
   const auto contents = [](std::size_t i) { return std::string(5000 + i, static_cast<char>(i)); };

@@ -196,6 +196,7 @@ TEST(GradientCheck, ChecksParametersAndLeavesThemAsTheyWere) {
   const auto result = gradient_check(function, {&table, &scale, &frozen});
   EXPECT_TRUE(result.passed) << result.message();
   EXPECT_EQ(result.entries, 10U);  // none of the frozen one
+  EXPECT_TRUE(result.input == "table" || result.input == "scale") << result.input;
   EXPECT_LE(result.error + result.resolution, GradientCheckOptions().tolerance);
   EXPECT_TRUE(result.message().starts_with("passed, 10 entries; the worst is "))
       << result.message();
@@ -206,6 +207,12 @@ TEST(GradientCheck, ChecksParametersAndLeavesThemAsTheyWere) {
     EXPECT_ERROR(std::runtime_error, "failed", gradient_check(function, {&table, &scale}));
     expect_as_they_were();
   }
+  const auto without_rule = [&](Tape& tape) {
+    return record("op", {tape.parameter(scale) * real{2}}, zeros({2}), [](Backward&) {});
+  };
+  EXPECT_ERROR_WITH(std::logic_error, "op: the backward rule gave",
+                    gradient_check(without_rule, {&scale}));
+  expect_as_they_were();
 }
 
 TEST(GradientCheck, RefusesWhatTheFunctionDoesNotUse) {

@@ -125,6 +125,29 @@ TEST(Backward, RunsNoRulesOfFrozenParametersAndWhereAGradientIsNone) {
   EXPECT_EQ(trained.gradient().dense(), tensor({2}, {3, 4}));
 }
 
+TEST(Backward, ComputesAGradientInPlaceWhereItIsNeeded) {
+  Parameter table("table", tensor({2, 1}, {2, 3}));
+  Tape tape;
+  const Variable a = tape.input(full({2}, 2)), constant = tape.constant(full({2}, 1));
+  const Variable rows = tape.parameter(table);
+  std::vector<bool> added;
+  const auto tripled = [&] {
+    return record("triple", {a, rows, constant}, full({2}, 6), [&](Backward& node) {
+      for (const std::size_t i : {0, 1, 2})
+        node.into(i, [&](real* to, bool add) {
+          added.push_back(add);
+          for (std::size_t k = 0; k < 2; ++k)
+            to[k] = (add ? to[k] : 0) + 3 * node.gradient().data()[k];
+        });
+    });
+  };
+  // The table has a row gradient first, to which the dense one is added, but not in place.
+  tape.backward(sum(tripled() + tripled()) + sum(embedding(rows, ids({1}, {1}))));
+  EXPECT_EQ(added, (std::vector{false, false, true, true}));
+  EXPECT_EQ(tape.gradient(a).dense(), full({2}, 6));
+  EXPECT_EQ(table.gradient().dense(), tensor({2, 1}, {6, 7}));
+}
+
 TEST(Backward, KeepsRowsWhereATableIsALeafAloneAndLookedUpTwice) {
   Parameter table("table", tensor({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   Parameter doubled("doubled", table.value());

@@ -18,14 +18,6 @@ TEST(Sum, OfMillionsIsAsAccurateAsOfFew) {
     }
 }
 
-TEST(Sum, KeepsSmallNumbersBesideALargeTotal) {
-  // A running sum of ones in float stops at 2^24.
-  constexpr std::size_t kCount = (std::size_t{1} << 24) + 4096;
-  for (const std::size_t columns : {1, 2})
-    EXPECT_EQ(sum_along(full({kCount, columns}, 1), {true, false}),
-              full({1, columns}, static_cast<real>(kCount)));
-}
-
 // What is one loop in memory is not several short ones.
 TEST(Broadcast, JoinsAxesThatMemoryJoins) {
   using Extents = std::vector<std::size_t>;
