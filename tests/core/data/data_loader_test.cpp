@@ -217,11 +217,7 @@ TEST(DataLoader, RefusesTheStateOfAnother) {
     return TokenWindows(to_ids(ids), to_ids(targets), {.context = 3, .stride = 2});
   };
   Random random(1);
-  struct Case {
-    DataLoader loader;
-    std::string message;
-  };
-  const std::vector<Case> cases = {
+  const std::vector<std::pair<DataLoader, std::string>> cases = {
       {DataLoader(text(ids, 2), {.batch = 4, .shuffle = true, .seed = 5}),
        "batch 3, this one has 4"},
       {DataLoader(text(ids, 2), {.batch = 3, .seed = 5}), "shuffle 1, this one has 0"},
@@ -239,9 +235,9 @@ TEST(DataLoader, RefusesTheStateOfAnother) {
   const std::string message = "DataLoader::load_state_dict: the state is of a loader with ";
   const Checkpoint state =
       DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5}).state_dict();
-  for (const Case& c : cases) {
-    DataLoader loader = c.loader;
-    EXPECT_INVALID(message + c.message, loader.load_state_dict(state));
+  for (const auto& item : cases) {
+    DataLoader loader = item.first;
+    EXPECT_INVALID(message + item.second, loader.load_state_dict(state));
   }
   DataLoader other_text(text(other_ids, 2), {.batch = 3});
   EXPECT_ERROR_WITH(

@@ -24,12 +24,8 @@ TEST(Batch, KnowsItsRowsAndParts) {
                    all.rows(std::vector{std::int64_t{0}, outside}));
 }
 
-TEST(TensorDataset, RefusesArraysThatAreNoExamples) {
-  struct Case {
-    Batch batch;
-    std::string message;
-  };
-  const std::vector<Case> cases = {
+TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
+  const std::vector<std::pair<Batch, std::string>> cases = {
       {{}, "Batch: there are no arrays"},
       {{.ids = {ids({3}, {1, 2, 3}), ids({2}, {1, 2})}},
        "Batch: an array has shape [2], expected 3 rows"},
@@ -38,7 +34,7 @@ TEST(TensorDataset, RefusesArraysThatAreNoExamples) {
       {{.tensors = {scalar(1)}}, "Batch: an array has shape [], expected some rows"},
       {{.ids = {Ids::from_shape({0, 2})}}, "TensorDataset: there are no examples"},
   };
-  for (const Case& c : cases) EXPECT_INVALID(c.message, TensorDataset{c.batch});
+  for (const auto& item : cases) EXPECT_INVALID(item.second, TensorDataset{item.first});
   const Batch one{.ids = {ids({3}, {1, 2, 3})}};
   const std::string message =
       "Batch: there are 1 arrays of ids, expected inputs and targets of a text";
@@ -67,13 +63,18 @@ class Numbered : public Dataset {
   }
 };
 
-TEST(TensorDataset, IsNotTakenForOthersOfTheSameSize) {
+TEST(Datasets, AreNotTakenForOthersOfTheSameSize) {
   DataLoader tensors(TensorDataset(three_rows()), {.batch = 2}), loader(Numbered(), {.batch = 2});
   EXPECT_INVALID("DataLoader::load_state_dict: the state is of a loader with data of another kind",
                  loader.load_state_dict(tensors.state_dict()));
   loader.load_state_dict(DataLoader(Numbered(), {.batch = 2}).state_dict());
-  for (auto one = tensors.begin(), other = loader.begin(); one != tensors.end(); ++one, ++other)
+  std::size_t count = 0;
+  for (auto one = tensors.begin(), other = loader.begin(); one != tensors.end(); ++one, ++other) {
     EXPECT_EQ((*one).ids, (*other).ids);
+    EXPECT_EQ((*one).tensors[0], (*other).tensors[0]);
+    EXPECT_EQ((*one).ids[0], ++count == 1 ? ids({2}, {7, 8}) : ids({1}, {9}));
+  }
+  EXPECT_EQ(count, 2U);
 }
 
 TEST(Datasets, OfOnesOwnAreCheckedByTheLoader) {

@@ -108,7 +108,10 @@ TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
 TEST_F(TokenSources, AreReadOnlyAsLongAsTheyAreUnchanged) {
   DataLoader loader(TokenWindows(shards({30}), {.context = 4, .stride = 4}), {.batch = 2});
   for (const Batch& batch : loader) EXPECT_EQ(batch.inputs().shape(1), 4U);
-  std::filesystem::resize_file(folder_ / "0.bin", 70);
+  std::filesystem::create_hard_link(folder_ / "0.bin", folder_ / "kept");
+  write_file(folder_ / "0.bin", "another file of this name");
+  EXPECT_NO_THROW(loader.begin());
+  std::filesystem::resize_file(folder_ / "kept", 70);
   EXPECT_ERROR(std::runtime_error,
                (folder_ / "0.bin").string() + ": was changed after it was opened", loader.begin());
 }

@@ -14,60 +14,56 @@ Pieces split(std::string_view text) {
 }
 
 TEST(Gpt2Split, SplitsAsThePatternDoes) {
-  struct Case {
-    std::string text;
-    Pieces pieces;
-  };
-  const std::vector<Case> cases = {
-      {"", {}},
-      {"Hello world", {"Hello", " world"}},
-      {"abc123 456def", {"abc", "123", " 456", "def"}},
-      {"a, b... (c)", {"a", ",", " b", "...", " (", "c", ")"}},
-      // Contractions: lower case only, after any character but a blank.
-      {"I'm you're he'll we've it's can't I'd",
-       {"I", "'m", " you", "'re", " he", "'ll", " we", "'ve", " it", "'s", " can", "'t", " I",
-        "'d"}},
-      {"I'M don'T", {"I", "'", "M", " don", "'", "T"}},
-      {"'s", {"'s"}},
-      {"'sx", {"'s", "x"}},
-      {" 's", {" '", "s"}},
-      {"''s", {"''", "s"}},
-      {"'r 'v 'l '", {"'", "r", " '", "v", " '", "l", " '"}},
-      // Of several blanks the last one goes with what follows.
-      {"a  b", {"a", " ", " b"}},
-      {"a   b", {"a", "  ", " b"}},
-      {"a\nb", {"a", "\n", "b"}},
-      {"a\n\nb", {"a", "\n", "\n", "b"}},
-      {"a \n b", {"a", " \n", " b"}},
-      {"a\t b", {"a", "\t", " b"}},
-      {"a \tb", {"a", " ", "\t", "b"}},
-      {"a  ", {"a", "  "}},
-      {" ", {" "}},
-      {"\r\n\r\n", {"\r\n\r\n"}},
-      {"  1", {" ", " 1"}},
-      {"  !", {" ", " !"}},
-      // Beyond ASCII: letters, numbers, white space, marks and symbols.
-      {"naïve café", {"naïve", " café"}},
-      {"мир世界", {"мир世界"}},
-      {"x²½٣y", {"x", "²½٣", "y"}},
-      {"e\u0301a", {"e", "\u0301", "a"}},
-      {"a\u00A0b", {"a", "\u00A0", "b"}},
-      {"a\u3000\u3000b", {"a", "\u3000", "\u3000", "b"}},
-      {"a\u00A0 b", {"a", "\u00A0", " b"}},
-      {"a\u180E b", {"a", "\u180E", " b"}},
-      {" 🙂🙂!a", {" 🙂🙂!", "a"}},
-      {std::string("a\0b", 3), {"a", std::string("\0", 1), "b"}},
-      // Words around the eight letters that are looked at together.
-      {"abcdefg abcdefgh abcdefghi ABCDEFGHIJKLMNOPQRSTUVWXYZ",
-       {"abcdefg", " abcdefgh", " abcdefghi", " ABCDEFGHIJKLMNOPQRSTUVWXYZ"}},
-      {"abcdefgé12345678", {"abcdefgé", "12345678"}},
-      {"abcdefgh`abcdefgh{abcdefgh@abcdefgh[x",
-       {"abcdefgh", "`", "abcdefgh", "{", "abcdefgh", "@", "abcdefgh", "[", "x"}},
-      // Invalid bytes are symbols.
-      {"a\xFF\xC3 \xFFz", {"a", "\xFF\xC3", " \xFF", "z"}},
-      {"a\xE4\xB8", {"a", "\xE4\xB8"}},
-  };
-  for (const Case& c : cases) EXPECT_EQ(split(c.text), c.pieces) << in_quotes(c.text);
+  for (const auto& [text, pieces] : std::map<std::string, Pieces>{
+           {"", {}},
+           {"Hello world", {"Hello", " world"}},
+           {"abc123 456def", {"abc", "123", " 456", "def"}},
+           {"a, b... (c)", {"a", ",", " b", "...", " (", "c", ")"}},
+           // Contractions: lower case only, after any character but a blank.
+           {"I'm you're he'll we've it's can't I'd",
+            {"I", "'m", " you", "'re", " he", "'ll", " we", "'ve", " it", "'s", " can", "'t", " I",
+             "'d"}},
+           {"I'M don'T", {"I", "'", "M", " don", "'", "T"}},
+           {"'s", {"'s"}},
+           {"'sx", {"'s", "x"}},
+           {" 's", {" '", "s"}},
+           {"''s", {"''", "s"}},
+           {"'r 'v 'l '", {"'", "r", " '", "v", " '", "l", " '"}},
+           // Of several blanks the last one goes with what follows.
+           {"a  b", {"a", " ", " b"}},
+           {"a   b", {"a", "  ", " b"}},
+           {"a\nb", {"a", "\n", "b"}},
+           {"a\n\nb", {"a", "\n", "\n", "b"}},
+           {"a \n b", {"a", " \n", " b"}},
+           {"a\t b", {"a", "\t", " b"}},
+           {"a \tb", {"a", " ", "\t", "b"}},
+           {"a  ", {"a", "  "}},
+           {" ", {" "}},
+           {"\r\n\r\n", {"\r\n\r\n"}},
+           {"  1", {" ", " 1"}},
+           {"  !", {" ", " !"}},
+           // Beyond ASCII: letters, numbers, white space, marks and symbols.
+           {"naïve café", {"naïve", " café"}},
+           {"мир世界", {"мир世界"}},
+           {"x²½٣y", {"x", "²½٣", "y"}},
+           {"e\u0301a", {"e", "\u0301", "a"}},
+           {"a\u00A0b", {"a", "\u00A0", "b"}},
+           {"a\u3000\u3000b", {"a", "\u3000", "\u3000", "b"}},
+           {"a\u00A0 b", {"a", "\u00A0", " b"}},
+           {"a\u180E b", {"a", "\u180E", " b"}},
+           {" 🙂🙂!a", {" 🙂🙂!", "a"}},
+           {std::string("a\0b", 3), {"a", std::string("\0", 1), "b"}},
+           // Words around the eight letters that are looked at together.
+           {"abcdefg abcdefgh abcdefghi ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+            {"abcdefg", " abcdefgh", " abcdefghi", " ABCDEFGHIJKLMNOPQRSTUVWXYZ"}},
+           {"abcdefgé12345678", {"abcdefgé", "12345678"}},
+           {"abcdefgh`abcdefgh{abcdefgh@abcdefgh[x",
+            {"abcdefgh", "`", "abcdefgh", "{", "abcdefgh", "@", "abcdefgh", "[", "x"}},
+           // Invalid bytes are symbols.
+           {"a\xFF\xC3 \xFFz", {"a", "\xFF\xC3", " \xFF", "z"}},
+           {"a\xE4\xB8", {"a", "\xE4\xB8"}},
+       })
+    EXPECT_EQ(split(text), pieces) << in_quotes(text);
 }
 
 }  // namespace

@@ -54,30 +54,25 @@ TEST(TokenizerJson, IsWrittenForAReader) {
 
 TEST(TokenizerJson, RefusesForeignJson) {
   const std::string start = R"({"format": "rowgrad tokenizer", "version": )";
-  struct Case {
-    std::string text;
-    std::string message;
-  };
-  const std::vector<Case> cases = {
-      {"", ", byte 0: not valid JSON"},
-      {"[]", ": expected an object"},
-      {"{}", ": it is not the JSON of a tokenizer"},
-      {R"({"model": {"type": "BPE"}})", ": it is not the JSON of a tokenizer"},
-      {R"({"format": 3})", ", at \"format\": expected a string"},
-      {start + "2}", ": it is not of version 1"},
-      {start + "1}", ": the type \"\" is unknown"},
-      {start + R"(1, "type": "x"})", ": the type \"x\" is unknown"},
-      {start + R"(1, "type": "word"})", ": it lacks the list \"tokens\""},
-      {R"({"tokens": [7]})", ", at \"tokens\": expected a string"},
-      {R"({"tokens": "a"})", ", at \"tokens\": expected an array"},
-      {R"({"special_ids": [-1]})", ", at \"special_ids\": expected a whole number below 2^64"},
-      {R"({"merges": {}})", ", at \"merges\": expected an array"},
-      {R"({"version": "1"})", ", at \"version\": expected a whole number below 2^64"},
-      {R"({"type": []})", ", at \"type\": expected a string"},
-  };
-  for (const Case& c : cases)
-    EXPECT_ERROR(std::runtime_error, "tokenizer_from_json" + c.message,
-                 tokenizer_from_json(c.text));
+  for (const auto& item : std::map<std::string, std::string>{
+           {"", ", byte 0: not valid JSON"},
+           {"[]", ": expected an object"},
+           {"{}", ": it is not the JSON of a tokenizer"},
+           {R"({"model": {"type": "BPE"}})", ": it is not the JSON of a tokenizer"},
+           {R"({"format": 3})", ", at \"format\": expected a string"},
+           {start + "2}", ": it is not of version 1"},
+           {start + "1}", ": the type \"\" is unknown"},
+           {start + R"(1, "type": "x"})", ": the type \"x\" is unknown"},
+           {start + R"(1, "type": "word"})", ": it lacks the list \"tokens\""},
+           {R"({"tokens": [7]})", ", at \"tokens\": expected a string"},
+           {R"({"tokens": "a"})", ", at \"tokens\": expected an array"},
+           {R"({"special_ids": [-1]})", ", at \"special_ids\": expected a whole number below 2^64"},
+           {R"({"merges": {}})", ", at \"merges\": expected an array"},
+           {R"({"version": "1"})", ", at \"version\": expected a whole number below 2^64"},
+           {R"({"type": []})", ", at \"type\": expected a string"},
+       })
+    EXPECT_ERROR(std::runtime_error, "tokenizer_from_json" + item.second,
+                 tokenizer_from_json(item.first));
 }
 
 TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
