@@ -326,6 +326,9 @@ enum Kind : std::uint8_t {
   kSave,
   kGoBack
 };
+constexpr std::array kKindNames{"kSteps",      "kStep", "kDenseStep", "kRest",  "kPoison",
+                                "kFrozenStep", "kRate", "kOptions",   "kOther", "kForget",
+                                "kAssign",     "kSave", "kGoBack"};
 
 // What an action does depends on its seed only, so that those before it can be left out.
 struct Action {
@@ -340,7 +343,7 @@ struct Program {
 };
 
 std::string printed(const Action& action) {
-  return concat("{Kind(", int{action.kind}, "), ", action.seed, "}");
+  return concat("{", kKindNames[action.kind], ", ", action.seed, "}");
 }
 
 std::string printed(const Program& program) {

@@ -37,31 +37,6 @@ TEST(LazyRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   }
 }
 
-// One row is NaN, another was changed since: neither affects the other rows.
-TEST(LazyRowsState, ComesBackRowByRow) {
-  const Ids32 fourth{4}, seventh{7};
-  for (const AnyOptions& options : {AnyOptions(kMomentum), AnyOptions(kAdam),
-                                    AnyOptions(AdagradOptions{.weight_decay = 0.01})}) {
-    Parameter whole("table", irregular({13, 9}));
-    const auto optimizer = make_optimizer(options, whole);
-    train(*optimizer, whole, 0, 30);
-    whole.assign_rows(fourth, full({1, 9}, NAN));
-    train(*optimizer, whole, 30, 35);
-
-    Parameter resumed("table", whole.copy());
-    const auto resumed_optimizer = make_optimizer(options, resumed);
-    resumed.assign_rows(seventh, irregular({1, 9}, 3));
-    // As version 0.2.0 saved it.
-    resumed_optimizer->load_state_dict(without(optimizer->state_dict(), "table.lazy.checksum"));
-    EXPECT_EQ(resumed.rows(seventh), irregular({1, 9}, 3));
-    whole.assign_rows(seventh, irregular({1, 9}, 3));
-
-    train(*optimizer, whole, 35, 50);
-    train(*resumed_optimizer, resumed, 35, 50);
-    EXPECT_TRUE(bits_of(resumed, *resumed_optimizer) == bits_of(whole, *optimizer));
-  }
-}
-
 TEST(LazyRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
   const Shape shape{40'000, 8};
   for (const bool zero : {true, false}) {
@@ -99,6 +74,10 @@ TEST(LazyRowsState, HasRowsThatFit) {
                  rows_in(state, "x", {40'000}));
   EXPECT_INVALID("Checkpoint: \"x.values\" has shape [2, 8], expected [1, 8]",
                  rows_in(with(state, "x.rows", Integers{3}), "x", shape));
+  EXPECT_INVALID("Checkpoint: \"x.values\" is missing",
+                 rows_in(without(state, "x.values"), "x", shape));
+  EXPECT_INVALID("Checkpoint: \"x.values\" has shape [2, 8], expected [2, 9]",
+                 rows_in(state, "x", {40'000, 9}));
   EXPECT_INVALID("load_state_dict: 'x' is there as a whole and in rows",
                  rows_in(with(state, "x", table), "x", shape));
   Checkpoint small;
@@ -119,24 +98,14 @@ TEST(LazyRowsState, IsRefusedWhereItDoesNotFit) {
   const std::vector<std::tuple<std::string, Checkpoint::Value, std::string>> refusals{
       {"lazy.at", Checkpoint::Integers{{4}, {4, 4, 4, 4}},
        at + " has 4, expected a number from 0 to 3"},
-      {"lazy.at", Checkpoint::Integers{{4}, {0, 1, 2, -1}},
-       at + " has -1, expected a number from 0 to 3"},
       {"lazy.at", Checkpoint::Integers{{3}, {0, 0, 0}}, at + " has 3 numbers, expected 4"},
-      {"lazy.at", full({4}, 0.5), checkpoint + "lazy.at\" is not an array of whole numbers"},
-      {"lazy.values", zeros({4, 3}),
-       checkpoint + "lazy.values\" has shape [4, 3], expected [4, 2]"},
-      {"lazy.rules", full({1, 3}, 1),
-       checkpoint + "lazy.rules\" has shape [1, 3], expected [1, 6]"},
       {"lazy.rules", full({1, 6}, NAN), sgd + "'table.lazy.rules' has nan"},
       // Otherwise, rows would be replayed that often.
       {"lazy.steps", Checkpoint::Integers{{1}, {16777215}},
        steps + "16777215, expected a number from 1 to 3"},
       {"lazy.steps", Checkpoint::Integers{{1}, {0}}, steps + "0, expected a number from 1 to 3"},
-      {"step", Checkpoint::Integers{{}, {-1}},
-       checkpoint + "step\" is -1, expected a number not below 0"},
       {"step", Checkpoint::Integers{{}, {2}}, steps + "3, expected a number from 1 to 2"},
       {"momentum", zeros({3}), checkpoint + "momentum\" has shape [3], expected [4, 2]"},
-      {"momentum", "zeros", checkpoint + "momentum\" is not a tensor"},
       {"unknown", "zeros", sgd + "there is no parameter for \"table.unknown\""}};
   for (const auto& [name, value, message] : refusals) {
     const Checkpoint wrong = with(good, "table." + name, value);
@@ -145,8 +114,6 @@ TEST(LazyRowsState, IsRefusedWhereItDoesNotFit) {
   EXPECT_INVALID(steps + "2, expected a number from 1 to 1",
                  optimizer.load_state_dict(with(with(good, "table.lazy.steps", Integers{2, 2}),
                                                 "table.lazy.rules", full({2, 6}, 0.5))));
-  EXPECT_INVALID(checkpoint + "step\" is missing",
-                 optimizer.load_state_dict(without(good, "table.step")));
   EXPECT_INVALID(sgd + "'table' is no table, but its state has lazy rows",
                  of_bias.load_state_dict(without(good, "table.momentum")));
   SGD ambiguous({&table, &bias});

@@ -147,6 +147,8 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
       "Schedule::then: Schedule::constant has no end; say at which step the next one begins",
       endless.then(endless));
   EXPECT_INVALID("Schedule::then: at is 0, expected at least 1", endless.then(endless, 0));
+  EXPECT_FALSE(endless.then(endless, 3).length());
+  EXPECT_EQ(Schedule::cosine({.steps = 3}).length(), 3U);
 }
 
 TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {

@@ -7,9 +7,10 @@ namespace {
 
 // A table [4, 2] in a file.
 struct Words {
-  explicit Words(const std::filesystem::path& path)
-      : file(std::filesystem::exists(path) ? TableFile(path)
-                                           : TableFile(path, {.rows = 4, .width = 2, .states = 1})),
+  explicit Words(const std::filesystem::path& path, std::size_t states = 1)
+      : file(std::filesystem::exists(path)
+                 ? TableFile(path)
+                 : TableFile(path, {.rows = 4, .width = 2, .states = states})),
         table(file) {}
 
   // With gradients of ones for these rows.
@@ -61,24 +62,31 @@ TEST_F(TableFileOptimizers, LeaveTheTableInTheFile) {
 
 // What rows are owed is in the state of the optimizer: without it, they are no use.
 TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
-  Tensor rows;
-  Checkpoint model, state;
-  for (const bool again : {false, true}) {
-    Words words(path_);
-    SGD sgd({&words.weight}, {.momentum = 0.9});
-    if (again) {
-      words.table.load_state_dict(model);
-      EXPECT_ERROR_WITH(std::logic_error, "have pending updates of an optimizer", words.rows());
-      EXPECT_THROW(words.step(sgd, {0}), std::logic_error);
-      EXPECT_THROW(words.weight.assign_rows(Ids32{1}, zeros({1, 2})), std::logic_error);
-      sgd.load_state_dict(state);
-      EXPECT_EQ(words.rows(), rows);
-    } else {
-      for (int i = 0; i < 10; ++i) words.step(sgd, {i % 3});
-      words.file.checkpoint();
-      rows = words.rows();
-      model = words.table.state_dict();
-      state = sgd.state_dict();
+  const SgdOptions touched{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly};
+  for (const AnyOptions& options :
+       {AnyOptions(kMomentum), AnyOptions(AdamWOptions()), AnyOptions(touched)}) {
+    const TemporaryFolder folder;
+    Tensor rows;
+    Checkpoint model, state;
+    for (const bool again : {false, true}) {
+      Words words(folder / "words", 2);
+      const auto optimizer = make_optimizer(options, words.weight);
+      if (again) {
+        words.table.load_state_dict(model);
+        if (options.index() != 0 || std::get<0>(options).rows == RowUpdates::kExact) {
+          EXPECT_ERROR_WITH(std::logic_error, "have pending updates of an optimizer", words.rows());
+          EXPECT_THROW(words.step(*optimizer, {0}), std::logic_error);
+          EXPECT_THROW(words.weight.assign_rows(Ids32{1}, zeros({1, 2})), std::logic_error);
+        }
+        optimizer->load_state_dict(state);
+        EXPECT_EQ(words.rows(), rows);
+      } else {
+        for (int i = 0; i < 10; ++i) words.step(*optimizer, {i % 3});
+        words.file.checkpoint();
+        rows = words.rows();
+        model = words.table.state_dict();
+        state = optimizer->state_dict();
+      }
     }
   }
 }
