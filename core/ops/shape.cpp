@@ -210,6 +210,8 @@ Variable squeeze(const Variable& x, int axis) {
 }
 
 Variable stack(const std::vector<Variable>& parts, int axis) {
+  check_argument(!parts.empty(), "stack: there is nothing to stack");
+  resolve_axis("stack", axis, parts.front().shape().size() + 1);
   for (const Variable& part : parts)
     check_argument(part.shape() == parts.front().shape(), "stack: shapes ",
                    bracketed(parts.front().shape()), " and ", bracketed(part.shape()), " differ");

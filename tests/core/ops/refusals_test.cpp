@@ -109,7 +109,8 @@ TEST_F(RefusedByOps, Shapes) {
   EXPECT_INVALID("slice: axis 0 is outside a rank of 0", slice(number, 0, 0));
   EXPECT_INVALID("split: the length is 0", split(x, 0, 0));
   EXPECT_INVALID("split: axis 2 is outside a rank of 2", split(x, 1, 2));
-  EXPECT_INVALID("unsqueeze: axis 3 is outside a rank of 3", stack({x, x}, 3));
+  EXPECT_INVALID("stack: there is nothing to stack", stack({}, 0));
+  EXPECT_INVALID("stack: axis 3 is outside a rank of 3", stack({x, x}, 3));
   EXPECT_INVALID("stack: shapes [2, 3] and [3] differ", stack({x, of({3})}));
   EXPECT_INVALID("squeeze: axis 1 of [2, 3] is not of length 1", squeeze(x, 1));
   EXPECT_INVALID("unsqueeze: axis 4 is outside a rank of 3", unsqueeze(x, 4));
