@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 
+#include "tests/bench/measure.hpp"
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/data/token_sequence.hpp>
@@ -26,8 +27,6 @@
 #include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/gpt/gpt_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -71,55 +70,38 @@ double seconds_of(ProcessGroup& ranks, const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-double median_of(std::vector<double> numbers) {
-  std::ranges::sort(numbers);
-  return numbers[numbers.size() / 2];
-}
-
 // The workload of bench_workloads, as a run.
 struct W5 {
   W5(ProcessGroup& ranks, std::size_t rows, bool split)
-      : random(123),
-        model({.vocabulary = kVocabulary,
-               .context = 64,
-               .width = 128,
-               .heads = 4,
-               .layers = 4,
-               .dropout = 0,
-               .gelu = Gelu::kErf,
-               .memories = {.blocks = {1},
-                            .ngrams = {.orders = {2, 3}, .heads = 8, .rows = rows},
-                            .memory = {.head_width = 16, .split = split ? &ranks : nullptr}}},
-              random),
-        optimizer(groups(model)),
-        loader(TokenWindows(text(), {.context = 64, .stride = 64}), {.batch = 12}),
+      : workload(bench::w5(rows)),
+        model(options(workload, split ? &ranks : nullptr), random),
+        optimizer(bench::make_optimizer(workload.optimizer, model.parameters())),
+        loader(windows(workload), {.batch = workload.batch}),
         run({.model = model,
-             .optimizer = optimizer,
+             .optimizer = *optimizer,
              .loader = loader,
              .random = random,
              .shards = ranks.size(),
              .ranks = &ranks,
              .steps = 1000}) {}
 
-  static std::vector<AdamW::Group> groups(const GptModel& of) {
-    AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
-    for (Parameter* parameter : of.parameters()) {
-      const bool is_table = parameter->name().ends_with("table.weight");
-      (is_table ? tables : others).parameters.push_back(parameter);
-    }
-    return {others, tables};
+  static GptOptions options(const bench::Workload& workload, ProcessGroup* split) {
+    GptOptions options = bench::gpt_options(workload);
+    options.memories.memory.split = split;
+    return options;
   }
-  static Ids text() {
+  static TokenWindows windows(const bench::Workload& workload) {
     Random random(1);
-    Ids ids = Ids::from_shape({1000 * 12 * 64 + 1});
-    for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random.bits() % kVocabulary);
-    return ids;
+    Ids ids = Ids::from_shape({1000 * workload.tokens() + 1});
+    for (std::int32_t& id : ids)
+      id = static_cast<std::int32_t>(random.bits() % workload.vocabulary);
+    return {ids, {.context = workload.context, .stride = workload.context}};
   }
 
-  static constexpr std::size_t kVocabulary = 8192;
-  Random random;
+  bench::Workload workload;
+  Random random{123};
   GptModel model;
-  AdamW optimizer;
+  std::unique_ptr<Optimizer> optimizer;
   DataLoader loader;
   TrainingRun run;
 };
@@ -139,8 +121,8 @@ void compare_w5(ProcessGroup& ranks, std::size_t rows) {
   }
   if (ranks.rank() == 0)
     std::cout << "W5 with " << 8 * rows << " rows on " << ranks.size() << " ranks: whole "
-              << median_of(of_whole) << " ms a step, split " << median_of(of_split) << " ms, ratio "
-              << median_of(ratios) << '\n';
+              << bench::median(of_whole) << " ms a step, split " << bench::median(of_split)
+              << " ms, ratio " << bench::median(ratios) << '\n';
 }
 
 void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {

@@ -25,12 +25,11 @@
 #include <unistd.h>
 #include <vector>
 
+#include "tests/bench/measure.hpp"
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 #include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/layers/gpt/gpt_model.hpp>
-#include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
 
 using namespace rowgrad;
@@ -41,7 +40,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kWidth = 64;
 constexpr std::size_t kLookups = 4096;
-constexpr std::size_t kSets = 16;  // of lookups, which are repeated to be warm
+constexpr std::size_t kSets = bench::kBatches;  // of lookups, which are repeated to be warm
 
 double milliseconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -54,8 +53,7 @@ double milliseconds(const std::function<void()>& work) {
 double median_ms(const std::function<void(std::size_t set)>& step) {
   std::vector<double> times;
   for (std::size_t set = 0; set < kSets; ++set) times.push_back(milliseconds([&] { step(set); }));
-  std::ranges::sort(times);
-  return times[kSets / 2];
+  return bench::median(times);
 }
 
 // A table that is trained.
@@ -146,36 +144,19 @@ void run_in_memory(std::size_t rows) {
             << std::setw(36) << trained.step_ms() << std::endl;
 }
 
-// W5's GPT with its table in a file.
+// W5 with its table in a file.
 class GptInFile {
  public:
   GptInFile(const fs::path& path, std::size_t rows)
-      : file_(path, {.rows = NgramHash(kVocabulary, {.rows = rows}, {1}, 1).table_rows(),
-                     .width = 16,
-                     .states = 2}),
-        model_({.vocabulary = kVocabulary,
-                .context = 64,
-                .width = 128,
-                .heads = 4,
-                .layers = 4,
-                .memories = {.blocks = {1}, .ngrams = {.rows = rows}, .files = {&file_}}},
-               random_),
-        adamw_(groups(model_)) {
-    Random random(2);
-    for (std::size_t i = 0; i < kSets; ++i) {
-      batches_.push_back(Ids::from_shape({12, 64}));
-      for (std::int32_t& id : batches_.back())
-        id = static_cast<std::int32_t>(random.bits() % kVocabulary);
-    }
-  }
+      : workload_(bench::w5(rows)), file_(path, table(workload_)), model_(options(), random_) {}
 
   double step_ms(bool reads_ahead) {
     return median_ms([&](std::size_t i) {
       if (reads_ahead && i + 1 < kSets) model_.read_ahead({.ids = {batches_[i + 1], {}}});
-      adamw_.zero_grad();
+      adamw_->zero_grad();
       Tape tape;
       tape.backward(model_.loss(tape, batches_[i], batches_[(i + 1) % kSets]));
-      adamw_.step();
+      adamw_->step();
     });
   }
 
@@ -194,20 +175,25 @@ class GptInFile {
   void checkpoint() { file_.checkpoint(); }
 
  private:
-  static constexpr std::size_t kVocabulary = 8192;
-
-  static std::vector<AdamW::Group> groups(GptModel& model) {
-    AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
-    for (Parameter* each : model.parameters())
-      (each->stored().allows_passes() ? others : tables).parameters.push_back(each);
-    return {others, tables};
+  static TableFileOptions table(const bench::Workload& workload) {
+    const GptOptions gpt = bench::gpt_options(workload);
+    return {.rows = NgramHash(gpt.vocabulary, gpt.memories.ngrams, {1}, 1).table_rows(),
+            .width = gpt.memories.memory.head_width,
+            .states = 2};
+  }
+  GptOptions options() {
+    GptOptions gpt = bench::gpt_options(workload_);
+    gpt.memories.files = {&file_};
+    return gpt;
   }
 
+  bench::Workload workload_;
   Random random_{1};
   TableFile file_;
   GptModel model_;
-  AdamW adamw_;
-  std::vector<Ids> batches_;
+  std::unique_ptr<Optimizer> adamw_ =
+      bench::make_optimizer(workload_.optimizer, model_.parameters());
+  std::vector<Ids> batches_ = bench::random_batches(workload_, 2);
 };
 
 void run_memory(const fs::path& folder, std::size_t rows) {

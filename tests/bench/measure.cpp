@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
-#include <vector>
 
 #include <rowgrad/core/blas/gemm.hpp>
-#include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>
@@ -18,46 +15,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-double median(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  const std::size_t half = numbers.size() / 2;
-  return numbers.size() % 2 == 1 ? numbers[half] : (numbers[half - 1] + numbers[half]) / 2;
-}
-
-// So many that the rows of large batches are not in the cache when they are used again.
-constexpr std::size_t kBatches = 16;
-
-std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed) {
-  Random random(seed);
-  std::vector<Ids> batches;
-  for (std::size_t i = 0; i < kBatches; ++i) {
-    Ids ids = Ids::from_shape({workload.batch, workload.context});
-    for (std::int32_t& id : ids.storage())
-      id = static_cast<std::int32_t>(random.bits() % workload.vocabulary);
-    batches.push_back(std::move(ids));
-  }
-  return batches;
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
-                                          const std::vector<Parameter*>& parameters) {
-  const auto sgd = [&](const SgdOptions& options) {
-    return std::make_unique<SGD>(parameters, options);
-  };
-  if (name == "sgd") return sgd({.learning_rate = 0.1});
-  if (name == "momentum") return sgd({.learning_rate = 0.1, .momentum = 0.9});
-  if (name == "momentum-decay")
-    return sgd({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
-  check_argument(name == "adamw" || name == "sparse-adam", "workloads.json: optimizer ", name,
-                 ", expected sgd, momentum, momentum-decay, adamw or sparse-adam");
-  // Of GPTs: the table of a memory has five times the rate, and no decay.
-  AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
-  if (name == "sparse-adam") tables.options.rows = RowUpdates::kTouchedOnly;
-  for (Parameter* parameter : parameters)
-    (parameter->name().ends_with("table.weight") ? tables : others).parameters.push_back(parameter);
-  return std::make_unique<AdamW>(std::vector<AdamW::Group>{others, tables});
 }
 
 // Token and position tables alone, to measure the cost of row gradients.
@@ -85,19 +42,7 @@ std::unique_ptr<LanguageModel> make_model(const Workload& workload, Random& rand
                                             random);
   check_argument(workload.model == "gpt", "workloads.json: model ", workload.model,
                  ", expected embed, toy or gpt");
-  GptOptions options{.vocabulary = workload.vocabulary,
-                     .context = workload.context,
-                     .width = workload.width,
-                     .heads = workload.heads,
-                     .layers = workload.layers,
-                     .dropout = workload.dropout,
-                     .gelu = Gelu::kErf};
-  if (workload.ngram_rows > 0)
-    options.memories = {
-        .blocks = {1},
-        .ngrams = {.orders = {2, 3}, .heads = kNgramHeads, .rows = workload.ngram_rows},
-        .memory = {.head_width = kNgramWidth}};
-  return std::make_unique<GptModel>(options, random);
+  return std::make_unique<GptModel>(gpt_options(workload), random);
 }
 
 // The seconds that the parts of steps took, an entry a step.
@@ -149,6 +94,59 @@ class TrainingStep {
 };
 
 }  // namespace
+
+double median(std::vector<double> numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  const std::size_t half = numbers.size() / 2;
+  return numbers.size() % 2 == 1 ? numbers[half] : (numbers[half - 1] + numbers[half]) / 2;
+}
+
+std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed) {
+  Random random(seed);
+  std::vector<Ids> batches;
+  for (std::size_t i = 0; i < kBatches; ++i) {
+    Ids ids = Ids::from_shape({workload.batch, workload.context});
+    for (std::int32_t& id : ids.storage())
+      id = static_cast<std::int32_t>(random.bits() % workload.vocabulary);
+    batches.push_back(std::move(ids));
+  }
+  return batches;
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
+                                          const std::vector<Parameter*>& parameters) {
+  const auto sgd = [&](const SgdOptions& options) {
+    return std::make_unique<SGD>(parameters, options);
+  };
+  if (name == "sgd") return sgd({.learning_rate = 0.1});
+  if (name == "momentum") return sgd({.learning_rate = 0.1, .momentum = 0.9});
+  if (name == "momentum-decay")
+    return sgd({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
+  check_argument(name == "adamw" || name == "sparse-adam", "workloads.json: optimizer ", name,
+                 ", expected sgd, momentum, momentum-decay, adamw or sparse-adam");
+  // Of GPTs: the table of a memory has five times the rate, and no decay.
+  AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
+  if (name == "sparse-adam") tables.options.rows = RowUpdates::kTouchedOnly;
+  for (Parameter* parameter : parameters)
+    (parameter->name().ends_with("table.weight") ? tables : others).parameters.push_back(parameter);
+  return std::make_unique<AdamW>(std::vector<AdamW::Group>{others, tables});
+}
+
+GptOptions gpt_options(const Workload& workload) {
+  GptOptions options{.vocabulary = workload.vocabulary,
+                     .context = workload.context,
+                     .width = workload.width,
+                     .heads = workload.heads,
+                     .layers = workload.layers,
+                     .dropout = workload.dropout,
+                     .gelu = Gelu::kErf};
+  if (workload.ngram_rows > 0)
+    options.memories = {
+        .blocks = {1},
+        .ngrams = {.orders = {2, 3}, .heads = kNgramHeads, .rows = workload.ngram_rows},
+        .memory = {.head_width = kNgramWidth}};
+  return options;
+}
 
 Timing time_runs(const std::function<void()>& run, const Pace& pace) {
   constexpr std::size_t kFewest = 3;

@@ -2,10 +2,15 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
 #include "tests/bench/workload.hpp"
+#include <rowgrad/layers/gpt/gpt_model.hpp>
+#include <rowgrad/optim/optimizer.hpp>
 
 namespace rowgrad::bench {
 
@@ -22,6 +27,24 @@ struct Timing {
 };
 
 Timing time_runs(const std::function<void()>& run, const Pace& pace);
+
+double median(std::vector<double> numbers);
+
+/// W5 with so many rows for each head of its memory.
+inline Workload w5(std::size_t ngram_rows) {
+  return {"W5", "gpt", "adamw", 8192, 128, 12, 64, 4, 4, 0, ngram_rows};
+}
+
+GptOptions gpt_options(const Workload& workload);
+
+/// Throws std::invalid_argument for an unknown name.
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
+                                          const std::vector<Parameter*>& parameters);
+
+/// So many that the rows of large ones are not in the cache when they are used again.
+constexpr std::size_t kBatches = 16;
+
+std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
 
 /// Measures the workload's steps in this process: median_us, the median of each part of a step,
 /// steps, tokens_per_second, and the BLAS that was used. Throws std::invalid_argument for an
