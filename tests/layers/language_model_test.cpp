@@ -46,9 +46,9 @@ TEST(DrawToken, RefusesWhatIsNoDistribution) {
 }
 
 // The smallest possible model: it inherits the loss.
-class Bigram : public LanguageModel {
+class TableOfLogits : public LanguageModel {
  public:
-  explicit Bigram(Random& random) : logits(*this, "logits", 7, 7, random) {}
+  explicit TableOfLogits(Random& random) : logits(*this, "logits", 7, 7, random) {}
   Variable forward(Tape& tape, const Ids& ids) override { return logits.forward(tape, ids); }
   std::size_t context() const override { return 4; }
   std::size_t vocabulary() const override { return 7; }
@@ -84,13 +84,15 @@ TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
 }
 
 TEST(LanguageModel, IsGivenBatchesOnly) {
-  struct Flat : Bigram {
-    using Bigram::Bigram;
+  struct Flat : TableOfLogits {
+    using TableOfLogits::TableOfLogits;
     Variable forward(Tape& tape, const Ids& ids) override {
+      tokens = ids.size();
       const Variable rows = logits.forward(tape, ids);
       return flattens ? reshape(rows, {ids.size(), 7}) : rows;
     }
     bool flattens = true;
+    std::size_t tokens = 0;
   };
   Random random(1);
   Flat model(random);
@@ -101,6 +103,7 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   model.flattens = false;
   reader->read(first);  // as if nothing had been read before
   EXPECT_TRUE(std::ranges::equal(reader->read(second), model.logits.weight.rows(second)));
+  EXPECT_EQ(model.tokens, 3U);
   EXPECT_INVALID("TextReader: there are no ids to read", reader->read({}));
 }
 
@@ -123,7 +126,7 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
 
 TEST(Generate, ShowsEachTokenAndStopsWhenItIsTold) {
   Random random(1);
-  Bigram model(random);
+  TableOfLogits model(random);
   std::vector<std::int32_t> seen;
   const auto on_token = [&](std::int32_t token) {
     seen.push_back(token);
@@ -135,7 +138,7 @@ TEST(Generate, ShowsEachTokenAndStopsWhenItIsTold) {
 
 TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
   Random random(1);
-  Bigram model(random);
+  TableOfLogits model(random);
   const Ids text = ids({9}, {0, 1, 2, 3, 4, 5, 6, 0, 1});
   DataLoader loader(TokenWindows(text, {.context = 2, .stride = 2}), {.batch = 3});
   Tape tape(Tape::inference);
@@ -154,7 +157,7 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
 
 TEST(Evaluate, CountsTheTargetsThatCount) {
   Random random(1);
-  Bigram model(random);
+  TableOfLogits model(random);
   Tensor table = irregular({7, 7});
   for (std::size_t i = 0; i < 7; ++i) table(i, (i + 1) % 7) = 2;  // the likeliest follower
   model.logits.weight.assign(table);
