@@ -91,6 +91,15 @@ TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnceAndContinuesIt) {
     }
 }
 
+TEST(GptModel, StartsAsWithoutMemoriesAndAttendsBehindThem) {
+  GptModel plain(small(Positions::kShaw), Random(3));
+  WithMemories model(Positions::kShaw, 1);
+  EXPECT_EQ(model.head.weight.value(), plain.head.weight.value());
+  EXPECT_EQ(model.shaw_values->value(), plain.shaw_values->value());
+  const Ids text = ids({2, 4}, kText);
+  EXPECT_NE(model.attention_weights(text)[0], plain.attention_weights(text)[0]);
+}
+
 TEST(GptModel, RefusesWhatIsNoInputOfABlock) {
   WithMemories model(Positions::kNone, 1);
   model.doubles = true;
