@@ -257,6 +257,8 @@ TEST(RowHistory, KeepsAFewFramesOfALongRun) {
   EXPECT_LE(frames.size(), 20U);
   const std::size_t distance = frames[1].step - 1;
   for (std::size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].step, 1 + i * distance);
+  ASSERT_EQ(frames.front().rows.size(), 1U);
+  EXPECT_EQ(frames.front().rows[0].steps, 1U);
   EXPECT_EQ(history.now(1000).step, 1000U);
 }
 
