@@ -127,16 +127,35 @@ inline MakeModel two_tables(double dropped = 0, std::optional<double> max_norm =
 
 inline MakeModel next_token(bool tied, const CrossEntropyOptions& loss = {}) {
   return [=](Random& random, ProcessGroup*) {
-    auto model = std::make_unique<NextTokenModel>(NextTokenOptions{.vocabulary = kTokens,
-                                                                   .context = kContext,
-                                                                   .width = 8,
-                                                                   .hidden = {8},
-                                                                   .dropout = 0.2,
-                                                                   .tie_weights = tied},
-                                                  random);
+    auto model = std::make_unique<NextTokenModel>(
+        NextTokenOptions{.vocabulary = kTokens,
+                         .context = kContext,
+                         .width = 8,
+                         .positions = tied ? Positions::kSinusoidal : Positions::kLearned,
+                         .look_back = tied ? 1U : 2U,
+                         .hidden = {8},
+                         .dropout = 0.2,
+                         .tie_weights = tied},
+        random);
     model->set_loss(loss);
     return model;
   };
+}
+
+inline std::unique_ptr<Model> gpt_with_memory(Random& random, ProcessGroup* split) {
+  return std::make_unique<GptModel>(
+      GptOptions{.vocabulary = kTokens,
+                 .context = kContext,
+                 .width = 8,
+                 .heads = 2,
+                 .layers = 1,
+                 .positions = Positions::kT5,
+                 .dropout = 0.2,
+                 .t5_buckets = 4,
+                 .memories = {.blocks = {0},
+                              .ngrams = {.orders = {1, 2}, .heads = 1, .rows = 7},
+                              .memory = {.head_width = 4, .split = split}}},
+      random);
 }
 
 inline const AdamWOptions kAdamW{.learning_rate = 0.01, .weight_decay = 0.1};
@@ -152,7 +171,8 @@ inline const std::vector<RunCase> kSplitCases{
      AdamOptions{.learning_rate = 0.01, .weight_decay = 0.1}, 1},
     {"Adagrad, clipped", two_tables(), AdagradOptions{.learning_rate = 0.1}, 0.5},
     {"touched rows alone", two_tables(), AdamOptions{.rows = RowUpdates::kTouchedOnly}, 0.5},
-    {"max_norm", two_tables(0, 2.0), SgdOptions{.learning_rate = 0.5, .momentum = 0.9}}};
+    {"max_norm", two_tables(0, 2.0), SgdOptions{.learning_rate = 0.5, .momentum = 0.9}},
+    {"a GPT with T5's positions and a memory", gpt_with_memory, kAdamW, 1}};
 
 inline std::unique_ptr<Model> recommender(Random& random, ProcessGroup*) {
   return std::make_unique<Ratings>(kUsers, kFilms, random);
@@ -164,6 +184,13 @@ inline const std::vector<RunCase> kWholeCases{
      next_token(false, {.class_weights = irregular({kTokens}, 2, 0.5, 2)}), kAdamW, 1, 2, kCosine,
      chosen_targets},
     {"tied tables", next_token(true), kAdamW, 1}};
+
+inline const RunCase& run_case(std::string_view name) {
+  for (const auto* cases : {&kSplitCases, &kWholeCases})
+    for (const RunCase& each : *cases)
+      if (each.name == name) return each;
+  throw std::invalid_argument(concat("there is no case ", name));
+}
 
 struct RunWay {
   std::size_t shards = 1;

@@ -129,6 +129,7 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
                     }));
 }
 
+// A base, so that it is made before the run that reads it, and goes after it.
 struct OwnedFile {
   std::unique_ptr<TableFile> file;
 };

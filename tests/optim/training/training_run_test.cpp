@@ -70,18 +70,23 @@ TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
 }
 
 TEST(TrainingRun, IsResumable) {
-  for (const std::size_t i : {0, 1})  // of data and of a text
+  for (const char* name : {"a recommender", "targets that are chosen", "tied tables",
+                           "a GPT with T5's positions and a memory"})
     for (const std::size_t shards : {1, 3}) {
-      Resumable run{.name = concat(kWholeCases[i].name, " in ", shards),
+      const RunCase& of = run_case(name);
+      Resumable run{.name = concat(name, " in ", shards),
                     .make =
                         [&](bool other) {
                           return std::make_unique<RunningTraining<RunOf>>(
-                              kWholeCases[i], RunWay{.shards = shards, .other = other});
+                              of, RunWay{.shards = shards, .other = other});
                         },
                     .steps = 15,
                     .taken = kTakenByRuns};
-      if (i == 0 && shards == 1) run.failing = {1};
-      expect_resumable(run);
+      if (shards == 1 && of.name == std::string("a recommender")) run.failing = {1};
+      if (shards == 1)
+        expect_resumable(run);
+      else
+        expect_to_go_on(run);
     }
 }
 
@@ -378,6 +383,7 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
       note("step", run);
     }
     void after_record(const TrainingRun& run, const TrainingRecord& record) override {
+      EXPECT_GT(record.speed, 0);
       note(record.ends_epoch() ? "epoch" : "losses", run);
     }
     void at_end(const TrainingRun& run) override { note("end", run); }
