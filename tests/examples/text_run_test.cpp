@@ -1,8 +1,6 @@
 #include "tests/support/models.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
-#include <rowgrad/examples/support/program.hpp>
-#include <rowgrad/examples/support/progress.hpp>
 
 namespace {
 
@@ -167,41 +165,6 @@ TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
     EXPECT_EQ(training->run.units_left(), 0U);
     EXPECT_EQ(training->run.units_left(1), 0U);
   }
-}
-
-TEST(TextRun, InterruptedInALossGoesOnWithIt) {
-  TrainOptions options = small_run();
-  options.draws_as_pytorch = true;
-  options.evaluation.every = 4;
-  const auto whole = start(options);
-  const auto stopped = start(options);
-  whole->run.train(12);
-  stopped->run.train(8);
-  struct : StopsOnInterrupts {
-    bool goes_on(const TrainingRun& run) override {
-      // Asked at the beginning, at the step, and at two batches.
-      if (++asked == 4) std::raise(SIGINT);
-      return StopsOnInterrupts::goes_on(run);
-    }
-    int asked = 0;
-  } interrupts;
-  run_program("test", [&] {
-    const HeldInterrupts held;
-    stopped->run.observe(interrupts);
-    EXPECT_FALSE(stopped->run.train());
-    return 0;
-  });
-  ASSERT_EQ(stopped->run.steps(), 9U);
-  EXPECT_EQ(interrupts.asked, 4);
-  EXPECT_EQ(evaluations_of(*stopped).back().steps, 5U);
-  const TemporaryFolder folder;
-  stopped->save(folder / "checkpoint");
-  const auto resumed = TextRun::resume(folder / "checkpoint", short_text());
-  resumed->run.train(10);
-  EXPECT_EQ(evaluations_of(*resumed).back().steps, 9U);
-  EXPECT_EQ(evaluations_of(*resumed).size(), 3U);  // it is known now
-  resumed->run.train(12);
-  EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*whole));
 }
 
 TEST(TextRun, SplitsTheTextBetweenCharacters) {

@@ -4,13 +4,18 @@ namespace {
 
 // The parts of a run that needs no more, for a test to change.
 struct Plain {
-  explicit Plain(std::size_t ignored = 0) : loader(windows(61, ignored), {.batch = 3}) {}
+  explicit Plain(std::size_t ignored = 0, bool draws = false)
+      : loader(windows(61, ignored), {.batch = 3}),
+        sample(windows(31), {.batch = 2,
+                             .shuffle = true,
+                             .drop_last = true,
+                             .generator = draws ? &random : nullptr}) {}
 
   Random random{1};
   Bigram model{random};
   AdamW optimizer{model.parameters(), {.learning_rate = 0.05}};
   DataLoader loader;
-  DataLoader sample{windows(31), {.batch = 2, .shuffle = true, .drop_last = true}};
+  DataLoader sample;
   TrainingParts parts{.model = model, .optimizer = optimizer, .loader = loader, .random = random};
 };
 
@@ -164,7 +169,7 @@ TEST(TrainingRun, TakesForeignWeights) {
 }
 
 // The last evaluation is that of an epoch or, where the last step is in the middle of one, one in
-// its course. It is made where one was broken off, also after its first batch.
+// its course. It is made where one was broken off, also after its first batch, and draws the same.
 TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
   struct Stops : RunObserver {
     bool goes_on(const TrainingRun& run) override {
@@ -181,7 +186,7 @@ TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
         plain.parts.steps = steps;
         return plain.parts;
       };
-      Plain plain, by_steps, resumed, reference;
+      Plain plain(0, true), by_steps(0, true), resumed(0, true), reference(0, true);
       Stops stops, stops_too;
       stops.batches = stops_too.batches = batches;
       TrainingRun run(evaluated(plain)), stepwise(evaluated(by_steps));
