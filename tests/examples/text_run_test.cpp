@@ -4,13 +4,6 @@
 
 namespace {
 
-// The records that were made in the course of epochs.
-std::vector<TrainingRecord> evaluations_of(const TextRun& training) {
-  std::vector<TrainingRecord> records = training.run.history();
-  std::erase_if(records, [](const TrainingRecord& record) { return record.ends_epoch(); });
-  return records;
-}
-
 // A run and the file that it is saved in.
 class RunningText : public Running {
  public:
@@ -108,34 +101,6 @@ TEST(TextRun, FollowsItsScheduleAndGoesOnWithAnotherRate) {
   EXPECT_DOUBLE_EQ(rate(), 2 * before);
   training->run.train(total);
   EXPECT_LT(rate(), 1e-9);
-}
-
-TEST(TextRun, EvaluatesTheSameWindowsWithoutAnEffectOnTheRun) {
-  TrainOptions options = small_run();
-  const auto plain = start(options);
-  options.evaluation.every = 3;
-  options.evaluation.batches = 2;
-  const auto evaluated = start(options);
-  plain->run.train(20);
-  evaluated->run.train(20);
-  Checkpoint state = evaluated->run.state_dict();
-  const Checkpoint without_evaluations = plain->run.state_dict();
-  for (const std::string& name : without_evaluations.names())
-    if (name.starts_with("history.")) state = with(state, name, without_evaluations.at(name));
-  EXPECT_TRUE(bits_of(without(state, "history.tokens_per_second")) == fingerprint(*plain));
-  const std::vector<TrainingRecord> losses = evaluations_of(*evaluated);
-  ASSERT_EQ(losses.size(), 7U);  // after steps 1, 4, … 19
-  EXPECT_EQ(losses[1].steps, 4U);
-  EXPECT_LT(*losses[6].validation_loss, *losses[0].validation_loss);
-  const auto& records = evaluated->run.history();
-  const auto epoch = std::ranges::find_if(records, &TrainingRecord::ends_epoch);
-  ASSERT_TRUE(epoch != records.end());
-  EXPECT_EQ(epoch->training_loss, plain->run.history()[0].training_loss);
-  EXPECT_EQ(epoch->validation_loss, plain->run.history()[0].validation_loss);
-  options.learning_rate = 0;
-  const auto still = start(options);
-  still->run.train(20);
-  EXPECT_EQ(evaluations_of(*still)[0].training_loss, evaluations_of(*still)[6].training_loss);
 }
 
 TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {

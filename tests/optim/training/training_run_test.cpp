@@ -210,7 +210,7 @@ TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
     }
 }
 
-TEST(TrainingRun, EvaluatesTheSameExamplesEachTime) {
+TEST(TrainingRun, EvaluatesTheSameExamplesEachTimeWithoutAnEffectOnTheRun) {
   Plain plain;
   plain.parts.validation = &plain.sample;
   plain.parts.epochs = 2;
@@ -227,6 +227,17 @@ TEST(TrainingRun, EvaluatesTheSameExamplesEachTime) {
   const auto expected = evaluate(plain.model, plain.sample, {.accuracy = true});
   EXPECT_EQ(run.history().back().validation_loss, expected->loss);
   EXPECT_EQ(run.history().back().validation_accuracy, expected->accuracy);
+  Plain without;  // They have no effect on the run.
+  without.parts.validation = &without.sample;
+  without.parts.epochs = 2;
+  TrainingRun twin(without.parts);
+  twin.train();
+  ASSERT_EQ(twin.history().size(), 2U);
+  EXPECT_EQ(run.history().back().training_loss, twin.history().back().training_loss);
+  EXPECT_EQ(run.history().back().validation_loss, twin.history().back().validation_loss);
+  EXPECT_TRUE(bits_of(plain.model.state_dict()) == bits_of(without.model.state_dict()));
+  EXPECT_TRUE(bits_of(plain.optimizer.state_dict()) == bits_of(without.optimizer.state_dict()));
+  EXPECT_TRUE(bits_of(plain.random.state_dict()) == bits_of(without.random.state_dict()));
 }
 
 // The optimizer's step is made only if the schedule has a next rate.
