@@ -103,35 +103,6 @@ TEST(TextRun, FollowsItsScheduleAndGoesOnWithAnotherRate) {
   EXPECT_LT(rate(), 1e-9);
 }
 
-TEST(TextRun, KnowsTheTokensOfTheStepsThatAreLeft) {
-  TrainOptions options = small_run();
-  options.accumulate = 3;
-  for (const bool drop_last : {false, true}) {
-    options.draws_as_pytorch = drop_last;
-    const auto training = start(options);
-    const std::size_t all = training->run.units_left();
-    const std::size_t epoch = training->run.steps_per_epoch();
-    std::size_t before = 0;  // in the epochs before
-    for (std::size_t step = 1; step <= 3 * epoch; ++step) {
-      struct : RunObserver {
-        void before_update(const TrainingRun& run) override {
-          tokens = static_cast<std::size_t>(run.state_dict().number("epoch_tokens"));
-        }
-        std::size_t tokens = 0;
-      } last;
-      TrainingRun& run = training->run;
-      run.observe(last);
-      run.train(step);
-      run.forget(last);
-      EXPECT_EQ(all - run.units_left(), before + last.tokens);
-      EXPECT_EQ(start(options)->run.units_left(step), before + last.tokens);
-      if (step % epoch == 0) before += last.tokens;
-    }
-    EXPECT_EQ(training->run.units_left(), 0U);
-    EXPECT_EQ(training->run.units_left(1), 0U);
-  }
-}
-
 TEST(TextRun, SplitsTheTextBetweenCharacters) {
   using Parts = std::pair<std::string, std::string>;
   EXPECT_EQ(split_text("abcdefghij", 0.1), Parts("abcdefghi", "j"));

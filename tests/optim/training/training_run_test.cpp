@@ -386,6 +386,31 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
   EXPECT_EQ(run.history().size(), 2U);
 }
 
+TEST(TrainingRun, KnowsTheTokensOfTheStepsThatAreLeft) {
+  for (const bool drop_last : {false, true}) {
+    Plain plain;
+    DataLoader loader(windows(81), {.batch = 3, .drop_last = drop_last});
+    TrainingRun run({.model = plain.model,
+                     .optimizer = plain.optimizer,
+                     .loader = loader,
+                     .random = plain.random,
+                     .accumulate = 2,
+                     .epochs = 2});
+    const std::size_t last = drop_last ? 15 : 20;  // of an epoch's three steps
+    std::size_t left = 2 * (60 + last);
+    for (std::size_t step = 1; step <= 6; ++step) {
+      const std::size_t next = step % 3 == 0 ? last : 30;
+      EXPECT_EQ(run.units_left(), left);
+      EXPECT_EQ(run.units_left(step), next);
+      EXPECT_EQ(run.units_left(step + 2), std::min(left, 60 + last));
+      run.step();
+      left -= next;
+    }
+    EXPECT_EQ(run.units_left(), 0U);
+    EXPECT_EQ(run.units_left(1), 0U);
+  }
+}
+
 TEST(TrainingRun, TellsItsObserversWhatItDoes) {
   // Writes down what it is told, with the step.
   struct Diary : RunObserver {
