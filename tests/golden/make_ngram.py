@@ -115,7 +115,7 @@ def one_memory():
     p = {name: leaf(s, 0.37 + 0.05 * i, 0.5 * i, 0.6, 1.0 if name.endswith("norm") else 0.0) for i, (name, s) in enumerate(shapes.items())}
     y = memory(p["x"], rows, p, orders)
     one = make_gpt.case("n-gram memory: i-th of table, key, value, norms, conv, x is wave(0.37 + 0.05 i, 0.5 i, 0.6), plus 1 for norms", p, y)
-    one.update(ids=ids, rows=rows.tolist(), sizes=sizes, multipliers=[str(m) for m in multipliers(5, 1, orders, vocab)], seed=5, layer=1, orders=orders, heads=heads, vocabulary=vocab)
+    one.update(ids=ids, rows=rows.tolist(), seed=5, layer=1, orders=orders, heads=heads, vocabulary=vocab)
     return one
 
 
@@ -163,7 +163,7 @@ def gpt(vocab, width, context, heads, layers, ngram):
             x = x + F.linear(h, named[p + "feed_forward.2.weight"], named[p + "feed_forward.2.bias"])
         return F.linear(F.layer_norm(x, (width,), named["norm.weight"], named["norm.bias"], 1e-5), named["head.weight"])
 
-    return named, listing, forward, lookups, sizes, factors
+    return named, listing, forward, lookups
 
 
 def run(vocab, width, context, heads, layers, ngram, batch, stride, steps, optimizer, options, table_options=None):
@@ -172,7 +172,7 @@ def run(vocab, width, context, heads, layers, ngram, batch, stride, steps, optim
     starts = range(0, len(ids) - context, stride)
     x = torch.tensor([ids[s:s + context] for s in starts])
     y = torch.tensor([ids[s + 1:s + context + 1] for s in starts])
-    named, listing, forward, lookups, sizes, factors = gpt(vocab, width, context, heads, layers, ngram)
+    named, listing, forward, lookups = gpt(vocab, width, context, heads, layers, ngram)
     tables = [p for n, p in named.items() if n.endswith("memory.table")]
     others = [p for n, p in named.items() if not n.endswith("memory.table")]
     groups = [{"params": others}, {"params": tables, **(table_options or {})}]
@@ -195,7 +195,6 @@ def run(vocab, width, context, heads, layers, ngram, batch, stride, steps, optim
         for _ in range(24):
             line.append(int(forward(torch.tensor([line[-context:]]))[0, -1].argmax()))
     return {"model": {"vocabulary": vocab, "width": width, "context": context, "heads": heads, "layers": layers, "norm_epsilon": 1e-5}, "ngram": ngram,
-            "sizes": {str(i): s for i, s in sizes.items()}, "multipliers": {str(i): [str(m) for m in f] for i, f in factors.items()},
             "rows_of_the_first_batch": first, "rows_with_a_gradient_in_the_first_step": touched,
             "parameters": listing, "batch": batch, "stride": stride, "steps": steps,
             "optimizer": {"name": optimizer.lower(), "options": options} | ({"table_options": table_options} if table_options else {}),

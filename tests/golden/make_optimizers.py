@@ -151,7 +151,6 @@ def record(optimizer, *, tokens, vocab, width, context, stride, batch, steps,
         "context": context,
         "stride": stride,
         "batch": batch,
-        "batches_per_epoch": len(text.batches),
         "positions": "learned",
         "steps": steps,
         "optimizer": {

@@ -70,7 +70,7 @@ def toy(name, ids, vocab, width, context, stride, batch, steps, positions, **sgd
     out = {
         "what": "mean cross-entropy before each update; token rows with a non-zero gradient at that step; rows of the token table after the last update",
         "vocab": vocab, "width": width, "context": context, "stride": stride, "batch": batch,
-        "batches_per_epoch": batches, "positions": positions, "optimizer": {"name": "sgd", "options": sgd},
+        "positions": positions, "optimizer": {"name": "sgd", "options": sgd},
         "init": {"token": [0.7, 0.0, 0.02], "position": [0.3, 1.0, 0.02], "head_weight [vocab,width]": [0.11, 2.0, 0.02], "head_bias": 0},
         "loss": losses, "token_rows_with_gradient": rows,
         "token_row_after": {str(i): token.data[i, :8].tolist() for i in probe},
