@@ -90,6 +90,14 @@ TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
             << block;
   }
   EXPECT_GT(blocks_, 1000U) << "texts are hardly cut";
+  // Before each blank that follows anything else, and no special token may have.
+  const auto blocks = [&](const std::string& text, const std::vector<std::string>& special) {
+    blocks_ = 0;
+    encoded({file("lines", text)}, {.allowed_special = special, .block_bytes = 1});
+    return blocks_;
+  };
+  EXPECT_EQ(blocks("one two\tthree\r\nfour\nfive", {}), 5U);
+  EXPECT_EQ(blocks("<|a b|> <|a b|>\none", kSpecial), 2U);
 }
 
 TEST_F(EncodeFiles, SuitsCharactersAndWords) {
