@@ -3,6 +3,7 @@
 // second start goes on where the first one ended, however that was.
 
 #include <filesystem>
+#include <iomanip>
 #include <iostream>
 #include <memory>
 
@@ -84,6 +85,9 @@ void train(Options options) {
   const Ids more =
       generate(model, tokenizer.encode("I had always"), {.count = 200, .temperature = 0.8}, random);
   std::cout << "Sample I had always" << tokenizer.decode(more) << '\n';
+  loader.rewind();
+  std::cout << "Loss " << std::setprecision(17) << evaluate(model, loader, {.batches = 4})->loss
+            << '\n';
 }
 
 void verify(const std::string& table) {

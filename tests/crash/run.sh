@@ -124,12 +124,14 @@ echo "$killed kills, $in_a_save of them in the midst of a save, $ended runs to t
 echo "always a whole checkpoint, always the bits of a run that was never stopped; $pages whole reports"
 
 # --- A table in a file --------------------------------------------------------------------------
-# Larger than the memory that the process may have; what the last runs print depends on all bits.
+# Larger than the memory that the process may have; the loss that runs print last depends
+# on all bits of the model but rows that its batches do not look up.
 ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/tests/ngram_table"
   --corpus "$root/examples/data/the-slow-clock.txt" --save-every 5)
-# What a start prints after its last step.
+# What a start prints after its last step: a sample and a loss.
 end_of() { grep ^Step "$1" | tail -n 1 && sed '/^Sample /,$!d' "$1"; }
 expect_same_end() {
+  grep -q "^Loss " "$1" || fail "the run has no end"
   cmp <(end_of "$1") <(end_of "$2") || fail "the table has other numbers"
 }
 
