@@ -168,9 +168,13 @@ std::string version() {
 
 int main(int argc, char** argv) {
   const std::string_view asked = argc > 1 ? argv[1] : "";
+  bool known = asked.empty() || asked == "--version";
   if (asked == "--version") std::cout << rowgrad::version() << '\n';
   for (const auto& [name, run] : rowgrad::kWorkloads) {
     if (asked.empty()) std::cout << name << '\n';
-    if (name == asked) run();
+    if (name != asked) continue;
+    run();
+    known = true;
   }
+  return known ? 0 : 1;
 }
