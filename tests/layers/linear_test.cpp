@@ -2,6 +2,22 @@
 
 namespace {
 
+TEST(Norms, HaveTheirEpsilonsAndNoBiasIfAsked) {
+  LayerNorm norm(4, {.epsilon = 0.5, .bias = false});
+  RmsNorm rms(4, 0.5);
+  Tape tape;
+  const Variable x = tape.constant(irregular({2, 3, 4}, 3));
+  EXPECT_EQ(norm.parameters(), std::vector<Parameter*>{&norm.weight});
+  EXPECT_EQ(norm.forward(x).value(), layer_norm(x, {}, {}, 0.5).value());
+  EXPECT_EQ(rms.forward(x).value(), rms_norm(x, {}, 0.5).value());
+  EXPECT_INVALID("LayerNorm: width is 0", LayerNorm(0));
+  EXPECT_INVALID("RmsNorm: width is 0", RmsNorm(0));
+  EXPECT_INVALID("LayerNorm: epsilon is -1, expected a finite number not below 0",
+                 LayerNorm(4, {.epsilon = -1}));
+  EXPECT_INVALID("RmsNorm: epsilon is inf, expected a finite number not below 0",
+                 RmsNorm(4, HUGE_VAL));
+}
+
 TEST(Linear, ReadsABorrowedWeightAndDrawsOnlyTheBiasBesideIt) {
   Random random(7), same(7);
   Parameter weight("token.weight", tensor({3, 2}, {1, 2, 3, 4, 5, 6}));
