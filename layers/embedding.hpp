@@ -53,6 +53,9 @@ class EmbeddingTable : public Layer {
   /// Begins to read rows that will be looked up soon: see Parameter::read_ahead.
   void read_ahead(const Ids& ids) const { weight.read_ahead(ids.storage()); }
 
+  /// The options of its lookups.
+  const EmbeddingLookup& lookup() const { return lookup_; }
+
   Parameter weight;  // [rows, width]
 
  protected:
@@ -65,7 +68,6 @@ class EmbeddingTable : public Layer {
 
   bool is_scaled() const { return scale_ != 1; }  // whether scale_by_sqrt_width changes anything
   Variable scaled(const Variable& rows) const;    // by sqrt(width), if that was asked for
-  const EmbeddingLookup& lookup() const { return lookup_; }  // the options of lookups
 
  private:
   EmbeddingLookup lookup_;

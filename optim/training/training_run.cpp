@@ -4,6 +4,7 @@
 
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 #include <rowgrad/optim/update_rule.hpp>
@@ -35,6 +36,11 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
   check_argument(split_tables_.empty() || split_tables_.ranks() == ranks_.size(),
                  "TrainingRun: tables of the model are split over ", split_tables_.ranks(),
                  " ranks, but the run has ", ranks_.size());
+  for (const auto& [name, table] : parts_.model.named_layers<EmbeddingTable>())
+    check_argument(
+        ranks_.size() == 1 || !table->lookup().max_norm || split_rows_of(table->weight) != nullptr,
+        "TrainingRun: ", table->weight.name(), " has max_norm, by which each of ", ranks_.size(),
+        " ranks would scale other rows; expected a split table (EmbeddingOptions::split)");
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
@@ -283,7 +289,7 @@ void TrainingRun::compare_ranks() const {
   for (std::size_t i = 0; i < all.size(); ++i)
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps_, ", ",
                   parts_.optimizer.parameters()[i % sums.size()]->name(), " on rank ",
-                  i / sums.size(), " differs from that on rank 0");
+                  i / sums.size(), " differs from that on rank 0 (lookups with max_norm?)");
 }
 
 double TrainingRun::speed() const {

@@ -16,15 +16,18 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
         SingleProcess alone;
         EXPECT_TRUE(outcome_of(each, {.shards = shards, .ranks = &alone, .split = split},
                                watched) == expected);
-        // Each rank would scale down the rows that it looks up, and no others.
-        if (each.name == std::string("max_norm") && !split) continue;
+        const bool refused = each.name == std::string("max_norm") && !split;
         for (std::size_t count = 1; count <= 4; ++count)
           run_ranks(count, [&](ProcessGroup& ranks) {
-            const std::string outcome =
-                outcome_of(each, {.shards = shards, .ranks = &ranks, .split = split}, watched);
-            EXPECT_TRUE(outcome == (split && ranks.rank() > 0 ? "" : expected))
-                << each.name << (split ? ", split, on rank " : " on rank ") << ranks.rank()
-                << " of " << count;
+            const auto outcome = [&] {
+              return outcome_of(each, {.shards = shards, .ranks = &ranks, .split = split}, watched);
+            };
+            if (refused && count > 1)
+              EXPECT_ERROR_WITH(std::invalid_argument, "words.weight has max_norm", outcome());
+            else
+              EXPECT_TRUE(outcome() == (split && ranks.rank() > 0 ? "" : expected))
+                  << each.name << (split ? ", split, on rank " : " on rank ") << ranks.rank()
+                  << " of " << count;
           });
       }
 }
@@ -136,7 +139,8 @@ TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
     });
   });
   EXPECT_EQ(message,
-            "TrainingRun: after step 6, bags.weight on rank 2 differs from that on rank 0");
+            "TrainingRun: after step 6, bags.weight on rank 2 differs from that on rank 0 "
+            "(lookups with max_norm?)");
 }
 
 // All ranks fail alike: before the update, or while gradients are added up.
