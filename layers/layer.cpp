@@ -153,9 +153,7 @@ Checkpoint Layer::state_dict(std::string_view names) const {
   Checkpoint state;
   for_each_owned(
       names,
-      [&](const std::string& name, const Parameter* part) {
-        state.put(name, part->local().saved());
-      },
+      [&](const std::string& name, const Parameter* part) { state.put(name, part->saved()); },
       [&](const std::string& name, const Buffer* part) { state.put(name, part->value()); });
   return state;
 }
@@ -185,7 +183,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   check_argument(!options.strict || (report.missing.empty() && report.unexpected.empty()),
                  "Layer::load_state_dict: missing names: ", bracketed(quoted(report.missing)),
                  ", unexpected names: ", bracketed(quoted(report.unexpected)));
-  for (const auto& [name, parameter] : parameters) parameter->local().check_saved(state, name);
+  for (const auto& [name, parameter] : parameters) parameter->check_saved(state, name);
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
   if (options.check_only) return report;
   // First the marks of tables in files, which a disk may refuse. Other values are overwritten in
@@ -193,7 +191,7 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
   for (const bool marks : {true, false})
     for (const auto& [name, parameter] : parameters)
       if (std::holds_alternative<std::string>(state.at(name)) == marks)
-        parameter->local().load(state, name);
+        parameter->load(state, name);
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
 }

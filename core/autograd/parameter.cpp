@@ -150,11 +150,13 @@ void Parameter::add_gradient(Gradient gradient) {
 // --- Saving and loading -------------------------------------------------------------------------
 
 Checkpoint::Value Parameter::saved() const {
+  if (&local() != this) return local().saved();
   if (stored_->allows_passes()) return copy();
   return stored_->mark();
 }
 
 void Parameter::check_saved(const Checkpoint& state, const std::string& name) const {
+  if (&local() != this) return local().check_saved(state, name);
   if (stored_->allows_passes())
     state.check_shape(name, shape());
   else
@@ -162,6 +164,7 @@ void Parameter::check_saved(const Checkpoint& state, const std::string& name) co
 }
 
 void Parameter::load(const Checkpoint& state, const std::string& name) {
+  if (&local() != this) return local().load(state, name);
   if (stored_->allows_passes()) return state.copy_to(name, mutable_values());
   stored_->restore(state.text(name));
   set_pending(nullptr);  // only now: what is pending belongs to the rows as they were

@@ -132,10 +132,10 @@ class Parameter {
   /// for ids outside the table or not strictly increasing, and for values of another shape.
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values);
 
-  /// What a checkpoint has of it: all values or, of a table in a file, the mark of the file's
-  /// checkpoint. check_saved() throws std::invalid_argument for a value that is missing, of another
-  /// shape, or a mark that the file cannot go back to; load() then cannot fail but for the disk.
-  /// Optimizers have to load the state of that time.
+  /// What a checkpoint has of it, or of local(): all values or, of a table in a file, the mark of
+  /// the file's checkpoint. check_saved() throws std::invalid_argument for a value that is missing,
+  /// of another shape, or a mark that the file cannot go back to; load() then cannot fail but for
+  /// the disk. Optimizers have to load the state of that time.
   Checkpoint::Value saved() const;
   void check_saved(const Checkpoint& state, const std::string& name) const;
   void load(const Checkpoint& state, const std::string& name);

@@ -142,7 +142,7 @@ TEST(SplitTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
     words.weight.rename("words.weight");
     Parameter other("in.words.weight", zeros({3, 4}));
     Checkpoint state;
-    state.put("model.words.weight", words.weight.local().saved());
+    state.put("model.words.weight", words.weight.saved());
     state.put("model.in.words.weight", other.copy());
     const std::vector<Parameter*> parameters{&words.weight, &other};
     write_split_checkpoint(folder / "run", state, parameters, ranks);
