@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/layers/embedding.hpp>
@@ -9,12 +8,12 @@
 namespace rowgrad {
 namespace {
 
-// A table of so many rows, of which this rank has its `own`; 0 for as many as those.
+// A table of so many rows, of which this rank has its `own`; 0 for those that were given.
 std::unique_ptr<ParameterStorage> table_of(std::unique_ptr<ParameterStorage> own, std::size_t rows,
                                            ProcessGroup* split) {
   if (split == nullptr) return own;
-  kernels::check_table("EmbeddingOptions::split", own->shape());
-  if (rows == 0) rows = own->shape()[0];
+  check_argument(rows > 0 || split->size() == 1 || !own->allows_passes(), "EmbeddingOptions::split",
+                 ": a table that is given is whole; expected a new one, or one in a file");
   return std::make_unique<SplitRows>(*split, std::move(own), rows);
 }
 

@@ -21,6 +21,12 @@ std::uint64_t of_first(ProcessGroup& ranks, std::uint64_t number) {
   return number;
 }
 
+Shape shape_of(const ParameterStorage* own, std::size_t rows) {
+  check_argument(own != nullptr, "SplitRows: the rows of this rank are null, expected some");
+  kernels::check_table("SplitRows", own->shape());
+  return {rows > 0 ? rows : own->shape()[0], own->shape()[1]};
+}
+
 }  // namespace
 
 IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks) {
@@ -30,9 +36,10 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks) {
 }
 
 SplitRows::SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own, std::size_t rows)
-    : ParameterStorage({rows, own->shape().back()}),
+    : ParameterStorage(shape_of(own.get(), rows)),
       ranks_(ranks),
       own_("rows of a split table", std::move(own)) {
+  rows = shape()[0];
   const bool in_file = !own_.stored().allows_passes();
   const IndexRange mine =
       in_file ? IndexRange{0, rows} : rows_of_rank(rows, ranks.rank(), ranks.size());

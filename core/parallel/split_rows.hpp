@@ -36,9 +36,9 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
 class SplitRows final : public ParameterStorage {
  public:
   /// `own` has this rank's rows (rows_of_rank) of so many, or is a file for all rows, of which only
-  /// these are used. Throws std::runtime_error naming the rank if another has a table of another
-  /// shape.
-  SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own, std::size_t rows);
+  /// these are used; 0 for as many as `own` has. Throws std::runtime_error naming the rank if
+  /// another has a table of another shape.
+  SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own, std::size_t rows = 0);
 
   ProcessGroup& ranks() const { return ranks_; }
   Parameter* own() override { return &own_; }

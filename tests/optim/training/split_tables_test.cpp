@@ -79,8 +79,15 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
         Embedding(20, 4, random, EmbeddingOptions{.dense_gradient = true, .split = &ranks}));
     EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
                       SplitRows(ranks, values_in_memory(zeros({9, 4})), 20));
-    EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
-                      Embedding(zeros({20, 4}), {.split = &ranks}));
+    for (const std::size_t rows : {10, 20})
+      EXPECT_INVALID(
+          "EmbeddingOptions::split: a table that is given is whole; expected a new one, "
+          "or one in a file",
+          Embedding(zeros({rows, 4}), {.split = &ranks}));
+    EXPECT_INVALID("SplitRows: the rows of this rank are null, expected some",
+                   SplitRows(ranks, nullptr, 20));
+    EXPECT_INVALID("SplitRows: the table has shape [], expected [rows, width]",
+                   SplitRows(ranks, values_in_memory(scalar(1)), 20));
     RunOf made(kSplitCases.front(), {.shards = 2, .ranks = &ranks, .split = true});
     TrainingParts parts = made.run.parts();
     parts.shards = 1;
