@@ -219,7 +219,8 @@ Checkpoint OptimizedParameter::pending_state() const {
   states_->save_rows(state);
   state.put("steps", std::move(steps));
   state.put("rules", std::move(rules));
-  if (rows_in_pass() > 0) state.put(kChecksum, checksum_of(parameter_->copy()));
+  if (rows_in_pass() == parameter_->stored().place.rows)  // all of them: no share, and no file
+    state.put(kChecksum, checksum_of(parameter_->copy()));
   return state;
 }
 

@@ -129,7 +129,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   for (Parameter* parameter : model_->parameters()) {
     Parameter& own = parameter->local();
     if (!own.stored().allows_passes()) continue;  // a table in a file
-    check_runtime(std::ranges::all_of(own.value(), [](real x) { return std::isfinite(x); }),
+    check_runtime(std::ranges::all_of(own.copy(), [](real x) { return std::isfinite(x); }),
                   parameter->name(), " is not finite any more at step ", run.steps(),
                   "; try a smaller --learning-rate");
   }
