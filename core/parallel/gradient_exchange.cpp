@@ -374,21 +374,20 @@ Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRan
 
 Gradient GradientExchange::sum_by_owners(std::size_t p) {
   const std::size_t ranks = ranks_.size();
-  std::vector<IndexRange> owned;                        // [rank]
-  std::vector<std::vector<std::int64_t>> sizes(ranks);  // [rank][own term]
+  std::vector<IndexRange> owned;                                          // [rank]
+  std::vector<std::vector<std::uint64_t>> sizes(ranks), arriving(ranks);  // [rank][its term]
   for (std::size_t owner = 0; owner < ranks; ++owner) {
     owned.push_back(rows_of_rank(shapes_[p][0], owner, ranks));
     for (std::size_t s = 0; s < terms_.size(); ++s)
       if (is_mine(s))
-        sizes[owner].push_back(
-            count(s, p) > 0
-                ? static_cast<std::int64_t>(rows_within(own(s, p).rows(), owned[owner]).size())
-                : 0);
+        sizes[owner].push_back(count(s, p) > 0 ? rows_within(own(s, p).rows(), owned[owner]).size()
+                                               : 0);
   }
-  std::vector<std::int64_t> arriving;  // [term]
-  for (const auto& its : ranks_.exchange_lists(std::move(sizes)))
-    arriving.insert(arriving.end(), its.begin(), its.end());
-  Gradient sum = sum_rows_in(p, owned, arriving);
+  for (const Term& term : terms_) arriving[term.rank].push_back(0);  // own ones are not read
+  ranks_.exchange_each(sizes, arriving);
+  std::vector<std::int64_t> of_terms;
+  for (const auto& its : arriving) of_terms.insert(of_terms.end(), its.begin(), its.end());
+  Gradient sum = sum_rows_in(p, owned, of_terms);
   if (split_[p]) return sum;
 
   // Everybody's sums, which lie side by side in the order of the owners.

@@ -84,15 +84,15 @@ def exchange(work, ranks, tokens, latency, bandwidth):
         # Counts, ids and rows before the step, whose rows are on other ranks but for 1 / ranks of
         # them; two kinds of counts, ids and gradients after it.
         mine = distinct(tokens, work)
-        messages += 7 * others
-        sent += others * 24 + others / ranks * mine * (8 + 8 * work.width)
+        messages += 6 * others
+        sent += others * 16 + others / ranks * mine * (8 + 8 * work.width)
     elif work.width:
         row = 4 + 4 * work.width
         mine = distinct(tokens, work)
         union = distinct(tokens * ranks, work)
         gathered = others * mine
         owners = others / ranks * (mine + union)
-        messages += 2 * others if gathered <= owners else 7 * others
+        messages += 2 * others if gathered <= owners else 6 * others
         sent += row * min(gathered, owners)
     return messages * latency + sent / bandwidth, early, sent
 

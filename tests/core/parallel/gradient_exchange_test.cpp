@@ -102,7 +102,14 @@ TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheTableAndDenseNumbersTwice)
       const std::int32_t first = ranks.rank() == 0 ? 3 : 500;
       exchange.sum({{Gradient(
           RowGradient({table, kWidth}, {first, first + 1}, irregular({2, kWidth}, 1)))}});
-      EXPECT_EQ(ranks.bytes_sent(), 8 + 2 * (4 + kWidth * sizeof(real)));
+      const std::uint64_t gathered = 8 + 2 * (4 + kWidth * sizeof(real));
+      EXPECT_EQ(ranks.bytes_sent(), gathered);
+      // Owners of a split table are told how many rows come, here none, in one number for a shard.
+      exchange.start({}, {true});
+      const auto row = static_cast<std::int32_t>(ranks.rank() == 0 ? 3 : table - 1);
+      exchange.give(0, RowGradient({table, kWidth}, {row}, irregular({1, kWidth}, 1)));
+      exchange.finish();
+      EXPECT_EQ(ranks.bytes_sent(), gathered + 8 + 8);
     });
   run_ranks(4, [&](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{4000}});
