@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <random>
+#include <set>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
@@ -121,13 +123,12 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
     paths.push_back(is_split ? rank_path(path, names, rank) : path);
     needed.push_back(its.begin < mine.end && mine.begin < its.end);
   }
-  if (is_split) {
-    file.erase(kNames);
-    file.erase(kRanks);
-    fetch_files(ranks, paths, needed);
-  }
+  file.erase(kNames);
+  file.erase(kRanks);
+  if (is_split) fetch_files(ranks, paths, needed);
   std::map<std::string, Checkpoint::Value> values;
   std::map<std::string, std::size_t> missing;  // rows of each
+  std::set<std::string> sparse;
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
     const Checkpoint part = is_split ? read_safetensors(paths[rank]) : take_rows(file, parameters);
@@ -136,7 +137,7 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
       const std::string base = saved.substr(0, saved.rfind('.'));
       const bool is_sparse = saved.ends_with(".rows");  // with base.values
       if (saved.ends_with(".values") && part.contains(base + ".rows")) continue;
-      const std::string& name = is_sparse ? base : saved;
+      const std::string& name = is_sparse ? *sparse.insert(base).first : saved;
       const std::size_t of_table = rows.count(saved);
       const IndexRange its = rows_of_rank(of_table, rank, count);
       const IndexRange own = rows_of_rank(of_table, here, ranks.size());
@@ -161,15 +162,15 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
                       read.size(), " numbers, expected ", its.size());
         if (!std::holds_alternative<Checkpoint::Integers>(value)) value = Checkpoint::Integers{};
         auto& all = std::get<Checkpoint::Integers>(value);
-        const auto from = read.begin() + static_cast<std::ptrdiff_t>(begin - its.begin);
-        all.values.insert(all.values.end(), from, from + static_cast<std::ptrdiff_t>(size));
+        std::copy_n(read.data() + (begin - its.begin), size, std::back_inserter(all.values));
         all.shape = {all.values.size()};
       }
     }
   }
   for (auto& [name, value] : values) {
     check_runtime(missing[name] == 0, path.string(), ": its parts lack rows of ", name);
-    file.put(name, std::move(value));
+    sparse.contains(name) ? put_rows(file, name, std::get<Tensor>(std::exchange(value, {})))
+                          : file.put(name, std::move(value));
   }
   return file;
 }
