@@ -163,7 +163,7 @@ class ParameterStorage {
   /// The shape of all values.
   const Shape& shape() const { return shape_; }
 
-  /// Which rows they are of a larger table: `first` and those after it, of `rows` in all.
+  /// Which rows of a larger table they are, as SplitRows sets: those from `first` on, of `rows`.
   struct Place {
     std::size_t first, rows;
   } place;
@@ -185,7 +185,7 @@ class ParameterStorage {
   /// What a new optimizer keeps for them.
   virtual std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) = 0;
 
-  /// The path of the file, for messages.
+  /// For messages: the path of the file, or the ranks that have parts.
   virtual std::string path() const { return {}; }
 
   /// See Parameter::read_ahead.

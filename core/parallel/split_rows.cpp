@@ -8,19 +8,6 @@
 namespace rowgrad {
 namespace {
 
-// What the first rank passes, on all ranks.
-std::uint64_t of_first(ProcessGroup& ranks, std::uint64_t number) {
-  std::vector<ProcessGroup::Send> sends;
-  for (const std::size_t other : ranks.others())
-    sends.push_back({other, std::as_bytes(std::span(&number, 1))});
-  const ProcessGroup::Receive receive{0, std::as_writable_bytes(std::span(&number, 1))};
-  if (ranks.rank() == 0)
-    ranks.exchange(sends, {});
-  else
-    ranks.exchange({}, {&receive, 1});
-  return number;
-}
-
 Shape shape_of(const ParameterStorage* own, std::size_t rows) {
   check_argument(own != nullptr, "SplitRows: the rows of this rank are null, expected some");
   kernels::check_table("SplitRows", own->shape());
@@ -80,6 +67,7 @@ std::vector<std::int32_t> SplitRows::of_own(std::span<const std::int32_t> ids) {
 }
 
 void SplitRows::fetch(bool with_look_up) {
+  if (with_look_up) number_ = kNone;  // as it still is if work while the first reads has failed
   const std::size_t width = shape()[1];
   fetched_ = std::exchange(announced_, {});
   std::ranges::sort(fetched_);
@@ -91,12 +79,12 @@ void SplitRows::fetch(bool with_look_up) {
     asked.emplace_back(fetched_.data() + range.begin, fetched_.data() + range.end);
     received.emplace_back(values_.data() + range.begin * width, range.size() * width);
   }
-  std::vector<Tensor> rows(ranks_.size());
+  std::vector<Tensor> rows;
   std::vector<std::span<const real>> sent;
   for (const std::vector<std::int32_t>& ids : ranks_.exchange_lists(std::move(asked))) {
-    Tensor& answer = rows[sent.size()];
-    answer = with_look_up && look_up ? look_up(own_, of_own(ids)) : own_.gathered_rows(of_own(ids));
-    sent.emplace_back(answer.data(), answer.size());
+    rows.push_back(with_look_up && look_up ? look_up(own_, of_own(ids))
+                                           : own_.gathered_rows(of_own(ids)));
+    sent.emplace_back(rows.back().data(), rows.back().size());
   }
   std::ranges::copy(sent[ranks_.rank()], received[ranks_.rank()].data());
   ranks_.exchange_each(sent, received);
@@ -117,7 +105,7 @@ void SplitRows::read(std::span<const std::int32_t> ids, real* out, const Tensor*
     check_state(number_ != kNone || ranks_.size() == 1, own_.name(),
                 ": rows are looked up that were not ",
                 "fetched: the model's read_ahead() must announce those of each batch");
-    of_first(ranks_, number_);
+    ranks_.gather(std::span<const std::uint64_t>(&number_, 1));  // to meet()
     announced_.assign(ids.begin(), ids.end());
     fetch(false);
     places.clear();
@@ -166,7 +154,8 @@ void SplitTables::work_while_first_reads(const std::function<void()>& work) cons
 
 void SplitTables::meet() const {
   while (!empty()) {
-    const std::uint64_t table = of_first(tables_.front()->ranks_, SplitRows::kNone);
+    const std::uint64_t table =  // that the first rank asks for
+        tables_.front()->ranks_.gather(std::span(&SplitRows::kNone, 1)).front();
     if (table == SplitRows::kNone) return;
     check_state(table < tables_.size(),
                 "SplitTables: the first rank exchanges something else while ",

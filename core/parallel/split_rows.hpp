@@ -49,8 +49,9 @@ class SplitRows final : public ParameterStorage {
   void read_ahead(std::span<const std::int32_t> ids) override;
 
   /// Gets the rows that this rank has announced since the last call from the ranks that have them,
-  /// each once. From then on, until a step or a load changes rows, they can be read.
-  void fetch(bool with_look_up = true);
+  /// each once; a rank catches up a row for each of those that ask for it. From then on, until a
+  /// step or a load changes rows, they can be read.
+  void fetch() { fetch(true); }
 
   /// Reads fetched rows. Others are fetched without look_up, if this rank is alone or may have
   /// others do so (SplitTables), and a std::logic_error if not.
@@ -61,7 +62,7 @@ class SplitRows final : public ParameterStorage {
   std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override;
 
   /// What reads rows of own() that were announced, where that is more than to read them: max_norm
-  /// scales those down that are too large.
+  /// scales those down that are too large. Rows that were not announced stay as they are.
   std::function<Tensor(Parameter& own, std::span<const std::int32_t> ids)> look_up;
 
   /// Of a gradient, this rank's rows, as one of own().
@@ -72,6 +73,7 @@ class SplitRows final : public ParameterStorage {
 
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
 
+  void fetch(bool with_look_up);
   std::vector<IndexRange> by_rank(std::span<const std::int32_t> sorted) const;
   std::vector<std::int32_t> of_own(std::span<const std::int32_t> ids);
 

@@ -101,6 +101,13 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     SGD optimizer({&table.weight}, {.learning_rate = 0.1});
     table.weight.add_gradient(RowGradient({20, 4}, {3}, zeros({1, 4})));
     EXPECT_ERROR_WITH(std::logic_error, "a TrainingRun brings it there", optimizer.step());
+    const std::vector<Parameter*> parameters{&table.weight};
+    const SplitTables tables(parameters);
+    EXPECT_THROW(tables.work_while_first_reads([] { throw std::runtime_error("failed"); }),
+                 std::runtime_error);
+    tables.fetch();  // from here on, others are not there any more
+    EXPECT_ERROR_WITH(std::logic_error, "the model's read_ahead() must announce",
+                      table.forward(tape, Ids{3}));
     class OneOfAUser : public SGD {
      public:
       OneOfAUser(Parameter& whole, Parameter& other) : SGD({&whole}, {.learning_rate = 0.1}) {
