@@ -105,6 +105,16 @@ TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   sgd.step();
 }
 
+TEST_F(TableFileOptimizers, AreRefusedWhatAnotherOptimizerLeft) {
+  Words words(path_);
+  SGD sgd({&words.weight}, {.momentum = 0.9});
+  words.step(sgd, {0});
+  words.file.begin_change(Ids32{2});
+  words.file.step(2) = 9;
+  EXPECT_ERROR_WITH(std::runtime_error, ": row 2 is of step 9, but SGD has made 1",
+                    words.step(sgd, {2}));
+}
+
 // As in memory, where their states go with them.
 TEST_F(TableFileOptimizers, BeginWithStatesOfZeros) {
   Words words(path_);

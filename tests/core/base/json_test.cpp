@@ -68,6 +68,8 @@ TEST(Json, HasNumbersAndTruth) {
 }
 
 TEST(Json, IsWrittenAsItIsMade) {
+  Json number(3.0);
+  EXPECT_INVALID("Json: there is no \"a\", as this is no object", number["a"]);
   Json made{{"a", -1}, {"b", 1e-5}, {"c", {{"x", true}, {"d", "e\"f"}}}};
   made["i"] = std::numeric_limits<std::uint64_t>::max();
   made["n"] = std::nan("");

@@ -735,6 +735,8 @@ void add_reshapes(OpTable& table) {
   for (const int axis : {1, -2})
     add(concat("squeeze ", axis), {2, 1, 3}, {2, 3},
         [axis](Inputs x) { return squeeze(x[0], axis); });
+  add("split and joined", {2, 6}, {2, 6},
+      [](Inputs x) { return concatenate(split(x[0], 2, 1), 1); });
   add("split into one part", {2, 3}, {2, 3}, [](Inputs x) { return split(x[0], 7, 0).at(0); });
   add("unsqueeze 0", {2, 3}, {1, 2, 3}, [](Inputs x) { return unsqueeze(x[0], 0); });
   add("unsqueeze -1", {2, 3}, {2, 3, 1}, [](Inputs x) { return unsqueeze(x[0], -1); });
