@@ -54,6 +54,7 @@ TEST(Layer, NamesAndCountsItsParts) {
             "total                        9 to train, 8 frozen\n");
   const Embedding large(1500, 1000, random);
   EXPECT_HAS(large.summary(), "1,500,000\n");
+  EXPECT_HAS(Embedding(300, 500, random).summary(), " 150,000\n");
 }
 
 TEST(Layer, NamesCountsSavesAndFreezesABorrowedParameterOnce) {

@@ -51,6 +51,7 @@ TEST(Linear, AddsAnAdapterAndMergesIt) {
   layer.add_lora(random, {.rank = 1, .alpha = 2});
   EXPECT_EQ(layer.lora_a->value(), same.uniform({1, 2}, -1 / std::sqrt(2.0), 1 / std::sqrt(2.0)));
   EXPECT_EQ(layer.lora_b->value(), zeros({3, 1}));
+  EXPECT_FALSE(layer.weight.trainable() || layer.bias->trainable());
   EXPECT_EQ(layer.state_dict().names(),
             (std::vector<std::string>{"bias", "lora_a", "lora_b", "lora_scale", "weight"}));
   EXPECT_ERROR(std::logic_error, "Linear::add_lora: weight has an adapter already",
