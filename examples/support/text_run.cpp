@@ -266,8 +266,8 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
     training->run.load_state_dict(
         with_split_rows(file, name, ranks, training->model_->parameters()));
-    const Json samples(file.text("samples"), "its samples");
-    for (const Json& sample : samples.elements()) {
+    const Json all(file.text("samples"), "its samples");
+    for (const Json& sample : all.elements()) {
       const Json* steps = sample.find("steps");
       const Json* written = sample.find("text");
       check_argument(steps != nullptr && written != nullptr,

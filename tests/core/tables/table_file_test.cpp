@@ -216,7 +216,7 @@ TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
   const auto size = std::filesystem::file_size(path(journal));
   copy(journal, "whole");
   for (const std::uintmax_t place : {size - 3, size / 2, std::uintmax_t{30}}) {
-    overwrite(journal, place, "\x55");
+    damage(journal, place, 0x55);
     EXPECT_HAS(refused(), "words.table.undo-0: is damaged") << place;
     copy("whole", journal);
   }
