@@ -88,6 +88,34 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
   EXPECT_LT(few.all.steps[0].step, few.all.steps[1].step);
 }
 
+// In a tied table, a row has a gradient in all steps.
+TEST(RowMovement, KeepStepsThatLookedTheRowUpBeforeOthers) {
+  const auto steps_kept = [](std::size_t most) {
+    Random random(3);
+    NextTokenModel model({.vocabulary = kTokens,
+                          .context = kContext,
+                          .width = 6,
+                          .hidden = {6},
+                          .tie_weights = true},
+                         random);
+    SGD optimizer(model.parameters(), {.learning_rate = 0.5});
+    DataLoader loader(text_windows(40, 5), {.batch = 2});
+    TrainingRun run(
+        {.model = model, .optimizer = optimizer, .loader = loader, .random = random, .steps = 20});
+    RowMovement movement(model, model.token.weight, kFollowed, {.steps = most});
+    run.observe(movement);
+    run.train();
+    return movement.summary().steps;
+  };
+  const auto looked_up = [](const RowMovement::Step& step) { return step.lookups > 0; };
+  const auto all = steps_kept(20);
+  ASSERT_EQ(all.size(), 20U);
+  const auto count = static_cast<std::size_t>(std::ranges::count_if(all, looked_up));
+  const auto few = steps_kept(count);
+  EXPECT_EQ(few.size(), count);
+  EXPECT_TRUE(std::ranges::all_of(few, looked_up)) << count;
+}
+
 TEST(RowMovement, TellWhatMomentumAndDecayAdded) {
   const auto summary_of = [](const AnyOptions& options) {
     const RowMovement::Summary all = FollowedRun(options).all;
