@@ -40,11 +40,11 @@ std::optional<std::vector<std::string_view>> match(std::span<const std::string_v
 // Writes the transpose of a matrix in blocks, so that both sides stay in the cache.
 template <class Number>
 void transpose(const Number* from, std::size_t rows, std::size_t columns, Number* to) {
-  constexpr std::size_t kBlock = 32;
-  for (std::size_t row = 0; row < rows; row += kBlock)
-    for (std::size_t column = 0; column < columns; column += kBlock)
-      for (std::size_t i = row; i < std::min(row + kBlock, rows); ++i)
-        for (std::size_t j = column; j < std::min(column + kBlock, columns); ++j)
+  constexpr std::size_t kTile = 32;
+  for (std::size_t row = 0; row < rows; row += kTile)
+    for (std::size_t column = 0; column < columns; column += kTile)
+      for (std::size_t i = row; i < std::min(row + kTile, rows); ++i)
+        for (std::size_t j = column; j < std::min(column + kTile, columns); ++j)
           to[j * rows + i] = from[i * columns + j];
 }
 
