@@ -59,14 +59,23 @@ struct TableTraining {
 
 class RunsWithTablesInFiles : public ::testing::Test {
  protected:
-  std::unique_ptr<TableFile> make(const std::string& name) const {
-    return std::make_unique<TableFile>(
-        folder_ / name, TableFileOptions{.rows = kTokens, .width = kWidth, .states = 2, .seed = 9});
+  std::unique_ptr<TableFile> open_or_make(const std::string& name) const {
+    const std::filesystem::path table = folder_ / name;
+    // [table]
+    auto file = file_exists(table)
+                    ? std::make_unique<TableFile>(table)
+                    : std::make_unique<TableFile>(table, TableFileOptions{.rows = kTokens,
+                                                                          .width = kWidth,
+                                                                          .states = 2,
+                                                                          .seed = 123,
+                                                                          .deviation = 0.01});
+    // [table]
+    return file;
   }
 
   // The same rows in memory.
   Tensor in_memory() const {
-    const auto file = make("start");
+    const auto file = open_or_make("start");
     std::vector<std::int32_t> ids(kTokens);
     std::iota(ids.begin(), ids.end(), 0);
     return Parameter("start", file_rows(*file)).rows(ids);
@@ -89,7 +98,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
     for (std::size_t count = 1; count <= 3; ++count) {
       stored[count].resize(count);
       run_ranks(count, [&](ProcessGroup& ranks) {
-        const auto file = make(concat(split, count, '-', ranks.rank()));
+        const auto file = open_or_make(concat(split, count, '-', ranks.rank()));
         TableTraining training(*file, &ranks, split);
         training.run.train();
         EXPECT_TRUE(training.outcome.bits == (split && ranks.rank() > 0 ? "" : in_memory));
@@ -103,7 +112,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
 
 TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
   for (const std::size_t accumulate : {1U, 3U}) {
-    const auto file = make(concat(accumulate));
+    const auto file = open_or_make(concat(accumulate));
     TableTraining training(*file, nullptr, false, accumulate);
     std::vector<Ids> batches;
     for (const Batch& batch : training.loader) batches.push_back(batch.inputs());
@@ -120,7 +129,7 @@ TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
 TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
   EXPECT_ERROR_WITH(std::runtime_error, "token.weight on rank 1 differs",
                     run_ranks(2, [&](ProcessGroup& ranks) {
-                      const auto file = make(concat(ranks.rank()));
+                      const auto file = open_or_make(concat(ranks.rank()));
                       if (ranks.rank() == 1) {  // a row that every batch looks up
                         file->begin_change(std::vector<std::int32_t>{0});
                         file->row(0)[3] += real{1e-3};
@@ -157,12 +166,11 @@ TEST_F(RunsWithTablesInFiles, AreResumable) {
                    .make =
                        [&](bool other) {
                          return std::make_unique<RunningTableTraining>(
-                             other ? std::make_unique<TableFile>(folder_ / concat(tables))
-                                   : make(concat(++tables)));
+                             open_or_make(concat(other ? tables : ++tables)));
                        },
                    .steps = 16,
                    .stops = {13}});
-  const auto file = make("unmarked");
+  const auto file = open_or_make("unmarked");
   TableTraining training(*file);
   training.run.train(1);
   EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
@@ -174,8 +182,7 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
   Checkpoint saved;
   for (const bool again : {false, true})
     run_ranks(2, [&](ProcessGroup& ranks) {
-      const std::string name = concat(ranks.rank());
-      const auto file = again ? std::make_unique<TableFile>(folder_ / name) : make(name);
+      const auto file = open_or_make(concat(ranks.rank()));
       TableTraining training(*file, &ranks);
       if (again) training.run.load_state_dict(saved);
       training.run.run_epoch();
@@ -186,19 +193,22 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
 }
 
 TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
-  const auto file = make("table");
+  const auto file = open_or_make("table");
   TableTraining training(*file);
-  training.run.run_epoch();
+  TrainingRun& run = training.run;
+  run.run_epoch();
+  // [checkpoint]
   file->checkpoint();
-  const Checkpoint saved = training.run.state_dict();
+  const Checkpoint saved = run.state_dict();
+  // [checkpoint]
   const Checkpoint::Value other = file->mark() + "?";
-  training.run.run_epoch();
+  run.run_epoch();
   for (const Checkpoint& wrong :
        {without(saved, "optimizer.head.weight.step"), with(saved, "model.token.weight", other),
         with(saved, "optimizer.token.weight.exp_avg", other),
         with(saved, "optimizer.token.weight.lazy.file", other)})
-    EXPECT_THROW(training.run.load_state_dict(wrong), std::invalid_argument);
-  training.run.train();
+    EXPECT_THROW(run.load_state_dict(wrong), std::invalid_argument);
+  run.train();
   EXPECT_TRUE(training.outcome.bits == expected());
 }
 
