@@ -3,12 +3,9 @@
 // Latency of a small message, speed of dense gradients, and rows of tables of more and more rows.
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
-#include <functional>
-#include <string>
-#include <vector>
 
+#include "tests/bench/measure.hpp"
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
 #include <rowgrad/core/parallel/mpi_process_group.hpp>
 #include <rowgrad/core/tensor/random.hpp>
@@ -25,19 +22,14 @@ struct Cost {
 };
 
 Cost measure(ProcessGroup& ranks, const std::function<void()>& step) {
-  std::vector<double> times;
-  std::uint64_t sent = 0;
-  for (int i = 0; i < 60; ++i) {
-    ranks.any(false);  // all begin together
-    const std::uint64_t before = ranks.bytes_sent();
-    const auto begin = std::chrono::steady_clock::now();
-    step();
-    times.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    sent = ranks.bytes_sent() - before;
-  }
-  std::nth_element(times.begin() + 10, times.begin() + 35, times.end());  // without the first ones
-  return {times[35], sent};
+  std::uint64_t before = 0;
+  const auto begin_together = [&] {
+    ranks.any(false);
+    before = ranks.bytes_sent();
+  };
+  const bench::Timing timing =
+      bench::time_runs(step, {.warm_up = 10, .repeats = 50}, begin_together);
+  return {timing.median_seconds, ranks.bytes_sent() - before};
 }
 
 void print(const ProcessGroup& ranks, const char* what, std::size_t size, const Cost& cost,

@@ -10,25 +10,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
 #include <fstream>
-#include <functional>
 #include <iostream>
 #include <set>
-#include <string>
 
 #include "tests/bench/measure.hpp"
-#include <rowgrad/core/base/check.hpp>
-#include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/core/data/token_sequence.hpp>
-#include <rowgrad/core/ops/pointwise.hpp>
-#include <rowgrad/core/ops/reduction.hpp>
-#include <rowgrad/core/parallel/mpi_process_group.hpp>
-#include <rowgrad/core/parallel/split_rows.hpp>
-#include <rowgrad/core/tables/table_file.hpp>
-#include <rowgrad/layers/embedding.hpp>
-#include <rowgrad/optim/sgd.hpp>
-#include <rowgrad/optim/training/training_run.hpp>
+#include <rowgrad/rowgrad.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,15 +1,11 @@
-// Measures how fast tokenizers encode and decode, and how long it takes to train byte pairs: median
-// processor time on one thread. Arguments: files to measure besides the two texts here.
+// Measures how fast tokenizers are made, encode and decode: medians. Arguments: files to measure
+// besides the two texts here.
 
-#include <algorithm>
 #include <cstdio>
-#include <ctime>
-#include <functional>
-#include <iostream>
 #include <string>
-#include <vector>
 
-#include <rowgrad/core/data/tokenizers/merge_table.hpp>
+#include "tests/bench/measure.hpp"
+#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/program.hpp>
@@ -18,78 +14,56 @@
 namespace rowgrad {
 namespace {
 
-constexpr int kRuns = 9;
 constexpr std::size_t kTrainedIds = 1024;
 
-struct Text {
-  std::string name;
-  std::string contents;
-};
-
-Text repeated_story() {
+std::string repeated_story() {
   const DataFile story = find_corpus();
-  Text text{story.title + " × 200", ""};
-  for (int i = 0; i < 200; ++i) text.contents += story.contents;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += story.contents;
   return text;
 }
 
 // Hardly any word occurs twice, so a tokenizer cannot profit from a cache of earlier words.
-Text made_up_words() {
+std::string made_up_words() {
   Random random(1);
-  Text text{"made-up words", ""};
-  while (text.contents.size() < 4'000'000) {
+  std::string text;
+  while (text.size() < 4'000'000) {
     for (std::uint32_t letters = 4 + random.bits() % 8; letters > 0; --letters)
-      text.contents += "eeetttaaooiinnsshhrrddlucmfwgypbvk"[random.bits() % 34];
-    text.contents += random.bits() % 10 == 0 ? ", " : " ";
+      text += "eeetttaaooiinnsshhrrddlucmfwgypbvk"[random.bits() % 34];
+    text += random.bits() % 10 == 0 ? ", " : " ";
   }
   return text;
 }
 
-double median_seconds(
-    int runs, const std::function<void()>& measured, const std::function<void()>& prepare = [] {}) {
-  std::vector<double> seconds;
-  for (int run = 0; run < runs; ++run) {
-    prepare();
-    const std::clock_t begin = std::clock();
-    measured();
-    seconds.push_back(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC);
-  }
-  std::nth_element(seconds.begin(), seconds.begin() + runs / 2, seconds.end());
-  return seconds[static_cast<std::size_t>(runs) / 2];
-}
-
-void measure_tokenizer(const std::string& name, const Text& text) {
-  const std::string& contents = text.contents;
-  const double megabytes = static_cast<double>(contents.size()) / 1e6;
+void measure_tokenizer(const std::string& name, const std::string& text) {
   std::unique_ptr<Tokenizer> tokenizer;
   std::vector<std::int32_t> ids;
   std::string decoded;
-  const auto make = [&] { tokenizer = make_tokenizer(name, contents, kTrainedIds); };
-  const auto encode = [&] { ids = tokenizer->encode(contents); };
+  const auto make = [&] { tokenizer = make_tokenizer(name, text, kTrainedIds); };
+  const auto encode = [&] { ids = tokenizer->encode(text); };
   const auto decode = [&] { decoded = tokenizer->decode(ids); };
-  try {
-    make();
-  } catch (const Unavailable& error) {
-    std::cout << "  " << name << ": " << error.what() << '\n';
-    return;
-  }
-  encode();  // so that memory is allocated
-  const double first = median_seconds(3, encode, make);
-  const double again = median_seconds(kRuns, encode);
-  const double back = median_seconds(kRuns, decode);
-  std::printf("  %-6s %9zu %9zu %12.0f %8.0f %8.0f\n", name.c_str(), tokenizer->size(), ids.size(),
-              megabytes / first, megabytes / again,
+  const bench::Pace few{.warm_up = 1, .repeats = 3}, many{.warm_up = 1, .repeats = 9};
+  const double made = bench::time_runs(make, few).median_seconds;
+  const double first = bench::time_runs(encode, few, make).median_seconds;
+  const double again = bench::time_runs(encode, many).median_seconds;
+  const double back = bench::time_runs(decode, many).median_seconds;
+  const double megabytes = static_cast<double>(text.size()) / 1e6;
+  std::printf("  %-6s %9.1f %9zu %9zu %12.0f %8.0f %8.0f\n", name.c_str(), 1e3 * made,
+              tokenizer->size(), ids.size(), megabytes / first, megabytes / again,
               static_cast<double>(decoded.size()) / 1e6 / back);
 }
 
-void measure(const Text& text) {
-  std::printf("%s, %.1f MB\n", text.name.c_str(), static_cast<double>(text.contents.size()) / 1e6);
-  std::printf("                                    encode MB/s     decode\n");
-  std::printf("  tokenizer  ids    tokens   first time    again     MB/s\n");
-  for (const std::string& name : kTokenizerNames) measure_tokenizer(name, text);
-  for (const std::size_t merges : {1000, 5000})
-    std::printf("  %zu merges trained in %.2f s\n", merges,
-                median_seconds(3, [&] { learn_merges({text.contents}, merges); }));
+void measure(const std::string& name, const std::string& text) {
+  std::printf("%s, %.1f MB\n", name.c_str(), static_cast<double>(text.size()) / 1e6);
+  std::printf("                                              encode MB/s     decode\n");
+  std::printf("  tokenizer made ms   ids    tokens   first time    again     MB/s\n");
+  for (const std::string& tokenizer : kTokenizerNames) {
+    try {
+      measure_tokenizer(tokenizer, text);
+    } catch (const Unavailable& error) {
+      std::printf("  %s: %s\n", tokenizer.c_str(), error.what());
+    }
+  }
 }
 
 }  // namespace
@@ -97,12 +71,9 @@ void measure(const Text& text) {
 
 int main(int argc, char** argv) {
   return rowgrad::run_program("bench_tokenizers", [&] {
-    rowgrad::measure(rowgrad::repeated_story());
-    rowgrad::measure(rowgrad::made_up_words());
-    for (int i = 1; i < argc; ++i) {
-      const rowgrad::DataFile file = rowgrad::find_corpus(argv[i]);
-      rowgrad::measure({file.source, file.contents});
-    }
+    rowgrad::measure("a story, 200 times", rowgrad::repeated_story());
+    rowgrad::measure("made-up words", rowgrad::made_up_words());
+    for (int i = 1; i < argc; ++i) rowgrad::measure(argv[i], rowgrad::read_file(argv[i]));
     return 0;
   });
 }

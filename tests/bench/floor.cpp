@@ -1,3 +1,4 @@
+#include <cmath>
 #include <map>
 
 #include "tests/bench/measure.hpp"
@@ -6,6 +7,13 @@
 
 namespace rowgrad::bench {
 namespace {
+
+// How many different ones of `count` ids a batch has on average: V (1 − (1 − 1/V)ⁿ) for n out of V.
+double distinct_ids(const Workload& workload, std::size_t count) {
+  const auto of = static_cast<double>(count);
+  const auto ids = static_cast<double>(workload.tokens());
+  return -of * std::expm1(ids * std::log1p(-1 / of));
+}
 
 // How often an optimizer reads or writes each number of a parameter, its gradient and its states.
 double optimizer_accesses(const std::string& optimizer) {

@@ -14,7 +14,6 @@ for workload in "${workloads[@]}"; do
     { echo "levels.sh: $workload is no workload of tests/bench/workloads.json" >&2 && exit 2; }
 done
 
-install_packages libbenchmark-dev
 configure -DROWGRAD_BENCHMARKS=ON
 compile bench_workloads train
 native=$build

@@ -148,13 +148,18 @@ GptOptions gpt_options(const Workload& workload) {
   return options;
 }
 
-Timing time_runs(const std::function<void()>& run, const Pace& pace) {
+Timing time_runs(const std::function<void()>& run, const Pace& pace,
+                 const std::function<void()>& prepare) {
   constexpr std::size_t kFewest = 3;
-  for (std::size_t i = 0; i < pace.warm_up; ++i) run();
   std::vector<double> seconds;
   double total = 0;
+  for (std::size_t i = 0; i < pace.warm_up; ++i) {
+    prepare();
+    run();
+  }
   while (pace.repeats > 0 ? seconds.size() < pace.repeats
                           : seconds.size() < kFewest || total < pace.seconds) {
+    prepare();
     const auto start = Clock::now();
     run();
     seconds.push_back(seconds_since(start));

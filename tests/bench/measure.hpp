@@ -8,11 +8,39 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/bench/workload.hpp"
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/optim/optimizer.hpp>
 
 namespace rowgrad::bench {
+
+/// A training step of a model on batches of random ids, [batch, context] each. Those of
+/// workloads.json are read by torch_workloads.py, too.
+struct Workload {
+  std::string name;
+  // embed: token + position tables; toy: with head and cross-entropy; gpt: with blocks between
+  std::string model;
+  // sgd, momentum, momentum-decay, adamw or, for the rows of a memory that were looked up alone,
+  // sparse-adam
+  std::string optimizer;
+  std::size_t vocabulary = 0;
+  std::size_t width = 0;
+  std::size_t batch = 0;
+  std::size_t context = 0;
+  std::size_t layers = 0;  // of a gpt, as are heads and dropout
+  std::size_t heads = 0;
+  double dropout = 0;
+  // Of each head of a memory of n-grams in front of a gpt's second block; 0 for none. Two orders,
+  // four heads of each, rows of 16 numbers.
+  std::size_t ngram_rows = 0;
+  int threads = 0;  // not in the list: an option of the program
+
+  std::size_t tokens() const { return batch * context; }
+};
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Workload, name, model, optimizer, vocabulary, width,
+                                                batch, context, layers, heads, dropout, ngram_rows,
+                                                threads)
+
+constexpr std::size_t kNgramOrders = 2, kNgramHeads = 4, kNgramWidth = 16;
 
 /// How often to run what is measured.
 struct Pace {
@@ -26,7 +54,10 @@ struct Timing {
   std::size_t runs = 0;
 };
 
-Timing time_runs(const std::function<void()>& run, const Pace& pace);
+/// `prepare` is called before each run, and not measured.
+Timing time_runs(
+    const std::function<void()>& run, const Pace& pace,
+    const std::function<void()>& prepare = [] {});
 
 double median(std::vector<double> numbers);
 

@@ -12,7 +12,7 @@ from workload_list import tokens
 
 
 def in_own_process(work):
-    """What work() returns, with the most memory its process had: see bench_workloads.cpp.
+    """What work() returns, with the most memory its process had, which the system never lowers.
 
     PyTorch is loaded only there, so that each workload begins with the same.
     """

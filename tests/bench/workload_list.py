@@ -12,13 +12,14 @@ def usable_cores():
 
 
 def listed_workloads(sweep, threads):
-    """The workloads or the points of a sweep; names and threads are those of workload.cpp."""
+    """The workloads or the points of a sweep; "listed" is its name there, if that is another."""
     everything = json.loads(pathlib.Path(__file__).with_name("workloads.json").read_text())
     workloads = everything["sweeps"][sweep] if sweep else everything["workloads"]
     if sweep != "threads":
         return [workload | {"threads": threads} for workload in workloads]
     counts = sorted({threads} | {1 << i for i in range(threads.bit_length()) if 1 << i < threads})
-    return [workload | {"name": f"{workload['name']}-threads-{count}", "threads": count}
+    return [workload | {"name": f"{workload['name']}-threads-{count}", "threads": count,
+                        "listed": workload["name"]}
             for workload in workloads for count in counts]
 
 
