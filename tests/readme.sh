@@ -7,7 +7,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
 parts=0
 for program in examples/{first_step,custom_layer,own_model}.cpp \
-  tests/bench/exact_rows.cpp \
   tests/package/report.cpp tests/examples/run_report_test.cpp \
   tests/optim/rule_optimizer_test.cpp tests/optim/training/{training_run_test.cpp,table_file_run_test.cpp,runs.hpp} \
   tests/layers/{gpt_model_test,gpt2_weights_test,fine_tune_test}.cpp; do

@@ -40,23 +40,6 @@ TEST_F(Programs, EndWhereMemoryRunsOut) {
   EXPECT_EQ(statuses, (std::set{0, 1}));
 }
 
-// The table of tests/bench/README.md; what rowgrad's row differs by is rounding.
-TEST_F(Programs, ShowHowFarOthersAreFromDenseAdam) {
-  constexpr double kExpected[][3]{
-      {11.4, 55.4, 0.2}, {23.2, 52.8, 1.1}, {38.6, 48.9, 3.6}, {62.9, 44.6, 10.7}};
-  const std::string output = output_of("exact_rows");
-  std::istringstream words(output.substr(output.find("HugeCTR\n") + 8));
-  std::vector<double> shares;
-  for (std::string word; words >> word;)
-    if (std::isdigit(word[0]) != 0) shares.push_back(std::stod(word));
-  ASSERT_EQ(shares.size(), 20U) << output;
-  for (std::size_t line = 0; line < 4; ++line) {
-    EXPECT_LT(shares[5 * line + 1], 1e-3);
-    for (std::size_t other = 0; other < 3; ++other)
-      EXPECT_NEAR(shares[5 * line + 2 + other], kExpected[line][other], 0.11) << output;
-  }
-}
-
 TEST_F(Programs, CountTheNgramsThatShareRows) {
   const json report = written(
       "inspect_rows --corpus corpus --tokenizer char --context 8 --width 4 --ngrams 1,2 "

@@ -25,8 +25,8 @@ struct Outcome {
 // A shell command with the programs in its path, and without files of the user.
 inline Outcome shell(const std::string& command) {
   const std::string whole =
-      concat("exec 2>&1; unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS, ":",
-             ROWGRAD_TEST_PROGRAMS, ":$PATH; export PATH; ", command);
+      concat("exec 2>&1; unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS,
+             ":$PATH; export PATH; ", command);
   FILE* const pipe = popen(whole.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("there is no shell");
   Outcome outcome;
