@@ -108,6 +108,19 @@ inline Reference pairs(double (*function)(double, double)) {
   };
 }
 
+/// Expects each number to be as near as this, relative to it or to 1 if it is smaller, and NaN and
+/// infinities to be the same.
+inline void expect_numbers(const Tensor& got, const Tensor& expected, double tolerance,
+                           const std::string& what) {
+  ASSERT_EQ(got.shape(), expected.shape()) << what;
+  for (std::size_t k = 0; k < got.size(); ++k) {
+    const double a = got.data()[k], b = expected.data()[k];
+    const double bound = std::isfinite(b) ? tolerance * std::max(1.0, std::abs(b)) : 0;
+    EXPECT_TRUE(same(a, b) || std::abs(a - b) <= bound)
+        << what << " at " << k << ": " << a << ", not " << b;
+  }
+}
+
 /// The axis, counted from the first one.
 inline std::size_t from_front(int axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(rank) : axis);

@@ -46,8 +46,8 @@ std::vector<Variable> all(Inputs in) { return {in.begin(), in.end()}; }
 
 // --- Shapes -------------------------------------------------------------------------------------
 
-const Shapes kLargeMatrix{{300, 257}};
-const Shapes kLargeRowAndMatrix{{257}, {300, 257}}, kLargePair{{300, 257}, {300, 257}};
+const Shapes kLargeMatrix{{200, 257}};
+const Shapes kLargeRowAndMatrix{{257}, {200, 257}}, kLargePair{{200, 257}, {200, 257}};
 const std::vector<Shapes> kAnyShape{{Shape{}},      {Shape{1}}, {Shape{19}},  {Shape{2, 3}},
                                     {{2, 1, 3, 2}}, {Shape{0}}, {Shape{2, 0}}};
 
@@ -431,7 +431,6 @@ void add_plain_ops(OpTable& table) {
             [](Inputs x) { return layer_norm(x[0], x[1]); });
   table.add("layer_norm without weight", {{{3, 5}, {5}}}, {{40000, 1}, {1}},
             [](Inputs x) { return layer_norm(x[0], std::nullopt, x[1]); });
-  table.add("layer_norm by itself", {{{4}}}, [](Inputs x) { return layer_norm(x[0], x[0], x[0]); });
   table.add("rms_norm", with_vectors(1), {{700, 130}, {130}},
             [](Inputs x) { return rms_norm(x[0], x[1]); });
   table.add("rms_norm of x alone", {{{3, 5}}}, {{5, 20001}},
@@ -478,7 +477,6 @@ void add_products(OpTable& table) {
       .add("matmul of many small matrices", {{{6, 3, 4}, {6, 4, 5}}}, {{3, 8, 20, 30}, {8, 30, 40}},
            two(matmul))
       .gives(product_by_loops, near_product);
-  table.add("x xᵀ", {{{2, 3}}}, [](Inputs x) { return matmul(x[0], transpose(x[0])); });
   std::vector<Shapes> with_bias{
       {{3, 4}, {5, 4}, {5}}, {{3, 0}, {2, 0}, {2}}, {{3, 2}, {0, 2}, {0}}},
       without{{{2, 3}, {2, 3}}};
@@ -948,40 +946,9 @@ TEST(Ops, GiveTheSameBitsOnAnInferenceTape) {
   }
 }
 
-// Adds the gradients of an op to those that its parameters have.
-class Training {
- public:
-  explicit Training(const OpCase& item) : op_(item.op) {
-    for (const Tensor& input : item.inputs(item.small[0]))
-      parameters_.push_back(std::make_unique<Parameter>("p", input));
-  }
-
-  void run() {
-    Random random(1);
-    Tape tape(random);
-    std::vector<Variable> in;
-    for (const auto& parameter : parameters_) in.push_back(tape.parameter(*parameter));
-    tape.backward(weighted_sum(op_(in)));
-  }
-
-  void forget() {
-    for (const auto& parameter : parameters_) parameter->zero_gradient();
-  }
-
-  std::vector<Tensor> gradients() const {
-    std::vector<Tensor> all;
-    for (const auto& parameter : parameters_)
-      all.push_back(Gradient(parameter->gradient()).take_dense());
-    return all;
-  }
-
- private:
-  const Function& op_;
-  std::vector<std::unique_ptr<Parameter>> parameters_;
-};
-
 // In the second call, so that there are gradients to add to.
 TEST(Ops, GiveTheSameGradientsAgainAfterMemoryRanOut) {
+  using Parameters = std::vector<std::unique_ptr<Parameter>>;
   OpTable table{kOps};
   table.add("embedding, padded, dense gradient", {{{5, 3}}}, {{3000, 67}}, [](Inputs x) {
     return embedding(x[0], spread({2, 3}, 5), {.padding_idx = 1, .dense_gradient = true});
@@ -989,44 +956,44 @@ TEST(Ops, GiveTheSameGradientsAgainAfterMemoryRanOut) {
   for (const OpCase& item : table.cases) {
     if (item.large.empty()) continue;  // another case of an op
     SCOPED_TRACE(item.name);
+    const auto run = [&](const Parameters& parameters) {
+      Random random(1);
+      Tape tape(random);
+      std::vector<Variable> in;
+      for (const auto& parameter : parameters) in.push_back(tape.parameter(*parameter));
+      tape.backward(weighted_sum(item.op(in)));
+    };
     const auto make = [&] {
-      auto training = std::make_unique<Training>(item);
-      training->run();
-      return training;
+      auto parameters = std::make_unique<Parameters>();
+      for (const Tensor& input : item.inputs(item.small[0]))
+        parameters->push_back(std::make_unique<Parameter>("p", input));
+      run(*parameters);
+      return parameters;
+    };
+    const auto gradients = [](const Parameters& parameters) {
+      std::vector<Tensor> all;
+      for (const auto& parameter : parameters)
+        all.push_back(Gradient(parameter->gradient()).take_dense());
+      return all;
     };
     const auto twin = make();
-    twin->run();
-    const std::vector<Tensor> expected = twin->gradients();
-    for_every_failure(
-        make, [](Training& training) { training.run(); },
-        [&](Training& training, bool finished) {
-          if (!finished) {
-            training.forget();
-            training.run();
-            training.run();
-          }
-          EXPECT_TRUE(training.gradients() == expected);
-        });
+    run(*twin);
+    const std::vector<Tensor> expected = gradients(*twin);
+    for_every_failure(make, run, [&](const Parameters& parameters, bool finished) {
+      if (!finished) {
+        for (const auto& parameter : parameters) parameter->zero_gradient();
+        run(parameters);
+        run(parameters);
+      }
+      EXPECT_TRUE(gradients(parameters) == expected);
+    });
   }
 }
 
-// Of each number: NaN for NaN, and otherwise within the rounding of sums of up to 60 terms of at
-// most 3, which are rounded on their way into float, too.
-void expect_number(const Tensor& got, const json& json, const std::string& what) {
-  const Tensor expected = tensor_from(json);
-  ASSERT_EQ(got.shape(), expected.shape()) << what;
-  for (std::size_t k = 0; k < got.size(); ++k) {
-    const double a = got.data()[k];
-    const double b = expected.data()[k];
-    if (std::isfinite(b)) {
-      EXPECT_NEAR(a, b, 100 * kEpsilon * std::max(1.0, std::abs(b))) << what << " at " << k;
-    } else {
-      EXPECT_TRUE(same(a, b)) << what << " at " << k << ": " << a;
-    }
-  }
-}
-
+// Within the rounding of sums of up to 60 terms of at most 3, which are rounded on their way into
+// float, too.
 TEST(Ops, GiveTheNumbersOfPyTorch) {
+  constexpr double kTolerance = 100 * kEpsilon;
   std::set<std::string> compared;
   for (const json& item : golden("ops.json")) {
     const auto name = item["op"].get<std::string>();
@@ -1037,23 +1004,13 @@ TEST(Ops, GiveTheNumbersOfPyTorch) {
     std::vector<Variable> in;
     for (const json& input : item["inputs"]) in.push_back(tape.input(tensor_from(input)));
     const Variable y = op->op(in);
-    expect_number(y.value(), item["output"], name);
+    expect_numbers(y.value(), tensor_from(item["output"]), kTolerance, name);
     tape.backward(y, wave(y.shape(), 0.23, 0.4, 1));
     for (std::size_t i = 0; i < in.size(); ++i)
-      expect_number(Gradient(tape.gradient(in[i])).take_dense(), item["gradients"][i],
-                    concat(name, ", gradient ", i, ", input ", item["inputs"].dump()));
+      expect_numbers(Gradient(tape.gradient(in[i])).take_dense(), tensor_from(item["gradients"][i]),
+                     kTolerance, concat(name, ", gradient ", i, ", input ", item["inputs"].dump()));
   }
   EXPECT_EQ(compared.size(), 33U);
-}
-
-TEST(Ops, DetachStopsTheGradient) {
-  Tape tape;
-  const Variable x = tape.input(tensor({2}, {2, 3}));
-  const Variable y = detach(x);
-  EXPECT_FALSE(y.needs_gradient());
-  EXPECT_EQ(y.value(), x.value());
-  tape.backward(x * y, full({2}, 1));
-  EXPECT_EQ(tape.gradient(x).dense(), x.value());
 }
 
 }  // namespace

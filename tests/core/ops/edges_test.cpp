@@ -54,6 +54,11 @@ std::vector<Edge> edges() {
        {Tensor{0, kNaN, kInfinity}},
        Tensor{0, kNaN, kInfinity},
        {Tensor{0, 2, 3}}},
+      {"detach",
+       [](Inputs x) { return x[0] * detach(x[0]); },
+       {Tensor{2, 3}},
+       Tensor{4, 9},
+       {Tensor{2, 6}}},
       {"abs", one(abs), {Tensor{-2, 0, 2}}, Tensor{2, 0, 2}, {Tensor{-1, 0, 3}}},
       {"clamp",
        [](Inputs x) { return clamp(x[0], -1, 3); },
@@ -156,25 +161,17 @@ std::vector<Edge> edges() {
   return all;
 }
 
-void expect_same(const Tensor& got, const Tensor& expected, const std::string& what) {
-  ASSERT_EQ(got.shape(), expected.shape()) << what;
-  for (std::size_t k = 0; k < got.size(); ++k) {
-    const real a = got.data()[k], b = expected.data()[k];
-    EXPECT_TRUE(same(a, b)) << what << ": " << a << ", not " << b;
-  }
-}
-
 TEST(Ops, GiveWhatTheyPromiseAtTheEdges) {
   for (const Edge& item : edges()) {
     Tape tape;
     const std::vector<Variable> in = inputs_on(tape, item.inputs);
     const Variable y = item.op(in);
-    expect_same(y.value(), item.value, item.name);
+    expect_numbers(y.value(), item.value, 0, item.name);
     if (item.gradients.empty()) continue;
     tape.backward(y, counting(y.shape()));
     for (std::size_t i = 0; i < in.size(); ++i)
-      expect_same(Gradient(tape.gradient(in[i])).take_dense(), item.gradients[i],
-                  concat(item.name, ", gradient ", i));
+      expect_numbers(Gradient(tape.gradient(in[i])).take_dense(), item.gradients[i], 0,
+                     concat(item.name, ", gradient ", i));
   }
 }
 
@@ -222,10 +219,9 @@ TEST(Ops, DoNotOverflowOnTheWay) {
   const auto huge = static_cast<real>(std::sqrt(std::numeric_limits<real>::max()) * 4);
   const auto tiny = static_cast<real>(std::sqrt(std::numeric_limits<real>::min()) / 4);
   for (const real unit : {huge, tiny}) {
-    const Variable x = tape.input(tensor({2, 2}, {3 * unit, 4 * unit, 0, unit}));
+    const Variable x = tape.input(tensor({1, 2}, {3 * unit, -4 * unit}));
     EXPECT_NEAR(norm(x, {1}).value()(0) / unit, 5, 10 * kEpsilon);
-    EXPECT_NEAR(norm(tape.input(tensor({2}, {3 * unit, -4 * unit}))).item() / unit, 5,
-                10 * kEpsilon);
+    EXPECT_NEAR(norm(x).item() / unit, 5, 10 * kEpsilon);
   }
   const Tensor gradient =
       gradients_of([](Inputs in) { return norm(in[0]); }, {tensor({2}, {3 * huge, 4 * huge})})[0]

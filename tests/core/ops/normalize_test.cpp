@@ -1,4 +1,3 @@
-#include "tests/support/op_cases.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/core/kernels/elementwise.hpp>
 
