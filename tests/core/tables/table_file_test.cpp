@@ -121,38 +121,15 @@ TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
   const std::vector<double> expected{0.25697042, -1.1013233, -1.1092897, 0.14706524, 1.5867265};
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_NEAR(row(of_past_version, 3)[i], expected[i], 1e-6);
-  double sum = 0, squares = 0, neighbours = 0, fourth = 0;
+  double sum = 0, squares = 0;
   for (const std::vector<real>& values : all_rows(one))
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      sum += values[i];
-      squares += values[i] * values[i];
-      fourth += std::pow(values[i], 4);
-      if (i > 0) neighbours += values[i] * values[i - 1];
+    for (const real value : values) {
+      sum += value;
+      squares += value * value;
     }
   const double n = 3000 * 33;
   EXPECT_NEAR(sum / n, 0, 5 * 0.5 / std::sqrt(n));
   EXPECT_NEAR(squares / n, 0.25, 5 * 0.25 * std::sqrt(2 / n));
-  EXPECT_NEAR(fourth / n, 3 * 0.0625, 5 * 0.0625 * std::sqrt(96 / n));
-  EXPECT_NEAR(neighbours / n, 0, 5 * 0.25 / std::sqrt(n));
-}
-
-TEST_F(TableFiles, OpenAsTheyWereAtTheirLastCheckpoint) {
-  std::string mark;
-  {
-    TableFile table(path(), kSmall);
-    mark = checkpoint_with(table, {3}, 1);
-    set_rows(table, {3, 4}, 2);
-    EXPECT_EQ(table.rows_stored(), 2);
-  }
-  { std::ofstream(path("words.table.undo-1"), std::ios::app) << "the beginning of a group"; }
-  for (int again = 0; again < 2; ++again) {
-    TableFile table(path());
-    EXPECT_EQ(table.shape(), Shape({1000, 5}));
-    EXPECT_EQ(table.mark(), mark);
-    EXPECT_EQ(table.rows_stored(), 1);
-    expect_row(table, 3, 1);
-    expect_as_drawn(table, {4});
-  }
 }
 
 TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
@@ -383,12 +360,16 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
       disk += rows[random() % rows.size()].substr(at, kSector);
     write_file(path("stopped"), disk);
     for (const std::string journal : {".undo-0", ".undo-1", ".undo-2"})
-      if (files().contains("words.table" + journal))
+      if (files().contains("words.table" + journal)) {
         copy("words.table" + journal, "stopped" + journal);
-    TableFile table(path("stopped"));
-    EXPECT_EQ(table.mark(), expected_mark);
-    EXPECT_EQ(all_rows(table), expected);
-    EXPECT_EQ(table.verify(), table.rows_stored());
+        std::ofstream(path("stopped" + journal), std::ios::app) << "the beginning of a group";
+      }
+    for (int again = 0; again < 2; ++again) {
+      TableFile table(path("stopped"));
+      EXPECT_EQ(table.mark(), expected_mark);
+      EXPECT_EQ(all_rows(table), expected);
+      EXPECT_EQ(table.verify(), table.rows_stored());
+    }
   };
   for (int round = 0; round < 8; ++round) {
     for (const std::string& name : files()) std::filesystem::remove(path(name));
