@@ -7,31 +7,6 @@ RowGradient rows_of(Ids32 numbers, const std::vector<real>& values) {
   return {{5, 2}, std::move(numbers), tensor({count, 2}, values)};
 }
 
-TEST(RowGradient, KeepsItsRowsInRisingOrderAndShowsThemOneByOne) {
-  const RowGradient rows = rows_of({0, 3, 4}, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(rows.table_shape(), Shape({5, 2}));
-  EXPECT_EQ(rows.width(), 2U);
-  EXPECT_EQ(rows.size(), 3U);
-  EXPECT_FALSE(rows.empty());
-  EXPECT_EQ(rows.row(1)[0], 3);
-  EXPECT_EQ(rows.row(1)[1], 4);
-  EXPECT_EQ(rows.to_dense(), tensor({5, 2}, {1, 2, 0, 0, 0, 0, 3, 4, 5, 6}));
-
-  Ids32 numbers;
-  std::vector<real> values;
-  for (const auto [number, row] : rows) {
-    numbers.push_back(number);
-    values.insert(values.end(), row.begin(), row.end());
-  }
-  EXPECT_EQ(numbers, rows.indices());
-  EXPECT_EQ(values, (std::vector<real>{1, 2, 3, 4, 5, 6}));
-
-  const RowGradient none = rows_of({}, {});
-  EXPECT_TRUE(none.empty());
-  EXPECT_TRUE(none.begin() == none.end());
-  EXPECT_EQ(none.to_dense(), zeros({5, 2}));
-}
-
 TEST(RowGradient, RefusesPartsThatDoNotFitTogether) {
   struct Case {
     Shape table;

@@ -2,26 +2,6 @@
 
 namespace {
 
-TEST(Parameter, CountsChangesOfItsValueButNotReadingOrGradients) {
-  Parameter weight("token.weight", tensor({2}, {3, 4}));
-  EXPECT_EQ(weight.name(), "token.weight");
-  EXPECT_EQ(weight.value(), tensor({2}, {3, 4}));
-  EXPECT_TRUE(weight.trainable());
-  EXPECT_TRUE(weight.gradient().is_none());
-  const std::uint64_t start = weight.version();
-  weight.value();
-  weight.add_gradient(full({2}, 1));
-  weight.zero_gradient();
-  EXPECT_TRUE(weight.gradient().is_none());
-  EXPECT_EQ(weight.version(), start);
-  weight.mutable_values()[1] = 5;
-  EXPECT_EQ(weight.version(), start + 1);
-  EXPECT_EQ(weight.value(), tensor({2}, {3, 5}));
-  weight.assign(tensor({2}, {6, 7}));
-  EXPECT_EQ(weight.version(), start + 2);
-  EXPECT_EQ(weight.value(), tensor({2}, {6, 7}));
-}
-
 TEST(Parameter, RefusesWhatDoesNotFitAndIsAsItWas) {
   EXPECT_INVALID("x: its rows are null, expected some",
                  Parameter("x", std::unique_ptr<ParameterStorage>()));
