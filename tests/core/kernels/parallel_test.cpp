@@ -1,7 +1,6 @@
 #include <atomic>
 
 #include "tests/test.hpp"
-#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
 
 namespace rowgrad::kernels {
@@ -47,20 +46,6 @@ TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
     const auto both = [](std::size_t, std::size_t) { throw std::bad_alloc(); };
     EXPECT_THROW(parallel_for(3, 1, both), std::bad_alloc);
   }
-}
-
-// The sum of a long row allocates memory for its parts; here two threads sum rows.
-TEST(FailingMemory, LetsBadAllocOutOfParallelLoops) {
-  const Threads scope(2);
-  const Tensor x = irregular({4, 2 * kGrainNumbers});
-  const std::vector<bool> last{false, true};
-  for_every_failure([] { return std::make_unique<Tensor>(); },
-                    [&](Tensor& sums) { sums = sum_along(x, last); },
-                    [&](const Tensor& sums, bool finished) {
-                      if (finished) {
-                        EXPECT_EQ(sums, sum_along(x, last));
-                      }
-                    });
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(MergeRows, GivesTheReferencesBitsForEverySizeAndWidth) {
   // second and a third digit.
   for (const std::size_t count : {0, 1, 2, 10, 511, 512, 2000})
     for (const std::int32_t rows : {1, 40, 2049, 50257, 5'000'000})
-      for (const std::size_t width : {0UL, 1UL, 5UL, 16UL, 100UL}) {
+      for (const std::size_t width : {0UL, 1UL, 5UL, 37UL}) {
         const Ids32 ids = text_like_ids(count, rows);
         const Tensor given = irregular({count, width});
         for (const std::optional<std::int32_t> left_out :
