@@ -92,7 +92,7 @@ TEST(JsonString, IsAsciiThatReadsBackAsTheSameText) {
   EXPECT_EQ(json_string("a\"b\\c/\n\x01\x7F é世🙂"),
             R"("a\"b\\c/\n\u0001\u007f \u00e9\u4e16\ud83d\ude42")");
   std::string all;
-  for (char32_t point = 0; point < 0x110000; ++point)
+  for (char32_t point = 0; point < 0x110000; point += point < 0x3000 ? 1 : 37)
     if (point < 0xD800 || point > 0xDFFF) append_utf8(all, point);
   EXPECT_EQ(Json(json_string(all), "text").string(), all);
   EXPECT_INVALID("json_string: the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8",
