@@ -56,15 +56,6 @@ TEST(WordTokenizer, SplitsAtWhiteSpaceAndPunctuationAndDecodesWithBlanks) {
   }
 }
 
-TEST(WordTokenizer, SortsWordsAndAppendsTheSpecialTokens) {
-  const std::string sentence = "The cat sat on the mat";
-  const auto tokenizer = WordTokenizer::from_text(sentence);
-  EXPECT_EQ(tokenizer.vocabulary().tokens(),
-            (Tokens{"The", "cat", "mat", "on", "sat", "the", "<|endoftext|>", "<|unk|>"}));
-  EXPECT_EQ(values(tokenizer.encode("the dog sat")), (Ids32{5, 7, 4}));
-  EXPECT_EQ(tokenizer.decode(tokenizer.encode(sentence)), sentence);
-}
-
 TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
   constexpr std::string_view text = "b a c b d c b a e";  // b 3, a and c 2, d and e 1
   const auto tokens_of = [&](WordOptions options) {
