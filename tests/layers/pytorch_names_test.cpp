@@ -2,7 +2,6 @@
 // here and does what the left-hand side does. tests/readme.sh looks for them.
 
 #include "tests/test.hpp"
-#include <rowgrad/rowgrad.hpp>
 
 namespace {
 
