@@ -59,7 +59,7 @@ void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t f
     const real* factors = a.data + first * a.row_step;
     if constexpr (Segmented) {
       for (std::size_t k = 0; k < a.columns; k += kPanel, factors += segment_step) {
-#pragma GCC unroll 16
+#pragma GCC unroll 4
         for (std::size_t i = 0; i < kPanel; ++i) accumulate(factors + i);
       }
     } else {
