@@ -57,54 +57,35 @@ TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
 }
 
 // Thousands of steps, no two alike, of 1,500 rows of which two are looked up in each.
-class LongRun {
- public:
-  explicit LongRun(const AnyOptions& options)
-      : table("table", irregular({1500, 2})), optimizer(make_optimizer(options, table)) {}
-
-  void run(int from, int to, bool dense = false) {
-    for (int i = from; i < to; ++i) {
-      optimizer->set_learning_rate(1e-3 + 1e-7 * i);
-      const RowGradient rows = gradient({1500, 2}, {i % 7, 7 + i % 1493}, i);
-      table.zero_gradient();
-      table.add_gradient(dense ? Gradient(rows.to_dense()) : Gradient(rows));
-      const std::uint64_t before = optimizer->rows_visited();
-      optimizer->step();
-      most_visited = std::max(most_visited, optimizer->rows_visited() - before);
-    }
-  }
-
-  Parameter table;
-  std::unique_ptr<Optimizer> optimizer;
-  std::uint64_t most_visited = 0;
-};
-
 TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
   constexpr int kSteps = 6500;
+  const Shape shape{1500, 2};
   for (const AnyOptions& options : {AnyOptions(kMomentum), AnyOptions(AdamOptions())}) {
-    LongRun whole(options), dense(options);
-    whole.run(0, kSteps);
-    // Two rows that are looked up, and one of 1,500 in 2,048 steps.
-    EXPECT_LE(whole.most_visited, 2U + 1U);
-    EXPECT_LT(whole.optimizer->state_dict().integers("table.lazy.steps").size(), 4096U);
-
-    LongRun stopped(options);  // looked at now and then, and resumed while it settles
-    int from = 0;
-    for (const int to : {2100, 3001, 4095, 4096, 5000, kSteps}) {
-      stopped.run(from, to);
-      const Tensor value = stopped.table.value();
-      const Checkpoint state = stopped.optimizer->state_dict();
-      stopped.optimizer = make_optimizer(options, stopped.table);
-      stopped.table.assign(value);
-      stopped.optimizer->load_state_dict(state);
-      from = to;
+    RowsAndDense twins(irregular(shape), options);
+    Parameter stopped("table", irregular(shape));  // looked at now and then, and resumed
+    auto optimizer = make_optimizer(options, stopped);
+    std::uint64_t most_visited = 0;
+    for (int i = 0; i < kSteps; ++i) {
+      for (Optimizer* each : {twins.optimizer.get(), twins.dense_optimizer.get(), optimizer.get()})
+        each->set_learning_rate(1e-3 + 1e-7 * i);
+      const Ids32 rows{i % 7, 7 + i % 1493};
+      const std::uint64_t before = twins.optimizer->rows_visited();
+      twins.step(gradient(shape, rows, i));
+      most_visited = std::max(most_visited, twins.optimizer->rows_visited() - before);
+      step(*optimizer, stopped, rows, i);
+      if (!std::set{2100, 3001, 4095, 4096, 5000, kSteps}.contains(i + 1)) continue;
+      const Tensor value = stopped.value();
+      const Checkpoint state = optimizer->state_dict();
+      optimizer = make_optimizer(options, stopped);
+      stopped.assign(value);
+      optimizer->load_state_dict(state);
     }
-    EXPECT_TRUE(bits_of(stopped.table, *stopped.optimizer) ==
-                bits_of(whole.table, *whole.optimizer));
-
-    dense.run(0, kSteps, true);
+    // Two rows that are looked up, and one of 1,500 in 2,048 steps.
+    EXPECT_LE(most_visited, 2U + 1U);
+    EXPECT_LT(twins.optimizer->state_dict().integers("table.lazy.steps").size(), 4096U);
+    EXPECT_TRUE(bits_of(stopped, *optimizer) == bits_of(twins.table, *twins.optimizer));
     const double tolerance = sizeof(real) == 8 ? 1e-10 : kSteps * kEpsilon;
-    expect_near(whole.table.value(), dense.table.value(), tolerance);
+    expect_near(twins.table.value(), twins.dense.value(), tolerance);
   }
 }
 
