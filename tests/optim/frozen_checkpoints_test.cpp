@@ -166,7 +166,6 @@ void write(const FrozenCase& item) {
 // Those of this number type.
 std::vector<FrozenCase> frozen_cases() {
   const SgdOptions momentum{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01};
-  const SgdOptions nesterov{.learning_rate = 0.05, .momentum = 0.9, .nesterov = true};
   const SgdOptions dampening{.learning_rate = 0.05, .momentum = 0.8, .dampening = 0.5};
   const SgdOptions sgd_touched{
       .learning_rate = 0.05, .momentum = 0.9, .rows = RowUpdates::kTouchedOnly};
@@ -184,7 +183,6 @@ std::vector<FrozenCase> frozen_cases() {
            {"sgd_momentum", {momentum}, 1, true},
            // Of this one, the file names its format. The others are older.
            {"sgd_momentum_format_1", {momentum}},
-           {"sgd_nesterov", {nesterov}},
            {"sgd_dampening", {dampening}},
            {"sgd_decay", {SgdOptions{.learning_rate = 0.05, .weight_decay = 0.1}}, 0},
            {"adam", {adam}},
@@ -192,7 +190,6 @@ std::vector<FrozenCase> frozen_cases() {
            {"adam_replayed", {AdamOptions{.learning_rate = 0.002, .weight_decay = 0.1}}, 2},
            {"adagrad", {adagrad}},
            {"adagrad_replayed", {AdagradOptions{.learning_rate = 0.002, .weight_decay = 0.1}}, 1},
-           {"rmsprop", {RmsPropOptions{.learning_rate = 0.01, .alpha = 0.9}}},
            {"rmsprop_centered", {centered}, 3},
            {"rmsprop_replayed", {rmsprop_replayed}},
            {"sgd_touched_only", {sgd_touched}},
