@@ -611,8 +611,6 @@ INSTANTIATE_TEST_SUITE_P(
         {"adam", AdamOptions{.learning_rate = 0.05}},
         {"adam_amsgrad", AdamOptions{.learning_rate = 0.05, .amsgrad = true}},
         {"adam_decay", AdamOptions{.learning_rate = 0.05, .weight_decay = 0.1}},
-        {"adam_maximize", AdamOptions{.learning_rate = 0.05, .maximize = true}},
-        {"adam_short", AdamOptions{.beta1 = 0.3, .beta2 = 0.5}},
         {"adam_slow_fading", AdamOptions{.beta1 = 0.9, .beta2 = 0.7}},
         {"adam_without_fading", AdamOptions{.beta2 = -0.0}},
         {"adam_touched_only", AdamOptions{.learning_rate = 0.05, .rows = RowUpdates::kTouchedOnly}},
