@@ -216,7 +216,7 @@ class Library : public Subject {
   }
   void forget_states() {
     optimizers_[used_].reset();
-    optimizers_[used_] = make_optimizer(options(), *table_);
+    optimizers_[used_] = make_optimizer(options(), {table_.get()});
   }
   void assign(const Ids32& ids, const Tensor& values) {
     if (ids.size() == shape_[0] && !way.in_file)
@@ -287,7 +287,8 @@ class Library : public Subject {
     } else {
       table_ = std::make_unique<Parameter>("table", zeros(shape_));
     }
-    for (std::size_t i = 0; i < 2; ++i) optimizers_[i] = make_optimizer(options_[i], *table_);
+    for (std::size_t i = 0; i < 2; ++i)
+      optimizers_[i] = make_optimizer(options_[i], {table_.get()});
   }
   Checkpoint state() {
     if (file_) file_->checkpoint();

@@ -6,7 +6,7 @@ namespace {
 
 std::uint64_t work_of_steps(std::size_t rows, const AnyOptions& options) {
   Parameter table("table", zeros({rows, 2}));
-  const auto optimizer = make_optimizer(options, table);
+  const auto optimizer = make_optimizer(options, {&table});
   for (int i = 0; i < 50; ++i) {
     const std::int32_t row = (i * 7) % 900;
     Tape tape;
@@ -63,7 +63,7 @@ TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
   for (const AnyOptions& options : {AnyOptions(kMomentum), AnyOptions(AdamOptions())}) {
     RowsAndDense twins(irregular(shape), options);
     Parameter stopped("table", irregular(shape));  // looked at now and then, and resumed
-    auto optimizer = make_optimizer(options, stopped);
+    auto optimizer = make_optimizer(options, {&stopped});
     std::uint64_t most_visited = 0;
     for (int i = 0; i < kSteps; ++i) {
       for (Optimizer* each : {twins.optimizer.get(), twins.dense_optimizer.get(), optimizer.get()})
@@ -76,7 +76,7 @@ TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
       if (!std::set{2100, 3001, 4095, 4096, 5000, kSteps}.contains(i + 1)) continue;
       const Tensor value = stopped.value();
       const Checkpoint state = optimizer->state_dict();
-      optimizer = make_optimizer(options, stopped);
+      optimizer = make_optimizer(options, {&stopped});
       stopped.assign(value);
       optimizer->load_state_dict(state);
     }

@@ -1,21 +1,39 @@
 #pragma once
 
-// Optimizers with names, and steps with made-up row gradients.
+// The library's optimizers, made from their options, and steps with made-up row gradients.
 
-#include "tests/support/any_optimizer.hpp"
+#include <variant>
+
 #include "tests/test.hpp"
 
 namespace rowgrad::testing {
 
-/// 0 … rows − 1
-inline Ids32 all_rows(std::size_t rows) {
-  Ids32 all(rows);
-  std::iota(all.begin(), all.end(), 0);
-  return all;
+/// The options of an optimizer, which say which one it is.
+using AnyOptions =
+    std::variant<SgdOptions, AdamOptions, AdamWOptions, AdagradOptions, RmsPropOptions>;
+
+SGD optimizer_with(const SgdOptions&);  // never defined: only their types are used
+Adam optimizer_with(const AdamOptions&);
+AdamW optimizer_with(const AdamWOptions&);
+Adagrad optimizer_with(const AdagradOptions&);
+RMSprop optimizer_with(const RmsPropOptions&);
+
+inline std::unique_ptr<Optimizer> make_optimizer(const AnyOptions& any,
+                                                 const std::vector<Parameter*>& parameters) {
+  return std::visit(
+      [&](const auto& options) -> std::unique_ptr<Optimizer> {
+        return std::make_unique<decltype(optimizer_with(options))>(parameters, options);
+      },
+      any);
 }
 
-inline std::unique_ptr<Optimizer> make_optimizer(const AnyOptions& options, Parameter& parameter) {
-  return make_optimizer(options, std::vector<Parameter*>{&parameter});
+/// Options of the same optimizer. Throws std::bad_cast for those of another.
+inline void set_options(Optimizer& optimizer, const AnyOptions& any) {
+  std::visit(
+      [&](const auto& options) {
+        dynamic_cast<decltype(optimizer_with(options))&>(optimizer).set_options(options);
+      },
+      any);
 }
 
 /// Options with a name, for tests that are run with each of many.
@@ -44,8 +62,8 @@ struct RowsAndDense {
   RowsAndDense(const Tensor& start, const AnyOptions& options)
       : table("table", start),
         dense("table", start),
-        optimizer(make_optimizer(options, table)),
-        dense_optimizer(make_optimizer(options, dense)) {}
+        optimizer(make_optimizer(options, {&table})),
+        dense_optimizer(make_optimizer(options, {&dense})) {}
 
   void give(const RowGradient& rows) {
     table.zero_gradient();

@@ -68,7 +68,7 @@ TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
       {"Adagrad: learning_rate_decay is -1" + not_below, AdagradOptions{.learning_rate_decay = -1}},
       {"RMSprop: alpha is -1" + not_below, RmsPropOptions{.alpha = -1}},
       {"RMSprop: momentum is inf" + not_below, RmsPropOptions{.momentum = INFINITY}}};
-  for (const auto& row : refused) EXPECT_INVALID(row.first, make_optimizer(row.second, w));
+  for (const auto& row : refused) EXPECT_INVALID(row.first, make_optimizer(row.second, {&w}));
   const auto too_large_for_float = [&] { Adam({&w}, {.learning_rate = 1e300}); };
   EXPECT_EQ(error_of<std::invalid_argument>(too_large_for_float) == "no error", sizeof(real) == 8);
   Adam adam({&w});
@@ -177,7 +177,7 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
   EXPECT_FALSE(infinite.passed) << infinite.message();
   const SgdOptions touched{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly};
   const RowCheckResult wrong =
-      row_check([&](Parameter& parameter) { return make_optimizer(touched, parameter); });
+      row_check([&](Parameter& parameter) { return make_optimizer(touched, {&parameter}); });
   EXPECT_FALSE(wrong.passed);
   EXPECT_TRUE(wrong.message().starts_with("failed; the largest relative difference is "));
   EXPECT_INVALID(

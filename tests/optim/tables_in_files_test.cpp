@@ -70,7 +70,7 @@ TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
     Checkpoint model, state;
     for (const bool again : {false, true}) {
       Words words(folder / "words", 2);
-      const auto optimizer = make_optimizer(options, words.weight);
+      const auto optimizer = make_optimizer(options, {&words.weight});
       if (again) {
         words.table.load_state_dict(model);
         if (options.index() != 0 || std::get<0>(options).rows == RowUpdates::kExact) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -59,6 +60,13 @@ inline Ids ids(const std::vector<std::size_t>& shape, const Ids32& numbers) {
   Ids result = to_ids(numbers);
   result.reshape(shape);
   return result;
+}
+
+/// 0 … rows − 1
+inline Ids32 all_rows(std::size_t rows) {
+  Ids32 all(rows);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 /// Ids in a form that EXPECT_EQ prints.

@@ -1,5 +1,4 @@
-#include "tests/support/any_optimizer.hpp"
-#include "tests/test.hpp"
+#include "tests/optim/optimizers.hpp"
 
 namespace {
 

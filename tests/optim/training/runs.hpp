@@ -3,10 +3,9 @@
 // Runs of small models, of which each test takes what it needs: resumed, on ranks, with tables that
 // are split.
 
-#include "tests/support/any_optimizer.hpp"
+#include "tests/optim/optimizers.hpp"
 #include "tests/support/models.hpp"
 #include "tests/support/thread_ranks.hpp"
-#include "tests/test.hpp"
 
 namespace rowgrad::testing {
 
@@ -74,9 +73,10 @@ inline Ids text_of(std::size_t tokens, std::uint32_t seed) {
 
 using Data = std::shared_ptr<const Dataset>;
 
+inline constexpr WindowOptions kWindows{.context = kContext, .stride = 4};
+
 inline Data text_windows(std::size_t count, std::uint32_t seed) {
-  return std::make_shared<TokenWindows>(text_of(4 * count + 2, seed),
-                                        WindowOptions{.context = kContext, .stride = 4});
+  return std::make_shared<TokenWindows>(text_of(4 * count + 2, seed), kWindows);
 }
 
 /// Few targets count: some batches have none.
@@ -85,8 +85,7 @@ inline Data chosen_targets(std::size_t count, std::uint32_t seed) {
   Ids targets = text;
   for (std::size_t i = 0; i < targets.size(); ++i)
     if (i % 31 != 3) targets.data()[i] = kIgnoredTarget;
-  return std::make_shared<TokenWindows>(text, targets,
-                                        WindowOptions{.context = kContext, .stride = 4});
+  return std::make_shared<TokenWindows>(text, targets, kWindows);
 }
 
 /// Users like films with numbers like their own.
@@ -248,12 +247,10 @@ struct RunOutcome : RunObserver {
     run.split_tables().meet();
     if (!sees(run)) return;
     Checkpoint end;
-    for (const Parameter* parameter : run.parts().optimizer.parameters()) {
-      std::vector<std::int32_t> ids(parameter->shape()[0]);
-      std::iota(ids.begin(), ids.end(), 0);
-      end.put(parameter->name(),
-              parameter->shape().size() == 2 ? parameter->rows(ids) : parameter->copy());
-    }
+    for (const Parameter* parameter : run.parts().optimizer.parameters())
+      end.put(parameter->name(), parameter->shape().size() == 2
+                                     ? parameter->rows(all_rows(parameter->shape()[0]))
+                                     : parameter->copy());
     std::vector<double> history;
     for (const TrainingRecord& record : run.history())
       history.insert(history.end(), {record.training_loss, record.validation_loss.value_or(-1),
