@@ -29,33 +29,16 @@ class TableBigram : public LanguageModel {
   Part<Linear> head;
 };
 
-// A run with all its parts.
-struct TableTraining {
-  template <class Table>
-  explicit TableTraining(Table&& table, ProcessGroup* ranks = nullptr, bool split = false,
-                         std::size_t accumulate = 1)
-      : model(std::forward<Table>(table), random, split ? ranks : nullptr),
-        optimizer(model.parameters(), {.learning_rate = 0.01, .weight_decay = 0.1}),
-        loader(text_windows(50, 4), {.batch = 7, .shuffle = true, .seed = 3}),
-        run({.model = model,
-             .optimizer = optimizer,
-             .loader = loader,
-             .random = random,
-             .accumulate = accumulate,
-             .shards = 4,
-             .ranks = ranks,
-             .compare_every = 3,
-             .epochs = 2}) {
-    run.observe(outcome);
-  }
-
-  Random random{1};
-  TableBigram model;
-  AdamW optimizer;
-  DataLoader loader;
-  TrainingRun run;
-  RunOutcome outcome;
-};
+// A run of it, with a TableFile or a Tensor that outlives the run.
+RunCase case_of(auto& table, std::size_t accumulate = 1) {
+  return {.name = "a table",
+          .model =
+              [&table](Random& random, ProcessGroup* split) {
+                return std::make_unique<TableBigram>(table, random, split);
+              },
+          .optimizer = kAdamW,
+          .accumulate = accumulate};
+}
 
 class RunsWithTablesInFiles : public ::testing::Test {
  protected:
@@ -76,15 +59,12 @@ class RunsWithTablesInFiles : public ::testing::Test {
   // The same rows in memory.
   Tensor in_memory() const {
     const auto file = open_or_make("start");
-    std::vector<std::int32_t> ids(kTokens);
-    std::iota(ids.begin(), ids.end(), 0);
-    return Parameter("start", file_rows(*file)).rows(ids);
+    return Parameter("start", file_rows(*file)).rows(all_rows(kTokens));
   }
 
   std::string expected() const {
-    TableTraining training(in_memory());
-    training.run.train();
-    return training.outcome.bits;
+    Tensor table = in_memory();
+    return outcome_of(case_of(table), {.shards = 4}, false);
   }
 
   TemporaryFolder folder_;
@@ -99,9 +79,9 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
       stored[count].resize(count);
       run_ranks(count, [&](ProcessGroup& ranks) {
         const auto file = open_or_make(concat(split, count, '-', ranks.rank()));
-        TableTraining training(*file, &ranks, split);
-        training.run.train();
-        EXPECT_TRUE(training.outcome.bits == (split && ranks.rank() > 0 ? "" : in_memory));
+        const RunWay way{.shards = 4, .ranks = &ranks, .split = split};
+        EXPECT_TRUE(outcome_of(case_of(*file), way, false) ==
+                    (split && ranks.rank() > 0 ? "" : in_memory));
         stored[count][ranks.rank()] = file->rows_stored();
       });
     }
@@ -111,19 +91,22 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
 }
 
 TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
-  for (const std::size_t accumulate : {1U, 3U}) {
-    const auto file = open_or_make(concat(accumulate));
-    TableTraining training(*file, nullptr, false, accumulate);
-    std::vector<Ids> batches;
-    for (const Batch& batch : training.loader) batches.push_back(batch.inputs());
+  std::vector<Ids> expected;
+  const auto read_ahead = [&](const RunCase& of) {
+    RunOf training(of);
+    expected.clear();
+    for (const Batch& batch : training.loader) expected.push_back(batch.inputs());
+    expected.erase(expected.begin());  // nothing was before it
     training.loader.rewind();
     training.run.run_epoch();
-    batches.erase(batches.begin());  // nothing was before it
-    EXPECT_EQ(training.model.ahead, batches) << "accumulate " << accumulate;
+    return dynamic_cast<TableBigram&>(*training.model).ahead;
+  };
+  for (const std::size_t accumulate : {1U, 3U}) {
+    const auto file = open_or_make(concat(accumulate));
+    EXPECT_EQ(read_ahead(case_of(*file, accumulate)), expected) << "accumulate " << accumulate;
   }
-  TableTraining training(in_memory());
-  training.run.run_epoch();
-  EXPECT_TRUE(training.model.ahead.empty());
+  Tensor table = in_memory();
+  EXPECT_TRUE(read_ahead(case_of(table)).empty());
 }
 
 TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
@@ -134,7 +117,7 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
                         file->begin_change(std::vector<std::int32_t>{0});
                         file->row(0)[3] += real{1e-3};
                       }
-                      TableTraining(*file, &ranks).run.run_epoch();
+                      RunOf(case_of(*file), {.shards = 4, .ranks = &ranks}).run.run_epoch();
                     }));
 }
 
@@ -145,9 +128,9 @@ struct OwnedFile {
 
 // Each state is that of a checkpoint of the table, which goes back to its last one and the one
 // before.
-struct RunningTableTraining : OwnedFile, RunningTraining<TableTraining> {
+struct RunningTableTraining : OwnedFile, RunningTraining<RunOf> {
   explicit RunningTableTraining(std::unique_ptr<TableFile> of)
-      : OwnedFile{std::move(of)}, RunningTraining(*file) {}
+      : OwnedFile{std::move(of)}, RunningTraining(case_of(*file)) {}
 
   Checkpoint save() override {
     file->checkpoint();
@@ -155,8 +138,9 @@ struct RunningTableTraining : OwnedFile, RunningTraining<TableTraining> {
   }
   // A mark depends on the checkpoints before it.
   std::string bits() override {
-    trained.outcome.at_end(trained.run);
-    return trained.outcome.bits + bits_of(trained.random.state_dict());
+    RunOutcome outcome;
+    outcome.at_end(trained.run);
+    return outcome.bits + bits_of(trained.random.state_dict());
   }
 };
 
@@ -166,12 +150,13 @@ TEST_F(RunsWithTablesInFiles, AreResumable) {
                    .make =
                        [&](bool other) {
                          return std::make_unique<RunningTableTraining>(
-                             open_or_make(concat(other ? tables : ++tables)));
+                             other ? std::make_unique<TableFile>(folder_ / concat(tables))
+                                   : open_or_make(concat(++tables)));
                        },
                    .steps = 16,
                    .stops = {13}});
   const auto file = open_or_make("unmarked");
-  TableTraining training(*file);
+  RunOf training(case_of(*file));
   training.run.train(1);
   EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
 }
@@ -183,33 +168,37 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
   for (const bool again : {false, true})
     run_ranks(2, [&](ProcessGroup& ranks) {
       const auto file = open_or_make(concat(ranks.rank()));
-      TableTraining training(*file, &ranks);
+      RunOf training(case_of(*file), {.shards = 4, .ranks = &ranks});
+      RunOutcome outcome;
+      training.run.observe(outcome);
       if (again) training.run.load_state_dict(saved);
-      training.run.run_epoch();
+      training.run.train(again ? 15 : 7);
       file->checkpoint();
-      EXPECT_EQ(training.outcome.bits == in_memory, again);
+      EXPECT_EQ(outcome.bits == in_memory, again);
       if (ranks.rank() == 0 && !again) saved = training.run.state_dict();
     });
 }
 
 TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   const auto file = open_or_make("table");
-  TableTraining training(*file);
+  RunOf training(case_of(*file), {.shards = 4});
+  RunOutcome outcome;
   TrainingRun& run = training.run;
-  run.run_epoch();
+  run.observe(outcome);
+  run.train(7);
   // [checkpoint]
   file->checkpoint();
   const Checkpoint saved = run.state_dict();
   // [checkpoint]
   const Checkpoint::Value other = file->mark() + "?";
-  run.run_epoch();
+  run.train(9);
   for (const Checkpoint& wrong :
        {without(saved, "optimizer.head.weight.step"), with(saved, "model.token.weight", other),
         with(saved, "optimizer.token.weight.exp_avg", other),
         with(saved, "optimizer.token.weight.lazy.file", other)})
     EXPECT_THROW(run.load_state_dict(wrong), std::invalid_argument);
-  run.train();
-  EXPECT_TRUE(training.outcome.bits == expected());
+  run.train(15);
+  EXPECT_TRUE(outcome.bits == expected());
 }
 
 }  // namespace
