@@ -6,7 +6,9 @@ constexpr std::int32_t kFollowed = 7;
 // What the row's gradients are, by the numbers of their steps.
 struct Norms : RunObserver {
   void before_update(const TrainingRun& run) override {
-    for (const auto [index, values] : run.parts().optimizer.parameters()[0]->gradient().rows()) {
+    const Gradient& gradient = run.parts().optimizer.parameters()[0]->gradient();
+    if (!gradient.is_rows()) return;
+    for (const auto [index, values] : gradient.rows()) {
       if (index != kFollowed) continue;
       double squares = 0;
       for (const real g : values) squares += static_cast<double>(g) * static_cast<double>(g);
@@ -18,8 +20,15 @@ struct Norms : RunObserver {
 
 // A run whose row 7 is followed, and that has a history of all rows.
 struct FollowedRun {
-  explicit FollowedRun(const AnyOptions& options, const RowMovementOptions& kept = {})
-      : optimizer(make_optimizer(options, model.parameters())),
+  explicit FollowedRun(const AnyOptions& options, const RowMovementOptions& kept = {},
+                       bool tied = false)
+      : model({.vocabulary = kTokens,
+               .context = kContext,
+               .width = 6,
+               .hidden = {6},
+               .tie_weights = tied},
+              random),
+        optimizer(make_optimizer(options, model.parameters())),
         movement(model, model.token.weight, kFollowed, kept) {
     run.observe(norms);
     run.observe(history);
@@ -29,7 +38,7 @@ struct FollowedRun {
   }
 
   Random random{3};
-  NextTokenModel model{{.vocabulary = kTokens, .context = kContext, .width = 6}, random};
+  NextTokenModel model;
   std::unique_ptr<Optimizer> optimizer;
   DataLoader loader{text_windows(40, 5), {.batch = 2}};
   TrainingRun run{
@@ -91,21 +100,7 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
 // In a tied table, a row has a gradient in all steps.
 TEST(RowMovement, KeepStepsThatLookedTheRowUpBeforeOthers) {
   const auto steps_kept = [](std::size_t most) {
-    Random random(3);
-    NextTokenModel model({.vocabulary = kTokens,
-                          .context = kContext,
-                          .width = 6,
-                          .hidden = {6},
-                          .tie_weights = true},
-                         random);
-    SGD optimizer(model.parameters(), {.learning_rate = 0.5});
-    DataLoader loader(text_windows(40, 5), {.batch = 2});
-    TrainingRun run(
-        {.model = model, .optimizer = optimizer, .loader = loader, .random = random, .steps = 20});
-    RowMovement movement(model, model.token.weight, kFollowed, {.steps = most});
-    run.observe(movement);
-    run.train();
-    return movement.summary().steps;
+    return FollowedRun(SgdOptions{.learning_rate = 0.5}, {.steps = most}, true).all.steps;
   };
   const auto looked_up = [](const RowMovement::Step& step) { return step.lookups > 0; };
   const auto all = steps_kept(20);
