@@ -85,24 +85,6 @@ TEST(TextRun, IsResumable) {
                            .taken = taken});
 }
 
-TEST(TextRun, FollowsItsScheduleAndGoesOnWithAnotherRate) {
-  TrainOptions options = small_run();
-  options.schedule = "cosine";
-  options.warmup = 4;
-  const auto training = start(options);
-  const auto rate = [&] { return training->run.parts().optimizer.learning_rate(); };
-  EXPECT_DOUBLE_EQ(rate(), 0.3 / 5);
-  const std::size_t total = options.epochs * training->run.steps_per_epoch();
-  training->run.train(4 + (total - 4) / 2);
-  EXPECT_NEAR(rate(), 0.15, 0.02);
-  const double before = rate();
-  options.learning_rate = 0.6;
-  training->set_options(options);
-  EXPECT_DOUBLE_EQ(rate(), 2 * before);
-  training->run.train(total);
-  EXPECT_LT(rate(), 1e-9);
-}
-
 TEST(TextRun, SplitsTheTextBetweenCharacters) {
   using Parts = std::pair<std::string, std::string>;
   EXPECT_EQ(split_text("abcdefghij", 0.1), Parts("abcdefghi", "j"));

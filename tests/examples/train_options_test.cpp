@@ -1,10 +1,18 @@
-#include "tests/support/options_given.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 
 namespace {
+
+// A command line that was read, the name of the program first.
+CommandLine given(OptionTable options, const std::vector<std::string>& arguments) {
+  CommandLine line("", std::move(options));
+  std::vector<const char*> texts;
+  for (const std::string& argument : arguments) texts.push_back(argument.c_str());
+  line.parse(static_cast<int>(texts.size()), texts.data());
+  return line;
+}
 
 TEST(CommandLine, CanBeRepeatedInAShell) {
   std::string prompt;
@@ -36,17 +44,21 @@ CommandLine given_to(TrainOptions& options, const std::string& arguments) {
 }
 
 TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
-  for (const auto& [arguments, learning_rate, weight_decay] :
-       std::vector<std::tuple<std::string, double, double>>{
-           {"", 0.3, 0},
-           {"--optimizer adamw", 0.001, 0.01},
-           {"--optimizer adamw --weight-decay 0", 0.001, 0},
-           {"--learning-rate 2 --optimizer adam", 2, 0},
-           {"--optimizer rmsprop", 0.001, 0}}) {
+  for (const auto& [arguments, learning_rate, weight_decay, ngram_rate] :
+       std::vector<std::tuple<std::string, double, double, double>>{
+           {"", 0.3, 0, 5},
+           {"--optimizer adamw", 0.001, 0.01, 5},
+           {"--optimizer adamw --weight-decay 0", 0.001, 0, 5},
+           {"--learning-rate 2 --optimizer adam", 2, 0, 5},
+           {"--optimizer rmsprop", 0.001, 0, 1},
+           {"--model gpt --ngrams 2 --optimizer adagrad", 0.02, 0, 1},
+           {"--model gpt --ngrams 2 --optimizer adagrad --ngram-rate 3", 0.02, 0, 3}}) {
     TrainOptions options;
+    if (arguments.starts_with("--model gpt")) options.model = "gpt";
     complete(given_to(options, arguments), options);
     EXPECT_EQ(options.learning_rate, learning_rate) << arguments;
     EXPECT_EQ(options.weight_decay, weight_decay) << arguments;
+    EXPECT_EQ(options.ngram_rate, ngram_rate) << arguments;
   }
 }
 
