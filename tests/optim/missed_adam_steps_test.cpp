@@ -143,19 +143,20 @@ struct Betas {
   int longest;
 };
 
-// Of some, the mean fades nearly as slowly as the root of the squares, long after both are below
-// the range of `real`, and the squares below that of `double`.
+// Of some, the mean fades nearly as slowly as the root of the squares. The longest absence goes
+// beyond the last step that is summed, also in double with the least epsilon: the squares of most
+// are below the range of `double` then.
 constexpr std::array kBetas{
-    Betas{0.9, 0.999, 20'000},   Betas{0.7, 0.5, 10'000},     Betas{0.9, 0.82, 20'000},
-    Betas{0.97, 0.945, 100'000}, Betas{0.945, 0.9, 40'000},   Betas{0.99, 0.981, 100'000},
-    Betas{0.9, 0.9, 10'000},     Betas{0.5, 0.2501, 10'000},  Betas{0.99, 0.9802, 30'000},
-    Betas{0, 0.9, 10'000},       Betas{1e-12, 1e-20, 10'000},
+    Betas{0.9, 0.999, 2000},    Betas{0.7, 0.5, 2000},     Betas{0.9, 0.82, 6000},
+    Betas{0.97, 0.945, 20'000}, Betas{0.945, 0.9, 10'000}, Betas{0.99, 0.981, 50'000},
+    Betas{0.9, 0.9, 2000},      Betas{0.5, 0.2501, 2000},  Betas{0.99, 0.9802, 50'000},
+    Betas{0, 0.9, 2000},        Betas{1e-12, 1e-20, 2000},
 };
 
 TEST(MissedAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
   for (const auto& [beta1, beta2, longest] : kBetas) {
     const std::initializer_list<int> absences{1, 30, longest / 25, longest};
-    for (const double epsilon : {1e-30, 1e-15, 1e-8, 1.0})
+    for (const double epsilon : {1e-30, 1e-8, 1.0})
       expect_exact<false>({.beta1 = beta1, .beta2 = beta2, .epsilon = epsilon}, absences, 0, true);
     expect_exact<false>({.beta1 = beta1, .beta2 = beta2, .amsgrad = true}, absences, 0, true);
     expect_exact<true>({.beta1 = beta1, .beta2 = beta2, .weight_decay = 1e-2}, absences, 0, true);
