@@ -180,8 +180,9 @@ inline void expect_to_refuse_damage(const Resumable& what) {
     running->load(good);
   };
   std::set<std::string> needed;
+  const std::vector<std::pair<std::string, Checkpoint>> all = damaged(good);
   for (const bool taken : {false, true}) {
-    for (const auto& [damage, state] : damaged(good)) {
+    for (const auto& [damage, state] : all) {
       const auto pattern = std::ranges::find_if(what.taken, [&, name = damage](const auto& each) {
         return fnmatch(each.c_str(), name.c_str(), FNM_EXTMATCH) == 0;
       });

@@ -75,8 +75,8 @@ TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
 }
 
 TEST(TrainingRun, IsResumable) {
-  for (const char* name : {"a recommender", "targets that are chosen", "tied tables",
-                           "a GPT with T5's positions and a memory"})
+  for (const std::string_view name : {"a recommender", "targets that are chosen", "tied tables",
+                                      "a GPT with T5's positions and a memory"})
     for (const std::size_t shards : {1, 3}) {
       const RunCase& of = run_case(name);
       Resumable run{.name = concat(name, " in ", shards),
@@ -87,8 +87,9 @@ TEST(TrainingRun, IsResumable) {
                         },
                     .steps = 15,
                     .taken = kTakenByRuns};
-      if (shards == 1 && of.name == std::string("a recommender")) run.failing = {1};
-      if (shards == 1)
+      if (name == "a recommender") run.failing = {1};
+      // A GPT has many more states than the others, but of no more kinds.
+      if (shards == 1 && !name.starts_with("a GPT"))
         expect_resumable(run);
       else
         expect_to_go_on(run);
