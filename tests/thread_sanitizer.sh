@@ -13,5 +13,6 @@ configure -DROWGRAD_SANITIZE=thread -DROWGRAD_UNITY=ON -DROWGRAD_EXAMPLES=OFF \
 compile tests_threads
 
 # The sanitizer wants memory where a kernel that places it at random may not put it, hence setarch.
-export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1 ${TSAN_OPTIONS-}"
+# One test forks.
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 ${TSAN_OPTIONS-}"
 exec setarch --addr-no-randomize "$build/tests/tests_threads"
