@@ -289,7 +289,7 @@ void TrainingRun::compare_ranks() const {
   for (std::size_t i = 0; i < all.size(); ++i)
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps_, ", ",
                   parts_.optimizer.parameters()[i % sums.size()]->name(), " on rank ",
-                  i / sums.size(), " differs from that on rank 0 (lookups with max_norm?)");
+                  i / sums.size(), " differs from that on rank 0");
 }
 
 double TrainingRun::speed() const {

@@ -139,8 +139,7 @@ TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
     });
   });
   EXPECT_EQ(message,
-            "TrainingRun: after step 6, bags.weight on rank 2 differs from that on rank 0 "
-            "(lookups with max_norm?)");
+            "TrainingRun: after step 6, bags.weight on rank 2 differs from that on rank 0");
 }
 
 // All ranks fail alike: before the update, or while gradients are added up.
