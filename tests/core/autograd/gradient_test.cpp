@@ -46,6 +46,7 @@ TEST(Gradient, IsNoneDenseOrRowsAndSaysWhich) {
   const Gradient rows = rows_of({1}, {7, 8});
   EXPECT_TRUE(rows.is_rows() && !rows.is_none() && !rows.is_dense());
   EXPECT_EQ(rows.shape(), Shape({5, 2}));
+  EXPECT_FALSE(rows.rows().empty());
   EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient is rows", rows.dense());
 }
 

@@ -219,7 +219,7 @@ TEST(Ops, DoNotOverflowOnTheWay) {
   const auto huge = static_cast<real>(std::sqrt(std::numeric_limits<real>::max()) * 4);
   const auto tiny = static_cast<real>(std::sqrt(std::numeric_limits<real>::min()) / 4);
   for (const real unit : {huge, tiny}) {
-    const Variable x = tape.input(tensor({1, 2}, {3 * unit, -4 * unit}));
+    const Variable x = tape.input(tensor({2, 2}, {3 * unit, -4 * unit, 0, 0}));
     EXPECT_NEAR(norm(x, {1}).value()(0) / unit, 5, 10 * kEpsilon);
     EXPECT_NEAR(norm(x).item() / unit, 5, 10 * kEpsilon);
   }
