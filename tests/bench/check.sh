@@ -20,7 +20,7 @@ refuses() {
   grep -qF -- "$message" "$scratch/output" || fail "$*: said $(<"$scratch/output")"
 }
 
-"$program" --workload W2-1k --repeats 1 --warm-up 0 --threads 1 --floor --json "$scratch/figures.json"
+"$program" --workload vocabulary-1000 --repeats 1 --warm-up 0 --threads 1 --floor --json "$scratch/figures.json"
 for key in name vocabulary threads median_us tokens_per_second start_bytes peak_bytes blas \
   floor_us bytes_per_second; do
   grep -q "\"$key\":" "$scratch/figures.json" || fail "figures.json lacks $key"

@@ -93,7 +93,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
 TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
   std::vector<Ids> expected;
   const auto read_ahead = [&](const RunCase& of) {
-    RunOf training(of);
+    RunOf training(of, {.shards = 4});
     expected.clear();
     for (const Batch& batch : training.loader) expected.push_back(batch.inputs());
     expected.erase(expected.begin());  // nothing was before it
