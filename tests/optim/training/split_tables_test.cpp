@@ -103,6 +103,12 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     EXPECT_ERROR_WITH(std::logic_error, "a TrainingRun brings it there", optimizer.step());
     const std::vector<Parameter*> parameters{&table.weight};
     const SplitTables tables(parameters);
+    constexpr std::uint64_t kOther = 99;
+    if (ranks.rank() == 0) {
+      ranks.gather(std::span(&kOther, 1));
+    } else {
+      EXPECT_ERROR_WITH(std::logic_error, "the first rank exchanges something else", tables.meet());
+    }
     EXPECT_THROW(tables.work_while_first_reads([] { throw std::runtime_error("failed"); }),
                  std::runtime_error);
     tables.fetch();  // from here on, others are not there any more
@@ -127,13 +133,30 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
 TEST(SplitTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& ranks) {
-    RunOf made(kSplitCases.front(), {.shards = 2, .ranks = &ranks, .split = true});
+    RunOf made(run_case("momentum and decay, accumulated"),
+               {.shards = 2, .ranks = &ranks, .split = true});
+    made.run.train(2);
     write_split_checkpoint(folder / "run", made.run.state_dict(), made.model->parameters(), ranks);
   });
+  std::filesystem::path path;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
-    if (entry.path().string().ends_with("-1")) std::filesystem::remove(entry.path());
-  EXPECT_ERROR_WITH(std::runtime_error, "is missing on all ranks: it has the rows of rank 1 of 2",
-                    with_split_rows(read_safetensors(folder / "run"), folder / "run"));
+    if (entry.path().string().ends_with("-1")) path = entry.path();
+  const auto refusal = [&] {
+    return error_of<std::runtime_error>(
+        [&] { with_split_rows(read_safetensors(folder / "run"), folder / "run"); });
+  };
+  const Checkpoint whole = read_safetensors(path);
+  for (const std::string& name : whole.part("split.rows").names()) {
+    write_safetensors(path, without(whole, "split.rows." + name));
+    EXPECT_HAS(refusal(), ": its parts lack rows of " + name);
+    if (!name.ends_with(".at")) continue;  // the steps of rows
+    std::vector<std::int64_t> numbers = whole.integers(name);
+    numbers.push_back(0);
+    write_safetensors(path, with(whole, name, numbers));
+    EXPECT_HAS(refusal(), concat(" has ", numbers.size(), " numbers, expected "));
+  }
+  std::filesystem::remove(path);
+  EXPECT_HAS(refusal(), "is missing on all ranks: it has the rows of rank 1 of 2");
 }
 
 TEST(SplitTablesOfATrainingRun, BeginWithTheNumbersOfAWholeTable) {
