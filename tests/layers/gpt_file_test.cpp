@@ -35,6 +35,16 @@ TEST(GptFile, HasAModelWithItsTokenizer) {
   EXPECT_TRUE(bits_of(saved.model->state_dict()) == bits_of(model.state_dict()));
   EXPECT_TRUE(bits_of(gpt_options_state(saved.model->options())) ==
               bits_of(gpt_options_state(model.options())));
+
+  GptOptions options = model.options();
+  options.memories.blocks = {1};
+  TableFile table(folder / "table", {.rows = 24, .width = 3});
+  options.memories.files = {&table};
+  auto in_file = std::make_unique<GptModel>(options, random);
+  save_gpt(folder / "gpt", *in_file, tokenizer);
+  const std::string bits = bits_of(in_file->state_dict());
+  in_file.reset();  // it has the table to itself
+  EXPECT_TRUE(bits_of(load_gpt(folder / "gpt", {&table}).model->state_dict()) == bits);
 }
 
 TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {

@@ -144,6 +144,11 @@ TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
     EXPECT_ERROR_WITH(std::invalid_argument, "load the state of the model first",
                       sgd.load_state_dict(states[0]));
     EXPECT_EQ(words.rows(), rows);
+    Words other(folder_ / concat("other", static_cast<int>(updates)));  // without states yet
+    SGD of_other({&other.weight}, {.momentum = 0.9, .rows = updates});
+    EXPECT_ERROR_WITH(
+        std::invalid_argument, "has no momentum of its rows",
+        of_other.load_state_dict(with(states[0], "weight.momentum", other.file.mark())));
   }
 }
 

@@ -243,6 +243,9 @@ TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
     TableFile table(path(), kSmall);
     for (const real step : {1, 2}) checkpoint_with(table, {1}, step);
   }
+  copy("words.table.undo-1", "words.table.undo-0");  // one of its own, as a kill leaves it
+  { TableFile table(path()); }
+  EXPECT_EQ(files().count("words.table.undo-0"), 0);
   for (const char* name : {"words.table.undo-0", "words.table.undo-3"})
     std::ofstream(path(name)) << "somebody's notes";
   TableFile table(path());
