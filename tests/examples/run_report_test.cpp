@@ -180,6 +180,7 @@ TEST(RunReport, ShowsAModelOfOnesOwnAndDoesNotEndARunThatItCannotShow) {
     EXPECT_EQ(shown["run"].contains("fault"), !fault.empty());
     EXPECT_EQ(shown["run"].value("fault", ""), fault);
     EXPECT_EQ(shown["curves"]["learning_rate"], (json{0.1, 0.2, 0.3, 0.4}));
+    EXPECT_EQ(shown["tables"][0]["idle"]["rows"], json::array());  // without momentum and decay
     EXPECT_EQ(shown.contains("text"), fault.empty());
     if (fault.empty()) {
       EXPECT_EQ(shown["text"]["ids"].size(), 9U);
@@ -218,6 +219,23 @@ TEST(RunReport, SaysThatALoopTellsItOfGradientsTooLate) {
     EXPECT_EQ(said.empty(), expected.empty()) << loop;
     EXPECT_EQ(json::parse(data)["run"].value("fault", "").substr(0, late.size() + 1), expected)
         << loop;
+  }
+}
+
+TEST(RunReport, HasTheMeansOfTheStepsOfALongRun) {
+  Random random(1);
+  OwnModel model(random);
+  SGD optimizer(model.parameters());
+  RunReport report(model, optimizer, {});
+  for (int step = 1; step <= 4002; ++step) {
+    report.before_update();
+    report.after_step(step % 8);
+  }
+  const json curves = json::parse(report.data())["curves"];
+  EXPECT_EQ(curves["step"].size(), 2001U);
+  for (const std::size_t i : {0, 1, 2000}) {
+    EXPECT_EQ(curves["step"][i], 2 * i + 2);
+    EXPECT_EQ(curves["loss"][i], (2 * i + 1) % 8 + 0.5);
   }
 }
 
@@ -358,6 +376,8 @@ TEST(EmbeddingsJson, FindsNeighboursAndPrincipalComponents) {
   EXPECT_NEAR(result["variance"][1], 4.0 / 100, 0.01);
   EXPECT_NEAR(std::abs(result["x"][0].get<double>()), 4, 0.01);
   EXPECT_LT(result["x"][0].get<double>() * result["x"][5].get<double>(), 0);
+  const Parameter diverged("token.weight", full({2, 3}, kNaN));
+  EXPECT_EQ(json::parse(embeddings_json(diverged, {0, 1}).dump())["cosines"], (json{{0}, {0}}));
 }
 
 TEST(ReportPage, HasTheDataPackedAndCannotBeLeftByItsTexts) {
