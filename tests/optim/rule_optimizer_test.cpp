@@ -146,6 +146,7 @@ TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .nesterov = true}));
     EXPECT_NO_THROW(RMSprop({&table}, {.learning_rate = rate, .momentum = 0.9}));
+    EXPECT_NO_THROW(RMSprop({&table}, {.learning_rate = rate, .epsilon = 0}));
   }
 }
 
