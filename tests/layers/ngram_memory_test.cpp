@@ -34,6 +34,7 @@ TEST(NgramMemory, HasTheNumbersOfPyTorch) {
       {"query_norm", &memory.query_norm.weight},
       {"conv_norm", &memory.conv_norm.weight},
       {"conv", &memory.conv}};
+  EXPECT_LE(xt::amax(xt::abs(memory.conv.value()))(), 0.5);  // 1/√4, as PyTorch's convolutions
   const auto start = [](const Shape& shape, std::size_t i) {
     return wave(shape, 0.37 + 0.05 * static_cast<double>(i), 0.5 * static_cast<double>(i), 0.6);
   };
