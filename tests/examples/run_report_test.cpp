@@ -100,6 +100,7 @@ TEST(RunReport, HasWhatARunDid) {
   EXPECT_EQ(report["curves"]["step"].back(), steps);
   for (const char* curve : {"loss", "learning_rate", "speed", "rows"})
     EXPECT_EQ(report["curves"][curve].size(), steps) << curve;
+  EXPECT_GE(report["curves"]["rows"][0].get<double>(), 1);  // that had a gradient
   double sum = 0;
   for (std::size_t i = steps / 2; i < steps; ++i) sum += report["curves"]["loss"][i].get<double>();
   EXPECT_NEAR(sum / static_cast<double>(steps / 2), training->run.history()[1].training_loss, 0.05);
