@@ -26,7 +26,7 @@ constexpr const char* kChecksum = "checksum";
 // With the bits of a number, as those of the other library are rounded when they are read.
 std::vector<std::int64_t> checksum_of(const Tensor& values) {
   Checksum sum;
-  sum.add_words(std::as_bytes(std::span(values.data(), values.size())));
+  sum.add_bytes(std::as_bytes(std::span(values.data(), values.size())));
   return {8 * sizeof(real), static_cast<std::int64_t>(sum.value())};
 }
 

@@ -11,16 +11,9 @@ namespace rowgrad {
 namespace {
 
 constexpr std::string_view kJournalName = "rgundo";  // and then the format
-constexpr std::string_view kFormat = "01";
-constexpr std::array<char, 8> kJournalMagic{'r', 'g', 'u', 'n', 'd', 'o', '0', '1'};
+constexpr std::string_view kFormat = "02";
+constexpr std::string_view kLegacyFormat = "01";  // with LegacyChecksum, of the records alone
 constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // of memory, about
-
-std::uint64_t checksum_of(const UndoJournal::Records& records) {
-  Checksum sum;
-  for (const std::uint64_t number : records.numbers) sum.add(number);
-  sum.add_words(records.bytes);
-  return sum.value();
-}
 
 template <class Value>
 std::span<const std::byte> bytes_of(const Value& value) {
@@ -32,12 +25,40 @@ std::span<std::byte> writable_bytes_of(Value& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
+using Magic = std::array<char, 8>;
+
+std::string_view format_of(const Magic& magic) {
+  return std::string_view(magic.data(), magic.size()).substr(kJournalName.size());
+}
+
+bool is_ours(const Magic& magic) {
+  const std::string_view format = format_of(magic);
+  return std::string_view(magic.data(), magic.size()).starts_with(kJournalName) &&
+         format >= kLegacyFormat && format <= "99";
+}
+
 }  // namespace
 
-auto UndoJournal::head_for(const Begin& begin) -> Head {
-  Checksum sum;
-  sum.add_words(bytes_of(begin));
-  return {kJournalMagic, begin, sum.value()};
+auto UndoJournal::head_for(const Begin& begin, std::string_view format) -> Head {
+  Head head{.magic = {}, .begin = begin, .checksum = 0};
+  std::ranges::copy(kJournalName, head.magic.begin());
+  std::ranges::copy(format, head.magic.begin() + kJournalName.size());
+  const auto with = [&](auto sum) {
+    sum.add_bytes(bytes_of(begin));
+    return sum.value();
+  };
+  head.checksum = format == kLegacyFormat ? with(LegacyChecksum()) : with(Checksum());
+  return head;
+}
+
+std::uint64_t UndoJournal::checksum_of(const Records& records, std::uint64_t at) const {
+  const auto with = [&](auto sum) {
+    sum.add_bytes(std::as_bytes(std::span(records.numbers)));
+    sum.add_bytes(records.bytes);
+    return sum.value();
+  };
+  return format_of(head_.magic) == kLegacyFormat ? with(LegacyChecksum())
+                                                 : with(Checksum(head_.checksum + at));
 }
 
 // It is a journal, or empty, or has zeros only, which is what a machine may leave that stops while
@@ -47,32 +68,29 @@ void UndoJournal::check_replaceable(const LockedFile& file) {
   Head head{}, none{};
   file.read(0, writable_bytes_of(head).first(std::min<std::uint64_t>(size, sizeof head)));
   const bool unwritten = size <= sizeof head && std::memcmp(&head, &none, sizeof head) == 0;
-  check_runtime(unwritten || head.magic == kJournalMagic, file.path().string(),
+  const bool is_known = is_ours(head.magic) && format_of(head.magic) <= kFormat;
+  check_runtime(unwritten || is_known, file.path().string(),
                 ": is no journal of a table, but in the place of one; move it away");
 }
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Begin& begin)
-    : file_(path, LockedFile::Open::kEither), begin_(begin) {
+    : file_(path, LockedFile::Open::kEither), head_(head_for(begin, kFormat)) {
   check_replaceable(file_);
   file_.truncate(0);
-  file_.write(0, bytes_of(head_for(begin)));
+  file_.write(0, bytes_of(head_));
   file_.sync();
   sync_folder(path.parent_path());
 }
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expected)
     : file_(path, LockedFile::Open::kExisting) {
-  Head head{};
-  file_.read(0, writable_bytes_of(head));
-  const std::string_view magic(head.magic.data(), head.magic.size());
-  const std::string_view format = magic.substr(kJournalName.size());
-  const bool is_later = magic.starts_with(kJournalName) && format > kFormat && format <= "99";
-  check_runtime(!is_later, path.string(), ": is a journal of format ", format, ", expected ",
-                kFormat);
-  begin_ = head.begin;
-  const Head right = head_for(begin_);
-  check_runtime(std::memcmp(&head, &right, sizeof head) == 0 && begin_.mark == expected.mark &&
-                    begin_.record_bytes == expected.record_bytes,
+  file_.read(0, writable_bytes_of(head_));
+  const std::string_view format = format_of(head_.magic);
+  check_runtime(!is_ours(head_.magic) || format <= kFormat, path.string(),
+                ": is a journal of format ", format, ", expected ", kFormat, " at most");
+  const Head right = head_for(begin(), format <= kLegacyFormat ? kLegacyFormat : kFormat);
+  check_runtime(std::memcmp(&head_, &right, sizeof right) == 0 && begin().mark == expected.mark &&
+                    begin().record_bytes == expected.record_bytes,
                 path.string(), ": is damaged, or no journal of this checkpoint of this table");
   Records records;
   while (const std::uint64_t bytes = read_group(end_, records)) end_ += bytes;
@@ -115,12 +133,12 @@ void UndoJournal::flush() {
 }
 
 std::uint64_t UndoJournal::bytes_of_group(std::uint64_t records) const {
-  return sizeof(Group) + records * (sizeof(std::uint64_t) + begin_.record_bytes);
+  return sizeof(Group) + records * (sizeof(std::uint64_t) + begin().record_bytes);
 }
 
 void UndoJournal::write_group() {
   if (group_.numbers.empty()) return;
-  const Group group{group_.numbers.size(), checksum_of(group_)};
+  const Group group{group_.numbers.size(), checksum_of(group_, written_)};
   const auto numbers = std::as_bytes(std::span(group_.numbers));
   file_.write(written_, bytes_of(group));
   file_.write(written_ + sizeof group, numbers);
@@ -136,15 +154,15 @@ std::uint64_t UndoJournal::read_group(std::uint64_t at, Records& records) const 
   Group group{};
   if (size < at + sizeof group) return 0;
   file_.read(at, writable_bytes_of(group));
-  const std::uint64_t most = (size - at) / (sizeof(std::uint64_t) + begin_.record_bytes);
+  const std::uint64_t most = (size - at) / (sizeof(std::uint64_t) + begin().record_bytes);
   if (group.records == 0 || group.records > most || size - at < bytes_of_group(group.records))
     return 0;
   records.numbers.resize(group.records);
-  records.bytes.resize(group.records * begin_.record_bytes);
+  records.bytes.resize(group.records * begin().record_bytes);
   const auto numbers = std::as_writable_bytes(std::span(records.numbers));
   file_.read(at + sizeof group, numbers);
   file_.read(at + sizeof group + numbers.size(), records.bytes);
-  return checksum_of(records) == group.checksum ? bytes_of_group(group.records) : 0;
+  return checksum_of(records, at) == group.checksum ? bytes_of_group(group.records) : 0;
 }
 
 void UndoJournal::for_each_group(const std::function<void(const Records&)>& body) const {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <rowgrad/core/base/file.hpp>
@@ -18,8 +19,10 @@ namespace rowgrad {
 /// write-ahead logging of old values (Gray & Reuter 1993, "Transaction Processing", chapter 9).
 /// Records are added before they are changed. So whatever the system has written of the changed
 /// file when a program or the machine stops, putting back what the journal has restores the
-/// checkpoint. Records come in groups with checksums; one that was not finished is ignored, as
-/// nothing was changed yet. All functions throw std::system_error if the file cannot be used.
+/// checkpoint. Records come in groups. The checksum of a group covers its place and the journal's
+/// head, too, so a group of another journal does not count, and neither does one that was not
+/// finished: nothing was changed yet. All functions throw std::system_error if the file cannot be
+/// used.
 class UndoJournal {
  public:
   /// What the journal goes back to.
@@ -45,7 +48,7 @@ class UndoJournal {
   /// Removes a journal, or the beginning of one. Throws std::runtime_error for any other file.
   static void remove(const std::filesystem::path& path);
 
-  const Begin& begin() const { return begin_; }  // what it goes back to
+  const Begin& begin() const { return head_.begin; }  // what it goes back to
 
   /// The length of what is on the disk.
   std::uint64_t size_bytes() const { return end_; }
@@ -81,7 +84,8 @@ class UndoJournal {
     std::uint64_t checksum;
   };
 
-  static Head head_for(const Begin& begin);
+  static Head head_for(const Begin& begin, std::string_view format);
+  std::uint64_t checksum_of(const Records& records, std::uint64_t at) const;
   static void check_replaceable(const LockedFile& file);
   std::uint64_t bytes_of_group(std::uint64_t records) const;
   void write_group();
@@ -89,7 +93,7 @@ class UndoJournal {
   void forget_unfinished() noexcept;
 
   LockedFile file_;
-  Begin begin_;
+  Head head_;                             // as the file has it
   std::uint64_t end_ = sizeof(Head);      // of the groups that are on the disk
   std::uint64_t written_ = sizeof(Head);  // of those that are written
   Records group_;                         // that are not

@@ -68,7 +68,7 @@ Checkpoint TensorDataset::description() const {
   Checksum sum;
   const auto add = [&](const auto& array) {
     for (const std::size_t extent : array.shape()) sum.add(extent);
-    sum.add_words(std::as_bytes(std::span(array.data(), array.size())));
+    sum.add_bytes(std::as_bytes(std::span(array.data(), array.size())));
   };
   std::ranges::for_each(examples_.ids, add);
   std::ranges::for_each(examples_.tensors, add);

@@ -14,7 +14,11 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
 constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;  // bytes: about a second
-constexpr std::uint64_t kBlock = std::uint64_t{1} << 16;      // ids that verify() reads at a time
+constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;     // ids that verify() reads at a time
+constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 14;
+constexpr std::uint64_t kSumBytes = sizeof(std::uint64_t);  // of a block's checksum
+constexpr std::uint64_t kBitsPerWord = 64;
+constexpr std::array<char, 8> kEnd = {'r', 'g', 't', 'o', 'k', 'e', 'n', 'd'};
 
 struct LlmcKind {
   std::uint32_t magic;
@@ -23,6 +27,23 @@ struct LlmcKind {
 };
 constexpr LlmcKind kLlmcKinds[] = {{20240520, 1, 2}, {20240801, 7, 4}};
 constexpr std::uint64_t kLlmcHeaderBytes = 256 * 4;
+
+std::uint64_t checksum_of(const TokenFileHeader& header) {
+  Checksum sum;
+  sum.add_bytes(
+      std::as_bytes(std::span(&header, 1)).first(offsetof(TokenFileHeader, header_checksum)));
+  return sum.value();
+}
+
+// Calls body(ids) with all ids of a file, a part at a time.
+void for_all_ids(const TokenFile& file, const auto& body) {
+  std::vector<std::int32_t> ids(std::min(file.size(), kAtOnce));
+  for (std::uint64_t begin = 0; begin < file.size(); begin += ids.size()) {
+    ids.resize(std::min(file.size() - begin, kAtOnce));
+    file.read(begin, ids);
+    body(ids);
+  }
+}
 
 }  // namespace
 
@@ -36,6 +57,10 @@ TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& 
   if (magic == TokenFileHeader::kMagic) {
     read_own_header(bytes, options.vocabulary);
   } else if (!read_llmc_header(bytes)) {
+    std::array<char, 8> end{};
+    if (bytes >= sizeof(TokenFileHeader) + kEnd.size())
+      file_.read(bytes - kEnd.size(), std::as_writable_bytes(std::span(end)));
+    check_runtime(end != kEnd, path.string(), ": the header is damaged");
     check_runtime(options.raw_bytes != 0, path.string(),
                   ": begins with no header of token ids, neither rowgrad's nor llm.c's");
     bytes_per_id_ = options.raw_bytes;
@@ -55,17 +80,36 @@ void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabular
                 bytes);
   TokenFileHeader header;
   file_.read(0, std::as_writable_bytes(std::span(&header, 1)));
-  check_runtime(header.version == TokenFileHeader::kVersion, name, ": is of version ",
-                header.version, ", expected ", TokenFileHeader::kVersion);
+  const bool is_legacy = header.version == 1;
+  check_runtime(is_legacy || header.version == TokenFileHeader::kVersion, name, ": is of version ",
+                header.version, ", expected 1 or ", TokenFileHeader::kVersion);
+  check_runtime(is_legacy || (header.header_checksum == checksum_of(header) && header.unused == 0),
+                name, ": the header is damaged");
   check_runtime(header.bytes_per_id == 2 || header.bytes_per_id == 4, name, ": its ids have ",
                 header.bytes_per_id, " bytes, expected 2 or 4");
-  check_runtime(vocabulary == nullptr || vocabulary->hash() == header.vocabulary_hash, name,
-                ": its ids are of another vocabulary, of ", header.vocabulary_size,
-                " tokens, than the tokenizer's");
+  check_runtime(
+      vocabulary == nullptr ||
+          header.vocabulary_hash == (is_legacy ? vocabulary->legacy_hash() : vocabulary->hash()),
+      name, ": its ids are of another vocabulary, of ", header.vocabulary_size,
+      " tokens, than the tokenizer's");
   begin_bytes_ = sizeof header;
   bytes_per_id_ = header.bytes_per_id;
-  set_size(header.count, bytes);
   header_ = header;
+  if (is_legacy) return set_size(header.count, bytes);
+  // The checksum of the header is right, so the count is what was written.
+  size_ = header.count;
+  const std::uint64_t expected =
+      begin_bytes_ + size_ * bytes_per_id_ + block_count() * kSumBytes + kEnd.size();
+  check_runtime(size_ <= bytes && bytes == expected, name, ": has ", bytes, " bytes, expected ", expected, " for ",
+                size_, " ids");
+  std::array<char, 8> end{};
+  file_.read(bytes - kEnd.size(), std::as_writable_bytes(std::span(end)));
+  check_runtime(end == kEnd, name, ": its end is damaged");
+  verified_ = std::make_unique<std::atomic<std::uint64_t>[]>(block_count() / kBitsPerWord + 1);
+}
+
+std::uint64_t TokenFile::block_count() const {
+  return (size_ * bytes_per_id_ + kBlockBytes - 1) / kBlockBytes;
 }
 
 bool TokenFile::read_llmc_header(std::uint64_t bytes) {
@@ -98,14 +142,26 @@ void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
                  begin + ids.size(), " are outside the ", size_, " of ", path().string());
   // Four bytes are taken for each id, also where the last two are of the next one.
   const std::uint32_t own_bytes = bytes_per_id_ == 2 ? 0xFFFF : 0xFFFFFFFF;
-  std::array<std::byte, 2048 * sizeof(std::uint32_t)> stored;
+  std::array<std::byte, kBlockBytes + sizeof(std::uint32_t)> stored;
   for (std::size_t done = 0; done < ids.size();) {
-    const auto some = ids.subspan(done, std::min<std::size_t>(ids.size() - done, 2048));
-    file_.read(begin_bytes_ + (begin + done) * bytes_per_id_,
-               std::span(stored).first(some.size() * bytes_per_id_));
+    const std::uint64_t offset = (begin + done) * bytes_per_id_, block = offset / kBlockBytes;
+    const std::uint64_t block_begin = block * kBlockBytes;
+    const std::uint64_t block_end = std::min(block_begin + kBlockBytes, size_ * bytes_per_id_);
+    const std::span some = ids.subspan(
+        done, std::min<std::uint64_t>(ids.size() - done, (block_end - offset) / bytes_per_id_));
+    const std::byte* bytes = stored.data();
+    if (has_blocks() &&
+        (verified_[block / kBitsPerWord] >> block % kBitsPerWord & 1) == 0) {  // all of it
+      const std::span whole = std::span(stored).first(block_end - block_begin);
+      file_.read(begin_bytes_ + block_begin, whole);
+      verify_block(block, whole);
+      bytes += offset - block_begin;
+    } else {
+      file_.read(begin_bytes_ + offset, std::span(stored).first(some.size() * bytes_per_id_));
+    }
     for (std::size_t i = 0; i < some.size(); ++i) {
       std::uint32_t id = 0;
-      std::memcpy(&id, stored.data() + i * bytes_per_id_, sizeof id);
+      std::memcpy(&id, bytes + i * bytes_per_id_, sizeof id);
       id &= own_bytes;
       if (id >= vocabulary_size_) [[unlikely]]
         check_runtime(false, path().string(), ": id ", id, " at index ", begin + done + i,
@@ -116,20 +172,42 @@ void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
   }
 }
 
-std::uint64_t TokenFile::checksum() const {
-  Checksum sum;
-  std::vector<std::int32_t> ids(std::min(size_, kBlock));
-  for (std::uint64_t begin = 0; begin < size_; begin += ids.size()) {
-    ids.resize(std::min(size_ - begin, kBlock));
-    read(begin, ids);
+// Several threads may verify a block at once.
+void TokenFile::verify_block(std::uint64_t block, std::span<const std::byte> bytes) const {
+  Checksum sum(block);
+  sum.add_bytes(bytes);
+  std::uint64_t written = 0;
+  file_.read(begin_bytes_ + size_ * bytes_per_id_ + block * kSumBytes,
+             std::as_writable_bytes(std::span(&written, 1)));
+  check_runtime(sum.value() == written, path().string(), ": ids from ",
+                block * kBlockBytes / bytes_per_id_, " on are damaged");
+  verified_[block / kBitsPerWord] |= std::uint64_t{1} << block % kBitsPerWord;
+}
+
+std::uint64_t TokenFile::legacy_checksum() const {
+  LegacyChecksum sum;
+  for_all_ids(*this, [&](const std::vector<std::int32_t>& ids) {
     for (const std::int32_t id : ids) sum.add(static_cast<std::uint64_t>(id));
-  }
+  });
   return sum.value();
 }
 
 void TokenFile::verify() const {
-  const std::uint64_t present = checksum();
-  check_runtime(!header_ || present == header_->checksum, path().string(),
+  if (!has_blocks()) {
+    const std::uint64_t present = legacy_checksum();
+    return check_runtime(!header_ || present == header_->checksum, path().string(),
+                         ": its ids are not those that were written, by their checksum");
+  }
+  for (std::uint64_t word = 0; word <= block_count() / kBitsPerWord; ++word) verified_[word] = 0;
+  for_all_ids(*this, [](const auto&) {});
+  Checksum sum;
+  for (std::uint64_t block = 0; block < block_count(); ++block) {
+    std::uint64_t written = 0;
+    file_.read(begin_bytes_ + size_ * bytes_per_id_ + block * kSumBytes,
+               std::as_writable_bytes(std::span(&written, 1)));
+    sum.add(written);
+  }
+  check_runtime(sum.value() == header_->checksum, path().string(),
                 ": its ids are not those that were written, by their checksum");
 }
 
@@ -142,14 +220,16 @@ std::uint64_t TokenFile::fingerprint() const {
     return sum.value();
   }
   if (file_.size_bytes() <= kReadWhole) {
-    sum.add(checksum());
+    for_all_ids(*this, [&](const std::vector<std::int32_t>& ids) {
+      sum.add_bytes(std::as_bytes(std::span(ids)));
+    });
     return sum.value();
   }
   constexpr std::uint64_t kSamples = 256;
   std::vector<std::int32_t> ids(std::min<std::uint64_t>(size_, 64));
   for (std::uint64_t i = 0; i < kSamples; ++i) {
     read((size_ - ids.size()) / (kSamples - 1) * i, ids);
-    for (const std::int32_t id : ids) sum.add(static_cast<std::uint64_t>(id));
+    sum.add_bytes(std::as_bytes(std::span(ids)));
   }
   return sum.value();
 }
@@ -161,29 +241,47 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const Vocabu
   header_.bytes_per_id = bytes_per_id(vocabulary.size());
   header_.vocabulary_size = vocabulary.size();
   header_.vocabulary_hash = vocabulary.hash();
-  header_.checksum = Checksum().value();
 }
 
 void TokenFileWriter::append(std::span<const std::int32_t> ids) {
   const std::size_t bytes = header_.bytes_per_id;
   stored_.resize(ids.size() * bytes + sizeof(std::int32_t));
-  Checksum sum(header_.checksum);
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     largest = std::max(largest, static_cast<std::uint32_t>(ids[i]));
-    sum.add(static_cast<std::uint64_t>(ids[i]));
     // Four bytes, of which the next id is written over those that are too many.
     std::memcpy(stored_.data() + i * bytes, &ids[i], sizeof ids[i]);
   }
   check_argument(ids.empty() || largest < header_.vocabulary_size, "TokenFileWriter: id ",
                  static_cast<std::int32_t>(largest), " is outside the vocabulary of ",
                  header_.vocabulary_size, " tokens");
-  file_.write(sizeof header_ + header_.count * bytes, std::span(stored_).first(ids.size() * bytes));
+  std::span<const std::byte> rest = std::span(stored_).first(ids.size() * bytes);
+  file_.write(sizeof header_ + header_.count * bytes, rest);
   header_.count += ids.size();
-  header_.checksum = sum.value();
+  while (!rest.empty()) {
+    const auto some = rest.first(std::min<std::uint64_t>(rest.size(), kBlockBytes - block_bytes_));
+    block_.add_bytes(some);
+    block_bytes_ += some.size();
+    if (block_bytes_ == kBlockBytes) end_block();
+    rest = rest.subspan(some.size());
+  }
+}
+
+void TokenFileWriter::end_block() {
+  sums_.push_back(block_.value());
+  block_ = Checksum(sums_.size());
+  block_bytes_ = 0;
 }
 
 void TokenFileWriter::finish() {
+  if (block_bytes_ > 0) end_block();
+  Checksum sum;
+  for (const std::uint64_t of_block : sums_) sum.add(of_block);
+  header_.checksum = sum.value();
+  header_.header_checksum = checksum_of(header_);
+  const std::uint64_t end = sizeof header_ + header_.count * header_.bytes_per_id;
+  file_.write(end, std::as_bytes(std::span(sums_)));
+  file_.write(end + sums_.size() * kSumBytes, std::as_bytes(std::span(kEnd)));
   file_.write(0, std::as_bytes(std::span(&header_, 1)));
   file_.publish();
 }

@@ -2,7 +2,10 @@
 
 // Files of token ids, little-endian, of three kinds:
 //
-//   rowgrad's   TokenFileHeader (64 bytes), then ids of 2 or 4 bytes
+//   rowgrad's   TokenFileHeader (64 bytes), then ids of 2 or 4 bytes, then the checksum (class
+//               Checksum, its seed the block's number) of each block of 16 KiB of ids, then
+//               "rgtokend": a file that ends so is not taken for a raw one if its header is
+//               damaged. Version 1, of version 0.2.0, ends with the ids.
 //   llm.c's     256 int32: magic, version, number of ids, zeros; then the ids. Magic 20240520 and
 //               version 1: ids of 2 bytes; 20240801 and 7: ids of 4 bytes.
 //               Source: karpathy/llm.c, dev/data/data_common.py.
@@ -12,9 +15,11 @@
 // Wrong arguments throw std::invalid_argument; what is wrong with a file, std::runtime_error.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,16 +34,17 @@ namespace rowgrad {
 struct TokenFileHeader {
   /// What such a file begins with.
   static constexpr std::array<char, 8> kMagic = {'r', 'g', 't', 'o', 'k', 'e', 'n', 's'};
-  static constexpr std::uint32_t kVersion = 1;  // the version of this format
+  static constexpr std::uint32_t kVersion = 2;  // the version of this format; 1 is read, too
 
-  std::array<char, 8> magic = kMagic;        // others are refused
-  std::uint32_t version = kVersion;          // others are refused
-  std::uint32_t bytes_per_id = 0;            // 2 or 4
-  std::uint64_t count = 0;                   // the number of ids
-  std::uint64_t vocabulary_size = 0;         // the tokenizer's number of ids; all are below it
-  std::uint64_t vocabulary_hash = 0;         // the tokenizer's Vocabulary::hash()
-  std::uint64_t checksum = 0;                // the checksum of the ids (class Checksum)
-  std::array<std::uint64_t, 2> unused = {};  // zeros
+  std::array<char, 8> magic = kMagic;  // others are refused
+  std::uint32_t version = kVersion;    // others are refused
+  std::uint32_t bytes_per_id = 0;      // 2 or 4
+  std::uint64_t count = 0;             // the number of ids
+  std::uint64_t vocabulary_size = 0;   // the tokenizer's number of ids; all are below it
+  std::uint64_t vocabulary_hash = 0;   // the tokenizer's Vocabulary::hash()
+  std::uint64_t checksum = 0;          // of the blocks' checksums; version 1: of the ids
+  std::uint64_t header_checksum = 0;   // of what is above; version 1: 0
+  std::uint64_t unused = 0;            // zero
 };
 static_assert(sizeof(TokenFileHeader) == 64);
 
@@ -72,7 +78,9 @@ class TokenFile {
   /// The header, of a file of rowgrad's.
   const std::optional<TokenFileHeader>& header() const { return header_; }
 
-  /// Fills `ids` from the id at `begin` on. Refuses ids outside the vocabulary.
+  /// Fills `ids` from the id at `begin` on. Throws for ids outside the vocabulary. Where there is a
+  /// header of rowgrad's of version 2, a block of ids is compared with its checksum when it is
+  /// first read; throws for a damaged one.
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
   /// Throws if the file has another length or time of change than when it was opened.
@@ -82,15 +90,18 @@ class TokenFile {
   /// rowgrad's, for ids that are not those that were written.
   void verify() const;
 
-  /// Tells files with other ids apart: the checksum of the header or, without one, of all ids; in a
+  /// Tells files with other ids apart: the checksum in the header or, without one, of all ids; in a
   /// file of more than 1 GiB without one, of their number and of a sample of them.
   std::uint64_t fingerprint() const;
 
  private:
-  std::uint64_t checksum() const;
+  std::uint64_t legacy_checksum() const;
   void read_own_header(std::uint64_t bytes, const Vocabulary* vocabulary);
   bool read_llmc_header(std::uint64_t bytes);
   void set_size(std::uint64_t ids_in_header, std::uint64_t bytes);
+  bool has_blocks() const { return verified_ != nullptr; }
+  std::uint64_t block_count() const;
+  void verify_block(std::uint64_t block, std::span<const std::byte> bytes) const;
 
   InputFile file_;
   std::optional<TokenFileHeader> header_;
@@ -98,6 +109,8 @@ class TokenFile {
   std::size_t bytes_per_id_ = 0;
   std::uint64_t size_ = 0;
   std::uint64_t vocabulary_size_ = 0;
+  std::unique_ptr<std::atomic<std::uint64_t>[]>
+      verified_;  // a bit of each block; null without them
 };
 
 /// Writes a file of token ids with rowgrad's header, of which nothing but a small buffer is in
@@ -117,8 +130,13 @@ class TokenFileWriter {
   void finish();
 
  private:
+  void end_block();
+
   LockedFile file_;
   TokenFileHeader header_;
+  Checksum block_;                   // of the ids after the last whole block
+  std::uint64_t block_bytes_ = 0;    // of these ids
+  std::vector<std::uint64_t> sums_;  // of whole blocks
   std::vector<std::byte> stored_;
 };
 

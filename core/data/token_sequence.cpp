@@ -71,7 +71,8 @@ std::uint64_t TokenSequence::checksum() const {
   Checksum sum;
   sum.add(size_);
   const auto add = [&](std::uint64_t begin, std::uint64_t count) {
-    for (const std::int32_t id : slice(begin, count).ids()) sum.add(static_cast<std::uint64_t>(id));
+    const Ids ids = slice(begin, count).ids();
+    sum.add_bytes(std::as_bytes(std::span(ids.data(), ids.size())));
   };
   if (size_ <= kMost) {
     add(0, size_);
@@ -171,7 +172,8 @@ Batch TokenWindows::batch(std::span<const std::int64_t> windows) const {
 }
 
 Checkpoint TokenWindows::description() const {
-  Checksum sum(text_.checksum());
+  Checksum sum;
+  sum.add(text_.checksum());
   if (has_own_targets_) sum.add(targets_.checksum());
   Checkpoint description;
   description.put("windows", size_);

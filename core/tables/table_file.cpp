@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTableMagic = "rgtable";  // and then the format
-constexpr char kFormat = '2';
+constexpr char kFormat = '3', kLegacyFormat = '2';   // the latter has LegacyChecksum
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();  // ids are of 32 bits
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 constexpr std::size_t kRowAlignment = 16;
@@ -56,10 +56,16 @@ std::uint64_t* zero_bits(std::size_t count) {
 
 }  // namespace
 
+// Returns body(sum) with an empty checksum of the format's kind.
+auto TableFile::with_checksum_of(const Head& head, const auto& body) {
+  return head.magic.back() == kLegacyFormat ? body(LegacyChecksum()) : body(Checksum());
+}
+
 std::uint64_t TableFile::checksum_of(const Head& head) {
-  Checksum sum;
-  sum.add_words(std::as_bytes(std::span(&head, 1)).first(offsetof(Head, checksum)));
-  return sum.value();
+  return with_checksum_of(head, [&](auto sum) {
+    sum.add_bytes(std::as_bytes(std::span(&head, 1)).first(offsetof(Head, checksum)));
+    return sum.value();
+  });
 }
 
 TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
@@ -119,7 +125,8 @@ TableFile::TableFile(const fs::path& path)
   check_runtime(std::ranges::equal(kTableMagic, std::span(head().magic).first(kTableMagic.size())),
                 name, ": is no table, or one that was not finished");
   const char format = head().magic.back();
-  check_runtime(format == kFormat, name, ": is a table of format ", format, ", expected ", kFormat);
+  check_runtime(format == kFormat || format == kLegacyFormat, name, ": is a table of format ",
+                format, ", expected ", kLegacyFormat, " or ", kFormat);
   const Version version = head().version;
   check_runtime(head().checksum == checksum_of(head()) && head().states <= kMostStates &&
                     std::ranges::all_of(version.names, [](const Name& n) { return n.back() == 0; }),
@@ -207,7 +214,7 @@ std::uint64_t TableFile::seal() {
         std::memcpy(bytes_of(row) + stride_ - kChecksumBytes, &own, kChecksumBytes);
     }
   });
-  sum.add_words(std::as_bytes(std::span(&head().version, 1)));
+  sum.add_bytes(std::as_bytes(std::span(&head().version, 1)));
   return splitmix64(sum.value());
 }
 
@@ -354,10 +361,11 @@ void TableFile::verify_rows(std::span<const std::int32_t> ids) {
 }
 
 std::uint64_t TableFile::checksum_of(std::size_t row, const std::byte* record) const {
-  Checksum sum;
-  sum.add(row);
-  sum.add_words({record, stride_ - kChecksumBytes});
-  return sum.value();
+  return with_checksum_of(head(), [&](auto sum) {
+    sum.add(row);
+    sum.add_bytes({record, stride_ - kChecksumBytes});
+    return sum.value();
+  });
 }
 
 // Whether a row is as a checkpoint can have left it.

@@ -188,6 +188,7 @@ class TableFile {
     std::uint32_t epoch;    // when its states began; 0 if it is not stored
   };
 
+  static auto with_checksum_of(const Head& head, const auto& body);
   static std::uint64_t checksum_of(const Head& head);
   std::filesystem::path journal_path(std::uint64_t number) const;
   std::unique_ptr<UndoJournal> new_journal(const Version& version) const;

@@ -21,7 +21,7 @@ bool is_in_file(Parameter* parameter) { return !parameter->stored().allows_passe
 
 std::uint64_t checksum_of(const Tensor& values) {
   Checksum sum;
-  sum.add_words(std::as_bytes(std::span(values.data(), values.size())));
+  sum.add_bytes(std::as_bytes(std::span(values.data(), values.size())));
   return sum.value();
 }
 

@@ -59,12 +59,19 @@ std::optional<std::int32_t> Vocabulary::find_special(std::string_view token) con
   return found == special_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::uint64_t Vocabulary::hash() const {
-  Checksum sum;
-  for (const std::string& token : tokens_) sum.add(token);
-  for (const std::int32_t id : special_ids_) sum.add(static_cast<std::uint64_t>(id));
+namespace {
+
+std::uint64_t hash_of(auto sum, const Vocabulary& vocabulary) {
+  for (const std::string& token : vocabulary.tokens()) sum.add(token);
+  for (const std::int32_t id : vocabulary.special_ids()) sum.add(static_cast<std::uint64_t>(id));
   return sum.value();
 }
+
+}  // namespace
+
+std::uint64_t Vocabulary::hash() const { return hash_of(Checksum(), *this); }
+
+std::uint64_t Vocabulary::legacy_hash() const { return hash_of(LegacyChecksum(), *this); }
 
 // The slot of the token or, if it is not in the vocabulary, the free slot where it would go.
 std::size_t Vocabulary::slot_of(std::string_view token) const {

@@ -38,6 +38,7 @@ class Vocabulary {
 
   /// A checksum of all tokens, their ids and kinds, the same on every machine.
   std::uint64_t hash() const;
+  std::uint64_t legacy_hash() const;  // in token files of version 0.2.0
 
  private:
   std::size_t slot_of(std::string_view token) const;

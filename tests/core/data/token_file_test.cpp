@@ -45,6 +45,22 @@ class TokenFiles : public ::testing::Test {
     return read_file(folder_ / "own.bin");
   }
 
+  // As version 0.2.0 wrote it.
+  static std::string of_version_1(std::size_t size, const std::vector<std::uint16_t>& ids) {
+    TokenFileHeader header;
+    header.version = 1;
+    header.bytes_per_id = 2;
+    header.count = ids.size();
+    header.vocabulary_size = size;
+    LegacyChecksum hash, sum;
+    const Vocabulary tokens = vocabulary(size);
+    for (const std::string& token : tokens.tokens()) hash.add(token);
+    for (const std::uint16_t id : ids) sum.add(std::uint64_t{id});
+    header.vocabulary_hash = hash.value();
+    header.checksum = sum.value();
+    return bytes_of(std::vector{header}) + bytes_of(ids);
+  }
+
   std::string refusal(const std::string& contents, const TokenFileOptions& options = {}) {
     const fs::path path = written(contents);
     const std::string message = error_of<std::runtime_error>([&] { TokenFile(path, options); });
@@ -85,8 +101,8 @@ TEST_F(TokenFiles, AreReadWhateverTheirKind) {
     EXPECT_EQ(part, Ids32(c.ids.begin() + 65535, c.ids.begin() + 65537));
     EXPECT_NO_THROW(file.verify());
   }
-  EXPECT_EQ(cases[0].contents.size(), 64 + 100'000 * 2U);
-  EXPECT_EQ(cases[1].contents.size(), 64 + 100'000 * 4U);
+  EXPECT_EQ(cases[0].contents.size(), 64 + 100'000 * 2U + 13 * 8 + 8);
+  EXPECT_EQ(cases[1].contents.size(), 64 + 100'000 * 4U + 25 * 8 + 8);
 }
 
 TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
@@ -99,12 +115,15 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
   EXPECT_EQ(refusal(""), "begins with no header of token ids, neither rowgrad's nor llm.c's");
   EXPECT_EQ(refusal("a text"), "begins with no header of token ids, neither rowgrad's nor llm.c's");
   EXPECT_EQ(refusal(good.substr(0, 63)), "ends within its header, at byte 63");
-  EXPECT_EQ(refusal(good.substr(0, 68)), "its header says 3 ids of 2 bytes, but 4 bytes follow");
-  EXPECT_EQ(refusal(good + "a"), "its header says 3 ids of 2 bytes, but 7 bytes follow");
-  EXPECT_EQ(refusal(with(16, std::uint64_t{1} << 63 | 3)),
-            "its header says 9223372036854775811 ids of 2 bytes, but 6 bytes follow");
-  EXPECT_EQ(refusal(with(8, 2)), "is of version 2, expected 1");
-  EXPECT_EQ(refusal(with(12, 3)), "its ids have 3 bytes, expected 2 or 4");
+  EXPECT_EQ(refusal(good.substr(0, 68)), "has 68 bytes, expected 86 for 3 ids");
+  EXPECT_EQ(refusal(good + "a"), "has 87 bytes, expected 86 for 3 ids");
+  EXPECT_EQ(refusal(with(8, 3)), "is of version 3, expected 1 or 2");
+  for (const std::size_t offset : {12, 16, 24, 32, 40, 48, 56})
+    EXPECT_EQ(refusal(with(offset, 7)), "the header is damaged") << offset;
+  EXPECT_EQ(refusal(with(0, 7), {.raw_bytes = 2}), "the header is damaged");
+  EXPECT_EQ(refusal(with(good.size() - 8, 7)), "its end is damaged");
+  const std::string old = of_version_1(10, {1, 2, 3});
+  EXPECT_EQ(refusal(old.substr(0, 68)), "its header says 3 ids of 2 bytes, but 4 bytes follow");
   EXPECT_EQ(refusal("abc", {.raw_bytes = 2}), "has 3 bytes, which are no whole ids of 2 bytes");
   EXPECT_EQ(refusal(llmc(20240520, 7, 0, "")),
             "has llm.c's magic 20240520 and version 7, expected 1");
@@ -144,14 +163,32 @@ TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
                  file.read(2, ids));
 }
 
-TEST_F(TokenFiles, NoticeADamagedId) {
-  std::string damaged = own(10, {1, 2, 3});
-  damaged[64] = 4;
+TEST_F(TokenFiles, NoticeADamagedIdWhenItsBlockIsRead) {
+  Ids32 ids(20'000);  // in 3 blocks of 8,192
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 10);
+  std::string damaged = own(10, ids);
+  damaged[64 + 2 * 10'000] ^= 1;
   const TokenFile file(written(damaged));
+  Ids32 read(4);
+  file.read(8192 - 4, read);
+  const std::string message = file.path().string() + ": ids from 8192 on are damaged";
+  EXPECT_ERROR(std::runtime_error, message, file.read(8192 - 1, read));
+  EXPECT_ERROR(std::runtime_error, message, file.verify());
+  file.read(16384, read);
+}
+
+TEST_F(TokenFiles, AreReadAndVerifiedAsVersion1) {
+  const Vocabulary ten = vocabulary(10);
+  std::string contents = of_version_1(10, {1, 2, 3});
+  const TokenFile file(written(contents), {.vocabulary = &ten});
+  EXPECT_EQ(all(file), (Ids32{1, 2, 3}));
+  EXPECT_NO_THROW(file.verify());
+  contents[64] = 4;
+  const TokenFile damaged(written(contents));
   EXPECT_ERROR(
       std::runtime_error,
       file.path().string() + ": its ids are not those that were written, by their checksum",
-      file.verify());
+      damaged.verify());
 }
 
 TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
