@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -10,6 +10,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
@@ -23,8 +24,30 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr const char* kMetadataKey = "__metadata__";
-constexpr const char* kFormatKey = "rowgrad_format";  // in the metadata
-constexpr const char* kFormat = "1";
+// In the metadata of files that this library wrote. Format 1, of version 0.2.0, has no checksum. So
+// if a flipped bit changes one of the keys, the other one shows that the file is not a foreign one.
+constexpr const char* kFormatKey = "rowgrad_format";
+constexpr const char* kChecksumKey = "rowgrad_checksum";
+constexpr std::string_view kFormat = "2", kLegacyFormat = "1";
+constexpr std::size_t kReadBytes = std::size_t{1}
+                                   << 18;  // what is read at once is still in the cache
+
+// What a header of format 2 begins with, followed by the digits of the checksum: of the whole file,
+// with zeros for these digits.
+std::string header_begin() {
+  return concat('{', json_string(kMetadataKey), ":{", json_string(kFormatKey), ':',
+                json_string(kFormat), ',', json_string(kChecksumKey), ":\"");
+}
+
+constexpr std::string_view kNoDigits = "0000000000000000";
+
+std::string_view view_of(const std::uint64_t& length) {
+  return {reinterpret_cast<const char*>(&length), sizeof length};
+}
+
+void add_to(Checksum& sum, std::string_view bytes) {
+  sum.add_bytes(std::as_bytes(std::span(bytes)));
+}
 
 // Half precision, IEEE 754: 1 bit sign, 5 bits exponent with a bias of 15, 10 bits fraction.
 struct Half {
@@ -83,11 +106,16 @@ class Reader {
   }
 
   template <class Number>
-  Checkpoint::Value read_value(const Entry& entry) const {
+  Checkpoint::Value read_value(const Entry& entry) {
     const std::uint64_t offset = data_start_ + entry.begin;
     const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
     const auto read_to = [&](Number* values) {
-      file_.read(offset, std::as_writable_bytes(std::span(values, count)));
+      const auto bytes = std::as_writable_bytes(std::span(values, count));
+      for (std::size_t done = 0; done < bytes.size(); done += kReadBytes) {
+        const auto some = bytes.subspan(done, std::min(kReadBytes, bytes.size() - done));
+        file_.read(offset + done, some);
+        if (written_) sum_.add_bytes(some);
+      }
     };
     if constexpr (std::is_same_v<Number, real>) {
       Tensor tensor = empty(entry.shape);
@@ -114,29 +142,40 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
-  Checkpoint read() {
-    const std::string header_text = read_header();
+  // The texts of the metadata, or all values.
+  Checkpoint read(bool texts_only) {
+    std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();
     Checkpoint result;
     std::vector<Entry> entries;
     const Json header(header_text, concat(file_.path().string(), ": the header"));
+    std::optional<std::string> format;
     if (const Json* texts = header.find(kMetadataKey)) {
       for (const auto& [key, text] : texts->members())
         if (key == kFormatKey)
-          check_format(text.string());
+          format = text.string();
+        else if (key == kChecksumKey)
+          written_ = text.string();
         else
           result.put(key, text.string());
     }
+    check_format(format);
+    if (texts_only) return result;
+    if (written_) begin_sum(std::move(header_text));
     for (const auto& [name, value] : header.members())
       if (name != kMetadataKey) entries.push_back(read_entry(name, value));
     check_coverage(entries, file_.size_bytes() - data_start_);
-    for (const Entry& entry : entries) {
+    for (const Entry& entry : entries) {  // in the order of the data
       check(!result.contains(entry.name), "tensor ", in_quotes(entry.name),
             " has the name of a text in the metadata");
       result.put(entry.name, with_type(entry, [&](auto number) -> Checkpoint::Value {
                    return read_value<decltype(number)>(entry);
                  }));
     }
+    const std::string found = checksum_digits(sum_.value());
+    check(!written_ || found == *written_, "is damaged: its checksum is ", found, ", expected ",
+          written_.value_or(""), "; if another program changed it, remove ", kFormatKey, " and ",
+          kChecksumKey, " from its metadata");
     return result;
   }
 
@@ -156,9 +195,22 @@ class Reader {
     return text;
   }
 
-  void check_format(const std::string& format) const {
-    check(format == kFormat, "is a checkpoint of format ", in_quotes(format),
-          ", but this version reads format \"", kFormat, "\" and files that name none");
+  void check_format(const std::optional<std::string>& format) const {
+    check(!format || format == kFormat || format == kLegacyFormat, "is a checkpoint of format ",
+          in_quotes(format.value_or("")), ", but this version reads the formats \"", kLegacyFormat,
+          "\" and \"", kFormat, "\", and files that name none");
+    check(written_.has_value() == (format == kFormat), "is damaged: it has only one of ",
+          kFormatKey, " \"", kFormat, "\" and ", kChecksumKey);
+  }
+
+  void begin_sum(std::string header) {
+    const std::string begin = header_begin();
+    check(header.starts_with(begin) && header.size() - begin.size() >= kNoDigits.size(),
+          "is damaged: its header does not begin as it was written");
+    header.replace(begin.size(), kNoDigits.size(), kNoDigits);
+    const std::uint64_t length = header.size();
+    add_to(sum_, view_of(length));
+    add_to(sum_, header);
   }
 
   Entry read_entry(const std::string& name, const Json& described) const {
@@ -204,6 +256,8 @@ class Reader {
 
   InputFile file_;
   std::uint64_t data_start_ = 0;
+  std::optional<std::string> written_;  // the checksum, if the file has one
+  Checksum sum_;                        // of what was read so far
 };
 
 }  // namespace
@@ -214,15 +268,14 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
     return json_string(text);
   };
   const std::vector<std::string> names = checkpoint.names();
-  std::string header =
-      concat('{', quoted(kMetadataKey), ":{", quoted(kFormatKey), ':', quoted(kFormat));
+  std::string header = concat(header_begin(), kNoDigits, '"');
   for (const std::string& name : names) {
     check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
                    in_quotes(kMetadataKey));
     const auto* text = std::get_if<std::string>(&checkpoint.at(name));
     if (text == nullptr) continue;
-    check_argument(name != kFormatKey, "write_safetensors: no text may have the name ",
-                   in_quotes(kFormatKey));
+    for (const char* key : {kFormatKey, kChecksumKey})
+      check_argument(name != key, "write_safetensors: no text may have the name ", in_quotes(key));
     header += concat(',', quoted(name), ':', quoted(*text));
   }
   header += '}';
@@ -258,12 +311,20 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
                  header.size(), " bytes, more than the ", kLongestHeader,
                  " that the format allows");
 
-  const auto length = std::bit_cast<std::array<char, kLengthBytes>>(std::uint64_t{header.size()});
-  pieces[0] = {length.data(), length.size()};
+  const std::uint64_t length = header.size();
+  pieces[0] = view_of(length);
   pieces[1] = header;
+  Checksum sum;
+  for (const std::string_view piece : pieces) add_to(sum, piece);
+  const std::string digits = checksum_digits(sum.value());
+  std::ranges::copy(digits, header.begin() + static_cast<std::ptrdiff_t>(header_begin().size()));
   write_file(path, pieces);
 }
 
-Checkpoint read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+Checkpoint read_safetensors(const std::filesystem::path& path) { return Reader(path).read(false); }
+
+Checkpoint read_safetensors_texts(const std::filesystem::path& path) {
+  return Reader(path).read(true);
+}
 
 }  // namespace rowgrad

@@ -13,18 +13,22 @@
 namespace rowgrad {
 
 /// Replaces the file, as write_file does. Tensors are written as F32, or as F64 by the double
-/// library, integers as I64, double-precision numbers as F64, and texts as metadata, with
-/// {"rowgrad_format": "1"}: a later version that writes another format changes the number. Throws
-/// std::invalid_argument for a name or a text that is not UTF-8, for the name `__metadata__` and a
-/// text named `rowgrad_format`, and for a header above the format's limit of 100 MB.
+/// library, integers as I64, double-precision numbers as F64, and texts as metadata, which begin
+/// with {"rowgrad_format": "2", "rowgrad_checksum": "16 digits"}: the XXH64 of the whole file, with
+/// zeros for these digits. A later version that writes another format changes the number. Throws
+/// std::invalid_argument for a name or a text that is not UTF-8, for the name `__metadata__`, texts
+/// named `rowgrad_format` or `rowgrad_checksum`, and a header above the format's limit of 100 MB.
 void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
 /// Reads any file in the format. F16, BF16 and F32 become tensors; F64 becomes double-precision
 /// numbers, or tensors in the double library; I8 to I64, U8 to U64 and BOOL become integers;
 /// metadata becomes texts. All that the file claims is checked before memory is requested for it:
 /// throws std::runtime_error naming file and tensor if it is truncated, inconsistent or has another
-/// dtype, and naming file and format for a `rowgrad_format` that this version does not know. (Older
-/// versions and other frameworks wrote none.)
+/// dtype; if it has a checksum of another content; and for a `rowgrad_format` that this version
+/// does not know. (Files of version 0.2.0 and of other frameworks have no checksum.)
 Checkpoint read_safetensors(const std::filesystem::path& path);
+
+/// Reads only the texts, which are not compared with the checksum.
+Checkpoint read_safetensors_texts(const std::filesystem::path& path);
 
 }  // namespace rowgrad

@@ -4,6 +4,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/byte_pair_tokenizer.hpp>
@@ -38,10 +39,14 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 
 // --- The file format -----------------------------------------------------------------------------
 //
-//   {"format": "rowgrad tokenizer", "version": 1, "type": "character" | "word" |
+//   {"format": "rowgrad tokenizer", "version": 2, "type": "character" | "word" |
 //    "lower-case word" | "byte pair",
 //    "tokens": [in the order of ids], "special_ids": [ids of the special ones],
-//    "merges": [in the order of ranks, "left right"; byte pair only]}
+//    "merges": [in the order of ranks, "left right"; byte pair only],
+//    "checksum": "16 digits"}
+//
+// The checksum (class Checksum) is that of the text in front of `,\n "checksum"` as to_json()
+// writes it, so other blanks do not matter. Version 1, of version 0.2.0, has none.
 //
 // Ordinary tokens and merges of byte-pair tokenizers are bytes, written as printable_from_bytes
 // does; all other tokens are text.
@@ -49,7 +54,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 namespace {
 
 constexpr std::string_view kFormat = "rowgrad tokenizer";
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kVersion = 2;
 
 // --- Writing: one token per line, so that files can be compared, and in ASCII, so that all editors
 // show them alike ---
@@ -70,15 +75,21 @@ std::string head(const char* type, const Vocabulary& vocabulary,
                      [](std::int32_t id) { return std::to_string(id); }));
 }
 
+std::string with_checksum(const std::string& text) {
+  Checksum sum;
+  sum.add_bytes(std::as_bytes(std::span(text)));
+  return concat(text, ",\n \"checksum\": \"", checksum_digits(sum.value()), "\"\n}\n");
+}
+
 std::string text_json(const char* type, const Vocabulary& vocabulary) {
-  return head(type, vocabulary, vocabulary.tokens()) + "\n}\n";
+  return with_checksum(head(type, vocabulary, vocabulary.tokens()));
 }
 
 // --- Reading ---
 
 // What a file has, also where its type has no use for it.
 struct Contents {
-  std::string format, type;
+  std::string format, type, checksum;
   std::optional<std::uint64_t> version;
   std::optional<std::vector<std::string>> tokens, merges;
   std::optional<std::vector<std::uint64_t>> special_ids;
@@ -86,12 +97,13 @@ struct Contents {
   explicit Contents(const Json& json) {
     if (const Json* found = json.find("format")) format = found->string();
     if (const Json* found = json.find("type")) type = found->string();
+    if (const Json* found = json.find("checksum")) checksum = found->string();
     if (const Json* found = json.find("version")) version = found->whole_number();
     if (const Json* found = json.find("tokens")) tokens = found->strings();
     if (const Json* found = json.find("merges")) merges = found->strings();
     if (const Json* found = json.find("special_ids")) special_ids = found->whole_numbers();
     check_argument(format == kFormat, "it is not the JSON of a tokenizer");
-    check_argument(version == kVersion, "it is not of version ", kVersion);
+    check_argument(version == 1 || version == kVersion, "it is not of version 1 or ", kVersion);
   }
 };
 
@@ -153,18 +165,22 @@ std::string BytePairTokenizer::to_json() const {
   for (const std::int32_t id : vocabulary().special_ids()) {
     tokens[static_cast<std::size_t>(id)] = token(id);
   }
-  return head("byte pair", vocabulary(), tokens) +
-         list("merges", merges(),
-              [&](const MergeTable::Merge& merge) {
-                return json_string(printable_from_bytes(token(merge.left)) + ' ' +
-                                   printable_from_bytes(token(merge.right)));
-              }) +
-         "\n}\n";
+  return with_checksum(head("byte pair", vocabulary(), tokens) +
+                       list("merges", merges(), [&](const MergeTable::Merge& merge) {
+                         return json_string(printable_from_bytes(token(merge.left)) + ' ' +
+                                            printable_from_bytes(token(merge.right)));
+                       }));
 }
 
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text) {
   try {
-    return tokenizer(Contents(Json(text, "tokenizer_from_json")));
+    Contents contents(Json(text, "tokenizer_from_json"));
+    const std::string end = concat("\"checksum\": \"", contents.checksum, "\"\n}\n");
+    const bool has_checksum = contents.version != 1 || !contents.checksum.empty();
+    auto result = tokenizer(std::move(contents));
+    check_argument(!has_checksum || result->to_json().ends_with(end),
+                   "it is damaged, or was edited: its contents differ from its checksum");
+    return result;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(concat("tokenizer_from_json: ", error.what()));
   }

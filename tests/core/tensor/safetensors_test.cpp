@@ -1,6 +1,7 @@
 #include <bit>
 
 #include "tests/test.hpp"
+#include <rowgrad/core/base/hash.hpp>
 
 namespace {
 
@@ -18,6 +19,14 @@ std::string header_of(const std::string& dtype, const std::string& shape,
                       const std::string& offsets) {
   return concat("{\"x\":{\"dtype\":\"", dtype, "\",\"shape\":", shape,
                 ",\"data_offsets\":", offsets, "}}");
+}
+
+// A file whose header begins with kBegin, with its checksum.
+const std::string kBegin = R"({"__metadata__":{"rowgrad_format":"2","rowgrad_checksum":")";
+std::string with_checksum(std::string file) {
+  Checksum sum;
+  sum.add_bytes(std::as_bytes(std::span(file)));
+  return file.replace(8 + kBegin.size(), 16, checksum_digits(sum.value()));
 }
 
 class Safetensors : public ::testing::Test {
@@ -72,7 +81,11 @@ TEST_F(Safetensors, ReturnsEveryBitThatWasWritten) {
 
 TEST_F(Safetensors, WritesExactlyTheseBytes) {
   write_safetensors(path_, {});
-  EXPECT_EQ(read_file(path_), safetensors(R"({"__metadata__":{"rowgrad_format":"1"}} )", ""));
+  const std::string begin = kBegin + "0000000000000000\"";
+  const auto padded = [](const std::string& header) {
+    return header + std::string((8 - header.size() % 8) % 8, ' ');
+  };
+  EXPECT_EQ(read_file(path_), with_checksum(safetensors(padded(begin + "}}"), "")));
   EXPECT_TRUE(read_safetensors(path_).empty());
 #if !defined(ROWGRAD_DOUBLE)
   Checkpoint written;
@@ -83,14 +96,14 @@ TEST_F(Safetensors, WritesExactlyTheseBytes) {
   write_safetensors(path_, written);
   // Larger types come first.
   const std::string header =
-      "{\"__metadata__\":{\"rowgrad_format\":\"1\",\"version\":\"3\"},"
+      begin +
+      ",\"version\":\"3\"},"
       "\"steps\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"
       "\"bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
       "\"weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[12,20]}}";
-  const std::string blanks((8 - header.size() % 8) % 8, ' ');
   EXPECT_EQ(read_file(path_),
-            safetensors(header + blanks, bytes_of(std::int64_t{258}) + bytes_of(0.5F) +
-                                             bytes_of(1.0F) + bytes_of(-2.0F)));
+            with_checksum(safetensors(padded(header), bytes_of(std::int64_t{258}) + bytes_of(0.5F) +
+                                                          bytes_of(1.0F) + bytes_of(-2.0F))));
 #endif
 }
 
@@ -163,10 +176,11 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
   for (const Refused& item : std::vector<Refused>{
            {"__metadata__", "text", "no value may have the name \"__metadata__\""},
            {"rowgrad_format", "2", "no text may have the name \"rowgrad_format\""},
+           {"rowgrad_checksum", "2", "no text may have the name \"rowgrad_checksum\""},
            {"text", "\xff", no_utf8},
            {"\xff", "text", no_utf8},
            {"text", std::string(50'000'000, '\n'),  // two bytes each
-            "the header would have 100000056 bytes, more than the 100000000 that the format "
+            "the header would have 100000088 bytes, more than the 100000000 that the format "
             "allows"}}) {
     Checkpoint checkpoint;
     checkpoint.put(item.name, item.text);
@@ -180,11 +194,15 @@ TEST_F(Safetensors, NamesItsFormatAndRefusesALaterOne) {
     return safetensors(concat("{\"__metadata__\":{\"rowgrad_format\":\"", format, "\"}}"), "");
   };
   EXPECT_TRUE(read(of_format('1')).empty());
-  for (const char other : {'2', '0', 'x'})
+  for (const char other : {'3', '0', 'x'})
     EXPECT_ERROR(std::runtime_error,
                  path_ + ": is a checkpoint of format \"" + other +
-                     "\", but this version reads format \"1\" and files that name none",
+                     "\", but this version reads the formats \"1\" and \"2\", and files that name "
+                     "none",
                  read(of_format(other)));
+  EXPECT_ERROR(std::runtime_error,
+               path_ + ": is damaged: it has only one of rowgrad_format \"2\" and rowgrad_checksum",
+               read(of_format('2')));
   // Other programs' metadata name no format of ours, and a tensor may have any name.
   const Checkpoint file =
       read(safetensors(R"({"__metadata__":{"format":"pt"},)"
@@ -192,6 +210,21 @@ TEST_F(Safetensors, NamesItsFormatAndRefusesALaterOne) {
                        "\x07"));
   EXPECT_EQ(file.text("format"), "pt");
   EXPECT_EQ(file.integer("rowgrad_format"), 7);
+}
+
+TEST_F(Safetensors, NoticesEveryFlippedBit) {
+  Checkpoint written;
+  written.put("weight", tensor({1, 2}, {1, -2}));
+  written.put("steps", 258);
+  written.put("text", "a");
+  write_safetensors(path_, written);
+  const std::string good = read_file(path_);
+  for (std::size_t bit = 0; bit < 8 * good.size(); ++bit) {
+    std::string damaged = good;
+    damaged[bit / 8] ^= static_cast<char>(1 << bit % 8);
+    EXPECT_THROW(read(damaged), std::runtime_error) << bit;
+  }
+  EXPECT_TRUE(bits_of(read(good)) == bits_of(written));
 }
 
 TEST_F(Safetensors, SaysWhatIsWrongWithAFile) {

@@ -1,4 +1,5 @@
 #include "tests/test.hpp"
+#include <rowgrad/core/base/hash.hpp>
 
 namespace {
 
@@ -32,20 +33,23 @@ TEST(TokenizerJson, GivesTheSameTokenizerBack) {
 }
 
 TEST(TokenizerJson, IsWrittenForAReader) {
+  const std::string text =
+      "{\n"
+      " \"format\": \"rowgrad tokenizer\",\n"
+      " \"version\": 2,\n"
+      " \"type\": \"character\",\n"
+      " \"tokens\": [\n"
+      "  \"b\",\n"
+      "  \"\\u00e9\",\n"
+      "  \"<s>\"\n"
+      " ],\n"
+      " \"special_ids\": [\n"
+      "  2\n"
+      " ]";
+  Checksum sum;
+  sum.add_bytes(std::as_bytes(std::span(text)));
   EXPECT_EQ(CharacterTokenizer::from_text("bé", {.special_tokens = {"<s>"}}).to_json(),
-            "{\n"
-            " \"format\": \"rowgrad tokenizer\",\n"
-            " \"version\": 1,\n"
-            " \"type\": \"character\",\n"
-            " \"tokens\": [\n"
-            "  \"b\",\n"
-            "  \"\\u00e9\",\n"
-            "  \"<s>\"\n"
-            " ],\n"
-            " \"special_ids\": [\n"
-            "  2\n"
-            " ]\n"
-            "}\n");
+            text + ",\n \"checksum\": \"" + checksum_digits(sum.value()) + "\"\n}\n");
   const json pairs = json::parse(BytePairTokenizer::train(" a a a", {.size = 258}).to_json());
   EXPECT_EQ(pairs["tokens"][0], "Ā");
   EXPECT_EQ(pairs["tokens"][256], "Ġa");
@@ -60,7 +64,7 @@ TEST(TokenizerJson, RefusesForeignJson) {
            {"{}", ": it is not the JSON of a tokenizer"},
            {R"({"model": {"type": "BPE"}})", ": it is not the JSON of a tokenizer"},
            {R"({"format": 3})", ", at \"format\": expected a string"},
-           {start + "2}", ": it is not of version 1"},
+           {start + "3}", ": it is not of version 1 or 2"},
            {start + "1}", ": the type \"\" is unknown"},
            {start + R"(1, "type": "x"})", ": the type \"x\" is unknown"},
            {start + R"(1, "type": "word"})", ": it lacks the list \"tokens\""},
@@ -101,6 +105,24 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
   for (const Case& c : cases)
     EXPECT_ERROR(std::runtime_error, "tokenizer_from_json: " + c.message,
                  tokenizer_from_json(c.original.patch(c.patch).dump()));
+}
+
+TEST(TokenizerJson, IsVerifiedFromVersion2On) {
+  const std::string damage =
+      "tokenizer_from_json: it is damaged, or was edited: its contents differ from its checksum";
+  for (const auto& tokenizer : examples()) {
+    json file = json::parse(tokenizer->to_json());
+    EXPECT_EQ(tokenizer_from_json(file.dump())->to_json(), tokenizer->to_json());
+    json edited = file;
+    std::swap(edited["tokens"][0], edited["tokens"][1]);
+    EXPECT_ERROR(std::runtime_error, damage, tokenizer_from_json(edited.dump()));
+    edited["version"] = 1;
+    EXPECT_ERROR(std::runtime_error, damage, tokenizer_from_json(edited.dump()));
+    file.erase("checksum");
+    EXPECT_ERROR(std::runtime_error, damage, tokenizer_from_json(file.dump()));
+    file["version"] = 1;
+    EXPECT_EQ(tokenizer_from_json(file.dump())->to_json(), tokenizer->to_json());
+  }
 }
 
 TEST(TokenizerJson, QuotesNoMoreThanAPartOfALongText) {
