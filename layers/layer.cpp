@@ -152,8 +152,7 @@ void Layer::for_each_owned(std::string_view names, const auto& on_parameter,
 Checkpoint Layer::state_dict(std::string_view names) const {
   Checkpoint state;
   for_each_owned(
-      names,
-      [&](const std::string& name, const Parameter* part) { state.put(name, part->saved()); },
+      names, [&](const std::string& name, const Parameter* part) { part->save(state, name); },
       [&](const std::string& name, const Buffer* part) { state.put(name, part->value()); });
   return state;
 }

@@ -201,8 +201,9 @@ void OptimizedParameter::read_all(real* out) {
 // same bits.
 Checkpoint OptimizedParameter::state_dict() const {
   Checkpoint state;
-  state.put(kSteps, steps_);
   states_->save(state);
+  parameter_->stored().place.mark(state);
+  state.put(kSteps, steps_);
   if (is_pending()) state.put(kPending, pending_state());
   return state;
 }
@@ -217,9 +218,11 @@ Checkpoint OptimizedParameter::pending_state() const {
   }
   Checkpoint state;
   states_->save_rows(state);
+  const ParameterStorage::Place& place = parameter_->stored().place;
+  place.mark(state);
   state.put("steps", std::move(steps));
   state.put("rules", std::move(rules));
-  if (rows_in_pass() == parameter_->stored().place.rows)  // all of them: no share, and no file
+  if (!place.is_split && rows_in_pass() > 0)  // not in a file
     state.put(kChecksum, checksum_of(parameter_->copy()));
   return state;
 }

@@ -149,6 +149,12 @@ void Parameter::add_gradient(Gradient gradient) {
 
 // --- Saving and loading -------------------------------------------------------------------------
 
+void Parameter::save(Checkpoint& state, const std::string& name) const {
+  state.put(name, saved());
+  const ParameterStorage::Place& place = local().stored_->place;
+  if (place.is_split) state.mark_split(name, place.rows);
+}
+
 Checkpoint::Value Parameter::saved() const {
   if (&local() != this) return local().saved();
   if (stored_->allows_passes()) return copy();

@@ -137,6 +137,10 @@ class Parameter {
   /// of another shape, or a mark that the file cannot go back to; load() then cannot fail but for
   /// the disk. Optimizers have to load the state of that time.
   Checkpoint::Value saved() const;
+
+  /// Puts saved() into `state`, marked if it is rows of a split table (Checkpoint::mark_split).
+  void save(Checkpoint& state, const std::string& name) const;
+
   void check_saved(const Checkpoint& state, const std::string& name) const;
   void load(const Checkpoint& state, const std::string& name);
 

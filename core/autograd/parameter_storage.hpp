@@ -166,6 +166,13 @@ class ParameterStorage {
   /// Which rows of a larger table they are, as SplitRows sets: those from `first` on, of `rows`.
   struct Place {
     std::size_t first, rows;
+    bool is_split = false;  // whether the table is split over ranks
+
+    /// Marks all values of a state as rows of the table, if it is split.
+    void mark(Checkpoint& state) const {
+      for (const std::string& name : state.names())
+        if (is_split) state.mark_split(name, rows);
+    }
   } place;
 
   /// Of a table that is split over ranks, the rows that this rank has: a parameter of their own,

@@ -15,12 +15,80 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kNames = "split.names";  // what the names of the files of ranks have
-constexpr const char* kRanks = "split.ranks";  // how many they are
-constexpr const char* kRows = "split.rows";    // of the whole table of each value in such a file
+// In `path` and in its parts. The id is another one in each checkpoint. The first rank's file also
+// chooses the names of the next checkpoint's parts, which then replace what an interrupted save
+// left.
+constexpr const char* kId = "split.id";
+constexpr const char* kNames = "split.names";  // what the names of the parts have
+constexpr const char* kNext = "split.next";    // what the names of the next checkpoint's parts have
+constexpr const char* kRanks = "split.ranks";  // the number of parts
+constexpr const char* kRank = "split.rank";    // whose part it is
+constexpr const char* kStep = "split.step";    // of the run, if it has one
+constexpr const char* kRows = "split.rows";    // of the whole table of each value in a part
 
 fs::path rank_path(const fs::path& path, const std::string& names, std::size_t rank) {
   return fs::path(path) += concat(".part-", names, '-', rank);
+}
+
+std::string random_name() {
+  std::random_device device;
+  return concat(device(), '-', device());
+}
+
+// For messages.
+std::string described(const Checkpoint& part, std::size_t rank) {
+  const auto step = part.contains(kStep) ? concat(" at step ", part.count(kStep)) : "";
+  return concat("the rows of rank ", rank, " of ", part.count(kRanks), " of checkpoint ",
+                part.text(kId), step);
+}
+
+void check_part(const fs::path& path, const Checkpoint& part, const Checkpoint& file,
+                std::size_t rank) {
+  check_runtime(part.contains(kId) && part.contains(kRank) && part.contains(kRanks), path.string(),
+                ": is not a part of a split checkpoint");
+  check_runtime(part.text(kId) == file.text(kId) && part.count(kRank) == rank &&
+                    part.count(kRanks) == file.count(kRanks),
+                path.string(), ": has ", described(part, part.count(kRank)), ", expected ",
+                described(file, rank));
+}
+
+// The names of the parts of the checkpoint `path`, which is to be replaced, and of those that an
+// interrupted save may have left. None if it is not a split checkpoint.
+struct Names {
+  std::string present, next;
+};
+
+Names names_in(const fs::path& path) {
+  std::error_code unknown;
+  if (!fs::is_regular_file(path, unknown)) return {};
+  try {
+    const Checkpoint file = read_safetensors_texts(path);
+    if (file.contains(kNames) && file.contains(kNext)) return {file.text(kNames), file.text(kNext)};
+  } catch (const std::runtime_error&) {  // it is another file
+  }
+  return {};
+}
+
+bool is_part(const fs::path& path, const std::string& names) {
+  try {
+    const Checkpoint part = read_safetensors_texts(path);
+    return part.contains(kNames) && !part.contains(kNext) && part.text(kNames) == names;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// Removes the parts that have these names and say so themselves. One that cannot be removed takes
+// space, no more.
+void remove_parts(const fs::path& path, const std::string& names) {
+  if (names.empty()) return;
+  const std::string start = concat(path.filename().string(), ".part-", names, '-');
+  std::vector<fs::path> parts;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(fs::absolute(path).parent_path(), ignored))
+    if (entry.path().filename().string().starts_with(start) && is_part(entry.path(), names))
+      parts.push_back(entry.path());
+  for (const fs::path& part : parts) fs::remove(part, ignored);
 }
 
 // The split table whose rows a value is of, if any: that of "a.b" is not of a table "b".
@@ -33,18 +101,40 @@ const Parameter* table_of(const std::string& name, std::span<Parameter* const> p
   return longest != nullptr && split_rows_of(*longest) != nullptr ? longest : nullptr;
 }
 
-// Takes the rows of split tables, with what an optimizer keeps for them, out of a state.
-Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters) {
-  Checkpoint rows = state;
+// Takes the marked values out of a state.
+Checkpoint take_marked(Checkpoint& state) {
+  Checkpoint rows;
   for (const std::string& name : state.names()) {
-    const Parameter* const table = table_of(name, parameters);
-    const std::string last = name.substr(name.rfind('.') + 1);
-    const bool is_common = table == nullptr || last == "step" || last == "steps" || last == "rules";
-    (is_common ? rows : state).erase(name);
-    if (last == "checksum") rows.erase(name);
-    if (rows.contains(name)) rows.put(concat(kRows, '.', name), table->shape()[0]);
+    const std::size_t of_table = state.split_rows(name);
+    if (of_table == 0) continue;
+    rows.put(name, state.at(name));
+    rows.put(concat(kRows, '.', name), of_table);
+    state.erase(name);
   }
   return rows;
+}
+
+// Takes the rows of tables that are to be split, with what an optimizer keeps for them, out of a
+// state of whole tables, which has no marks. "step", "lazy.steps" and "lazy.rules" are for all
+// rows.
+Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters) {
+  for (const std::string& name : state.names()) {
+    const Parameter* const table = table_of(name, parameters);
+    if (table == nullptr) continue;
+    const bool is_number = std::holds_alternative<Checkpoint::Integers>(state.at(name)) &&
+                           std::get<Checkpoint::Integers>(state.at(name)).shape.empty();
+    if (name.ends_with(".lazy.checksum"))
+      state.erase(name);
+    else if (!is_number && !name.ends_with(".lazy.steps") && !name.ends_with(".lazy.rules"))
+      state.mark_split(name, table->shape()[0]);
+  }
+  return take_marked(state);
+}
+
+// Returns true for the row numbers that put_rows() has put; base + ".values" are the rows.
+bool is_sparse(const Checkpoint& part, const std::string& name, const std::string& base) {
+  return name == base + ".rows" && part.contains(name) && part.contains(base + ".values") &&
+         std::holds_alternative<Checkpoint::Integers>(part.at(name));
 }
 
 // Files that some ranks need but do not have come from one that does.
@@ -75,28 +165,36 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
                             std::span<Parameter* const> parameters, ProcessGroup& ranks) {
   Checkpoint common = state;
-  const Checkpoint mine = take_rows(common, parameters);
-  std::random_device device;
-  const std::string names = ranks.gather_lists(concat(device(), '-', device())).front();
+  Checkpoint mine = take_marked(common);
+  check_argument(!mine.empty() || SplitTables(parameters).empty(),
+                 "write_split_checkpoint: no value is marked as rows of a split table; "
+                 "Layer::state_dict, optimizers and Parameter::save mark theirs");
+  const auto from_first = [&](const std::string& text) { return ranks.gather_lists(text).front(); };
+  const bool is_first = ranks.rank() == 0;
+  const Names before = is_first ? names_in(path) : Names();
+  const std::string replaced = from_first(before.present);
+  const std::string names = from_first(before.next.empty() ? random_name() : before.next);
+  const std::string id = from_first(random_name());
+  for (Checkpoint* file : {&mine, &common}) {
+    file->put(kId, id);
+    file->put(kNames, names);
+    file->put(kRanks, ranks.size());
+    if (state.contains("steps")) file->put(kStep, state.count("steps"));
+  }
+  mine.put(kRank, ranks.rank());
+  common.put(kNext, random_name());
   write_safetensors(rank_path(path, names, ranks.rank()), mine);
   ranks.any(false);  // all of them are there
-  common.put(kNames, names);
-  common.put(kRanks, ranks.size());
-  if (ranks.rank() == 0) write_safetensors(path, common);
+  if (is_first) write_safetensors(path, common);
   ranks.any(false);  // from here on, they count
-  remove_parts(path, names);
+  remove_parts(path, replaced);
 }
 
-void remove_parts(const fs::path& path, const std::string& but) {
-  const std::string all = concat(path.filename().string(), ".part-");
-  for (const auto& entry : fs::directory_iterator(fs::absolute(path).parent_path())) {
-    const std::string name = entry.path().filename();
-    if (!name.starts_with(all) || (!but.empty() && name.starts_with(all + but + '-')) ||
-        name.find_first_not_of("0123456789-", all.size()) != std::string::npos)
-      continue;
-    std::error_code ignored;
-    fs::remove(entry.path(), ignored);
-  }
+void write_whole_checkpoint(const fs::path& path, const Checkpoint& state) {
+  const Names before = names_in(path);
+  write_safetensors(path, state);
+  remove_parts(path, before.present);
+  remove_parts(path, before.next);
 }
 
 std::size_t saved_ranks(const Checkpoint& file) {
@@ -108,11 +206,13 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
   SingleProcess alone;
   ProcessGroup& ranks = group != nullptr ? *group : alone;
   const std::string names = file.contains(kNames) ? file.text(kNames) : "";
-  const std::vector<std::string> names_of = ranks.gather_lists(names);
-  for (std::size_t rank = 0; rank < names_of.size(); ++rank)
-    check_runtime(names_of[rank] == names, path.string(), ": is another checkpoint on rank ", rank,
+  const std::string id = file.contains(kId) ? file.text(kId) : "";
+  const std::vector<std::string> ids = ranks.gather_lists(id);
+  for (std::size_t rank = 0; rank < ids.size(); ++rank)
+    check_runtime(ids[rank] == id, path.string(), ": is another checkpoint on rank ", rank,
                   " than on rank ", ranks.rank());
   const bool is_split = !names.empty();
+  check_runtime(is_split == !id.empty(), path.string(), ": has no ", is_split ? kId : kNames);
   if (!is_split && (ranks.size() == 1 || SplitTables(parameters).empty())) return file;
   const std::size_t count = saved_ranks(file), here = ranks.rank();
   const IndexRange mine = range_of(kTableParts, here, ranks.size());
@@ -123,8 +223,8 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
     paths.push_back(is_split ? rank_path(path, names, rank) : path);
     needed.push_back(its.begin < mine.end && mine.begin < its.end);
   }
-  file.erase(kNames);
-  file.erase(kRanks);
+  const Checkpoint whole = file;
+  for (const char* key : {kId, kNames, kNext, kRanks, kStep}) file.erase(key);
   if (is_split) fetch_files(ranks, paths, needed);
   std::map<std::string, Checkpoint::Value> values;
   std::map<std::string, std::size_t> missing;  // rows of each
@@ -132,12 +232,13 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
     const Checkpoint part = is_split ? read_safetensors(paths[rank]) : take_rows(file, parameters);
+    if (is_split) check_part(paths[rank], part, whole, rank);
     const Checkpoint rows = part.part(kRows);
     for (const std::string& saved : rows.names()) {
       const std::string base = saved.substr(0, saved.rfind('.'));
-      const bool is_sparse = saved.ends_with(".rows");  // with base.values
-      if (saved.ends_with(".values") && part.contains(base + ".rows")) continue;
-      const std::string& name = is_sparse ? *sparse.insert(base).first : saved;
+      const bool in_rows = is_sparse(part, saved, base);
+      if (saved == base + ".values" && is_sparse(part, base + ".rows", base)) continue;
+      const std::string& name = in_rows ? *sparse.insert(base).first : saved;
       const std::size_t of_table = rows.count(saved);
       const IndexRange its = rows_of_rank(of_table, rank, count);
       const IndexRange own = rows_of_rank(of_table, here, ranks.size());
@@ -145,8 +246,8 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
       const std::size_t size = std::clamp(own.end, its.begin, its.end) - begin;
       Checkpoint::Value& value = values[name];
       missing.try_emplace(name, own.size()).first->second -= size;
-      if (is_sparse || std::holds_alternative<Tensor>(part.at(name))) {
-        const std::size_t width = part.shape(is_sparse ? base + ".values" : name).back();
+      if (in_rows || std::holds_alternative<Tensor>(part.at(name))) {
+        const std::size_t width = part.shape(in_rows ? base + ".values" : name).back();
         const Tensor tensor = rows_in(part, name, {its.size(), width});
         if (std::get<Tensor>(value).dimension() != 2) value = empty({own.size(), width});
         if (size > 0)

@@ -16,23 +16,24 @@
 namespace rowgrad {
 
 /// Writes `path`, by the first rank, and its parts, path.part-…, by each. All ranks call it, each
-/// with its own state: values in it whose names contain that of a split table are of its rows.
-/// Throws std::system_error as write_file does.
+/// with its own state: the values that Checkpoint::mark_split() marks go into the parts. Removes
+/// the parts of the checkpoint that this one replaces. Throws std::system_error as write_file does,
+/// and std::invalid_argument if `parameters` has a split table, but no value is marked.
 void write_split_checkpoint(const std::filesystem::path& path, const Checkpoint& state,
                             std::span<Parameter* const> parameters, ProcessGroup& ranks);
 
-/// Removes the parts of earlier checkpoints beside `path`, but those of the checkpoint with these
-/// names. For one that has no parts any more.
-void remove_parts(const std::filesystem::path& path, const std::string& but = "");
+/// Writes `path` as write_safetensors() does, and removes the parts of the checkpoint that this one
+/// replaces.
+void write_whole_checkpoint(const std::filesystem::path& path, const Checkpoint& state);
 
 /// How many ranks have saved a file: 1 if none of its tables is split.
 std::size_t saved_ranks(const Checkpoint& file);
 
 /// What the file `path` has together with this rank's rows of split tables, of any number of ranks.
 /// Each rank reads the parts that it has; what it lacks, others send. If the file has whole tables,
-/// it has those of `parameters`. Throws std::runtime_error if no rank has a part, if ranks have
-/// other checkpoints, or if tables in files are of another number of ranks. Without ranks, this
-/// process is alone.
+/// it has those of `parameters`. Throws std::runtime_error if no rank has a part, for a part of
+/// another checkpoint or of another rank, if ranks have other checkpoints, or if tables in files
+/// are of another number of ranks. Without ranks, this process is alone.
 Checkpoint with_split_rows(Checkpoint file, const std::filesystem::path& path,
                            ProcessGroup* ranks = nullptr,
                            std::span<Parameter* const> parameters = {});

@@ -33,7 +33,7 @@ SplitRows::SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own,
   const Shape expected{mine.size(), shape()[1]};
   check_argument(own_.shape() == expected, "SplitRows: the rows of rank ", ranks.rank(), " of ",
                  rows, " have shape ", bracketed(own_.shape()), ", expected ", bracketed(expected));
-  own_.stored().place = {mine.begin, rows};
+  own_.stored().place = {.first = mine.begin, .rows = rows, .is_split = true};
   const std::vector<std::size_t> all = ranks.gather(std::span<const std::size_t>(shape()));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     check_runtime(all[2 * rank] == rows && all[2 * rank + 1] == shape()[1], "SplitRows: rank ",

@@ -14,7 +14,7 @@ namespace rowgrad {
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 9";
+constexpr const char* kFormat = "rowgrad training 10";
 
 TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.gpt.context, .stride = stride});
@@ -149,8 +149,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
   if (is_split) return write_split_checkpoint(path, file, model_->parameters(), *run.parts().ranks);
-  write_safetensors(path, file);
-  remove_parts(path);
+  write_whole_checkpoint(path, file);
 }
 
 std::string TextRun::samples_json() const {

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/syncs.hpp"
 #include "tests/test.hpp"
 
 namespace {
@@ -13,6 +14,7 @@ int error_of_folders = 0;  // that syncing one gives; 0 for none
 
 // In the place of the C library's.
 extern "C" int fsync(int file) {
+  if (replacement_of_fsync) return replacement_of_fsync(file);
   struct stat status {};
   if (error_of_folders == 0 || ::fstat(file, &status) != 0 || !S_ISDIR(status.st_mode))
     return static_cast<int>(::syscall(SYS_fsync, file));

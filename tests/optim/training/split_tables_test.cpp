@@ -181,7 +181,7 @@ TEST(SplitTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
     words.weight.rename("words.weight");
     Parameter other("in.words.weight", zeros({3, 4}));
     Checkpoint state;
-    state.put("model.words.weight", words.weight.saved());
+    words.weight.save(state, "model.words.weight");
     state.put("model.in.words.weight", other.copy());
     const std::vector<Parameter*> parameters{&words.weight, &other};
     write_split_checkpoint(folder / "run", state, parameters, ranks);
@@ -217,6 +217,7 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
         in_ranks(before, [&](const Tensor& own, const auto& parameters, ProcessGroup& ranks) {
           Checkpoint state;
           put_rows(state, "weight.momentum", own);
+          for (const std::string& name : state.names()) state.mark_split(name, kRows);
           EXPECT_TRUE(state.contains("weight.momentum.rows"));
           write_split_checkpoint(folder / "run", state, parameters, ranks);
         });
@@ -230,14 +231,119 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
     }
 }
 
-TEST(SplitTablesOfATrainingRun, ReplaceNoFilesButTheirOwn) {
+// Two ranks save a table of 20 rows, each of its value, and what else `more` puts into the state.
+void save_of_two_ranks(
+    const std::filesystem::path& path, real value, std::size_t steps,
+    const std::function<void(Checkpoint&)>& more = [](Checkpoint&) {}) {
+  run_ranks(2, [&](ProcessGroup& ranks) {
+    Random random(1);
+    Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
+    Checkpoint state;
+    state.put("model.weight", full({10, 4}, value + static_cast<real>(ranks.rank())));
+    state.mark_split("model.weight", 20);
+    state.put("steps", steps);
+    more(state);
+    const std::vector<Parameter*> parameters{&words.weight};
+    write_split_checkpoint(path, state, parameters, ranks);
+  });
+}
+
+std::filesystem::path part_of(const std::filesystem::path& path, std::size_t rank) {
+  const std::string names = read_safetensors(path).text("split.names");
+  return path.string() + concat(".part-", names, '-', rank);
+}
+
+Checkpoint read_split(const std::filesystem::path& path) {
+  return with_split_rows(read_safetensors(path), path);
+}
+
+TEST(SplitTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
   const TemporaryFolder folder;
-  for (const char* name : {"run.part-of-a-book", "run.part-12-34-0", "run.part-56-78-0", "other"})
-    write_file(folder / name, "text");
-  remove_parts(folder / "run", "56-78");
-  EXPECT_TRUE(file_exists(folder / "run.part-of-a-book"));
-  EXPECT_FALSE(file_exists(folder / "run.part-12-34-0"));
-  EXPECT_TRUE(file_exists(folder / "run.part-56-78-0"));
+  const std::filesystem::path run = folder / "run", other = folder / "other";
+  save_of_two_ranks(run, 1, 5);
+  save_of_two_ranks(other, 1, 6);
+  const std::string mine = read_safetensors(run).text("split.id");
+  const std::string foreign = read_safetensors(other).text("split.id");
+  struct Exchange {
+    std::filesystem::path from;
+    std::string message;
+  };
+  const std::string expected = concat(", expected the rows of rank 0 of 2 of checkpoint ", mine);
+  for (const Exchange& item :
+       {Exchange{part_of(run, 1), concat("rank 1 of 2 of checkpoint ", mine, " at step 5")},
+        {part_of(other, 0), concat("rank 0 of 2 of checkpoint ", foreign, " at step 6")}}) {
+    const std::string good = read_file(part_of(run, 0));
+    write_file(part_of(run, 0), read_file(item.from));
+    EXPECT_ERROR(std::runtime_error,
+                 concat(part_of(run, 0).string(), ": has the rows of ", item.message, expected,
+                        " at step 5"),
+                 read_split(run));
+    write_file(part_of(run, 0), good);
+  }
+  Checkpoint any;
+  any.put("text", "a");
+  write_safetensors(part_of(run, 0), any);
+  EXPECT_ERROR(std::runtime_error,
+               part_of(run, 0).string() + ": is not a part of a split checkpoint", read_split(run));
+}
+
+TEST(SplitTablesOfATrainingRun, KeepStatesOfAnyName) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> names{"weight.steps", "weight.rules", "weight.rows",
+                                       "weight.values", "weight.step"};
+  save_of_two_ranks(folder / "run", 1, 5, [&](Checkpoint& state) {
+    for (const std::string& name : names) {
+      state.put("optimizer." + name, state.tensor("model.weight", {10, 4}));
+      state.mark_split("optimizer." + name, 20);
+    }
+    state.put("optimizer.weight.lazy.steps", std::vector<std::int64_t>(10));
+  });
+  const Checkpoint read = read_split(folder / "run");
+  Checkpoint whole = read;
+  const Tensor expected = read.tensor("model.weight", {20, 4});
+  EXPECT_EQ(expected(0, 0), 1);
+  EXPECT_EQ(expected(19, 0), 2);
+  for (const std::string& name : names)
+    EXPECT_EQ(read.tensor("optimizer." + name, {20, 4}), expected) << name;
+  EXPECT_EQ(read.integers("optimizer.weight.lazy.steps").size(), 10U);
+  run_ranks(2, [&](ProcessGroup& ranks) {  // from whole tables, which are not marked
+    Random random(1);
+    Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
+    const std::vector<Parameter*> parameters{&words.weight};
+    const Checkpoint own = with_split_rows(whole, folder / "whole", &ranks, parameters);
+    for (const std::string& name : names)
+      EXPECT_EQ(own.tensor("optimizer." + name, {10, 4})(9, 0), 1 + ranks.rank()) << name;
+    EXPECT_EQ(own.integers("optimizer.weight.lazy.steps").size(), 10U);
+    Checkpoint unmarked;
+    EXPECT_ERROR_WITH(std::invalid_argument, "no value is marked as rows of a split table",
+                      write_split_checkpoint(folder / "run", unmarked, parameters, ranks));
+  });
+}
+
+TEST(SplitTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) {
+  const TemporaryFolder folder;
+  const std::filesystem::path run = folder / "run";
+  const std::vector<std::string> of_user{"run.part-00", "run.part-2024-11-26", "run.part-1-2-0"};
+  for (const std::string& name : of_user) write_file(folder / name, "text");
+  const auto files = [&] {
+    return std::distance(std::filesystem::directory_iterator(folder.path()), {});
+  };
+  save_of_two_ranks(run, 1, 5);
+  const std::filesystem::path first = part_of(run, 0);
+  write_file(first.string() + "0", "text");  // has the name of a part
+  // Parts of a save that was interrupted.
+  const Checkpoint before = read_safetensors(run);
+  const std::string good = read_file(run);
+  save_of_two_ranks(run, 2, 6);
+  write_file(run, good);
+  save_of_two_ranks(run, 3, 7);
+  EXPECT_FALSE(file_exists(first));
+  EXPECT_EQ(part_of(run, 0), run.string() + ".part-" + before.text("split.next") + "-0");
+  EXPECT_EQ(read_split(run).tensor("model.weight", {20, 4})(19, 0), 4);
+  EXPECT_EQ(files(), 3 + 1 + 3);
+  write_whole_checkpoint(run, read_split(run));
+  EXPECT_EQ(files(), 1 + 1 + 3);
+  for (const std::string& name : of_user) EXPECT_EQ(read_file(folder / name), "text");
 }
 
 }  // namespace

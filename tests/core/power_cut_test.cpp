@@ -1,0 +1,292 @@
+// What is on the disk if the power is cut: what was not synced is lost, or some of it is not.
+
+#include <fcntl.h>
+#include <mutex>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/syncs.hpp"
+#include "tests/support/thread_ranks.hpp"
+#include "tests/test.hpp"
+#include <rowgrad/core/base/undo_journal.hpp>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder as the disk has it: names as of the folder's last sync, contents as of the files'. At
+// each sync and at cut_now(), images of what a disk may have at that time are added.
+class Disk {
+ public:
+  using Image = std::map<std::string, std::string>;  // contents by name
+
+  explicit Disk(fs::path folder) : folder_(std::move(folder)) {
+    replacement_of_fsync = [this](int file) { return sync(file); };
+  }
+  ~Disk() { replacement_of_fsync = nullptr; }
+
+  const std::vector<Image>& images() const { return images_; }
+  void forget_images() { images_.clear(); }
+
+  // What the disk has if all that was not synced is lost.
+  Image synced() const {
+    Image image;
+    for (const auto& [name, file] : names_) image[name] = *file;
+    return image;
+  }
+
+  // As synced(), and three times with a part of what was not: each sector of 512 bytes, and each
+  // length, are old or new.
+  void cut_now() {
+    images_.push_back(synced());
+    const std::map<std::string, Key> here = present();
+    for (int i = 0; i < 3; ++i) {
+      Image image;
+      if (random_() % 2 == 0) {
+        for (const auto& [name, key] : here) image[name] = mixed(*file_of(key), name);
+      } else {
+        for (const auto& [name, file] : names_) {
+          const auto found = here.find(name);
+          const bool is_here = found != here.end() && file_of(found->second) == file;
+          image[name] = is_here ? mixed(*file, name) : *file;
+        }
+      }
+      images_.push_back(image);
+    }
+  }
+
+  static void write(const Image& image, const fs::path& folder) {
+    fs::remove_all(folder);
+    fs::create_directories(folder);
+    for (const auto& [name, contents] : image) std::ofstream(folder / name) << contents;
+  }
+
+ private:
+  // A file with its time of birth, as numbers of removed files are used again.
+  static constexpr std::size_t kSector = 512;
+  using Key = std::pair<std::uint64_t, std::int64_t>;
+  using File = std::shared_ptr<std::string>;  // its contents when it was synced last
+
+  std::string mixed(const std::string& old, const std::string& name) {
+    std::string now = old;
+    try {
+      now = read_file(folder_ / name);
+    } catch (const std::system_error&) {  // another rank has renamed it meanwhile
+    }
+    std::string result((random_() % 2 == 0 ? old : now).size(), '\0');
+    for (std::size_t at = 0; at < result.size(); at += kSector) {
+      const std::string& from = random_() % 2 == 0 ? old : now;
+      const std::size_t size = std::min(kSector, result.size() - at);
+      if (at < from.size()) std::ranges::copy(from.substr(at, size), result.data() + at);
+    }
+    return result;
+  }
+
+  static Key key_of(const fs::path& path) {
+    struct statx status {};  // zeros if another rank has renamed it meanwhile
+    ::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &status);
+    return {status.stx_ino, status.stx_btime.tv_sec * 1'000'000'000LL + status.stx_btime.tv_nsec};
+  }
+
+  std::map<std::string, Key> present() const {
+    std::map<std::string, Key> names;
+    for (const auto& entry : fs::directory_iterator(folder_))
+      names[entry.path().filename()] = key_of(entry.path());
+    return names;
+  }
+
+  File file_of(const Key& key) {
+    File& file = files_[key];
+    if (!file) file = std::make_shared<std::string>();
+    return file;
+  }
+
+  int sync(int descriptor) {
+    const std::lock_guard lock(mutex_);
+    const std::string link = concat("/proc/self/fd/", descriptor);
+    const fs::path path = fs::read_symlink(link);
+    if (path == folder_) {
+      cut_now();
+      names_.clear();
+      for (const auto& [name, key] : present()) names_[name] = file_of(key);
+    } else if (path.parent_path() == folder_) {
+      cut_now();
+      *file_of(key_of(link)) = read_file(link);
+    }
+    return 0;
+  }
+
+  fs::path folder_;
+  std::mutex mutex_;
+  std::mt19937 random_{5};
+  std::map<Key, File> files_;
+  std::map<std::string, File> names_;
+  std::vector<Image> images_;
+};
+
+// Makes changes one after another. Whenever the power is cut during one, `state` must find what was
+// there before it or what it leaves; once it has returned, the latter.
+struct Change {
+  std::string name;
+  std::function<void()> make;
+};
+
+void expect_all_or_nothing(const fs::path& folder, const std::vector<Change>& changes,
+                           const std::function<std::string(const fs::path&)>& state) {
+  const TemporaryFolder elsewhere;
+  const fs::path copy = elsewhere / "copy";
+  const auto state_of = [&](const Disk::Image& image) {
+    Disk::write(image, copy);
+    try {
+      return state(copy);
+    } catch (const std::exception& error) {
+      return std::string("failed: ") + error.what();
+    }
+  };
+  Disk disk(folder);
+  std::string before = state_of({});
+  for (const Change& change : changes) {
+    disk.forget_images();
+    change.make();
+    disk.cut_now();
+    const std::string after = state(folder);
+    EXPECT_NE(after, before) << change.name;
+    EXPECT_EQ(state_of(disk.synced()), after) << change.name << " is not on the disk";
+    std::size_t number = 0;
+    for (const Disk::Image& image : disk.images()) {
+      const std::string found = state_of(image);
+      EXPECT_TRUE(found == before || found == after)
+          << change.name << ", image " << number << " of " << disk.images().size() << ": " << found;
+      ++number;
+    }
+    before = after;
+  }
+}
+
+std::string contents_of(const fs::path& path) {
+  return file_exists(path) ? read_file(path) : "nothing";
+}
+
+TEST(PowerCut, LeavesAFileAsItWasOrAsItIsWritten) {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "run";
+  expect_all_or_nothing(folder.path(),
+                        {{"a new file", [&] { write_file(path, std::string(3000, 'a')); }},
+                         {"a longer one", [&] { write_file(path, std::string(9000, 'b')); }},
+                         {"a shorter one", [&] { write_file(path, std::string(700, 'c')); }}},
+                        [](const fs::path& in) { return contents_of(in / "run"); });
+}
+
+TEST(PowerCut, LeavesARunAsItWasOrAsItIsSaved) {
+  const TemporaryFolder folder;
+  const auto save = [&](real value) {
+    Checkpoint state;
+    state.put("weight", full({500}, value));
+    write_safetensors(folder / "run", state);
+  };
+  expect_all_or_nothing(folder.path(), {{"first", [&] { save(1); }}, {"second", [&] { save(2); }}},
+                        [](const fs::path& in) {
+                          if (!file_exists(in / "run")) return std::string("nothing");
+                          return bits_of(read_safetensors(in / "run"));
+                        });
+}
+
+// The state of a table is its mark and all of its rows. Changes without a checkpoint leave what the
+// last checkpoint has.
+TEST(PowerCut, LeavesATableAtACheckpoint) {
+  const TemporaryFolder folder;
+  std::unique_ptr<TableFile> table;
+  std::string first;
+  const auto set = [&](const Ids32& ids, real value) {
+    table->begin_change(ids);
+    for (const std::int32_t id : ids)
+      std::fill_n(table->row(static_cast<std::size_t>(id)), table->width(), value);
+  };
+  const auto train = [&](real value) {
+    for (std::int32_t i = 0; i < 20; ++i) set({i * 7 % 50, i * 11 % 60}, value + 1);
+    set({1, 2, 40}, value);
+    table->checkpoint();
+  };
+  const auto state = [&](const fs::path& in) {
+    if (!file_exists(in / "table")) return std::string("nothing");
+    // The table is open, so its journals and its file are copied.
+    const TemporaryFolder copied;
+    for (const auto& entry : fs::directory_iterator(in))
+      fs::copy_file(entry.path(), copied / entry.path().filename());
+    TableFile opened(copied / "table");
+    EXPECT_EQ(opened.verify(), opened.rows_stored());
+    std::string all = opened.mark();
+    std::vector<real> row(opened.width());
+    for (std::int32_t id = 0; id < 60; ++id) {
+      opened.bring_in(Ids32{id});
+      opened.read(static_cast<std::size_t>(id), row);
+      all.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(real));
+    }
+    return all;
+  };
+  expect_all_or_nothing(folder.path(),
+                        {{"making it",
+                          [&] {
+                            table = std::make_unique<TableFile>(
+                                folder / "table",
+                                TableFileOptions{.rows = 60, .width = 30, .states = 1, .seed = 7});
+                          }},
+                         {"first checkpoint",
+                          [&] {
+                            train(1);
+                            first = table->mark();
+                          }},
+                         {"second checkpoint", [&] { train(2); }},
+                         {"going back",
+                          [&] {
+                            set({5}, 9);
+                            table->restore(first);
+                          }},
+                         {"another second checkpoint", [&] { train(3); }},
+                         {"third checkpoint", [&] { train(4); }}},
+                        state);
+}
+
+TEST(PowerCut, LeavesASplitCheckpointWhole) {
+  const TemporaryFolder folder;
+  const auto save = [&](real value) {
+    run_ranks(2, [&](ProcessGroup& ranks) {
+      Random random(1);
+      Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
+      Checkpoint state;
+      state.put("weight", full({10, 4}, value + static_cast<real>(ranks.rank())));
+      state.mark_split("weight", 20);
+      const std::vector<Parameter*> parameters{&words.weight};
+      write_split_checkpoint(folder / "run", state, parameters, ranks);
+    });
+  };
+  const auto state = [](const fs::path& in) {
+    if (!file_exists(in / "run")) return std::string("nothing");
+    return bits_of(with_split_rows(read_safetensors(in / "run"), in / "run"));
+  };
+  expect_all_or_nothing(
+      folder.path(),
+      {{"first", [&] { save(1); }}, {"second", [&] { save(2); }}, {"third", [&] { save(3); }}},
+      state);
+}
+
+// A journal in the place of another one has none of its groups, even if they are of the same
+// checkpoint.
+TEST(PowerCut, LeavesNoGroupsOfAJournalThatWasReplaced) {
+  const TemporaryFolder folder;
+  const fs::path path = folder / "journal";
+  const std::vector<std::byte> record(48, std::byte{1});
+  const UndoJournal::Begin begin{.mark = 5, .record_bytes = record.size()};
+  for (const std::size_t groups : {3, 1, 0}) {
+    UndoJournal journal(path, begin);
+    EXPECT_TRUE(journal.empty());
+    for (std::size_t i = 0; i < groups; ++i) {
+      journal.add(i, record);
+      journal.flush();
+    }
+  }
+  const UndoJournal opened(path, {.mark = 5, .record_bytes = record.size(), .bytes = 0});
+  EXPECT_TRUE(opened.empty());
+}
+
+}  // namespace
