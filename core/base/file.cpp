@@ -110,8 +110,10 @@ void remove_abandoned(const fs::path& target, std::string_view prefix) {
   const fs::path parent = target.has_parent_path() ? target.parent_path() : ".";
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(parent.c_str()), ::closedir);
   while (const dirent* entry = folder ? ::readdir(folder.get()) : nullptr) {
-    const std::string_view name = entry->d_name;
+    std::string_view name = entry->d_name;
     if (!name.starts_with(prefix) || !name.ends_with(kTemporary)) continue;
+    name.remove_prefix(prefix.size());
+    if (name.find_first_not_of("0123456789-") != name.size() - kTemporary.size()) continue;
     const int within = ::dirfd(folder.get());
     const OpenFile file(
         {}, above_standard(

@@ -81,7 +81,8 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
   EXPECT_EQ(entries(folder), 0u);
   write_file(folder / "file.12-3.rowgrad.tmp", "left by a program that was killed");
   const std::set<std::string> others{"file.2024-11-25.tmp", "file.12-3.tmp",
-                                     "file.12-3.rowgrad.tmp.txt", "other.12-3.rowgrad.tmp"};
+                                     "file.mine.rowgrad.tmp", "file.12-3.rowgrad.tmp.txt",
+                                     "other.12-3.rowgrad.tmp"};
   for (const std::string& other : others) write_file(folder / other, other);
   LockedFile made(folder / "file", LockedFile::Open::kNew);
   LockedFile second(folder / "file", LockedFile::Open::kNew);
