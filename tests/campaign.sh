@@ -30,6 +30,11 @@ page() {
 }
 threads() { tests/thread_sanitizer.sh; }
 guard() { tests/guard/run.sh; }
+golden() {
+  install_packages python3-torch python3-numpy python3-regex
+  examples/texts.sh build-campaign/texts
+  ROWGRAD_DATA=build-campaign/texts tests/golden/check.py
+}
 levels() {
   core/packaging/make.sh
   tests/package/levels.sh
@@ -44,7 +49,7 @@ bookworm() { tests/debian.sh bookworm; }
 trixie() { tests/debian.sh trixie; }
 mutants() { tests/mutants/run.py build-mutants --jobs "$(nproc)"; }
 
-all=(crash ranks page threads guard levels fuzz packages bookworm trixie mutants)
+all=(crash ranks page threads guard golden levels fuzz packages bookworm trixie mutants)
 parts=("$@")
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do

@@ -26,7 +26,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 spec = importlib.util.spec_from_file_location("make_gpt", HERE / "make_gpt.py")
 make_gpt = importlib.util.module_from_spec(spec); spec.loader.exec_module(make_gpt)
-leaf, causal_attention = make_gpt.leaf, make_gpt.causal_attention
+leaf, wave, causal_attention = make_gpt.leaf, make_gpt.wave, make_gpt.causal_attention
 MASK = (1 << 64) - 1
 
 
@@ -114,7 +114,10 @@ def one_memory():
               "key_norm": (width,), "query_norm": (width,), "conv_norm": (width,), "conv": (width, 4), "x": (2, 8, width)}
     p = {name: leaf(s, 0.37 + 0.05 * i, 0.5 * i, 0.6, 1.0 if name.endswith("norm") else 0.0) for i, (name, s) in enumerate(shapes.items())}
     y = memory(p["x"], rows, p, orders)
-    one = make_gpt.case("n-gram memory: i-th of table, key, value, norms, conv, x is wave(0.37 + 0.05 i, 0.5 i, 0.6), plus 1 for norms", p, y)
+    (y * wave(y.shape, 0.23, 0.4, 1.0)).sum().backward()
+    one = {"name": "n-gram memory: i-th of table, key, value, norms, conv, x is wave(0.37 + 0.05 i, 0.5 i, 0.6), plus 1 for norms",
+           "output_shape": list(y.shape), "output": y.detach().flatten().tolist(),
+           "gradients": {name: value.grad.flatten().tolist() for name, value in p.items()}}
     one.update(ids=ids, rows=rows.tolist(), seed=5, layer=1, orders=orders, heads=heads, vocabulary=vocab)
     return one
 

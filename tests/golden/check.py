@@ -1,0 +1,73 @@
+#!/usr/bin/python3
+"""Runs the makers of golden files, in a copy of this folder, and compares what they write with the files here.
+
+  ROWGRAD_DATA=FOLDER tests/golden/check.py [NAME...]     FOLDER has the files of examples/texts.sh
+
+Needs Debian's python3-torch, python3-numpy and python3-regex. Names like "ngram" select makers; without names, all
+of them run, and each golden file must have a maker. Numbers may differ by the rounding of double, or of float in
+TOLERANCES, as processors and releases of PyTorch add in different orders.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOLERANCES = {"torch_random.json": 1e-6}  # relative; 1e-9 for the others
+# Copied from books and other programs.
+WITHOUT_MAKER = {"textbook.json"}
+
+
+def difference(old, new, tolerance, place=""):
+    """Returns the first place where two JSON values differ and both values, or None."""
+    if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
+        pairs = [(f"{place}.{key}", old[key], new[key]) for key in old]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = [(f"{place}[{i}]", *pair) for i, pair in enumerate(zip(old, new))]
+    elif isinstance(old, float) and isinstance(new, float):
+        return None if abs(old - new) <= tolerance * max(1.0, abs(old)) else f"{place}: {old}, now {new}"
+    else:
+        return None if old == new else f"{place}: {str(old)[:99]}, now {str(new)[:99]}"
+    return next(filter(None, (difference(a, b, tolerance, where) for where, a, b in pairs)), None)
+
+
+def compare(old, new):
+    if old.read_bytes() == new.read_bytes():
+        return None
+    if old.suffix != ".json":
+        return "has other bytes"
+    return difference(json.loads(old.read_text()), json.loads(new.read_text()), TOLERANCES.get(old.name, 1e-9))
+
+
+def main():
+    failed = 0
+    made = set()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = pathlib.Path(scratch) / "golden"
+        shutil.copytree(HERE, folder)
+        makers = [folder / f"make_{name}.py" for name in sys.argv[1:]] or sorted(folder.glob("make_*.py"))
+        for maker in makers:
+            for file in folder.iterdir():
+                os.utime(file, (0, 0)) if file.is_file() else None
+            done = subprocess.run([sys.executable, maker], capture_output=True, text=True)
+            written = sorted(f.name for f in folder.iterdir() if f.is_file() and f.stat().st_mtime > 0)
+            made.update(written)
+            problems = [f"{name} {found}" for name in written if (found := compare(HERE / name, folder / name))]
+            if done.returncode != 0:
+                problems.append(done.stderr.strip().splitlines()[-1])
+            elif not written:
+                problems.append("writes nothing")
+            print(f"{maker.name}: {'; '.join(problems) or 'makes ' + ', '.join(written)}", flush=True)
+            failed += len(problems)
+    if not sys.argv[1:]:
+        for name in sorted({f.name for f in HERE.iterdir() if f.suffix not in (".py", "")} - made - WITHOUT_MAKER):
+            print(f"{name}: no maker writes it")
+            failed += 1
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
