@@ -2,15 +2,14 @@
 # Trains with mpirun on this machine: the same bits on 1 to 4 ranks and on none, also when a run is
 # resumed on another number of them; and what happens when a rank dies, hangs, or has other options.
 #   tests/ranks/run.sh
-# ROWGRAD_BUILD names another build folder. Where MPI is missing, it says so and does nothing.
+# ROWGRAD_BUILD names another build folder. Without MPI, it says so and does nothing; with CI set, it fails.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/checkpoints.sh"
+source "$root/tests/support/skip.sh"
 
-if ! command -v mpirun >/dev/null; then
-  echo "The tests of ranks are skipped: mpirun is not here (libopenmpi-dev, openmpi-bin)"
-  exit 0
-fi
+command -v mpirun >/dev/null ||
+  skip "The tests of ranks are skipped: mpirun is not installed (libopenmpi-dev, openmpi-bin)"
 configure
 compile train_mpi train
 scratch=$(mktemp -d)

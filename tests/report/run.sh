@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
 # Checks and tests the page of optim/report/page in a headless Chromium:
 #   tests/report/run.sh [options of node --test]
-# It needs node, and Debian's chromium and libjs-dygraphs; where one is missing, it says so and does nothing.
+# It needs node, and Debian's chromium and libjs-dygraphs. Without one of them, it says so and does nothing; with CI
+# set, it fails.
 # CHROMIUM and DYGRAPHS name other places of these.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+source ../support/skip.sh
 
 missing=()
 command -v npm >/dev/null || missing+=("node and npm")
 [[ -x ${CHROMIUM:-/usr/bin/chromium} ]] || missing+=("chromium")
 [[ -f ${DYGRAPHS:-/usr/share/javascript/dygraphs}/dygraph.min.js ]] || missing+=("libjs-dygraphs")
-if ((${#missing[@]})); then
-  printf 'The tests of the report are skipped: %s is not here\n' "${missing[@]}"
-  exit 0
-fi
+((!${#missing[@]})) || skip "The tests of the report are skipped: not installed are ${missing[*]}"
 
 npm ci --silent --no-audit --no-fund
 npm run --silent lint
