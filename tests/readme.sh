@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # The code in the READMEs is code that is compiled: each part of a program between two lines
 # `// [name]` must stand in it to the letter, but for the indentation that the part shares.
+#   tests/readme.sh [FOLDER]    also compares what the programs in FOLDER print with the READMEs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+programs=${1-}
 
 readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
 parts=0
@@ -66,3 +68,50 @@ count_path() {  # its number
 }
 count_path 1
 count_path 2
+
+# The blocks of output in examples/README.md. Numbers of other processors may differ in the last digit.
+if [[ ! $programs || $(uname -m) != x86_64 ]]; then exit; fi
+if [[ ! -f ${ROWGRAD_DATA-}/the-verdict.txt || ! -f ${ROWGRAD_DATA-}/vocab.bpe ]]; then
+  echo "Output is not compared: ROWGRAD_DATA names no folder with The Verdict and GPT-2's vocabulary"
+  exit
+fi
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# shows FIRST LAST COMMAND...: the command prints the lines from FIRST to LAST of the README, in this order.
+# "…" and speeds stand for any text.
+shows() {
+  local first=$1 last=$2
+  "$programs/$3" "${@:4}" >"$scratch/output"
+  awk -v first="$first" -v last="$last" '
+    function fits(line, expected,    parts, count, i, at) {
+      count = split(expected, parts, "…")
+      if (count == 1) return line == expected
+      if (index(line, parts[1]) != 1) return 0
+      for (i = 1; i <= count; ++i) {
+        if (parts[i] == "") continue
+        if (!(at = index(line, parts[i]))) return 0
+        line = substr(line, at + length(parts[i]))
+      }
+      return parts[count] == "" || line == ""
+    }
+    FNR == NR { said[++lines] = $0; next }
+    index($0, first) == 1 { inside = 1 }
+    !inside { next }
+    {
+      sub(/[0-9.]+ [kM] tokens\/s$/, "…")
+      sub(/from \$ROWGRAD_DATA \([^)]*\)/, "from $ROWGRAD_DATA (…)")
+      while (++at <= lines && !fits(said[at], $0)) continue
+      if (at > lines) { print "No program prints this line of examples/README.md: " $0; exit failed = 1 }
+      ++compared
+    }
+    index($0, last) == 1 { inside = 0; exit }
+    END { if (!failed) print compared + 0 " lines of output are as in examples/README.md"
+          exit failed || inside || !compared }' "$scratch/output" examples/README.md
+}
+shows "Text       The Verdict" "Validation 1.822" train --sample 0
+shows "Steps      1 of SGD" "Rows without a gradient" inspect_rows --tokenizer gpt2 --rows 3
+"$programs/train" --tokenizer word --stop-after 100 --momentum 0.9 --learning-rate 0.05 --sample 0 \
+  --save "$scratch/run" >/dev/null
+shows 'Row        57 of token.weight, "Jack"' '          " me the absolute' \
+  inspect_rows --why Jack --run "$scratch/run" --why-steps 3
