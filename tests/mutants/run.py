@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Breaks the library on purpose, one small fault at a time, and finds the tests that notice.
+"""Breaks the library and the programs on purpose, one small fault at a time, and finds the tests that notice.
 
   tests/mutants/run.py FOLDER [--faults COUNT] [--jobs COUNT] [--only WORD] [--matrix]
   tests/mutants/run.py --list     prints the faults
 
 All faults are in one build, made in FOLDER at -O1, and a variable of the environment chooses one: each
-check of the library, switched off, and COUNT others (300), drawn from all places where one operator,
-number, condition or statement can be changed, with a fixed seed. A fault is given to the test suites
-that reach it, the quickest first, until one fails; with --matrix to all of them, and at the end it says
-how many faults each suite alone notices. What is found is kept in FOLDER/faults.tsv, where a
+check, switched off, and COUNT others (300) in the library and as many for each line in examples/, drawn
+from all places where one operator, number, condition or statement can be changed, with a fixed seed. A
+fault is given to the test suites that reach it, the quickest first, until one fails (each block of
+tests/examples/commands.txt counts as a suite); with --matrix to all of them, and at the end it says how
+many faults each suite alone notices. What is found is kept in FOLDER/faults.tsv, where a
 campaign that was stopped goes on. Not in CI, but a part of tests/campaign.sh: it takes hours rather than
 minutes. It fails if a smaller share is noticed than of those in faults.tsv beside this script.
 """
@@ -28,6 +29,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Tests of times, memory and long runs, which -O1 changes, and of what is not there.
 LEFT_OUT = "*InProportion*:*AStepCosts*:SteadyStep*:Textbook*:*AnUntrainedGpt*:RowsLeftBehind*:DISABLED*"
+
+COMMANDS = "Programs/Commands"  # whose tests are judges of their own
 
 HEADER = r"""
 #pragma once
@@ -159,15 +162,18 @@ def others_of(path, text):
             yield Site(path, text, "dropped", at, at + len(match[2]), f"::mutant::at(N) ? void() : void({match[2]})")
 
 
+def files_in(*folders):
+    return subprocess.run(["git", "ls-files", *folders], cwd=ROOT, check=True, capture_output=True,
+                          text=True).stdout.splitlines()
+
+
 class Faults:
     """The checks and as many others as wanted, spread over rooms by their lines, those that compile."""
 
     def __init__(self, count, broken=frozenset()):
         """`broken`: the keys of those that are known not to compile."""
         self.texts = {}
-        names = subprocess.run(["git", "ls-files", "core", "layers", "optim"], cwd=ROOT, check=True,
-                               capture_output=True, text=True).stdout.split()
-        for name in names:
+        for name in files_in("core", "layers", "optim") + files_in("examples"):
             if name.endswith((".cpp", ".hpp")) and "mpi_process_group" not in name:
                 self.texts[name] = (ROOT / name).read_text()
         self.broken = set(broken)
@@ -187,8 +193,9 @@ class Faults:
                 kinds.setdefault(site.kind, []).append(site)
             order = [(i + draw.random(), s) for of_kind in kinds.values() for i, s in enumerate(of_kind)]
             self.spare[room] = [s for _, s in sorted(order, key=lambda pair: pair[0])]
+        of_library = sum(lines[room] for room in lines if not room.startswith("examples"))
         for room, sites in self.spare.items():
-            for _ in range(round(count * lines[room] / sum(lines.values()))):
+            for _ in range(round(count * lines[room] / of_library)):
                 self.take(room)
 
     def take(self, room):
@@ -223,8 +230,7 @@ class Faults:
 def build(folder, faults):
     tree, out = folder / "tree", folder / "build"
     if not tree.exists():
-        files = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-        for name in files.splitlines():
+        for name in files_in():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
         (folder / "mutant.hpp").write_text(HEADER)
@@ -238,7 +244,7 @@ def build(folder, faults):
             if done.returncode == 0:
                 break
             places = set()
-            for path, line in re.findall(r"(?:rowgrad|tree)/((?:core|layers|optim)/[\w/.]+):(\d+)", done.stdout):
+            for path, line in re.findall(r"(?:rowgrad|tree)/((?:core|layers|optim|examples)/[\w/.]+):(\d+)", done.stdout):
                 places.add((path, int(line)))
             dropped = faults.drop(places)
             (folder / "broken").write_text("\n".join(sorted(faults.broken)))
@@ -256,7 +262,7 @@ def limits():
 
 def run(program, suites, environment, seconds):
     """Whether they pass."""
-    wanted = ":".join(f"{s}.*" for s in suites)
+    wanted = ":".join(s if "." in s else f"{s}.*" for s in suites)
     command = [program, "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter={wanted}-{LEFT_OUT}"]
     child = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL,
                              stderr=subprocess.DEVNULL, preexec_fn=limits, start_new_session=True)
@@ -269,11 +275,15 @@ def run(program, suites, environment, seconds):
 
 
 def coverage(folder, program):
-    """Of each suite that passes: how long it takes, and the numbers of the faults that it reaches."""
+    """The suites that pass: how long each takes, and the numbers of the faults that it reaches."""
     listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter=-{LEFT_OUT}"],
                             capture_output=True, text=True, check=True).stdout
     found = {}
-    for suite in re.findall(r"^(\S+)\.", listed, re.M):
+    suites = re.findall(r"^(\S+)\.", listed, re.M)
+    suites.remove(COMMANDS)
+    tests = re.search(rf"^{COMMANDS}\.\n((?:  .*\n)*)", listed, re.M)[1]
+    suites += [f"{COMMANDS}.{test}" for test in re.findall(r"^  (\S+)", tests, re.M)]
+    for suite in suites:
         log = folder / "reached"
         log.unlink(missing_ok=True)
         begin = time.monotonic()
