@@ -20,6 +20,7 @@
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/labelled_texts.hpp>
 #include <rowgrad/examples/support/options.hpp>
+#include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
@@ -43,6 +44,7 @@ struct Options {
   std::string save;
   std::string save_adapters;
   std::string classify;
+  bool force = false;
 };
 
 // What is trained of a classifier, at which rate.
@@ -332,7 +334,8 @@ OptionTable option_table_of(Options& o) {
                                 ? "got an empty text, expected a text or the name of a file"
                                 : "";
                    }} +
-           needs("--from")}};
+           needs("--from")},
+      force_option(o.force)};
 }
 
 }  // namespace
@@ -357,8 +360,9 @@ int main(int argc, char** argv) {
     const Checkpoint file = options.from.empty() ? Checkpoint() : read_gpt_file(options.from);
     if (options.examples.empty() && options.classify.empty() && options.corpus.empty())
       options.corpus = text_of_run(file, options.from);
-    check_outputs({options.save, options.save_adapters},
-                  {options.corpus, options.examples, options.from});
+    check_outputs({{"--save", options.save, kClassifierFile},
+                   {"--save-adapters", options.save_adapters, kAdapterFile}},
+                  {options.corpus, options.examples, options.from}, options.force);
     options.classify.empty() ? fine_tune(options) : classify(options, file);
     return 0;
   });

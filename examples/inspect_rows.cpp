@@ -13,6 +13,7 @@
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
+#include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_again.hpp>
@@ -31,6 +32,7 @@ struct Options {
   std::string json;
   std::string csv;
   RunReportOptions report;
+  bool force = false;
   WhyOptions why;
   TrainOptions train{.tokenizer = "word",
                      .validation = 0,
@@ -137,7 +139,11 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
   read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
   if (again != nullptr)
     for (const std::string& table : again->table_files()) read.push_back(table);
-  check_outputs({options.json, options.csv, options.report.page, options.report.data}, read);
+  check_outputs({{"--json", options.json, kRowsJson},
+                 {"--csv", options.csv, kRowsCsv},
+                 {"--report", options.report.page, kReportPage},
+                 {"--report-data", options.report.data, kReportData}},
+                read, options.force);
   const TrainOptions& train = training.options();
   TrainingRun& run = training.run;
   RowHistory rows(training.model());
@@ -243,7 +249,8 @@ OptionTable option_table_of(Options& o) {
       joined({{{"--rows", &o.rows, "rows to print of each table", whole_number(0)},
                {"--json", &o.json, "file for the whole report", file_name()},
                {"--csv", &o.csv, "file for a line a row", file_name()}},
-              option_table_of(o.report)});
+              option_table_of(o.report),
+              {force_option(o.force)}});
   const auto names = [](const OptionTable& table) {
     std::vector<std::string> all;
     for (const Option& option : table) all.push_back(option.name);

@@ -10,6 +10,7 @@
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/encode_files.hpp>
 #include <rowgrad/examples/support/options.hpp>
+#include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -29,6 +30,7 @@ struct Options {
   std::string output;
   std::vector<std::string> files;
   bool separate = false;
+  bool force = false;
   std::size_t threads = 0;
 };
 
@@ -108,7 +110,8 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
 void run(const Options& options) {
   std::vector<std::string> read = options.files;
   read.insert(read.end(), {options.corpus, tokenizer_file(options.tokenizer)});
-  check_outputs({options.save, options.output}, read);
+  check_outputs({{"--save", options.save, kTokenizerFile}, {"--output", options.output, kTokenIds}},
+                read, options.force);
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
   if (!options.output.empty()) return run_files(*tokenizer, options);
@@ -147,7 +150,8 @@ OptionTable option_table_of(Options& o) {
        needs("FILE") + excludes({"--output", "--decode", "--save", "--tokenizer"})},
       {"--separate", &o.separate, "<|endoftext|> between the files", needs("--output")},
       {"--threads", &o.threads, "for --output; 0 for as many as there are cores",
-       whole_number(0, 1024) + needs("--output")}};
+       whole_number(0, 1024) + needs("--output")},
+      force_option(o.force)};
 }
 
 void check(const Options& options) {

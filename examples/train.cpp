@@ -17,6 +17,7 @@
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/gpt2_folder.hpp>
+#include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
@@ -48,6 +49,7 @@ struct Options {
   std::string json = "";
   std::string row_list = "";
   RunReportOptions report = {};
+  bool force = false;
   std::size_t stop_after = 0;
   std::size_t threads = 0;
   double rank_patience = 50;  // seconds
@@ -138,42 +140,48 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const Options& options,
   return training;
 }
 
-// Throws std::runtime_error for files that cannot be written, or are read, too.
+// Throws std::runtime_error for files that cannot be written, or are also read.
 void check_files(const Options& options) {
   std::vector<std::string> read = options.corpus;
   read.insert(read.end(), {options.file, tokenizer_file(options.train.tokenizer)});
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
-  std::vector<std::string> written{options.metrics,
-                                   options.json,
-                                   options.row_list,
-                                   options.report.page,
-                                   options.report.data,
-                                   options.gpt2_export,
-                                   gpt2_config_path(options.gpt2_export)};
-  check_outputs(written, {options.resume});
-  written.push_back(options.save);  // it may be the file to be resumed
-  for (const std::string& table : options.train.table_paths()) written.push_back(table);
-  check_outputs(written, read);
+  std::error_code none;
+  const bool continues_file = std::filesystem::equivalent(options.save, options.resume, none);
+  if (!continues_file) read.push_back(options.resume);
+  std::vector<Output> outputs{
+      {"--metrics", options.metrics, kLossesCsv},
+      {"--json", options.json, kRunJson},
+      {"--row-list", options.row_list, kRowList},
+      {"--report", options.report.page, kReportPage},
+      {"--report-data", options.report.data, kReportData},
+      {"--gpt2-export", options.gpt2_export, kGpt2Weights},
+      {"--gpt2-export", gpt2_config_path(options.gpt2_export), kCheckedLater},
+      {"--save", options.save, kRunFile}};
+  for (const std::string& table : options.train.table_paths())
+    outputs.push_back({"--ngram-file", table, kCheckedLater});
+  check_outputs(outputs, read, options.force);
 }
 
-// The step of the run whose file the new one will replace. Throws std::runtime_error for a file of
-// something else, which is not the program's to replace.
+// Checks the files that a rank other than the first writes.
+void check_files_of_rank(const Options& options, std::size_t rank) {
+  std::vector<Output> outputs;
+  if (options.train.split_tables) outputs.push_back({"--save", options.save, kRunFile});
+  for (const std::string& table : options.train.table_paths(rank))
+    outputs.push_back({"--ngram-file", table, kCheckedLater});
+  check_outputs(outputs, {}, options.force);
+}
+
+// Returns the step of the run whose file will be replaced; none if there is no whole run.
 std::optional<std::uint64_t> replaced_step(const Options& options) {
   std::error_code none;
   const std::string& path = options.save;
-  if (path == options.resume || !std::filesystem::is_regular_file(path, none) ||
-      std::filesystem::file_size(path) == 0)
-    return std::nullopt;
-  const std::string refusal = concat("--save: ", path, " is there already and is no run");
+  if (path == options.resume || !std::filesystem::is_regular_file(path, none)) return std::nullopt;
   try {
     const Checkpoint file = read_safetensors(path);
-    check_runtime(file.text("format").starts_with("rowgrad training"), refusal);
-    return file.contains("steps") ? file.count("steps") : 0;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const std::exception&) {
-    throw std::runtime_error(refusal);
+    return file.contains("steps") ? std::optional(file.count("steps")) : std::nullopt;
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
   }
 }
 
@@ -304,14 +312,15 @@ class Results : public RunObserver {
   std::size_t first_step_;
 };
 
-void check_gpt2_export(const TextRun& training, const std::string& weights, bool writes) {
+void check_gpt2_export(const TextRun& training, const Options& options, bool writes) {
   const auto* gpt = dynamic_cast<const GptModel*>(&training.model());
   check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
   check_gpt2_layout("--gpt2-export", gpt->options());
   check_argument(gpt->memories.size() == 0, "--gpt2-export: GPT-2 has no memories of --ngrams");
-  const std::filesystem::path config = gpt2_config_path(weights);
-  check_runtime(!writes || !file_exists(config) || read_file(config) == gpt2_config(gpt->options()),
-                config.string(), ": is there already, for another model");
+  const std::filesystem::path config = gpt2_config_path(options.gpt2_export);
+  check_runtime(!writes || options.force || !file_exists(config) ||
+                    read_file(config) == gpt2_config(gpt->options()),
+                config.string(), ": is there already, for another model; --force replaces it");
 }
 
 // Where a run goes on, and with which changes.
@@ -332,7 +341,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   const bool leads = ranks == nullptr || ranks->rank() == 0;
   std::optional<SilentOutput> silent;
   if (!leads) silent.emplace();
-  if (leads) check_files(options);
+  leads ? check_files(options) : check_files_of_rank(options, ranks->rank());
   const std::optional<std::uint64_t> replaced = leads ? replaced_step(options) : std::nullopt;
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
 
@@ -346,7 +355,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   if (!options.resume.empty()) training->set_options(options.train);
   saved = Checkpoint();
   TrainingRun& run = training->run;
-  if (!options.gpt2_export.empty()) check_gpt2_export(*training, options.gpt2_export, leads);
+  if (!options.gpt2_export.empty()) check_gpt2_export(*training, options, leads);
   const Ids prompt = shows_text ? encode_prompt(*training, options) : training->first_words();
   if (ranks != nullptr) check_ranks(*ranks, *training);
   print_start(*training, corpus);
@@ -431,7 +440,8 @@ OptionTable own_table(Options& o) {
       {"--row-list", &o.row_list,
        "file with a line for each token: how often it was looked up, how far its row moved; with "
        "commas if it ends in .csv, else with tabs",
-       file_name()}};
+       file_name()},
+      force_option(o.force)};
   const OptionTable models{
       {"--book", &o.book,
        "a run of \"Build a Large Language Model (From Scratch)\", and its log beside this one's; "

@@ -1,9 +1,6 @@
-#include <algorithm>
 #include <cstdlib>
-#include <fcntl.h>
 #include <optional>
 #include <system_error>
-#include <unistd.h>
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
@@ -80,29 +77,6 @@ DataFile find_published(const PublishedFile& file) {
                            "); examples/texts.sh (installed in share/doc/rowgrad) fetches it"));
 }
 
-// The paths on this machine at which published files are searched for, whether or not they exist.
-std::vector<fs::path> published_places() {
-  std::vector<fs::path> places;
-  for (const PublishedFile& file : {kVerdict, kMerges, kEncoder}) {
-    if (const auto given = environment("ROWGRAD_DATA"))
-      places.push_back(fs::path(*given) / file.name);
-    if (const auto cache = cache_folder()) places.push_back(*cache / file.name);
-  }
-  return places;
-}
-
-// Whether both are paths to one file, or will be once it exists.
-bool is_same(const fs::path& a, const fs::path& b) {
-  std::error_code none;
-  if (fs::exists(a, none) || fs::exists(b, none)) return fs::equivalent(a, b, none);
-  return a.filename() == b.filename() && fs::equivalent(a.parent_path(), b.parent_path(), none);
-}
-
-// Whether the effective user, on whose rights writing depends, may write it.
-bool can_write(const fs::path& path) {
-  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
-}
-
 }  // namespace
 
 DataFile find_corpus(const fs::path& chosen) {
@@ -120,38 +94,14 @@ Gpt2Files find_gpt2_files() {
   return {.merges = find_published(kMerges), .encoder = find_published(kEncoder)};
 }
 
-void check_outputs(const std::vector<std::string>& written, const std::vector<std::string>& read) {
-  std::error_code none;  // what cannot be asked for is not there
-  std::vector<fs::path> taken = published_places();
-  taken.insert(taken.end(), {"/dev/stdin", "/dev/stdout", "/dev/stderr"});
-  taken.insert(taken.end(), read.begin(), read.end());
-  std::vector<fs::path> labels;  // folders of labelled texts
-  for (const std::string& path : read)
-    if (fs::is_directory(path, none))
-      for (const auto& label : fs::directory_iterator(path)) labels.push_back(label);
-  const auto is_in = [](const std::vector<fs::path>& paths, const fs::path& path) {
-    return std::ranges::any_of(paths, [&](const fs::path& each) { return is_same(each, path); });
-  };
-
-  for (const std::string& path : written) {
-    if (path.empty()) continue;
-    const fs::path target = fs::absolute(without_links(path)), folder = target.parent_path();
-    check_runtime(fs::is_directory(folder, none), path, ": there is no folder ", folder.string());
-    const long longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
-    check_runtime(longest < 0 || std::cmp_less_equal(target.filename().string().size(), longest),
-                  path, ": the name has more than ", longest, " bytes");
-    const fs::file_status file = fs::status(path, none);
-    check_runtime(!fs::is_directory(file), path, ": is a folder");
-    const bool regular = !fs::exists(file) || fs::is_regular_file(file);
-    check_runtime(!regular || can_write(folder), path, ": nothing can be written in ",
-                  folder.string());
-    check_runtime(!fs::exists(file) || can_write(path), path, ": is write-protected");
-    if (!regular) continue;
-    check_runtime(!is_in(labels, folder), path, ": is in a folder that is read");
-    check_runtime(!is_in(taken, target), path,
-                  ": is written here and also read, or written by another option");
-    taken.push_back(target);
+std::vector<fs::path> published_places() {
+  std::vector<fs::path> places;
+  for (const PublishedFile& file : {kVerdict, kMerges, kEncoder}) {
+    if (const auto given = environment("ROWGRAD_DATA"))
+      places.push_back(fs::path(*given) / file.name);
+    if (const auto cache = cache_folder()) places.push_back(*cache / file.name);
   }
+  return places;
 }
 
 std::string checksum(std::string_view text) {

@@ -1,8 +1,7 @@
 #pragma once
 
-// Finds the text that the programs train on, and GPT-2's vocabulary, and checks that files can be
-// written. Files that others publish are not part of rowgrad; examples/texts.sh fetches them. Each
-// is searched for in this order:
+// Finds the text that the programs train on, and GPT-2's vocabulary. Files that others publish are
+// not part of rowgrad; examples/texts.sh fetches them. Each is searched for in this order:
 //   1. $ROWGRAD_DATA, a folder of the user: any file is used
 //   2. the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad: used if it is as published
 
@@ -41,13 +40,8 @@ struct Gpt2Files {
 /// Throws Unavailable, and std::runtime_error as find_corpus().
 Gpt2Files find_gpt2_files();
 
-/// Checks, before any work, that the files `written` can be written after it: their folders exist
-/// and are writable, and they are not folders themselves. Also refuses files that are read or
-/// written elsewhere, under whatever path: `read`, in folders of labelled texts, The Verdict and
-/// GPT-2's files where programs look for them, each other, and standard input, output and error.
-/// Devices and pipes may be shared. Empty paths stand for options that were not given. Throws
-/// std::runtime_error.
-void check_outputs(const std::vector<std::string>& written, const std::vector<std::string>& read);
+/// The paths at which published files are searched for, whether or not they exist.
+std::vector<std::filesystem::path> published_places();
 
 /// A checksum of a text, in hexadecimal digits: see class Checksum.
 std::string checksum(std::string_view text);

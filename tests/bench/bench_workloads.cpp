@@ -17,8 +17,8 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/options.hpp>
+#include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad::bench {
@@ -35,6 +35,7 @@ struct Options {
   std::uint64_t threads = std::min(static_cast<std::uint64_t>(thread_count()), usable_cores());
   bool floor = false;
   std::string json = {};  // file to write; "" for none
+  bool force = false;
 };
 
 OptionTable option_table_of(Options& o) {
@@ -47,7 +48,8 @@ OptionTable option_table_of(Options& o) {
           {"--warm-up", &o.pace.warm_up, "steps before those that count", whole_number(0)},
           {"--threads", &o.threads, "of rowgrad and OpenBLAS", whole_number(1)},
           {"--floor", &o.floor, "measure also the least time that it can take on this machine"},
-          {"--json", &o.json, "file to write all figures to"}};
+          {"--json", &o.json, "file to write all figures to"},
+          force_option(o.force)};
 }
 
 Workload listed_workload(const std::string& name) {
@@ -87,7 +89,7 @@ void print(const json& result) {
 }
 
 void run(const Options& options) {
-  check_outputs({options.json}, {});
+  check_outputs({{"--json", options.json, kMeasurements}}, {}, options.force);
   check_argument(options.threads <= usable_cores(), "--threads ", options.threads,
                  ": expected at most ", usable_cores(), ", the cores that this process may use");
   Workload workload = listed_workload(options.workload);
