@@ -16,8 +16,7 @@ namespace rowgrad {
 
 /// A checksum of numbers, strings and bytes, the same on every machine; TextHash is not. It finds
 /// accidental damage. It does not protect against somebody who wants two inputs to agree.
-/// Source: Collet, "xxHash fast digest algorithm", version 0.1.1: XXH64. Every step is a bijection
-/// of the eight bytes that it takes in.
+/// It is XXH64 of the library xxHash.
 class Checksum {
  public:
   explicit Checksum(std::uint64_t seed = 0);
@@ -31,10 +30,7 @@ class Checksum {
   std::uint64_t value() const;
 
  private:
-  std::uint64_t seed_;
-  std::array<std::uint64_t, 4> lanes_;
-  std::array<std::byte, 32> block_;  // the bytes after the last whole block
-  std::uint64_t length_ = 0;         // of all that was added
+  alignas(8) std::array<std::byte, 88> state_;  // an XXH64_state_t
 };
 
 /// The checksum of files of version 0.2.0: FNV-1a (RFC 9923) with numbers in the place of octets.

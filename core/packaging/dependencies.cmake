@@ -9,6 +9,7 @@ set(ROWGRAD_NEXT_XTENSOR ${CMAKE_MATCH_1}.${ROWGRAD_NEXT_XTENSOR})
 find_package(xsimd REQUIRED)
 find_path(XTENSOR_BLAS_INCLUDE_DIR xtensor-blas/xblas.hpp REQUIRED)  # headers alone: the BLAS is ours
 find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)  # headers alone
 find_path(NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp REQUIRED)
 
 include(core/packaging/rowgradLibraries.cmake)

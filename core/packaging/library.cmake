@@ -33,6 +33,7 @@ function(rowgrad_library_sources target type)
   set_target_properties(${target} PROPERTIES ROWGRAD_LEVEL ${ROWGRAD_LEVEL})
   target_include_directories(${target} SYSTEM PRIVATE
     ${XTENSOR_BLAS_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR} ${UTF8PROC_INCLUDE_DIR}
+    ${XXHASH_INCLUDE_DIR}
     ${NLOHMANN_JSON_INCLUDE_DIR})
   target_compile_options(${target} PRIVATE -fno-math-errno -fno-trapping-math)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)  # in a project that chooses none

@@ -8,6 +8,7 @@ packages=(
   g++ cmake ninja-build
   libxtensor-dev libxtensor-blas-dev libxsimd-dev libopenblas-openmp-dev
   libutf8proc-dev                            # tokenizers
+  libxxhash-dev                              # checksums
   nlohmann-json3-dev                         # JSON of the programs and the tests
   libcli11-dev                               # the programs' options
   libjs-dygraphs zlib1g-dev                  # the programs' reports: charts, and data in the page
