@@ -26,7 +26,7 @@ class Checksum {
   void add(std::string_view text);
   void add_bytes(std::span<const std::byte> bytes);
 
-  /// The checksum of all that was added.
+  /// Returns the checksum of everything that was added.
   std::uint64_t value() const;
 
  private:

@@ -20,9 +20,9 @@ namespace rowgrad {
 /// Records are added before they are changed. So whatever the system has written of the changed
 /// file when a program or the machine stops, putting back what the journal has restores the
 /// checkpoint. Records come in groups. The checksum of a group covers its place and the journal's
-/// head, too, so a group of another journal does not count, and neither does one that was not
-/// finished: nothing was changed yet. All functions throw std::system_error if the file cannot be
-/// used.
+/// head, so a group of another journal does not count. A group that was not finished does not
+/// count either: nothing was changed yet. All functions throw std::system_error if the file cannot
+/// be used.
 class UndoJournal {
  public:
   /// What the journal goes back to.

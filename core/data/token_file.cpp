@@ -16,7 +16,7 @@ static_assert(std::endian::native == std::endian::little, "the files are little-
 constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;  // bytes: about a second
 constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;     // ids that verify() reads at a time
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 14;
-constexpr std::uint64_t kSumBytes = sizeof(std::uint64_t);  // of a block's checksum
+constexpr std::uint64_t kSumBytes = sizeof(std::uint64_t);  // a checksum
 constexpr std::uint64_t kBitsPerWord = 64;
 constexpr std::array<char, 8> kEnd = {'r', 'g', 't', 'o', 'k', 'e', 'n', 'd'};
 
@@ -100,8 +100,8 @@ void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabular
   size_ = header.count;
   const std::uint64_t expected =
       begin_bytes_ + size_ * bytes_per_id_ + block_count() * kSumBytes + kEnd.size();
-  check_runtime(size_ <= bytes && bytes == expected, name, ": has ", bytes, " bytes, expected ", expected, " for ",
-                size_, " ids");
+  check_runtime(size_ <= bytes && bytes == expected, name, ": has ", bytes, " bytes, expected ",
+                expected, " for ", size_, " ids");
   std::array<char, 8> end{};
   file_.read(bytes - kEnd.size(), std::as_writable_bytes(std::span(end)));
   check_runtime(end == kEnd, name, ": its end is damaged");
@@ -150,8 +150,8 @@ void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
     const std::span some = ids.subspan(
         done, std::min<std::uint64_t>(ids.size() - done, (block_end - offset) / bytes_per_id_));
     const std::byte* bytes = stored.data();
-    if (has_blocks() &&
-        (verified_[block / kBitsPerWord] >> block % kBitsPerWord & 1) == 0) {  // all of it
+    if (has_blocks() && (verified_[block / kBitsPerWord] >> block % kBitsPerWord & 1) ==
+                            0) {  // reads the whole block
       const std::span whole = std::span(stored).first(block_end - block_begin);
       file_.read(begin_bytes_ + block_begin, whole);
       verify_block(block, whole);

@@ -4,8 +4,8 @@
 //
 //   rowgrad's   TokenFileHeader (64 bytes), then ids of 2 or 4 bytes, then the checksum (class
 //               Checksum, its seed the block's number) of each block of 16 KiB of ids, then
-//               "rgtokend": a file that ends so is not taken for a raw one if its header is
-//               damaged. Version 1, of version 0.2.0, ends with the ids.
+//               "rgtokend", which shows that a file with a damaged header is not a raw one.
+//               Version 1, which version 0.2.0 wrote, ends with the ids.
 //   llm.c's     256 int32: magic, version, number of ids, zeros; then the ids. Magic 20240520 and
 //               version 1: ids of 2 bytes; 20240801 and 7: ids of 4 bytes.
 //               Source: karpathy/llm.c, dev/data/data_common.py.
@@ -78,9 +78,8 @@ class TokenFile {
   /// The header, of a file of rowgrad's.
   const std::optional<TokenFileHeader>& header() const { return header_; }
 
-  /// Fills `ids` from the id at `begin` on. Throws for ids outside the vocabulary. Where there is a
-  /// header of rowgrad's of version 2, a block of ids is compared with its checksum when it is
-  /// first read; throws for a damaged one.
+  /// Fills `ids` from the id at `begin` on. Throws for ids outside the vocabulary. In rowgrad's
+  /// files of version 2, throws for a block of ids that is damaged, when it is first read.
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
   /// Throws if the file has another length or time of change than when it was opened.
@@ -134,9 +133,9 @@ class TokenFileWriter {
 
   LockedFile file_;
   TokenFileHeader header_;
-  Checksum block_;                   // of the ids after the last whole block
-  std::uint64_t block_bytes_ = 0;    // of these ids
-  std::vector<std::uint64_t> sums_;  // of whole blocks
+  Checksum block_;                   // checksum of the ids after the last whole block
+  std::uint64_t block_bytes_ = 0;    // bytes of these ids
+  std::vector<std::uint64_t> sums_;  // checksums of whole blocks
   std::vector<std::byte> stored_;
 };
 

@@ -15,16 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// In `path` and in its parts. The id is another one in each checkpoint. The first rank's file also
-// chooses the names of the next checkpoint's parts, which then replace what an interrupted save
-// left.
+// Values in `path` and in its parts. Each checkpoint has an id of its own. `path` also chooses the
+// names of the next checkpoint's parts, so that a save replaces what an interrupted one left.
 constexpr const char* kId = "split.id";
-constexpr const char* kNames = "split.names";  // what the names of the parts have
-constexpr const char* kNext = "split.next";    // what the names of the next checkpoint's parts have
+constexpr const char* kNames = "split.names";  // part of the file names of the parts
+constexpr const char* kNext = "split.next";    // the same for the next checkpoint
 constexpr const char* kRanks = "split.ranks";  // the number of parts
 constexpr const char* kRank = "split.rank";    // whose part it is
-constexpr const char* kStep = "split.step";    // of the run, if it has one
-constexpr const char* kRows = "split.rows";    // of the whole table of each value in a part
+constexpr const char* kStep = "split.step";    // the step of the run, if there is one
+constexpr const char* kRows = "split.rows";    // the rows of the whole table, for each value
 
 fs::path rank_path(const fs::path& path, const std::string& names, std::size_t rank) {
   return fs::path(path) += concat(".part-", names, '-', rank);
@@ -35,7 +34,7 @@ std::string random_name() {
   return concat(device(), '-', device());
 }
 
-// For messages.
+// Describes a part in messages.
 std::string described(const Checkpoint& part, std::size_t rank) {
   const auto step = part.contains(kStep) ? concat(" at step ", part.count(kStep)) : "";
   return concat("the rows of rank ", rank, " of ", part.count(kRanks), " of checkpoint ",
@@ -52,8 +51,7 @@ void check_part(const fs::path& path, const Checkpoint& part, const Checkpoint& 
                 described(file, rank));
 }
 
-// The names of the parts of the checkpoint `path`, which is to be replaced, and of those that an
-// interrupted save may have left. None if it is not a split checkpoint.
+// kNames and kNext of the checkpoint `path`; empty if `path` is not a split checkpoint.
 struct Names {
   std::string present, next;
 };
@@ -78,8 +76,8 @@ bool is_part(const fs::path& path, const std::string& names) {
   }
 }
 
-// Removes the parts that have these names and say so themselves. One that cannot be removed takes
-// space, no more.
+// Removes the parts with these names, if their contents name them, too. A part that cannot be
+// removed only takes space.
 void remove_parts(const fs::path& path, const std::string& names) {
   if (names.empty()) return;
   const std::string start = concat(path.filename().string(), ".part-", names, '-');

@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kTableMagic = "rgtable";  // and then the format
-constexpr char kFormat = '3', kLegacyFormat = '2';   // the latter has LegacyChecksum
+constexpr char kFormat = '3', kLegacyFormat = '2';   // 0.2.0's, with LegacyChecksum
 constexpr std::size_t kMostRows = std::numeric_limits<std::int32_t>::max();  // ids are of 32 bits
 constexpr std::size_t kMostBytes = std::size_t{1} << 62;
 constexpr std::size_t kRowAlignment = 16;

@@ -74,9 +74,8 @@ class Checkpoint {
   void put(const std::string& prefix, const Checkpoint& part);
   Checkpoint part(const std::string& prefix) const;
 
-  /// Marks a value as rows of a table of `rows` rows that is split over ranks: those of this rank,
-  /// in the order of rows. The mark is not in files; write_split_checkpoint() puts marked values
-  /// into a file of each rank.
+  /// Marks a value as this rank's rows of a table of `rows` rows that is split over ranks.
+  /// write_split_checkpoint() puts marked values into a file of each rank. Files have no marks.
   void mark_split(const std::string& name, std::size_t rows);
   std::size_t split_rows(const std::string& name) const;  // 0 if it is not marked
 
@@ -125,7 +124,7 @@ class Checkpoint {
   std::string prefix_;  // of a part: where its names are in the whole, for messages
   struct Entry {
     std::shared_ptr<const Value> value;  // shared with copies and parts
-    std::size_t split_rows = 0;          // of the whole table; 0 if it is not split
+    std::size_t split_rows = 0;          // the rows of the whole table; 0 if it is not split
   };
   std::map<std::string, Entry> values_;
 };

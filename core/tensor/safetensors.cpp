@@ -12,6 +12,7 @@
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/base/json.hpp>
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 
@@ -24,16 +25,16 @@ static_assert(std::endian::native == std::endian::little,
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr const char* kMetadataKey = "__metadata__";
-// In the metadata of files that this library wrote. Format 1, of version 0.2.0, has no checksum. So
-// if a flipped bit changes one of the keys, the other one shows that the file is not a foreign one.
+// Keys in the metadata of files that this library wrote. If a flipped bit changes one of them, the
+// other one shows that the file is not a foreign one. Format 1, of version 0.2.0, has no checksum.
 constexpr const char* kFormatKey = "rowgrad_format";
 constexpr const char* kChecksumKey = "rowgrad_checksum";
 constexpr std::string_view kFormat = "2", kLegacyFormat = "1";
-constexpr std::size_t kReadBytes = std::size_t{1}
-                                   << 18;  // what is read at once is still in the cache
+constexpr std::size_t kBlockBytes = std::size_t{1} << 18;  // small enough for a cache
 
-// What a header of format 2 begins with, followed by the digits of the checksum: of the whole file,
-// with zeros for these digits.
+// The beginning of a header of format 2, up to the digits of the checksum. The checksum covers the
+// length of the header, the header with zeros for these digits, and the checksums of all blocks of
+// each tensor: blocks are read and summed up by several threads.
 std::string header_begin() {
   return concat('{', json_string(kMetadataKey), ":{", json_string(kFormatKey), ':',
                 json_string(kFormat), ',', json_string(kChecksumKey), ":\"");
@@ -47,6 +48,26 @@ std::string_view view_of(const std::uint64_t& length) {
 
 void add_to(Checksum& sum, std::string_view bytes) {
   sum.add_bytes(std::as_bytes(std::span(bytes)));
+}
+
+// Calls use(offset, block) for all blocks of a tensor, and adds their checksums to `sum`.
+template <class Byte>
+void for_each_block(std::span<Byte> bytes, Checksum& sum, const auto& use) {
+  const std::size_t blocks = (bytes.size() + kBlockBytes - 1) / kBlockBytes;
+  const std::size_t ranges = range_count(blocks, 1);
+  std::vector<std::uint64_t> sums(blocks);
+  run_ranges(
+      ranges, RangeBody([&](std::size_t range) {
+        for (std::size_t i = blocks * range / ranges; i < blocks * (range + 1) / ranges; ++i) {
+          const std::size_t offset = i * kBlockBytes;
+          const auto block = bytes.subspan(offset, std::min(kBlockBytes, bytes.size() - offset));
+          use(offset, block);
+          Checksum of_block(i);
+          of_block.add_bytes(block);
+          sums[i] = of_block.value();
+        }
+      }));
+  sum.add_bytes(std::as_bytes(std::span(sums)));
 }
 
 // Half precision, IEEE 754: 1 bit sign, 5 bits exponent with a bias of 15, 10 bits fraction.
@@ -110,12 +131,9 @@ class Reader {
     const std::uint64_t offset = data_start_ + entry.begin;
     const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
     const auto read_to = [&](Number* values) {
-      const auto bytes = std::as_writable_bytes(std::span(values, count));
-      for (std::size_t done = 0; done < bytes.size(); done += kReadBytes) {
-        const auto some = bytes.subspan(done, std::min(kReadBytes, bytes.size() - done));
-        file_.read(offset + done, some);
-        if (written_) sum_.add_bytes(some);
-      }
+      for_each_block(
+          std::as_writable_bytes(std::span(values, count)), sum_,
+          [&](std::size_t at, std::span<std::byte> block) { file_.read(offset + at, block); });
     };
     if constexpr (std::is_same_v<Number, real>) {
       Tensor tensor = empty(entry.shape);
@@ -142,7 +160,7 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
-  // The texts of the metadata, or all values.
+  // Reads all values, or only the texts of the metadata.
   Checkpoint read(bool texts_only) {
     std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();
@@ -257,7 +275,7 @@ class Reader {
   InputFile file_;
   std::uint64_t data_start_ = 0;
   std::optional<std::string> written_;  // the checksum, if the file has one
-  Checksum sum_;                        // of what was read so far
+  Checksum sum_;                        // the checksum of what was read so far
 };
 
 }  // namespace
@@ -315,7 +333,10 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
   pieces[0] = view_of(length);
   pieces[1] = header;
   Checksum sum;
-  for (const std::string_view piece : pieces) add_to(sum, piece);
+  add_to(sum, pieces[0]);
+  add_to(sum, pieces[1]);
+  for (const std::string_view data : std::span(pieces).subspan(2))
+    for_each_block(std::as_bytes(std::span(data)), sum, [](std::size_t, const auto&) {});
   const std::string digits = checksum_digits(sum.value());
   std::ranges::copy(digits, header.begin() + static_cast<std::ptrdiff_t>(header_begin().size()));
   write_file(path, pieces);

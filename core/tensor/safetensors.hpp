@@ -14,8 +14,8 @@ namespace rowgrad {
 
 /// Replaces the file, as write_file does. Tensors are written as F32, or as F64 by the double
 /// library, integers as I64, double-precision numbers as F64, and texts as metadata, which begin
-/// with {"rowgrad_format": "2", "rowgrad_checksum": "16 digits"}: the XXH64 of the whole file, with
-/// zeros for these digits. A later version that writes another format changes the number. Throws
+/// with {"rowgrad_format": "2", "rowgrad_checksum": "16 digits"}. The checksum covers the whole
+/// file. A later version that writes another format changes the number. Throws
 /// std::invalid_argument for a name or a text that is not UTF-8, for the name `__metadata__`, texts
 /// named `rowgrad_format` or `rowgrad_checksum`, and a header above the format's limit of 100 MB.
 void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint);

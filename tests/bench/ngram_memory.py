@@ -182,7 +182,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--times", action="store_true", help="measure the times of steps again")
     options = parser.parse_args()
-    options.ids = numpy.fromfile(options.tokens, dtype=numpy.uint16, offset=64)  # after its head
+    count = int(numpy.fromfile(options.tokens, dtype=numpy.uint64, offset=16, count=1)[0])
+    options.ids = numpy.fromfile(options.tokens, dtype=numpy.uint16, offset=64, count=count)
     path = options.output / "results.json"
     results = json.loads(path.read_text()) if path.exists() else {}
     for name in [*RUNS, TORCH]:

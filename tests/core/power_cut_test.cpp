@@ -270,7 +270,7 @@ TEST(PowerCut, LeavesASplitCheckpointWhole) {
       state);
 }
 
-// A journal in the place of another one has none of its groups, even if they are of the same
+// A journal that replaces another one has none of its groups, even if both go back to the same
 // checkpoint.
 TEST(PowerCut, LeavesNoGroupsOfAJournalThatWasReplaced) {
   const TemporaryFolder folder;

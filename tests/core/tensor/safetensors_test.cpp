@@ -21,12 +21,23 @@ std::string header_of(const std::string& dtype, const std::string& shape,
                 ",\"data_offsets\":", offsets, "}}");
 }
 
-// A file whose header begins with kBegin, with its checksum.
+// A file whose header begins with kBegin and zeros, with its checksum in their place. No tensor has
+// more than one block.
 const std::string kBegin = R"({"__metadata__":{"rowgrad_format":"2","rowgrad_checksum":")";
-std::string with_checksum(std::string file) {
+std::string with_checksum(std::string header, const std::vector<std::string>& tensors) {
+  const auto add = [](Checksum& sum, const std::string& bytes) {
+    sum.add_bytes(std::as_bytes(std::span(bytes)));
+  };
   Checksum sum;
-  sum.add_bytes(std::as_bytes(std::span(file)));
-  return file.replace(8 + kBegin.size(), 16, checksum_digits(sum.value()));
+  add(sum, safetensors(header, ""));
+  std::string data;
+  for (const std::string& tensor : tensors) {
+    Checksum of_block;
+    add(of_block, tensor);
+    sum.add(of_block.value());
+    data += tensor;
+  }
+  return safetensors(header.replace(kBegin.size(), 16, checksum_digits(sum.value())), data);
 }
 
 class Safetensors : public ::testing::Test {
@@ -85,7 +96,7 @@ TEST_F(Safetensors, WritesExactlyTheseBytes) {
   const auto padded = [](const std::string& header) {
     return header + std::string((8 - header.size() % 8) % 8, ' ');
   };
-  EXPECT_EQ(read_file(path_), with_checksum(safetensors(padded(begin + "}}"), "")));
+  EXPECT_EQ(read_file(path_), with_checksum(padded(begin + "}}"), {}));
   EXPECT_TRUE(read_safetensors(path_).empty());
 #if !defined(ROWGRAD_DOUBLE)
   Checkpoint written;
@@ -102,8 +113,8 @@ TEST_F(Safetensors, WritesExactlyTheseBytes) {
       "\"bias\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]},"
       "\"weight\":{\"dtype\":\"F32\",\"shape\":[1,2],\"data_offsets\":[12,20]}}";
   EXPECT_EQ(read_file(path_),
-            with_checksum(safetensors(padded(header), bytes_of(std::int64_t{258}) + bytes_of(0.5F) +
-                                                          bytes_of(1.0F) + bytes_of(-2.0F))));
+            with_checksum(padded(header), {bytes_of(std::int64_t{258}), bytes_of(0.5F),
+                                           bytes_of(1.0F) + bytes_of(-2.0F)}));
 #endif
 }
 
