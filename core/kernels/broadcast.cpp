@@ -8,7 +8,6 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kRunningSum = 32;       // rows that are added one after another
 constexpr std::size_t kHalfRows = 256;        // the fewest rows of each of two halves
 constexpr std::size_t kColumns = 4 * kLanes;  // columns whose running sums stay in registers
 // Twice as many columns read memory faster, where a matrix has enough of them for all threads.
@@ -34,9 +33,7 @@ void sum_vectors(const real* x, std::size_t rows, std::size_t stride, real* out)
   for (std::size_t k = 0; k < N; ++k) sums[k].store_unaligned(out + k * kLanes);
 }
 
-// out = Σ over rows of `width` values, at most kWideColumns. Many are summed as two halves, so that
-// the error grows with the logarithm of their number (Higham 1993, "The accuracy of floating point
-// summation"), and not with the number itself.
+// out = Σ over rows of `width` values, at most kWideColumns.
 void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
   if (rows > kRunningSum) {
     const std::size_t half = rows / 2;

@@ -69,9 +69,16 @@ void map_span(std::size_t count, real* out, const F& f, const In*... in) {
   for_vectors(0, count, [=, &f](const auto& v) { v.store(f(v.load(in)...), out); });
 }
 
-/// Σ f(in[i] …) over count numbers, on this thread.
+/// Σ f(in[i] …) over count values, on this thread. Longer arrays are summed in blocks.
 template <class F, class... In>
 real sum_span(std::size_t count, const F& f, const In*... in) {
+  constexpr std::size_t kBlock = 4096;
+  if (count > kBlock) {
+    double total = 0;
+    for (std::size_t at = 0; at < count; at += kBlock)
+      total += static_cast<double>(sum_span(std::min(kBlock, count - at), f, (in + at)...));
+    return static_cast<real>(total);
+  }
   Simd total(real{0});
   Simd second(real{0});  // two running sums hide the latency of an addition
   std::size_t i = 0;

@@ -3,8 +3,10 @@
 // Rows of a table [rows, width] selected by ids: they are gathered, or summed by id.
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -51,14 +53,30 @@ struct MergedRows {
   Tensor values;
 };
 
-/// Where each id occurs: indices[g] is the id at position(i) for starts[g] ≤ i < starts[g + 1], in
-/// increasing order.
+/// The positions at which an id occurs, in increasing order, or some of them.
+class RowPositions {
+ public:
+  /// Each entry has the position in its low half.
+  explicit RowPositions(std::span<const std::uint64_t> entries) : entries_(entries) {}
+
+  std::size_t size() const { return entries_.size(); }
+  std::size_t operator[](std::size_t i) const { return entries_[i] & 0xFFFFFFFF; }
+  RowPositions part(std::size_t first, std::size_t count) const {
+    return RowPositions(entries_.subspan(first, count));
+  }
+
+ private:
+  std::span<const std::uint64_t> entries_;
+};
+
+/// The groups of equal ids: indices[g] is the id at position(i), starts[g] ≤ i < starts[g + 1].
 class RowGroups {
  public:
   /// Ids equal to `left_out` are in no group.
   RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32_t> left_out);
 
-  std::size_t position(std::size_t i) const { return entries_[i] & 0xFFFFFFFF; }
+  RowPositions positions() const { return RowPositions(entries_); }
+  std::size_t position(std::size_t i) const { return positions()[i]; }
 
   std::vector<std::int32_t> indices;
   std::vector<std::size_t> starts;
@@ -68,77 +86,97 @@ class RowGroups {
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// The positions groups.position(i), first ≤ i < last, at which the id indices[row] occurs; or some
-/// of them, where it occurs often.
-struct RowGroup {
-  const RowGroups& groups;
-  std::size_t row;
-  std::size_t first;
-  std::size_t last;
+/// The most rows that are added one after another. More rows are summed as two halves, so that the
+/// error grows with the logarithm of their number (Higham 1993, "The accuracy of floating point
+/// summation"), and not with the number itself.
+constexpr std::size_t kRunningSum = 32;
 
-  bool begins() const { return first == groups.starts[row]; }
-  bool ends() const { return last == groups.starts[row + 1]; }
-  std::size_t occurrences() const { return groups.starts[row + 1] - groups.starts[row]; }
-};
+/// The number of rows of memory that sum_halves() needs for `count` terms.
+inline std::size_t halvings(std::size_t count) {
+  return count <= kRunningSum ? 0
+                              : static_cast<std::size_t>(std::bit_width((count - 1) / kRunningSum));
+}
 
-/// Makes the row of each id: body(group, to), called with up to 64 of its positions at a time, in
-/// order, adds to the row at `to` (which nobody has written to before the first of them) what is at
-/// row_at(position). One thread makes a row: the bits do not depend on the number of threads.
-MergedRows make_rows(RowGroups groups, std::size_t width, const auto& row_at, const auto& body) {
-  constexpr std::size_t kMost = 64;
+/// to = Σ of the terms from `first` to last − 1, which are rows of `width` values. Calls
+/// sum_few(first, last, to) for up to kRunningSum terms: it writes their sum to the row `to`.
+void sum_halves(std::size_t first, std::size_t last, std::size_t width, real* to, real* memory,
+                const auto& sum_few) {
+  if (last - first <= kRunningSum) return sum_few(first, last, to);
+  const std::size_t middle = first + (last - first) / 2;
+  sum_halves(first, middle, width, to, memory, sum_few);
+  sum_halves(middle, last, width, memory, memory + width, sum_few);
+  map_span(width, to, std::plus<>(), to, memory);
+}
+
+/// Creates the row of each id. sum(positions, to), called with up to kRunningSum positions of an
+/// id, writes to the row `to` the sum of what the rows row_at(position) contribute. With `mean`,
+/// the row is divided by the number of its positions. One thread makes a row: the bits do not
+/// depend on the number of threads.
+MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
+                     const auto& sum) {
+  const RowPositions all = groups.positions();
   MergedRows merged{std::move(groups.indices), empty({groups.starts.size() - 1, width})};
+  const std::size_t rows = merged.indices.size();
+  const std::size_t memory_size = halvings(all.size()) * width;
+  Tensor memory = empty({range_count(rows, row_grain(width)), memory_size});
   const std::size_t ahead = rows_ahead(width);
-  parallel_for(merged.indices.size(), row_grain(width), [&](std::size_t begin, std::size_t end) {
+  parallel_for(rows, row_grain(width), [&](std::size_t begin, std::size_t end, std::size_t range) {
     const std::size_t limit = groups.starts[end];
-    for (std::size_t row = begin, i = groups.starts[begin]; row < end; ++row)
-      while (i < groups.starts[row + 1]) {
-        const RowGroup group{groups, row, i, std::min(i + kMost, groups.starts[row + 1])};
-        for (; i < group.last; ++i)
-          if (i + ahead < limit) prefetch_row(row_at(groups.position(i + ahead)), width);
-        body(group, merged.values.data() + row * width);
-      }
+    const auto sum_few = [&](std::size_t first, std::size_t last, real* to) {
+      for (std::size_t i = first; i < last; ++i)
+        if (i + ahead < limit) prefetch_row(row_at(all[i + ahead]), width);
+      sum(all.part(first, last - first), to);
+    };
+    for (std::size_t row = begin; row < end; ++row) {
+      const std::size_t first = groups.starts[row];
+      const std::size_t last = groups.starts[row + 1];
+      real* const to = merged.values.data() + row * width;
+      if (last - first <= kRunningSum)
+        sum_few(first, last, to);
+      else
+        sum_halves(first, last, width, to, memory.data() + range * memory_size, sum_few);
+      if (!mean || last - first == 1) continue;
+      const Simd count(static_cast<real>(last - first));
+      map_span(
+          width, to, [count](const Simd& x) { return x / count; }, to);
+    }
   });
   return merged;
 }
 
-/// For each id, the sum over its positions, in order, of term(x, position) for each vector x of
+/// For each id, the sum over its positions of term(x, position) for each vector x of
 /// row_at(position). With `mean`, it is divided by how often the id occurs.
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
-  return make_rows(std::move(groups), width, row_at, [=](const RowGroup& group, real* to) {
+  const auto sum_few = [=](const RowPositions& positions, real* to) {
     // N vectors at a time, from `v` on, whose sums stay in registers.
     const auto sum = [&]<std::size_t N>(const auto& v) {
       Simd sums[N];
-      if (!group.begins())
-        for (std::size_t k = 0; k < N; ++k) sums[k] = v.load(to + k * kLanes);
-      for (std::size_t i = group.first; i < group.last; ++i) {
-        const std::size_t position = group.groups.position(i);
+      for (std::size_t i = 0; i < positions.size(); ++i) {
+        const std::size_t position = positions[i];
         const real* const row = row_at(position);
         for (std::size_t k = 0; k < N; ++k) {
           const Simd x = term(v.load(row + k * kLanes), position);
-          sums[k] = i == group.first && group.begins() ? x : sums[k] + x;
+          sums[k] = i == 0 ? x : sums[k] + x;
         }
       }
-      for (std::size_t k = 0; k < N; ++k) {
-        if (mean && group.ends() && group.occurrences() > 1)
-          sums[k] /= Simd(static_cast<real>(group.occurrences()));
-        v.store(sums[k], to + k * kLanes);
-      }
+      for (std::size_t k = 0; k < N; ++k) v.store(sums[k], to + k * kLanes);
     };
     constexpr std::size_t kTile = 4;
     std::size_t at = 0;
     for (; at + kTile * kLanes <= width; at += kTile * kLanes)
       sum.template operator()<kTile>(WholeVector{at});
     for_vectors(at, width, [&](const auto& v) { sum.template operator()<1>(v); });
-  });
+  };
+  return make_rows(std::move(groups), width, mean, row_at, sum_few);
 }
 
 /// Whether ids are strictly increasing, like those of merged rows.
 bool strictly_increasing(std::span<const std::int32_t> ids);
 
-/// Sums the rows of `values` [..., width], one per id, that have the same id, in the order in which
-/// they occur, for any number of threads. Rows with the id `left_out` are dropped. With `mean`,
-/// each sum is divided by how often its id occurs.
+/// Sums the rows of `values` [..., width], one per id, that have the same id, with the same bits
+/// for any number of threads. Rows with the id `left_out` are dropped. With `mean`, each sum is
+/// divided by how often its id occurs.
 MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
                       std::optional<std::int32_t> left_out = std::nullopt, bool mean = false);
 

@@ -18,10 +18,17 @@ struct BagLayout {
 
   std::size_t bags() const { return starts.size() - 1; }
 
+  // The number of bags that are worth a thread.
+  std::size_t grain(std::size_t width) const {
+    const std::size_t rows_a_bag = 1 + ids.size() / std::max<std::size_t>(bags(), 1);
+    return kernels::row_grain(width * rows_a_bag);
+  }
+
   // Calls body(bag) for each bag, in parallel.
   void for_each_bag(std::size_t width, const auto& body) const {
-    const std::size_t rows_a_bag = 1 + ids.size() / std::max<std::size_t>(bags(), 1);
-    kernels::parallel_for_each(bags(), width * rows_a_bag, body);
+    kernels::parallel_for(bags(), grain(width), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t bag = begin; bag < end; ++bag) body(bag);
+    });
   }
 
   // Calls body(i) for the index of each id of a bag that is not padding.
@@ -48,16 +55,27 @@ void divide_by_counts(const BagLayout& layout, Tensor& values) {
 // The sum of each bag's rows, each multiplied by its weight unless `weights` is null.
 Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights) {
   const std::size_t width = rows.shape().back();
-  Tensor sums = zeros({layout.bags(), width});
-  layout.for_each_bag(width, [&](std::size_t bag) {
-    real* to = sums.data() + bag * width;
-    layout.for_each_id(bag, [&](std::size_t i) {
+  const std::size_t grain = layout.grain(width);
+  const std::size_t memory_size = kernels::halvings(layout.ids.size()) * width;
+  Tensor memory = empty({range_count(layout.bags(), grain), memory_size});
+  Tensor sums = empty({layout.bags(), width});
+  const auto sum_few = [&](std::size_t first, std::size_t last, real* to) {
+    std::fill_n(to, width, real{0});
+    for (std::size_t i = first; i < last; ++i) {
+      if (layout.ids.data()[i] == layout.padding) continue;
       const Simd weight(weights == nullptr ? real{1} : weights[i]);
       kernels::map_span(
           width, to, [&](const Simd& a, const Simd& b) { return a + weight * b; }, to,
           rows.data() + i * width);
-    });
-  });
+    }
+  };
+  kernels::parallel_for(layout.bags(), grain,
+                        [&](std::size_t begin, std::size_t end, std::size_t range) {
+                          for (std::size_t bag = begin; bag < end; ++bag)
+                            kernels::sum_halves(layout.starts[bag], layout.starts[bag + 1], width,
+                                                sums.data() + bag * width,
+                                                memory.data() + range * memory_size, sum_few);
+                        });
   return sums;
 }
 
@@ -120,17 +138,17 @@ kernels::MergedRows rows_gradient(const BagLayout& layout, const Tensor& upstrea
   std::vector<std::int32_t> ids(layout.ids.size(), kUnused);
   for (const std::uint32_t i : *argmax)
     if (i != kNone) ids[i] = layout.ids.data()[i];
-  const auto add_group = [&](const kernels::RowGroup& group, real* to) {
-    if (group.begins()) std::fill_n(to, width, real{0});
-    for (std::size_t place = group.first; place < group.last; ++place) {
-      const auto i = static_cast<std::uint32_t>(group.groups.position(place));
+  const auto sum_few = [&](const kernels::RowPositions& positions, real* to) {
+    std::fill_n(to, width, real{0});
+    for (std::size_t k = 0; k < positions.size(); ++k) {
+      const auto i = static_cast<std::uint32_t>(positions[k]);
       const std::uint32_t* index = argmax->data() + bag_of[i] * width;
       const real* from = row(i);
       for (std::size_t column = 0; column < width; ++column)
         to[column] += index[column] == i ? from[column] : real{0};
     }
   };
-  return kernels::make_rows(kernels::RowGroups(ids, kUnused), width, row, add_group);
+  return kernels::make_rows(kernels::RowGroups(ids, kUnused), width, false, row, sum_few);
 }
 
 constexpr char kBag[] = "embedding_bag";

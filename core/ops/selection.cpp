@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <cmath>
+#include <type_traits>
+#include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
@@ -127,9 +131,20 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
   });
   return record("gather", {x}, std::move(value), [along, ids](Backward& node) {
     Tensor gradient = zeros(node.input_shape(0));
-    for_each_gathered(ids, node.input_shape(0), along, [&](std::size_t k, std::size_t offset) {
-      gradient.data()[offset] += node.gradient().data()[k];
-    });
+    const auto add_to = [&](auto* sums) {
+      for_each_gathered(ids, node.input_shape(0), along, [&](std::size_t k, std::size_t offset) {
+        sums[offset] += node.gradient().data()[k];
+      });
+    };
+    if (ids.shape()[along] <= kernels::kRunningSum) {
+      add_to(gradient.data());
+    } else {  // an element may have been read so often that a `real` would lose digits
+      using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
+      std::vector<Wide, PoolAllocator<Wide>> sums(gradient.size(), 0);
+      add_to(sums.data());
+      std::ranges::transform(sums, gradient.data(),
+                             [](Wide sum) { return static_cast<real>(sum); });
+    }
     node.give(0, std::move(gradient));
   });
 }
