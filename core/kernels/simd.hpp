@@ -114,8 +114,6 @@ inline Simd select(const Mask& condition, const Simd& a, const Simd& b) {
 /// twice on processors without such an instruction.
 inline Simd abs(const Simd& x) { return Simd(xsimd::abs(x.batch())); }
 inline Simd sqrt(const Simd& x) { return Simd(xsimd::sqrt(x.batch())); }
-inline Simd exp(const Simd& x) { return Simd(xsimd::exp(x.batch())); }
-inline Simd expm1(const Simd& x) { return Simd(xsimd::expm1(x.batch())); }
 inline Simd log1p(const Simd& x) { return Simd(xsimd::log1p(x.batch())); }
 inline Simd tanh(const Simd& x) { return Simd(xsimd::tanh(x.batch())); }
 inline Simd floor(const Simd& x) { return Simd(xsimd::floor(x.batch())); }

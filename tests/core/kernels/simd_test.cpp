@@ -63,7 +63,8 @@ TEST(Simd, SelectsForEachLane) {
 // Whether another lane holds a large number decides how the processor's libraries reduce a small
 // one: the bits must not show it.
 TEST(Simd, ComputesEachLaneAloneForAllFunctions) {
-  const std::vector<real> numbers{-2, 1, 0.5, -0.25, 3, 0, -1e4F, 1e-3F, 40, kInfinity};
+  const std::vector<real> numbers{-2,    1,  0.5,       -0.25, 3,    0,  -1e4F,
+                                  1e-3F, 40, kInfinity, -720,  -100, 88, kNaN};
   for (Simd (*f)(const Simd&) :
        {abs, sqrt, exp, expm1, log, log1p, tanh, erf, floor, ceil, sin, cos})
     for (const real number : numbers)
@@ -74,6 +75,32 @@ TEST(Simd, ComputesEachLaneAloneForAllFunctions) {
         const real among = mapped(f, mixed)[kLanes / 2];
         EXPECT_TRUE(same(among, alone)) << number << " among " << other;
       }
+}
+
+// From subnormal results to the largest: the relative error is that in the middle, and an error of
+// the spacing of subnormal numbers.
+TEST(Simd, TakesExponentialsUpToTheEndsOfTheRange) {
+  constexpr bool kFloat = sizeof(real) == 4;
+  const double first = kFloat ? -106 : -748, last = kFloat ? 88.8 : 709.9;
+  std::vector<real> x{-kInfinity, -std::numeric_limits<real>::max(), 0,
+                      std::numeric_limits<real>::max(), kInfinity};
+  for (int i = 0; i <= 20000; ++i)
+    x.push_back(static_cast<real>(first + (last - first) * i / 20000));
+  for (int i = 0; i <= 1000; ++i) x.push_back(static_cast<real>(last - 1e-3 * i));
+  const auto expect_exact = [&](const std::vector<real>& got, long double (*exact)(long double)) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const long double wanted = exact(x[i]);
+      if (std::isinf(static_cast<real>(wanted)))
+        ASSERT_EQ(got[i], kInfinity) << x[i];
+      else
+        ASSERT_NEAR(got[i], static_cast<double>(wanted),
+                    2 * kEpsilon * std::abs(static_cast<double>(wanted)) +
+                        static_cast<double>(std::numeric_limits<real>::denorm_min()))
+            << x[i];
+    }
+  };
+  expect_exact(mapped([](Simd v) { return exp(v); }, x), std::exp);
+  expect_exact(mapped([](Simd v) { return expm1(v); }, x), std::expm1);
 }
 
 }  // namespace
