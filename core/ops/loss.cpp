@@ -262,8 +262,9 @@ Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable
                                           LossReduction reduction) {
   static constexpr char kName[] = "binary_cross_entropy_with_logits";
   check_pair(kName, logits, targets, reduction);
-  const auto loss = [](Simd x, Simd y) {  // softplus(−x) + (1 − y) x
-    return (real{1} - y) * x + max(-x, 0) + log1p(exp(-abs(x)));
+  const auto loss = [](Simd x, Simd y) {  // softplus(x) − y x
+    const Simd share = select(x > 0, real{1} - y, -y);
+    return select(share == 0, 0, share * x) + log1p(exp(-abs(x)));  // 0 for 0 · ∞
   };
   return reduced(pointwise(
                      kName, logits, targets, loss,

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/ops/normalize.hpp>
 
 namespace rowgrad {
@@ -21,10 +24,14 @@ enum class Normalization { kLayer, kRootMeanSquare };
 // mean is large as where it is 0: with n = min(width, 1024) / kLanes + kLanes and the rounding
 // error u = epsilon / 2 of a `real`, the error is below 16 (n + 4) u max(1, |x̂|), and of the order
 // of sqrt(n) u in practice. A row with NaN or infinity is NaN, and changes no other row.
+//
+// In rows of huge or tiny values, squares and products would overflow or underflow. There, x stands
+// for unit · x, and `unit` is a power of 2 that brings the largest value near 1.
 struct RowScaling {
   real shift;
   real scale;
   real offset;
+  real unit = 1;
 
   Simd normalized(const Simd& x) const { return fma(x - Simd(shift), Simd(scale), Simd(offset)); }
 };
@@ -49,6 +56,7 @@ struct RowMoments {
   RowScaling scaling;
   real mean;
   bool shift_is_far;  // from the mean, so that the variance has lost digits
+  bool is_in_range;   // squares and their products are far from overflow and underflow
 };
 
 // From the means of x − shift and (x − shift)².
@@ -57,14 +65,18 @@ struct RowMoments {
   const double rest_square = rest * rest;
   const double variance = std::max(square - rest_square, 0.0);
   const double scale = 1 / std::sqrt(variance + epsilon);
+  // The square of `scale` has a quarter of the exponents to spare, for products with gradients.
+  constexpr int kMostExponent = std::numeric_limits<real>::max_exponent / 4 * 3;
+  const double sum = square + epsilon;
   return {{shift, static_cast<real>(scale), static_cast<real>(-rest * scale)},
           static_cast<real>(shift + rest),
-          rest_square > kFar * variance};
+          rest_square > kFar * variance,
+          sum < std::ldexp(1, kMostExponent) && sum > std::ldexp(1, -kMostExponent)};
 }
 
 // One pass over the row, with its first value as the shift; another with the mean that was found if
 // that is far from it.
-RowScaling layer_scaling(const real* x, std::size_t width, double epsilon) {
+RowMoments layer_moments(const real* x, std::size_t width, double epsilon) {
   const auto moments = [&](real shift) {
     const auto mean = row_means<2>(width, [=](auto& sums, const auto& v) {
       const Simd distance = v.load(x, shift) - Simd(shift);
@@ -74,37 +86,91 @@ RowScaling layer_scaling(const real* x, std::size_t width, double epsilon) {
     return row_moments(shift, mean[0], mean[1], epsilon);
   };
   const RowMoments first = moments(x[0]);
-  return first.shift_is_far ? moments(first.mean).scaling : first.scaling;
+  return first.shift_is_far ? moments(first.mean) : first;
 }
 
-RowScaling rms_scaling(const real* x, std::size_t width, double epsilon) {
+RowMoments rms_moments(const real* x, std::size_t width, double epsilon) {
   const auto mean = row_means<1>(width, [=](auto& sums, const auto& v) {
-    const Simd number = v.load(x, 0);
-    sums[0] = fma(number, number, sums[0]);
+    const Simd value = v.load(x, 0);
+    sums[0] = fma(value, value, sums[0]);
   });
-  return row_moments(0, 0, mean[0], epsilon).scaling;
+  return row_moments(0, 0, mean[0], epsilon);
 }
 
-// y = x̂ ∘ weight + bias in each row; the root-mean-square norm has no bias.
+template <Normalization kKind>
+RowMoments moments_of(const real* x, std::size_t width, double epsilon) {
+  return kKind == Normalization::kLayer ? layer_moments(x, width, epsilon)
+                                        : rms_moments(x, width, epsilon);
+}
+
+// A power of 2 that brings the largest value of a row, or sqrt(epsilon) if that is larger, near 1.
+// It is 1 for zeros and for rows with NaN or infinity.
+real unit_of(const real* x, std::size_t width, double epsilon) {
+  const double largest =
+      std::max<double>(kernels::largest_magnitude({x, width}), std::sqrt(epsilon));
+  if (largest == 0 || !std::isfinite(largest)) return 1;
+  constexpr int kMostExponent = std::numeric_limits<real>::max_exponent - 2;
+  return std::ldexp(real{1}, std::clamp(-std::ilogb(largest), -kMostExponent, kMostExponent));
+}
+
+// to = unit · x.
+void scale_row(const real* x, std::size_t width, real unit, real* to) {
+  kernels::map_span(
+      width, to, [unit = Simd(unit)](const Simd& v) { return v * unit; }, x);
+}
+
+// y = x̂ ∘ weight + bias in a row; the root-mean-square norm has no bias.
+template <Normalization kKind>
+void normalize_row(const real* x, std::size_t width, const RowScaling row, const real* weight,
+                   const real* bias, real* y) {
+  for_vectors(0, width, [=](const auto& v) {
+    const Simd normal = row.normalized(v.load(x));
+    if constexpr (kKind == Normalization::kLayer)
+      v.store(fma(normal, v.load(weight), v.load(bias)), y);
+    else
+      v.store(normal * v.load(weight), y);
+  });
+}
+
 template <Normalization kKind>
 std::vector<RowScaling> normalize_rows(const real* x, std::size_t rows, std::size_t width,
                                        const real* weight, const real* bias, double epsilon,
                                        real* y) {
   std::vector<RowScaling> scalings(rows);
-  kernels::parallel_for_each(rows, width, [=, of_rows = scalings.data()](std::size_t i) {
-    const real* from = x + i * width;
-    const RowScaling row = kKind == Normalization::kLayer ? layer_scaling(from, width, epsilon)
-                                                          : rms_scaling(from, width, epsilon);
-    of_rows[i] = row;
-    for_vectors(0, width, [=, to = y + i * width](const auto& v) {
-      const Simd normal = row.normalized(v.load(from));
-      if constexpr (kKind == Normalization::kLayer)
-        v.store(fma(normal, v.load(weight), v.load(bias)), to);
-      else
-        v.store(normal * v.load(weight), to);
-    });
-  });
+  std::atomic<bool> all_in_range = true;
+  kernels::parallel_for_each(
+      rows, width, [=, of_rows = scalings.data(), &all_in_range](std::size_t i) {
+        const real* from = x + i * width;
+        const RowMoments row = moments_of<kKind>(from, width, epsilon);
+        of_rows[i] = row.scaling;
+        if (!row.is_in_range) {
+          of_rows[i].unit = 0;  // still to be found
+          all_in_range = false;
+        }
+        normalize_row<kKind>(from, width, row.scaling, weight, bias, y + i * width);
+      });
+  if (all_in_range) return scalings;
+  std::vector<real> scaled(width);
+  for (std::size_t i = 0; i < rows; ++i) {
+    if (scalings[i].unit != 0) continue;
+    const real unit = unit_of(x + i * width, width, epsilon);
+    scale_row(x + i * width, width, unit, scaled.data());
+    scalings[i] = moments_of<kKind>(scaled.data(), width, epsilon * unit * unit).scaling;
+    scalings[i].unit = unit;
+    normalize_row<kKind>(scaled.data(), width, scalings[i], weight, bias, y + i * width);
+  }
   return scalings;
+}
+
+// The rows of x, each multiplied by its unit; nothing if all units are 1.
+std::optional<Tensor> in_units(const Tensor& x, std::size_t width,
+                               const std::vector<RowScaling>& rows) {
+  if (std::ranges::all_of(rows, [](const RowScaling& row) { return row.unit == 1; }))
+    return std::nullopt;
+  Tensor scaled = empty(x.shape());
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    scale_row(x.data() + i * width, width, rows[i].unit, scaled.data() + i * width);
+  return scaled;
 }
 
 // What depends on x in dx = scale · g + slope · (x − shift) + constant, from the means of g and
@@ -177,8 +243,10 @@ Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, 
   auto rule = [width, scalings = std::move(scalings)](Backward& node) {
     // dx is added to the gradient of x, or replaces the upstream gradient.
     Tensor upstream = node.take_gradient();
-    Tensor* const sum = node.gradient_so_far(0);
-    const auto go_back = [&, x = node.input(0).data(), weight = node.input(1).data(),
+    const std::optional<Tensor> scaled = in_units(node.input(0), width, scalings);
+    Tensor* const sum = scaled ? nullptr : node.gradient_so_far(0);
+    const auto go_back = [&, x = (scaled ? *scaled : node.input(0)).data(),
+                          weight = node.input(1).data(),
                           dx = !node.needs(0)   ? nullptr
                                : sum != nullptr ? sum->data()
                                                 : upstream.data()]<bool kWantsWeights>() {
@@ -193,6 +261,11 @@ Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, 
     const bool wants_weights = node.needs(1) || (kInputs > 2 && node.needs(2));
     const Tensor sums =
         wants_weights ? go_back.template operator()<true>() : go_back.template operator()<false>();
+    if (scaled && node.needs(0))  // from the gradients of unit · x
+      for (std::size_t i = 0; i < scalings.size(); ++i) {
+        real* const dx = upstream.data() + i * width;
+        scale_row(dx, width, scalings[i].unit, dx);
+      }
     if (node.needs(0)) node.give(0, sum != nullptr ? Gradient() : std::move(upstream));
     for (std::size_t i = 1; i < kInputs; ++i) {
       if (!node.needs(i)) continue;

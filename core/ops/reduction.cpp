@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <string_view>
+#include <type_traits>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
@@ -31,38 +35,129 @@ Shape reduced_shape(const Shape& shape, const std::vector<bool>& marked, KeepAxe
   return result;
 }
 
-Variable variance(std::string_view op, const Variable& x, const std::vector<int>& axes,
-                  const VarianceOptions& options) {
-  const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
-  std::size_t count = 1;
-  for (std::size_t axis = 0; axis < marked.size(); ++axis)
-    if (marked[axis]) count *= x.shape()[axis];
-  const double divisor = static_cast<double>(count) - options.correction;
-  check_argument(divisor > 0, op, ": ", count, " values with a correction of ", options.correction,
-                 " leave nothing to divide by");
-  // The mean of large numbers is rounded. Centring a second time takes away what the first left.
-  Variable rest = x;
-  for (int time = 0; time < 2; ++time)
-    rest = rest - sum(rest, axes, KeepAxes::kYes) / static_cast<real>(count);
-  return sum(rest * rest, axes, options.keep) / static_cast<real>(divisor);
+// Holds squares and sums of `real`s without overflow or underflow.
+using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
+
+bool all_finite(const Tensor& x) {
+  return std::all_of(x.data(), x.data() + x.size(),
+                     [](real value) { return std::isfinite(value); });
 }
 
-Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
-  std::vector<std::size_t> axes;  // those that stay, then those that go
+// The axes that stay, and then the marked ones.
+std::vector<std::size_t> marked_last(const std::vector<bool>& marked) {
+  std::vector<std::size_t> axes;
   for (const bool goes : {false, true})
     for (std::size_t axis = 0; axis < marked.size(); ++axis)
       if (marked[axis] == goes) axes.push_back(axis);
+  return axes;
+}
+
+// x with the marked axes last, so that the values which are reduced together are adjacent.
+class Rows {
+ public:
+  Rows(const Tensor& x, const std::vector<bool>& marked)
+      : axes_(marked_last(marked)),
+        moved_(std::ranges::is_sorted(axes_) ? std::nullopt : std::optional(permuted(x, axes_))),
+        values_(moved_ ? *moved_ : x) {
+    for (std::size_t axis = 0; axis < marked.size(); ++axis)
+      (marked[axis] ? width_ : rows_) *= x.shape()[axis];
+  }
+
+  std::size_t rows() const { return rows_; }
+  std::size_t width() const { return width_; }
+  const Tensor& values() const { return values_; }
+  std::span<const real> row(std::size_t i) const { return {values_.data() + i * width_, width_}; }
+
+  // Of values in the order of values(): in the order of x.
+  Tensor in_order_of_x(Tensor values) const {
+    if (!moved_) return values;
+    std::vector<std::size_t> inverse(axes_.size());
+    for (std::size_t i = 0; i < axes_.size(); ++i) inverse[axes_[i]] = i;
+    return permuted(values, inverse);
+  }
+
+ private:
+  std::vector<std::size_t> axes_;
+  std::optional<Tensor> moved_;
+  const Tensor& values_;  // moved_ or x
+  std::size_t rows_ = 1;
+  std::size_t width_ = 1;
+};
+
+Wide mean_of(std::span<const real> row) {
+  return std::accumulate(row.begin(), row.end(), Wide{0}) / static_cast<Wide>(row.size());
+}
+
+// The distances of a row's values from their mean: what rounding took from it is kept.
+class Distances {
+ public:
+  explicit Distances(std::span<const real> row) : row_(row), mean_(mean_of(row)) {
+    rest_ = sum([](Wide distance) { return distance; }) / static_cast<Wide>(row.size());
+  }
+
+  Wide of(real x) const { return (x - mean_) - rest_; }
+  Wide sum_of_squares() const {
+    return sum([](Wide distance) { return distance * distance; });
+  }
+
+ private:
+  Wide sum(const auto& f) const {
+    Wide total = 0;
+    for (const real x : row_) total += f(of(x));
+    return total;
+  }
+
+  std::span<const real> row_;
+  Wide mean_;
+  Wide rest_ = 0;
+};
+
+// The variance or, if `is_root`, its square root. Both are made of wide numbers: squares overflow
+// and underflow where the deviation does not.
+Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<int>& axes,
+                  const VarianceOptions& options) {
+  const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
+  const Rows given(x.value(), marked);
+  const double divisor = static_cast<double>(given.width()) - options.correction;
+  check_argument(divisor > 0, std::string_view(op), ": ", given.width(),
+                 " values with a correction of ", options.correction,
+                 " leave nothing to divide by");
+  Tensor value = empty(reduced_shape(x.shape(), marked, options.keep));
+  kernels::parallel_for_each(given.rows(), 4 * given.width(), [&](std::size_t i) {
+    const Wide square = Distances(given.row(i)).sum_of_squares() / static_cast<Wide>(divisor);
+    value.data()[i] = static_cast<real>(is_root ? std::sqrt(square) : square);
+  });
+  return record(op, {x}, std::move(value), [marked, divisor, is_root](Backward& node) {
+    const Rows rows(node.input(0), marked);
+    Tensor dx = empty(rows.values().shape());
+    kernels::parallel_for_each(rows.rows(), 4 * rows.width(), [&](std::size_t i) {
+      const std::span<const real> row = rows.row(i);
+      const Distances distances(row);
+      // d variance = 2 distance / divisor, d deviation = distance / deviation / divisor
+      Wide factor = 2;
+      if (is_root) {
+        const Wide root = std::sqrt(distances.sum_of_squares() / static_cast<Wide>(divisor));
+        factor = root == 0 ? 0 : 1 / root;
+      }
+      factor *= node.gradient().data()[i] / static_cast<Wide>(divisor);
+      std::transform(row.begin(), row.end(), dx.data() + i * rows.width(),
+                     [&](real from) { return static_cast<real>(distances.of(from) * factor); });
+    });
+    node.give(0, rows.in_order_of_x(std::move(dx)));
+  });
+}
+
+Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   Tensor result = zeros(reduced_shape(x.shape(), marked, KeepAxes::kYes));
   if (x.size() == 0) return result;
-  const std::size_t width = x.size() / result.size();
   const std::size_t row = x.shape().empty() ? 1 : x.shape().back();
   const kernels::Rows whole{x.data(), x.size() / row, row};
-  if (result.size() == 1)
+  if (result.size() == 1) {
     *result.data() = static_cast<real>(kernels::norm({&whole, 1}, 2));
-  else if (std::is_sorted(axes.begin(), axes.end()))
-    kernels::norm_rows(x.data(), result.size(), width, result.data());
-  else
-    kernels::norm_rows(permuted(x, axes).data(), result.size(), width, result.data());
+  } else {
+    const Rows rows(x, marked);
+    kernels::norm_rows(rows.values().data(), rows.rows(), rows.width(), result.data());
+  }
   return result;
 }
 
@@ -110,18 +205,24 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   });
 }
 
-// Both divide: with a rounded reciprocal of the count, the mean of 41 ones would not be one.
-Variable mean(const Variable& x) {
-  check_mean(x);
-  return sum(x) / static_cast<real>(x.value().size());
-}
-
+// Divides: with a rounded reciprocal of the count, the mean of 41 ones would not be one.
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   check_mean(x);
-  resolve_axes("mean", axes, x.shape().size());
+  const std::vector<bool> marked = resolve_axes("mean", axes, x.shape().size());
   const Variable total = sum(x, axes, keep);
-  return total / static_cast<real>(x.value().size() / total.value().size());
+  const auto count = static_cast<real>(x.value().size() / total.value().size());
+  if (all_finite(total.value())) return total / count;
+  // The sum may have overflowed, where the mean does not.
+  const Rows rows(x.value(), marked);
+  Tensor value = empty(total.shape());
+  for (std::size_t i = 0; i < rows.rows(); ++i)
+    value.data()[i] = static_cast<real>(mean_of(rows.row(i)));
+  return record("mean", {total}, std::move(value), [count](Backward& node) {
+    node.give(0, kernels::map([=](Simd g) { return g / Simd(count); }, node.gradient()));
+  });
 }
+
+Variable mean(const Variable& x) { return mean(x, all_axes(x)); }
 
 Variable cumsum(const Variable& x, int axis) {
   const std::size_t along = resolve_axis("cumsum", axis, x.shape().size());
@@ -130,18 +231,16 @@ Variable cumsum(const Variable& x, int axis) {
   });
 }
 
-Variable var(const Variable& x) { return variance("var", x, all_axes(x), {}); }
+Variable var(const Variable& x) { return var(x, all_axes(x)); }
 
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options) {
-  return variance("var", x, axes, options);
+  return variance("var", false, x, axes, options);
 }
 
 Variable stddev(const Variable& x) { return stddev(x, all_axes(x)); }
 
 Variable stddev(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options) {
-  return pointwise(
-      "stddev", variance("stddev", x, axes, options), [](Simd v) { return sqrt(v); },
-      [](Simd g, Simd, Simd y) { return select(y == 0, 0, 0.5 * g / y); });
+  return variance("stddev", true, x, axes, options);
 }
 
 Variable norm(const Variable& x) { return norm(x, all_axes(x)); }

@@ -28,6 +28,7 @@ std::vector<Edge> edges() {
   const Tensor b{kNaN, 1, 2, kNaN, 2, 1, kInfinity, 0, -kInfinity};
   const Tensor larger{1, 2, 0, 4, 2.5, 6, 3.5, 0, 4.5}, other{1, 2, 3, 4, 2.5, 0, 3.5, 8, 4.5};
   const Tensor spread{10000, -10000, 0};
+  const Tensor ends{-kInfinity, kInfinity};
   const Tensor all_nan = full({1, 3}, kNaN);
   const Function infinitely = [](Inputs x) { return maximum(x[0], x[1]) * kInfinity; };
   const Function masked = [](Inputs x) {
@@ -44,7 +45,21 @@ std::vector<Edge> edges() {
        Tensor{0, 0, 0, kInfinity, kInfinity, kNaN}},
       {"tanh", one(tanh), {Tensor{-kInfinity, kInfinity, kNaN}}, Tensor{-1, 1, kNaN}},
       {"gelu", one(gelu), {Tensor{kInfinity, kNaN}}, Tensor{kInfinity, kNaN}},
-      {"sigmoid", one(sigmoid), {Tensor{-kInfinity, kInfinity}}, Tensor{0, 1}},
+      {"sigmoid", one(sigmoid), {Tensor{-kInfinity, kInfinity}}, Tensor{0, 1}, {Tensor{0, 0}}},
+      {"softplus", one(softplus), {ends}, Tensor{0, kInfinity}, {Tensor{0, 2}}},
+      {"log_sigmoid", one(log_sigmoid), {ends}, Tensor{-kInfinity, 0}, {Tensor{1, 0}}},
+      {"mean of huge values",
+       one(mean),
+       {full({8}, kMaximum)},
+       scalar(kMaximum),
+       {full({8}, 0.125)}},
+      {"means of huge values",
+       [](Inputs x) { return mean(x[0], {0}); },
+       {tensor({2, 2}, {kMaximum, 1, kMaximum, -3})},
+       Tensor{kMaximum, -1},
+       {Tensor{{0.5, 1}, {0.5, 1}}}},
+      {"variance of equals", one(var), {full({3}, kMaximum)}, scalar(0), {zeros({3})}},
+      {"deviation of equals", one(stddev), {full({3}, kMaximum)}, scalar(0), {zeros({3})}},
       {"log",
        one(log),
        {Tensor{-0.0, -1, kInfinity, kNaN}},
@@ -134,6 +149,20 @@ std::vector<Edge> edges() {
              {"relu", relu}, {"gelu", gelu}, {"gelu_tanh", gelu_tanh}, {"silu", silu}})
       all.push_back({form + of, one(op), {far}, Tensor{0, size}, {Tensor{0, 2}}});
   }
+  for (const real x : {-kInfinity, -kMaximum, kMaximum, kInfinity})
+    for (const real target : {0, 1}) {
+      const bool is_right = (x > 0) == (target > 0);
+      all.push_back({concat("binary cross-entropy of ", x, " for ", target),
+                     two([](const Variable& logits, const Variable& targets) {
+                       return binary_cross_entropy_with_logits(logits, targets);
+                     }),
+                     {scalar(x), scalar(target)},
+                     scalar(is_right ? 0 : std::abs(x)),
+                     {scalar(is_right ? 0
+                             : x > 0  ? 1
+                                      : -1),
+                      scalar(-x)}});
+    }
   for (const double size : {1e10, 1e16, 3e38, -1e16}) {
     const Tensor x = full({1, 2}, static_cast<real>(size));
     const std::string of = concat(" of ", size);
@@ -227,6 +256,58 @@ TEST(Ops, DoNotOverflowOnTheWay) {
       gradients_of([](Inputs in) { return norm(in[0]); }, {tensor({2}, {3 * huge, 4 * huge})})[0]
           .dense();
   EXPECT_NEAR(gradient(0) / gradient(1), 0.75, 10 * kEpsilon);
+}
+
+// f(s x) = sᵈ f(x), and the gradient at s x is sᵈ⁻¹ times the gradient at x, for any scale s that
+// values may have. Powers of 2 change no digits.
+TEST(Ops, GiveTheSameDigitsAtAnyScale) {
+  constexpr int kMost = std::numeric_limits<real>::max_exponent;
+  const struct {
+    std::string name;
+    int degree;
+    Function op;
+  } cases[]{
+      {"layer_norm", 0, [](Inputs x) { return layer_norm(x[0], std::nullopt, std::nullopt, 0); }},
+      {"layer_norm, plus an input", 0,
+       [](Inputs x) {
+         const real unit = std::abs(x[0].value()(0, 0));
+         return layer_norm(x[0], std::nullopt, std::nullopt, 0) + x[0] / unit;
+       }},
+      {"rms_norm", 0, [](Inputs x) { return rms_norm(x[0], std::nullopt, 0); }},
+      {"mean", 1, [](Inputs x) { return mean(x[0], {1}); }},
+      {"mean of columns", 1, [](Inputs x) { return mean(x[0], {0}); }},
+      {"stddev", 1, [](Inputs x) { return stddev(x[0], {1}); }},
+      {"stddev of columns", 1, [](Inputs x) { return stddev(x[0], {0}); }},
+      {"stddev of all", 1, [](Inputs x) { return stddev(x[0]); }}};
+  for (const std::size_t width : {2U, 37U, 1500U}) {
+    // The last of the three rows is far from 0.
+    Tensor x = irregular({3, width}, 1, -0.04, 0.04);
+    for (std::size_t i = 0; i < width; ++i) x(2, i) += static_cast<real>(0.125);
+    for (const auto& [name, degree, op] : cases)
+      for (const int exponent :
+           {-kMost + 10, -kMost / 2, -kMost / 3, kMost / 3, kMost / 2, kMost}) {
+        const std::string what = concat(name, " of width ", width, " at 2^", exponent);
+        Tensor far = x;
+        for (real& value : far) value = std::ldexp(value, exponent);
+        Tape tape;
+        const Tensor near_value = op(inputs_on(tape, {x})).value();
+        const Tensor far_value = op(inputs_on(tape, {far})).value();
+        const auto scaled = [](Tensor values, int by) {
+          for (real& value : values) value = std::ldexp(value, by);
+          return values;
+        };
+        expect_near(scaled(far_value, -degree * exponent), near_value, 32 * kEpsilon, what);
+        const Tensor near_gradient = Gradient(gradients_of(op, {x})[0]).take_dense();
+        const Tensor far_gradient = Gradient(gradients_of(op, {far})[0]).take_dense();
+        double largest = 1;
+        for (const real value : near_gradient) largest = std::max<double>(largest, std::abs(value));
+        // A subnormal gradient has fewer digits.
+        const double spacing =
+            std::ldexp(std::numeric_limits<real>::denorm_min(), (1 - degree) * exponent);
+        expect_near(scaled(far_gradient, (1 - degree) * exponent), near_gradient,
+                    64 * kEpsilon * largest + 4 * spacing, what + ", gradient");
+      }
+  }
 }
 
 TEST(Mean, OfOnesIsOne) {
