@@ -72,11 +72,15 @@ Tensor* Backward::gradient_so_far(std::size_t i) {
 
 // --- Tape -------------------------------------------------------------------------------------
 
-const Tensor& Tape::Node::value() {
+const Tensor& Tape::Node::peek() const {
   check_state(!released, op, ": backward has released this value");
-  if (parameter == nullptr) return owned;
-  if (!std::exchange(read_whole, true)) version_read = parameter->version();
-  return parameter->value();
+  return parameter == nullptr ? owned : parameter->value();
+}
+
+const Tensor& Tape::Node::value() {
+  const Tensor& result = peek();
+  if (parameter != nullptr && !std::exchange(read_whole, true)) version_read = parameter->version();
+  return result;
 }
 
 void Tape::Node::release_value() {

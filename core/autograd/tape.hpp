@@ -216,7 +216,8 @@ class Tape {
     bool released = false;
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
-    const Tensor& value();
+    const Tensor& peek() const;
+    const Tensor& value();  // for ops: notes that a parameter was read as a whole
     void release_value();
     std::string name() const;
   };

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <mutex>
+#include <stdexcept>
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
@@ -51,18 +52,25 @@ Tape& Variable::tape() const {
 
 const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
 
+const Tensor& Variable::peek() const { return tape().nodes_[index_].peek(); }
+
 const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
 
 std::string Variable::name() const { return tape().nodes_[index_].name(); }
 
 std::ostream& operator<<(std::ostream& stream, const Variable& variable) {
-  return stream << variable.name() << ' ' << bracketed(variable.shape()) << ' ' << variable.value();
+  stream << variable.name() << ' ' << bracketed(variable.shape()) << ' ';
+  try {
+    return stream << variable.peek();
+  } catch (const std::logic_error& error) {  // the value was released, or is in a file
+    return stream << '(' << error.what() << ')';
+  }
 }
 
 Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
 
 real Variable::item() const {
-  const Tensor& number = value();
+  const Tensor& number = peek();
   check_argument(number.size() == 1, "Variable::item: shape ", bracketed(number.shape()), " has ",
                  number.size(), " numbers, expected one");
   return *number.data();

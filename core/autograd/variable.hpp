@@ -18,8 +18,11 @@ class Variable {
  public:
   Variable() = default;
 
-  /// Valid as long as the tape; the value of a parameter only until the parameter changes.
+  /// Valid as long as the tape; the value of a parameter only until the parameter changes. For a
+  /// parameter, the tape notes that all of it was read: backward() refuses a later change.
   const Tensor& value() const;
+  /// value() for printing and checks: the tape notes nothing.
+  const Tensor& peek() const;
   const Shape& shape() const;
 
   /// What it is: the op that made it, a parameter's name, "input" or "constant".
@@ -29,7 +32,7 @@ class Variable {
   /// them from the parameter: value() brings all rows up to date.
   Parameter* parameter() const;
 
-  /// The value as a scalar. Throws std::invalid_argument unless it has exactly one element.
+  /// peek() as a scalar. Throws std::invalid_argument unless it has exactly one element.
   real item() const;
 
   /// Whether backward computes its gradient.
@@ -46,7 +49,8 @@ class Variable {
   std::uint32_t index_ = 0;
 };
 
-/// Prints what the variable is, its shape and its value: `add [2] [1.5, -2]`.
+/// Prints what the variable is, its shape and its value: `add [2] [1.5, -2]`. If the value was
+/// released by backward() or is in a file, prints why it is missing. The tape notes nothing.
 std::ostream& operator<<(std::ostream& stream, const Variable& variable);
 
 }  // namespace rowgrad

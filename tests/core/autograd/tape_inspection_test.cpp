@@ -44,6 +44,43 @@ TEST(Tape, KnowsWhatWasLookedUp) {
   }
 }
 
+// Printing, peek() and item() are no reads: later changes of rows are still allowed.
+TEST(Variable, IsPrintedWithoutConsequences) {
+  const auto print = [](const Variable& x) {
+    std::ostringstream text;
+    text << x;
+    return text.str();
+  };
+  for (const auto& [name, look] : std::map<std::string, std::function<void(const Variable&)>>{
+           {"no look", [](const Variable&) {}},
+           {"print", [&](const Variable& x) { print(x); }},
+           {"peek", [](const Variable& x) { x.peek(); }},
+           {"item", [](const Variable& x) { EXPECT_THROW(x.item(), std::invalid_argument); }}}) {
+    Parameter table("table", full({3, 2}, 1));
+    Tape tape;
+    const Variable rows = tape.parameter(table);
+    look(rows);
+    EXPECT_FALSE(tape.has_read(table)) << name;
+    const Variable y = sum(embedding(rows, Ids{0}, {.max_norm = 0.5}));
+    look(rows);
+    table.assign(full({3, 2}, 2));
+    EXPECT_NO_THROW(tape.backward(y)) << name;
+    look(rows);
+  }
+  Parameter one("one", scalar(2));
+  Tape tape;
+  const Variable x = tape.parameter(one);
+  EXPECT_EQ(x.item(), 2);
+  EXPECT_FALSE(tape.has_read(one));
+  EXPECT_EQ(x.value(), scalar(2));
+  EXPECT_TRUE(tape.has_read(one));
+
+  // Where there is no value, the text says why.
+  const Variable y = tanh(x);
+  tape.backward(y * y, {.keep_values = false});
+  EXPECT_EQ(print(y), "tanh [] (tanh: backward has released this value)");
+}
+
 TEST(Tape, DrawsItself) {
   Parameter table("the \"table\"", zeros({3, 2}));
   Tape tape;
