@@ -19,6 +19,11 @@
 #include <rowgrad/core/tensor/tensor.hpp>
 #include <rowgrad/core/tensor/xtensor.hpp>
 
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+    defined(__ASSOCIATIVE_MATH__)
+#error "rowgrad: compiled with -ffast-math or a part of it: exp, log and tanh would be wrong; omit it"
+#endif
+
 // A program may be compiled for another processor than the library. What is compiled from headers
 // is therefore named by the kind of vectors: the linker must not take one for the other.
 #if defined(__AVX512F__)
@@ -124,6 +129,33 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
   return Simd(xsimd::fma(a.batch(), b.batch(), c.batch()));
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
+
+/// exp and expm1 of xsimd overflow too early, and exp is 0 instead of subnormal. Near these ends, x
+/// is moved by a multiple of log 2, and the result is multiplied by the power of 2 for it.
+inline Simd exp(const Simd& x) {
+  constexpr bool kFloat = sizeof(real) == 4;
+  const Simd y(xsimd::exp(x.batch()));
+  const Mask at_ends = abs(x) > (kFloat ? 87 : 708);
+  if (xsimd::none(at_ends.batch())) [[likely]]
+    return y;
+  constexpr real kPower = kFloat ? 64 : 512;
+  constexpr real kHigh = kPower * static_cast<real>(0.693359375);  // log 2 = high + low
+  constexpr real kLow = kPower * static_cast<real>(0.693147180559945309417L - 0.693359375L);
+  const Simd length = min(abs(x), kFloat ? 105 : 746) - kHigh;  // exact
+  const Simd moved = length - kLow;
+  const Simd rest = (length - moved) - kLow;  // what rounding took from `moved`
+  const Mask is_low = x < 0;
+  const Simd power(xsimd::exp(select(is_low, -moved, moved).batch()));
+  const Simd factor = select(is_low, kFloat ? 0x1p-64 : 0x1p-512, kFloat ? 0x1p64 : 0x1p512);
+  return select(at_ends, fma(power, select(is_low, -rest, rest), power) * factor, y);
+}
+inline Simd expm1(const Simd& x) {
+  const Simd y(xsimd::expm1(x.batch()));
+  const Mask is_large = x > 80;
+  if (xsimd::none(is_large.batch())) [[likely]]
+    return y;
+  return select(is_large, exp(x), y);
+}
 
 /// log and erf of xsimd are wrong for subnormal doubles, and NaN where a power of a double
 /// overflows.
