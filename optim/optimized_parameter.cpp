@@ -39,8 +39,11 @@ OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& ru
       states_(parameter.stored().states({rule.name, parameter.name(), rule.states})),
       owed_(std::move(steps)) {}
 
-OptimizedParameter::~OptimizedParameter() {
-  if (is_pending()) parameter_->apply_pending();
+void OptimizedParameter::release(std::unique_ptr<OptimizedParameter> kept) noexcept {
+  if (!kept->is_pending()) return;
+  kept->released_ = true;
+  Parameter& parameter = *kept->parameter_;
+  parameter.keep_pending(std::move(kept));
 }
 
 // Calls loop(part), which returns what to count as visited, for parts of a range in parallel.
@@ -93,6 +96,7 @@ void OptimizedParameter::step() {
 void OptimizedParameter::step_whole(const Tensor& gradient) {
   parameter_->apply_pending();
   parameter_->note_change();
+  states_->mark_all_rows();
   const RowView values = states_->view();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
@@ -114,6 +118,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
     if (may_have_missed) states_->begin_steps();
   }
   states_->begin_change(ids);
+  states_->mark_rows(ids);
   // Nothing is pending meanwhile: if memory runs out, rows are of a step that the history lacks.
   parameter_->set_pending(nullptr);
   parameter_->note_change();
@@ -127,7 +132,8 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
   if (postpones_) {
     const std::size_t runs = history.runs().size();
     owed_->append();
-    if (history.runs().size() > runs) shorten_history(rows);
+    if (history.makes_state()) states_->mark_all_rows();
+    if (history.runs().size() > runs) shorten_history(states_->view());
   }
   if (may_have_missed) parameter_->set_pending(this);
 }
@@ -146,6 +152,7 @@ void OptimizedParameter::shorten_history(const RowView& rows) {
   const std::vector<StepRuns::Run>& runs = owed_->history().runs();
   if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
   const std::uint64_t since = runs[half - 1].end;
+  const bool moves = owed_->history().moves_without_state(0);
   const auto apply = [&](std::size_t begin, std::size_t end) {
     rows_visited_ += owed_->apply({rows, nullptr, begin, end}, since);
   };
@@ -156,7 +163,8 @@ void OptimizedParameter::shorten_history(const RowView& rows) {
   apply(row_at(share - 1), row_at(share));
   if (share < half) return;
   for (std::size_t row = 0; row < count; ++row)
-    if (*rows.row<1>(row).step < since) apply(row, row + 1);  // loaded after its turn
+    if ((rows.has_state(row) || moves) && *rows.row<1>(row).step < since)
+      apply(row, row + 1);  // loaded after its turn
   owed_->forget(half);
 }
 
@@ -169,7 +177,11 @@ void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
 }
 
 void OptimizedParameter::apply_all() {
-  bring_up_to_date(all_of(states_->view()), kAll);
+  const RowView rows = states_->view();
+  if (released_)
+    for_parts(all_of(rows), [&](const RowRange& part) { return owed_->copy(part, nullptr); });
+  else
+    bring_up_to_date(all_of(rows), kAll);
   owed_->forget(owed_->history().runs().size());
 }
 
@@ -265,6 +277,7 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
           most);
     owed_->append(rules.data() + run * rule_.members, count);
   }
+  if (owed_->history().makes_state()) states_->mark_all_rows();
   states_->load_rows(state, owed_->history().steps(), values_follow);
   loaded_ = true;
   const RowView rows = states_->view();

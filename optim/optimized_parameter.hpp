@@ -31,12 +31,19 @@ namespace rowgrad {
 /// history is not shortened. As long as steps differ, it grows by 90 bytes of memory and 52 of a
 /// checkpoint in each step of AdamW, by 50 and 32 in one of SGD. At a constant rate, Adam's steps
 /// are equal from step 16,600 on (36,700 in double).
+///
+/// Rows without state (RowView::has_state) are left out wherever all rows are brought up to date,
+/// if the deferred steps do not change them: momentum does not, weight decay does. So that costs
+/// the rows that ever had a gradient or, with weight decay, a pass over the table.
 class OptimizedParameter final : public PendingUpdates {
  public:
-  /// The parameter and the names of the rule must outlive it, but for a parameter that was
+  /// The parameter and the names of the rule must outlive it, except for a parameter that was
   /// destroyed: see forget(). `steps` are new.
   OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleSteps> steps);
-  ~OptimizedParameter();  // applies what is pending
+
+  /// Ends what an optimizer keeps for a parameter. If updates are deferred, the parameter takes
+  /// over their history and the state. Visits no rows, and no longer uses the options of `steps`.
+  static void release(std::unique_ptr<OptimizedParameter> kept) noexcept;
 
   /// The parameter; null once it was destroyed, which forget() says beforehand.
   const Parameter* parameter() const { return parameter_; }
@@ -90,13 +97,14 @@ class OptimizedParameter final : public PendingUpdates {
   void apply_all() override;
 
   Parameter* parameter_;
-  const RuleFacts& rule_;
+  const RuleFacts rule_;
   std::unique_ptr<OptimizerStates> states_;
   std::unique_ptr<RuleSteps> owed_;  // which rows may have missed
   std::uint64_t steps_ = 0;          // made so far, also with dense gradients
   OptimizerStates::Needs needs_;     // of the step that is due
   bool postpones_ = false;           // whether rows miss it,
   bool continues_ = true;            // and whether it has a closed form together with those before
+  bool released_ = false;            // its optimizer was destroyed: only values are needed
   bool loaded_ = false;              // pending updates, which take_over() has not announced yet
   std::atomic<std::uint64_t> rows_visited_ = 0;
 };

@@ -16,6 +16,10 @@ void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const Rule
   std::ranges::move(added, std::back_inserter(slots_));
 }
 
+RuleEngine::~RuleEngine() {
+  for (auto& slot : slots_) OptimizedParameter::release(std::move(slot));
+}
+
 void RuleEngine::forget(const Parameter& parameter) noexcept {
   for (const auto& slot : slots_)
     if (slot->parameter() == &parameter.local()) slot->forget();
@@ -94,7 +98,8 @@ void RuleEngine::check_state_dict(const Checkpoint& state) const { loaded(state,
 void RuleEngine::load_state_dict(const Checkpoint& state) {
   auto loaded = this->loaded(state, false);
   for (const auto& slot : loaded) slot->take_over();
-  slots_.swap(loaded);  // what is pending in the old ones is applied when they are destroyed
+  slots_.swap(loaded);
+  for (auto& slot : loaded) OptimizedParameter::release(std::move(slot));
 }
 
 // If the values of the parameters follow, all is checked that does not depend on them.

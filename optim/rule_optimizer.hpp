@@ -16,6 +16,7 @@ namespace rowgrad {
 /// What is the same for all rules: how a step of all parameters goes, and saving and loading.
 class RuleEngine : public Optimizer {
  public:
+  ~RuleEngine() override;  // visits no rows: see RuleOptimizer
   void step() override;
   std::optional<double> idle_decay(const Parameter& parameter) const override;
   std::uint64_t rows_visited() const override;
@@ -49,8 +50,14 @@ class RuleEngine : public Optimizer {
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
 /// rows; with row gradients as RowUpdates says (optimized_parameter.hpp). If hardly any two steps
 /// are alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
-/// after thousands of them, each step also brings a few of the rows up to date that missed the
-/// oldest steps, going through the whole table in turn.
+/// after thousands of them, each step also brings a few stale rows up to date, those that missed
+/// the oldest steps. Rows that these steps do not change are left out.
+///
+/// The destructor visits no rows: deferred updates and the state they need stay with the parameter.
+/// Before another optimizer changes a table, the deferred steps are applied to the rows that ever
+/// had a gradient or, if these steps change others too, as weight decay does, to all rows. Rows
+/// that never had a gradient get no optimizer state then, except by SGD with momentum and decay or
+/// by replayed steps.
 template <class Rule>
 class RuleOptimizer : public RuleEngine {
   static_assert(UpdateRule<Rule>,

@@ -82,11 +82,13 @@ class RuleSteps {
   virtual std::uint64_t step(const RowRange& range, const real* gradients,
                              std::uint64_t after) const = 0;
   /// The steps that rows missed: first until all that remain have a closed form, and then all, if
-  /// the row is still of a step before `since`.
+  /// the row is still of a step before `since`. Rows without state are left out if these steps do
+  /// not change them, and get no state (RowView::has_state).
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t since) const = 0;
   /// out[i] = row i of the range, with the steps that it missed; stored rows keep their bits. Steps
   /// without closed form must have been replayed where rows may be changed when they are read
-  /// (RowView::copied_by).
+  /// (RowView::copied_by). Without `out`, the stored values are changed, as in apply(), but not
+  /// their states: for values whose states nobody needs any more.
   virtual std::uint64_t copy(const RowRange& range, real* out) const = 0;
 };
 
@@ -172,7 +174,9 @@ class RuleStepsOf final : public RuleSteps {
     MissedSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      const RowOf row = range.rows.row<kArrays>(range[i]);
+      if (!changes(range, i)) continue;
+      RowOf row = range.rows.row<kArrays>(range[i]);
+      if (!range.rows.has_state(range[i])) row.arrays = {row.arrays[0]};
       // First, or the step that the row is of would depend on whether it was read before.
       visited += replay(row, range.rows.width);
       if (*row.step >= since) continue;
@@ -187,20 +191,23 @@ class RuleStepsOf final : public RuleSteps {
     const std::size_t ahead = kernels::rows_ahead(width);
     MissedSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
     RowCopy copy;
-    std::uint64_t visited = range.end - range.begin;
+    std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
+      if (out == nullptr && !changes(range, i)) continue;
+      ++visited;
       prefetch(range, i + ahead);
       const RowOf row = range.rows.readable<kArrays>(
           range[i], [&](std::uint64_t step) { return history_.has_replay(step); }, copy);
       visited += replay(row, width);
-      real* const to = out + i * width;
+      real* const to = out != nullptr ? out + i * width : row.arrays[0];
       auto arrays = row.arrays;
+      if (out == nullptr && !range.rows.has_state(range[i])) arrays = {to};
       const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
         read_values<Rule>(width, arrays,
                           [piece, to](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
         arrays[0] = to;  // where the next piece goes on
       });
-      if (!late) std::copy_n(arrays[0], width, to);
+      if (!late && out != nullptr) std::copy_n(arrays[0], width, to);
     }
     return visited;
   }
@@ -217,6 +224,13 @@ class RuleStepsOf final : public RuleSteps {
     if (i >= range.end) return;
     for (const real* array : range.rows.arrays<kArrays>(range[i]))
       if (array != nullptr) kernels::prefetch_row(array, range.rows.width);
+  }
+
+  // Returns false if the steps that the row at place i missed do not change it.
+  bool changes(const RowRange& range, std::size_t i) const {
+    return range.rows.has_state(range[i]) ||
+           (history_.moves_without_state(0) &&
+            history_.moves_without_state(*range.rows.row<kArrays>(range[i]).step));
   }
 
   // Makes steps until all that a row missed after them have a closed form. Never inlined: otherwise

@@ -49,6 +49,13 @@ class StepRuns {
   /// Whether a step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
+  /// Returns true if a step after `from` changes values whose states are zeros, as weight decay
+  /// does.
+  bool moves_without_state(std::uint64_t from) const { return from < last_move_; }
+
+  /// Returns true if a step gives a state other than zeros to values whose states are zeros.
+  bool makes_state() const { return makes_state_; }
+
   /// The last step to which a row can be brought from `from` in closed form: the next has none.
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_replay_) return steps();
@@ -60,6 +67,8 @@ class StepRuns {
  protected:
   std::vector<Run> runs_;          // of equal steps
   std::uint64_t last_replay_ = 0;  // the last step that has no closed form
+  std::uint64_t last_move_ = 0;    // see moves_without_state
+  bool makes_state_ = false;       // see makes_state
 };
 
 /// The steps of one rule. Any range of steps that have a closed form is composed in a number of
@@ -88,6 +97,7 @@ class StepHistory : public StepRuns {
       powers_.push_back(powers_.empty() ? step_of(runs_.size() - 1)
                                         : compose(powers_.back(), powers_.back()));
     if (runs_.back().idle == IdleStep::kReplay) last_replay_ = steps();
+    note_move();
   }
 
   /// Drops the first `count` runs: all, after which steps count from 1 again, or half of them, a
@@ -198,6 +208,18 @@ class StepHistory : public StepRuns {
     runs_.push_back({is_closed ? rule.idle() : IdleStep::kReplay, steps() + count});
     rules_.push_back(rule);
     powers_.clear();
+  }
+
+  // Notes what the last run does to values whose states are zeros. Without a closed form, nothing
+  // is known about it.
+  void note_move() {
+    std::array<double, kArrays> value{1};
+    idle_step(rules_.back(), value.data());
+    const bool makes_state =
+        runs_.back().idle == IdleStep::kReplay ||
+        std::any_of(value.begin() + 1, value.end(), [](double x) { return x != 0; });
+    makes_state_ = makes_state_ || makes_state;
+    if (makes_state || value[0] != 1) last_move_ = steps();
   }
 
   // One step of a run; meaningless for kReplay.

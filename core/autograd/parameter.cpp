@@ -96,7 +96,7 @@ void Parameter::assign(Tensor value) {
   check_argument(value.shape() == shape(), name_, ": the new value has shape ",
                  bracketed(value.shape()), ", expected ", bracketed(shape()));
   Tensor& values = whole("assign");
-  apply_pending();
+  release_pending();
   values = std::move(value);
   note_change();
 }
@@ -121,7 +121,17 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
 void Parameter::set_pending(PendingUpdates* updates) {
   if (updates != nullptr && updates != pending_) apply_pending();
   pending_ = updates;
+  if (kept_.get() != updates) kept_ = nullptr;
   is_copied_ = false;
+}
+
+// Before all values are replaced. An optimizer's state has to be brought up to date by their old
+// values, unless the optimizer was destroyed.
+void Parameter::release_pending() {
+  if (kept_ != nullptr)
+    set_pending(nullptr);
+  else
+    apply_pending();
 }
 
 void Parameter::apply_pending() {
@@ -171,7 +181,11 @@ void Parameter::check_saved(const Checkpoint& state, const std::string& name) co
 
 void Parameter::load(const Checkpoint& state, const std::string& name) {
   if (&local() != this) return local().load(state, name);
-  if (stored_->allows_passes()) return state.copy_to(name, mutable_values());
+  if (stored_->allows_passes()) {
+    state.check_shape(name, shape());
+    release_pending();
+    return state.copy_to(name, mutable_values());
+  }
   stored_->restore(state.text(name));
   set_pending(nullptr);  // only now: what is pending belongs to the rows as they were
   note_change();

@@ -35,16 +35,16 @@ class ParameterOwner : public ParameterUser {
   virtual void adopt(std::string_view name, Parameter& parameter) = 0;
 };
 
-/// Updates of a table's rows that an optimizer has postponed: a parameter asks for them when its
+/// Updates of a table's rows that an optimizer has deferred: a parameter asks for them when its
 /// rows are read, and has them applied before somebody else changes the rows.
 class PendingUpdates {
  public:
   PendingUpdates(const PendingUpdates&) = delete;
   PendingUpdates& operator=(const PendingUpdates&) = delete;
+  virtual ~PendingUpdates() = default;
 
  protected:
   PendingUpdates() = default;
-  ~PendingUpdates() = default;
 
  private:
   friend class Parameter;
@@ -61,16 +61,17 @@ class PendingUpdates {
 /// A named value with its gradient. Neither copyable nor movable: tapes and optimizers keep its
 /// address, so it must outlive them. (An optimizer throws once one of its parameters is gone.)
 ///
-/// An optimizer may postpone updates of rows that nothing reads. All functions here return values
-/// that are up to date.
+/// An optimizer may defer updates of rows that nothing reads. All functions here return values that
+/// are up to date. Updates that are still deferred when their optimizer is destroyed stay with the
+/// parameter.
 ///
 /// The values of a large table may be in a file, which must outlive the parameter. Then all
 /// functions for rows work, and those that need all values at once (value, copy, mutable_values,
 /// assign) throw std::logic_error: nothing passes over such a table as a whole.
 ///
-/// Threads: several may read at the same time, unless updates are pending and value() has not been
-/// called since the last change. While one thread changes it, no other may use it. A table in a
-/// file is used by one thread at a time.
+/// Threads: several may read at the same time, unless updates are deferred and value() has not been
+/// called since the last change, whether or not their optimizer still exists. While one thread
+/// changes it, no other may use it. A table in a file is used by one thread at a time.
 class Parameter {
  public:
   /// A value, or a table whose rows are elsewhere, which must not be null: see file_rows() in
@@ -120,7 +121,7 @@ class Parameter {
   /// for an id outside the table.
   void read_ahead(std::span<const std::int32_t> ids) const;
 
-  /// The values, for changing in place. Counts as a change: a tape that has read the parameter
+  /// The values, for changing in place. Counts as a change: a tape that has read the whole value
   /// before refuses to go backward, since its gradients would belong to other values. Valid until
   /// the next change, as value() is.
   std::span<real> mutable_values();
@@ -187,6 +188,11 @@ class Parameter {
   void set_pending(PendingUpdates* updates);
   void apply_pending();
 
+  /// Takes over what is pending from an optimizer that is being destroyed.
+  void keep_pending(std::unique_ptr<PendingUpdates> updates) noexcept {
+    kept_ = std::move(updates);
+  }
+
   /// Notes that the stored rows have changed.
   void note_change();
 
@@ -198,6 +204,7 @@ class Parameter {
   Tensor& whole(const char* function) const;
   [[noreturn]] void refuse_pass(const std::string& reason) const;
   void copy_whole() const;
+  void release_pending();
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
@@ -205,6 +212,7 @@ class Parameter {
   Gradient gradient_;
   std::uint64_t version_ = 0;
   PendingUpdates* pending_ = nullptr;
+  std::unique_ptr<PendingUpdates> kept_;    // what is pending, if its optimizer was destroyed
   mutable Tensor up_to_date_ = empty({0});  // a copy of all values while updates are pending
   mutable bool is_copied_ = false;          // whether it is of the last change
   bool trainable_ = true;

@@ -10,7 +10,10 @@ namespace {
 
 class StatesInMemory final : public OptimizerStates {
  public:
-  StatesInMemory(Tensor& values, const Owner& owner) : OptimizerStates(owner), values_(values) {}
+  StatesInMemory(Tensor& values, const Owner& owner)
+      : OptimizerStates(owner),
+        values_(values),
+        state_bits_(values.dimension() == 2 ? (values.shape()[0] + 63) / 64 : 0) {}
 
   bool lacks(const Needs& needs) const override {
     for (std::size_t i = 0; i < arrays_.size(); ++i)
@@ -22,12 +25,19 @@ class StatesInMemory final : public OptimizerStates {
     for (std::size_t i = 0; i < arrays_.size(); ++i) {
       if (!needs.uses[i] || arrays_[i]) continue;
       const auto start = static_cast<real>(needs.starts[i]);
-      arrays_[i] =
-          sparse && start == 0 ? sparse_zeros(values_.shape()) : full(values_.shape(), start);
+      sparse = sparse && start == 0;
+      arrays_[i] = sparse ? sparse_zeros(values_.shape()) : full(values_.shape(), start);
+      if (!sparse) mark_all_rows();
     }
   }
 
-  void begin_steps() override { steps_.assign(values_.shape()[0], 0); }
+  void mark_rows(std::span<const std::int32_t> ids) override { mark(ids); }
+  void mark_all_rows() override { state_bits_ = {}; }
+
+  void begin_steps() override {
+    if (!steps_) steps_ = Steps::from_shape({values_.shape()[0]});
+    BufferPool::clear(steps_->data(), steps_->size() * sizeof(std::uint64_t));
+  }
 
   RowView view() override {
     RowView view;
@@ -36,7 +46,8 @@ class StatesInMemory final : public OptimizerStates {
     view.first[0] = (loaded_ ? *loaded_ : values_).data();
     for (std::size_t i = 0; i < arrays_.size(); ++i)
       if (arrays_[i]) view.first[i + 1] = arrays_[i]->data();
-    if (!steps_.empty()) view.steps = steps_.data();
+    if (steps_) view.steps = steps_->data();
+    if (!state_bits_.empty()) view.state_bits = state_bits_.data();
     return view;
   }
 
@@ -47,13 +58,18 @@ class StatesInMemory final : public OptimizerStates {
 
   void load(const Checkpoint& state, const std::array<bool, kMostStates>& always, bool) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (const std::string name(owner_.names[i]); always[i] || has_rows(state, name))
+      if (const std::string name(owner_.names[i]); always[i] || has_rows(state, name)) {
         arrays_[i] = rows_in(state, name, values_.shape());
+        if (state.contains(name))
+          mark_all_rows();
+        else
+          mark(state.integers(name + ".rows"));
+      }
   }
 
   void save_rows(Checkpoint& state) const override {
     put_rows(state, "values", values_);
-    state.put("at", std::vector<std::int64_t>(steps_.begin(), steps_.end()));
+    state.put("at", std::vector<std::int64_t>(steps_->begin(), steps_->end()));
   }
 
   void load_rows(const Checkpoint& state, std::uint64_t last, bool) override {
@@ -66,7 +82,8 @@ class StatesInMemory final : public OptimizerStates {
       check_argument(step >= 0 && static_cast<std::uint64_t>(step) <= last, owner_.optimizer,
                      "::load_state_dict: '", owner_.parameter, ".lazy.at' has ", step,
                      ", expected a number from 0 to ", last);
-    steps_.assign(steps.begin(), steps.end());
+    steps_ = Steps::from_shape({steps.size()});
+    std::ranges::copy(steps, steps_->data());
   }
 
   void take_over() noexcept override {
@@ -74,9 +91,18 @@ class StatesInMemory final : public OptimizerStates {
   }
 
  private:
+  using Steps = xt::xarray<std::uint64_t, xt::layout_type::row_major, PoolAllocator<std::uint64_t>>;
+
+  void mark(const auto& rows) {
+    if (state_bits_.empty()) return;
+    for (const auto row : rows)
+      state_bits_[static_cast<std::size_t>(row) / 64] |= std::uint64_t{1} << (row % 64);
+  }
+
   Tensor& values_;
   std::array<std::optional<Tensor>, kMostStates> arrays_;
-  std::vector<std::uint64_t> steps_;
+  std::optional<Steps> steps_;             // of each row, once steps have begun
+  std::vector<std::uint64_t> state_bits_;  // see RowView; empty if all rows have states
   std::optional<Tensor> loaded_;
 };
 

@@ -44,6 +44,12 @@ struct RowView {
   std::uint64_t* steps = nullptr;              // the step of row 0, if steps have begun
   std::size_t step_stride = 1;                 // from one row's step to the next
   const OptimizerStates* copied_by = nullptr;  // has rows that must not change when they are read
+  const std::uint64_t* state_bits = nullptr;   // bit i: see has_state(i); null if all bits are 1
+
+  /// Returns false if all states of row i are zeros, and no memory may have been used for them yet.
+  bool has_state(std::size_t i) const {
+    return state_bits == nullptr || (state_bits[i / 64] >> (i % 64) & 1) != 0;
+  }
 
   /// Row i, of a table whose steps have begun. N is one more than the number of states.
   template <std::size_t N>
@@ -105,7 +111,13 @@ class OptimizerStates {
   /// change.
   virtual void ensure(const Needs& needs, bool sparse) = 0;
 
-  /// Makes all rows those of step 0.
+  /// Notes that these rows may have states other than zeros from now on (RowView::has_state).
+  virtual void mark_rows(std::span<const std::int32_t> /*ids*/) {}
+
+  /// Notes that all rows may have such states. Earlier views become invalid.
+  virtual void mark_all_rows() {}
+
+  /// Makes all rows those of step 0, at a cost that does not depend on how many rows there are.
   virtual void begin_steps() {}
 
   /// Rows as they are now; valid until states begin or the values get other memory.

@@ -22,9 +22,6 @@ class TextRun {
   TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
           ProcessGroup* ranks = nullptr);
 
-  /// The model goes first: nobody reads it any more, so no rows have to be brought up to date.
-  ~TextRun() { model_.reset(); }
-
   /// Continues from a file as if the run had never stopped. Throws std::runtime_error for one that
   /// is not of a run on this corpus. A file that was read already goes with its name.
   static std::unique_ptr<TextRun> resume(const std::filesystem::path& path, const Corpus& corpus,
