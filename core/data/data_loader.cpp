@@ -36,6 +36,8 @@ Checkpoint DataLoader::data() const {
   data.put("generator", options_.generator != nullptr);
   if (options_.shuffle && options_.generator == nullptr)
     data.put("shuffle_seed", static_cast<std::int64_t>(options_.seed));
+  if (options_.shuffle && dataset_->size() > ExampleOrder::kMaxListed)
+    data.put("keyed_order", true);  // versions up to 0.2.0 had a list
   return data;
 }
 
@@ -72,7 +74,7 @@ void DataLoader::rewind() {
   loaded_ = true;
 }
 
-void DataLoader::start_epoch(const BatchShard& shard) {
+DataLoader::Iterator DataLoader::begin(const BatchShard& shard) {
   check_argument(shard.begin < shard.end && shard.end <= shard.count, "DataLoader: the shard is [",
                  shard.begin, ", ", shard.end, ") of ", shard.count,
                  ", expected a range that is not empty");
@@ -89,34 +91,46 @@ void DataLoader::start_epoch(const BatchShard& shard) {
     }
   }
   if (options_.generator != nullptr) seed = order_seed_;
-  if (options_.shuffle)
-    order_ = Random(seed).permutation(static_cast<std::int64_t>(dataset_->size()));
-  shard_ = shard;
+  std::optional<ExampleOrder> order;
+  if (options_.shuffle) order.emplace(dataset_->size(), seed);
   position_ = start;
+  ++loop_;
+  return {*this, shard, std::move(order)};
+}
+
+DataLoader::Iterator::Iterator(DataLoader& loader, const BatchShard& shard,
+                               std::optional<ExampleOrder> order)
+    : loader_(&loader),
+      loop_(loader.loop_),
+      shard_(shard),
+      order_(std::move(order)),
+      next_(loader.position_) {
+  ++*this;
 }
 
 // This shard's rows of the batch that comes next.
-Batch DataLoader::read() const {
-  const IndexRange rows = shard_.rows(this->rows(position_.batch));
+Batch DataLoader::Iterator::read() const {
+  const IndexRange rows = shard_.rows(loader_->rows(next_.batch));
   std::vector<std::int64_t> examples(rows.size());
   std::iota(examples.begin(), examples.end(),
-            static_cast<std::int64_t>(position_.batch * options_.batch + rows.begin));
-  if (!order_.empty())
-    for (std::int64_t& example : examples) example = order_[static_cast<std::size_t>(example)];
-  Batch batch = dataset_->batch(examples);
+            static_cast<std::int64_t>(next_.batch * loader_->options_.batch + rows.begin));
+  if (order_)
+    for (std::int64_t& example : examples) example = (*order_)[static_cast<std::size_t>(example)];
+  Batch batch = loader_->dataset_->batch(examples);
   check_argument(batch.rows() == examples.size(), "DataLoader: the data gave ", batch.rows(),
                  " examples, expected ", examples.size());
   return batch;
 }
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
-  DataLoader& loader = *loader_;
-  loader.batch_ = {};  // whose memory the next one gets
-  if (at_end_ = is_last_; at_end_) return *this;
-  loader.batch_ = loader.read();
-  loader.loaded_ = false;
-  if (++loader.position_.batch == loader.size_) loader.position_ = {loader.position_.epoch + 1, 0};
-  is_last_ = loader.position_.batch == 0;
+  batch_ = {};  // whose memory the next one gets
+  const std::size_t size = loader_->size_;
+  if (at_end_ = next_.batch == size; at_end_) return *this;
+  batch_ = read();
+  ++next_.batch;
+  if (loop_ != loader_->loop_) return *this;
+  loader_->loaded_ = false;
+  loader_->position_ = next_.batch < size ? next_ : Position{next_.epoch + 1, 0};
   return *this;
 }
 

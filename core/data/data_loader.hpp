@@ -6,10 +6,10 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include <rowgrad/core/base/ranges.hpp>
 #include <rowgrad/core/data/dataset.hpp>
+#include <rowgrad/core/data/example_order.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
@@ -35,7 +35,8 @@ struct BatchShard {
 struct DataLoaderOptions {
   /// The number of examples in a batch.
   std::size_t batch = 8;
-  /// Whether each epoch takes the examples in a new random order.
+  /// Whether each epoch takes the examples in a new random order: up to 2^24 examples in the order
+  /// of torch.randperm, which takes 4 bytes an example. The order of more examples takes no memory.
   bool shuffle = false;
   /// The order depends only on this seed, the number of the epoch and the number of examples.
   std::uint64_t seed = 0;
@@ -52,11 +53,13 @@ struct DataLoaderOptions {
 ///
 ///   for (const Batch& batch : loader) { … }
 ///
-/// The loader owns the batch, until it reads the next one. If a loop is left early, the next loop
+/// The loop owns the batch, until it reads the next one. If a loop is left early, the next loop
 /// begins a new epoch; to continue the old one instead, call
 /// `loader.load_state_dict(loader.state_dict())`. A loop that cannot read an example
 /// throws std::runtime_error, as it does at its beginning if a file was changed after it was
-/// opened. Only one loop may run at a time. Copyable and movable, but not during a loop.
+/// opened. Several loops may run at the same time, for example one inside another. Each is an epoch
+/// of its own. The loader must outlive its loops. Copyable and movable, but not moved during a
+/// loop.
 class DataLoader {
  public:
   /// A position between two batches: `batch` batches of the epoch have been returned so far.
@@ -86,8 +89,8 @@ class DataLoader {
   /// What batches are made of.
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
 
-  /// The position after the batch that a loop is at. After the last batch of an epoch, it is the
-  /// start of the next epoch.
+  /// The position of the loop that was started last, after the batch that it is at. After the last
+  /// batch of an epoch, it is the start of the next epoch.
   Position position() const { return position_; }
 
   /// The position, and what it is a position in, "data": what describes the examples, how many are
@@ -107,19 +110,15 @@ class DataLoader {
 
  private:
   Checkpoint data() const;
-  void start_epoch(const BatchShard& shard);
-  Batch read() const;
 
   std::shared_ptr<const Dataset> dataset_;
   DataLoaderOptions options_;
   std::size_t size_;
   mutable std::optional<Checkpoint> description_;  // of the data, once a state was made
   Position position_;
-  std::uint64_t order_seed_ = 0;     // of the epoch that is under way
-  bool loaded_ = true;               // the next loop starts at position_, even inside an epoch
-  std::vector<std::int64_t> order_;  // of the examples in the epoch; empty if not shuffled
-  BatchShard shard_;                 // of the loop that is under way, and its batch
-  Batch batch_;
+  std::uint64_t order_seed_ = 0;  // of the epoch of position_
+  bool loaded_ = true;            // the next loop starts at position_, even inside an epoch
+  std::uint64_t loop_ = 0;        // the number of the loop that moves position_
 };
 
 /// A single-pass input iterator; `end()` is its sentinel.
@@ -129,29 +128,30 @@ class DataLoader::Iterator {
   using difference_type = std::int64_t;
   using value_type = Batch;
 
-  /// Reads the first batch of the epoch that was started.
-  explicit Iterator(DataLoader& loader) : loader_(&loader) { ++*this; }
-
-  const Batch& operator*() const { return loader_->batch_; }
-  Batch take() { return std::move(loader_->batch_); }  // the batch, which the loader then lacks
+  const Batch& operator*() const { return batch_; }
+  Batch take() { return std::move(batch_); }  // the batch, which the loop then lacks
   Iterator& operator++();
   void operator++(int) { ++*this; }
   bool operator==(std::default_sentinel_t) const { return at_end_; }
 
   /// The batch after this one, if there is one in its epoch: a model can read ahead what it needs.
   std::optional<Batch> next() const {
-    return is_last_ ? std::nullopt : std::optional(loader_->read());
+    return next_.batch < loader_->size_ ? std::optional(read()) : std::nullopt;
   }
 
  private:
-  DataLoader* loader_;
-  bool is_last_ = false;  // of its epoch
-  bool at_end_ = false;   // behind it
-};
+  friend class DataLoader;
 
-inline DataLoader::Iterator DataLoader::begin(const BatchShard& shard) {
-  start_epoch(shard);
-  return Iterator(*this);
-}
+  Iterator(DataLoader& loader, const BatchShard& shard, std::optional<ExampleOrder> order);
+  Batch read() const;
+
+  DataLoader* loader_;
+  std::uint64_t loop_;                 // its number
+  BatchShard shard_;                   // the rows of each batch that it reads
+  std::optional<ExampleOrder> order_;  // of the epoch, if it is shuffled
+  Position next_;                      // of the batch after batch_
+  Batch batch_;
+  bool at_end_ = false;  // behind the last batch
+};
 
 }  // namespace rowgrad

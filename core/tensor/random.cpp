@@ -136,8 +136,7 @@ std::vector<std::int64_t> Random::permutation(std::int64_t count) {
   std::vector<std::int64_t> order(
       element_count({static_cast<std::size_t>(count)}, "Random::permutation"));
   std::iota(order.begin(), order.end(), 0);
-  for (std::size_t i = 0; i + 1 < order.size(); ++i)
-    std::swap(order[i], order[i + bits() % (order.size() - i)]);
+  shuffle(order);
   return order;
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
@@ -76,6 +77,12 @@ class Random {
 
   /// The numbers 0 … count − 1 in the random order of torch.randperm.
   std::vector<std::int64_t> permutation(std::int64_t count);
+
+  /// Puts items into random order: 0 … count − 1 into that of permutation(count).
+  void shuffle(auto& items) {
+    for (std::size_t i = 0; i + 1 < items.size(); ++i)
+      std::swap(items[i], items[i + bits() % (items.size() - i)]);
+  }
 
   /// A uniform number in [0, 1) with 53 random bits, from the next two words.
   double uniform_double();

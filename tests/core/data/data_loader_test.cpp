@@ -1,4 +1,6 @@
+#include <chrono>
 #include <iterator>
+#include <set>
 
 #include "tests/support/resumable.hpp"
 #include "tests/test.hpp"
@@ -176,6 +178,51 @@ TEST(DataLoader, BeginsANewEpochAfterALoopThatWasLeftEarly) {
   for ([[maybe_unused]] const Batch& batch : loader) break;
   loader.load_state_dict(loader.state_dict());
   EXPECT_EQ(loop(loader), (std::vector<Ids32>{{2, 3}, {4, 5}}));
+}
+
+TEST(DataLoader, RunsSeveralLoopsAtOnceEachAnEpochOfItsOwn) {
+  const DataLoaderOptions options{.batch = 2, .shuffle = true, .seed = 5};
+  DataLoader loader(windows(6), options), one_by_one(windows(6), options);
+  std::vector<std::vector<Ids32>> epochs;  // of loops one after another
+  for (int i = 0; i < 5; ++i) epochs.push_back(loop(one_by_one));
+
+  std::vector<Ids32> outer;
+  std::size_t inner = 1;
+  for (const Batch& batch : loader) {
+    EXPECT_EQ(loop(loader), epochs[inner]);
+    EXPECT_EQ(loader.position(), (Position{++inner, 0})) << "of the loop that was started last";
+    outer.push_back(window_numbers(batch));
+  }
+  EXPECT_EQ(outer, epochs[0]);
+  EXPECT_EQ(loader.position(), (Position{4, 0}));
+  EXPECT_EQ(loop(loader), epochs[4]);
+}
+
+// Example i is the id i.
+struct Numbered100Million : Dataset {
+  std::size_t size() const override { return 100'000'000; }
+  Batch batch(std::span<const std::int64_t> examples) const override {
+    return {.ids = {to_ids(examples)}};
+  }
+};
+
+TEST(DataLoader, ShufflesManyExamplesWithoutAListOfThem) {
+  const DataLoaderOptions options{.batch = 16, .shuffle = true, .seed = 3};
+  DataLoader loader(Numbered100Million(), options), again(Numbered100Million(), options);
+  const auto start = std::chrono::steady_clock::now();
+  auto at = loader.begin();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  std::set<std::int32_t> seen;
+  for (int i = 0; i < 1000; ++i, ++at) seen.insert((*at).ids[0].begin(), (*at).ids[0].end());
+  EXPECT_EQ(seen.size(), 16'000U);
+  again.load_state_dict(loader.state_dict());
+  auto resumed = again.begin();
+  ++at;
+  EXPECT_EQ((*resumed).ids, (*at).ids);
+
+  Checkpoint old = loader.state_dict();  // of a version that had another order
+  EXPECT_INVALID("Checkpoint: \"data.keyed_order\" is missing",
+                 again.load_state_dict(without(old, "data.keyed_order")));
 }
 
 // What states of version 0.2.0 have, too.
