@@ -24,14 +24,18 @@ enum class IdleStep {
   kReplay    // no closed form: steps are replayed one by one
 };
 
-/// What a step with row gradients does to the rows that were not looked up.
+/// What a step with row gradients does to the rows without a gradient: those that were not looked
+/// up, and those that lookups give no gradient to, such as the row of padding_idx, and rows of a
+/// bag with BagMode::kMax that were largest in no column.
 enum class RowUpdates {
   /// The same as the dense optimizer, postponed until a row is read.
   kExact,
   /// Nothing, as in torch.optim.SparseAdam: cheaper, but not equal to the dense optimizer. These
   /// rows keep their values and states: momentum neither moves them nor fades, and decay does not
   /// shrink them. The step number (for Adam's bias correction) still counts every step. Switching
-  /// back to kExact does not make up for what was left out.
+  /// back to kExact does not make up for what was left out. The step of the other rows is the dense
+  /// one: SparseAdam's differs by its epsilon, which it adds to √v before the bias correction, so
+  /// that it weighs 1 / √(1 − beta2ᵗ) times as much.
   kTouchedOnly
 };
 

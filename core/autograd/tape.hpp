@@ -145,7 +145,8 @@ class Tape {
   /// Throws without changing any parameter (unless memory runs out): std::invalid_argument for a
   /// loss with more than one value; std::logic_error for a second call, an inference tape, a loss
   /// that is on another tape or depends on nothing that needs a gradient, a parameter that changed
-  /// after its value was read, and a rule that breaks its contract.
+  /// after its whole value was read, and a rule that breaks its contract. A table may change after
+  /// a lookup: the tape has copies of the rows.
   void backward(const Variable& loss, const BackwardOptions& options = {});
 
   /// Starts from a variable y of any shape, with its upstream gradient: dp += (dy / dp)ᵀ gradient.

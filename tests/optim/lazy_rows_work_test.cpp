@@ -56,6 +56,29 @@ TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
   }
 }
 
+// The bound of optim/OWED_STEPS.md: AdamW's factor is rounded by up to a quarter of an epsilon, in
+// dense steps as in deferred ones.
+TEST(LazyRowsOf, AdamWDecayByTheFactorOfTheDenseStep) {
+  constexpr int kSteps = 3000;
+  for (const auto& [rate, decay] :
+       {std::pair(1e-5, 0.01), {1e-3, 0.01}, {1e-6, 0.01}, {0.1, 0.1}}) {
+    Parameter table("table", full({2, 3}, 1));
+    AdamW optimizer({&table}, {.learning_rate = rate, .weight_decay = decay});
+    for (int i = 0; i < kSteps; ++i) step(optimizer, table, {1}, i);
+    const auto factor = static_cast<real>(1 - rate * decay);
+    const long double expected = std::pow(static_cast<long double>(factor), kSteps);
+    const long double found = table.rows(Ids32{0})(0, 0);
+    // One rounding of the value, and those of a coefficient that is composed of n others.
+    const long double composed = kSteps * std::numeric_limits<Coefficient>::epsilon();
+    EXPECT_LE(std::abs(found - expected), (kEpsilon + composed) * expected) << rate;
+    const long double exact = std::pow(1 - static_cast<long double>(rate) * decay, kSteps);
+    EXPECT_LE(std::abs(found - exact), (kSteps / 4.0L + 1) * kEpsilon) << rate;
+    if (sizeof(real) == 4 && rate == 1e-5) {
+      EXPECT_NEAR((1 - found) / (1 - exact), 1.192, 1e-3);
+    }
+  }
+}
+
 // Thousands of steps, no two alike, of 1,500 rows of which two are looked up in each.
 TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
   constexpr int kSteps = 6500;
