@@ -91,6 +91,19 @@ TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
   }
 }
 
+TEST_F(TableFileOptimizers, LeaveRowsUpToDateWhenTheyAreDestroyed) {
+  Words words(path_);
+  auto sgd = std::make_unique<SGD>(std::vector<Parameter*>{&words.weight}, kMomentum);
+  for (int i = 0; i < 5; ++i) words.step(*sgd, {i % 3});
+  const Tensor rows = words.rows();
+  sgd.reset();
+  EXPECT_EQ(words.rows(), rows);
+  SGD other({&words.weight}, kMomentum);  // would have to apply what is deferred to all rows
+  EXPECT_ERROR_WITH(std::logic_error, "have pending updates of an optimizer",
+                    words.step(other, {0}));
+  EXPECT_EQ(words.rows(), rows);
+}
+
 TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   Words words(path_);
   Parameter& weight = words.weight;
