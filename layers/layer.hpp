@@ -128,6 +128,7 @@ class Layer : public ParameterOwner {
 
  private:
   friend Buffer;
+  friend class EvaluationMode;
   template <class L>
   friend class Part;
 
@@ -199,19 +200,22 @@ class Part : public L {
 
 class EvaluationMode {  // keeps a layer in evaluation mode while this object exists
  public:
-  /// Puts a layer into evaluation mode, and into training mode again at the end if it was.
-  explicit EvaluationMode(Layer& layer) : layer_(layer), was_training_(layer.training()) {
-    layer_.eval();
+  /// Puts a layer and all its parts into evaluation mode. At the end, those that were in training
+  /// mode return to it.
+  explicit EvaluationMode(Layer& layer) {
+    layer.for_each_layer([&](const Layer& each) {
+      if (each.training_) were_training_.push_back(const_cast<Layer*>(&each));
+    });
+    for (Layer* each : were_training_) each->training_ = false;
   }
   ~EvaluationMode() {
-    if (was_training_) layer_.train();
+    for (Layer* each : were_training_) each->training_ = true;
   }
   EvaluationMode(const EvaluationMode&) = delete;
   EvaluationMode& operator=(const EvaluationMode&) = delete;
 
  private:
-  Layer& layer_;
-  bool was_training_;
+  std::vector<Layer*> were_training_;
 };
 
 }  // namespace rowgrad

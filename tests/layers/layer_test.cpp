@@ -179,6 +179,31 @@ TEST(Layer, SharesALayerThatLivesElsewhereAndPassesItsModeOn) {
   EXPECT_TRUE(of_none.parameters().empty());
 }
 
+TEST(EvaluationMode, ReturnsEachPartToItsOwnMode) {
+  struct Pair : Layer {
+    Part<Dropout> first{*this, "first", 0.5}, second{*this, "second", 0.5};
+  };
+  struct Three : Layer {
+    Part<Pair> nested{*this, "nested"};
+    Part<Dropout> last{*this, "last", 0.5};
+  } outer;
+  const std::vector<Layer*> all{&outer, &outer.nested, &outer.nested.first, &outer.nested.second,
+                                &outer.last};
+  for (const std::vector<bool>& modes :
+       std::vector<std::vector<bool>>{{true, true, true, true, true},
+                                      {true, true, false, true, true},
+                                      {false, true, true, false, true},
+                                      {false, false, false, false, false}}) {
+    for (std::size_t i = 0; i < all.size(); ++i) modes[i] ? all[i]->train() : all[i]->eval();
+    {
+      const EvaluationMode outside(outer);
+      const EvaluationMode inside(outer.nested);
+      for (const Layer* layer : all) EXPECT_FALSE(layer->training());
+    }
+    for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i]->training(), modes[i]) << i;
+  }
+}
+
 TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
   Random random(1);
   Outer outer(random);
