@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -107,9 +108,13 @@ class Schedule {
 /// Borrows the optimizer, which must outlive it. Rates that others set last until the next step();
 /// groups that are added later keep their own rates. Throws std::invalid_argument, and then changes
 /// nothing, for a factor or rate that is negative or not finite.
+///
+/// An optimizer has one schedule at a time, as two would set the same rates: Schedule::then joins
+/// several. A schedule that is destroyed leaves the rates as it set them last.
 class LearningRateSchedule {
  public:
-  /// Takes the rates of the optimizer as base rates, and sets those of step 0.
+  /// Takes the rates of the optimizer as base rates, and sets those of step 0. Throws
+  /// std::invalid_argument if the optimizer has a schedule.
   LearningRateSchedule(Optimizer& optimizer, Schedule schedule);
   LearningRateSchedule(const LearningRateSchedule&) = delete;
   LearningRateSchedule& operator=(const LearningRateSchedule&) = delete;
@@ -138,6 +143,7 @@ class LearningRateSchedule {
   void set_rates(std::uint64_t step, std::vector<double> base_rates);
 
   Optimizer& optimizer_;
+  std::shared_ptr<void> rates_;  // keeps other schedules from setting them
   Schedule schedule_;
   std::uint64_t step_count_ = 0;
   std::vector<double> base_rates_;  // one per group

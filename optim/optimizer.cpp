@@ -70,6 +70,13 @@ void Optimizer::check_uses_all() const {
                 "its layer? If it is not meant to, freeze it.");
 }
 
+std::shared_ptr<void> Optimizer::claim_rates() {
+  if (!schedule_.expired()) return nullptr;
+  const std::shared_ptr<void> handle = std::make_shared<bool>();
+  schedule_ = handle;
+  return handle;
+}
+
 void Optimizer::zero_grad() {
   check_parameters_live();
   for (Parameter* parameter : parameters_) parameter->zero_gradient();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -86,6 +87,13 @@ class Optimizer : private ParameterUser {
   void forget(const Parameter& parameter) noexcept override;
 
  private:
+  friend class LearningRateSchedule;
+
+  // Returns a handle that one schedule keeps as long as it sets the learning rates; null if another
+  // schedule has one. Shared, as optimizer and schedule may be destroyed in any order.
+  std::shared_ptr<void> claim_rates();
+
+  std::weak_ptr<void> schedule_;  // the handle of the schedule that sets the learning rates
   std::vector<Parameter*> parameters_;
   bool lost_ = false;      // whether a parameter was destroyed
   std::string lost_name_;  // its name

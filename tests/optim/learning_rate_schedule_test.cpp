@@ -195,4 +195,23 @@ TEST(LearningRateSchedule, LeavesGroupsThatAreLaterAndReplacesRatesThatOthersSet
   EXPECT_EQ(groups.rates(), (Rates{0.4, 0.3}));
 }
 
+TEST(LearningRateSchedule, IsTheOnlyOneOfItsOptimizer) {
+  Groups groups({0.8, 0.4});
+  const Schedule half = Schedule::step_decay({.every = 1, .factor = 0.5});
+  {
+    LearningRateSchedule schedule(*groups.sgd, half);
+    schedule.step();
+    EXPECT_INVALID(
+        "LearningRateSchedule: the optimizer already has a schedule, expected one; join schedules "
+        "with Schedule::then",
+        LearningRateSchedule(*groups.sgd, half));
+    EXPECT_EQ(groups.rates(), (Rates{0.4, 0.2}));
+    schedule.step();
+    EXPECT_EQ(groups.rates(), (Rates{0.2, 0.1}));
+  }
+  LearningRateSchedule next(*groups.sgd, half);
+  next.step();
+  EXPECT_EQ(groups.rates(), (Rates{0.1, 0.05}));
+}
+
 }  // namespace
