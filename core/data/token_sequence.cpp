@@ -61,7 +61,7 @@ TokenSequence TokenSequence::slice(std::uint64_t begin, std::uint64_t count) con
 }
 
 Ids TokenSequence::ids() const {
-  Ids all(Ids::shape_type{static_cast<std::size_t>(size_)});
+  Ids all = Ids::from_shape({static_cast<std::size_t>(size_)});
   read(0, all.storage());
   return all;
 }

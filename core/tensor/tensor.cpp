@@ -58,6 +58,8 @@ Tensor sparse_zeros(const Shape& shape) {
 }
 
 Tensor reshaped(Tensor x, const Shape& shape) {
+  check_argument(element_count(shape, "reshaped") == x.size(), "reshaped: shape ", bracketed(shape),
+                 " does not hold ", x.size(), " elements");
   x.reshape(shape);
   return x;
 }

@@ -4,6 +4,10 @@
 // them. Store an xtensor expression in a Tensor within the statement that creates it, never in an
 // `auto`: the expression refers to its operands. Shapes that no memory could hold are refused with
 // std::invalid_argument before any is requested.
+//
+// Braces hold values, also in parentheses: `Tensor({2, 3})` has the values 2 and 3, as
+// torch.tensor([2, 3]) has. Tensors of a shape come from zeros({2, 3}), full() and empty().
+// `Tensor()` has one value, which is not set.
 
 #include <cstddef>
 #include <iosfwd>
@@ -59,7 +63,8 @@ Tensor sparse_zeros(const Shape& shape);
 /// A tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
 
-/// The same elements in row-major order under another shape of as many.
+/// The same elements in row-major order under another shape. Throws std::invalid_argument if that
+/// has another number of elements.
 Tensor reshaped(Tensor x, const Shape& shape);
 
 /// The index of the element at `offset` in row-major order.

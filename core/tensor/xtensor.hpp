@@ -3,6 +3,12 @@
 // Includes xtensor and xsimd; all differences between their versions are handled in this file.
 // Compiled with xtensor 0.24, 0.25 and 0.27 and with xsimd 8, 13 and 14.
 
+// In programs compiled without NDEBUG, element access is checked: xtensor throws
+// std::runtime_error for an index that is out of range. No type changes by this.
+#if !defined(NDEBUG) && !defined(XTENSOR_ENABLE_ASSERT)
+#define XTENSOR_ENABLE_ASSERT
+#endif
+
 #if __has_include(<xtensor/containers/xarray.hpp>)  // xtensor 0.26 moved its headers into folders
 #include <xtensor/containers/xadapt.hpp>
 #include <xtensor/containers/xarray.hpp>

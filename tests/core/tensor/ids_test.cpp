@@ -6,6 +6,63 @@ namespace {
 static_assert(!std::is_constructible_v<Ids, Tensor> && !std::is_constructible_v<Tensor, Ids>);
 static_assert(!std::is_assignable_v<Ids&, Tensor> && !std::is_assignable_v<Tensor&, Ids>);
 static_assert(!std::is_convertible_v<int, Ids>);
+// Braces hold ids. Whatever holds a shape makes none: ids_in_parentheses.cpp has the other forms.
+static_assert(!std::is_constructible_v<Ids, Shape> && !std::is_convertible_v<Shape, Ids>);
+static_assert(!std::is_constructible_v<Ids, std::size_t, std::size_t>);
+template <class Range>
+concept IsTakenForIds = requires(const Range& range) {
+  to_ids(range);
+};
+static_assert(IsTakenForIds<Ids32> && IsTakenForIds<std::vector<double>>);
+static_assert(!IsTakenForIds<Tensor> && !IsTakenForIds<std::vector<std::string>>);
+
+TEST(Ids, InBracesAreNoShape) {
+  EXPECT_EQ((Ids{64, 6}).shape(), (Shape{2}));
+  EXPECT_EQ((Ids{{64, 6}}).shape(), (Shape{1, 2}));
+  const Ids zeros = Ids::from_shape({64, 6});
+  EXPECT_EQ(zeros.shape(), (Shape{64, 6}));
+  EXPECT_TRUE(std::ranges::all_of(zeros, [](std::int32_t id) { return id == 0; }));
+}
+
+TEST(Ids, ThatNobodyGaveAreNone) {
+  EXPECT_EQ(Ids().shape(), (Shape{0}));
+  EXPECT_EQ(Ids{}, to_ids(Ids32{}));
+  EXPECT_EQ(concat(Ids()), "{}");
+}
+
+TEST(Ids, RefuseShapesThatNoMemoryHolds) {
+  constexpr std::size_t kHuge = std::size_t{1} << 33;
+  for (const Shape& shape : {Shape{kHuge, kHuge}, Shape{kHuge, 0, kHuge}, Shape{~std::size_t{0}}}) {
+    const std::string rest =
+        concat(": shape ", bracketed(shape), " has more numbers than memory could ever hold");
+    EXPECT_INVALID("Ids::from_shape" + rest, Ids::from_shape(shape));
+    EXPECT_INVALID("Ids::reshape" + rest, Ids().reshape(shape));
+  }
+  EXPECT_INVALID("Ids::reshape: shape [2, 2] does not hold 3 ids", (Ids{1, 2, 3}).reshape({2, 2}));
+}
+
+TEST(ToIds, RefusesNumbersThatAreNoIds) {
+  constexpr std::int64_t k31 = std::int64_t{1} << 31;
+  const auto expect_refused = [](const auto& numbers, std::size_t index) {
+    EXPECT_INVALID(concat("to_ids: number ", index, " is ", numbers[index],
+                          ", expected a whole number from -2^31 to 2^31 - 1"),
+                   to_ids(numbers));
+  };
+  expect_refused(std::vector<std::int64_t>{0, (k31 << 1) + 5}, 1);
+  expect_refused(std::vector<std::int64_t>{k31}, 0);
+  expect_refused(std::vector<std::int64_t>{1, 2, -k31 - 1}, 2);
+  expect_refused(std::vector<std::size_t>{~std::size_t{0}}, 0);  // -1
+  expect_refused(std::vector<std::uint32_t>{3, 4'000'000'000}, 1);
+  expect_refused(std::vector<double>{1, 1.9}, 1);
+  expect_refused(std::vector<double>{std::nan("")}, 0);
+  expect_refused(std::vector<double>{0x1p31}, 0);
+  expect_refused(std::vector<float>{0, -HUGE_VALF}, 1);
+  EXPECT_EQ(to_ids(std::vector<std::int64_t>{k31 - 1, -k31, -100}),
+            (Ids{2147483647, -2147483647 - 1, -100}));
+  EXPECT_EQ(to_ids(std::vector<double>{3, -0.0, -0x1p31}), (Ids{3, 0, -2147483647 - 1}));
+  EXPECT_EQ(to_ids(std::vector<std::uint8_t>{255}), Ids{255});
+  EXPECT_EQ(to_ids(std::u32string(1, U'ж')), Ids{0x436});
+}
 
 TEST(Ids, PrintAsTheWholeNumbersThatTheyAre) {
   EXPECT_EQ(concat(Ids{29, 20}), "{29, 20}");

@@ -1,0 +1,24 @@
+#include <algorithm>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/tensor/ids.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+Ids::Ids(const std::vector<std::int32_t>& ids) : array_(Array::from_shape({ids.size()})) {
+  std::copy(ids.begin(), ids.end(), data());
+}
+
+Ids Ids::from_shape(const shape_type& shape) {
+  element_count(shape, "Ids::from_shape");
+  return Ids(Array(shape, 0));
+}
+
+void Ids::reshape(const shape_type& shape) {
+  check_argument(element_count(shape, "Ids::reshape") == size(), "Ids::reshape: shape ",
+                 bracketed(shape), " does not hold ", size(), " ids");
+  array_.reshape(shape);
+}
+
+}  // namespace rowgrad
