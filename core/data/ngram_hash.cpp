@@ -97,14 +97,18 @@ NgramHash::NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
   }
 }
 
-Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
-  check_argument(texts.dimension() == 2 && texts.shape(1) >= length, "NgramHash: texts have shape ",
-                 bracketed(texts.shape()), ", expected [batch, positions] with at least ", length,
-                 " positions");
+void NgramHash::check_ids(const Ids& texts) const {
   for (std::size_t i = 0; i < texts.size(); ++i)
     check_argument(texts[i] >= 0 && static_cast<std::size_t>(texts[i]) < vocabulary_,
                    "NgramHash: id ", texts[i], " at ", i, " is outside the vocabulary of ",
                    vocabulary_);
+}
+
+Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
+  check_argument(texts.dimension() == 2 && texts.shape(1) >= length, "NgramHash: texts have shape ",
+                 bracketed(texts.shape()), ", expected [batch, positions] with at least ", length,
+                 " positions");
+  check_ids(texts);
   const std::size_t positions = texts.shape(1);
   Ids rows = Ids::from_shape({texts.shape(0), length, lookups()});
   constexpr std::size_t kGrain = 16384;  // rows

@@ -42,7 +42,12 @@ class NgramHash {
   /// lookups()], those of the first order first. Throws std::invalid_argument for ids that are not
   /// in the vocabulary, naming the first, and a length of more than the positions.
   Ids rows(const Ids& texts, std::size_t length) const;
-  Ids rows(const Ids& texts) const { return rows(texts, texts.shape().back()); }
+  Ids rows(const Ids& texts) const {
+    return rows(texts, texts.dimension() == 2 ? texts.shape(1) : 0);
+  }
+
+  /// Throws std::invalid_argument for the first id that is not in the vocabulary.
+  void check_ids(const Ids& texts) const;
 
   std::size_t lookups() const { return sizes_.size(); }   // rows of a position: orders · heads
   std::size_t table_rows() const { return table_rows_; }  // rows of all orders and heads

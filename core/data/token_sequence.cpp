@@ -99,33 +99,40 @@ double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
   constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
-  // Visits the first kMost ids and returns how many there are.
+  // Visits the first kMost ids and returns their number.
   const auto each_id = [&](const TokenSequence& source, const auto& visit) {
     const std::uint64_t end = std::min(source.size(), kMost);
     std::vector<std::int32_t> ids;
     for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
       ids.resize(std::min(end - begin, kAtOnce));
       source.read(begin, ids);
-      for (const std::int32_t id : ids) visit(static_cast<std::size_t>(id));
+      for (std::size_t i = 0; i < ids.size(); ++i) {
+        check_argument(std::cmp_greater_equal(ids[i], 0) && std::cmp_less(ids[i], vocabulary),
+                       "unigram_loss: id ", ids[i], " at ", begin + i,
+                       " is outside the vocabulary of ", vocabulary);
+        visit(static_cast<std::size_t>(ids[i]));
+      }
     }
     return end;
   };
+  check_argument(text.size() > 0, "unigram_loss: the text has no tokens");
   std::vector<double> counts(vocabulary, 1);
-  const std::uint64_t tokens = each_id(counted, [&](std::size_t id) { ++counts.at(id); });
+  const std::uint64_t tokens = each_id(counted, [&](std::size_t id) { ++counts[id]; });
   const auto total = static_cast<double>(tokens + vocabulary);
   double loss = 0;
   const std::uint64_t predicted =
-      each_id(text, [&](std::size_t id) { loss -= std::log(counts.at(id) / total); });
+      each_id(text, [&](std::size_t id) { loss -= std::log(counts[id] / total); });
   return loss / static_cast<double>(predicted);
 }
 
 namespace {
 
 const WindowOptions& checked(const WindowOptions& options) {
-  check_argument(options.context >= 1, "TokenWindows: context is ", options.context,
-                 ", expected at least 1");
-  check_argument(options.stride >= 1, "TokenWindows: stride is ", options.stride,
-                 ", expected at least 1");
+  const auto context =
+      static_cast<std::ptrdiff_t>(options.context);  // a negative int became a size
+  const auto stride = static_cast<std::ptrdiff_t>(options.stride);
+  check_argument(context >= 1, "TokenWindows: context is ", context, ", expected at least 1");
+  check_argument(stride >= 1, "TokenWindows: stride is ", stride, ", expected at least 1");
   return options;
 }
 

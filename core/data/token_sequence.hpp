@@ -69,7 +69,8 @@ Split split(const TokenSequence& source, double validation_fraction);
 
 /// The loss of a model that knows only how often each token occurs: mean −log p over `text`, with
 /// the frequencies in `counted`, where each token counts once more than it occurs. Of a very
-/// long text, the first 2^24 tokens stand for all.
+/// long text, the first 2^24 tokens stand for all. Throws std::invalid_argument for an id outside
+/// the vocabulary and a text without tokens.
 double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary);
 

@@ -28,7 +28,9 @@ NgramCounts::NgramCounts(const NgramHash& hash, std::size_t most)
       counts_(hash.orders().size()) {}
 
 void NgramCounts::add(const Ids& texts) {
-  const std::size_t length = texts.shape(texts.dimension() - 1);
+  check_argument(texts.dimension() > 0, "NgramCounts: texts have no axes");
+  hash_->check_ids(texts);
+  const std::size_t length = texts.shape().back();
   std::u32string ids(texts.begin(), texts.end());
   if (!spellings_.empty())
     for (char32_t& id : ids) id = static_cast<char32_t>(spellings_.at(id));

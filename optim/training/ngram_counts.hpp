@@ -32,7 +32,8 @@ class NgramCounts {
   /// Borrows the hash.
   explicit NgramCounts(const NgramHash& hash, std::size_t most = kMostNgrams);
 
-  /// Texts [batch, positions], each position of which looks up its n-grams.
+  /// Texts [batch, positions], each position of which looks up its n-grams. Throws
+  /// std::invalid_argument for ids that are not in the hash's vocabulary.
   void add(const Ids& texts);
 
   /// Those of each row, the most frequent first. They are valid until the next add().

@@ -5,7 +5,10 @@
 namespace rowgrad {
 
 Samples::Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options)
-    : samples_(samples), tokenizer_(tokenizer), options_(std::move(options)) {}
+    : samples_(samples), tokenizer_(tokenizer), options_(std::move(options)) {
+  check_argument(options_.prompt.size() > 0 || options_.generate.count == 0,
+                 "Samples: the prompt has no tokens");
+}
 
 std::string Samples::write(const TrainingRun& run) {
   Random random(options_.seed);

@@ -117,6 +117,10 @@ TEST(NgramHash, RefusesWhatDoesNotFit) {
     EXPECT_INVALID("NgramHash: " + item.message,
                    NgramHash(item.vocabulary, item.options, {0, 2}, item.block));
   const NgramHash hash(9, {.rows = 11}, {0}, 0);
+  for (const Ids& wrong : {Ids(), Ids::from_shape({}), Ids{1, 2}, Ids::from_shape({1, 1, 1})})
+    EXPECT_INVALID(concat("NgramHash: texts have shape ", bracketed(wrong.shape()),
+                          ", expected [batch, positions] with at least 0 positions"),
+                   hash.rows(wrong));
   EXPECT_INVALID("NgramHash: id 9 at 1 is outside the vocabulary of 9",
                  hash.rows(ids({1, 2}, {0, 9})));
   EXPECT_INVALID("NgramHash: id -1 at 0 is outside the vocabulary of 9",

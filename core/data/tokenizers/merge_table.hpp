@@ -57,7 +57,9 @@ class MergeTable {
   const std::vector<Merge>& merges() const { return merges_; }
 
   /// Whether the id is that of a byte or made by a merge, so that encoding can produce it.
-  bool makes(std::int32_t id) const { return made_[static_cast<std::size_t>(id)]; }
+  bool makes(std::int32_t id) const {
+    return id >= 0 && std::cmp_less(id, made_.size()) && made_[static_cast<std::size_t>(id)];
+  }
 
   /// Appends the ids of a piece of text, in time O(n log n).
   void append_ids(std::string_view piece, Workspace& workspace,

@@ -47,6 +47,8 @@ TEST(TokenWindows, RefusesWhatIsNoWindow) {
   const std::vector<Case> cases = {
       {9, {.context = 0, .stride = 4}, "context is 0, expected at least 1"},
       {9, {.context = 4}, "stride is 0, expected at least 1"},
+      {9, {.context = 4, .stride = ~std::size_t{0}}, "stride is -1, expected at least 1"},
+      {9, {.context = ~std::size_t{1}, .stride = 4}, "context is -2, expected at least 1"},
       {0,
        {.context = 4, .stride = 4},
        "the text has 0 tokens, but a window of context 4 needs 4 + 1, the last one as a target"},
@@ -93,6 +95,11 @@ TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
   // Counts 2 + 1, 1 + 1, 0 + 1 of 3 + 3.
   const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
   EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
+  EXPECT_INVALID("unigram_loss: id 3 at 1 is outside the vocabulary of 3",
+                 unigram_loss(Ids{0, 3}, Ids{0}, 3));
+  EXPECT_INVALID("unigram_loss: id -1 at 2 is outside the vocabulary of 3",
+                 unigram_loss(Ids{0}, Ids{0, 2, -1}, 3));
+  EXPECT_INVALID("unigram_loss: the text has no tokens", unigram_loss(Ids{0}, Ids(), 3));
 }
 
 }  // namespace

@@ -34,6 +34,17 @@ TEST(NgramCounts, TellsWhichNgramsFellIntoARow) {
   EXPECT_EQ(counts.not_told_apart(), 0U);
 }
 
+TEST(NgramCounts, RefusesIdsOutsideTheVocabulary) {
+  for (const std::vector<std::int32_t>& canonical : {Ids32{}, Ids32{0, 0, 1}}) {
+    const NgramHash hash(3, {.heads = 1, .rows = 11, .canonical = canonical}, {0}, 0);
+    NgramCounts counts(hash);
+    EXPECT_INVALID("NgramHash: id 3 at 1 is outside the vocabulary of 3", counts.add(Ids{{0, 3}}));
+    EXPECT_INVALID("NgramHash: id -1 at 0 is outside the vocabulary of 3", counts.add(Ids{{-1}}));
+    EXPECT_INVALID("NgramCounts: texts have no axes", counts.add(Ids::from_shape({})));
+    EXPECT_TRUE(counts.by_row().empty());
+  }
+}
+
 TEST(NgramCounts, SpellingsThatCountAsOneAreOne) {
   const NgramHash hash(6, {.orders = {2}, .heads = 1, .rows = 101, .canonical = {0, 0, 1, 1, 2, 2}},
                        {0}, 0);

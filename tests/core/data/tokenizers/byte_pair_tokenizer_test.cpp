@@ -115,6 +115,9 @@ TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
   const Vocabulary vocabulary(tokens, {259});
   MergeTable merges(vocabulary);
   merges.add("b", "c", vocabulary);
+  for (const auto& [id, made] : std::map<std::int32_t, bool>{
+           {-1, false}, {0, true}, {256, false}, {257, true}, {260, false}, {1 << 30, false}})
+    EXPECT_EQ(merges.makes(id), made) << id;
   for (const Case& c : cases) {
     EXPECT_INVALID(c.message, merges.add(c.left, c.right, vocabulary));
     EXPECT_EQ(merges.merges().size(), 1U);

@@ -1,0 +1,14 @@
+#include "tests/test.hpp"
+
+namespace {
+
+TEST(Samples, NeedAPromptBeforeTraining) {
+  std::vector<Sample> samples;
+  const auto letters = CharacterTokenizer::from_text("ab");
+  EXPECT_INVALID("Samples: the prompt has no tokens",
+                 Samples(samples, letters, {.prompt = {}, .every = 5}));
+  EXPECT_NO_THROW(Samples(samples, letters, {.prompt = {}, .generate = {.count = 0}}));
+  EXPECT_NO_THROW(Samples(samples, letters, {.prompt = Ids{1}, .every = 5}));
+}
+
+}  // namespace
