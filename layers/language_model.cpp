@@ -152,6 +152,10 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
   check_argument(prompt.size() > 0, "generate: the prompt has no tokens");
   check_argument(model.context() > 0, "generate: the model's context is 0");
   check_temperature("generate", options.temperature);
+  const auto count = static_cast<std::ptrdiff_t>(options.count);  // a negative int became a size
+  const auto top_k = static_cast<std::ptrdiff_t>(options.top_k);
+  check_argument(count >= 0 && top_k >= 0, "generate: count is ", count, " and top_k ", top_k,
+                 ", expected at least 0");
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   std::unique_ptr<TextReader> reader = model.reader();

@@ -10,8 +10,8 @@ namespace rowgrad {
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options)
     : dataset_(std::move(dataset)), options_(options) {
   check_argument(dataset_ != nullptr, "DataLoader: there is no dataset");
-  check_argument(options.batch >= 1, "DataLoader: batch is ", options.batch,
-                 ", expected at least 1");
+  const auto batch = static_cast<std::ptrdiff_t>(options.batch);  // a negative int became a size
+  check_argument(batch >= 1, "DataLoader: batch is ", batch, ", expected at least 1");
   const std::size_t examples = dataset_->size();
   const std::size_t rest = options.drop_last ? 0 : examples % options.batch;
   size_ = examples / options.batch + (rest > 0);

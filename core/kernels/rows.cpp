@@ -70,6 +70,8 @@ void check_table(std::string_view caller, const Shape& table) {
 
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows) {
+  check_argument(ids.size() <= std::numeric_limits<std::uint32_t>::max(), caller, ": there are ",
+                 ids.size(), " ids, expected less than 2^32");  // groups of rows count in 32 bits
   // All of them at once, in vector registers; as unsigned numbers, negative ids are the largest.
   std::uint32_t largest = 0;
   for (const std::int32_t id : ids) largest = std::max(largest, static_cast<std::uint32_t>(id));

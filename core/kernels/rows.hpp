@@ -34,7 +34,8 @@ inline void prefetch_row(const real* row, std::size_t width) {
 }
 
 /// Checks for lookups. Both throw std::invalid_argument naming `caller`: check_table for a shape
-/// that is not [rows, width], check_ids for the first id outside the table.
+/// that is not [rows, width], check_ids for the first id outside the table and for 2^32 ids or
+/// more.
 void check_table(std::string_view caller, const Shape& table);
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows);

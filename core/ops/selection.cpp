@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
@@ -27,6 +28,8 @@ Best best_along(std::string_view op, const Tensor& x, int axis, const auto& bett
   const AxisView view(x.shape(), along);
   check_argument(view.extent > 0, op, ": axis ", axis, " of ", bracketed(x.shape()),
                  " has no entries");
+  check_argument(std::in_range<std::int32_t>(view.extent), op, ": axis ", axis, " of ",
+                 bracketed(x.shape()), " is longer than an index of 32 bits can tell");
   Shape shape = x.shape();
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
   Best result{empty(shape), Ids::from_shape({shape.begin(), shape.end()})};

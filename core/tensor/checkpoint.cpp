@@ -183,8 +183,13 @@ std::uint64_t Checkpoint::count(const std::string& name) const {
 }
 
 std::vector<double> Checkpoint::doubles(const std::string& name) const {
-  if (const auto* integers = std::get_if<Integers>(&at(name)))
+  if (const auto* integers = std::get_if<Integers>(&at(name))) {
+    constexpr std::int64_t kMax = std::int64_t{1} << 53;
+    for (const std::int64_t value : integers->values)
+      check(-kMax <= value && value <= kMax, name, " is ", value,
+            ", expected an integer from -2^53 to 2^53");
     return {integers->values.begin(), integers->values.end()};
+  }
   if (const auto* tensor = std::get_if<Tensor>(&at(name))) return {tensor->begin(), tensor->end()};
   return get<Doubles>(name, "an array of numbers").values;
 }

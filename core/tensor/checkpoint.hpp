@@ -99,7 +99,8 @@ class Checkpoint {
   std::int64_t integer(const std::string& name) const;
   std::uint64_t count(const std::string& name) const;
 
-  /// Numbers of tensors and of double precision alike; doubles() and number() take integers, too.
+  /// Numbers of tensors and of double precision alike; doubles() and number() also take integers
+  /// that a double holds exactly.
   std::vector<double> doubles(const std::string& name) const;
   double number(const std::string& name) const;
   Tensor tensor(const std::string& name, const Shape& expected) const;

@@ -117,8 +117,11 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
   EXPECT_EQ(generate(model, prompt, {.count = 1, .temperature = 0}, random)(0),
             std::max_element(row, row + 7) - row);
   EXPECT_TRUE(model.training());
-  EXPECT_INVALID("generate: the prompt has no tokens",
-                 generate(model, Ids::from_shape({0}), {}, random));
+  EXPECT_INVALID("generate: the prompt has no tokens", generate(model, Ids(), {}, random));
+  EXPECT_INVALID("generate: count is -1 and top_k 0, expected at least 0",
+                 generate(model, prompt, {.count = ~std::size_t{0}}, random));
+  EXPECT_INVALID("generate: count is 1 and top_k -5, expected at least 0",
+                 generate(model, prompt, {.count = 1, .top_k = ~std::size_t{4}}, random));
   for (const double temperature : {-1.0, static_cast<double>(NAN)})
     EXPECT_INVALID(concat("generate: temperature ", temperature, " must be finite and not below 0"),
                    generate(model, prompt, {.temperature = temperature}, random));

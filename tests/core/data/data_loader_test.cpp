@@ -245,6 +245,8 @@ TEST(DataLoader, RefusesWhatIsNotThere) {
                  loader.begin({2, 3, 2}));
   EXPECT_EQ(loader.position(), (Position{2, 1})) << "a refusal changes nothing";
   EXPECT_EQ(loop(loader), (std::vector<Ids32>{{2, 3}, {4}}));
+  EXPECT_INVALID("DataLoader: batch is -1, expected at least 1",
+                 DataLoader(windows(4), {.batch = ~std::size_t{0}}));
   EXPECT_INVALID("DataLoader: batch is 0, expected at least 1",
                  DataLoader(windows(5), {.batch = 0}));
   EXPECT_INVALID(

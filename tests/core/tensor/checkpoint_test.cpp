@@ -69,6 +69,13 @@ TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
   EXPECT_INVALID("Checkpoint: \"step\" is -1, expected a number not below 0",
                  negative.count("step"));
   EXPECT_INVALID("Checkpoint: \"step\" is there already", negative.put("step", 1));
+  Checkpoint large;
+  large.put("most", 1LL << 53);
+  large.put("seed", -(1LL << 53) - 1);
+  EXPECT_EQ(large.number("most"), 0x1p53);
+  EXPECT_INVALID(
+      "Checkpoint: \"seed\" is -9007199254740993, expected an integer from -2^53 to 2^53",
+      large.number("seed"));
 }
 
 Checkpoint renamed(const Checkpoint& file, const Renaming& rule) {
