@@ -11,13 +11,15 @@ constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 std::atomic<bool> armed = false;
 std::atomic<std::size_t> requests = 0;
+std::atomic<std::size_t> requested_bytes = 0;
 std::atomic<std::size_t> first_failing = kNever;
 std::atomic<std::size_t> failing_count = 0;
 std::atomic<bool> failed = false;
 
 // Counts a request and returns whether it must fail.
-bool fails() {
+bool fails(std::size_t bytes) {
   if (!armed) return false;
+  requested_bytes += bytes;
   const std::size_t number = ++requests;
   if (number < first_failing || number - first_failing >= failing_count) return false;
   failed = true;
@@ -27,7 +29,7 @@ bool fails() {
 // Uses posix_memalign, because aligned_alloc is replaced below.
 void* allocate(std::size_t alignment, std::size_t bytes) {
   void* block = nullptr;
-  return fails() || ::posix_memalign(&block, alignment, bytes) != 0 ? nullptr : block;
+  return fails(bytes) || ::posix_memalign(&block, alignment, bytes) != 0 ? nullptr : block;
 }
 
 void* allocate_or_throw(std::size_t alignment, std::size_t bytes) {
@@ -64,6 +66,7 @@ namespace rowgrad::testing {
 FailingAllocations::FailingAllocations(std::size_t first, std::size_t count) {
   BufferPool::release_idle();
   requests = 0;
+  requested_bytes = 0;
   first_failing = first;
   failing_count = count;
   failed = false;
@@ -73,5 +76,7 @@ FailingAllocations::FailingAllocations(std::size_t first, std::size_t count) {
 FailingAllocations::~FailingAllocations() { armed = false; }
 
 bool FailingAllocations::any_failed() const { return failed; }
+
+std::size_t FailingAllocations::bytes() { return requested_bytes; }
 
 }  // namespace rowgrad::testing

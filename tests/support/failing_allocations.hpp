@@ -18,6 +18,7 @@ namespace rowgrad::testing {
 class FailingAllocations {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t kNever = kAll;  // as `first`: requests are only counted
 
   /// From now on, `count` requests fail, the first of them being request `first`, counted from 1.
   explicit FailingAllocations(std::size_t first, std::size_t count = kAll);
@@ -27,6 +28,9 @@ class FailingAllocations {
 
   /// Whether any request has failed.
   bool any_failed() const;
+
+  /// The bytes that were requested while it has existed.
+  static std::size_t bytes();
 };
 
 /// Repeats a call and lets each memory request that it makes fail in turn: that one alone, that one

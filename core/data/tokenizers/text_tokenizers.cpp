@@ -44,7 +44,10 @@ CharacterTokenizer::CharacterTokenizer(Vocabulary tokens) : Tokenizer(std::move(
 
 void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
                                     std::vector<std::int32_t>& ids) const {
-  ids.reserve(ids.size() + text.size());
+  // Capacity at least doubles: exact reservations would copy all ids again for each piece of a
+  // text.
+  if (const std::size_t most = ids.size() + text.size(); most > ids.capacity())
+    ids.reserve(std::max(most, 2 * ids.capacity()));
   const std::optional<std::int32_t> unknown = vocabulary().find_special(kUnknown);
   for (std::size_t begin = 0; begin < text.size();) {
     const Utf8Character character = decode_utf8(text, begin);

@@ -84,6 +84,31 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
             5.0);
 }
 
+// Exact reservations, one for each special token, would take memory in proportion to the square.
+TEST(Tokenizer, EncodesManyDocumentsWithMemoryInProportion) {
+  const std::vector<std::string> end = {"<end>"};
+  const auto text_of = [](int documents) {
+    std::string text;
+    for (int i = 0; i < documents; ++i) text += "жжжжж жжж, жжжжжжжжжжж<end>";
+    return text;
+  };
+  const std::string sample = "ж ,<end>";
+  const auto character = CharacterTokenizer::from_text(sample, {.special_tokens = end});
+  const auto word = WordTokenizer::from_text("жжжжж жжж, жжжжжжжжжжж", {.special_tokens = end});
+  const auto pairs = BytePairTokenizer::train(text_of(1), {.size = 260, .special_tokens = end});
+  for (const Tokenizer* tokenizer : std::vector<const Tokenizer*>{&character, &word, &pairs}) {
+    const auto bytes_for = [&](int documents) {
+      const std::string text = text_of(documents);
+      const FailingAllocations counting(FailingAllocations::kNever);
+      tokenizer->encode(text, {.allowed_special = end});
+      return FailingAllocations::bytes();
+    };
+    bytes_for(1);  // which may fill caches
+    // Capacity that doubles is at most twice what is needed, whatever the number of documents.
+    EXPECT_LT(bytes_for(4000), 4 * 2 * bytes_for(1000));
+  }
+}
+
 TEST(Tokenizer, DecodesIdsOfAnyRank) {
   const Ids batch = {{2, 3, 4}, {4, 3, 5}};
   EXPECT_EQ(kTokenizer.decode(batch), "abccb<a>");
