@@ -30,7 +30,7 @@ class Json::Parser {
         std::get<Members>(open_.back()->value_).try_emplace(std::move(text));
     check_runtime(is_new, *name_, ": the key ", in_quotes(member->first), " is there twice");
     next_ = &member->second;
-    next_->key_ = &member->first;
+    next_->key_ = std::make_shared<const std::string>(member->first);
     return true;
   }
 
@@ -94,8 +94,9 @@ template <class Kind>
 const Kind& Json::get(std::string_view expected) const {
   const auto* value = std::get_if<Kind>(&value_);
   if (value == nullptr)
-    throw std::runtime_error(
-        concat(*name_, key_ ? concat(", at ", in_quotes(*key_)) : "", ": expected ", expected));
+    throw std::runtime_error(concat(name_ ? *name_ : "JSON value",
+                                    key_ ? concat(", at ", in_quotes(*key_)) : "", ": expected ",
+                                    expected));
   return *value;
 }
 
@@ -147,7 +148,9 @@ Json& Json::operator[](const std::string& key) {
 
 void Json::push_back(Json element) {
   if (value_.index() == 0) value_ = std::vector<Json>();
-  std::get<std::vector<Json>>(value_).push_back(std::move(element));
+  auto* const elements = std::get_if<std::vector<Json>>(&value_);
+  check_argument(elements != nullptr, "Json::push_back: the value is not an array");
+  elements->push_back(std::move(element));
 }
 
 // As nlohmann::json, which prints it.

@@ -26,8 +26,9 @@ namespace rowgrad {
 ///   Json run{{"steps", 7}, {"losses", losses}};
 ///   write_file("run.json", run.dump());
 ///
-/// Functions that return a value throw std::runtime_error if it is of another kind
-/// (`encoder.json, at "ab": expected a string`). Movable, not copyable.
+/// Functions that return a value throw std::runtime_error if it is of another kind: of values that
+/// were read, `encoder.json, at "ab": expected a string`; of values that a program built,
+/// `JSON value: expected a string`. Movable, not copyable.
 class Json {
  public:
   using Members = std::map<std::string, Json, std::less<>>;  // of an object, sorted by key
@@ -80,7 +81,8 @@ class Json {
   /// this throws std::invalid_argument.
   Json& operator[](const std::string& key);
 
-  /// Adds an element to an array. Null becomes an array.
+  /// Adds an element to an array. Null becomes an array; for others this throws
+  /// std::invalid_argument.
   void push_back(Json element);
 
   /// The text: in one line, or with `indent` blanks in front of what is one level deeper. Bytes
@@ -98,8 +100,8 @@ class Json {
   std::variant<std::monostate, bool, std::uint64_t, std::int64_t, double, std::string, Members,
                std::vector<Json>>
       value_;
-  std::shared_ptr<const std::string> name_;  // of the text
-  const std::string* key_ = nullptr;         // of the innermost member that this is or is in
+  std::shared_ptr<const std::string> name_;  // of the text; null for a value that was built
+  std::shared_ptr<const std::string> key_;  // of the innermost member that this is or is in, if any
 };
 
 /// A member of an object that is made.

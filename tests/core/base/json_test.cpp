@@ -88,6 +88,32 @@ TEST(Json, IsWrittenAsItIsMade) {
   EXPECT_EQ(Json().dump(), "null");
 }
 
+TEST(Json, ThatWasBuiltRefusesOtherKindsAsOneThatWasRead) {
+  const auto error = [](const auto& read, const Json& json) {
+    return error_of<std::runtime_error>([&] { read(json); });
+  };
+  Json built{{"steps", 7}, {"list", std::vector{1, 2}}};
+  const std::string got = "JSON value: expected ";
+  EXPECT_EQ(error([](const Json& j) { j.find("steps")->string(); }, built), got + "a string");
+  EXPECT_EQ(error([](const Json& j) { j.find("steps")->find("x"); }, built), got + "an object");
+  EXPECT_EQ(error([](const Json& j) { j.find("list")->strings(); }, built), got + "a string");
+  EXPECT_EQ(error([](const Json& j) { j.elements(); }, built), got + "an array");
+  EXPECT_EQ(error([](const Json& j) { j.boolean(); }, built), got + "true or false");
+  EXPECT_EQ(error([](const Json& j) { j.number(); }, built), got + "a number");
+  EXPECT_EQ(error([](const Json& j) { j.whole_numbers(); }, Json()), got + "an array");
+  EXPECT_EQ(error([](const Json& j) { j.whole_number(); }, Json(-1)),
+            got + "a whole number below 2^64");
+  EXPECT_INVALID("Json::push_back: the value is not an array", built.push_back(1));
+  EXPECT_EQ(built.dump(), R"({"list":[1,2],"steps":7})");
+  // A value outlives the text that it was read from.
+  Json kept = [] {
+    Json read(R"({"a":{"a longer key than fits in place":["b"]}})", "text");
+    return std::move(read["a"]["a longer key than fits in place"]);
+  }();
+  EXPECT_EQ(error([](const Json& j) { j.elements()[0].number(); }, kept),
+            "text, at \"a longer key than fits in place\": expected a number");
+}
+
 TEST(JsonString, IsAsciiThatReadsBackAsTheSameText) {
   EXPECT_EQ(json_string("a\"b\\c/\n\x01\x7F é世🙂"),
             R"("a\"b\\c/\n\u0001\u007f \u00e9\u4e16\ud83d\ude42")");
