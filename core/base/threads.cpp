@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/cpu_quota.hpp>
 #include <rowgrad/core/base/threads.hpp>
 
 namespace rowgrad {
@@ -216,8 +218,8 @@ std::atomic<Workers*> current_workers = nullptr;
 Workers& workers() {
   static const bool once = [] {
     const auto begin_anew = [] { current_workers = new Workers; };
+    if (pthread_atfork(nullptr, nullptr, begin_anew) != 0) throw std::bad_alloc();
     begin_anew();
-    pthread_atfork(nullptr, nullptr, begin_anew);
     return true;
   }();
   static_cast<void>(once);
@@ -229,8 +231,10 @@ int default_count() {
     if (const long wanted = std::strtol(value, nullptr, 10); wanted >= 1 && wanted < 65536)
       return static_cast<int>(wanted);
   cpu_set_t usable;
-  if (sched_getaffinity(0, sizeof usable, &usable) == 0) return CPU_COUNT(&usable);
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int cpus = sched_getaffinity(0, sizeof usable, &usable) == 0
+                       ? CPU_COUNT(&usable)
+                       : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::min(cpus, cpu_quota().value_or(cpus));
 }
 
 std::atomic<int>& count() {

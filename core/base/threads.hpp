@@ -16,7 +16,7 @@ namespace rowgrad {
 
 /// The number of threads that large loops and products use, the calling one included: what was
 /// passed to set_threads(), else the first number in OMP_NUM_THREADS, else the number of
-/// processors that the process may run on.
+/// processors that the process may run on, but not more than its CPU quota (base/cpu_quota.hpp).
 int thread_count();
 
 /// Sets it for the process; to be called while no other thread computes. Throws

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/cpu_quota.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/parallel/mpi_process_group.hpp>
@@ -18,7 +19,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double patience) {
   const auto machines = ranks->gather_lists(read_file("/proc/sys/kernel/random/boot_id"));
   const auto here = static_cast<int>(std::ranges::count(machines, machines[ranks->rank()]));
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  set_threads(std::clamp(cores / here, 1, thread_count()));
+  set_threads(std::clamp(std::min(cores, cpu_quota().value_or(cores)) / here, 1, thread_count()));
   return ranks;
 }
 
