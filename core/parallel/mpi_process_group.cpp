@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #ifdef ROWGRAD_MPI
@@ -28,7 +29,16 @@ const char* launched_rank() {
   return nullptr;
 }
 
-#ifdef ROWGRAD_MPI
+#ifndef ROWGRAD_MPI
+
+// Returns true if the launcher says that it has started a single process. PMIx alone does not say.
+bool launched_alone() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const char* size = std::getenv(name)) return std::string_view(size) == "1";
+  return false;
+}
+
+#else
 
 using Clock = std::chrono::steady_clock;
 
@@ -206,7 +216,7 @@ std::unique_ptr<ProcessGroup> mpi_process_group(double patience) {
 }
 #else
 std::unique_ptr<ProcessGroup> mpi_process_group(double) {
-  check_runtime(!started_by_mpi(),
+  check_runtime(!started_by_mpi() || launched_alone(),
                 "this program is without MPI: the processes of mpirun know nothing of each other; "
                 "start train_mpi (package rowgrad-mpi), or link rowgrad::mpi (libopenmpi-dev)");
   return std::make_unique<SingleProcess>();

@@ -20,8 +20,8 @@ bool started_by_mpi();
 /// process with a message. Throws std::runtime_error if this MPI and the mpirun that was used do
 /// not know each other: each process would take itself for the only one.
 ///
-/// In a program without MPI, a process alone is one rank, and one that mpirun has started throws
-/// std::runtime_error.
+/// In a program without MPI, a process alone is one rank, also if a launcher started it and says
+/// that it is the only one. Others that a launcher started throw std::runtime_error.
 std::unique_ptr<ProcessGroup> mpi_process_group(double patience = 50);
 
 }  // namespace rowgrad

@@ -88,4 +88,6 @@ quietly cmake --install "$scratch/parent" --prefix "$scratch/parents"
 [[ ! -e $scratch/parents ]] || fail "a project installs rowgrad with itself, unasked"
 [[ $("$scratch/parent/one_rank") == "rowgrad 0.2.0, 1 process" ]] || fail "a process is not alone"
 expect_failure "this program is without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
+expect_failure "this program is without MPI" env PMI_RANK=0 PMI_SIZE=2 "$scratch/parent/one_rank"
+env PMI_RANK=0 PMI_SIZE=1 "$scratch/parent/one_rank" >/dev/null
 echo "a project with rowgrad in a folder, without MPI: one process, and words instead of several"
