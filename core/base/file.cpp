@@ -23,6 +23,12 @@ namespace fs = std::filesystem;
   throw std::system_error(error, std::generic_category(), concat(what, ' ', path.string()));
 }
 
+// Returns true for the errors of file systems that cannot lock, sync a folder or rename without
+// replacing.
+bool is_unsupported(int error) {
+  return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == ENOLCK;
+}
+
 // The same file under a number that is none of standard input, output and errors.
 int above_standard(int number) {
   if (number < 0 || number > STDERR_FILENO) return number;
@@ -139,7 +145,8 @@ Opened create_beside(const fs::path& target) {
     }
     // Another writer may have removed it as abandoned before it was locked. On a file system
     // without locks, no writer gets a lock, and abandoned files are not removed.
-    TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX));
+    if (TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX)) != 0 && !is_unsupported(errno))
+      fail("cannot lock", path);
     struct stat status {};
     if (::fstat(file.descriptor(), &status) == 0 && status.st_nlink > 0)
       return {std::move(path), std::move(file)};
@@ -153,6 +160,7 @@ Opened open_locked(const fs::path& path, int flags) {
   const bool locked = TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX | LOCK_NB)) == 0;
   check_runtime(locked || errno != EWOULDBLOCK, path.string(),
                 ": is open already, here or in another program");
+  if (!locked && !is_unsupported(errno)) fail("cannot lock", path);
   return {fs::path(), std::move(file)};
 }
 
@@ -162,13 +170,13 @@ OpenFile::~OpenFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-// A rename is on the disk once its folder is synced. Some file systems cannot sync a folder, and
-// say so with other errors than a disk that fails or is full.
+// A rename is on the disk once its folder is synced.
 void sync_folder(const fs::path& folder) {
   const char* const name = folder.empty() ? "." : folder.c_str();
   const OpenFile opened = open_file({}, name, O_RDONLY | O_DIRECTORY);
-  if (opened.descriptor() >= 0 && ::fsync(opened.descriptor()) == 0) return;
-  if (errno == EIO || errno == ENOSPC || errno == EDQUOT) fail("cannot write", name);
+  if (opened.descriptor() < 0) fail("cannot sync", name);
+  if (TEMP_FAILURE_RETRY(::fsync(opened.descriptor())) != 0 && !is_unsupported(errno))
+    fail("cannot sync", name);
 }
 
 bool file_exists(const fs::path& path) {
@@ -262,7 +270,7 @@ void LockedFile::publish() {
   const char *from = temporary_.c_str(), *to = name.c_str();
   int result =
       replaces_ ? ::rename(from, to) : ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
-  if (result != 0 && !replaces_ && (errno == EINVAL || errno == ENOSYS))  // the file system cannot
+  if (result != 0 && !replaces_ && is_unsupported(errno))
     result = file_exists(name) ? (errno = EEXIST, -1) : ::rename(from, to);
   if (result != 0) fail("cannot write", path());
   // One that is new is removed again if it is not known to be on the disk.

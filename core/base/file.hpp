@@ -136,8 +136,8 @@ class LockedFile : public OpenFile {
   std::span<std::byte> mapped_;
 };
 
-/// Returns when files that were created, renamed or removed in a folder are so on the disk. Does
-/// nothing if the file system cannot sync folders.
+/// Waits until the names of files that were created, renamed or removed in a folder are on the
+/// disk. Throws std::system_error if this fails, except on a file system that cannot sync folders.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace rowgrad

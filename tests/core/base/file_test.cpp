@@ -224,7 +224,7 @@ TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
       [&] { write_file(folder / "file", "contents"); },
       [&] { LockedFile(folder / "new", LockedFile::Open::kNew).publish(); },
       [&] { TableFile(folder / "table", TableFileOptions{.rows = 2, .width = 2}); }};
-  const std::string failed = "cannot write " + folder.path().string() + ": Input/output error";
+  const std::string failed = "cannot sync " + folder.path().string() + ": Input/output error";
   for (const int error : {EIO, EINVAL}) {  // the second one of a file system that cannot do it
     for (const auto& write : writes) {
       error_of_folders = error;
@@ -236,6 +236,29 @@ TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
     EXPECT_EQ(fs::exists(folder / "table"), error == EINVAL);
   }
   EXPECT_EQ(entries(folder), 4u);  // the table has a journal
+}
+
+TEST(SyncFolder, IgnoresOnlyFileSystemsThatCannotDoIt) {
+  const TemporaryFolder folder;
+  const auto error_of_sync = [&] {
+    return error_of<std::system_error>([&] { sync_folder(folder.path()); });
+  };
+  for (const int error : {EIO, ENOSPC, EDQUOT, EACCES, EMFILE, EBADF, EINVAL, ENOSYS, EOPNOTSUPP}) {
+    error_of_folders = error;
+    const std::string message = error_of_sync();
+    error_of_folders = 0;
+    const bool unsupported = error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
+    EXPECT_EQ(message, unsupported ? "no error"
+                                   : concat("cannot sync ", folder.path().string(), ": ",
+                                            std::generic_category().message(error)));
+  }
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit none{0, usual.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const std::string message = error_of_sync();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
+  EXPECT_EQ(message, concat("cannot sync ", folder.path().string(), ": Too many open files"));
 }
 
 TEST(File, LeavesAWriteProtectedFileAlone) {
