@@ -44,7 +44,7 @@ void reselect(const std::string& kernel) {
 VectorLevel kernel_level(const std::string& kernel) {
   using enum VectorLevel;
   static const std::map<std::string_view, VectorLevel> levels{
-      {"SkylakeX", kAvx512}, {"Cooperlake", kAvx512}, {"Sapphirerapids", kAvx512},
+      {"SkylakeX", kAvx512}, {"Cooperlake", kAvx512}, {"SapphireRapids", kAvx512},
       {"Haswell", kAvx2},    {"Zen", kAvx2},          {"Sandybridge", kAvx},
       {"Bulldozer", kAvx},   {"Piledriver", kAvx},    {"Steamroller", kAvx},
       {"Excavator", kAvx}};

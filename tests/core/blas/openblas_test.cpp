@@ -78,7 +78,7 @@ TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {
                                           {"Zen", VectorLevel::kAvx2},
                                           {"SkylakeX", VectorLevel::kAvx512},
                                           {"Cooperlake", VectorLevel::kAvx512},
-                                          {"Sapphirerapids", VectorLevel::kAvx512},
+                                          {"SapphireRapids", VectorLevel::kAvx512},
                                           {"unheard of", VectorLevel::kBeforeAvx}})
     EXPECT_EQ(kernel_level(kernel), level) << kernel;
 }
