@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 #include <utility>
@@ -61,6 +62,7 @@ void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
 
 namespace {
 
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
 constexpr std::size_t kBlock = 16;  // normals are computed sixteen at a time
 constexpr std::size_t kHalf = kBlock / 2;
 
@@ -85,9 +87,9 @@ double Random::uniform_double() {
 }
 
 Tensor Random::normal(const Shape& shape, double mean, double deviation) {
-  check_argument(std::isfinite(mean) && std::isfinite(deviation) && deviation >= 0,
+  check_argument(deviation >= 0 && std::abs(mean) + kMaxNormal * deviation <= kMaxFloat,
                  "Random::normal: mean ", mean, " and deviation ", deviation,
-                 " must be finite, the deviation not negative");
+                 ", expected a deviation not below 0, and values that fit in a float");
   Tensor result = empty(shape);
   const std::size_t count = result.size();
   real* values = result.data();
@@ -122,12 +124,20 @@ Tensor Random::normal(const Shape& shape, double mean, double deviation) {
 }
 
 Tensor Random::uniform(const Shape& shape, double low, double high) {
-  check_argument(std::isfinite(low) && std::isfinite(high) && low <= high, "Random::uniform: low ",
-                 low, " and high ", high, " must be finite, low not above high");
+  check_argument(low <= high && std::abs(low) <= kMaxFloat && std::abs(high) <= kMaxFloat &&
+                     std::isfinite(static_cast<float>(high) - static_cast<float>(low)),
+                 "Random::uniform: low ", low, " and high ", high,
+                 ", expected low not above high, and bounds and a difference that fit in a float");
   Tensor result = empty(shape);
   const auto start = static_cast<float>(low);
   const float range = static_cast<float>(high) - start;
-  for (real& value : result.storage()) value = uniform_float() * range + start;
+  // Sums may round to floats outside the bounds, as bounds may round to floats.
+  float least = start, most = static_cast<float>(high);
+  if (least < low) least = std::nextafter(least, HUGE_VALF);
+  if (most >= high) most = std::nextafter(most, -HUGE_VALF);
+  if (least > most) least = most = start;  // no float is inside
+  for (real& value : result.storage())
+    value = std::clamp(uniform_float() * range + start, least, most);
   return result;
 }
 

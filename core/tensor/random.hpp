@@ -69,10 +69,13 @@ class Random {
   /// Like torch.manual_seed for the CPU: only the low 32 bits of `seed` count.
   explicit Random(std::uint64_t seed);
 
-  /// Normal numbers. Both arguments are finite, `deviation` is not negative.
+  /// Normal values. `deviation` is not negative, and mean ± kMaxNormal · deviation fit in a float.
   Tensor normal(const Shape& shape, double mean = 0, double deviation = 1);
+  static constexpr double kMaxNormal = 8.6;  // no standard normal value that is drawn is larger
 
-  /// Uniform numbers in [low, high), with low <= high, both finite.
+  /// Uniform values in [low, high), or `low` if both are equal. Both bounds and high − low fit in a
+  /// float, and low <= high. A draw that PyTorch would round to a value outside becomes the nearest
+  /// float inside.
   Tensor uniform(const Shape& shape, double low = 0, double high = 1);
 
   /// The numbers 0 … count − 1 in the random order of torch.randperm.

@@ -97,10 +97,63 @@ TEST(Random, IsResumable) {
     EXPECT_THROW(Random(1).load_state_dict(wrong), std::invalid_argument);
 }
 
+// Half of all draws from [1000, 1000 + 2 ulp) round to a float outside. Bounds that are no floats
+// round down and up.
+TEST(Random, DrawsUniformValuesBelowHighOnly) {
+  constexpr double kUlp = 0x1p-14;  // of floats from 512 to 1024
+  constexpr std::size_t kCount = 10'000;
+  for (const auto& [low, high] : std::vector<std::pair<double, double>>{{1000, 1000 + kUlp},
+                                                                        {1000, 1000 + 2 * kUlp},
+                                                                        {-1000, -1000 + kUlp},
+                                                                        {1000 + 0.6 * kUlp, 1001},
+                                                                        {1000, 1000 + 3.4 * kUlp},
+                                                                        {-0.1, 0.1},
+                                                                        {-1e38, 2e38}}) {
+    Random random(1), same(1);
+    const auto start = static_cast<float>(low), end = static_cast<float>(high);
+    for (const real x : random.uniform({kCount}, low, high)) {
+      ASSERT_TRUE(x >= low && x < high) << x << " in [" << low << ", " << high << ")";
+      // The bits of PyTorch, if these are inside: the compiler may round the sum once or twice.
+      const float unit = static_cast<float>(same.bits() & 0xFFFFFF) * 0x1p-24F;
+      const float once = std::fma(unit, end - start, start), twice = unit * (end - start) + start;
+      const auto inside = [&](float sum) { return sum >= low && sum < high; };
+      ASSERT_TRUE(x == once || x == twice || !inside(once) || !inside(twice)) << x;
+    }
+  }
+  for (const double bound : {0.0, 0.1, -0.1, 3e38})
+    EXPECT_EQ(Random(1).uniform({1}, bound, bound)(0), static_cast<float>(bound));
+}
+
 TEST(Random, RefusesImpossibleDistributions) {
   Random random(1);
-  EXPECT_THROW(random.normal({2}, 0, -1), std::invalid_argument);
-  EXPECT_THROW(random.uniform({2}, 1, 0), std::invalid_argument);
+  const double kMax = std::numeric_limits<float>::max();
+  for (const auto& [mean, deviation] : std::vector<std::pair<double, double>>{{0, -1},
+                                                                              {0, std::nan("")},
+                                                                              {std::nan(""), 1},
+                                                                              {HUGE_VAL, 1},
+                                                                              {0, 1e300},
+                                                                              {kMax, 1e37},
+                                                                              {0, kMax / 8},
+                                                                              {-1e39, 0}})
+    EXPECT_THROW(random.normal({2}, mean, deviation), std::invalid_argument) << mean;
+  for (const auto& [low, high] : std::vector<std::pair<double, double>>{{1, 0},
+                                                                        {std::nan(""), 1},
+                                                                        {0, std::nan("")},
+                                                                        {0, HUGE_VAL},
+                                                                        {-3e38, 3e38},
+                                                                        {0, 1e300},
+                                                                        {-1e39, -1e38}})
+    EXPECT_THROW(random.uniform({2}, low, high), std::invalid_argument) << low;
+  EXPECT_INVALID(
+      "Random::uniform: low -3e+38 and high 3e+38, expected low not above high, and bounds and a "
+      "difference that fit in a float",
+      random.uniform({2}, -3e38, 3e38));
+  for (const real x : random.normal({1000}, 0, kMax / 8.7)) EXPECT_TRUE(std::isfinite(x));
+  EXPECT_EQ(random.bits(), [] {  // what was refused has drawn nothing
+    Random other(1);
+    other.normal({1000});
+    return other.bits();
+  }());
   EXPECT_INVALID("Random::permutation: count -1 is negative", random.permutation(-1));
 }
 
