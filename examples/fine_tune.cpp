@@ -84,9 +84,9 @@ Task task_of(const LabelledTexts& texts, const Tokenizer& tokenizer, std::size_t
   Task task{.labels = texts.labels};
   const auto order = Random(123).permutation(static_cast<std::int64_t>(texts.texts.size()));
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto& [text, label] = texts.texts[static_cast<std::size_t>(order[i])];
+    const auto& [text, label, source] = texts.texts[static_cast<std::size_t>(order[i])];
     const Ids ids = tokenizer.encode(text);
-    if (ids.size() == 0) continue;
+    check_runtime(ids.size() > 0, source, ": the text has no tokens");
     task.cut += ids.size() > context ? 1U : 0U;
     (i < order.size() / 5 ? task.validation : task.training)
         .push_back(class_example(ids, label, context));
@@ -280,7 +280,9 @@ void classify(const Options& options, const Checkpoint& file) {
 
   std::error_code none;  // as of a text that is too long for a name
   const bool is_file = std::filesystem::exists(options.classify, none);
-  const std::string text = is_file ? read_file(options.classify) : options.classify;
+  const std::string text =
+      is_file ? without_byte_order_mark(read_file(options.classify), options.classify)
+              : options.classify;
   const Ids ids = gpt.tokenizer->encode(text);
   check_argument(ids.size() > 0, "--classify ", in_quotes(options.classify), " has no tokens");
   const Tensor shares =

@@ -115,7 +115,7 @@ void run(const Options& options) {
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
   if (!options.output.empty()) return run_files(*tokenizer, options);
-  const std::string input = read_standard_input();
+  const std::string input = without_byte_order_mark(read_standard_input(), "standard input");
   if (options.decode) {
     std::cout << tokenizer->decode(parse_ids(input));
   } else {

@@ -86,7 +86,8 @@ constexpr const char* kGpt2 = R"({
 // later ones go before earlier ones. Returns how they differ from those of the saved run, for
 // people.
 std::string complete(CommandLine& line, Options& options, Checkpoint& saved) {
-  if (!options.file.empty()) line.take_file(read_file(options.file), options.file);
+  if (!options.file.empty())
+    line.take_file(without_byte_order_mark(read_file(options.file), options.file), options.file);
   std::string& table = options.train.ngram_file;
   if (!table.empty()) table = std::filesystem::absolute(table);  // found from other folders, too
   const bool resumes = !options.resume.empty();

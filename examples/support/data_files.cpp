@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <iostream>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -40,7 +41,7 @@ std::optional<fs::path> cache_folder() {
 }
 
 std::string read_text(const fs::path& path) {
-  std::string contents = read_file(path);
+  std::string contents = without_byte_order_mark(read_file(path), path.string());
   check_runtime(!contents.empty(), path.string(), " is empty");
   return contents;
 }
@@ -78,6 +79,14 @@ DataFile find_published(const PublishedFile& file) {
 }
 
 }  // namespace
+
+std::string without_byte_order_mark(std::string text, const std::string& name) {
+  if (text.starts_with(kByteOrderMark)) {
+    text.erase(0, kByteOrderMark.size());
+    std::cerr << name << ": skipped the byte order mark" << std::endl;
+  }
+  return text;
+}
 
 DataFile find_corpus(const fs::path& chosen) {
   if (!chosen.empty()) return {chosen.filename().string(), chosen.string(), read_text(chosen)};

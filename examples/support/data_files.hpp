@@ -28,9 +28,17 @@ class Unavailable : public std::runtime_error {
 };
 
 /// The text in the file `chosen` if one is given; otherwise The Verdict or, if that is unavailable,
-/// the story built into the program. Throws std::runtime_error if the chosen file cannot be read or
-/// is empty, and if $ROWGRAD_DATA is not a folder or a file in it is unreadable or empty.
+/// the story built into the program. Without a byte order mark. Throws std::runtime_error if the
+/// chosen file cannot be read or is empty, and if $ROWGRAD_DATA is not a folder or a file in it is
+/// unreadable or empty.
 DataFile find_corpus(const std::filesystem::path& chosen = {});
+
+/// What some editors put at the beginning of a text in UTF-8. It is not part of the text.
+inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+/// Returns the text without a byte order mark. If there was one, says so on standard error, with
+/// the text's name.
+std::string without_byte_order_mark(std::string text, const std::string& name);
 
 struct Gpt2Files {
   DataFile merges;   // vocab.bpe

@@ -1,16 +1,18 @@
 #include <algorithm>
 #include <deque>
 #include <future>
+#include <span>
 #include <stdexcept>
 #include <string_view>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/encode_files.hpp>
 
 namespace rowgrad {
@@ -33,6 +35,13 @@ std::size_t last_cut(std::string_view text, std::string_view blanks) {
   return 0;
 }
 
+// The bytes in front of the text: those of a byte order mark, if there is one.
+std::uint64_t begin_of_text(const InputFile& file) {
+  std::string begin(std::min<std::uint64_t>(file.size_bytes(), kByteOrderMark.size()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(begin)));
+  return begin.size() - without_byte_order_mark(begin, file.path().string()).size();
+}
+
 // A part of a file from `offset` on that can be encoded alone: about so many bytes, or the rest.
 std::string read_block(InputFile& file, std::uint64_t offset, std::uint64_t bytes,
                        std::string_view blanks) {
@@ -52,6 +61,7 @@ std::string read_block(InputFile& file, std::uint64_t offset, std::uint64_t byte
 struct Encoding {
   const std::filesystem::path& file;
   std::uint64_t begin;  // in bytes
+  bool begins_next_file;
   std::string text;
   std::future<std::vector<std::int32_t>> ids = {};
 };
@@ -84,21 +94,23 @@ void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem:
   std::uint64_t done = 0;
   const auto finish_first = [&] {
     Encoding& first = encodings.front();
-    if (first.begin == 0 && &first.file != &files.front() && separator)
-      writer.append(std::span(&*separator, 1));
+    if (first.begins_next_file && separator) writer.append(std::span(&*separator, 1));
     writer.append(first.ids.get());
     done += first.text.size();
     encodings.pop_front();
     if (options.after_block) options.after_block(done);
   };
   const std::size_t threads =
-      options.threads > 0 ? options.threads : std::max(std::thread::hardware_concurrency(), 1U);
+      options.threads > 0 ? options.threads : static_cast<std::size_t>(thread_count());
   for (const std::filesystem::path& path : files) {
     InputFile file(path);
-    check_runtime(file.size_bytes() > 0, path.string(), " is empty");
-    for (std::uint64_t offset = 0; offset < file.size_bytes();) {
+    bool begins_file = true;
+    const std::uint64_t begin = begin_of_text(file);
+    check_runtime(file.size_bytes() > begin, path.string(), " is empty");
+    for (std::uint64_t offset = begin; offset < file.size_bytes(); begins_file = false) {
       if (encodings.size() == threads) finish_first();
-      encodings.push_back({path, offset, read_block(file, offset, options.block_bytes, blanks)});
+      encodings.push_back({path, offset, begins_file && &path != &files.front(),
+                           read_block(file, offset, options.block_bytes, blanks)});
       Encoding& block = encodings.back();
       offset += block.text.size();
       block.ids = std::async([&encoded, &block] { return encoded(block); });

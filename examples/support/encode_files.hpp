@@ -20,16 +20,16 @@ struct EncodeFilesOptions {
   /// The text that a thread encodes at a time. Memory is a few times that for each thread. Only a
   /// longer stretch without a blank, a tab or a line end takes more.
   std::size_t block_bytes = std::size_t{1} << 22;
-  /// The number of threads; 0 for one for each processor.
+  /// The number of threads; 0 for thread_count().
   std::size_t threads = 0;
   /// Called after each block with the bytes of text that are done.
   std::function<void(std::uint64_t)> after_block = {};
 };
 
 /// Appends the ids of text files of any size, one after another, exactly as if each were encoded as
-/// a whole. Throws std::invalid_argument for a special token that the tokenizer lacks, and
-/// std::runtime_error for a file that is empty, cannot be read, was changed meanwhile or has text
-/// without an id.
+/// a whole. A byte order mark is skipped, and standard error says so. Throws std::invalid_argument
+/// for a special token that the tokenizer lacks, and std::runtime_error for a file that is empty,
+/// cannot be read, was changed meanwhile or has text without an id.
 void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem::path>& files,
                   TokenFileWriter& writer, const EncodeFilesOptions& options = {});
 

@@ -6,6 +6,7 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/labelled_texts.hpp>
 
 namespace rowgrad {
@@ -48,24 +49,25 @@ std::vector<TableRow> rows_of(const std::string& name, std::string_view text, ch
   return rows;
 }
 
-// Pairs of a label and a text.
-using Pairs = std::vector<std::pair<std::string, std::string>>;
+struct Example {
+  std::string label, text, source;
+};
 
 // A pipe would be waited for, and a device may have no end.
 std::string text_in(const std::filesystem::path& path) {
   check_runtime(!file_exists(path) || std::filesystem::is_regular_file(path), path.string(),
                 ": is no regular file");
-  std::string text = read_file(path);
+  std::string text = without_byte_order_mark(read_file(path), path.string());
   check_utf8(path.string(), text);
   return text;
 }
 
-Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& options) {
+std::vector<Example> read_table(const std::filesystem::path& path,
+                                const LabelledTextOptions& options) {
   const std::string name = path.string();
-  std::string content = text_in(path);
+  const std::string content = text_in(path);
   check_runtime(path.extension() == ".csv" || path.extension() == ".tsv", name,
                 ": expected a .csv or .tsv table, or a folder");
-  if (content.starts_with("\xEF\xBB\xBF")) content.erase(0, 3);  // a byte order mark
   std::vector<TableRow> rows = rows_of(name, content, path.extension() == ".tsv" ? '\t' : ',');
   check_runtime(!rows.empty(), name, ": has no first row with the names of its columns");
   const std::vector<std::string> columns = rows.front().fields;
@@ -80,17 +82,20 @@ Pairs read_table(const std::filesystem::path& path, const LabelledTextOptions& o
   };
   const std::size_t text = column(options.text);
   const std::size_t label = column(options.label);
-  Pairs pairs;
+  std::vector<Example> examples;
   for (const auto& [line, fields] : rows) {
     if (fields.size() == 1 && fields[0].empty()) continue;  // an empty line
     check_runtime(fields.size() == columns.size(), name, ":", line, ": has ", fields.size(),
                   " columns, expected ", columns.size());
-    pairs.emplace_back(fields[label], fields[text]);
+    for (const std::size_t needed : {text, label})
+      check_runtime(!fields[needed].empty(), name, ":", line, ": the column ",
+                    InQuotes(columns[needed]), " is empty");
+    examples.push_back({fields[label], fields[text], concat(name, ":", line)});
   }
-  return pairs;
+  return examples;
 }
 
-Pairs read_folders(const std::filesystem::path& path) {
+std::vector<Example> read_folders(const std::filesystem::path& path) {
   const auto sorted = [](const std::filesystem::path& folder) {
     std::vector<std::filesystem::path> entries;
     for (const auto& entry : std::filesystem::directory_iterator(folder))
@@ -98,28 +103,31 @@ Pairs read_folders(const std::filesystem::path& path) {
     std::ranges::sort(entries);
     return entries;
   };
-  Pairs pairs;
+  std::vector<Example> examples;
   for (const std::filesystem::path& label : sorted(path))
     if (std::filesystem::is_directory(label))
-      for (const std::filesystem::path& text : sorted(label))
-        pairs.emplace_back(label.filename().string(), text_in(text));
-  return pairs;
+      for (const std::filesystem::path& file : sorted(label)) {
+        examples.push_back({label.filename().string(), text_in(file), file.string()});
+        check_runtime(!examples.back().text.empty(), file.string(), ": is empty");
+      }
+  return examples;
 }
 
 }  // namespace
 
 LabelledTexts read_labelled_texts(const std::filesystem::path& path,
                                   const LabelledTextOptions& options) {
-  Pairs pairs =
+  std::vector<Example> examples =
       std::filesystem::is_directory(path) ? read_folders(path) : read_table(path, options);
-  check_runtime(!pairs.empty(), path.string(), ": has no texts");
+  check_runtime(!examples.empty(), path.string(), ": has no texts");
   std::set<std::string> labels;
-  for (const auto& [label, text] : pairs) labels.insert(label);
+  for (const Example& example : examples) labels.insert(example.label);
   LabelledTexts result{.texts = {}, .labels = {labels.begin(), labels.end()}};
-  for (auto& [label, text] : pairs) {
+  for (auto& [label, text, source] : examples) {
     const auto found = std::ranges::lower_bound(result.labels, label);
-    result.texts.push_back(
-        {std::move(text), static_cast<std::size_t>(found - result.labels.begin())});
+    result.texts.push_back({std::move(text),
+                            static_cast<std::size_t>(found - result.labels.begin()),
+                            std::move(source)});
   }
   return result;
 }

@@ -11,6 +11,7 @@ namespace rowgrad {
 struct LabelledText {
   std::string text;       // in UTF-8
   std::size_t label = 0;  // an index of LabelledTexts::labels
+  std::string source;     // for messages: the file, and the line in a table
 };
 
 /// What read_labelled_texts() found.
@@ -28,8 +29,9 @@ struct LabelledTextOptions {
 /// Reads labelled texts: from a folder, of which each folder in it is a label and each file in that
 /// a text, in the order of their names; or from a table, with commas as in RFC 4180 if its name
 /// ends with .csv, and if with .tsv, with tabs, between which quotes mean nothing. A byte order
-/// mark is skipped. Throws std::runtime_error for what cannot be read, with the number of the line,
-/// and std::invalid_argument for a byte that is not UTF-8, with the file.
+/// mark is skipped, and standard error says so. Throws std::runtime_error for what cannot be read,
+/// and for an example without a text or a label, with the number of the line, and
+/// std::invalid_argument for a byte that is not UTF-8, with the file.
 LabelledTexts read_labelled_texts(const std::filesystem::path& path,
                                   const LabelledTextOptions& options = {});
 

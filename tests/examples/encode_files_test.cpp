@@ -113,6 +113,23 @@ TEST_F(EncodeFiles, SuitsCharactersAndWords) {
           << bytes;
 }
 
+TEST_F(EncodeFiles, SkipsByteOrderMarksAtTheBeginningsOnly) {
+  const std::string mark = "\xEF\xBB\xBF", text = "né 世界" + mark + " b";
+  const auto letters = CharacterTokenizer::from_text(text);
+  Numbers twice = values(letters.encode(text + text));
+  for (const std::size_t block : {1, 4, 1000}) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(
+        encoded({file("a", mark + text), file("b", mark + text)}, {.block_bytes = block}, letters),
+        twice);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said, concat((folder_ / "a").string(), ": skipped the byte order mark\n",
+                           (folder_ / "b").string(), ": skipped the byte order mark\n"));
+  }
+  const fs::path marked = file("a", mark);
+  EXPECT_ERROR(std::runtime_error, marked.string() + " is empty", encoded({marked}, {}, letters));
+}
+
 TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
   const auto letters = CharacterTokenizer::from_text("ab ");
   const fs::path other = file("other", "a b a b a c"), empty = file("empty", "");

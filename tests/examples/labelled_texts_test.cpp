@@ -5,7 +5,8 @@ namespace {
 
 std::vector<std::string> all_of(const LabelledTexts& texts) {
   std::vector<std::string> all;
-  for (const auto& [text, label] : texts.texts) all.push_back(texts.labels[label] + ": " + text);
+  for (const auto& [text, label, source] : texts.texts)
+    all.push_back(texts.labels[label] + ": " + text);
   return all;
 }
 
@@ -21,14 +22,26 @@ TEST(LabelledTexts, AreReadFromTables) {
   using Texts = std::vector<std::string>;
   EXPECT_EQ(all_of(read("a.csv",
                         "n,label,text\r\n1,spam,\"win, \"\"now\"\"\nor never\"\r\n"
-                        "2,ham,hello\n\n3,spam,")),
-            (Texts{"spam: win, \"now\"\nor never", "ham: hello", "spam: "}));
+                        "2,ham,hello\n\n3,spam,no")),
+            (Texts{"spam: win, \"now\"\nor never", "ham: hello", "spam: no"}));
   const LabelledTexts tabs = read("b.tsv", "kind\twhat\r\nspam\t\"buy\n\nham\tsay \"hi, you\r\n",
                                   {.text = "what", .label = "kind"});
   EXPECT_EQ(all_of(tabs), (Texts{"spam: \"buy", "ham: say \"hi, you"}));
   EXPECT_EQ(tabs.labels, (Texts{"ham", "spam"}));
   EXPECT_EQ(all_of(read("d.csv", "\xEF\xBB\xBFlabel,text\nspam,buy\n")),  // a byte order mark
             (Texts{"spam: buy"}));
+}
+
+TEST(LabelledTexts, NeedATextAndALabel) {
+  for (const auto& [rows, message] :
+       std::map<std::string, std::string>{{"a,b\n,c\n", ":3: the column \"label\" is empty"},
+                                          {"a,b\n\nc,\"\"\n", ":4: the column \"text\" is empty"},
+                                          {",\n", ":2: the column \"text\" is empty"}})
+    EXPECT_ERROR_WITH(std::runtime_error, "a.csv" + message, read("a.csv", "label,text\n" + rows));
+  const TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "a");
+  write_file(folder / "a/x", "");
+  EXPECT_ERROR_WITH(std::runtime_error, "a/x: is empty", read_labelled_texts(folder.path()));
 }
 
 TEST(LabelledTexts, AreReadFromFolders) {
