@@ -76,6 +76,8 @@ void handle(int signal) {
 }
 
 void handle_signals() {
+  ::signal(SIGXFSZ,
+           SIG_IGN);  // writing beyond the limit of a file's size then fails with a message
   struct sigaction action {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt a save

@@ -18,7 +18,8 @@ struct EndOfProgram {
 /// if standard output could not take all output or was closed. Where memory runs out, the program
 /// ends at once with a message and that status; Ctrl-C, SIGTERM and SIGHUP end it at once with a
 /// message and the status that shells use for them, 130, 143 and 129, unless a HeldInterrupts
-/// exists. (Under nohup, SIGHUP does nothing.)
+/// exists. (Under nohup, SIGHUP does nothing.) A file that exceeds the limit of its size (ulimit
+/// -f) cannot be written, as on a full disk.
 int run_program(const std::string& name, const std::function<int()>& work, int failure = 1);
 
 /// While one exists, the first of these signals is only recorded, so that work that must not be
