@@ -15,7 +15,7 @@ export SOURCE_DATE_EPOCH
 install_packages libopenmpi-dev help2man dpkg-dev file doxygen
 configure -DCMAKE_INSTALL_PREFIX=/usr "${levels[@]}" -DROWGRAD_REFERENCE=ON "$@"
 compile all rowgrad_manuals rowgrad_reference
-rm -f "$build"/*.deb "$build"/*.tar.xz
+rm -f "$build"/*rowgrad*.deb "$build"/rowgrad-*.tar.xz
 (cd "$build" && quietly cpack)
 
 # The sources: what git has or, where there is no git, what is here but for builds. The same bytes
@@ -31,4 +31,4 @@ list_sources() {
 list_sources | LC_ALL=C sort -z |
   tar -C "$root" --null --files-from=- --transform "s,^,rowgrad-$version/," --mtime="@$SOURCE_DATE_EPOCH" \
     --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX --format=gnu -cJf "$build/rowgrad-$version.tar.xz"
-ls "$build"/*.deb "$build"/*.tar.xz
+ls "$build"/*rowgrad*.deb "$build"/rowgrad-*.tar.xz

@@ -18,12 +18,13 @@ namespace fs = std::filesystem;
 // Values in `path` and in its parts. Each checkpoint has an id of its own. `path` also chooses the
 // names of the next checkpoint's parts, so that a save replaces what an interrupted one left.
 constexpr const char* kId = "split.id";
-constexpr const char* kNames = "split.names";  // part of the file names of the parts
-constexpr const char* kNext = "split.next";    // the same for the next checkpoint
-constexpr const char* kRanks = "split.ranks";  // the number of parts
-constexpr const char* kRank = "split.rank";    // whose part it is
-constexpr const char* kStep = "split.step";    // the step of the run, if there is one
-constexpr const char* kRows = "split.rows";    // the rows of the whole table, for each value
+constexpr const char* kNames = "split.names";    // part of the file names of the parts
+constexpr const char* kNext = "split.next";      // the same for the next checkpoint
+constexpr const char* kBefore = "split.before";  // the same for the checkpoint that was replaced
+constexpr const char* kRanks = "split.ranks";    // the number of parts
+constexpr const char* kRank = "split.rank";      // whose part it is
+constexpr const char* kStep = "split.step";      // the step of the run, if there is one
+constexpr const char* kRows = "split.rows";      // the rows of the whole table, for each value
 
 fs::path rank_path(const fs::path& path, const std::string& names, std::size_t rank) {
   return fs::path(path) += concat(".part-", names, '-', rank);
@@ -51,9 +52,9 @@ void check_part(const fs::path& path, const Checkpoint& part, const Checkpoint& 
                 described(file, rank));
 }
 
-// kNames and kNext of the checkpoint `path`; empty if `path` is not a split checkpoint.
+// kNames, kNext and kBefore of the checkpoint `path`; empty if `path` is not a split checkpoint.
 struct Names {
-  std::string present, next;
+  std::string present, next, before;
 };
 
 Names names_in(const fs::path& path) {
@@ -61,7 +62,8 @@ Names names_in(const fs::path& path) {
   if (!fs::is_regular_file(path, unknown)) return {};
   try {
     const Checkpoint file = read_safetensors_texts(path);
-    if (file.contains(kNames) && file.contains(kNext)) return {file.text(kNames), file.text(kNext)};
+    if (file.contains(kNames) && file.contains(kNext) && file.contains(kBefore))
+      return {file.text(kNames), file.text(kNext), file.text(kBefore)};
   } catch (const std::runtime_error&) {  // it is another file
   }
   return {};
@@ -171,6 +173,7 @@ void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
   const bool is_first = ranks.rank() == 0;
   const Names before = is_first ? names_in(path) : Names();
   const std::string replaced = from_first(before.present);
+  const std::string left = from_first(before.before);  // if that save was interrupted
   const std::string names = from_first(before.next.empty() ? random_name() : before.next);
   const std::string id = from_first(random_name());
   for (Checkpoint* file : {&mine, &common}) {
@@ -181,18 +184,20 @@ void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
   }
   mine.put(kRank, ranks.rank());
   common.put(kNext, random_name());
+  common.put(kBefore, replaced);
   write_safetensors(rank_path(path, names, ranks.rank()), mine);
   ranks.any(false);  // all of them are there
   if (is_first) write_safetensors(path, common);
   ranks.any(false);  // from here on, they count
   remove_parts(path, replaced);
+  remove_parts(path, left);
 }
 
 void write_whole_checkpoint(const fs::path& path, const Checkpoint& state) {
   const Names before = names_in(path);
   write_safetensors(path, state);
-  remove_parts(path, before.present);
-  remove_parts(path, before.next);
+  for (const std::string& names : {before.present, before.next, before.before})
+    remove_parts(path, names);
 }
 
 std::size_t saved_ranks(const Checkpoint& file) {
@@ -222,7 +227,7 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
     needed.push_back(its.begin < mine.end && mine.begin < its.end);
   }
   const Checkpoint whole = file;
-  for (const char* key : {kId, kNames, kNext, kRanks, kStep}) file.erase(key);
+  for (const char* key : {kId, kNames, kNext, kBefore, kRanks, kStep}) file.erase(key);
   if (is_split) fetch_files(ranks, paths, needed);
   std::map<std::string, Checkpoint::Value> values;
   std::map<std::string, std::size_t> missing;  // rows of each

@@ -341,6 +341,13 @@ TEST(SplitTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) {
   EXPECT_EQ(part_of(run, 0), run.string() + ".part-" + before.text("split.next") + "-0");
   EXPECT_EQ(read_split(run).tensor("model.weight", {20, 4})(19, 0), 4);
   EXPECT_EQ(files(), 3 + 1 + 3);
+  // A save that was interrupted when it removed parts.
+  const std::filesystem::path third = part_of(run, 1);
+  const std::string left = read_file(third);
+  save_of_two_ranks(run, 4, 8);
+  write_file(third, left);
+  save_of_two_ranks(run, 5, 9);
+  EXPECT_EQ(files(), 3 + 1 + 3);
   write_whole_checkpoint(run, read_split(run));
   EXPECT_EQ(files(), 1 + 1 + 3);
   for (const std::string& name : of_user) EXPECT_EQ(read_file(folder / name), "text");
