@@ -21,7 +21,7 @@ std::string read_checkpoint(const fs::path& folder) {
   return bits_of(read_safetensors(folder / "file"));
 }
 
-std::string read_split(const fs::path& folder) {
+std::string read_split_run(const fs::path& folder) {
   return bits_of(with_split_rows(read_safetensors(folder / "run"), folder / "run"));
 }
 
@@ -113,8 +113,8 @@ const std::vector<FileKind> kKinds{
        write_safetensors(folder / "file", lora_state(body));
      },
      read_checkpoint, ""},
-    {"split part", write_split, read_split, ".part-"},
-    {"manifest", write_split, read_split, "run"},
+    {"split part", write_split, read_split_run, ".part-"},
+    {"manifest", write_split, read_split_run, "run"},
     {"word tokenizer",
      [](const fs::path& folder) {
        WordTokenizer::from_text("the cat sat on the mat: \"ö 世\"", {.special_tokens = {"<unk>"}})
