@@ -379,7 +379,7 @@ void CommandLine::parse(int argc, const char* const* argv, const std::function<v
         if (!is_shown) added[option.name]->group("");  // nor would messages have its name
       }
     }
-    throw EndOfProgram{app.exit(error)};
+    throw EndOfProgram{.failed = app.exit(error) != 0};
   }
   check_effects();
 }

@@ -123,7 +123,7 @@ int run_program(const std::string& name, const std::function<int()>& work, int f
   try {
     status = work();
   } catch (const EndOfProgram& end) {
-    status = end.status;
+    status = end.failed ? failure : 0;
   } catch (const std::bad_alloc&) {
     return fail(kNoMemory);
   } catch (const std::length_error&) {  // more than a container can ever hold

@@ -8,12 +8,12 @@
 
 namespace rowgrad {
 
-/// Thrown to end a program with a status.
+/// Ends a program after help, or after an error in the command line, which is already printed.
 struct EndOfProgram {
-  int status;
+  bool failed;
 };
 
-/// Runs a program's work and returns the exit status for main: that of `work` or of
+/// Runs a program's work and returns the exit status for main: that of `work`, 0 or `failure` after
 /// an EndOfProgram, or `failure` after another exception, whose message goes to standard error, or
 /// if standard output could not take all output or was closed. Where memory runs out, the program
 /// ends at once with a message and that status; Ctrl-C, SIGTERM and SIGHUP end it at once with a

@@ -26,16 +26,21 @@ std::vector<Block> blocks() {
   return all;
 }
 
+// Returns the first word of a line. In a line of expected output, it is one of kMarks.
+std::string mark_of(const std::string& line) { return line.substr(0, line.find(' ')); }
+const std::set<std::string> kMarks{"!", "!2", ">", "=", "-"};
+
 void expect_outcome(const std::string& command, const std::vector<std::string>& expected,
                     const CommandFolder& folder) {
   const Outcome outcome = folder.shell(command);
   SCOPED_TRACE(concat(command, "\nstatus ", outcome.status, ":\n", outcome.output));
-  const bool refused = expected.at(0)[0] == '!';
-  EXPECT_TRUE(refused ? outcome.status > 0 && outcome.status < 128 : outcome.status == 0);
+  const std::string first = mark_of(expected.at(0));
+  EXPECT_EQ(outcome.status, first == "!" ? 1 : first == "!2" ? 2 : 0);
+  EXPECT_TRUE(first[0] != '!' || expected[0].size() > first.size() + 1) << "! has no words";
   const std::string output = '\n' + outcome.output + '\n';
   std::size_t end = 0;  // of the words before
   for (const std::string& line : expected) {
-    std::string words = line.substr(std::min<std::size_t>(line.size(), 2));
+    std::string words = line.substr(std::min(line.size(), mark_of(line).size() + 1));
     if (const auto at = words.find("$PWD"); at != words.npos)
       words.replace(at, 4, folder.path().string());
     if (line[0] == '=') words = '\n' + words + '\n';
@@ -57,7 +62,7 @@ TEST_P(Commands, DoWhatIsExpected) {
     expected.clear();
   };
   for (const std::string& line : GetParam().lines) {
-    if (std::strchr("!>=-", line[0]) != nullptr && (line.size() == 1 || line[1] == ' ')) {
+    if (kMarks.contains(mark_of(line))) {
       expected.push_back(line);
     } else {
       if (!expected.empty()) judge();

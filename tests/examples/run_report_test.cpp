@@ -160,6 +160,18 @@ TEST(RunReport, IsForgottenByItsRun) {
   EXPECT_TRUE(own.run.train());
 }
 
+TEST(RunReport, IsWrittenWhileTheRunGoesOn) {
+  OwnRun own;
+  std::vector<std::string> states;
+  RunReport report(own.run, {.data = "data", .write = [&](const std::string&, const auto& data) {
+                               states.push_back(json::parse(data)["run"]["state"]);
+                             }});
+  own.run.train();
+  ASSERT_GE(states.size(), 2U);  // the first step has one, and later ones if they take long
+  EXPECT_EQ(states.front(), "running");
+  EXPECT_EQ(states.back(), "finished");
+}
+
 TEST(RunReport, ShowsAModelOfOnesOwnAndDoesNotEndARunThatItCannotShow) {
   static_assert(!std::is_copy_constructible_v<RunReport>);
   for (const std::string fault : {"", "OwnModel: cannot be evaluated", "no space"}) {
