@@ -95,6 +95,9 @@ TEST(Random, IsResumable) {
        {with(state, "words", words), with(state, "words", std::vector<std::int64_t>(623)),
         with(state, "next", 625), with(state, "second_normal", HUGE_VAL)})
     EXPECT_THROW(Random(1).load_state_dict(wrong), std::invalid_argument);
+  words[5] = 0;  // the smallest word, and the largest
+  words[6] = (1LL << 32) - 1;
+  EXPECT_NO_THROW(Random(1).load_state_dict(with(state, "words", words)));
 }
 
 // Half of all draws from [1000, 1000 + 2 ulp) round to a float outside. Bounds that are no floats
