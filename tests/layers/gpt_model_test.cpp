@@ -164,6 +164,16 @@ TEST(GptModel, IsReadAndShowsItsAttentionInEvaluationMode) {
   }
 }
 
+TEST(FeedForward, HasNoDropoutByDefault) {
+  Random random(1);
+  FeedForward layer(8, random);
+  Tape tape(random);
+  const Variable x = tape.constant(irregular({3, 8}));
+  const Tensor trained = layer.forward(x).value();
+  layer.eval();
+  EXPECT_EQ(layer.forward(x).value(), trained);
+}
+
 TEST(GptModel, StartsAsGpt2DoesIfAsked) {
   GptOptions options = small(Positions::kLearned);
   options.width = 60;

@@ -30,6 +30,17 @@ TEST(LazyRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
   }
 }
 
+// Adam with weight decay has no closed form for steps without a gradient.
+TEST(LazyRowsOf, EachReplayedStepIsCounted) {
+  Parameter table("table", irregular({3, 4}));
+  const auto optimizer = make_optimizer(AdamOptions{.weight_decay = 0.01}, {&table});
+  step(*optimizer, table, {0, 1});
+  for (int i = 0; i < 20; ++i) step(*optimizer, table, {0});
+  const std::uint64_t before = optimizer->rows_visited();
+  table.rows(Ids32{1});
+  EXPECT_EQ(optimizer->rows_visited() - before, 2U + 20U);  // read, brought up to date, 20 steps
+}
+
 TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
   for (const AnyOptions& options :
        {AnyOptions(SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 1e-3}),
