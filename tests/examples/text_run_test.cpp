@@ -169,6 +169,17 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
     EXPECT_HAS(refusal(changed), words);
 }
 
+// As for resume, before memory is taken for such a model.
+TEST_F(ChangedRuns, OfHugeModelsAreNotLoadedForSamples) {
+  write_safetensors(path_, good_);
+  EXPECT_NO_THROW(load_model(path_));
+  for (const auto& changed : {with_option("width", 1LL << 36), with_option("context", 100'000)}) {
+    write_safetensors(path_, changed);
+    EXPECT_HAS(error_of<std::runtime_error>([&] { load_model(path_); }),
+               ": its options say that the model has ");
+  }
+}
+
 TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
   const auto epoch = static_cast<double>(epoch_);
   const std::vector<std::pair<std::string, Checkpoint::Value>> lies{
