@@ -21,7 +21,7 @@
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     defined(__ASSOCIATIVE_MATH__)
-#error "rowgrad: compiled with -ffast-math or a part of it: exp, log and tanh would be wrong; omit it"
+#error "rowgrad: compiled with -ffast-math or a part of it: exp and log would be wrong; omit it"
 #endif
 
 // A program may be compiled for another processor than the library. What is compiled from headers

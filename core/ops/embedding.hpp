@@ -45,7 +45,8 @@ struct EmbeddingLookup {
   bool include_last_offset = false;
 };
 
-/// ids [...] of any shape → [..., width].
+/// ids [...] of any shape → [..., width]. The gradient of a row is as exact as sum(), however often
+/// the row is looked up.
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
 
 /// embedding(table, ids, options) + added, in one pass over memory. The shape of `added` is that of

@@ -58,7 +58,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
 
 /// −target log sigmoid(logits) − (1 − target) log(1 − sigmoid(logits)), averaged or summed, without
 /// overflow: the loss of independent yes or no decisions, for targets in [0, 1]. Both have the same
-/// shape.
+/// shape. An infinite logit of the right class has the loss 0.
 Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
                                           LossReduction reduction = LossReduction::kMean);
 

@@ -11,7 +11,8 @@
 namespace rowgrad {
 
 /// (x − mean) / sqrt(variance + epsilon) ∘ weight + bias, with the biased variance mean (x − mean)²
-/// (Ba, Kiros & Hinton 2016, "Layer Normalization"). As exact for a large mean as for one of 0.
+/// (Ba, Kiros & Hinton 2016, "Layer Normalization"). As exact for a large mean as for one of 0, and
+/// for huge and tiny values.
 Variable layer_norm(const Variable& x, const std::optional<Variable>& weight = std::nullopt,
                     const std::optional<Variable>& bias = std::nullopt, double epsilon = 1e-5);
 

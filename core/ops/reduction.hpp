@@ -32,7 +32,7 @@ struct VarianceOptions {
 };
 
 /// The variance of n values, Σ (x − mean)² / (n − correction), and its square root, the standard
-/// deviation, whose gradient is 0 where it is 0.
+/// deviation, whose gradient is 0 where it is 0. Squares neither overflow nor underflow on the way.
 Variable var(const Variable& x);
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
 Variable stddev(const Variable& x);
