@@ -6,7 +6,7 @@ namespace {
 static_assert(!std::is_constructible_v<Ids, Tensor> && !std::is_constructible_v<Tensor, Ids>);
 static_assert(!std::is_assignable_v<Ids&, Tensor> && !std::is_assignable_v<Tensor&, Ids>);
 static_assert(!std::is_convertible_v<int, Ids>);
-// Braces hold ids. Whatever holds a shape makes none: ids_in_parentheses.cpp has the other forms.
+// Braces hold ids. Whatever holds a shape makes none.
 static_assert(!std::is_constructible_v<Ids, Shape> && !std::is_convertible_v<Shape, Ids>);
 static_assert(!std::is_constructible_v<Ids, std::size_t, std::size_t>);
 template <class Range>
@@ -15,6 +15,17 @@ concept IsTakenForIds = requires(const Range& range) {
 };
 static_assert(IsTakenForIds<Ids32> && IsTakenForIds<std::vector<double>>);
 static_assert(!IsTakenForIds<Tensor> && !IsTakenForIds<std::vector<std::string>>);
+
+// Readers would take the numbers for a shape.
+template <class Array>
+constexpr bool kTakesBracesInParentheses = requires {
+  Array({64, 6});
+}
+|| requires(std::size_t n) { Array({n, n}); }
+|| requires { Array({{64, 6}}); }
+|| requires { Array({64}); }
+|| requires { Array({}); };
+static_assert(!kTakesBracesInParentheses<Ids> && kTakesBracesInParentheses<Ids::Array>);
 
 TEST(Ids, InBracesAreNoShape) {
   EXPECT_EQ((Ids{64, 6}).shape(), (Shape{2}));
