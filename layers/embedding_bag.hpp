@@ -1,8 +1,10 @@
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <utility>
 
+#include <rowgrad/core/data/dataset.hpp>
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {
@@ -28,6 +30,13 @@ class EmbeddingBag : public EmbeddingTable {
   /// length: see embedding_bag() and, for max_norm, Embedding::forward.
   Variable forward(Tape& tape, Bags bags) {
     return scaled(embedding_bag(tape.parameter(weight), std::move(bags), lookup()));
+  }
+
+  /// The same for bags of a batch (Batch::bags): a template, so that braces make `Bags`.
+  Variable forward(Tape& tape, const std::same_as<RaggedIds> auto& bags) {
+    EmbeddingLookup options = lookup();
+    options.include_last_offset = false;
+    return scaled(embedding_bag(tape.parameter(weight), {bags.ids, bags.offsets}, options));
   }
 };
 

@@ -8,16 +8,60 @@
 
 namespace rowgrad {
 
+namespace {
+
+// Returns where bag `row` ends among the ids.
+std::size_t end_of(const RaggedIds& bags, std::size_t row) {
+  return row + 1 < bags.offsets.size() ? static_cast<std::size_t>(bags.offsets.data()[row + 1])
+                                       : bags.ids.size();
+}
+
+void check_offsets(const RaggedIds& bags) {
+  check_argument(bags.ids.dimension() == 1 && bags.offsets.dimension() == 1,
+                 "Batch: bags have ids of shape ", bracketed(bags.ids.shape()),
+                 " and offsets of shape ", bracketed(bags.offsets.shape()),
+                 ", expected one axis each");
+  const auto count = static_cast<std::int32_t>(bags.ids.size());
+  check_argument(count == 0 || bags.offsets.size() > 0, "Batch: bags have ", count,
+                 " ids without offsets");
+  for (std::size_t i = 0; i < bags.offsets.size(); ++i) {
+    const std::int32_t least = i == 0 ? 0 : bags.offsets.data()[i - 1];
+    const std::int32_t most = i == 0 ? 0 : count, offset = bags.offsets.data()[i];
+    check_argument(offset >= least && offset <= most, "Batch: offset ", i, " of bags is ", offset,
+                   ", expected a number from ", least, " to ", most);
+  }
+}
+
+// Returns copies of these bags, in this order.
+RaggedIds copies_of_bags(const RaggedIds& bags, std::span<const std::int64_t> indices) {
+  std::vector<std::int32_t> ids, offsets;
+  for (const std::int64_t index : indices) {
+    const auto row = static_cast<std::size_t>(index);
+    offsets.push_back(static_cast<std::int32_t>(ids.size()));
+    ids.insert(ids.end(), bags.ids.data() + bags.offsets.data()[row],
+               bags.ids.data() + end_of(bags, row));
+  }
+  return {to_ids(ids), to_ids(offsets)};
+}
+
+}  // namespace
+
 std::size_t Batch::rows() const {
   std::optional<std::size_t> rows;
   const auto count = [&](const auto& array) {
-    check_argument(array.dimension() > 0 && array.shape(0) == rows.value_or(array.shape(0)),
-                   "Batch: an array has shape ", bracketed(array.shape()), ", expected ",
-                   rows ? concat(*rows) : "some", " rows");
+    check_argument(
+        array.dimension() > 0 && array.shape(0) == rows.value_or(array.shape(0)),
+        "Batch: an array has shape ", bracketed(array.shape()), ", expected ",
+        rows ? concat(*rows) : "some", " rows",
+        rows ? "; ids of any length for each row, with offsets, belong in Batch::bags" : "");
     rows = array.shape(0);
   };
   std::ranges::for_each(ids, count);
   std::ranges::for_each(tensors, count);
+  for (const RaggedIds& each : bags) {
+    count(each.offsets);
+    check_offsets(each);
+  }
   check_argument(rows.has_value(), "Batch: there are no arrays");
   return *rows;
 }
@@ -32,7 +76,7 @@ Batch Batch::rows(std::span<const std::int64_t> indices) const {
   const std::size_t count = rows();
   for (const std::int64_t i : indices)
     check_argument(i >= 0 && static_cast<std::size_t>(i) < count, "Batch: row ", i,
-                   " is outside the ", count);
+                   " is out of range: there are ", count, " rows");
   const auto copies_of = [&]<class Array>(const Array& array) {
     auto shape = array.shape();
     shape[0] = indices.size();
@@ -46,6 +90,7 @@ Batch Batch::rows(std::span<const std::int64_t> indices) const {
   Batch batch;
   for (const Ids& array : ids) batch.ids.push_back(copies_of(array));
   for (const Tensor& array : tensors) batch.tensors.push_back(copies_of(array));
+  for (const RaggedIds& each : bags) batch.bags.push_back(copies_of_bags(each, indices));
   return batch;
 }
 
@@ -72,6 +117,10 @@ Checkpoint TensorDataset::description() const {
   };
   std::ranges::for_each(examples_.ids, add);
   std::ranges::for_each(examples_.tensors, add);
+  for (const RaggedIds& bags : examples_.bags) {
+    add(bags.ids);
+    add(bags.offsets);
+  }
   Checkpoint description = Dataset::description();
   description.put("checksum", static_cast<std::int64_t>(sum.value()));
   return description;

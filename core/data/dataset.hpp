@@ -16,19 +16,26 @@
 
 namespace rowgrad {
 
+/// Bags of ids, one for each example and of any length: what an EmbeddingBag takes.
+struct RaggedIds {
+  Ids ids;      // [count]: the ids of all bags, one bag after another
+  Ids offsets;  // [rows]: where each bag begins in `ids`; they start at 0 and do not decrease
+};
+
 /// Some examples: arrays whose first axis is that of the examples. What each array means is between
 /// the data and the model.
 struct Batch {
   std::vector<Ids> ids = {};         // each [rows, …]
   std::vector<Tensor> tensors = {};  // each [rows, …]
+  std::vector<RaggedIds> bags = {};  // each with `rows` bags
 
   /// Of a text, with a window in each row: the ids of the windows, and those that follow them or
   /// targets of their own, both [rows, context]. Refused if there are not these two arrays.
   const Ids& inputs() const { return of_text(0); }
   const Ids& targets() const { return of_text(1); }
 
-  /// The number of examples. Refuses arrays that differ in it, arrays without axes, and none at
-  /// all.
+  /// The number of examples. Refuses arrays that differ in it, arrays without axes, offsets that
+  /// do not fit their ids, and a batch without arrays.
   std::size_t rows() const;
 
   /// Copies of these rows, in this order.

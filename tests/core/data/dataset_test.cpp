@@ -4,7 +4,8 @@ namespace {
 
 Batch three_rows() {
   return {.ids = {ids({3}, {7, 8, 9}), ids({3, 2}, {1, 2, 3, 4, 5, 6})},
-          .tensors = {reshaped(Tensor{0.5, 1.5, 2.5}, {3, 1})}};
+          .tensors = {reshaped(Tensor{0.5, 1.5, 2.5}, {3, 1})},
+          .bags = {{ids({4}, {4, 5, 6, 7}), ids({3}, {0, 3, 3})}}};
 }
 
 TEST(Batch, KnowsItsRowsAndParts) {
@@ -17,20 +18,35 @@ TEST(Batch, KnowsItsRowsAndParts) {
   EXPECT_EQ(some.ids[0], ids({3}, {9, 7, 9}));
   EXPECT_EQ(some.ids[1], ids({3, 2}, {5, 6, 1, 2, 5, 6}));
   EXPECT_EQ(some.tensors[0], reshaped(Tensor{2.5, 0.5, 2.5}, {3, 1}));
+  EXPECT_EQ(some.bags[0].ids, ids({5}, {7, 4, 5, 6, 7}));
+  EXPECT_EQ(some.bags[0].offsets, ids({3}, {0, 1, 4}));
   EXPECT_EQ(all.rows({}).ids[1].shape(), (Shape{0, 2}));
+  EXPECT_EQ(all.rows({}).bags[0].ids.size(), 0U);
   EXPECT_EQ(all.rows({}).rows({}).rows(), 0U);
   for (const std::int64_t outside : {-1, 3})
-    EXPECT_INVALID(concat("Batch: row ", outside, " is outside the 3"),
+    EXPECT_INVALID(concat("Batch: row ", outside, " is out of range: there are 3 rows"),
                    all.rows(std::vector{std::int64_t{0}, outside}));
 }
 
 TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
+  const std::string hint = "; ids of any length for each row, with offsets, belong in Batch::bags";
   const std::vector<std::pair<Batch, std::string>> cases = {
       {{}, "Batch: there are no arrays"},
       {{.ids = {ids({3}, {1, 2, 3}), ids({2}, {1, 2})}},
-       "Batch: an array has shape [2], expected 3 rows"},
+       "Batch: an array has shape [2], expected 3 rows" + hint},
       {{.ids = {ids({3}, {1, 2, 3})}, .tensors = {Tensor{1}}},
-       "Batch: an array has shape [1], expected 3 rows"},
+       "Batch: an array has shape [1], expected 3 rows" + hint},
+      {{.ids = {ids({3}, {1, 2, 3})}, .bags = {{ids({2}, {1, 2}), ids({2}, {0, 1})}}},
+       "Batch: an array has shape [2], expected 3 rows" + hint},
+      {{.bags = {{ids({2, 1}, {1, 2}), ids({2}, {0, 1})}}},
+       "Batch: bags have ids of shape [2, 1] and offsets of shape [2], expected one axis each"},
+      {{.bags = {{ids({1}, {1}), ids({0}, {})}}}, "Batch: bags have 1 ids without offsets"},
+      {{.bags = {{ids({2}, {1, 2}), ids({2}, {1, 2})}}},
+       "Batch: offset 0 of bags is 1, expected a number from 0 to 0"},
+      {{.bags = {{ids({2}, {1, 2}), ids({3}, {0, 2, 1})}}},
+       "Batch: offset 2 of bags is 1, expected a number from 2 to 2"},
+      {{.bags = {{ids({2}, {1, 2}), ids({2}, {0, 3})}}},
+       "Batch: offset 1 of bags is 3, expected a number from 0 to 2"},
       {{.tensors = {scalar(1)}}, "Batch: an array has shape [], expected some rows"},
       {{.ids = {Ids::from_shape({0, 2})}}, "TensorDataset: there are no examples"},
   };
@@ -45,13 +61,16 @@ TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
 
 TEST(TensorDataset, IsToldFromOthersByAChecksum) {
   Batch number = three_rows(), fraction = three_rows(), shape = three_rows();
+  Batch id = three_rows(), offset = three_rows();
+  id.bags[0].ids[1] = 9;
+  offset.bags[0].offsets[2] = 4;
   number.ids[1][5] = 7;
   fraction.tensors[0].data()[2] = 3;
   shape.ids[1] = ids({3, 1, 2}, {1, 2, 3, 4, 5, 6});
   std::set<std::string> descriptions;
-  for (const Batch& batch : {three_rows(), three_rows(), number, fraction, shape})
+  for (const Batch& batch : {three_rows(), three_rows(), number, fraction, shape, id, offset})
     descriptions.insert(bits_of(TensorDataset(batch).description()));
-  EXPECT_EQ(descriptions.size(), 4U);
+  EXPECT_EQ(descriptions.size(), 6U);
 }
 
 // Three examples, which are described by their number alone.

@@ -1,0 +1,113 @@
+// Runs on bags of ids, each example with as many as it has.
+
+#include "tests/optim/training/runs.hpp"
+
+namespace {
+
+/// Classifies bags by the mean of their rows.
+struct BagModel : Model {
+  explicit BagModel(Random& random)
+      : bag(*this, "bag", kTokens, 4, random), head(*this, "head", 4, 2, random) {}
+
+  Variable loss(Tape& tape, const Batch& batch) override {
+    return head.cross_entropy(bag.forward(tape, batch.bags[0]), batch.ids[0]);
+  }
+
+  Part<EmbeddingBag> bag;
+  Part<Linear> head;
+};
+
+/// The same on ids [rows, length], filled up with padding that bags ignore.
+struct PaddedModel : BagModel {
+  using BagModel::BagModel;
+  Variable loss(Tape& tape, const Batch& batch) override {
+    const Variable x =
+        embedding_bag(tape.parameter(bag.weight), {batch.ids[1]}, {.padding_idx = kTokens - 1});
+    return head.cross_entropy(x, batch.ids[0]);
+  }
+};
+
+// 20 bags of 0 to 6 ids, as bags and padded.
+Batch bags() {
+  constexpr std::size_t kBags = 20, kLongest = 6;
+  Batch all{.ids = {Ids::from_shape({kBags}), Ids::from_shape({kBags, kLongest})}};
+  std::ranges::fill(all.ids[1], kTokens - 1);
+  Ids32 flat, offsets;
+  for (std::size_t i = 0; i < kBags; ++i) {
+    offsets.push_back(static_cast<std::int32_t>(flat.size()));
+    all.ids[0][i] = static_cast<std::int32_t>(i % 2);
+    for (std::size_t k = 0; k < i * i % (kLongest + 1); ++k) {
+      flat.push_back(static_cast<std::int32_t>((7 * i + k * k) % (kTokens - 1)));
+      all.ids[1].data()[i * kLongest + k] = flat.back();
+    }
+  }
+  all.bags = {{to_ids(flat), to_ids(offsets)}};
+  return all;
+}
+
+template <class Of>
+struct BagRun {
+  explicit BagRun(std::size_t shards, std::size_t accumulate = 1, ProcessGroup* ranks = nullptr)
+      : loader(TensorDataset(bags()), {.batch = 6 / accumulate, .shuffle = true}),
+        run({.model = model,
+             .optimizer = optimizer,
+             .loader = loader,
+             .random = random,
+             .accumulate = accumulate,
+             .shards = shards,
+             .ranks = ranks,
+             .epochs = 3}) {
+    run.observe(rows);
+  }
+  Random random{1};
+  Of model{random};
+  SGD optimizer{model.parameters(), {.learning_rate = 0.5}};
+  DataLoader loader;
+  TrainingRun run;
+  RowHistory rows{model};
+};
+
+TEST(Bags, TrainAsPaddedIdsDo) {
+  BagRun<PaddedModel> padded(1);
+  padded.run.train();
+  const auto expect_equal = [&](BagRun<BagModel>& trained) {
+    trained.run.train();
+    constexpr double kTolerance = 12 * 30 * kEpsilon;  // 12 steps with sums of up to 30 terms
+    expect_near(trained.model.bag.weight.value(), padded.model.bag.weight.value(), kTolerance);
+    expect_near(trained.model.head.weight.value(), padded.model.head.weight.value(), kTolerance);
+    EXPECT_NEAR(trained.run.history().back().training_loss,
+                padded.run.history().back().training_loss, kTolerance);
+  };
+  for (const std::size_t shards : {1, 3})
+    for (const std::size_t accumulate : {1, 2}) {
+      BagRun<BagModel> trained(shards, accumulate);
+      expect_equal(trained);
+    }
+  run_ranks(2, [&](ProcessGroup& ranks) {
+    BagRun<BagModel> trained(3, 1, &ranks);
+    expect_equal(trained);
+  });
+}
+
+TEST(Bags, AreCountedInTheHistoryOfRows) {
+  BagRun<BagModel> trained(2);
+  trained.run.train();
+  std::map<std::int32_t, std::size_t> expected;
+  const Batch examples = bags();
+  for (const std::int32_t id : examples.bags[0].ids) expected[id] += 3;  // epochs
+  const TableHistory& table = trained.rows.of(trained.model.bag.weight);
+  ASSERT_EQ(table.ids().size(), expected.size());
+  for (std::size_t i = 0; i < table.ids().size(); ++i)
+    EXPECT_EQ(table.rows()[i].lookups, expected.at(table.ids()[i])) << table.ids()[i];
+}
+
+TEST(Bags, OfARunAreResumable) {
+  BagRun<BagModel> whole(1), begun(1), resumed(1);
+  whole.run.train();
+  begun.run.train(5);
+  resumed.run.load_state_dict(begun.run.state_dict());
+  resumed.run.train();
+  EXPECT_TRUE(bits_of(resumed.model.state_dict()) == bits_of(whole.model.state_dict()));
+}
+
+}  // namespace
