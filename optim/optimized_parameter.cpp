@@ -23,6 +23,15 @@ constexpr const char* kSteps = "step";
 constexpr const char* kPending = "lazy";
 constexpr const char* kChecksum = "checksum";
 
+// Saved instead of a state that the options need since the last step (set_options).
+constexpr const char* kNotBegun = "not begun";
+
+bool is_not_begun(const Checkpoint& state, const std::string& name) {
+  if (!state.contains(name)) return false;
+  const auto* text = std::get_if<std::string>(&state.at(name));
+  return text != nullptr && *text == kNotBegun;
+}
+
 // With the bits of a number, as those of the other library are rounded when they are read.
 std::vector<std::int64_t> checksum_of(const Tensor& values) {
   Checksum sum;
@@ -216,6 +225,10 @@ Checkpoint OptimizedParameter::state_dict() const {
   states_->save(state);
   parameter_->stored().place.mark(state);
   state.put(kSteps, steps_);
+  const OptimizerStates::Needs needs = owed_->needs();
+  for (std::size_t i = 0; i < rule_.states.size() && steps_ > 0; ++i)
+    if (const std::string name(rule_.states[i]); needs.uses[i] && !has_rows(state, name))
+      state.put(name, kNotBegun);
   if (is_pending()) state.put(kPending, pending_state());
   return state;
 }
@@ -254,7 +267,18 @@ auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) con
   loaded->rows_visited_ = rows_visited();
   loaded->steps_ = state.count(kSteps);
   if (loaded->steps_ == 0) return loaded;
-  loaded->states_->load(state, rule_.always, values_follow);
+  const OptimizerStates::Needs needs = owed_->needs();
+  std::array<bool, kMostStates> saved{};
+  for (std::size_t i = 0; i < rule_.states.size(); ++i) {
+    const std::string name(rule_.states[i]);
+    saved[i] = has_rows(state, name) && !is_not_begun(state, name);
+    check_argument(
+        !needs.uses[i] || has_rows(state, name), rule_.name, "::load_state_dict: '",
+        parameter_->name(), '.', name,
+        "' is missing, but the options of the optimizer need it; make the optimizer "
+        "with the options of the saved one, and change them after loading (set_options)");
+  }
+  loaded->states_->load(state, saved, values_follow);
   const Checkpoint pending = state.part(kPending);
   if (!pending.empty()) loaded->load_pending(pending, values_follow);
   return loaded;

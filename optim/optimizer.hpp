@@ -61,7 +61,9 @@ class Optimizer : private ParameterUser {
 
   /// The state kept between steps, by parameter ("token.weight.momentum"), without the options.
   /// Save the values of the parameters with it, and load them first: where rows are owed steps,
-  /// other values than those are refused. A state from a source that is
+  /// other values than those are refused. So is a state without an array that the options need, as
+  /// Adam's state without amsgrad lacks one. Options are not saved, and may otherwise differ. A
+  /// state that is
   /// not trusted may take long: it may claim any number of steps, some of which are replayed. Both
   /// throw std::invalid_argument if two parameters have the same name; loading also if a name, a
   /// shape or a value does not fit, and then changes nothing. check_state_dict() throws that before

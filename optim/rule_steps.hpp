@@ -35,7 +35,6 @@ struct RowRange {
 struct RuleFacts {
   std::string_view name;                     // Rule::kName
   std::span<const std::string_view> states;  // Rule::kStates
-  std::array<bool, kMostStates> always;      // the states that the default options use
   std::size_t members;                       // the number of its coefficients
 };
 

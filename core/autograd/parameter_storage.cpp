@@ -56,9 +56,9 @@ class StatesInMemory final : public OptimizerStates {
       if (arrays_[i]) put_rows(state, std::string(owner_.names[i]), *arrays_[i]);
   }
 
-  void load(const Checkpoint& state, const std::array<bool, kMostStates>& always, bool) override {
+  void load(const Checkpoint& state, const std::array<bool, kMostStates>& saved, bool) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (const std::string name(owner_.names[i]); always[i] || has_rows(state, name)) {
+      if (const std::string name(owner_.names[i]); saved[i]) {
         arrays_[i] = rows_in(state, name, values_.shape());
         if (state.contains(name))
           mark_all_rows();

@@ -138,12 +138,12 @@ class OptimizerStates {
   virtual void copy(std::size_t /*row*/, RowCopy& /*to*/) const {}
 
   /// Puts the states that have begun into `state`, by name: their values or, if a file has them,
-  /// the mark of its checkpoint. Reads those that are there or that `always` says must be there,
-  /// for a new object; throws std::invalid_argument for values that are missing or of another
+  /// the mark of its checkpoint. Reads the states that are `saved`, for a new object; throws
+  /// std::invalid_argument for values that are missing or of another
   /// shape, and if the file is at another mark or, where the values follow and it will go back to
   /// theirs, cannot go back to this one.
   virtual void save(Checkpoint& state) const = 0;
-  virtual void load(const Checkpoint& state, const std::array<bool, kMostStates>& always,
+  virtual void load(const Checkpoint& state, const std::array<bool, kMostStates>& saved,
                     bool values_follow) = 0;
 
   /// Puts the stored values of rows into `state`, as "values", and their steps, as "at"; or, as

@@ -71,11 +71,11 @@ class StatesInFile final : public OptimizerStates {
       if (place(i)) state.put(std::string(owner_.names[i]), file_.mark());
   }
 
-  void load(const Checkpoint& state, const std::array<bool, kMostStates>& always,
+  void load(const Checkpoint& state, const std::array<bool, kMostStates>& saved,
             bool values_follow) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
       const std::string name(owner_.names[i]);
-      if (!always[i] && !has_rows(state, name)) continue;
+      if (!saved[i]) continue;
       check_mark(state.text(name), values_follow);
       if (values_follow) continue;
       check_argument(file_.state_place(name).has_value(), owner_.optimizer,

@@ -112,4 +112,51 @@ TEST(Optimizers, AreResumable) {
   }
 }
 
+// An option that needs a state of its own does not begin with zeros in the middle of a training.
+TEST(Optimizers, RefuseStatesThatLackWhatTheirOptionsNeed) {
+  struct Case {
+    AnyOptions without, with;
+    std::string optimizer, state;
+  };
+  for (const auto& [without, with, optimizer, state] : std::vector<Case>{
+           {SgdOptions{}, SgdOptions{.momentum = 0.9}, "SGD", "momentum"},
+           {AdamOptions{}, AdamOptions{.amsgrad = true}, "Adam", "max_exp_avg_sq"},
+           {AdamWOptions{}, AdamWOptions{.amsgrad = true}, "AdamW", "max_exp_avg_sq"},
+           {RmsPropOptions{}, RmsPropOptions{.momentum = 0.9}, "RMSprop", "momentum"},
+           {RmsPropOptions{}, RmsPropOptions{.centered = true}, "RMSprop", "grad_avg"}})
+    for (const bool dense : {false, true}) {
+      SCOPED_TRACE(concat(optimizer, ' ', state, dense ? ", dense" : ""));
+      Parameter table("table", irregular({6, 2})), other("table", irregular({6, 2}));
+      const auto saved = make_optimizer(without, {&table});
+      const auto loading = make_optimizer(with, {&other});
+      const auto make_step = [&](Optimizer& of, Parameter& trained) {
+        if (!dense) return step(of, trained, {1, 3});
+        trained.zero_gradient();
+        trained.add_gradient(irregular({6, 2}, 3));
+        of.step();
+      };
+      make_step(*saved, table);
+      const Checkpoint good = saved->state_dict();
+      const std::string before = bits_of(loading->state_dict());
+      const std::string message = concat(
+          optimizer, "::load_state_dict: 'table.", state,
+          "' is missing, but the options of the optimizer need it; make the optimizer with the "
+          "options of the saved one, and change them after loading (set_options)");
+      EXPECT_INVALID(message, loading->load_state_dict(good));
+      EXPECT_INVALID(message, loading->check_state_dict(good));
+      EXPECT_EQ(bits_of(loading->state_dict()), before);
+      // The way that the message says.
+      other.assign(table.copy());
+      set_options(*loading, without);
+      loading->load_state_dict(good);
+      set_options(*loading, with);
+      const Checkpoint changed = loading->state_dict();  // with a state that has not begun
+      loading->load_state_dict(changed);
+      make_step(*loading, other);
+      set_options(*saved, with);
+      make_step(*saved, table);
+      EXPECT_EQ(table.copy(), other.copy());
+    }
+}
+
 }  // namespace
