@@ -18,7 +18,8 @@ class TrainingRun;
 struct TrainingRecord {
   std::size_t steps = 0;  // since the start of the run
   std::size_t epoch = 0;  // that has ended with them, counted from 1; 0 in the course of one
-  /// The mean of the epoch's steps; in its course, of the loader for training.
+  /// The mean over all targets of the epoch's steps, as they were trained; in the course of an
+  /// epoch, over the loader for training.
   double training_loss = 0;
   double speed = 0;                                      // see TrainingRun::speed()
   std::optional<double> validation_loss = std::nullopt;  // none without validation data
@@ -58,8 +59,8 @@ class RunObserver {
   virtual void after_record(const TrainingRun&, const TrainingRecord&) {}
 
   /// A step was made, and all records that were due then, unless an observer stopped the run in an
-  /// evaluation: that is made up for before the next step. `loss` is the mean of its batches. The
-  /// place to save the run.
+  /// evaluation: that is made up for before the next step. `loss` is the mean over the targets of
+  /// the step. The place to save the run.
   virtual void after_step(const TrainingRun&, double /*loss*/) {}
 
   /// train() or run_epoch() ends: the run has ended, or was stopped.

@@ -8,21 +8,6 @@
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
-namespace {
-
-// How many batches have targets that count, at least 1: the mean of a step is over these.
-double counted_batches(std::span<const double> weights) {
-  const auto count = std::ranges::count_if(weights, [](double weight) { return weight > 0; });
-  return static_cast<double>(std::max<std::ptrdiff_t>(count, 1));
-}
-
-}  // namespace
-
-double StepGradients::Losses::mean() const {
-  double sum = 0;
-  for (const double mean : means) sum += mean;
-  return sum / counted_batches(weights);
-}
 
 StepGradients::StepGradients(const TrainingParts& parts, ProcessGroup& ranks)
     : parts_(parts), ranks_(ranks) {
@@ -56,24 +41,23 @@ Batch StepGradients::part_of(const Batch& batch, std::size_t rows, std::size_t s
   return batch.rows(indices);
 }
 
-// Of numbers [shard][batch], which are 0 but for this rank's shards, the sums over all shards.
-std::vector<double> StepGradients::sums_of_shards(const std::vector<double>& own,
-                                                  std::size_t batches) const {
+// Returns the sum of `own` over all ranks. Every rank passes one number for each part of the step,
+// and 0 for the parts of other ranks, so the sum does not depend on the number of ranks.
+double StepGradients::sum_of_parts(const std::vector<double>& own) const {
   const std::vector<double> all = ranks_.gather(std::span<const double>(own));
-  std::vector<double> sums(batches);
-  for (std::size_t i = 0; i < own.size(); ++i)
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      sums[i % batches] += all[rank * own.size() + i];
-  return sums;
+  double sum = 0;
+  for (std::size_t part = 0; part < own.size(); ++part)
+    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) sum += all[rank * own.size() + part];
+  return sum;
 }
 
-StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t first,
-                                         bool watched,
-                                         const std::function<void(const Tape&)>& after_backward) {
+StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t first, bool watched,
+                                       const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
   const std::size_t count = batches.size();
-  std::vector<Batch> parts;                           // [own shard][batch]
-  std::vector<double> shares(parts_.shards * count);  // [shard][batch]: first weights of targets
+  std::vector<Batch> parts;  // [own shard][batch]
+  // [shard][batch]: first the weight of each part, then its share of the step's total weight
+  std::vector<double> shares(parts_.shards * count);
   const IndexRange own = range_of(parts_.shards, ranks_.rank(), ranks_.size());
   for (std::size_t shard = own.begin; shard < own.end; ++shard)
     for (std::size_t i = 0; i < count; ++i) {
@@ -84,13 +68,13 @@ StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t
       check_argument(std::isfinite(weight) && weight >= 0, "TrainingRun: the weight of a batch is ",
                      weight, ", expected a finite number, not negative");
     }
-  const std::vector<double> weights = sums_of_shards(shares, count);
-  for (std::size_t i = 0; i < shares.size(); ++i)
-    if (shares[i] > 0) shares[i] /= weights[i % count];
+  const double weight = sum_of_parts(shares);
+  for (double& share : shares)
+    if (share > 0) share /= weight;
 
   // With several shards, each has random numbers of its own, on whatever rank it is.
   const std::uint32_t seed = parts_.shards > 1 ? parts_.random.bits() : 0;
-  std::vector<double> losses(parts_.shards * count);  // [shard][batch], shares of the mean
+  std::vector<double> losses(parts_.shards * count);  // [shard][batch]: loss · share
   // With `give`, the exchange gets those that the last batch has a part in, and they are not
   // returned.
   const auto gradients_of = [&](std::size_t shard, bool give) {
@@ -113,8 +97,7 @@ StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t
         if (!sums[p].is_none()) gradient.add(std::exchange(sums[p], {}));
         exchange_->give(p, std::move(gradient));
       };
-      tape.backward(loss, scalar(static_cast<real>(share / counted_batches(weights))),
-                    {.keep_values = false, .sink = sink});
+      tape.backward(loss, scalar(static_cast<real>(share)), {.keep_values = false, .sink = sink});
       after_backward(tape);
       losses[shard * count + i] = loss.item() * share;
     }
@@ -148,7 +131,7 @@ StepGradients::Losses StepGradients::add(std::vector<Batch> batches, std::size_t
     }
     if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
   }
-  return {sums_of_shards(losses, count), weights};
+  return {.mean = sum_of_parts(losses), .weight = weight};
 }
 
 }  // namespace rowgrad

@@ -20,13 +20,10 @@ struct TrainingParts;
 /// Computes the gradients of the steps of a run, in the same bits on any number of ranks.
 class StepGradients {
  public:
-  /// The losses of a step's batches.
-  struct Losses {
-    std::vector<double> means;    // of the targets of each batch
-    std::vector<double> weights;  // the sum of the weights of these targets
-
-    /// The mean of the batches of which some targets count; 0 if there are none.
-    double mean() const;
+  /// The loss of a step.
+  struct Loss {
+    double mean = 0;    // weighted mean over all targets of the step; 0 if no target has a weight
+    double weight = 0;  // sum of the weights of these targets
   };
 
   /// Borrows both. Throws std::invalid_argument for fewer shards than ranks.
@@ -35,14 +32,17 @@ class StepGradients {
   /// The rows of each batch that this rank needs.
   BatchShard shard() const;
 
-  /// Adds the gradients of the mean loss of these batches, this rank's rows of number `first` of an
-  /// epoch and those after it, to the parameters, which have none. Calls `after_backward` with each
-  /// tape that went backward. Throws std::logic_error for a parameter that gets a gradient but is
-  /// none of the optimizer's. After an exception on several ranks, messages may still be under way.
-  /// Of split tables, each rank gets those of its own rows (Parameter::local) and, if they are
-  /// `watched`, all in the parameter itself.
-  Losses add(std::vector<Batch> batches, std::size_t first, bool watched,
-             const std::function<void(const Tape&)>& after_backward);
+  /// Adds the gradients of the loss of a step to the parameters, which have none. Every shard of
+  /// every batch contributes by its share of the total weight (Model::weight), so a step equals the
+  /// step on one batch of all its examples.
+  ///
+  /// `batches` are this rank's rows of batch number `first` of an epoch and of those after it.
+  /// Calls `after_backward` with each tape that went backward. For split tables, each rank gets the
+  /// gradients of its own rows (Parameter::local) and, if they are `watched`, all of them in the
+  /// parameter itself. Throws std::logic_error for a parameter that gets a gradient but is not one
+  /// of the optimizer's. After an exception on several ranks, messages may still be under way.
+  Loss add(std::vector<Batch> batches, std::size_t first, bool watched,
+           const std::function<void(const Tape&)>& after_backward);
 
   /// How gradients travel between ranks.
   const GradientExchange& exchange() const { return *exchange_; }
@@ -50,7 +50,7 @@ class StepGradients {
  private:
   void follow_optimizer();
   Batch part_of(const Batch& batch, std::size_t rows, std::size_t shard) const;
-  std::vector<double> sums_of_shards(const std::vector<double>& own, std::size_t batches) const;
+  double sum_of_parts(const std::vector<double>& own) const;
 
   const TrainingParts& parts_;
   ProcessGroup& ranks_;

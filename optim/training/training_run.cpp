@@ -163,15 +163,14 @@ double TrainingRun::make_step() {
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
   const bool watched = !split_tables_.empty() &&
                        ranks_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
-  const StepGradients::Losses losses =
+  const StepGradients::Loss loss =
       gradients_.add(next_batches(count), first, watched, [&](const Tape& tape) {
         for (RunObserver* observer : observers_) observer->after_backward(*this, tape);
       });
-  for (std::size_t i = 0; i < count; ++i) {
-    epoch_.loss_sum += losses.means[i] * losses.weights[i];
-    epoch_.weight += losses.weights[i];
+  epoch_.loss_sum += loss.mean * loss.weight;
+  epoch_.weight += loss.weight;
+  for (std::size_t i = 0; i < count; ++i)
     epoch_.timed_units += parts_.loader.rows(first + i) * unit_.per_example;
-  }
   if (steps_ == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
   epoch_.seconds += seconds_since(start);
   each([&](RunObserver& observer) { observer.before_update(*this); });
@@ -184,7 +183,7 @@ double TrainingRun::make_step() {
   if (epoch_is_due()) loop_.reset();
   if (steps_ == 1 || steps_ % parts_.compare_every == 0) compare_ranks();
   goes_on();
-  return losses.mean();
+  return loss.mean;
 }
 
 std::vector<Batch> TrainingRun::next_batches(std::size_t count) {

@@ -41,8 +41,9 @@ struct EvaluationParts {
 
 /// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
-  /// What is trained. The mean of a batch is always over all its targets that count, however many
-  /// ranks and shards compute it. A batch without any gives no gradients and a loss of 0.
+  /// What is trained. The loss of a step is the mean over all targets of all its batches, weighted
+  /// by Model::weight, no matter how many batches, shards and ranks compute it. A step without
+  /// weights has no gradients and a loss of 0.
   Model& model;
   Optimizer& optimizer;  // of the model's parameters
   /// Must be at its beginning. Each rank reads its own rows of each batch.
@@ -57,8 +58,11 @@ struct TrainingParts {
   double clip_norm = 0;
   /// After how many steps clipping begins.
   std::size_t clip_from = 0;
-  /// The batches whose gradients make up one step, with the mean of their losses. The last step of
-  /// an epoch takes those that are left.
+  /// The number of batches in a step. A step equals, to rounding, a step on one batch of all their
+  /// examples: a batch contributes by its weight (Model::weight), so a short last batch, or one
+  /// with few unmasked targets, contributes less. A PyTorch loop over `(loss / accumulate)
+  /// .backward()` weights all batches equally instead. The last step of an epoch takes the batches
+  /// that are left.
   std::size_t accumulate = 1;
   /// The parts into which the examples of each batch are cut, and whose gradients are computed one
   /// by one and added up in an order of their own. A run has the same bits on any number of ranks,
