@@ -101,9 +101,7 @@ void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& t
 
 // Those of the first and the last step.
 struct Losses : RunObserver {
-  void after_step(const TrainingRun& run, double loss) override {
-    check_runtime(std::isfinite(loss), "the loss is not finite at step ", run.steps(),
-                  "; try a smaller --learning-rate");
+  void after_step(const TrainingRun&, double loss) override {
     if (!first) first = loss;
     last = loss;
   }

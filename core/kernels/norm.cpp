@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
 
@@ -110,6 +111,17 @@ double largest_magnitude(std::span<const real> values) {
     }
   });
   return std::bit_cast<real>(largest.load());
+}
+
+bool all_finite(std::span<const real> values) {
+  std::atomic<bool> finite = true;
+  parallel_for(values.size(), kGrainNumbers, [&](std::size_t begin, std::size_t end) {
+    // 0 · x is 0 for finite x, and NaN for others.
+    const real sum = sum_span(
+        end - begin, [](const Simd& x) { return x * Simd(real{0}); }, values.data() + begin);
+    if (sum != 0) finite = false;
+  });
+  return finite;
 }
 
 void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms) {

@@ -30,6 +30,9 @@ double norm(std::span<const real> row, double p);
 /// max |x|, NaN if a number is.
 double largest_magnitude(std::span<const real> values);
 
+/// Returns true if no number is infinite or NaN.
+bool all_finite(std::span<const real> values);
+
 /// The norm of order 2 of each row of `width` values.
 void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms);
 

@@ -64,16 +64,6 @@ void print_losses(const std::string& where, const TrainingRecord& record, int di
   std::cout << behind << std::endl;
 }
 
-namespace {
-
-void check_loss(const TrainingRun& run, double loss) {
-  // Processors give NaN a sign.
-  check_runtime(std::isfinite(loss), "the loss became ", std::abs(loss), " at step ", run.steps(),
-                "; try a smaller --learning-rate");
-}
-
-}  // namespace
-
 // The steps that were made. The book numbers them from 0: beside its log, it is that of the last.
 std::string ProgressLines::place(const TrainingRun& run) const {
   const std::size_t last = run.steps() - 1;
@@ -86,7 +76,6 @@ std::string ProgressLines::place(const TrainingRun& run) const {
 }
 
 void ProgressLines::after_step(const TrainingRun& run, double loss) {
-  check_loss(run, loss);
   const double rate = run.speed();
   progress_.show(concat(place(run), formatted("  loss %.4f  ", loss), readable_count(rate), ' ',
                         run.unit().name, "/s  ",
@@ -95,7 +84,6 @@ void ProgressLines::after_step(const TrainingRun& run, double loss) {
 
 void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& record) {
   clear();
-  check_loss(run, record.training_loss);
   if (!record.ends_epoch()) {
     print_losses(place(run), record, 3, beside(book_, record.steps));
   } else if (run.parts().evaluation.every == 0) {

@@ -45,8 +45,7 @@ std::string bits(double nats);
 void print_losses(const std::string& where, const TrainingRecord& record, int digits,
                   const std::string& behind = "");
 
-/// Says how a run goes on, beside the log of a run of the book if there is one. Throws
-/// std::runtime_error for one that has diverged.
+/// Says how a run goes on, beside the log of a run of the book if there is one.
 class ProgressLines : public RunObserver {
  public:
   explicit ProgressLines(BookLog book = {}) : book_(std::move(book)) {}

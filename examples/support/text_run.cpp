@@ -126,13 +126,7 @@ void TextRun::start_schedule(std::uint64_t step) {
 
 void TextRun::save(const std::filesystem::path& path) const {
   run.split_tables().meet();
-  for (Parameter* parameter : model_->parameters()) {
-    Parameter& own = parameter->local();
-    if (!own.stored().allows_passes()) continue;  // a table in a file
-    check_runtime(std::ranges::all_of(own.copy(), [](real x) { return std::isfinite(x); }),
-                  parameter->name(), " is not finite any more at step ", run.steps(),
-                  "; try a smaller --learning-rate");
-  }
+  run.check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())

@@ -1,9 +1,12 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
@@ -128,14 +131,22 @@ bool TrainingRun::run_epoch() {
 }
 
 bool TrainingRun::step() {
-  check_state(!failed_, "TrainingRun: a step has failed, so load the state that was saved last");
+  check_state(phase_ != Phase::kFailed,
+              "TrainingRun: a step has failed, so load the state that was saved last");
+  check_state(phase_ == Phase::kReady, "TrainingRun: step() was called during a step");
   if (has_ended() || std::exchange(stopped_, false)) return false;
-  failed_ = true;  // until all is done
-  std::optional<double> loss;
-  if (!is_due()) loss = make_step();
-  add_due_records();
-  if (loss) each([&](RunObserver& observer) { observer.after_step(*this, *loss); });
-  failed_ = false;
+  try {
+    std::optional<double> loss;
+    phase_ = Phase::kUpdates;
+    if (!is_due()) loss = make_step();
+    phase_ = Phase::kReports;
+    add_due_records();
+    if (loss) each([&](RunObserver& observer) { observer.after_step(*this, *loss); });
+  } catch (...) {
+    phase_ = Phase::kFailed;
+    throw;
+  }
+  phase_ = Phase::kReady;
   return true;
 }
 
@@ -172,6 +183,7 @@ double TrainingRun::make_step() {
   for (std::size_t i = 0; i < count; ++i)
     epoch_.timed_units += parts_.loader.rows(first + i) * unit_.per_example;
   if (steps_ == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
+  check_finite(loss.mean);
   epoch_.seconds += seconds_since(start);
   each([&](RunObserver& observer) { observer.before_update(*this); });
   start = std::chrono::steady_clock::now();
@@ -184,6 +196,40 @@ double TrainingRun::make_step() {
   if (steps_ == 1 || steps_ % parts_.compare_every == 0) compare_ranks();
   goes_on();
   return loss.mean;
+}
+
+// Ranks have the same loss and the same gradients, except of split tables.
+void TrainingRun::check_finite(double loss) const {
+  if (parts_.allow_not_finite) return;
+  const auto refuse = [&](const auto&... what) {
+    throw std::runtime_error(
+        concat("TrainingRun: ", what..., " at step ", steps_ + 1,
+               ", expected finite numbers; no parameter has changed. Try a smaller learning rate "
+               "or clip_norm, or check the data; with allow_not_finite, training goes on"));
+  };
+  if (!std::isfinite(loss)) refuse("the loss became ", std::abs(loss));  // NaN may have a sign
+  constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
+  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  std::array<std::uint64_t, 2> first{parameters.size(), kAllRows};  // parameter and row
+  for (std::size_t p = 0; p < parameters.size() && first[0] == parameters.size(); ++p) {
+    Parameter& own = parameters[p]->local();
+    const Gradient& gradient = own.gradient();
+    if (kernels::all_finite(gradient.values())) continue;
+    first = {p, kAllRows};
+    if (!gradient.is_rows()) continue;
+    const RowGradient& rows = gradient.rows();
+    std::size_t i = 0;
+    while (kernels::all_finite(rows.row(i))) ++i;
+    first[1] = own.stored().place.first + static_cast<std::uint64_t>(rows.indices()[i]);
+  }
+  if (!split_tables_.empty()) {
+    const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(first));
+    for (std::size_t i = 0; i < all.size(); i += 2) first = std::min(first, {all[i], all[i + 1]});
+  }
+  if (first[0] == parameters.size()) return;
+  const std::string& name = parameters[first[0]]->name();
+  if (first[1] == kAllRows) refuse("the gradient of ", name, " is not finite");
+  refuse("the gradient of ", name, " is not finite in row ", first[1]);
 }
 
 std::vector<Batch> TrainingRun::next_batches(std::size_t count) {

@@ -79,6 +79,9 @@ struct TrainingParts {
   /// Whether the first step may leave parameters without a gradient, as models do of which each
   /// batch uses other parts (find_unused_parameters of PyTorch's DistributedDataParallel).
   bool allow_unused = false;
+  /// Whether training goes on, as in PyTorch, when a loss or a gradient is infinite or NaN.
+  /// Otherwise step() throws before anything changes, and state_dict() refuses such parameters.
+  bool allow_not_finite = false;
   /// The length of the run: steps or, if that is 0, epochs. Without it, train() has to be told when
   /// to stop.
   std::size_t epochs = kNoLimit;
@@ -111,6 +114,9 @@ class TrainingRun {
   /// memory or the disk: further calls throw std::logic_error until a state is loaded, that which
   /// was saved last. On several ranks, start all processes again. (A rate that the schedule refuses
   /// is refused before anything changes, but ends it, too.)
+  ///
+  /// Throws std::runtime_error if the loss or a gradient is not finite, on all ranks alike; the
+  /// optimizer and its parameters are then as they were before the step (see allow_not_finite).
   ///
   /// Throws std::logic_error for a parameter that gets a gradient but is none of the optimizer's
   /// and, in the first step, for one of the optimizer's that gets none (see allow_unused). Groups
@@ -193,16 +199,28 @@ class TrainingRun {
   /// load a state again. Examples, batches and their order have to be the same
   /// (DataLoader::state_dict), and so does `accumulate`. States of version 0.2.0 are refused.
   ///
-  /// What else its parts are made with may change, and is taken as it is now: the length of the
-  /// run, the shape of its schedule, clip_norm and clip_from, the loss and its weights, validation
-  /// and evaluations, shards and ranks, and options of optimizer and model that have no part in
-  /// their states (weight decay, dropout). So may learning rates, unless there is a schedule: its
-  /// state has the rates that it began with, and sets them.
+  /// What else its parts are made with may change without a message, and is taken as it is now:
+  /// the length of the run, the shape of its schedule, clip_norm and clip_from, the loss and its
+  /// weights, validation and evaluations, shards and ranks, and options of optimizer and model that
+  /// have no part in their states (betas, weight decay, dropout, learning rates).
+  ///
+  /// Options and learning rates that were set during the run are not saved: set them again after
+  /// loading. A schedule is saved with the rates that it began with; loading sets the rates of its
+  /// step, also where others had replaced them.
+  ///
+  /// Saving throws std::logic_error after a step has failed and between a step's gradients and its
+  /// update, when the parts are at different steps, and std::runtime_error if a parameter in memory
+  /// is not finite (see allow_not_finite). check_can_save() only throws.
   Checkpoint state_dict() const;
+  void check_can_save() const;
   void load_state_dict(const Checkpoint& state);
 
  private:
+  // Where a run is. Its parts are at different steps while it updates them.
+  enum class Phase { kReady, kUpdates, kReports, kFailed };
+
   double make_step();
+  void check_finite(double loss) const;
   std::vector<Batch> next_batches(std::size_t count);
   void add_due_records();
   std::optional<TrainingRecord> record_of_epoch();
@@ -234,11 +252,11 @@ class TrainingRun {
   std::size_t steps_ = 0;
   std::size_t last_step_ = kNoLimit;  // of this call of train()
   bool stopped_ = false;              // by an observer
-  bool failed_ = false;               // by an exception in a step
-  struct Epoch {                      // so far
-    double loss_sum = 0;              // over all targets
-    double weight = 0;                // theirs: their number, if each counts once
-    double seconds = 0;               // in steps since the start or the last load
+  Phase phase_ = Phase::kReady;
+  struct Epoch {          // so far
+    double loss_sum = 0;  // over all targets
+    double weight = 0;    // theirs: their number, if each counts once
+    double seconds = 0;   // in steps since the start or the last load
     std::size_t timed_units = 0;
   } epoch_;
 };

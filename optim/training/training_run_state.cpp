@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -57,7 +58,23 @@ std::vector<TrainingRecord> history_in(const Checkpoint& state, const DataUnit& 
 
 }  // namespace
 
+void TrainingRun::check_can_save() const {
+  check_state(phase_ != Phase::kFailed,
+              "TrainingRun::state_dict: a step has failed and left the run between two steps; load "
+              "the state that was saved last");
+  check_state(phase_ != Phase::kUpdates,
+              "TrainingRun::state_dict: a step is under way; save after it (after_step)");
+  if (parts_.allow_not_finite) return;
+  for (Parameter* parameter : parts_.model.parameters())
+    if (const Tensor* values = parameter->local().stored().all())
+      check_runtime(kernels::all_finite({values->data(), values->size()}),
+                    "TrainingRun::state_dict: ", parameter->name(), " is not finite after step ",
+                    steps_, ", expected finite numbers. Try a smaller learning rate or clip_norm; ",
+                    "with allow_not_finite, it is saved");
+}
+
 Checkpoint TrainingRun::state_dict() const {
+  check_can_save();
   Checkpoint state = progress();
   state.put("model", parts_.model.state_dict());
   state.put("optimizer", parts_.optimizer.state_dict());
@@ -99,12 +116,13 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
     epoch_ = epoch;
     throw;
   }
-  failed_ = true;  // until all is loaded
+  phase_ = Phase::kFailed;  // until all is loaded
   parts_.model.load_state_dict(model);
   parts_.optimizer.load_state_dict(optimizer);
   loaded_arithmetic_ = arithmetic;
   last_step_ = kNoLimit;
-  failed_ = stopped_ = false;
+  phase_ = Phase::kReady;
+  stopped_ = false;
 }
 
 void TrainingRun::load_progress(const Checkpoint& state) {

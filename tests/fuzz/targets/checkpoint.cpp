@@ -2,7 +2,6 @@
 // shapes in the checkpoint of a small run. A run that resumes must then train, save and resume.
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <unistd.h>
 #include <vector>
@@ -28,21 +27,9 @@ std::string path(const char* name) {
   return folder / concat("rowgrad-fuzz-", ::getpid(), '-', name);
 }
 
-// Trains up to step `last`, or to the end of the run. Returns the last loss.
-double train(TextRun& training, std::size_t last) {
-  struct : RunObserver {
-    void after_step(const TrainingRun&, double value) override { loss = value; }
-    double loss = 0;
-  } watched;
-  training.run.observe(watched);
-  training.run.train(last);
-  training.run.forget(watched);
-  return watched.loss;
-}
-
 Checkpoint checkpoint(const TrainOptions& options, std::size_t steps) {
   TextRun training(options, make_tokenizer(options.tokenizer, kText, 300), kText);
-  train(training, steps);
+  training.run.train(steps);
   training.save(path("start"));
   Checkpoint file = read_safetensors(path("start"));
   fs::remove(path("start"));
@@ -152,12 +139,12 @@ void fuzz_checkpoint(std::string_view input) {
   const std::string contents = read_file(changed);
   std::unique_ptr<TextRun> training;
   if (!refusal_of(contents, [&] { training = TextRun::resume(changed, kText); })) {
-    const double loss = train(*training, training->run.steps() + 1);
     try {
+      training->run.train(training->run.steps() + 1);
       training->save(changed);
-      if (std::isfinite(loss)) TextRun::resume(changed, kText);
+      TextRun::resume(changed, kText);
     } catch (const std::runtime_error& error) {
-      if (std::string_view(error.what()).find("is not finite any more") == std::string_view::npos)
+      if (std::string_view(error.what()).find("expected finite numbers") == std::string_view::npos)
         throw;  // nothing else may stop it
     }
   }

@@ -1,0 +1,150 @@
+// Runs whose losses or gradients are infinite or NaN, and runs that failed.
+
+#include "tests/optim/training/runs.hpp"
+
+namespace {
+
+/// A loss whose gradient is infinite although it is 0 itself: √0 of a row, or of a parameter.
+struct Roots : Model {
+  explicit Roots(Random& random, ProcessGroup* split = nullptr)
+      : table(*this, "table", kUsers, 2, random, EmbeddingOptions{.deviation = 0, .split = split}),
+        other(*this, "other", full({2}, 4)) {}
+
+  Variable loss(Tape& tape, const Batch& batch) override {
+    const Variable rows = table.forward(tape, batch.ids[0]);
+    const Variable by_row = mean(bad_row ? sqrt(rows) : rows * rows);
+    const Variable x = tape.parameter(other);
+    return by_row + mean(bad_parameter ? sqrt(x - x) : x * x) * factor;
+  }
+  void read_ahead(const Batch& batch) override { table.read_ahead(batch.ids[0]); }
+
+  Part<Embedding> table;
+  Parameter other;
+  bool bad_row = false, bad_parameter = false;
+  real factor = 1;
+};
+
+struct RootsRun : RunObserver {
+  explicit RootsRun(std::size_t shards = 1, ProcessGroup* ranks = nullptr, bool split = false,
+                    bool allowed = false)
+      : model(random, split ? ranks : nullptr),
+        optimizer(model.parameters(), {.learning_rate = 0.1}),
+        loader(TensorDataset({.ids = {ids({4}, {29, 7, 25, 29})}}), {.batch = 2}),
+        run({.model = model,
+             .optimizer = optimizer,
+             .loader = loader,
+             .random = random,
+             .clip_norm = 1,
+             .shards = shards,
+             .ranks = ranks,
+             .allow_not_finite = allowed,
+             .epochs = 3}) {
+    run.observe(*this);
+  }
+  void before_update(const TrainingRun&) override { ++updates; }
+
+  std::string bits() { return bits_of(model.state_dict()) + bits_of(optimizer.state_dict()); }
+
+  Random random{1};
+  Roots model;
+  AdamW optimizer;
+  DataLoader loader;
+  TrainingRun run;
+  int updates = 0;
+};
+
+constexpr const char* kAdvice =
+    " at step 2, expected finite numbers; no parameter has changed. Try a smaller learning rate or "
+    "clip_norm, or check the data; with allow_not_finite, training goes on";
+
+TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
+  struct Case {
+    std::string what;
+    std::function<void(Roots&)> change;
+  };
+  const std::vector<Case> cases{
+      {"the loss became inf", [](Roots& model) { model.factor = kInfinity; }},
+      {"the loss became nan", [](Roots& model) { model.factor = -kNaN; }},
+      {"the gradient of table.weight is not finite in row 25",
+       [](Roots& model) { model.bad_row = true; }},
+      {"the gradient of other is not finite", [](Roots& model) { model.bad_parameter = true; }}};
+  for (const auto& [what, change] : cases)
+    for (const std::size_t ranks : {1, 2})
+      for (const bool split : {false, true}) {
+        if (split && ranks == 1) continue;
+        SCOPED_TRACE(concat(what, ", ranks ", ranks, split ? ", split" : ""));
+        run_ranks(ranks, [&, what = what, change = change](ProcessGroup& group) {
+          RootsRun trained(2, &group, split);
+          trained.run.train(1);
+          change(trained.model);
+          const std::string before = trained.bits();
+          EXPECT_ERROR(std::runtime_error, concat("TrainingRun: ", what, kAdvice),
+                       trained.run.step());
+          EXPECT_EQ(trained.bits(), before);
+          EXPECT_EQ(trained.updates, 1);
+          EXPECT_EQ(trained.run.steps(), 1U);
+          EXPECT_THROW(trained.run.step(), std::logic_error);
+        });
+      }
+}
+
+TEST(NotFinite, StepsGoOnIfTheyAreAllowed) {
+  RootsRun trained(1, nullptr, false, true);
+  trained.model.factor = kNaN;
+  EXPECT_TRUE(trained.run.train());
+  EXPECT_EQ(trained.run.steps(), 6U);
+  EXPECT_TRUE(std::isnan(trained.model.other.value().data()[0]));
+  EXPECT_NO_THROW(trained.run.state_dict());
+}
+
+// The gradients of the last step may be finite, but not what the optimizer makes of them.
+TEST(NotFinite, ParametersAreNotSaved) {
+  for (const bool allowed : {false, true}) {
+    RootsRun trained(1, nullptr, false, allowed);
+    trained.run.train(1);
+    std::ranges::fill(trained.model.other.mutable_values(), kInfinity);
+    const std::string message = error_of<std::runtime_error>([&] { trained.run.state_dict(); });
+    EXPECT_EQ(message, allowed ? "no error"
+                               : "TrainingRun::state_dict: other is not finite after step 1, "
+                                 "expected finite numbers. Try a smaller learning rate or "
+                                 "clip_norm; with allow_not_finite, it is saved");
+  }
+}
+
+TEST(FailedRuns, HaveNoStateUntilOneIsLoaded) {
+  enum Where { kBackward, kUpdate, kStep };
+  struct Fails : RunObserver {
+    void after_backward(const TrainingRun&, const Tape&) override { fail(kBackward); }
+    void before_update(const TrainingRun& run) override {
+      EXPECT_THROW(run.state_dict(), std::logic_error);
+      fail(kUpdate);
+    }
+    void after_step(const TrainingRun& run, double) override {
+      EXPECT_NO_THROW(run.state_dict());
+      fail(kStep);
+    }
+    void fail(Where here) const { check_runtime(bad != here, "a failure"); }
+    std::optional<Where> bad;
+  };
+  for (const Where where : {kBackward, kUpdate, kStep}) {
+    RunOf trained(kWholeCases.front()), reference(kWholeCases.front());
+    Fails fails;
+    trained.run.observe(fails);
+    trained.run.train(2);
+    const Checkpoint good = trained.run.state_dict();
+    fails.bad = where;
+    EXPECT_ERROR(std::runtime_error, "a failure", trained.run.train(4));
+    EXPECT_ERROR(std::logic_error,
+                 "TrainingRun::state_dict: a step has failed and left the run between two steps; "
+                 "load the state that was saved last",
+                 trained.run.state_dict());
+    fails.bad.reset();
+    trained.run.load_state_dict(good);
+    trained.run.train(4);
+    reference.run.train(4);
+    EXPECT_TRUE(bits_of(without(trained.run.state_dict(), "history.examples_per_second")) ==
+                bits_of(without(reference.run.state_dict(), "history.examples_per_second")));
+  }
+}
+
+}  // namespace
