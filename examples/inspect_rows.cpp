@@ -3,7 +3,6 @@
 // training run that was saved, of which it also tells why a row moved.
 
 #include <algorithm>
-#include <cmath>
 #include <iostream>
 #include <map>
 #include <memory>

@@ -236,8 +236,10 @@ class Results : public RunObserver {
 
  private:
   void add_validation(RunResults& results) {
-    const double baseline = unigram_loss(training_.training_ids(), *training_.validation_ids(),
+    const double baseline = unigram_loss(training_.training_ids(), training_.evaluated_ids(),
                                          training_.tokenizer().size());
+    const std::size_t batches = training_.run.parts().evaluation.batches;
+    const bool is_part = batches > 0 && batches < training_.run.parts().validation->size();
     results.validation_unigram_loss = baseline;
     if (interrupted()) return;
     const double loss = training_.validation_loss().value();
@@ -245,9 +247,9 @@ class Results : public RunObserver {
     if (page_)
       page_->add(
           {.steps = training_.run.steps(), .training_loss = std::nan(""), .validation_loss = loss});
-    std::cout << "\nValidation " << bits(loss)
-              << " a token; knowing only how often each token occurs gives " << bits(baseline)
-              << '\n';
+    std::cout << "\nValidation " << bits(loss) << " a token"
+              << (is_part ? concat(" of ", batches, " batches") : "")
+              << "; knowing only how often each token occurs gives " << bits(baseline) << '\n';
   }
 
   void add_sample(RunResults& results) {

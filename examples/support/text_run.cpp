@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cmath>
 #include <new>
 #include <utility>
 
@@ -78,7 +77,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
            .epochs = options.epochs,
            .steps = options.steps,
            .evaluation = {.every = options.evaluation.every,
-                          .batches = options.evaluation.batches,
+                          .batches = options.evaluation.every > 0 ? options.evaluation.batches : 0,
                           .training = &training_sample_,
                           .validation = validation_sample_ ? &*validation_sample_ : nullptr}}) {
   start_schedule(0);
@@ -94,13 +93,20 @@ std::optional<TrainingRecord> TextRun::evaluate_all() {
 std::optional<double> TextRun::validation_loss() {
   if (!validation_) return std::nullopt;
   validation_->rewind();
-  return evaluate(*model_, *validation_)->loss;
+  return evaluate(*model_, *validation_, {.batches = run.parts().evaluation.batches})->loss;
 }
 
 const TokenSequence& TextRun::training_ids() const { return text_of(training_); }
 
 const TokenSequence* TextRun::validation_ids() const {
   return validation_ ? &text_of(*validation_) : nullptr;
+}
+
+TokenSequence TextRun::evaluated_ids() const {
+  const TokenSequence& all = *validation_ids();
+  const std::uint64_t batches = run.parts().evaluation.batches;
+  if (batches == 0 || batches >= validation_->size()) return all;
+  return all.slice(0, batches * options_.loader.batch * options_.gpt.context + 1);  // with targets
 }
 
 Ids TextRun::first_words(std::uint64_t most) const {

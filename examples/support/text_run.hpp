@@ -46,7 +46,8 @@ class TextRun {
   /// The losses of the whole text. They draw no random numbers of the run.
   std::optional<TrainingRecord> evaluate_all();
 
-  /// The loss of the validation text, which this process computes alone.
+  /// The loss of the validation text, or of the batches of it that evaluations use, which this
+  /// process computes alone.
   std::optional<double> validation_loss();
 
   /// The samples so far as a JSON array, in ASCII.
@@ -59,6 +60,7 @@ class TextRun {
   const LanguageModel& model() const { return *model_; }
   const TokenSequence& training_ids() const;
   const TokenSequence* validation_ids() const;
+  TokenSequence evaluated_ids() const;  // the part of the validation text in validation_loss()
 
   /// The first tokens of the text, to continue: a window, but not more than `most`.
   Ids first_words(std::uint64_t most = 16) const;

@@ -285,7 +285,7 @@ OptionTable option_table_of(TrainOptions& o) {
        "losses after the first step and every so many steps; 0 for after each epoch",
        whole_number(0)},
       {"--evaluate-batches", &o.evaluation.batches,
-       "batches in each of these evaluations; 0 for all",
+       "batches in every evaluation of the run, also after epochs and at its end; 0 for all",
        whole_number(0) + is_for("--evaluate-every")}};
   return joined({under("Model", model), under("Text and batches", text),
                  under("Memories of n-grams, of a GPT", tables),

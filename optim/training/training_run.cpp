@@ -292,7 +292,7 @@ std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
                       .epoch = epoch,
                       .training_loss = epoch_.loss_sum / epoch_.weight,
                       .speed = speed()},
-                     nullptr, parts_.validation, 0);
+                     nullptr, parts_.validation, parts_.evaluation.batches);
 }
 
 // The record with the losses of those loaders that are not null.

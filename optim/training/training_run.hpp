@@ -25,16 +25,18 @@ namespace rowgrad {
 /// For what has no limit, or one that cannot be counted.
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-/// Evaluations in the course of epochs. They draw from the run's random numbers only where the
-/// loaders do.
+/// Evaluations of a run. They draw from the run's random numbers only if the loaders do.
 struct EvaluationParts {
-  /// After the first step and every so many steps; 0 for none.
+  /// The steps between evaluations in the course of epochs, the first of which is after step 1;
+  /// 0 for none.
   std::size_t every = 0;
-  /// How many batches of each loader are used, the first ones of an epoch; 0 for all.
+  /// The number of batches that every evaluation uses, also the one after each epoch: the first
+  /// ones of an epoch of the loader; 0 for all.
   std::size_t batches = 0;
   /// Whether accuracies are wanted, too, here and after each epoch: see EvaluateOptions.
   bool accuracy = false;
-  /// Loaders of their own. Without one for validation, there is no validation loss.
+  /// Loaders for the evaluations in the course of epochs. Without one for validation, these have
+  /// no validation loss.
   DataLoader* training = nullptr;
   DataLoader* validation = nullptr;
 };

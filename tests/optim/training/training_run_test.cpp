@@ -225,11 +225,12 @@ TEST(TrainingRun, EvaluatesTheSameExamplesEachTimeWithoutAnEffectOnTheRun) {
   EXPECT_EQ(run.history().size(), 6U);  // after steps 1, 3, 4, 5, 7 and 8
   EXPECT_TRUE(run.history().front().training_accuracy.has_value());
   plain.sample.rewind();
-  const auto expected = evaluate(plain.model, plain.sample, {.accuracy = true});
+  const auto expected = evaluate(plain.model, plain.sample, {.batches = 1, .accuracy = true});
   EXPECT_EQ(run.history().back().validation_loss, expected->loss);
   EXPECT_EQ(run.history().back().validation_accuracy, expected->accuracy);
   Plain without;  // They have no effect on the run.
   without.parts.validation = &without.sample;
+  without.parts.evaluation.batches = 1;
   without.parts.epochs = 2;
   TrainingRun twin(without.parts);
   twin.train();
