@@ -81,7 +81,7 @@ struct TrainingParts {
   /// Whether the first step may leave parameters without a gradient, as models do of which each
   /// batch uses other parts (find_unused_parameters of PyTorch's DistributedDataParallel).
   bool allow_unused = false;
-  /// Whether training goes on, as in PyTorch, when a loss or a gradient is infinite or NaN.
+  /// If true, a loss or a gradient that is infinite or NaN does not stop training, as in PyTorch.
   /// Otherwise step() throws before anything changes, and state_dict() refuses such parameters.
   bool allow_not_finite = false;
   /// The length of the run: steps or, if that is 0, epochs. Without it, train() has to be told when
@@ -218,7 +218,7 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
-  // Where a run is. Its parts are at different steps while it updates them.
+  // The phase of a run. Its parts are at different steps during kUpdates.
   enum class Phase { kReady, kUpdates, kReports, kFailed };
 
   double make_step();
