@@ -93,5 +93,19 @@ TEST(LargestMagnitude, IsFoundAnywhere) {
   }
 }
 
+TEST(AllFinite, FindsOneNumberThatIsNotFiniteAnywhere) {
+  const real largest = std::numeric_limits<real>::max();
+  for (const std::size_t count : {0, 1, 3, 8, 17, 100'000}) {
+    std::vector<real> values(count, -largest);  // whose sum overflows
+    EXPECT_TRUE(kernels::all_finite(values)) << count;
+    for (std::size_t i = 0; i < count; i += 1 + count / 30)
+      for (const real wrong : {kNaN, kInfinity, -kInfinity}) {
+        values[i] = wrong;
+        EXPECT_FALSE(kernels::all_finite(values)) << count << ", at " << i;
+        values[i] = largest;
+      }
+  }
+}
+
 }  // namespace
 }  // namespace rowgrad::kernels
