@@ -181,15 +181,17 @@ class Tape {
   struct Lookup {
     Parameter* table;                  // borrowed
     std::shared_ptr<const Ids> owner;  // with the op's rule, as copies would cost small steps 3 %
-    const Ids& ids = *owner;           // as the op was given them, with repetitions
+    std::shared_ptr<const Ids> tokens = nullptr;  // EmbeddingLookup::tokens; null for none
+    const Ids& ids = *owner;                      // as the op was given them, with repetitions
   };
 
   /// All lookups on this tape, in their order; none on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
   /// For ops: notes that they have read these rows.
-  void note_lookup(Parameter& table, std::shared_ptr<const Ids> ids) {
-    if (!is_inference()) lookups_.push_back({&table, std::move(ids)});
+  void note_lookup(Parameter& table, std::shared_ptr<const Ids> ids,
+                   std::shared_ptr<const Ids> tokens = nullptr) {
+    if (!is_inference()) lookups_.push_back({&table, std::move(ids), std::move(tokens)});
   }
 
   /// Whether it keeps values only, and how many values it has recorded.

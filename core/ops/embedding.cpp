@@ -24,6 +24,14 @@ void check_added_shape(std::string_view caller, const Shape& rows, const Shape& 
                  ", expected the last axes of ", bracketed(rows));
 }
 
+void check_tokens(std::string_view caller, const Ids& ids, const Ids& tokens) {
+  const auto& shape = ids.shape();
+  const bool fits = tokens.dimension() <= ids.dimension() &&
+                    std::equal(tokens.shape().begin(), tokens.shape().end(), shape.begin());
+  check_argument(fits, caller, ": the tokens have shape ", bracketed(tokens.shape()),
+                 ", expected the first axes of the ids' ", bracketed(shape));
+}
+
 // Scales the rows of ids that have been checked down to max_norm, where their norm is above it.
 void renormalize(std::string_view caller, const Variable& variable, const Ids& ids,
                  const EmbeddingLookup& options) {
@@ -80,9 +88,11 @@ Tensor looked_up_rows(std::string_view caller, const Variable& table,
   check_lookup(caller, options, table.shape()[0]);
   if (added != nullptr) check_added_shape(caller, shape_of_rows(table, ids), added->shape());
   renormalize(caller, table, ids, options);
+  if (options.tokens) check_tokens(caller, ids, *options.tokens);
   Tensor rows;
   if (Parameter* parameter = table.parameter()) {
-    table.tape().note_lookup(*parameter, shared_ids);
+    const auto tokens = options.tokens ? std::make_shared<const Ids>(*options.tokens) : nullptr;
+    table.tape().note_lookup(*parameter, shared_ids, tokens);
     rows = parameter->gathered_rows(ids.storage(), added);
   } else {
     const std::size_t width = table.shape()[1];

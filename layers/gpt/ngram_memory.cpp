@@ -73,7 +73,10 @@ Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
   check_argument(shape.size() == 3 && shape[0] == text.ids.shape(0), "NgramMemory: x has shape ",
                  bracketed(shape), " for texts of shape ", bracketed(text.ids.shape()),
                  ", expected [batch, length, width]");
-  const Variable rows = table.forward(x.tape(), hash_.rows(text.ids, shape[1]));
+  EmbeddingLookup lookup = table.lookup();
+  if (text.ids.shape(1) == shape[1]) lookup.tokens = text.ids;  // not a piece of a longer text
+  const Variable rows =
+      embedding(x.tape().parameter(table.weight), hash_.rows(text.ids, shape[1]), lookup);
   return reshape(rows, {shape[0], shape[1], hash_.lookups() * table.weight.shape()[1]});
 }
 

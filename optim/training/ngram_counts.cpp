@@ -79,7 +79,8 @@ std::map<std::int32_t, std::vector<NgramCounts::Ngram>> NgramCounts::by_row() co
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer) {
   std::string text = ngram.ids.size() < ngram.order ? "[start]" : "";
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : " ") + more; };
-  if (tokenizer != nullptr)
+  const auto is_token = [&](char32_t id) { return id < tokenizer->size(); };
+  if (tokenizer != nullptr && std::ranges::all_of(ngram.ids, is_token))
     add(tokenizer->decode(to_ids(ngram.ids)));
   else
     for (const char32_t id : ngram.ids) add(std::to_string(id));

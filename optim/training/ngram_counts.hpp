@@ -56,7 +56,8 @@ class NgramCounts {
   std::uint64_t not_told_apart_ = 0;
 };
 
-/// Its tokens' text, or their ids without a tokenizer; what is before the text is "[start]".
+/// Its tokens' text, or their ids without a tokenizer that has them all; what is before the text is
+/// "[start]".
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer);
 
 /// Those of a row, in a line that is not too long: "the dog | of a | 3 more".

@@ -32,16 +32,11 @@ double distance(std::size_t width, const real* a, const real* b, double factor =
 
 }  // namespace
 
-std::shared_ptr<const Ids> tokens_of(const Tape& tape, const Tape::Lookup& lookup,
-                                     std::string_view kind) {
-  if (lookup.ids.dimension() == 0 || lookup.ids.size() == 0) return nullptr;
-  if (kind == "token") return lookup.owner;
-  if (kind != "n-gram") return nullptr;
-  Ids::shape_type places = lookup.ids.shape();
-  places.pop_back();
-  const auto found = std::ranges::find_if(
-      tape.lookups(), [&](const Tape::Lookup& other) { return other.ids.shape() == places; });
-  return found != tape.lookups().end() ? found->owner : nullptr;
+std::shared_ptr<const Ids> tokens_of(const Tape::Lookup& lookup, std::string_view kind) {
+  const std::shared_ptr<const Ids>& tokens =
+      lookup.tokens == nullptr && kind == "token" ? lookup.owner : lookup.tokens;
+  const bool has_some = tokens != nullptr && tokens->dimension() > 0 && tokens->size() > 0;
+  return has_some ? tokens : nullptr;
 }
 
 TableHistory::TableHistory(Parameter& table, RowNames names, const NgramHash* hash,
@@ -326,7 +321,7 @@ void RowHistory::after_backward(const Tape& tape) {
     has_own = true;
     if (!lookup.table->trainable()) continue;
     TableHistory& table = of(*lookup.table);
-    table.look_up(lookup.owner, tokens_of(tape, lookup, table.kind()));
+    table.look_up(lookup.owner, tokens_of(lookup, table.kind()));
   }
   if (!has_own && !tape.lookups().empty())
     check_argument(false, "RowHistory: the tape has looked up ",

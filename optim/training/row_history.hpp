@@ -35,11 +35,9 @@
 
 namespace rowgrad {
 
-/// The tokens that looked rows up, one for each place of a text, where the rows are of this kind:
-/// the ids of tokens themselves, and for n-grams, of which each place looks up several, ids of
-/// another lookup on the tape. Null for rows of other kinds.
-std::shared_ptr<const Ids> tokens_of(const Tape& tape, const Tape::Lookup& lookup,
-                                     std::string_view kind);
+/// Returns the tokens that looked rows up, one for each position: EmbeddingLookup::tokens, or the
+/// ids themselves if rows are of the kind "token". Null if neither is known.
+std::shared_ptr<const Ids> tokens_of(const Tape::Lookup& lookup, std::string_view kind);
 
 /// The history of one table.
 class TableHistory {

@@ -55,7 +55,7 @@ void RowMovement::after_backward(const TrainingRun&, const Tape& tape) {
   for (const Tape::Lookup& lookup : tape.lookups()) {
     if (lookup.table != table_) continue;
     now_.lookups += static_cast<std::size_t>(std::ranges::count(lookup.ids, row_));
-    const std::shared_ptr<const Ids> tokens = tokens_of(tape, lookup, kind_);
+    const std::shared_ptr<const Ids> tokens = tokens_of(lookup, kind_);
     if (tokens == nullptr) continue;
     const std::size_t context = tokens->shape().back();
     const std::size_t of_a_token = lookup.ids.size() / tokens->size();

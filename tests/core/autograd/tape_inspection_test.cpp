@@ -81,6 +81,24 @@ TEST(Variable, IsPrintedWithoutConsequences) {
   EXPECT_EQ(print(y), "tanh [] (tanh: backward has released this value)");
 }
 
+TEST(Tape, KnowsTheTokensOfLookups) {
+  Parameter table("table", zeros({5, 2}));
+  Tape tape;
+  const Ids tokens = ids({1, 2}, {1, 2}), rows = ids({1, 2, 2}, {0, 1, 3, 4});
+  embedding(tape.parameter(table), rows, {.tokens = tokens});
+  embedding_bag(tape.parameter(table), {.ids = ids({1, 2}, {0, 1})}, {.tokens = ids({1}, {7})});
+  embedding(tape.parameter(table), rows);
+  ASSERT_EQ(tape.lookups().size(), 3U);
+  EXPECT_EQ(*tape.lookups()[0].tokens, tokens);
+  EXPECT_EQ(*tape.lookups()[1].tokens, ids({1}, {7}));
+  EXPECT_EQ(tape.lookups()[2].tokens, nullptr);
+  for (const Ids& wrong : {ids({2, 1}, {1, 2}), ids({1, 2, 2, 1}, {0, 1, 3, 4})})
+    EXPECT_INVALID(concat("embedding: the tokens have shape ", bracketed(wrong.shape()),
+                          ", expected the first axes of the ids' [1, 2, 2]"),
+                   embedding(tape.parameter(table), rows, {.tokens = wrong}));
+  EXPECT_EQ(tape.lookups().size(), 3U);
+}
+
 TEST(Tape, DrawsItself) {
   Parameter table("the \"table\"", zeros({3, 2}));
   Tape tape;
