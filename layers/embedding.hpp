@@ -39,8 +39,8 @@ struct EmbeddingOptions {
   /// Whether the table is frozen: not trained at all.
   bool frozen = false;
   /// The ranks over which the table is split (see SplitRows): each draws all rows and keeps its
-  /// own, or has a file of its own. Null for a table of this process. read_ahead() must announce
-  /// what is looked up.
+  /// own, or has a file of its own. Null for a table of this process. On several ranks,
+  /// read_ahead() must announce what is looked up.
   ProcessGroup* split = nullptr;
   std::optional<double> max_norm = std::nullopt;
   double norm_type = 2;

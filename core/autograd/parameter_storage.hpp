@@ -191,6 +191,9 @@ class ParameterStorage {
   /// which is what optimizers train and checkpoints have. Null for all others.
   virtual Parameter* own() { return nullptr; }
 
+  /// True if max_norm scales rows where own() is, before lookups read them.
+  virtual bool scales_when_fetched() const { return false; }
+
   /// All values; null if nothing may pass over all of them.
   virtual Tensor* all() = 0;
   bool allows_passes() { return all() != nullptr; }

@@ -38,8 +38,9 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   if (!options.max_norm) return;
   check_argument(variable.parameter() != nullptr, caller,
                  ": max_norm changes rows, so the table has to be a parameter");
-  Parameter& table = *variable.parameter();
-  if (&table.local() != &table) return;  // rows that are split have been scaled where they are
+  Parameter& whole = *variable.parameter();
+  if (whole.stored().scales_when_fetched()) return;
+  Parameter& table = whole.local();
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -71,7 +72,7 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
     scaled.insert(scaled.end(), row.begin(), row.end());
   }
   if (too_large.empty()) return;
-  check_state(!variable.tape().has_read(table), caller, ": max_norm has to change ", table.name(),
+  check_state(!variable.tape().has_read(whole), caller, ": max_norm has to change ", whole.name(),
               ", which was read as a whole on this tape before");
   Tensor values = empty({too_large.size(), width});
   std::copy(scaled.begin(), scaled.end(), values.data());
@@ -87,8 +88,8 @@ Tensor looked_up_rows(std::string_view caller, const Variable& table,
   kernels::check_ids(caller, ids.storage(), ids.shape(), table.shape()[0]);
   check_lookup(caller, options, table.shape()[0]);
   if (added != nullptr) check_added_shape(caller, shape_of_rows(table, ids), added->shape());
-  renormalize(caller, table, ids, options);
   if (options.tokens) check_tokens(caller, ids, *options.tokens);
+  renormalize(caller, table, ids, options);
   Tensor rows;
   if (Parameter* parameter = table.parameter()) {
     const auto tokens = options.tokens ? std::make_shared<const Ids>(*options.tokens) : nullptr;

@@ -57,6 +57,10 @@ class SplitRows final : public ParameterStorage {
   /// others do so (SplitTables), and a std::logic_error if not.
   void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
 
+  /// False for one rank: its lookups scale rows as those of a whole table do, also rows that were
+  /// not announced, unless it reads while others would serve it.
+  bool scales_when_fetched() const override { return ranks_.size() > 1 || number_ != kNone; }
+
   /// Changing rows from outside is a std::logic_error: their ranks do, in a step.
   void assign(std::span<const std::int32_t> ids, const real* values) override;
   std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override;

@@ -64,6 +64,22 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
   EXPECT_ERROR_WITH(std::logic_error, "changed after", tape.backward(loss));
 }
 
+TEST(MaxNorm, LimitsRowsOfATableThatIsSplitOverOneRank) {
+  SingleProcess alone;
+  Random random(1), same(1);
+  Embedding whole(4, 3, random, {.max_norm = 0.5});
+  Embedding split(4, 3, same, {.split = &alone, .max_norm = 0.5});
+  const Ids some = ids({3}, {0, 1, 0});
+  for (const bool announced : {false, true}) {
+    if (announced) split.read_ahead(some);
+    Tape tape;
+    const Variable rows = split.forward(tape, some);
+    EXPECT_EQ(rows.value(), whole.forward(tape, some).value());
+    tape.backward(sum(rows));
+    EXPECT_EQ(split.weight.local().value(), whole.weight.value());  // row 2 stays as it is
+  }
+}
+
 TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
   const Tensor start{{3, 4}, {6, 8}};
   Tape tape, other;
