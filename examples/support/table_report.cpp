@@ -16,7 +16,7 @@ TableReport::TableReport(const TableHistory& history, const Tokenizer& tokenizer
       tokenizer_(tokenizer),
       labels_(history, &tokenizer),
       rows_(list_rows(history)) {
-  std::erase_if(rows_, [&](const ListedRow& row) { return !history.was_touched(row.id); });
+  std::erase_if(rows_, [&](const ListedRow& row) { return !history.had_gradient(row.id); });
 }
 
 // Of token.weight, t5_table, and memories.0.table.weight.
@@ -100,15 +100,17 @@ void TableReport::print(std::size_t limit, bool farthest_first) const {
     });
   std::ranges::stable_sort(rows, std::greater<>(),
                            [&](const ListedRow& row) { return labels_.ngrams(row.id).size(); });
-  const std::size_t untouched = size() - history_.touched();
+  const std::size_t touched = history_.with_gradient(), untouched = size() - touched;
   const bool names_untouched = history_.kind() != "token" && !has_ngrams && untouched > 0;
   std::cout << '\n'
-            << name() << " table: " << history_.touched() << " of " << size()
-            << formatted(
-                   " rows got a gradient (%.3g %%), %zu were never touched",
-                   100.0 * static_cast<double>(history_.touched()) / static_cast<double>(size()),
-                   untouched)
+            << name() << " table: " << touched << " of " << size()
+            << formatted(" rows got a gradient (%.3g %%), %zu were never touched",
+                         100.0 * static_cast<double>(touched) / static_cast<double>(size()),
+                         untouched)
             << (names_untouched ? ": " + untouched_rows() : "") << '\n';
+  if (history_.is_dense())
+    std::cout << "  The table is also the head's weight; " << history_.touched()
+              << " of its rows were looked up\n";
   if (has_ngrams) print_heads();
   std::cout << "     row  looked up  steps  gradient norm      moved  " << history_.kind() << '\n';
   for (std::size_t i = 0; i < std::min(limit, rows.size()); ++i) {
@@ -137,8 +139,8 @@ Json TableReport::to_json() const {
     list.push_back(std::move(one));
   }
   Json report{{"rows", size()},
-              {"rows_with_gradient", history_.touched()},
-              {"rows_never_touched", size() - history_.touched()},
+              {"rows_with_gradient", history_.with_gradient()},
+              {"rows_never_touched", size() - history_.with_gradient()},
               {"gradients", std::move(list)}};
   if (history_.ngrams() != nullptr) report["not_told_apart"] = history_.ngrams()->not_told_apart();
   for (const Head& head : heads())

@@ -50,7 +50,7 @@ class TableReport {
 
   std::size_t size() const { return history_.table().shape()[0]; }
   bool was_touched(std::size_t row) const {
-    return history_.was_touched(static_cast<std::int32_t>(row));
+    return history_.had_gradient(static_cast<std::int32_t>(row));
   }
   std::string untouched_rows() const;
   std::string shown(std::int32_t row) const;

@@ -175,7 +175,9 @@ Json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer
                history.touched() == history.ids().size()
                    ? "the"
                    : concat("the first ", history.ids().size(), " of the"),
-               ' ', history.touched(), " rows with a gradient, of ", shape[0]);
+               ' ', history.touched(),
+               history.is_dense() ? " rows that were looked up, of " : " rows with a gradient, of ",
+               shape[0]);
     table["ids"] = Json::array();
     for (const std::size_t place : shown.places) table["ids"].push_back(history.ids()[place]);
   }

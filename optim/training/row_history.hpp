@@ -85,9 +85,14 @@ class TableHistory {
   /// dense.
   std::size_t rows_now() const { return rows_now_; }
 
-  /// The rows that have had one so far, those that are not followed, too.
+  /// The rows that have had one so far, or that were looked up where gradients are dense; also
+  /// those that are not followed.
   std::size_t touched() const { return ids_.size() + not_followed_; }
   bool was_touched(std::int32_t id) const;
+
+  /// The same with all rows of a table that has had dense gradients, in which each row has one.
+  std::size_t with_gradient() const { return is_dense_ ? table_->shape()[0] : touched(); }
+  bool had_gradient(std::int32_t id) const { return is_dense_ || was_touched(id); }
 
   /// Keeps what has happened so far as a frame. To be called at equal distances, of which every
   /// n-th is kept, n such that there are at most kMostFrames.
