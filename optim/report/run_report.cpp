@@ -5,6 +5,7 @@
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/report/report_page.hpp>
 #include <rowgrad/optim/report/run_analysis.hpp>
@@ -188,12 +189,20 @@ Json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer
   return table;
 }
 
-Json vocabulary_json(const Tokenizer* tokenizer, std::size_t size) {
+// The texts of all ids of tokens; empty for a model without tokens.
+Json vocabulary_json(const Layer& model, const RowHistory& rows, const Tokenizer* tokenizer) {
   Json vocabulary = Json::array();
-  for (std::size_t id = 0; id < size; ++id)
-    vocabulary.push_back(tokenizer == nullptr
-                             ? std::to_string(id)
-                             : shown_bytes(tokenizer->token(static_cast<std::int32_t>(id))));
+  const auto add_all = [&](std::size_t size, const auto& text_of) {
+    for (std::size_t id = 0; id < size; ++id)
+      vocabulary.push_back(shown_bytes(text_of(static_cast<std::int32_t>(id))));
+  };
+  if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) {
+    add_all(language->vocabulary(), [&](std::int32_t id) { return token_label(tokenizer, id); });
+  } else if (!rows.tables().empty() && rows.tables().front().kind() == "token") {
+    const RowLabels labels(rows.tables().front(), tokenizer);
+    add_all(rows.tables().front().table().shape()[0],
+            [&](std::int32_t id) { return labels.of(id); });
+  }
   return vocabulary;
 }
 
@@ -422,8 +431,11 @@ std::string RunReport::data(bool at_end) {
   report["tables"] = Json::array();
   for (const TableHistory& table : rows_.tables())
     report["tables"].push_back(table_json(table, steps_, options_.tokenizer));
-  if (const auto* language = dynamic_cast<const LanguageModel*>(&model_))
-    report["vocabulary"] = vocabulary_json(options_.tokenizer, language->vocabulary());
+  if (Json vocabulary = vocabulary_json(model_, rows_, options_.tokenizer);
+      !vocabulary.elements().empty())
+    report["vocabulary"] = std::move(vocabulary);
+  if (dynamic_cast<const WordTokenizer*>(options_.tokenizer) != nullptr) report["words"] = true;
+  if (dynamic_cast<const TextModel*>(&model_) != nullptr) report["loss_unit"] = "nats";
   if (run_ != nullptr) add_losses(report);
   if (whole) attempt(fault_, [&] { add_analysis(report); });
   if (!fault_.empty()) report["run"]["fault"] = fault_;

@@ -112,6 +112,12 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
   return rows;
 }
 
+std::string token_label(const Tokenizer* tokenizer, std::int32_t id) {
+  const bool is_known =
+      tokenizer != nullptr && id >= 0 && static_cast<std::size_t>(id) < tokenizer->size();
+  return is_known ? tokenizer->token(id) : std::to_string(id);
+}
+
 RowLabels::RowLabels(const TableHistory& history, const Tokenizer* tokenizer)
     : history_(history), tokenizer_(tokenizer) {
   if (history.ngrams() != nullptr) ngrams_ = history.ngrams()->by_row();
@@ -124,9 +130,9 @@ std::span<const NgramCounts::Ngram> RowLabels::ngrams(std::int32_t id) const {
 
 std::string RowLabels::of(std::int32_t id) const {
   if (history_.ngrams() != nullptr) return label_of(ngrams(id), tokenizer_);
-  if (history_.kind() == "token" && tokenizer_ != nullptr) return tokenizer_->token(id);
   const std::vector<std::string>& labels = history_.labels();
-  return labels.empty() ? std::to_string(id) : labels.at(static_cast<std::size_t>(id));
+  if (!labels.empty()) return labels.at(static_cast<std::size_t>(id));
+  return token_label(history_.kind() == "token" ? tokenizer_ : nullptr, id);
 }
 
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
@@ -135,12 +141,10 @@ std::string rows_text(const TableHistory& history, const std::vector<ListedRow>&
   text.precision(6);
   const bool has_quotes = separator != '\t';
   const RowLabels labels(history, tokenizer);
-  const char* next = "";
+  text << "id";
   for (const char* title :
-       {"id", "token", "lookups", "steps", "gradient_norm", "norm", "moved", "learned"}) {
-    text << next << title;
-    next = has_quotes ? "," : "\t";
-  }
+       {"token", "lookups", "steps", "gradient_norm", "norm", "moved", "learned"})
+    text << separator << title;
   text << '\n';
   for (const ListedRow& row : rows) {
     const std::string label = token_text(labels.of(row.id), has_quotes ? "\\" : "\\\"");

@@ -38,9 +38,13 @@ struct ListedRow {
 /// those that are followed.
 std::vector<ListedRow> list_rows(const TableHistory& history);
 
-/// What rows stand for, as texts: tokens by the tokenizer, if there is one; rows of a memory's
-/// table by the n-grams that fell into them, "" for none; others by the names that layers give
-/// them, or their numbers.
+/// Returns the text of a token, or its id if there is no tokenizer or it has no such token (models
+/// may have more rows than tokens).
+std::string token_label(const Tokenizer* tokenizer, std::int32_t id);
+
+/// What rows stand for, as texts: rows of a memory's table by the n-grams that fell into them, ""
+/// for none; others by the names that layers give them; tokens without names by the tokenizer, if
+/// there is one; all others by their numbers.
 class RowLabels {
  public:
   /// Borrows both; of n-grams, those that were counted so far.
@@ -61,8 +65,9 @@ class RowLabels {
 /// learned. `token` is the row's label, with \n, \t, \r and \\ for these characters and <0xNN> for
 /// bytes of other control characters, and of what is not UTF-8. Fields are separated by tabs and
 /// never quoted (IANA's text/tab-separated-values; quotes become \", as many programs take them for
-/// the beginning of a field in quotes); or by commas, tokens in quotes (RFC 4180), with a \ in
-/// front of =, +, - and @ at their beginning, which spreadsheets take for that of a formula.
+/// the beginning of a field in quotes); or by commas or another separator, tokens in quotes (RFC
+/// 4180), with a \ in front of =, +, - and @ at their beginning, which spreadsheets take for that
+/// of a formula.
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator = '\t');
 

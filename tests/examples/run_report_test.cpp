@@ -303,6 +303,41 @@ TEST(RunReport, NamesTheRowsOfMemoriesAndHasTheirGates) {
   EXPECT_EQ(tables, 2U);
 }
 
+// A tokenizer may have fewer tokens than the model has rows, as GPT-2's padded to 50,304.
+TEST(RunReport, ShowsTokensWhateverReadsThem) {
+  const auto tokenizer = WordTokenizer::from_text("a dog and a cat");
+  Random random(1);
+  GptModel model({.vocabulary = 8, .context = 4, .width = 4, .heads = 1, .layers = 1}, random);
+  const auto shown = [&](Layer& layer, const Tokenizer* names) {
+    SGD sgd(layer.parameters(), {.learning_rate = 0.1});
+    RowHistory rows(layer);
+    RunReport report(layer, sgd, {.tokenizer = names, .rows = &rows});
+    Tape tape;
+    tape.backward(sum(model.token.forward(tape, Ids{1, 6})));
+    rows.after_backward(tape);
+    rows.before_update(1, sgd);
+    report.before_update();
+    sgd.step();
+    rows.after_update(1);
+    report.after_step(0);
+    EXPECT_EQ(report.fault(), "");
+    return json::parse(report.data());
+  };
+  const json vocabulary{"a", "and", "cat", "dog", "<|endoftext|>", "<|unk|>", "6", "7"};
+  for (const Tokenizer* names :
+       {static_cast<const Tokenizer*>(&tokenizer), static_cast<const Tokenizer*>(nullptr)}) {
+    const json of_model = shown(model, names);
+    EXPECT_EQ(of_model["vocabulary"].size(), 8U);
+    EXPECT_EQ(of_model.value("words", false), names != nullptr);
+    EXPECT_EQ(of_model["loss_unit"], "nats");
+    if (names != nullptr) {
+      EXPECT_EQ(of_model["vocabulary"], vocabulary);
+    }
+  }
+  TextClassifier classifier(model, 2, random);
+  EXPECT_EQ(shown(classifier, &tokenizer)["vocabulary"], vocabulary);
+}
+
 // Of a memory's table with many of them.
 TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
   const auto training = start(gpt_with(2, 1,

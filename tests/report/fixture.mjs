@@ -275,6 +275,7 @@ export function makeReport({
       ],
     },
     vocabulary,
+    loss_unit: "nats",
     curves: {
       step,
       loss: step.map((i) => rounded(trend(i) + 0.35 * (random() - 0.5))),

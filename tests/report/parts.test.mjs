@@ -117,6 +117,14 @@ test("all samples are there, by step", async () => {
 const short = makeShortReport();
 const unfinished = makeReport({ state: "running" });
 
+const ofWords = makeReport();
+ofWords.words = true;
+ofWords.vocabulary = ofWords.vocabulary.map((token) => token.trim() || ".");
+testReport("words stand apart, whatever the tokenizer is called", ofWords, {}, async (other) => {
+  const passage = await other.$eval("#passage", (all) => all.textContent);
+  assert.equal(passage.slice(0, 38), " It was the guards who found it out. A");
+});
+
 testReport("a run of one step tells what its curves would show, and shows all else", makeShortReport(), {}, async (one) => {
   assert.equal(await one.$eval("#loss .of-curves", (part) => part.hidden), true);
   assert.equal(await textOf(one, "#one-step"), `Step 1 Loss ${short.curves.loss[0].toPrecision(3)} Loss if all tokens were equally likely ${short.baselines.uniform} ` +

@@ -194,6 +194,8 @@ test("a row of positions says it too, without a text", async () => {
   assert.match(await textOf(tab, "#why h3"), /^Why position \d+ moved$/);
   assert.match(await textOf(tab, "#why tbody"), /^\d+ 8 0\.400 0\.500 25 %$/);
   assert.match(await textOf(tab, "#why code"), / --table position\.weight$/);
+  await tab.evaluate(() => window.rowgradReport.tokens.choose(1)); // a token, not a position
+  assert.equal(await tab.$$eval("#rows-body .chosen", (all) => all.length), 0);
   await tab.select("#rows-table", "0");
 });
 

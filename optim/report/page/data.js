@@ -148,7 +148,7 @@ export function unitPlural(report) {
 
 /** What losses are measured in, where that is known. @param {Report} report */
 export function nats(report) {
-  return report.vocabulary.length > 0 ? " nats" : "";
+  return report.loss_unit ? ` ${formatText(report.loss_unit)}` : "";
 }
 
 /** @param {Report} report @param {number} id */
@@ -182,7 +182,7 @@ const joinsLeft = /^[,.:;?!)'’”\]]|^--$/;
  * @param {Report} report @param {number} id
  */
 export function spaceBefore(report, id) {
-  return report.run.tokenizer?.name === "word" && !joinsLeft.test(report.vocabulary[id] ?? "") ? " " : "";
+  return report.words && !joinsLeft.test(report.vocabulary[id] ?? "") ? " " : "";
 }
 
 /** The place of the largest; they may be too many for Math.max(...). @param {number[]} numbers */

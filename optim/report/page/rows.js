@@ -198,7 +198,7 @@ export function showRows(report, tokens) {
   search.addEventListener("input", findAgain);
   filter.addEventListener("change", findAgain);
   tokens.listen((id) => {
-    markChosen(tokens);
+    markChosen(part.list, tokens);
     const table = mainTable(report);
     if (table) explainRow(report, table, id);
   });
@@ -226,7 +226,7 @@ function drawTable(list, page, tokens, onSort) {
     body.append(tableLine(list, row, tokens));
   const caption = element("caption", { class: "hidden" }, `Rows of ${list.table.name}`);
   byId("rows-body", HTMLElement).replaceChildren(caption, element("thead", {}, head), body);
-  markChosen(tokens);
+  markChosen(list, tokens);
 }
 
 /** @param {RowList} list @param {number} row @param {Selection} tokens */
@@ -249,10 +249,11 @@ function tableLine(list, row, tokens) {
   return line;
 }
 
-/** @param {Selection} tokens */
-function markChosen(tokens) {
+/** Rows of other tables than the main one are not chosen. @param {RowList} list @param {Selection} tokens */
+function markChosen(list, tokens) {
+  const isMain = list.table === mainTable(list.report);
   for (const line of byId("rows-body", HTMLElement).querySelectorAll("tbody tr"))
-    line.classList.toggle("chosen", line.getAttribute("data-row") === String(tokens.id));
+    line.classList.toggle("chosen", isMain && line.getAttribute("data-row") === String(tokens.id));
 }
 
 /** @param {number} page @param {number} pages @param {(page: number) => void} onChange */

@@ -196,8 +196,12 @@ export interface Report {
   /** "rowgrad report 1" */
   format: string;
   run: Run;
-  /** Of a language model: the text of each id; bytes that are not UTF-8 are shown as <0xNN>. */
+  /** Of a model of tokens: the text of each id; bytes that are not UTF-8 are shown as <0xNN>. */
   vocabulary: string[];
+  /** True if tokens are words, which decoding joins with spaces. */
+  words?: boolean;
+  /** What losses are measured in, if that is known. */
+  loss_unit?: string;
   curves?: Curves;
   norms?: Norms;
   evaluations?: Evaluation[];

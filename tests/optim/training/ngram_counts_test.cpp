@@ -155,4 +155,41 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
   }
 }
 
+// Ids of another meaning that have the shape of the tokens, and are looked up before them.
+struct WithSegments : Layer {
+  explicit WithSegments(Random& random)
+      : segment(*this, "segment", 10, 4, random),
+        memory(*this, "memory", NgramHash(10, {.orders = {2}, .heads = 1, .rows = 1009}, {0}, 0), 4,
+               random, NgramMemoryOptions{.head_width = 2}) {}
+
+  Variable loss(Tape& tape, const Ids& segments, const Ids& tokens) {
+    return sum(memory.forward(segment.forward(tape, segments), {.ids = tokens, .kept = nullptr}));
+  }
+
+  Part<Embedding> segment;
+  Part<NgramMemory> memory;
+};
+
+TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {
+  Random random(1);
+  WithSegments model(random);
+  SGD sgd(model.parameters(), {.learning_rate = 0.1});
+  RowHistory history(model);
+  Tape tape;
+  tape.backward(model.loss(tape, ids({1, 3}, {8, 8, 9}), ids({1, 3}, {3, 4, 5})));
+  history.after_backward(tape);
+  history.before_update(1, sgd);
+  sgd.step();
+  history.after_update(1);
+  const TableHistory& table = history.of(model.memory.table.weight);
+  const RowLabels labels(table, nullptr);
+  std::set<std::string> found;
+  for (const std::int32_t row : table.ids()) found.insert(labels.of(row));
+  EXPECT_EQ(found, (std::set<std::string>{"[start] 3", "3 4", "4 5"}));
+  for (const auto& steps : table.steps())
+    EXPECT_EQ(steps.at(0).text, (std::vector<std::int32_t>{3, 4, 5}));
+  const auto tokenizer = CharacterTokenizer::from_text("abcde");  // without the id 5
+  EXPECT_HAS(rows_text(table, list_rows(table), &tokenizer, ','), "\"4 5\"");
+}
+
 }  // namespace

@@ -287,6 +287,7 @@ TEST(RowList, IsTextThatSpreadsheetsRead) {
              "\n0\t<0x00>\t0\t0\t0\t0\t0\tno\n1\t<0x0B>\t");
   EXPECT_HAS(rows_text(history, list_rows(history), &controls), "\n4\t<0xE2><0x80><0xA8>\t");
   EXPECT_HAS(rows_text(history, list_rows(history), &controls, ','), "\n2,\"\\=\",");
+  const CharacterTokenizer few = CharacterTokenizer::from_text("ab");
   std::vector<ListedRow> rows = list_rows(history);
   rows[3] = {3, 7, 2, 0.5, 0.25, 0.125, Learned::kHardly};
   rows[4].moved = std::nan("");
@@ -300,6 +301,13 @@ TEST(RowList, IsTextThatSpreadsheetsRead) {
   const std::string csv = rows_text(history, rows, &tokenizer, ',');
   EXPECT_HAS(csv, "\n2,\"\"\"\",0,0,0,0,0,no\n");
   EXPECT_HAS(rows_text(history, rows, nullptr), "\n3\t3\t7\t");
+  EXPECT_TRUE(
+      rows_text(history, rows, &tokenizer, ';')
+          .starts_with("id;token;lookups;steps;gradient_norm;norm;moved;learned\n0;\"\\t\";0;"));
+  // The table may have more rows than there are tokens, and rows may have names of their own.
+  EXPECT_HAS(rows_text(history, rows, &few), "\n4\t4\t0\t");
+  const TableHistory named(table, {"token", {"v", "w", "x", "y", "z"}});
+  EXPECT_HAS(rows_text(named, rows, &tokenizer), "\n3\ty\t7\t");
 }
 
 // A layer that names the rows of one of its tables.
