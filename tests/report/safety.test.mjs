@@ -45,7 +45,7 @@ const cut = filled.replace(/(id="data">.{5000})[^<]*/, "$1");
 for (const [what, report, options, words] of [
   ["another format", { ...small, format: "rowgrad report 9" }, {}, 'the data are "rowgrad report 9"'],
   ["a file that was cut", cut, {}, "its data are damaged"],
-  ["an old browser", filled, { old: true }, "Chrome 80, Firefox 113, Safari 16.4"],
+  ["an old browser", filled, { old: true }, "Chrome 111, Firefox 113, Safari 16.4"],
 ])
   test(`the page says in words that it cannot show ${what}`, async () => {
     const tab = await openReport(report, options);

@@ -10,7 +10,7 @@ const longestLabel = 90;
 /** The JSON that the page holds as gzip, in base64. A Response reads the stream; nothing is fetched. */
 async function unpackData() {
   if (typeof DecompressionStream === "undefined")
-    throw new Error("this browser cannot unpack its data; Chrome 80, Firefox 113, Safari 16.4 and all later ones can");
+    throw new Error("this browser cannot unpack its data; Chrome 111, Firefox 113, Safari 16.4 and all later ones can");
   try {
     const packed = atob(document.getElementById("data")?.textContent ?? "");
     const bytes = Uint8Array.from(packed, (byte) => byte.charCodeAt(0));

@@ -91,7 +91,7 @@ function neverTouched(report) {
 
 /** @param {number[]} numbers */
 function median(numbers) {
-  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1];
+  return [...numbers].sort((a, b) => a - b)[numbers.length >> 1];
 }
 
 /** @param {Report} report @returns {Answer | undefined} */
@@ -167,7 +167,7 @@ function whereItIsBad(report) {
   const quote = formatText(text.ids.slice(passage.place, passage.place + passageLength)
     .map((id) => spaceBefore(report, id) + (report.vocabulary[id] ?? "")).join("").replace(/\s+/g, " ").trim().slice(0, longestQuote));
   const sum = (/** @type {typeof all} */ some) => some.reduce((most, { sums }) => most + sums[0] + sums[1], 0);
-  const [heaviest] = all.toSorted((a, b) => sum([b]) - sum([a]));
+  const [heaviest] = [...all].sort((a, b) => sum([b]) - sum([a]));
   const tokens = all.reduce((count, group) => count + group.count, 0);
   return { key: "worst", question: "Where does the model do badly?", link: "The worst passage", part: "text", place: passage.place,
     figure: groups.length < 2 ? "Evenly" : `At tokens ${seen(heaviest)}`,

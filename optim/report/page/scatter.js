@@ -67,7 +67,7 @@ export class Scatter {
     const places = options.x.map((x, i) => [this.xAxis.share(x), 1 - this.yAxis.share(options.y[i])]);
     this.places = places;
     this.drawn = places.flatMap(([x, y], i) => (Number.isFinite(x + y) ? [i] : []));
-    this.order = this.drawn.toSorted((a, b) => places[a][0] - places[b][0]);
+    this.order = [...this.drawn].sort((a, b) => places[a][0] - places[b][0]);
     drawInTheme(() => this.draw());
     drawWhenResized(canvas, () => this.draw());
     listenToPointer(canvas, ({ offsetX, offsetY }) => this.#pointNear(offsetX, offsetY));
