@@ -5,12 +5,14 @@
 #include <new>
 #include <stdexcept>
 #include <type_traits>
+#include <typeinfo>
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/parallel/split_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
+#include <rowgrad/layers/gpt/lora.hpp>
 
 namespace rowgrad {
 namespace {
@@ -123,6 +125,9 @@ Checkpoint gpt_options_state(const GptOptions& options) {
 
 void save_gpt(const std::filesystem::path& path, const GptModel& model,
               const Tokenizer& tokenizer) {
+  check_argument(typeid(model) == typeid(GptModel),
+                 "save_gpt: the model is of a class derived from GptModel, expected a GptModel, as "
+                 "load_gpt makes no other; write_safetensors saves its state_dict()");
   Checkpoint file;
   file.put("gpt", gpt_options_state(model.options()));
   file.put("tokenizer", tokenizer.to_json());
@@ -151,6 +156,10 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
                    " tokens, expected at most its model's ", options.vocabulary);
     Random random(0);  // what it draws is overwritten
     SavedGpt saved{std::move(tokenizer), std::make_unique<GptModel>(options, random)};
+    const std::vector<std::string> names = model.names();
+    const bool has_adapters = std::ranges::any_of(
+        names, [](const std::string& name) { return name.ends_with("lora_a"); });
+    if (has_adapters) load_lora(*saved.model, model);
     saved.model->load_state_dict(model);
     return saved;
   } catch (const std::bad_alloc&) {

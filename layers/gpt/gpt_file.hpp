@@ -23,13 +23,15 @@ struct SavedGpt {
   std::unique_ptr<GptModel> model;       // in training mode, as a new one
 };
 
-/// Writes a model and its tokenizer. Throws std::runtime_error if the file cannot be written.
+/// Writes a model, its adapters included, and its tokenizer. Throws std::runtime_error if the file
+/// cannot be written, and std::invalid_argument for a class derived from GptModel.
 void save_gpt(const std::filesystem::path& path, const GptModel& model, const Tokenizer& tokenizer);
 
-/// Reads them again. A model whose memories have their tables in files needs these, in the order of
-/// GptMemories::files, and takes them back to what they were when it was saved; they are borrowed:
-/// std::invalid_argument for another number of them. Throws std::runtime_error, which names the
-/// file, for one that is not whole or has no GPT.
+/// Reads them again; all but the adapters of a model that has some is frozen. A model whose
+/// memories have their tables in files needs these, in the order of GptMemories::files, and takes
+/// them back to what they were when it was saved; they are borrowed: std::invalid_argument for
+/// another number of them. Throws std::runtime_error, which names the file, for one that is not
+/// whole or has no GPT.
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
 
 /// The options of a model as values of a checkpoint, but for the files of tables: what other files

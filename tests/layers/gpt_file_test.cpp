@@ -47,6 +47,37 @@ TEST(GptFile, HasAModelWithItsTokenizer) {
   EXPECT_TRUE(bits_of(load_gpt(folder / "gpt", {&table}).model->state_dict()) == bits);
 }
 
+TEST(GptFile, KeepsAdapters) {
+  const TemporaryFolder folder;
+  Random random(1);
+  const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
+  GptModel model(saved_options(tokenizer.size()), random);
+  add_lora(model, "blocks.*.query,blocks.1.*", {.rank = 2, .alpha = 3}, random);
+  for (Parameter* adapter : model.parameters("*lora_b"))
+    adapter->assign(wave(adapter->shape(), 0.9, 0.4, 1));
+  save_gpt(folder / "gpt", model, tokenizer);
+  const SavedGpt saved = load_gpt(folder / "gpt");
+  GptModel& loaded = *saved.model;
+  EXPECT_TRUE(bits_of(loaded.state_dict()) == bits_of(model.state_dict()));
+  EXPECT_EQ(loaded.trainable_parameter_count(), model.trainable_parameter_count());
+  Tape tape(Tape::inference);
+  const Ids text = ids({1, 3}, {1, 2, 3});
+  EXPECT_EQ(loaded.forward(tape, text).value(), model.forward(tape, text).value());
+}
+
+TEST(GptFile, IsOfNoDerivedClass) {
+  struct Derived : GptModel {
+    using GptModel::GptModel;
+  };
+  const TemporaryFolder folder;
+  Random random(1);
+  const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
+  Derived model(saved_options(tokenizer.size()), random);
+  EXPECT_ERROR_WITH(std::invalid_argument, "save_gpt: the model is of a class derived from",
+                    save_gpt(folder / "gpt", model, tokenizer));
+  EXPECT_FALSE(file_exists(folder / "gpt"));
+}
+
 TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
   const TemporaryFolder folder;
   Random random(1);
