@@ -20,19 +20,29 @@ namespace {
 struct Run {
   std::string file;
   Checkpoint state;
+  std::string prefix = "";  // of the names of a TrainingRun's state: "run." after put("run", …)
   std::unique_ptr<Tokenizer> tokenizer = nullptr;  // if it was saved with one
+
+  bool has(const std::string& name) const { return state.contains(prefix + name); }
 };
+
+constexpr std::string_view kHistory = "history.epoch";
 
 Run read_run(const std::string& file) {
   Run run{.file = file, .state = with_split_rows(read_safetensors(file), file)};
   if (run.state.contains("tokenizer"))
     run.tokenizer = tokenizer_from_json(run.state.text("tokenizer"));
+  for (const std::string& name : run.state.names())
+    if (name == kHistory || name.ends_with(concat('.', kHistory))) {
+      run.prefix = name.substr(0, name.size() - kHistory.size());
+      break;
+    }
   return run;
 }
 
 std::string steps_of(const Run& run) {
-  return run.state.contains("steps") ? concat(run.state.count("steps"), " steps")
-                                     : "no training run";
+  return run.has("steps") ? concat(run.state.count(run.prefix + "steps"), " steps")
+                          : "no training run";
 }
 
 // All losses of a run, by step and name, in the order of time.
@@ -40,8 +50,8 @@ using Losses = std::map<std::pair<std::int64_t, std::string>, double>;
 
 Losses losses_of(const Run& run) {
   Losses losses;
-  if (!run.state.contains("history.epoch")) return losses;
-  const Checkpoint history = run.state.part("history");
+  if (!run.has("history.epoch")) return losses;
+  const Checkpoint history = run.state.part(run.prefix + "history");
   const std::vector<double> steps = history.doubles("steps"), epochs = history.doubles("epoch");
   check_runtime(epochs.size() == steps.size(), run.file, ": the history has ", steps.size(),
                 " steps, but ", epochs.size(), " epochs");
@@ -75,9 +85,11 @@ void print_losses(const Losses& first, const Losses& second) {
     std::cout << "There are no losses after the same step\n";
 }
 
-// Speed is another each time, and the same numbers may come from elsewhere.
-bool is_about_machine(const std::string& name) {
-  return name == "history.tokens_per_second" || name == "arithmetic";
+// Speed, in tokens or examples, differs each time, and equal values may come from other machines.
+bool is_about_machine(const Run& run, const std::string& name) {
+  if (!name.starts_with(run.prefix)) return false;
+  const std::string_view rest = std::string_view(name).substr(run.prefix.size());
+  return rest == "arithmetic" || (rest.starts_with("history.") && rest.ends_with("_per_second"));
 }
 
 void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
@@ -112,15 +124,16 @@ int compare(const Run& first, const Run& second, std::size_t most) {
   std::cout << std::setprecision(std::numeric_limits<real>::max_digits10) << first.file << ": "
             << steps_of(first) << '\n'
             << second.file << ": " << steps_of(second) << '\n';
-  if (steps_of(first) != steps_of(second) && first.state.contains("steps") &&
-      second.state.contains("steps"))
+  if (steps_of(first) != steps_of(second) && first.has("steps") && second.has("steps"))
     std::cout << "They are at different steps: what follows is what they have there\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
-  std::erase_if(all, [](const auto& difference) { return is_about_machine(difference.name); });
+  std::erase_if(all, [&](const auto& difference) {
+    return is_about_machine(first, difference.name) || is_about_machine(second, difference.name);
+  });
   print_losses(losses_of(first), losses_of(second));
   // Values of the model first: what they follow from comes after them.
-  std::ranges::stable_sort(all, {}, [](const auto& difference) {
-    return difference.name.starts_with("model.") ? 0 : 1;
+  std::ranges::stable_sort(all, {}, [&](const auto& difference) {
+    return difference.name.starts_with(first.prefix + "model.") ? 0 : 1;
   });
   for (std::size_t i = 0; i < std::min(all.size(), most); ++i) print(all[i], first, second);
   if (all.size() > most) std::cout << "… and " << all.size() - most << " more (--most)\n";

@@ -1,3 +1,4 @@
+#include "tests/support/shell.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/support/checkpoint_difference.hpp>
 
@@ -59,6 +60,47 @@ TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
   EXPECT_EQ(described(Checkpoint(), Checkpoint()), "");
   EXPECT_EQ(described(small_state(), with(without(small_state(), "rate"), "b", 1)),
             "b only in second; rate only in first");
+}
+
+// A model of examples, whose speed is counted in examples.
+struct OfExamples : Model {
+  explicit OfExamples(Random& random)
+      : table(*this, "table", 4, 3, random), head(*this, "head", 3, 2, random) {}
+  Variable loss(Tape& tape, const Batch& batch) override {
+    return head.cross_entropy(table.forward(tape, batch.ids[0]), batch.ids[1]);
+  }
+  Part<Embedding> table;
+  Part<Linear> head;
+};
+
+TEST(CompareRuns, FindsRunsThatOtherProgramsSaved) {
+  const CommandFolder folder;
+  for (const std::string prefix : {"", "run"}) {
+    for (const char* file : {"first", "again", "other"}) {
+      Random random(1);
+      OfExamples model(random);
+      SGD sgd(model.parameters(), {.learning_rate = *file == 'o' ? 0.2 : 0.1});
+      DataLoader loader(TensorDataset({.ids = {ids({2}, {0, 1}), ids({2}, {0, 1})}}), {.batch = 2});
+      TrainingRun run(
+          {.model = model, .optimizer = sgd, .loader = loader, .random = random, .epochs = 2});
+      run.train();
+      Checkpoint all;
+      if (prefix.empty())
+        all = run.state_dict();
+      else
+        all.put(prefix, run.state_dict());
+      write_safetensors(folder / file, all);
+    }
+    const Outcome equal = folder.shell("compare_runs first again");
+    EXPECT_EQ(equal.status, 0);
+    EXPECT_EQ(equal.output,
+              "first: 2 steps\nagain: 2 steps\nLosses are equal up to step 2\nThe runs are "
+              "equal.\n");
+    const Outcome unequal = folder.shell("compare_runs first other");
+    EXPECT_EQ(unequal.status, 1);
+    EXPECT_HAS(unequal.output, "Losses differ first after step 2: training_loss of the epoch");
+    EXPECT_HAS(unequal.output, concat(prefix, prefix.empty() ? "" : ".", "model.table.weight: "));
+  }
 }
 
 }  // namespace
