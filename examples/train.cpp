@@ -204,7 +204,8 @@ void tell_other_arithmetic(ProcessGroup& ranks) {
   const std::vector<std::string> all = ranks.gather_lists(TrainingRun::arithmetic());
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      std::cout << "Rank " << rank << " computes with " << all[rank] << ", rank 0 with " << all[0]
+      std::cout << "R" << ranks.name_of(rank).substr(1) << " computes with " << all[rank] << ", "
+                << ranks.name_of(0) << " with " << all[0]
                 << ": last bits may be others than on machines of one kind\n";
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,9 @@ class ProcessGroup {
 
   virtual std::size_t size() const = 0;  // number of ranks
   virtual std::size_t rank() const = 0;  // of this process, from 0 on
+
+  /// The name of a rank, for messages: "rank 1", or "rank 1 on h2" if hosts are known and differ.
+  virtual std::string name_of(std::size_t rank) const { return "rank " + std::to_string(rank); }
 
   /// All ranks but this one.
   std::vector<std::size_t> others() const;

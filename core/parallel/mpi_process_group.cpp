@@ -20,14 +20,14 @@
 #include <rowgrad/core/parallel/mpi_process_group.hpp>
 
 namespace rowgrad {
-namespace {
 
-// The rank that Open MPI, PMIx or PMI (MPICH, Slurm, Intel) has given this process; null without.
 const char* launched_rank() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
     if (const char* rank = std::getenv(name)) return rank;
   return nullptr;
 }
+
+namespace {
 
 #ifndef ROWGRAD_MPI
 
@@ -54,8 +54,8 @@ class StartLimit {
           const std::chrono::duration<double> limit(seconds);
           if (wake_.wait_for(lock, started, limit, [&] { return started.stop_requested(); }))
             return;
-          std::cerr << "MPI has not started after " << seconds << " seconds: a rank hangs"
-                    << std::endl;
+          std::cerr << concat("rank ", launched_rank() != nullptr ? launched_rank() : "?",
+                              ": MPI has not started after ", seconds, " seconds: a rank hangs\n");
           std::_Exit(EXIT_FAILURE);
         }) {}
 
@@ -71,12 +71,10 @@ class MpiProcessGroup : public ProcessGroup {
     // Before MPI starts, as it sets these variables itself where it knows no launcher.
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
-    {
-      const StartLimit limit(patience);
-      int level = 0;
-      check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
-                    "MPI does not start");
-    }
+    const StartLimit limit(patience);
+    int level = 0;
+    check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
+                  "MPI does not start");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int size = 0;
     int rank = 0;
@@ -84,6 +82,7 @@ class MpiProcessGroup : public ProcessGroup {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     size_ = static_cast<std::size_t>(size);
     rank_ = static_cast<std::size_t>(rank);
+    hosts_ = gathered_hosts();
     check_runtime(launched.empty() || launched == std::to_string(rank),
                   "this process was started as rank ", launched, ", but MPI takes it for rank ",
                   rank, " of ", size, ": use the mpirun of the MPI that rowgrad was built with");
@@ -94,8 +93,27 @@ class MpiProcessGroup : public ProcessGroup {
 
   std::size_t size() const override { return size_; }
   std::size_t rank() const override { return rank_; }
+  std::string name_of(std::size_t rank) const override {
+    const bool differ = std::ranges::count(hosts_, hosts_[0]) < std::ssize(hosts_);
+    return concat("rank ", rank, differ ? " on " + hosts_.at(rank) : "");
+  }
 
  private:
+  // The host of each rank.
+  std::vector<std::string> gathered_hosts() const {
+    std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
+    int length = 0;
+    MPI_Get_processor_name(own.data(), &length);
+    std::vector<char> all(size_ * own.size());
+    const auto bytes = static_cast<int>(own.size());
+    check_runtime(MPI_Allgather(own.data(), bytes, MPI_CHAR, all.data(), bytes, MPI_CHAR,
+                                MPI_COMM_WORLD) == MPI_SUCCESS,
+                  "MPI does not gather the names of hosts");
+    std::vector<std::string> hosts;
+    for (std::size_t i = 0; i < size_; ++i) hosts.emplace_back(all.data() + i * own.size());
+    return hosts;
+  }
+
   // What is under way on a channel.
   struct Requests {
     std::vector<MPI_Request> open;
@@ -155,10 +173,10 @@ class MpiProcessGroup : public ProcessGroup {
         if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
       // Of several, some may wait for one that hangs: they name it first.
       if (silent.size() > 1 && now - last < 1.25 * patience_) continue;
-      throw std::runtime_error(concat("rank ", rank_, ": rank ", *silent.begin(),
+      throw std::runtime_error(concat(name_of(*silent.begin()),
                                       silent.size() > 1 ? " or another one" : "",
                                       " has not answered for ", patience_.count(),
-                                      " seconds; it hangs, or is slower than the others"));
+                                      " seconds; it hangs, was cut off, or is slower"));
     }
   }
 
@@ -171,8 +189,7 @@ class MpiProcessGroup : public ProcessGroup {
 
   void check(int status, std::size_t other) const {
     if (status != MPI_SUCCESS)
-      throw std::runtime_error(
-          concat("rank ", rank_, ": exchange with rank ", other, ": ", reason(status)));
+      throw std::runtime_error(concat("exchange with ", name_of(other), ": ", reason(status)));
   }
 
   // Whether some of them have become complete.
@@ -187,7 +204,7 @@ class MpiProcessGroup : public ProcessGroup {
       check(requests.statuses[static_cast<std::size_t>(i)].MPI_ERROR,
             requests.others[static_cast<std::size_t>(requests.done[static_cast<std::size_t>(i)])]);
     if (status != MPI_SUCCESS)  // of no one rank
-      throw std::runtime_error(concat("rank ", rank_, ": ", reason(status)));
+      throw std::runtime_error(concat("exchange between ranks: ", reason(status)));
     return count > 0;
   }
 
@@ -201,6 +218,7 @@ class MpiProcessGroup : public ProcessGroup {
   std::chrono::duration<double> patience_;
   std::size_t size_ = 1;
   std::size_t rank_ = 0;
+  std::vector<std::string> hosts_;            // [rank]
   std::map<std::size_t, Requests> requests_;  // [channel]
 };
 

@@ -13,6 +13,10 @@ namespace rowgrad {
 /// one that uses PMI or PMIx.
 bool started_by_mpi();
 
+/// The rank that Open MPI, PMIx or PMI (MPICH, Slurm, Intel) has given this process, known before
+/// MPI starts; null without.
+const char* launched_rank();
+
 /// All processes of this run. To be called once; the result ends MPI when it is destroyed, unless
 /// an exception is under way: then the process is to end with an error, by which MPI ends all
 /// others, too. If a rank lets others wait for more than `patience` seconds, these throw

@@ -212,8 +212,8 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
   const std::string id = file.contains(kId) ? file.text(kId) : "";
   const std::vector<std::string> ids = ranks.gather_lists(id);
   for (std::size_t rank = 0; rank < ids.size(); ++rank)
-    check_runtime(ids[rank] == id, path.string(), ": is another checkpoint on rank ", rank,
-                  " than on rank ", ranks.rank());
+    check_runtime(ids[rank] == id, path.string(), ": is another checkpoint on ",
+                  ranks.name_of(rank), " than on ", ranks.name_of(ranks.rank()));
   const bool is_split = !names.empty();
   check_runtime(is_split == !id.empty(), path.string(), ": has no ", is_split ? kId : kNames);
   if (!is_split && (ranks.size() == 1 || SplitTables(parameters).empty())) return file;

@@ -36,9 +36,10 @@ SplitRows::SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own,
   own_.stored().place = {.first = mine.begin, .rows = rows, .is_split = true};
   const std::vector<std::size_t> all = ranks.gather(std::span<const std::size_t>(shape()));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
-    check_runtime(all[2 * rank] == rows && all[2 * rank + 1] == shape()[1], "SplitRows: rank ",
-                  rank, " has a table [", all[2 * rank], ", ", all[2 * rank + 1], "], rank ",
-                  ranks.rank(), " one of ", bracketed(shape()));
+    check_runtime(all[2 * rank] == rows && all[2 * rank + 1] == shape()[1],
+                  "SplitRows: ", ranks.name_of(rank), " has a table [", all[2 * rank], ", ",
+                  all[2 * rank + 1], "], ", ranks.name_of(ranks.rank()), " one of ",
+                  bracketed(shape()));
 }
 
 std::string SplitRows::path() const { return concat("parts on ", ranks_.size(), " ranks"); }

@@ -379,7 +379,9 @@ void CommandLine::parse(int argc, const char* const* argv, const std::function<v
         if (!is_shown) added[option.name]->group("");  // nor would messages have its name
       }
     }
-    throw EndOfProgram{.failed = app.exit(error) != 0};
+    std::ostringstream errors;
+    const bool failed = app.exit(error, std::cout, errors) != 0;
+    throw EndOfProgram{failed, errors.str()};
   }
   check_effects();
 }

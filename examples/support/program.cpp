@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
@@ -12,10 +13,13 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <sys/uio.h>
+#include <thread>
 #include <unistd.h>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/threads.hpp>
+#include <rowgrad/core/parallel/mpi_process_group.hpp>
 #include <rowgrad/examples/support/program.hpp>
 
 namespace rowgrad {
@@ -23,11 +27,15 @@ namespace {
 
 constexpr std::string_view kNoMemory = "there is not enough memory for what was asked";
 
-// Needs no memory, and may be called in a signal handler.
+// Needs no memory, and may be called in a signal handler. One write, so that the lines of several
+// processes are not mixed.
 void print_error(std::initializer_list<std::string_view> texts) {
-  for (const std::string_view text : texts) {
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-  }
+  std::array<iovec, 5> parts;
+  std::size_t count = 0;
+  for (const std::string_view text : texts)
+    parts[count++] = {const_cast<char*>(text.data()), text.size()};
+  [[maybe_unused]] const ssize_t written =
+      ::writev(STDERR_FILENO, parts.data(), static_cast<int>(count));
 }
 
 // Before main, OpenBLAS maps a buffer for each of its threads, and retries forever if that fails.
@@ -66,12 +74,18 @@ std::size_t index_of(int signal) {
 
 auto& program = *new std::string;  // never destroyed, because a signal may come after main
 int status_of_failure = 1;
+bool is_follower = false;  // a rank of mpirun other than the first
+
+// If the first rank also fails, it alone says why: by then, Open MPI has ended the others, which
+// takes it 3 seconds on several machines.
+constexpr auto kFirstSpeaks = std::chrono::seconds(4);
 
 void handle(int signal) {
   int none = 0;
   if (held && noted.compare_exchange_strong(none, signal)) return;
-  print_error({::isatty(STDERR_FILENO) == 1 ? "\n" : "", program, ": stopped by ",
-               kNames[index_of(signal)], "\n"});
+  const char* const name = kNames[index_of(signal)];
+  const std::string_view begin = ::isatty(STDERR_FILENO) == 1 ? "\n" : "";
+  if (!is_follower) print_error({begin, program, ": stopped by ", name, "\n"});
   ::_exit(kStatusOfSignals + signal);
 }
 
@@ -105,16 +119,32 @@ void open_standard_files() {
       ::open(number == STDOUT_FILENO ? "/dev/full" : "/dev/null", O_RDWR);
 }
 
-int fail(std::string_view what) {
+void say_error(std::initializer_list<std::string_view> texts) {
   std::cout.flush();
-  std::cerr << program << ": " << what << '\n';
+  held = false;  // a signal ends it
+  if (is_follower) std::this_thread::sleep_for(kFirstSpeaks);
+  print_error(texts);
+}
+
+int fail(std::string_view what) {
+  say_error({program, ": ", what, "\n"});
   return status_of_failure;
+}
+
+// "train" or, started by mpirun, "train: rank 1 on h2".
+std::string name_of_process(const std::string& name, const char* rank) {
+  if (rank == nullptr) return name;
+  std::array<char, 256> host{};
+  const bool known = ::gethostname(host.data(), host.size() - 1) == 0;
+  return concat(name, ": rank ", rank, known ? concat(" on ", host.data()) : "");
 }
 
 }  // namespace
 
 int run_program(const std::string& name, const std::function<int()>& work, int failure) {
-  program = name;
+  const char* const rank = launched_rank();
+  program = name_of_process(name, rank);
+  is_follower = rank != nullptr && std::string_view(rank) != "0";
   status_of_failure = failure;
   open_standard_files();
   handle_signals();
@@ -124,6 +154,7 @@ int run_program(const std::string& name, const std::function<int()>& work, int f
     status = work();
   } catch (const EndOfProgram& end) {
     status = end.failed ? failure : 0;
+    if (!end.errors.empty()) say_error({end.errors});
   } catch (const std::bad_alloc&) {
     return fail(kNoMemory);
   } catch (const std::length_error&) {  // more than a container can ever hold

@@ -33,9 +33,10 @@ void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::str
       std::getline(others, found);
       const std::size_t begin = expected.find(": ") + 2;  // of the value
       const std::string fact = expected.substr(0, begin);
-      check_runtime(found == expected, "rank ", rank, " has another ", fact.substr(0, begin - 2),
-                    " than rank 0: ", found.starts_with(fact) ? found.substr(begin) : "none",
-                    ", expected ", expected.substr(begin));
+      check_runtime(found == expected, ranks.name_of(rank), " has another ",
+                    fact.substr(0, begin - 2), " than ", ranks.name_of(0), ": ",
+                    found.starts_with(fact) ? found.substr(begin) : "none", ", expected ",
+                    expected.substr(begin));
     }
   }
 }

@@ -333,8 +333,8 @@ void TrainingRun::compare_ranks() const {
   const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps_, ", ",
-                  parts_.optimizer.parameters()[i % sums.size()]->name(), " on rank ",
-                  i / sums.size(), " differs from that on rank 0");
+                  parts_.optimizer.parameters()[i % sums.size()]->name(), " on ",
+                  ranks_.name_of(i / sums.size()), " differs from that on ", ranks_.name_of(0));
 }
 
 double TrainingRun::speed() const {

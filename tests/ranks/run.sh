@@ -154,10 +154,31 @@ expect_error() {
   grep -q -- "$1" log || fail "there is no word of '$1'"
 }
 
+# expect_once WORDS: in the log, of the first rank
+expect_once() {
+  expect_error "^train: rank 0 on $(hostname): .*$1"
+  (($(grep -c -- "$1" log) == 1)) || fail "'$1' is said by several ranks"
+}
+
 status=0
 on_ranks 3 "${run[@]}" --shards 2 --stop-after 2 >log 2>&1 || status=$?
 ((status != 0)) || fail "two shards were enough for three ranks"
-expect_error "2 shards for 3 ranks"
+expect_once "2 shards for 3 ranks"
+on_ranks 3 "${run[@]}" --resume none >log 2>&1 && fail "a run that is not there was resumed"
+expect_once "cannot read none: No such file or directory"
+echo "an error of all ranks: said once"
+
+mkdir -p here/sub there
+for table in "" "--ngram-file sub/table"; do
+  # shellcheck disable=SC2086
+  timeout -k 5 60 mpirun --oversubscribe -n 1 bash -c 'cd here; exec "$@"' here "${split[@]}" $table --steps 9 --save sub/run : \
+    -n 1 bash -c 'cd there; exec "$@"' there "${split[@]}" $table --steps 9 --save sub/run >log 2>&1 &&
+    fail "a rank without the folder of --save was no error"
+  expect_error "^train: rank 1 on $(hostname): sub/.*: there is no folder "
+  grep -q "^step" log && fail "it was noticed after the first step"
+done
+rm -rf here there
+echo "a folder that a rank lacks: an error before training, with rank and host"
 
 on_ranks 2 "$build/examples/train" "${text[@]}" --stop-after 2 >log 2>&1 &&
   fail "a program without MPI trained on each rank alone"
