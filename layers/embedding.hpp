@@ -31,7 +31,8 @@ struct EmbeddingOptions {
   /// Whether the output is multiplied by sqrt(width) (Vaswani et al. 2017, section 3.4).
   bool scale_by_sqrt_width = false;
   // The next ones, but for `frozen`, are those of EmbeddingLookup.
-  /// This row starts as zeros and is never trained; bags ignore it.
+  /// This row starts as zeros, and lookups give it no gradient; bags ignore it. As in PyTorch,
+  /// weight decay and a tied head change it nevertheless.
   std::optional<std::int32_t> padding_idx = std::nullopt;
   bool scale_grad_by_freq = false;
   bool dense_gradient = false;

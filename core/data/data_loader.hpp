@@ -43,9 +43,10 @@ struct DataLoaderOptions {
   /// Whether each epoch drops the examples left over after the last full batch; otherwise they form
   /// a shorter batch.
   bool drop_last = false;
-  /// Draws the order from this generator, which the loader borrows, instead: at the beginning of
-  /// each loop 64 bits that nobody uses and, to shuffle, 64 bits that seed the permutation, as
-  /// torch.utils.data.DataLoader does.
+  /// Draws the order from this generator, which the loader borrows, instead, as PyTorch's
+  /// DataLoader draws it from the global generator (torch.manual_seed): at the beginning of each
+  /// loop 64 bits that nobody uses and, to shuffle, 64 bits that seed the permutation. This is not
+  /// PyTorch's option `generator`, which gives another order.
   Random* generator = nullptr;
 };
 

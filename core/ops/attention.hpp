@@ -44,8 +44,9 @@ class KeyValueCache;
 
 /// Per head, softmax(q kᵀ / √width + bias) v over the keys up to the query: q [batch, queries,
 /// heads · width], k and v [batch, keys, heads · width] → the shape of q. The queries are the last
-/// of the keys' positions. With relative rows, each query sees k and v with a row added, without a
-/// copy of them for each query.
+/// of the keys' positions (in PyTorch's scaled_dot_product_attention(is_causal=True) the first
+/// ones, which matters for fewer queries than keys). With relative rows, each query sees k and v
+/// with a row added, without a copy of them for each query.
 ///
 /// Dropout draws one bit for each weight [batch, heads, queries, keys] in that order, including
 /// those of later keys, as PyTorch does on CPUs without MKL. Kept for backward are the output, two

@@ -1,9 +1,9 @@
 #pragma once
 
-// Random numbers: those of PyTorch's CPU generator with the same seed, call for call. Draws are
-// consumed in PyTorch's order, so that layers constructed one after another start with the weights
-// that textbooks print. Normal numbers: Box & Muller 1958. Wrong arguments throw
-// std::invalid_argument, and change nothing.
+// Random numbers: those of PyTorch's CPU generator with the same seed, call for call; normal
+// numbers may differ from PyTorch's in their last bits. Draws are consumed in PyTorch's order, so
+// that layers constructed one after another start with the weights that textbooks print. Normal
+// numbers: Box & Muller 1958. Wrong arguments throw std::invalid_argument, and change nothing.
 
 #include <array>
 #include <cstdint>
