@@ -285,13 +285,14 @@ void classify(const Options& options, const Checkpoint& file) {
               : options.classify;
   const Ids ids = gpt.tokenizer->encode(text);
   check_argument(ids.size() > 0, "--classify ", in_quotes(options.classify), " has no tokens");
-  const Tensor shares =
-      classifier.probabilities({ids.data(), std::min(ids.size(), classifier.context())});
+  const std::size_t read = std::min(ids.size(), classifier.context());
+  const Tensor shares = classifier.probabilities({ids.data(), read});
   std::vector<std::size_t> order(labels.size());
   std::iota(order.begin(), order.end(), 0);
   std::ranges::stable_sort(order, std::greater<>(),
                            [&](std::size_t i) { return shares.data()[i]; });
-  std::cout << (is_file ? "File      " : "Text      ") << in_quotes(options.classify) << '\n';
+  std::cout << (is_file ? "File      " : "Text      ") << in_quotes(options.classify)
+            << (read < ids.size() ? concat(", cut at ", read, " tokens\n") : "\n");
   for (const std::size_t i : order)
     std::cout << formatted("%5.1f %%  ", 100 * shares.data()[i]) << in_quotes(labels[i]) << '\n';
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -143,7 +144,9 @@ void RunAgain::train() {
     if (!parameter->stored().allows_passes()) continue;  // in a file: the checkpoint has its mark
     const Tensor& now = parameter->value();
     const Tensor then = file_.tensor("model." + parameter->name(), parameter->shape());
-    const auto place = static_cast<std::size_t>(std::ranges::mismatch(now, then).in1 - now.begin());
+    const auto same_bits = [](real a, real b) { return std::memcmp(&a, &b, sizeof a) == 0; };
+    const auto place =
+        static_cast<std::size_t>(std::ranges::mismatch(now, then, same_bits).in1 - now.begin());
     check_runtime(
         place == now.size(), path_, ": the run that was trained again ends at other values of row ",
         place * now.shape()[0] / std::max<std::size_t>(now.size(), 1), " of ", parameter->name(),
