@@ -173,7 +173,7 @@ void check_files_of_rank(const Options& options, std::size_t rank) {
   check_outputs(outputs, {}, options.force);
 }
 
-// Returns the step of the run whose file will be replaced; none if there is no whole run.
+// Returns the step of the run whose file will be replaced, or nullopt if there is no whole run.
 std::optional<std::uint64_t> replaced_step(const Options& options) {
   std::error_code none;
   const std::string& path = options.save;

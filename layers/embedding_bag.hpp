@@ -32,7 +32,7 @@ class EmbeddingBag : public EmbeddingTable {
     return scaled(embedding_bag(tape.parameter(weight), std::move(bags), lookup()));
   }
 
-  /// The same for bags of a batch (Batch::bags): a template, so that braces make `Bags`.
+  /// Reduces the bags of a batch (Batch::bags). A template, so that braces make `Bags`.
   Variable forward(Tape& tape, const std::same_as<RaggedIds> auto& bags) {
     EmbeddingLookup options = lookup();
     options.include_last_offset = false;

@@ -113,7 +113,7 @@ class Schedule {
 /// several. A schedule that is destroyed leaves the rates as it set them last.
 class LearningRateSchedule {
  public:
-  /// Takes the rates of the optimizer as base rates, and sets those of step 0. Throws
+  /// Takes the rates of the optimizer as base rates, and sets the rates of step 0. Throws
   /// std::invalid_argument if the optimizer has a schedule.
   LearningRateSchedule(Optimizer& optimizer, Schedule schedule);
   LearningRateSchedule(const LearningRateSchedule&) = delete;

@@ -59,15 +59,14 @@ class Optimizer : private ParameterUser {
   /// plus one per step replayed on a row: a measure of work that is the same on any machine.
   virtual std::uint64_t rows_visited() const = 0;
 
-  /// The state kept between steps, by parameter ("token.weight.momentum"), without the options.
-  /// Save the values of the parameters with it, and load them first: where rows are owed steps,
-  /// other values than those are refused. So is a state without an array that the options need, as
-  /// Adam's state without amsgrad lacks one. Options are not saved, and may otherwise differ. A
-  /// state that is
-  /// not trusted may take long: it may claim any number of steps, some of which are replayed. Both
-  /// throw std::invalid_argument if two parameters have the same name; loading also if a name, a
-  /// shape or a value does not fit, and then changes nothing. check_state_dict() throws that before
-  /// the values of the parameters are loaded, if an optimizer has its own.
+  /// The state kept between steps, by parameter ("token.weight.momentum"), without the options,
+  /// which may differ. Save the values of the parameters with it, and load them first: if updates
+  /// of rows are deferred, other values are refused. A state that lacks an array which the options
+  /// need, such as amsgrad's largest second moment, is refused too. An untrusted state may take
+  /// long: it may claim any number of steps, some of which are replayed. Both throw
+  /// std::invalid_argument if two parameters have the same name; loading also if a name, a shape or
+  /// a value does not fit, and then changes nothing. check_state_dict() throws that before the
+  /// values of the parameters are loaded, if an optimizer has its own.
   virtual Checkpoint state_dict() const = 0;
   virtual void load_state_dict(const Checkpoint& state) = 0;
   virtual void check_state_dict(const Checkpoint& /*state*/) const {}

@@ -24,9 +24,8 @@ enum class IdleStep {
   kReplay    // no closed form: steps are replayed one by one
 };
 
-/// What a step with row gradients does to the rows without a gradient: those that were not looked
-/// up, and those that lookups give no gradient to, such as the row of padding_idx, and rows of a
-/// bag with BagMode::kMax that were largest in no column.
+/// The policy for rows without a gradient in a step with row gradients: rows that were not looked
+/// up, the row of padding_idx, and rows of a bag with BagMode::kMax that were largest in no column.
 enum class RowUpdates {
   /// The same as the dense optimizer, postponed until a row is read.
   kExact,

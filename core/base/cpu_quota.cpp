@@ -72,7 +72,7 @@ double limit_of(const fs::path& folder, bool is_version_2) {
   std::istringstream numbers(is_version_2 ? text_of(folder / "cpu.max")
                                           : text_of(folder / "cpu.cfs_quota_us") + ' ' +
                                                 text_of(folder / "cpu.cfs_period_us"));
-  double quota = 0, period = 0;  // "max" and -1 are no limit
+  double quota = 0, period = 0;  // "max" and -1: unlimited
   return numbers >> quota >> period && quota > 0 && period > 0 ? quota / period : HUGE_VAL;
 }
 

@@ -68,7 +68,7 @@ class Rows {
   const Tensor& values() const { return values_; }
   std::span<const real> row(std::size_t i) const { return {values_.data() + i * width_, width_}; }
 
-  // Of values in the order of values(): in the order of x.
+  // Moves values from the order of values() to the order of x.
   Tensor in_order_of_x(Tensor values) const {
     if (!moved_) return values;
     std::vector<std::size_t> inverse(axes_.size());

@@ -78,7 +78,7 @@ bool is_part(const fs::path& path, const std::string& names) {
   }
 }
 
-// Removes the parts with these names, if their contents name them, too. A part that cannot be
+// Removes the parts with these names, if their contents also name them. A part that cannot be
 // removed only takes space.
 void remove_parts(const fs::path& path, const std::string& names) {
   if (names.empty()) return;

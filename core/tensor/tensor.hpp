@@ -63,8 +63,8 @@ Tensor sparse_zeros(const Shape& shape);
 /// A tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
 
-/// The same elements in row-major order under another shape. Throws std::invalid_argument if that
-/// has another number of elements.
+/// Returns the elements of x, in row-major order, under another shape. Throws std::invalid_argument
+/// if the shape has another number of elements.
 Tensor reshaped(Tensor x, const Shape& shape);
 
 /// The index of the element at `offset` in row-major order.

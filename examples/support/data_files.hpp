@@ -33,7 +33,7 @@ class Unavailable : public std::runtime_error {
 /// unreadable or empty.
 DataFile find_corpus(const std::filesystem::path& chosen = {});
 
-/// What some editors put at the beginning of a text in UTF-8. It is not part of the text.
+/// A mark that some editors put at the beginning of UTF-8 files. It is not part of the text.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Returns the text without a byte order mark. If there was one, says so on standard error, with

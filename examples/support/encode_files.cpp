@@ -35,7 +35,7 @@ std::size_t last_cut(std::string_view text, std::string_view blanks) {
   return 0;
 }
 
-// The bytes in front of the text: those of a byte order mark, if there is one.
+// Returns the offset of the text: the size of a byte order mark, if there is one.
 std::uint64_t begin_of_text(const InputFile& file) {
   std::string begin(std::min<std::uint64_t>(file.size_bytes(), kByteOrderMark.size()), '\0');
   file.read(0, std::as_writable_bytes(std::span(begin)));

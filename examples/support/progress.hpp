@@ -45,7 +45,7 @@ std::string bits(double nats);
 void print_losses(const std::string& where, const TrainingRecord& record, int digits,
                   const std::string& behind = "");
 
-/// Says how a run goes on, beside the log of a run of the book if there is one.
+/// Prints the progress of a run, next to the log of the book's run if there is one.
 class ProgressLines : public RunObserver {
  public:
   explicit ProgressLines(BookLog book = {}) : book_(std::move(book)) {}

@@ -43,9 +43,9 @@ struct EvaluationParts {
 
 /// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
 struct TrainingParts {
-  /// What is trained. The loss of a step is the mean over all targets of all its batches, weighted
-  /// by Model::weight, no matter how many batches, shards and ranks compute it. A step without
-  /// weights has no gradients and a loss of 0.
+  /// The model to train. The loss of a step is the mean over all targets of all its batches,
+  /// weighted by Model::weight, no matter how many batches, shards and ranks compute it. A step
+  /// without weights has no gradients and a loss of 0.
   Model& model;
   Optimizer& optimizer;  // of the model's parameters
   /// Must be at its beginning. Each rank reads its own rows of each batch.

@@ -45,8 +45,8 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 //    "merges": [in the order of ranks, "left right"; byte pair only],
 //    "checksum": "16 digits"}
 //
-// The checksum (class Checksum) covers the text in front of `,\n "checksum"` as to_json() writes it,
-// so other blanks do not matter. Version 1, which version 0.2.0 wrote, has no checksum.
+// The checksum (class Checksum) covers what to_json() writes before the key "checksum", so other
+// blanks do not matter. Version 1, which version 0.2.0 wrote, has no checksum.
 //
 // Ordinary tokens and merges of byte-pair tokenizers are bytes, written as printable_from_bytes
 // does; all other tokens are text.
