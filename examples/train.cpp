@@ -244,6 +244,8 @@ class Results : public RunObserver {
     results.validation_unigram_loss = baseline;
     if (interrupted()) return;
     const double loss = training_.validation_loss().value();
+    check_runtime(std::isfinite(loss), "the validation loss became ", std::abs(loss),
+                  "; try a smaller --learning-rate or --clip");
     results.validation_loss = loss;
     if (page_)
       page_->add(

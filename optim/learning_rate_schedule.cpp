@@ -117,9 +117,10 @@ double Schedule::factor(std::uint64_t step) const {
 
 LearningRateSchedule::LearningRateSchedule(Optimizer& optimizer, Schedule schedule)
     : optimizer_(optimizer), rates_(optimizer.claim_rates()), schedule_(std::move(schedule)) {
-  check_argument(rates_ != nullptr,
-                 "LearningRateSchedule: the optimizer already has a schedule, expected one; join "
-                 "schedules with Schedule::then");
+  check_argument(
+      rates_ != nullptr,
+      "LearningRateSchedule: the optimizer already has a schedule, expected one; destroy it "
+      "first, or join schedules with Schedule::then");
   std::vector<double> base_rates;
   for (std::size_t group = 0; group < optimizer_.group_count(); ++group)
     base_rates.push_back(optimizer_.learning_rate(group));

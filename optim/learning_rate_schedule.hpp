@@ -109,8 +109,9 @@ class Schedule {
 /// groups that are added later keep their own rates. Throws std::invalid_argument, and then changes
 /// nothing, for a factor or rate that is negative or not finite.
 ///
-/// An optimizer has one schedule at a time, as two would set the same rates: Schedule::then joins
-/// several. A schedule that is destroyed leaves the rates as it set them last.
+/// An optimizer has one schedule at a time, as two would set the same rates: destroy a schedule
+/// before you make its successor, or join several with Schedule::then. A schedule that is destroyed
+/// leaves the rates as it set them last.
 class LearningRateSchedule {
  public:
   /// Takes the rates of the optimizer as base rates, and sets the rates of step 0. Throws

@@ -39,11 +39,11 @@ class Ids {
   /// No ids, of shape [0].
   Ids() : array_(Array::from_shape({0})) {}
 
-  /// Ids of rank 1, or of rank 2 from rows of equal length.
+  /// Ids of rank 1, or of rank 2 from rows. Throws for rows of unequal length.
   template <std::same_as<std::int32_t> Id>
   Ids(std::initializer_list<Id> ids) : array_(ids) {}
   template <std::same_as<std::int32_t> Id>
-  Ids(std::initializer_list<std::initializer_list<Id>> rows) : array_(rows) {}
+  Ids(std::initializer_list<std::initializer_list<Id>> rows) : array_(array_of(rows)) {}
 
   // `Ids({2, 3})` selects these, as they are more specialized. `Ids{2, 3}` does not, as a
   // constructor with a parameter pack is not an initializer-list constructor.
@@ -94,6 +94,8 @@ class Ids {
   friend bool operator==(const Ids& a, const Ids& b) { return a.array_ == b.array_; }
 
  private:
+  static Array array_of(std::initializer_list<std::initializer_list<std::int32_t>> rows);
+
   std::size_t checked(std::size_t offset) const {
 #if !defined(NDEBUG)
     check_argument(offset < size(), "Ids: offset ", offset, " is out of range: there are ", size(),
@@ -107,11 +109,11 @@ class Ids {
 
 /// Copies a range of numbers into ids of rank 1. Throws std::invalid_argument for a number that is
 /// not whole or does not fit in 32 bits. Tensors are not taken.
-template <std::ranges::input_range Range>
+template <std::ranges::sized_range Range>
 requires(std::is_arithmetic_v<std::ranges::range_value_t<Range>> &&
          !xt::is_xexpression<Range>::value) Ids to_ids(const Range& range) {
   using Number = std::ranges::range_value_t<Range>;
-  Ids ids = Ids::from_shape({static_cast<std::size_t>(std::size(range))});
+  Ids ids = Ids::from_shape({static_cast<std::size_t>(std::ranges::size(range))});
   std::int32_t* out = ids.data();
   for (const Number of_range : range) {
     const auto number = +of_range;  // characters become integers

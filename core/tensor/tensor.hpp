@@ -41,7 +41,8 @@ extern const char numbers_are_float;
 #endif
 }  // namespace link_check
 
-/// An array of values that owns its memory.
+/// An array of values that owns its memory. It is xtensor's array: rows in braces must have equal
+/// lengths, which nothing checks, and `Tensor({2, 3})` has two values.
 using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>;
 
 using Shape = Tensor::shape_type;  // extents of the axes

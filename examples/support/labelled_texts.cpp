@@ -54,6 +54,10 @@ struct Example {
 };
 
 // A pipe would be waited for, and a device may have no end.
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
+}
+
 std::string text_in(const std::filesystem::path& path) {
   check_runtime(!file_exists(path) || std::filesystem::is_regular_file(path), path.string(),
                 ": is no regular file");
@@ -88,7 +92,7 @@ std::vector<Example> read_table(const std::filesystem::path& path,
     check_runtime(fields.size() == columns.size(), name, ":", line, ": has ", fields.size(),
                   " columns, expected ", columns.size());
     for (const std::size_t needed : {text, label})
-      check_runtime(!fields[needed].empty(), name, ":", line, ": the column ",
+      check_runtime(!is_blank(fields[needed]), name, ":", line, ": the column ",
                     InQuotes(columns[needed]), " is empty");
     examples.push_back({fields[label], fields[text], concat(name, ":", line)});
   }
@@ -108,7 +112,7 @@ std::vector<Example> read_folders(const std::filesystem::path& path) {
     if (std::filesystem::is_directory(label))
       for (const std::filesystem::path& file : sorted(label)) {
         examples.push_back({label.filename().string(), text_in(file), file.string()});
-        check_runtime(!examples.back().text.empty(), file.string(), ": is empty");
+        check_runtime(!is_blank(examples.back().text), file.string(), ": is empty");
       }
   return examples;
 }

@@ -130,9 +130,22 @@ void TextRun::start_schedule(std::uint64_t step) {
   schedule_->load_state_dict(state);
 }
 
+// On all ranks, which have different rows of split tables: what one refuses, all do.
+void TextRun::check_can_save() const {
+  if (run.split_tables().empty()) return run.check_can_save();
+  std::string refusal;
+  try {
+    run.check_can_save();
+  } catch (const std::runtime_error& error) {
+    refusal = error.what();
+  }
+  for (const std::string& of_rank : run.parts().ranks->gather_lists(refusal))
+    if (!of_rank.empty()) throw std::runtime_error(of_rank);
+}
+
 void TextRun::save(const std::filesystem::path& path) const {
   run.split_tables().meet();
-  run.check_can_save();
+  check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())

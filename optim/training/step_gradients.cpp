@@ -69,6 +69,8 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
                      weight, ", expected a finite number, not negative");
     }
   const double weight = sum_of_parts(shares);
+  check_argument(std::isfinite(weight), "TrainingRun: the weights of a step add up to ", weight,
+                 ", expected a finite number");
   for (double& share : shares)
     if (share > 0) share /= weight;
 

@@ -131,7 +131,7 @@ bool TrainingRun::run_epoch() {
 }
 
 bool TrainingRun::step() {
-  check_state(phase_ != Phase::kFailed,
+  check_state(phase_ != Phase::kFailed && phase_ != Phase::kReportsFailed,
               "TrainingRun: a step has failed, so load the state that was saved last");
   check_state(phase_ == Phase::kReady, "TrainingRun: step() was called during a step");
   if (has_ended() || std::exchange(stopped_, false)) return false;
@@ -143,7 +143,7 @@ bool TrainingRun::step() {
     add_due_records();
     if (loss) each([&](RunObserver& observer) { observer.after_step(*this, *loss); });
   } catch (...) {
-    phase_ = Phase::kFailed;
+    phase_ = phase_ == Phase::kReports ? Phase::kReportsFailed : Phase::kFailed;
     throw;
   }
   phase_ = Phase::kReady;
@@ -260,14 +260,33 @@ bool TrainingRun::evaluation_is_due() const {
          (history_.empty() || history_.back().steps < steps_);
 }
 
+// The gradients of a step may be finite where its update is not: then losses show it.
+void TrainingRun::check_finite(const TrainingRecord& record) const {
+  if (parts_.allow_not_finite) return;
+  const auto check = [&](const char* data, double loss) {
+    check_runtime(std::isfinite(loss), "TrainingRun: the ", data, " loss became ", std::abs(loss),
+                  " after step ", record.steps,
+                  ", expected a finite number. Try a smaller learning rate or clip_norm, or check "
+                  "the data; with allow_not_finite, training goes on");
+  };
+  check("training", record.training_loss);
+  if (record.validation_loss) check("validation", *record.validation_loss);
+}
+
 // Those that are not there where an observer stops the run are still due.
 void TrainingRun::add_due_records() {
   const EvaluationParts& parts = parts_.evaluation;
   while (is_due()) {
     const Random before = parts_.random;
-    const std::optional<TrainingRecord> record =
-        evaluation_is_due() ? evaluate(*parts.training, parts.validation, parts.batches)
-                            : record_of_epoch();
+    std::optional<TrainingRecord> record;
+    try {
+      record = evaluation_is_due() ? evaluate(*parts.training, parts.validation, parts.batches)
+                                   : record_of_epoch();
+      if (record) check_finite(*record);
+    } catch (...) {
+      parts_.random = before;
+      throw;
+    }
     if (!record) {
       parts_.random = before;
       return;

@@ -113,12 +113,14 @@ class TrainingRun {
   /// observer has stopped it, even in an evaluation, which the next call makes instead of a step.
   ///
   /// What the model, the optimizer or an observer throws ends the run, and so does a failure of the
-  /// memory or the disk: further calls throw std::logic_error until a state is loaded, that which
-  /// was saved last. On several ranks, start all processes again. (A rate that the schedule refuses
-  /// is refused before anything changes, but ends it, too.)
+  /// memory or the disk: further calls throw std::logic_error until a state is loaded. After a
+  /// failure in an evaluation, after_record() or after_step(), the run can still be saved. On
+  /// several ranks, start all processes again. (A rate that the schedule refuses is refused before
+  /// anything changes, but ends it, too.)
   ///
   /// Throws std::runtime_error if the loss or a gradient is not finite, on all ranks alike; the
-  /// optimizer and its parameters are then as they were before the step (see allow_not_finite).
+  /// optimizer and its parameters are then as they were before the step (see allow_not_finite). So
+  /// does a record whose loss is not finite, after the step.
   ///
   /// Throws std::logic_error for a parameter that gets a gradient but is none of the optimizer's
   /// and, in the first step, for one of the optimizer's that gets none (see allow_unused). Groups
@@ -210,19 +212,22 @@ class TrainingRun {
   /// loading. A schedule is saved with the rates that it began with; loading sets the rates of its
   /// step, also where others had replaced them.
   ///
-  /// Saving throws std::logic_error after a step has failed and between a step's gradients and its
-  /// update, when the parts are at different steps, and std::runtime_error if a parameter in memory
-  /// is not finite (see allow_not_finite). check_can_save() only throws.
+  /// Saving throws std::logic_error between a step's gradients and its update and after a step has
+  /// failed there, when the parts are at different steps, and std::runtime_error if a trained
+  /// parameter in memory is not finite (see allow_not_finite). check_can_save() only throws. If
+  /// tables are split, it throws on the ranks whose rows are not finite.
   Checkpoint state_dict() const;
   void check_can_save() const;
   void load_state_dict(const Checkpoint& state);
 
  private:
-  // The phase of a run. Its parts are at different steps during kUpdates.
-  enum class Phase { kReady, kUpdates, kReports, kFailed };
+  // The phase of a run. Its parts are at different steps during kUpdates and after kFailed. After
+  // kReportsFailed, they are at the same step: it can be saved, but makes no further steps.
+  enum class Phase { kReady, kUpdates, kReports, kFailed, kReportsFailed };
 
   double make_step();
   void check_finite(double loss) const;
+  void check_finite(const TrainingRecord& record) const;
   std::vector<Batch> next_batches(std::size_t count);
   void add_due_records();
   std::optional<TrainingRecord> record_of_epoch();

@@ -65,12 +65,14 @@ void TrainingRun::check_can_save() const {
   check_state(phase_ != Phase::kUpdates,
               "TrainingRun::state_dict: a step is under way; save after it (after_step)");
   if (parts_.allow_not_finite) return;
-  for (Parameter* parameter : parts_.model.parameters())
-    if (const Tensor* values = parameter->local().stored().all())
+  for (Parameter* parameter : parts_.optimizer.parameters()) {
+    const Tensor* values = parameter->local().stored().all();
+    if (parameter->trainable() && values != nullptr)
       check_runtime(kernels::all_finite({values->data(), values->size()}),
                     "TrainingRun::state_dict: ", parameter->name(), " is not finite after step ",
                     steps_, ", expected finite numbers. Try a smaller learning rate or clip_norm; ",
                     "with allow_not_finite, it is saved");
+  }
 }
 
 Checkpoint TrainingRun::state_dict() const {

@@ -36,11 +36,13 @@ TEST(LabelledTexts, NeedATextAndALabel) {
   for (const auto& [rows, message] :
        std::map<std::string, std::string>{{"a,b\n,c\n", ":3: the column \"label\" is empty"},
                                           {"a,b\n\nc,\"\"\n", ":4: the column \"text\" is empty"},
-                                          {",\n", ":2: the column \"text\" is empty"}})
+                                          {",\n", ":2: the column \"text\" is empty"},
+                                          {"a,\"  \"\n", ":2: the column \"text\" is empty"},
+                                          {" ,b\n", ":2: the column \"label\" is empty"}})
     EXPECT_ERROR_WITH(std::runtime_error, "a.csv" + message, read("a.csv", "label,text\n" + rows));
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "a");
-  write_file(folder / "a/x", "");
+  write_file(folder / "a/x", " \n");
   EXPECT_ERROR_WITH(std::runtime_error, "a/x: is empty", read_labelled_texts(folder.path()));
 }
 

@@ -202,7 +202,8 @@ TEST(LearningRateSchedule, IsTheOnlyOneOfItsOptimizer) {
     LearningRateSchedule schedule(*groups.sgd, half);
     schedule.step();
     EXPECT_INVALID(
-        "LearningRateSchedule: the optimizer already has a schedule, expected one; join schedules "
+        "LearningRateSchedule: the optimizer already has a schedule, expected one; destroy it "
+        "first, or join schedules "
         "with Schedule::then",
         LearningRateSchedule(*groups.sgd, half));
     EXPECT_EQ(groups.rates(), (Rates{0.4, 0.2}));

@@ -178,8 +178,10 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text) {
     const std::string end = concat("\"checksum\": \"", contents.checksum, "\"\n}\n");
     const bool has_checksum = contents.version != 1 || !contents.checksum.empty();
     auto result = tokenizer(std::move(contents));
-    check_argument(!has_checksum || result->to_json().ends_with(end),
-                   "it is damaged, or was edited: its contents differ from its checksum");
+    check_argument(
+        !has_checksum || result->to_json().ends_with(end),
+        "it is damaged, or was edited: its contents differ from its checksum; to keep an "
+        "edit, remove \"checksum\" and set \"version\" to 1");
     return result;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(concat("tokenizer_from_json: ", error.what()));

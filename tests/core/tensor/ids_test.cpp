@@ -35,6 +35,12 @@ TEST(Ids, InBracesAreNoShape) {
   EXPECT_TRUE(std::ranges::all_of(zeros, [](std::int32_t id) { return id == 0; }));
 }
 
+TEST(Ids, InBracesHaveRowsOfEqualLength) {
+  EXPECT_INVALID("Ids: a row has 3 ids, expected 1 as in the first row", (Ids{{1}, {2, 3, 4}}));
+  EXPECT_INVALID("Ids: a row has 1 ids, expected 2 as in the first row", (Ids{{1, 2}, {3}}));
+  EXPECT_INVALID("Ids: a row has 2 ids, expected 0 as in the first row", (Ids{{}, {1, 2}}));
+}
+
 TEST(Ids, ThatNobodyGaveAreNone) {
   EXPECT_EQ(Ids().shape(), (Shape{0}));
   EXPECT_EQ(Ids{}, to_ids(Ids32{}));

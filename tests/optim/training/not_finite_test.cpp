@@ -111,7 +111,39 @@ TEST(NotFinite, ParametersAreNotSaved) {
   }
 }
 
-TEST(FailedRuns, HaveNoStateUntilOneIsLoaded) {
+TEST(NotFinite, RecordsAreRefused) {
+  for (const bool allowed : {false, true}) {
+    RootsRun trained(1, nullptr, false, allowed);
+    DataLoader validation(TensorDataset({.ids = {ids({2}, {3, 4})}}), {.batch = 2});
+    TrainingParts parts = trained.run.parts();
+    parts.validation = &validation;
+    TrainingRun run(parts);
+    struct Breaks : RunObserver {
+      explicit Breaks(Roots& model) : model(model) {}
+      void before_update(const TrainingRun& run) override {
+        if (run.steps() == 1) std::ranges::fill(model.other.mutable_values(), kInfinity);
+      }
+      Roots& model;
+    } breaks(trained.model);
+    run.observe(breaks);
+    EXPECT_EQ(error_of<std::runtime_error>([&] { run.train(2); }),
+              allowed ? "no error"
+                      : "TrainingRun: the validation loss became inf after step 2, expected a "
+                        "finite number. Try a smaller learning rate or clip_norm, or check the "
+                        "data; with allow_not_finite, training goes on");
+  }
+}
+
+// An additive mask, for example.
+TEST(NotFinite, FrozenParametersAreSaved) {
+  RootsRun trained;
+  trained.run.train(1);
+  std::ranges::fill(trained.model.other.mutable_values(), kInfinity);
+  trained.model.other.set_trainable(false);
+  EXPECT_NO_THROW(trained.run.state_dict());
+}
+
+TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
   enum Where { kBackward, kUpdate, kStep };
   struct Fails : RunObserver {
     void after_backward(const TrainingRun&, const Tape&) override { fail(kBackward); }
@@ -134,12 +166,17 @@ TEST(FailedRuns, HaveNoStateUntilOneIsLoaded) {
     const Checkpoint good = trained.run.state_dict();
     fails.bad = where;
     EXPECT_ERROR(std::runtime_error, "a failure", trained.run.train(4));
-    EXPECT_ERROR(std::logic_error,
-                 "TrainingRun::state_dict: a step has failed and left the run between two steps; "
-                 "load the state that was saved last",
-                 trained.run.state_dict());
+    EXPECT_THROW(trained.run.step(), std::logic_error);
+    Checkpoint latest = good;
+    if (where == kStep)
+      latest = trained.run.state_dict();
+    else
+      EXPECT_ERROR(std::logic_error,
+                   "TrainingRun::state_dict: a step has failed and left the run between two steps; "
+                   "load the state that was saved last",
+                   trained.run.state_dict());
     fails.bad.reset();
-    trained.run.load_state_dict(good);
+    trained.run.load_state_dict(latest);
     trained.run.train(4);
     reference.run.train(4);
     EXPECT_TRUE(bits_of(without(trained.run.state_dict(), "history.examples_per_second")) ==

@@ -49,6 +49,15 @@ TEST(OwnParts, HaveWeightsThatCanBeDividedBy) {
                    run.step());
     EXPECT_EQ(model.user.weight.value(), before);
   }
+  DataLoader loader(TensorDataset(ratings(12, 1)), {.batch = 4});
+  TrainingRun run({.model = model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .accumulate = 3});
+  model.of_a_batch = 1e308;
+  EXPECT_INVALID("TrainingRun: the weights of a step add up to inf, expected a finite number",
+                 run.step());
 }
 
 TEST(OwnParts, MayNotBeAddedToTheOptimizerInAStep) {

@@ -109,7 +109,9 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
 
 TEST(TokenizerJson, IsVerifiedFromVersion2On) {
   const std::string damage =
-      "tokenizer_from_json: it is damaged, or was edited: its contents differ from its checksum";
+      "tokenizer_from_json: it is damaged, or was edited: its contents differ from its checksum; "
+      "to "
+      "keep an edit, remove \"checksum\" and set \"version\" to 1";
   for (const auto& tokenizer : examples()) {
     json file = json::parse(tokenizer->to_json());
     EXPECT_EQ(tokenizer_from_json(file.dump())->to_json(), tokenizer->to_json());
