@@ -28,7 +28,7 @@ class Programs : public ::testing::Test {
 
 TEST_F(Programs, EndWhereMemoryRunsOut) {
   std::set<int> statuses;
-  for (const int threads : {1, 2, 8})
+  for (const int threads : {0, 1, 2, 8})  // 0: as many as there are CPUs
     for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
       const std::string command = concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
                                          " timeout 20 train --stop-after 1 --sample 0");
