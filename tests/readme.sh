@@ -69,7 +69,8 @@ count_path() {  # its number
 count_path 1
 count_path 2
 
-# The blocks of output in examples/README.md. Numbers of other processors may differ in the last digit.
+# The blocks of output in examples/README.md. Processors round differently, and training magnifies it: numbers
+# with a decimal point may differ by 2 %.
 if [[ ! $programs || $(uname -m) != x86_64 ]]; then exit; fi
 if [[ ! -f ${ROWGRAD_DATA-}/the-verdict.txt || ! -f ${ROWGRAD_DATA-}/vocab.bpe ]]; then
   echo "Output is not compared: ROWGRAD_DATA names no folder with The Verdict and GPT-2's vocabulary"
@@ -95,13 +96,31 @@ shows() {
       }
       return parts[count] == "" || line == ""
     }
+    function shape(line) {
+      gsub(number, "#", line)
+      return line
+    }
+    function numbers(line, found,    count) {
+      for (; match(line, number); line = substr(line, RSTART + RLENGTH))
+        found[++count] = substr(line, RSTART, RLENGTH)
+      return count + 0
+    }
+    function near(line, expected,    here, there, count, i) {
+      sub(/….*/, "", expected)
+      count = numbers(expected, there)
+      if (numbers(line, here) < count) return 0
+      for (i = 1; i <= count; ++i)
+        if (there[i] !~ /[.]/ ? here[i] != there[i] : (here[i] - there[i]) ^ 2 > (0.02 * there[i]) ^ 2) return 0
+      return 1
+    }
+    BEGIN { number = "[0-9]+([.][0-9]+)?(e[-+][0-9]+)?" }
     FNR == NR { said[++lines] = $0; next }
     index($0, first) == 1 { inside = 1 }
     !inside { next }
     {
       sub(/[0-9.]+ [kM] tokens\/s$/, "…")
       sub(/from \$ROWGRAD_DATA \([^)]*\)/, "from $ROWGRAD_DATA (…)")
-      while (++at <= lines && !fits(said[at], $0)) continue
+      while (++at <= lines && !(fits(shape(said[at]), shape($0)) && near(said[at], $0))) continue
       if (at > lines) { print "No program prints this line of examples/README.md: " $0; exit failed = 1 }
       ++compared
     }
@@ -109,7 +128,7 @@ shows() {
     END { if (!failed) print compared + 0 " lines of output are as in examples/README.md"
           exit failed || inside || !compared }' "$scratch/output" examples/README.md
 }
-shows "Text       The Verdict" "Validation 1.822" train --sample 0
+shows "Text       The Verdict" "Validation 1.826" train --sample 0
 shows "Steps      1 of SGD" "Rows without a gradient" inspect_rows --tokenizer gpt2 --rows 3
 "$programs/train" --tokenizer word --stop-after 100 --momentum 0.9 --learning-rate 0.05 --sample 0 \
   --save "$scratch/run" >/dev/null
