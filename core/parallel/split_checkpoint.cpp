@@ -52,7 +52,13 @@ void check_part(const fs::path& path, const Checkpoint& part, const Checkpoint& 
                 described(file, rank));
 }
 
-// kNames, kNext and kBefore of the checkpoint `path`; empty if `path` is not a split checkpoint.
+// Whether random_name() can have made it: nothing else becomes a part of a path.
+bool is_name(std::string_view name) {
+  return !name.empty() && name.find_first_not_of("0123456789-") == std::string_view::npos;
+}
+
+// kNames, kNext and kBefore of the checkpoint `path`. Nothing has verified them: those that are
+// missing or damaged are empty.
 struct Names {
   std::string present, next, before;
 };
@@ -62,9 +68,12 @@ Names names_in(const fs::path& path) {
   if (!fs::is_regular_file(path, unknown)) return {};
   try {
     const Checkpoint file = read_safetensors_texts(path);
-    if (file.contains(kNames) && file.contains(kNext) && file.contains(kBefore))
-      return {file.text(kNames), file.text(kNext), file.text(kBefore)};
-  } catch (const std::runtime_error&) {  // it is another file
+    const auto name = [&](const char* key) {
+      const std::string text = file.contains(key) ? file.text(key) : "";
+      return is_name(text) ? text : "";
+    };
+    return {name(kNames), name(kNext), name(kBefore)};
+  } catch (const std::exception&) {  // it is another file
   }
   return {};
 }
@@ -78,8 +87,8 @@ bool is_part(const fs::path& path, const std::string& names) {
   }
 }
 
-// Removes the parts with these names, if their contents also name them. A part that cannot be
-// removed only takes space.
+// Removes the parts with these names, if their contents also name them, which those of 0.2.0 do
+// not. A part that is left only takes space.
 void remove_parts(const fs::path& path, const std::string& names) {
   if (names.empty()) return;
   const std::string start = concat(path.filename().string(), ".part-", names, '-');
@@ -216,6 +225,8 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
                   ranks.name_of(rank), " than on ", ranks.name_of(ranks.rank()));
   const bool is_split = !names.empty();
   check_runtime(is_split == !id.empty(), path.string(), ": has no ", is_split ? kId : kNames);
+  check_runtime(!is_split || is_name(names), path.string(), ": ", kNames, " is '", names,
+                "', expected digits and '-'");
   if (!is_split && (ranks.size() == 1 || SplitTables(parameters).empty())) return file;
   const std::size_t count = saved_ranks(file), here = ranks.rank();
   const IndexRange mine = range_of(kTableParts, here, ranks.size());

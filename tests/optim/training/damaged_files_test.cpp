@@ -218,4 +218,47 @@ INSTANTIATE_TEST_SUITE_P(, DamagedFiles, ::testing::ValuesIn(kKinds), [](const a
   return name;
 });
 
+// It chooses the names of the parts that are written next.
+TEST(DamagedManifests, AreSavedOver) {
+  const TemporaryFolder folder;
+  const fs::path inner = folder / "inner", run = inner / "run";
+  SingleProcess alone;
+  Checkpoint state;
+  state.put("table", full({2, 2}, 1));
+  state.mark_split("table", 2);
+  const auto save = [&] { write_split_checkpoint(run, state, {}, alone); };
+  fs::create_directory(inner);
+  save();
+  const std::string good = read_file(run);
+  const auto at = [&](const char* key) { return good.find(read_safetensors(run).text(key)); };
+  std::vector<std::string> manifests;
+  for (const char* key : {"split.next", "split.names"}) {
+    manifests.push_back(good);
+    manifests.back().replace(at(key), 12, "/../../other");
+  }
+  for (std::size_t i = 0; i < good.size(); ++i)
+    for (const std::size_t bit : {std::size_t{1}, i % 8}) {  // 1 makes '/' of '-'
+      manifests.push_back(good);
+      manifests.back()[i] = static_cast<char>(good[i] ^ (1 << bit));
+    }
+  const std::string part = concat("run.part-", read_safetensors(run).text("split.names"), "-0");
+  const std::string part_of_good = read_file(inner / part);
+  for (std::size_t i = 0; i < manifests.size(); ++i) {
+    for (const auto& entry : fs::directory_iterator(inner)) fs::remove(entry);
+    write_file(inner / part, part_of_good);
+    std::ofstream(run) << manifests[i];
+    ASSERT_NO_THROW(save()) << i;
+    EXPECT_EQ(with_split_rows(read_safetensors(run), run).tensor("table", {2, 2}), full({2, 2}, 1));
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+      const std::string name = entry.path().filename();
+      EXPECT_TRUE(entry.path() == inner || name == "run" || name.starts_with("run.part-")) << name;
+    }
+  }
+  Checkpoint named = read_safetensors(run);
+  named.erase("split.names");
+  named.put("split.names", "/../../other");
+  EXPECT_ERROR_WITH(std::runtime_error, "split.names is '/../../other', expected digits and '-'",
+                    with_split_rows(named, run));
+}
+
 }  // namespace
