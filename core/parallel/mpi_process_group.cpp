@@ -9,7 +9,6 @@
 #include <mutex>
 #include <set>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <utility>
 #ifdef ROWGRAD_MPI
@@ -29,16 +28,14 @@ const char* launched_rank() {
 
 namespace {
 
-#ifndef ROWGRAD_MPI
-
-// Returns true if the launcher says that it has started a single process. PMIx alone does not say.
-bool launched_alone() {
+// How many processes the launcher says that it has started; empty if it does not, as PMIx alone.
+std::string launched_size() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const char* size = std::getenv(name)) return std::string_view(size) == "1";
-  return false;
+    if (const char* size = std::getenv(name)) return size;
+  return {};
 }
 
-#else
+#ifdef ROWGRAD_MPI
 
 using Clock = std::chrono::steady_clock;
 
@@ -71,6 +68,7 @@ class MpiProcessGroup : public ProcessGroup {
     // Before MPI starts, as it sets these variables itself where it knows no launcher.
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
+    const std::string of = given == nullptr ? "" : launched_size();
     const StartLimit limit(patience);
     int level = 0;
     check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
@@ -83,9 +81,11 @@ class MpiProcessGroup : public ProcessGroup {
     size_ = static_cast<std::size_t>(size);
     rank_ = static_cast<std::size_t>(rank);
     hosts_ = gathered_hosts();
-    check_runtime(launched.empty() || launched == std::to_string(rank),
-                  "this process was started as rank ", launched, ", but MPI takes it for rank ",
-                  rank, " of ", size, ": use the mpirun of the MPI that rowgrad was built with");
+    check_runtime((launched.empty() || launched == std::to_string(rank)) &&
+                      (of.empty() || of == std::to_string(size)),
+                  "this process was started as rank ", launched, of.empty() ? "" : " of ", of,
+                  ", but MPI takes it for rank ", rank, " of ", size,
+                  ": use the mpirun of the MPI that rowgrad was built with");
   }
   ~MpiProcessGroup() override {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();
@@ -234,7 +234,7 @@ std::unique_ptr<ProcessGroup> mpi_process_group(double patience) {
 }
 #else
 std::unique_ptr<ProcessGroup> mpi_process_group(double) {
-  check_runtime(!started_by_mpi() || launched_alone(),
+  check_runtime(!started_by_mpi() || launched_size() == "1",
                 "this program is without MPI: the processes of mpirun know nothing of each other; "
                 "start train_mpi (package rowgrad-mpi), or link rowgrad::mpi (libopenmpi-dev)");
   return std::make_unique<SingleProcess>();

@@ -68,6 +68,10 @@ if [[ $mpi ]]; then
   mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"
   expect_failure "started as rank 1, but MPI takes it for rank 0 of 1" \
     env PMIX_RANK=1 "$scratch/consumer/consumer_mpi"
+  for launcher in PMI OMPI_COMM_WORLD; do
+    expect_failure "started as rank 0 of 2, but MPI takes it for rank 0 of 1" \
+      env "${launcher}_RANK=0" "${launcher}_SIZE=2" "$scratch/consumer/consumer_mpi"
+  done
   expect_failure "MPI, with which rowgrad was built, is not installed" \
     "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
   rm "$targets"/rowgradMpiTargets*
