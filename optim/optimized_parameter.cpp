@@ -249,6 +249,7 @@ Checkpoint OptimizedParameter::pending_state() const {
   state.put("rules", std::move(rules));
   if (!place.is_split && rows_in_pass() > 0)  // not in a file
     state.put(kChecksum, checksum_of(parameter_->copy()));
+  saved_version_ = parameter_->version();
   return state;
 }
 
@@ -334,6 +335,7 @@ void OptimizedParameter::take_over() {
   parameter_->set_pending(nullptr);  // what is pending is part of the values that were compared
   states_->take_over();
   parameter_->set_pending(this);
+  saved_version_ = parameter_->version();
 }
 
 // --- What a step does by itself -----------------------------------------------------------------

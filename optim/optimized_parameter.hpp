@@ -95,6 +95,7 @@ class OptimizedParameter final : public PendingUpdates {
   void read_all(real* out) override;
   void apply(std::span<const std::int32_t> ids) override;
   void apply_all() override;
+  bool is_saved() const override { return saved_version_ == parameter_->version(); }
 
   Parameter* parameter_;
   const RuleFacts rule_;
@@ -107,6 +108,7 @@ class OptimizedParameter final : public PendingUpdates {
   bool released_ = false;            // its optimizer was destroyed: only values are needed
   bool loaded_ = false;              // pending updates, which take_over() has not announced yet
   std::atomic<std::uint64_t> rows_visited_ = 0;
+  mutable std::atomic<std::uint64_t> saved_version_ = ~std::uint64_t{0};  // of the parameter
 };
 
 }  // namespace rowgrad

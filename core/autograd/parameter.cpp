@@ -18,6 +18,7 @@ Parameter::Parameter(std::string name, std::unique_ptr<ParameterStorage> rows)
 
 Parameter::~Parameter() {
   for (ParameterUser* user : users_) user->forget(*this);
+  if (pending_ != nullptr) stored_->set_lost(true);
 }
 
 Tensor& Parameter::whole(const char* function) const {
@@ -121,7 +122,10 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
 void Parameter::set_pending(PendingUpdates* updates) {
   if (updates != nullptr && updates != pending_) apply_pending();
   pending_ = updates;
-  if (kept_.get() != updates) kept_ = nullptr;
+  if (kept_.get() != updates) {
+    kept_ = nullptr;
+    stored_->set_lost(false);
+  }
   is_copied_ = false;
 }
 
@@ -168,6 +172,10 @@ void Parameter::save(Checkpoint& state, const std::string& name) const {
 Checkpoint::Value Parameter::saved() const {
   if (&local() != this) return local().saved();
   if (stored_->allows_passes()) return copy();
+  check_state(
+      kept_ == nullptr || kept_->is_saved(), name_, ": rows in ", stored_->path(),
+      " have pending updates of an optimizer that was destroyed, so nothing could read them "
+      "again; before, save the optimizer's state");
   return stored_->mark();
 }
 

@@ -56,6 +56,9 @@ class PendingUpdates {
   /// Brings the stored rows `ids` up to date, or all of them; then nothing is pending any more.
   virtual void apply(std::span<const std::int32_t> ids) = 0;
   virtual void apply_all() = 0;
+
+  /// Whether the optimizer's state has been saved since the last change of the parameter.
+  virtual bool is_saved() const = 0;
 };
 
 /// A named value with its gradient. Neither copyable nor movable: tapes and optimizers keep its
@@ -136,7 +139,8 @@ class Parameter {
   /// What a checkpoint has of it, or of local(): all values or, of a table in a file, the mark of
   /// the file's checkpoint. check_saved() throws std::invalid_argument for a value that is missing,
   /// of another shape, or a mark that the file cannot go back to; load() then cannot fail but for
-  /// the disk. Optimizers have to load the state of that time.
+  /// the disk. Optimizers have to load the state of that time: saved() throws std::logic_error if
+  /// rows in a file have updates of an optimizer that was destroyed before its state was saved.
   Checkpoint::Value saved() const;
 
   /// Puts saved() into `state`, marked if it is rows of a split table (Checkpoint::mark_split).
@@ -191,6 +195,7 @@ class Parameter {
   /// Takes over what is pending from an optimizer that is being destroyed.
   void keep_pending(std::unique_ptr<PendingUpdates> updates) noexcept {
     kept_ = std::move(updates);
+    stored_->set_lost(true);
   }
 
   /// Notes that the stored rows have changed.

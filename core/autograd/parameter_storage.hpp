@@ -218,6 +218,10 @@ class ParameterStorage {
   virtual bool has_pending() const { return false; }
   virtual void set_pending() {}
 
+  /// Notes whether nobody can save the state of that optimizer any more: then a file makes no
+  /// further checkpoint.
+  virtual void set_lost(bool /*lost*/) {}
+
   /// The mark of the checkpoint that a file is at, and the way back to one. check_mark throws
   /// std::invalid_argument for a mark that it cannot go back to.
   virtual std::string mark() const { return {}; }

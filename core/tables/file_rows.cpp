@@ -141,6 +141,7 @@ class RowsInFile final : public ParameterStorage {
   void read_ahead(std::span<const std::int32_t> ids) override { file_.read_ahead(ids); }
   bool has_pending() const override { return file_.has_pending(); }
   void set_pending() override { file_.set_pending(); }
+  void set_lost(bool lost) override { file_.set_lost(lost); }
   std::string mark() const override { return file_.mark(); }
   void check_mark(const std::string& mark) const override { file_.check_mark(mark); }
   void restore(const std::string& mark) override { file_.restore(mark, lease_); }

@@ -223,6 +223,9 @@ std::uint64_t TableFile::seal() {
 void TableFile::checkpoint() {
   check_usable();
   if (!has_changed()) return;
+  check_state(!is_lost_, path().string(),
+              ": rows have pending updates of an optimizer that was destroyed, so nothing could "
+              "read them again; before, call checkpoint() and save the optimizer's state");
   Version next = head().version;
   ++next.number;
   next.mark_before = next.mark;
@@ -263,6 +266,7 @@ void TableFile::restore(std::string_view mark, const Lease& lease) {
               ": a layer uses the table; load the layer's state instead");
   auto journal = journal_before(mark);
   roll_back();
+  is_lost_ = false;
   if (!journal) return;
   failed_ = true;
   const std::uint64_t last = head().version.number;

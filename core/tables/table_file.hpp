@@ -95,7 +95,8 @@ class TableFile {
   std::uint64_t verify() const;
 
   /// Makes what the table has now its checkpoint, on the disk when this returns; the last but one
-  /// is forgotten. Does nothing if the table has not changed since the last one.
+  /// is forgotten. Does nothing if the table has not changed since the last one. Throws
+  /// std::logic_error if rows have pending updates of an optimizer that was destroyed.
   void checkpoint();
 
   /// The name of the last checkpoint, which depends on nothing but the table and its history:
@@ -149,6 +150,9 @@ class TableFile {
   /// Whether rows have pending updates that only the state of an optimizer knows.
   bool has_pending() const { return head().version.pending != 0; }
   void set_pending() { head().version.pending = 1; }
+
+  /// Notes whether nobody can save that state any more.
+  void set_lost(bool lost) { is_lost_ = lost; }
 
   /// The place of the state with this name among the states of a row, if it has begun, and how many
   /// have begun. begin_state() gives the next place to a name. An optimizer that begins anew calls
@@ -235,6 +239,7 @@ class TableFile {
   std::vector<std::byte> new_record_;  // a row before it is stored
   std::future<void> reading_ahead_;    // in another thread
   bool failed_ = false;                // whether the table has to be opened again
+  bool is_lost_ = false;               // whether what is pending can no longer be saved
 };
 
 /// The rows of a table for a parameter: `Parameter words("words", file_rows(file))`. The file must

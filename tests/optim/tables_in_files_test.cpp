@@ -104,6 +104,69 @@ TEST_F(TableFileOptimizers, LeaveRowsUpToDateWhenTheyAreDestroyed) {
   EXPECT_EQ(words.rows(), rows);
 }
 
+// What would open with rows that nobody can read is not saved.
+TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
+  const auto make = [](Words& words) {
+    return std::make_unique<SGD>(std::vector<Parameter*>{&words.weight}, kMomentum);
+  };
+  Tensor saved;
+  Checkpoint model, state;
+  {
+    Words words(path_);
+    auto sgd = make(words);
+    for (int i = 0; i < 5; ++i) words.step(*sgd, {i % 3});
+    words.file.checkpoint();
+    saved = words.rows();
+    const Checkpoint owed = words.table.state_dict();
+    state = sgd->state_dict();
+    sgd.reset();
+    words.file.checkpoint();  // nothing has changed
+    model = words.table.state_dict();
+    EXPECT_EQ(model.text("weight"), owed.text("weight"));
+    words.weight.assign_rows(Ids32{1}, full({1, 2}, 3));
+    const Tensor rows = words.rows();
+    EXPECT_ERROR_WITH(std::logic_error, "pending updates of an optimizer that was destroyed",
+                      words.file.checkpoint());
+    EXPECT_ERROR_WITH(std::logic_error, "pending updates of an optimizer that was destroyed",
+                      words.table.state_dict());
+    EXPECT_EQ(words.rows(), rows);
+  }
+  for (const bool loads : {false, true}) {  // or keeps what it has, as it is at the same mark
+    Words words(path_);
+    auto sgd = make(words);
+    if (loads) words.table.load_state_dict(model);
+    sgd->load_state_dict(state);
+    EXPECT_EQ(words.rows(), saved);
+    sgd.reset();
+    EXPECT_EQ(words.table.state_dict().text("weight"), model.text("weight"));
+    sgd = make(words);
+    words.table.load_state_dict(model);
+    sgd->load_state_dict(state);
+    words.step(*sgd, {3});
+    words.file.checkpoint();
+    sgd.reset();
+    EXPECT_ERROR_WITH(std::logic_error, "destroyed", words.table.state_dict());
+    words.table.load_state_dict(model);
+    EXPECT_NO_THROW(words.table.state_dict());
+  }
+}
+
+TEST_F(TableFileOptimizers, AreNeededWhenTheLayerIsDestroyedFirst) {
+  TableFile file(path_, {.rows = 4, .width = 2, .states = 1});
+  const std::string mark = file.mark();
+  auto table = std::make_unique<Embedding>(file);
+  SGD sgd({&table->weight}, kMomentum);
+  for (const std::int32_t id : {1, 2}) {
+    sgd.zero_grad();
+    table->weight.add_gradient(RowGradient({4, 2}, {id}, full({1, 2}, 1)));
+    sgd.step();
+  }
+  table.reset();
+  EXPECT_ERROR_WITH(std::logic_error, "that was destroyed", file.checkpoint());
+  file.restore(mark);
+  EXPECT_NO_THROW(file.checkpoint());
+}
+
 TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   Words words(path_);
   Parameter& weight = words.weight;
