@@ -131,30 +131,37 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
 /// exp and expm1 of xsimd overflow too early, and exp is 0 instead of subnormal. Near these ends, x
-/// is moved by a multiple of log 2, and the result is multiplied by the power of 2 for it.
+/// is moved by a multiple of log 2, and the result is multiplied by the power of 2 for it. Beyond
+/// them, where the result is 0 or ∞, xsimd is right: masks and saturated logits cost nothing.
 inline Simd exp(const Simd& x) {
   constexpr bool kFloat = sizeof(real) == 4;
-  const Simd y(xsimd::exp(x.batch()));
-  const Mask at_ends = abs(x) > (kFloat ? 87 : 708);
-  if (xsimd::none(at_ends.batch())) [[likely]]
-    return y;
+  constexpr real kFirst = kFloat ? -104 : -746, kLast = kFloat ? 89 : 710;  // beyond: 0 or ∞
+  constexpr real kSafe = kFloat ? 87 : 708;  // up to here, xsimd is right
+  // Whether the distance from the middle is like that of one of the ends: a single comparison.
+  constexpr real kMiddle = (kFirst + kLast) / 2;
+  constexpr real kFar = kLast - kMiddle, kNear = kSafe + kMiddle;
+  const Mask may_need = abs(abs(x - kMiddle) - (kFar + kNear) / 2) < (kFar - kNear) / 2;
+  if (xsimd::none(may_need.batch())) [[likely]]
+    return Simd(xsimd::exp(x.batch()));
   constexpr real kPower = kFloat ? 64 : 512;
   constexpr real kHigh = kPower * static_cast<real>(0.693359375);  // log 2 = high + low
   constexpr real kLow = kPower * static_cast<real>(0.693147180559945309417L - 0.693359375L);
-  const Simd length = min(abs(x), kFloat ? 105 : 746) - kHigh;  // exact
-  const Simd moved = length - kLow;
-  const Simd rest = (length - moved) - kLow;  // what rounding took from `moved`
+  const Mask at_ends = may_need && abs(x) > kSafe;
   const Mask is_low = x < 0;
-  const Simd power(xsimd::exp(select(is_low, -moved, moved).batch()));
+  const Simd length = x - select(is_low, -kHigh, kHigh);  // exact
+  const Simd low = select(is_low, -kLow, kLow);
+  const Simd moved = length - low;
+  const Simd rest = (length - moved) - low;  // what rounding took from `moved`
+  const Simd y(xsimd::exp(select(at_ends, moved, x).batch()));
   const Simd factor = select(is_low, kFloat ? 0x1p-64 : 0x1p-512, kFloat ? 0x1p64 : 0x1p512);
-  return select(at_ends, fma(power, select(is_low, -rest, rest), power) * factor, y);
+  return select(at_ends, fma(y, rest, y) * factor, y);
 }
 inline Simd expm1(const Simd& x) {
   const Simd y(xsimd::expm1(x.batch()));
-  const Mask is_large = x > 80;
-  if (xsimd::none(is_large.batch())) [[likely]]
+  const Mask at_end = x > 80 && x < (sizeof(real) == 4 ? 89 : 710);
+  if (xsimd::none(at_end.batch())) [[likely]]
     return y;
-  return select(is_large, exp(x), y);
+  return select(at_end, exp(x), y);
 }
 
 /// log and erf of xsimd are wrong for subnormal doubles, and NaN where a power of a double
