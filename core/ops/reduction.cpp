@@ -52,21 +52,28 @@ std::vector<std::size_t> marked_last(const std::vector<bool>& marked) {
   return axes;
 }
 
-// x with the marked axes last, so that the values which are reduced together are adjacent.
-class Rows {
+bool are_neighbours(const std::vector<bool>& marked) {
+  const auto first = std::ranges::find(marked, true);
+  const auto last = std::find(first, marked.end(), false);
+  return std::find(last, marked.end(), true) == marked.end();
+}
+
+// x as [outer, extent, inner], where the values along `extent` are reduced together. Marked axes
+// that are not neighbours are moved to the end.
+class Reduced {
  public:
-  Rows(const Tensor& x, const std::vector<bool>& marked)
+  Reduced(const Tensor& x, const std::vector<bool>& marked)
       : axes_(marked_last(marked)),
-        moved_(std::ranges::is_sorted(axes_) ? std::nullopt : std::optional(permuted(x, axes_))),
+        moved_(are_neighbours(marked) ? std::nullopt : std::optional(permuted(x, axes_))),
         values_(moved_ ? *moved_ : x) {
-    for (std::size_t axis = 0; axis < marked.size(); ++axis)
-      (marked[axis] ? width_ : rows_) *= x.shape()[axis];
+    bool is_after = false;
+    for (std::size_t axis = 0; axis < marked.size(); ++axis) {
+      is_after |= marked[axis] && !moved_;
+      (marked[axis] ? extent : is_after ? inner : outer) *= x.shape()[axis];
+    }
   }
 
-  std::size_t rows() const { return rows_; }
-  std::size_t width() const { return width_; }
   const Tensor& values() const { return values_; }
-  std::span<const real> row(std::size_t i) const { return {values_.data() + i * width_, width_}; }
 
   // Moves values from the order of values() to the order of x.
   Tensor in_order_of_x(Tensor values) const {
@@ -76,79 +83,156 @@ class Rows {
     return permuted(values, inverse);
   }
 
+  std::size_t outer = 1;
+  std::size_t extent = 1;
+  std::size_t inner = 1;
+
  private:
   std::vector<std::size_t> axes_;
   std::optional<Tensor> moved_;
   const Tensor& values_;  // moved_ or x
-  std::size_t rows_ = 1;
-  std::size_t width_ = 1;
 };
 
-// Σ f(x) over a row.
-Wide sum_of(std::span<const real> row, const auto& f) {
-  std::array<Wide, 16> sums{};  // side by side: the compiler makes vectors of them
-  std::size_t i = 0;
-  for (; i + sums.size() <= row.size(); i += sums.size())
-    for (std::size_t k = 0; k < sums.size(); ++k) sums[k] += f(row[i + k]);
-  for (; i < row.size(); ++i) sums[0] += f(row[i]);
-  return std::accumulate(sums.begin(), sums.end(), Wide{0});
-}
+constexpr std::size_t kSideBySide = 16;  // the compiler makes vectors of them
 
-Wide mean_of(std::span<const real> row) {
-  return sum_of(row, [](real x) { return Wide{x}; }) / static_cast<Wide>(row.size());
-}
+template <std::size_t N>
+using Columns = std::array<Wide, N>;
 
-// The distances of a row's values from their mean: what rounding took from it is kept.
-class Distances {
+// Up to N neighbouring columns, of which each is reduced. A single one has adjacent values.
+template <std::size_t N>
+class Block {
  public:
-  explicit Distances(std::span<const real> row) : row_(row), mean_(mean_of(row)) {
-    const Wide total = sum_of(row, [mean = mean_](real x) { return x - mean; });
-    rest_ = total / static_cast<Wide>(row.size());
+  Block(const Reduced& x, std::size_t index)
+      : values_(x.values().data()), extent_(x.extent), stride_(x.inner) {
+    const std::size_t column = index % per_outer(x) * N;
+    begin_ = index / per_outer(x) * x.extent * x.inner + column;
+    result_ = index / per_outer(x) * x.inner + column;
+    width_ = std::min(N, x.inner - column);
+  }
+  static std::size_t count(const Reduced& x) { return x.outer * per_outer(x); }
+
+  std::size_t width() const { return width_; }
+  std::size_t result(std::size_t k) const { return result_ + k; }  // the index of a column's result
+
+  // Calls f(x, i, k) for each value x, which has the index i, in column k.
+  void for_each(const auto& f) const {
+    const real* const x = values_;
+    const std::size_t end = begin_ + extent_ * stride_;
+    if (width_ == N)
+      for (std::size_t i = begin_; i < end; i += stride_)
+        for (std::size_t k = 0; k < N; ++k) f(x[i + k], i + k, k);
+    else
+      for (std::size_t i = begin_; i < end; i += stride_)
+        for (std::size_t k = 0; k < width_; ++k) f(x[i + k], i + k, k);
   }
 
-  Wide of(real x) const { return (x - mean_) - rest_; }
-  Wide sum_of_squares() const {
-    return sum_of(row_, [own = *this](real x) { return own.of(x) * own.of(x); });
+  // Σ f(x, k) over each column.
+  Columns<N> sum(const auto& f) const {
+    Columns<N> sums{};
+    if constexpr (N == 1) {
+      Columns<kSideBySide> parts{};
+      const std::span<const real> row{values_ + begin_, extent_};
+      std::size_t i = 0;
+      for (; i + parts.size() <= row.size(); i += parts.size())
+        for (std::size_t k = 0; k < parts.size(); ++k) parts[k] += f(row[i + k], 0);
+      for (; i < row.size(); ++i) parts[0] += f(row[i], 0);
+      sums[0] = std::accumulate(parts.begin(), parts.end(), Wide{0});
+    } else {
+      for_each([&](real x, std::size_t, std::size_t k) { sums[k] += f(x, k); });
+    }
+    return sums;
+  }
+  // The same, divided by the number of values.
+  Columns<N> mean(const auto& f) const {
+    Columns<N> means = sum(f);
+    for (Wide& column : means) column /= static_cast<Wide>(extent_);
+    return means;
   }
 
  private:
-  std::span<const real> row_;
-  Wide mean_;
-  Wide rest_ = 0;
+  static std::size_t per_outer(const Reduced& x) { return N == 1 ? 1 : (x.inner + N - 1) / N; }
+
+  const real* values_;
+  std::size_t extent_;
+  std::size_t stride_;
+  std::size_t begin_;   // the index of the first value
+  std::size_t result_;  // and of its column's result
+  std::size_t width_;
 };
 
-// The variance or, if `is_root`, its square root. Both are made of wide numbers: squares overflow
-// and underflow where the deviation does not.
+// Calls body(block) for each block of columns.
+void for_each_block(const Reduced& x, const auto& body) {
+  const auto for_blocks_of = [&]<std::size_t N>() {
+    kernels::parallel_for_each(Block<N>::count(x), 4 * x.extent * std::min(N, x.inner),
+                               [&](std::size_t i) { body(Block<N>(x, i)); });
+  };
+  if (x.inner == 1)
+    for_blocks_of.template operator()<1>();
+  else
+    for_blocks_of.template operator()<kSideBySide>();
+}
+
+template <std::size_t N>
+Columns<N> means_of(const Block<N>& block) {
+  return block.mean([](real x, std::size_t) { return Wide{x}; });
+}
+
+// The distances of values from their mean: what rounding took from it is kept.
+template <std::size_t N>
+class Distances {
+ public:
+  explicit Distances(const Block<N>& block) : means_(means_of(block)) {
+    rests_ = block.mean([means = means_](real x, std::size_t k) { return x - means[k]; });
+  }
+
+  Wide operator()(real x, std::size_t k) const { return (x - means_[k]) - rests_[k]; }
+
+ private:
+  Columns<N> means_;
+  Columns<N> rests_;
+};
+
+// The variances or, if `is_root`, their square roots. Both are made of wide numbers: squares
+// overflow and underflow where the deviation does not.
+template <std::size_t N>
+Columns<N> variances(const Block<N>& block, const Distances<N>& distances, Wide divisor,
+                     bool is_root) {
+  Columns<N> result =
+      block.sum([own = distances](real x, std::size_t k) { return own(x, k) * own(x, k); });
+  for (Wide& column : result) column = is_root ? std::sqrt(column / divisor) : column / divisor;
+  return result;
+}
+
 Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<int>& axes,
                   const VarianceOptions& options) {
   const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
-  const Rows given(x.value(), marked);
-  const double divisor = static_cast<double>(given.width()) - options.correction;
-  check_argument(divisor > 0, std::string_view(op), ": ", given.width(),
+  const Reduced given(x.value(), marked);
+  const auto divisor = static_cast<Wide>(static_cast<double>(given.extent) - options.correction);
+  check_argument(divisor > 0, std::string_view(op), ": ", given.extent,
                  " values with a correction of ", options.correction,
                  " leave nothing to divide by");
   Tensor value = empty(reduced_shape(x.shape(), marked, options.keep));
-  kernels::parallel_for_each(given.rows(), 4 * given.width(), [&](std::size_t i) {
-    const Wide square = Distances(given.row(i)).sum_of_squares() / static_cast<Wide>(divisor);
-    value.data()[i] = static_cast<real>(is_root ? std::sqrt(square) : square);
+  for_each_block(given, [&](const auto& block) {
+    const auto columns = variances(block, Distances(block), divisor, is_root);
+    for (std::size_t k = 0; k < block.width(); ++k)
+      value.data()[block.result(k)] = static_cast<real>(columns[k]);
   });
   return record(op, {x}, std::move(value), [marked, divisor, is_root](Backward& node) {
-    const Rows rows(node.input(0), marked);
-    Tensor dx = empty(rows.values().shape());
-    kernels::parallel_for_each(rows.rows(), 4 * rows.width(), [&](std::size_t i) {
-      const std::span<const real> row = rows.row(i);
-      const Distances distances(row);
+    const Reduced from(node.input(0), marked);
+    Tensor dx = empty(from.values().shape());
+    for_each_block(from, [&](const auto& block) {
+      const Distances distances(block);
       // d variance = 2 distance / divisor, d deviation = distance / deviation / divisor
-      Wide factor = 2;
-      if (is_root) {
-        const Wide root = std::sqrt(distances.sum_of_squares() / static_cast<Wide>(divisor));
-        factor = root == 0 ? 0 : 1 / root;
+      auto factors = variances(block, distances, divisor, is_root);
+      for (std::size_t k = 0; k < block.width(); ++k) {
+        const Wide slope = is_root ? (factors[k] == 0 ? 0 : 1 / factors[k]) : 2;
+        factors[k] = slope * (node.gradient().data()[block.result(k)] / divisor);
       }
-      factor *= node.gradient().data()[i] / static_cast<Wide>(divisor);
-      std::transform(row.begin(), row.end(), dx.data() + i * rows.width(),
-                     [&](real from) { return static_cast<real>(distances.of(from) * factor); });
+      block.for_each([=, to = dx.data()](real number, std::size_t i, std::size_t k) {
+        to[i] = static_cast<real>(distances(number, k) * factors[k]);
+      });
     });
-    node.give(0, rows.in_order_of_x(std::move(dx)));
+    node.give(0, from.in_order_of_x(std::move(dx)));
   });
 }
 
@@ -160,8 +244,11 @@ Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   if (result.size() == 1) {
     *result.data() = static_cast<real>(kernels::norm({&whole, 1}, 2));
   } else {
-    const Rows rows(x, marked);
-    kernels::norm_rows(rows.values().data(), rows.rows(), rows.width(), result.data());
+    const std::vector<std::size_t> axes = marked_last(marked);
+    const auto write_norms = [&](const Tensor& rows) {
+      kernels::norm_rows(rows.data(), result.size(), x.size() / result.size(), result.data());
+    };
+    std::ranges::is_sorted(axes) ? write_norms(x) : write_norms(permuted(x, axes));
   }
   return result;
 }
@@ -218,10 +305,12 @@ Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const auto count = static_cast<real>(x.value().size() / total.value().size());
   if (all_finite(total.value())) return total / count;
   // The sum may have overflowed, where the mean does not.
-  const Rows rows(x.value(), marked);
   Tensor value = empty(total.shape());
-  for (std::size_t i = 0; i < rows.rows(); ++i)
-    value.data()[i] = static_cast<real>(mean_of(rows.row(i)));
+  for_each_block(Reduced(x.value(), marked), [&](const auto& block) {
+    const auto means = means_of(block);
+    for (std::size_t k = 0; k < block.width(); ++k)
+      value.data()[block.result(k)] = static_cast<real>(means[k]);
+  });
   return record("mean", {total}, std::move(value), [count](Backward& node) {
     node.give(0, kernels::map([=](Simd g) { return g / Simd(count); }, node.gradient()));
   });

@@ -258,6 +258,34 @@ TEST(Ops, DoNotOverflowOnTheWay) {
   EXPECT_NEAR(gradient(0) / gradient(1), 0.75, 10 * kEpsilon);
 }
 
+// The axes that are reduced may be first, last, in the middle or apart: reduced columns are those
+// of the tensor whose axes were moved, and so are their gradients.
+TEST(Ops, TakeVariancesAlongAnyAxes) {
+  const Tensor x = irregular({3, 5, 37, 4}, 1, -1, 1);
+  const struct {
+    std::vector<int> axes, order;  // the order moves the axes to the end
+  } cases[]{{{0}, {1, 2, 3, 0}},    {{1}, {0, 2, 3, 1}},      {{2}, {0, 1, 3, 2}},
+            {{0, 1}, {2, 3, 0, 1}}, {{1, 2}, {0, 3, 1, 2}},   {{0, 2}, {1, 3, 0, 2}},
+            {{3}, {0, 1, 2, 3}},    {{0, 1, 2}, {3, 0, 1, 2}}};
+  for (const auto& [axes, order] : cases)
+    for (const bool is_root : {false, true}) {
+      const auto take = [=](const Variable& v, const std::vector<int>& along) {
+        return is_root ? stddev(v, along) : var(v, along);
+      };
+      std::vector<int> last;
+      for (std::size_t i = 0; i < axes.size(); ++i) last.push_back(-1 - static_cast<int>(i));
+      const Function direct = [&](Inputs v) { return take(v[0], axes); };
+      const Function moved = [&](Inputs v) { return take(permute(v[0], order), last); };
+      const std::string what =
+          concat(is_root ? "stddev" : "var", " along ", axes.size(), " axes from ", axes.front());
+      Tape tape;
+      expect_near(direct(inputs_on(tape, {x})).value(), moved(inputs_on(tape, {x})).value(),
+                  4 * kEpsilon, what);
+      expect_near(Gradient(gradients_of(direct, {x})[0]).take_dense(),
+                  Gradient(gradients_of(moved, {x})[0]).take_dense(), 4 * kEpsilon, what);
+    }
+}
+
 // f(s x) = sᵈ f(x), and the gradient at s x is sᵈ⁻¹ times the gradient at x, for any scale s that
 // values may have. Powers of 2 change no digits.
 TEST(Ops, GiveTheSameDigitsAtAnyScale) {
