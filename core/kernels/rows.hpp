@@ -145,6 +145,12 @@ MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto&
   return merged;
 }
 
+/// The vector of a row of one value, in all lanes: a PartialVector would go through memory.
+struct SingleValue {
+  Simd load(const real* from) const { return Simd(*from); }
+  void store(const Simd& x, real* to) const { store_partial(x, to, 1); }
+};
+
 /// For each id, the sum over its positions of term(x, position) for each vector x of
 /// row_at(position). With `mean`, it is divided by how often the id occurs.
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
@@ -163,6 +169,7 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto
       }
       for (std::size_t k = 0; k < N; ++k) v.store(sums[k], to + k * kLanes);
     };
+    if (width == 1) return sum.template operator()<1>(SingleValue{});
     constexpr std::size_t kTile = 4;
     std::size_t at = 0;
     for (; at + kTile * kLanes <= width; at += kTile * kLanes)
