@@ -119,12 +119,12 @@ TEST(NotFinite, RecordsAreRefused) {
     parts.validation = &validation;
     TrainingRun run(parts);
     struct Breaks : RunObserver {
-      explicit Breaks(Roots& model) : model(model) {}
-      void before_update(const TrainingRun& run) override {
-        if (run.steps() == 1) std::ranges::fill(model.other.mutable_values(), kInfinity);
+      void before_update(const TrainingRun& broken) override {
+        if (broken.steps() == 1) std::ranges::fill(parameter->mutable_values(), kInfinity);
       }
-      Roots& model;
-    } breaks(trained.model);
+      Parameter* parameter;
+    } breaks;
+    breaks.parameter = &trained.model.other;
     run.observe(breaks);
     EXPECT_EQ(error_of<std::runtime_error>([&] { run.train(2); }),
               allowed ? "no error"
