@@ -142,12 +142,11 @@ class Parameter {
   /// the disk. Optimizers have to load the state of that time: saved() throws std::logic_error if
   /// rows in a file have updates of an optimizer that was destroyed before its state was saved.
   Checkpoint::Value saved() const;
+  void check_saved(const Checkpoint& state, const std::string& name) const;
+  void load(const Checkpoint& state, const std::string& name);
 
   /// Puts saved() into `state`, marked if it is rows of a split table (Checkpoint::mark_split).
   void save(Checkpoint& state, const std::string& name) const;
-
-  void check_saved(const Checkpoint& state, const std::string& name) const;
-  void load(const Checkpoint& state, const std::string& name);
 
   /// How many times the value has changed.
   std::uint64_t version() const { return version_; }

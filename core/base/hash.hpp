@@ -19,7 +19,7 @@ namespace rowgrad {
 /// It is XXH64 of the library xxHash.
 class Checksum {
  public:
-  explicit Checksum(std::uint64_t seed = 0);
+  explicit Checksum(std::uint64_t seed = 0);  // each seed gives another checksum
 
   /// Adds a number, as eight bytes; a string, as its length and its bytes; or bytes.
   void add(std::uint64_t number) { add_bytes(std::as_bytes(std::span(&number, 1))); }
@@ -37,9 +37,8 @@ class Checksum {
 /// Changes of the highest bit of two numbers can cancel out, so new files use Checksum.
 class LegacyChecksum {
  public:
+  /// Adds a number, or the length of a string and then each byte as a number.
   void add(std::uint64_t number) { value_ = (value_ ^ number) * 0x00000100000001B3; }
-
-  /// Adds the length and then each byte as a number.
   void add(std::string_view text) {
     add(std::uint64_t{text.size()});
     for (const char byte : text) add(std::uint64_t{static_cast<unsigned char>(byte)});
@@ -54,7 +53,7 @@ class LegacyChecksum {
     }
   }
 
-  std::uint64_t value() const { return value_; }
+  std::uint64_t value() const { return value_; }  // the checksum of everything that was added
 
  private:
   std::uint64_t value_ = 0xCBF29CE484222325;

@@ -34,7 +34,7 @@ class ExampleOrder {
  public:
   static constexpr std::size_t kMaxListed = std::size_t{1} << 24;
 
-  ExampleOrder(std::size_t count, std::uint64_t seed);
+  ExampleOrder(std::size_t count, std::uint64_t seed);  // count ≥ 1; each seed gives another order
 
   std::int64_t operator[](std::size_t place) const {  // the example at this place
     return listed_.empty() ? static_cast<std::int64_t>(keyed_(place)) : listed_[place];
