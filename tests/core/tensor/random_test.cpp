@@ -119,7 +119,7 @@ TEST(Random, DrawsUniformValuesBelowHighOnly) {
       // The bits of PyTorch, if these are inside: the compiler may round the sum once or twice.
       const float unit = static_cast<float>(same.bits() & 0xFFFFFF) * 0x1p-24F;
       const float once = std::fma(unit, end - start, start), twice = unit * (end - start) + start;
-      const auto inside = [&](float sum) { return sum >= low && sum < high; };
+      const auto inside = [low = low, high = high](float sum) { return sum >= low && sum < high; };
       ASSERT_TRUE(x == once || x == twice || !inside(once) || !inside(twice)) << x;
     }
   }
