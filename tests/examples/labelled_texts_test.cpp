@@ -33,13 +33,14 @@ TEST(LabelledTexts, AreReadFromTables) {
 }
 
 TEST(LabelledTexts, NeedATextAndALabel) {
-  for (const auto& [rows, message] :
+  for (const auto& wrong :
        std::map<std::string, std::string>{{"a,b\n,c\n", ":3: the column \"label\" is empty"},
                                           {"a,b\n\nc,\"\"\n", ":4: the column \"text\" is empty"},
                                           {",\n", ":2: the column \"text\" is empty"},
                                           {"a,\"  \"\n", ":2: the column \"text\" is empty"},
                                           {" ,b\n", ":2: the column \"label\" is empty"}})
-    EXPECT_ERROR_WITH(std::runtime_error, "a.csv" + message, read("a.csv", "label,text\n" + rows));
+    EXPECT_ERROR_WITH(std::runtime_error, "a.csv" + wrong.second,
+                      read("a.csv", "label,text\n" + wrong.first));
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "a");
   write_file(folder / "a/x", " \n");

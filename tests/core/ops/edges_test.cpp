@@ -274,8 +274,10 @@ TEST(Ops, TakeVariancesAlongAnyAxes) {
       };
       std::vector<int> last;
       for (std::size_t i = 0; i < axes.size(); ++i) last.push_back(-1 - static_cast<int>(i));
-      const Function direct = [&](Inputs v) { return take(v[0], axes); };
-      const Function moved = [&](Inputs v) { return take(permute(v[0], order), last); };
+      const Function direct = [&, axes = axes](Inputs v) { return take(v[0], axes); };
+      const Function moved = [&, order = order](Inputs v) {
+        return take(permute(v[0], order), last);
+      };
       const std::string what =
           concat(is_root ? "stddev" : "var", " along ", axes.size(), " axes from ", axes.front());
       Tape tape;

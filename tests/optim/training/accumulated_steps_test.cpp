@@ -78,7 +78,7 @@ TEST(AccumulatedSteps, EqualOneLargeBatch) {
       if (way.ranks == 0)
         expect_equal(Trained(model, data, way.batch, way.accumulate, way.shards));
       else
-        run_ranks(way.ranks, [&](ProcessGroup& ranks) {
+        run_ranks(way.ranks, [&, model = model, data = data](ProcessGroup& ranks) {
           expect_equal(Trained(model, data, way.batch, way.accumulate, way.shards, &ranks));
         });
     }
