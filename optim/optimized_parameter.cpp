@@ -63,8 +63,11 @@ void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
                         });
 }
 
-void OptimizedParameter::bring_up_to_date(const RowRange& all, std::uint64_t since) {
-  for_parts(all, [&](const RowRange& part) { return owed_->apply(part, since); });
+// Rows that change get records, as the others stay behind.
+void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since) {
+  if (owed_->history().moves_without_state(0)) states_->make_records(ids);
+  for_parts({states_->view(), ids.data(), 0, ids.size()},
+            [&](const RowRange& part) { return owed_->apply(part, since); });
 }
 
 // How many rows a pass over all rows has: none, if they are in a file.
@@ -94,7 +97,11 @@ void OptimizedParameter::check_step() {
 
 void OptimizedParameter::step() {
   const Gradient& gradient = parameter_->gradient();
-  states_->ensure(needs_, gradient.is_rows());
+  if (gradient.is_dense()) {
+    parameter_->apply_pending();
+    states_->make_all();
+  }
+  states_->ensure(needs_);
   ++steps_;
   if (gradient.is_dense())
     step_whole(gradient.dense());
@@ -103,9 +110,7 @@ void OptimizedParameter::step() {
 }
 
 void OptimizedParameter::step_whole(const Tensor& gradient) {
-  parameter_->apply_pending();
   parameter_->note_change();
-  states_->mark_all_rows();
   const RowView values = states_->view();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
@@ -120,29 +125,27 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
   const bool may_have_missed = postpones_ || is_pending();
   const bool allows_passes = parameter_->stored().allows_passes();
   const StepRuns& history = owed_->history();
-  if (!is_pending() || (allows_passes && history.runs().size() >= 2 * half_history())) {
+  if (!is_pending() || (postpones_ && !continues_) ||
+      (allows_passes && history.runs().size() >= 2 * half_history())) {
     parameter_->apply_pending();  // or those of another optimizer
     owed_->forget(history.runs().size());
-    continues_ = true;
     if (may_have_missed) states_->begin_steps();
   }
   states_->begin_change(ids);
-  states_->mark_rows(ids);
+  states_->make_records(ids);
   // Nothing is pending meanwhile: if memory runs out, rows are of a step that the history lacks.
   parameter_->set_pending(nullptr);
   parameter_->note_change();
   RowView rows = states_->view();
   if (!may_have_missed) rows.steps = nullptr;
   if (postpones_) parameter_->stored().set_pending();
-  if (postpones_ && !continues_) bring_up_to_date(all_of(rows), kAll);
   const std::uint64_t after = history.steps() + (postpones_ ? 1 : 0);
   for_parts({rows, ids.data(), 0, ids.size()},
             [&](const RowRange& part) { return owed_->step(part, values, after); });
   if (postpones_) {
     const std::size_t runs = history.runs().size();
     owed_->append();
-    if (history.makes_state()) states_->mark_all_rows();
-    if (history.runs().size() > runs) shorten_history(states_->view());
+    if (history.runs().size() > runs) shorten_history();
   }
   if (may_have_missed) parameter_->set_pending(this);
 }
@@ -155,25 +158,30 @@ std::size_t OptimizedParameter::half_history() const {  // a power of two, on an
 // Once the history is half full, every further run brings its share of the rows that missed steps
 // of the first half up to date. When it is full, no such row is left, and the first half is
 // dropped.
-void OptimizedParameter::shorten_history(const RowView& rows) {
+void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history(), count = rows_in_pass();
   const ParameterStorage::Place& place = parameter_->stored().place;
   const std::vector<StepRuns::Run>& runs = owed_->history().runs();
   if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
   const std::uint64_t since = runs[half - 1].end;
   const bool moves = owed_->history().moves_without_state(0);
-  const auto apply = [&](std::size_t begin, std::size_t end) {
-    rows_visited_ += owed_->apply({rows, nullptr, begin, end}, since);
+  const RowView rows = states_->view();
+  std::vector<std::int32_t> late;
+  const auto look_at = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t row = begin; row < end; ++row)
+      if ((moves || rows.has_record(row)) && *rows.row<1>(row).step < since)
+        late.push_back(static_cast<std::int32_t>(row));
   };
   const std::size_t share = runs.size() - half;
   const auto row_at = [&](std::size_t shares) {
     return std::clamp(place.rows * shares / half, place.first, place.first + count) - place.first;
   };
-  apply(row_at(share - 1), row_at(share));
+  look_at(row_at(share - 1), row_at(share));
+  bring_up_to_date(late, since);
   if (share < half) return;
-  for (std::size_t row = 0; row < count; ++row)
-    if ((rows.has_state(row) || moves) && *rows.row<1>(row).step < since)
-      apply(row, row + 1);  // loaded after its turn
+  late.clear();
+  look_at(0, count);  // loaded after their turn
+  bring_up_to_date(late, since);
   owed_->forget(half);
 }
 
@@ -182,37 +190,39 @@ void OptimizedParameter::shorten_history(const RowView& rows) {
 void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
   states_->bring_in(ids, owed_->history().steps());
   states_->begin_change(ids);
-  bring_up_to_date({states_->view(), ids.data(), 0, ids.size()}, kAll);
+  bring_up_to_date(ids, kAll);
 }
 
+// No row stays behind, so rows whose state does not change need no records.
 void OptimizedParameter::apply_all() {
-  const RowView rows = states_->view();
-  if (released_)
-    for_parts(all_of(rows), [&](const RowRange& part) { return owed_->copy(part, nullptr); });
-  else
-    bring_up_to_date(all_of(rows), kAll);
+  const StepRuns& history = owed_->history();
+  if (released_ ? history.has_replay(0) : history.makes_state()) states_->make_all();
+  for_parts(all_of(states_->view()), [&](const RowRange& part) {
+    return released_ ? owed_->copy(part, nullptr) : owed_->apply(part, kAll);
+  });
   owed_->forget(owed_->history().runs().size());
 }
 
 void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out) {
   const StepRuns& history = owed_->history();
   states_->bring_in(ids, history.steps());
-  const RowView rows = states_->view();
   if (history.has_replay(0) && rows_in_pass() > 0) {  // in a file, copies are replayed
     // Each row only once, however often its id occurs.
+    const RowView rows = states_->view();
     std::vector<std::int32_t> due;
     for (const std::int32_t id : ids)
       if (history.has_replay(*rows.row<1>(static_cast<std::size_t>(id)).step)) due.push_back(id);
     std::ranges::sort(due);
     due.erase(std::unique(due.begin(), due.end()), due.end());
-    bring_up_to_date({rows, due.data(), 0, due.size()}, 0);
+    bring_up_to_date(due, 0);
     rows_visited_ += due.size();
   }
-  for_parts({rows, ids.data(), 0, ids.size()},
+  for_parts({states_->view(), ids.data(), 0, ids.size()},
             [&](const RowRange& part) { return owed_->copy(part, out); });
 }
 
 void OptimizedParameter::read_all(real* out) {
+  if (owed_->history().has_replay(0)) states_->make_all();
   for_parts(all_of(states_->view()), [&](const RowRange& part) { return owed_->copy(part, out); });
 }
 
@@ -256,8 +266,8 @@ Checkpoint OptimizedParameter::pending_state() const {
 std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
   std::vector<std::string> names = saved_names(rule.states);
   names.push_back(kSteps);
-  for (const char* name :
-       {"values", "values.rows", "values.values", "at", "steps", "rules", "file", kChecksum})
+  for (const char* name : {"values", "values.rows", "values.values", "at", "at.rows", "at.values",
+                           "steps", "rules", "file", kChecksum})
     names.push_back(concat(kPending, '.', name));
   return names;
 }
@@ -302,10 +312,8 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
           most);
     owed_->append(rules.data() + run * rule_.members, count);
   }
-  if (owed_->history().makes_state()) states_->mark_all_rows();
   states_->load_rows(state, owed_->history().steps(), values_follow);
   loaded_ = true;
-  const RowView rows = states_->view();
   if (values_follow || rows_in_pass() == 0) return;
 
   const Tensor present = parameter_->copy();
@@ -318,16 +326,17 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
   }
   Tensor values = empty(parameter_->shape());
   read_all(values.data());
-  const std::size_t width = rows.width;
-  for_parts(all_of(rows), [&](const RowRange& part) {
-    for (std::size_t row = part.begin; row < part.end; ++row) {
-      const real* kept = present.data() + row * width;
-      if (std::memcmp(values.data() + row * width, kept, width * sizeof(real)) == 0) continue;
-      owed_->apply({rows, nullptr, row, row + 1}, kAll);
-      std::copy_n(kept, width, rows.row<1>(row).arrays[0]);
-    }
-    return part.end - part.begin;
-  });
+  const std::size_t width = parameter_->shape()[1];
+  std::vector<std::int32_t> others;
+  for (std::size_t at = 0; at < values.size(); at += width)
+    if (std::memcmp(values.data() + at, present.data() + at, width * sizeof(real)) != 0)
+      others.push_back(static_cast<std::int32_t>(at / width));
+  bring_up_to_date(others, kAll);
+  const RowView rows = states_->view();
+  for (const std::int32_t row : others) {
+    const std::size_t at = static_cast<std::size_t>(row) * width;
+    std::copy_n(present.data() + at, width, rows.first[0] + at);
+  }
 }
 
 void OptimizedParameter::take_over() {

@@ -32,9 +32,9 @@ namespace rowgrad {
 /// checkpoint in each step of AdamW, by 50 and 32 in one of SGD. At a constant rate, Adam's steps
 /// are equal from step 16,600 on (36,700 in double).
 ///
-/// Rows without state (RowView::has_state) are left out wherever all rows are brought up to date,
-/// if the deferred steps do not change them: momentum does not, weight decay does. So that costs
-/// the rows that ever had a gradient or, with weight decay, a pass over the table.
+/// Rows without a record (RowView::has_record) are left out wherever all rows are brought up to
+/// date, if the deferred steps do not change them: momentum does not, weight decay does. So that
+/// costs the rows that ever had a gradient or, with weight decay, a pass over the table.
 class OptimizedParameter final : public PendingUpdates {
  public:
   /// The parameter and the names of the rule must outlive it, except for a parameter that was
@@ -83,11 +83,11 @@ class OptimizedParameter final : public PendingUpdates {
   void for_parts(const RowRange& all, const auto& loop);
   RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, rows_in_pass()}; }
   std::size_t rows_in_pass() const;
-  void bring_up_to_date(const RowRange& all, std::uint64_t since);
+  void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since);
   std::size_t half_history() const;
   void step_whole(const Tensor& gradient);
   void step_rows(const RowGradient& gradient);
-  void shorten_history(const RowView& rows);
+  void shorten_history();
   Checkpoint pending_state() const;
   void load_pending(const Checkpoint& state, bool values_follow);
 

@@ -81,8 +81,8 @@ class RuleSteps {
   virtual std::uint64_t step(const RowRange& range, const real* gradients,
                              std::uint64_t after) const = 0;
   /// The steps that rows missed: first until all that remain have a closed form, and then all, if
-  /// the row is still of a step before `since`. Rows without state are left out if these steps do
-  /// not change them, and get no state (RowView::has_state).
+  /// the row is still of a step before `since`. Rows without a record (RowView::has_record) are
+  /// left out if these steps do not change them; otherwise, only their values change.
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t since) const = 0;
   /// out[i] = row i of the range, with the steps that it missed; stored rows keep their bits. Steps
   /// without closed form must have been replayed where rows may be changed when they are read
@@ -146,15 +146,14 @@ class RuleStepsOf final : public RuleSteps {
     if (may_have_missed) missed.emplace(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      prefetch(range, i + ahead);
-      const auto arrays = range.rows.arrays<kArrays>(range[i]);
+      prefetch(range, i, ahead);
+      const RowOf row = range.rows.row<kArrays>(range[i]);
       const real* values = gradients + i * width;
       bool is_late = false;
       if (may_have_missed) {
-        const RowOf row = range.rows.row<kArrays>(range[i]);
         visited += replay(row, width);
         is_late = missed->for_each_piece(*row.step, [&](const auto& piece, auto last) {
-          change_values<Rule>(width, arrays, values,
+          change_values<Rule>(width, row.arrays, values,
                               [rule, piece, last](Vectors& x, const Simd& g) {
                                 x = piece(x);
                                 if (last) update(rule, x, g);
@@ -163,7 +162,7 @@ class RuleStepsOf final : public RuleSteps {
         *row.step = after;
       }
       if (!is_late)
-        change_values<Rule>(width, arrays, values,
+        change_values<Rule>(width, row.arrays, values,
                             [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
     }
     return visited;
@@ -175,7 +174,8 @@ class RuleStepsOf final : public RuleSteps {
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (!changes(range, i)) continue;
       RowOf row = range.rows.row<kArrays>(range[i]);
-      if (!range.rows.has_state(range[i])) row.arrays = {row.arrays[0]};
+      std::uint64_t first_step = 0;
+      if (!range.rows.has_record(range[i])) row = {{row.arrays[0]}, &first_step};
       // First, or the step that the row is of would depend on whether it was read before.
       visited += replay(row, range.rows.width);
       if (*row.step >= since) continue;
@@ -194,18 +194,19 @@ class RuleStepsOf final : public RuleSteps {
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (out == nullptr && !changes(range, i)) continue;
       ++visited;
-      prefetch(range, i + ahead);
+      prefetch(range, i, ahead);
       const RowOf row = range.rows.readable<kArrays>(
           range[i], [&](std::uint64_t step) { return history_.has_replay(step); }, copy);
       visited += replay(row, width);
       real* const to = out != nullptr ? out + i * width : row.arrays[0];
       auto arrays = row.arrays;
-      if (out == nullptr && !range.rows.has_state(range[i])) arrays = {to};
-      const bool late = missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
-        read_values<Rule>(width, arrays,
-                          [piece, to](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
-        arrays[0] = to;  // where the next piece goes on
-      });
+      const bool late =
+          changes(range, i) && missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
+            read_values<Rule>(width, arrays, [piece, to](const Vectors& x, const auto& put) {
+              put(piece(x)[0], to);
+            });
+            arrays[0] = to;  // where the next piece goes on
+          });
       if (!late && out != nullptr) std::copy_n(arrays[0], width, to);
     }
     return visited;
@@ -218,18 +219,27 @@ class RuleStepsOf final : public RuleSteps {
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
   using RowOf = StoredRow<kArrays>;
 
-  // Row i of the range, if it has so many, with its states.
-  static void prefetch(const RowRange& range, std::size_t i) {
-    if (i >= range.end) return;
-    for (const real* array : range.rows.arrays<kArrays>(range[i]))
-      if (array != nullptr) kernels::prefetch_row(array, range.rows.width);
+  // The row `ahead` places after i, if there is one, with its states; and where its record is some
+  // places before that.
+  static void prefetch(const RowRange& range, std::size_t i, std::size_t ahead) {
+    const RowView& rows = range.rows;
+    if (rows.records != nullptr && i + 2 * ahead < range.end)
+      __builtin_prefetch(&rows.records->number_of(range[i + 2 * ahead]));
+    if (i + ahead >= range.end) return;
+    const std::size_t row = range[i + ahead];
+    const auto arrays = rows.at<kArrays>(row * rows.stride);
+    kernels::prefetch_row(arrays[0], rows.width);
+    if (rows.records != nullptr) {
+      kernels::prefetch_row(rows.records->at(rows.records->number_of(row)), rows.records->stride());
+    } else {
+      for (std::size_t k = 1; k < kArrays; ++k)
+        if (arrays[k] != nullptr) kernels::prefetch_row(arrays[k], rows.width);
+    }
   }
 
   // Returns false if the steps that the row at place i missed do not change it.
   bool changes(const RowRange& range, std::size_t i) const {
-    return range.rows.has_state(range[i]) ||
-           (history_.moves_without_state(0) &&
-            history_.moves_without_state(*range.rows.row<kArrays>(range[i]).step));
+    return range.rows.has_record(range[i]) || history_.moves_without_state(0);
   }
 
   // Makes steps until all that a row missed after them have a closed form. Never inlined: otherwise

@@ -11,70 +11,110 @@ namespace {
 class StatesInMemory final : public OptimizerStates {
  public:
   StatesInMemory(Tensor& values, const Owner& owner)
-      : OptimizerStates(owner),
-        values_(values),
-        state_bits_(values.dimension() == 2 ? (values.shape()[0] + 63) / 64 : 0) {}
+      : OptimizerStates(owner), values_(values), in_arrays_(values.dimension() != 2) {}
 
   bool lacks(const Needs& needs) const override {
-    for (std::size_t i = 0; i < arrays_.size(); ++i)
-      if (needs.uses[i] && !arrays_[i]) return true;
+    for (std::size_t i = 0; i < owner_.names.size(); ++i)
+      if (needs.uses[i] && !has_begun(i)) return true;
     return false;
   }
 
-  void ensure(const Needs& needs, bool sparse) override {
-    for (std::size_t i = 0; i < arrays_.size(); ++i) {
-      if (!needs.uses[i] || arrays_[i]) continue;
-      const auto start = static_cast<real>(needs.starts[i]);
-      sparse = sparse && start == 0;
-      arrays_[i] = sparse ? sparse_zeros(values_.shape()) : full(values_.shape(), start);
-      if (!sparse) mark_all_rows();
+  void ensure(const Needs& needs) override {
+    for (std::size_t i = 0; i < owner_.names.size(); ++i) {
+      if (!needs.uses[i] || has_begun(i)) continue;
+      if (needs.starts[i] != 0) make_all();
+      if (in_arrays_) arrays_[i] = full(values_.shape(), static_cast<real>(needs.starts[i]));
+      if (!in_arrays_) records().add_state();
+      begun_.push_back(i);
     }
   }
 
-  void mark_rows(std::span<const std::int32_t> ids) override { mark(ids); }
-  void mark_all_rows() override { state_bits_ = {}; }
+  void make_records(std::span<const std::int32_t> ids) override {
+    if (records_ != nullptr) records_->make(ids);
+  }
+
+  void make_all() override {
+    if (in_arrays_) return;
+    std::array<std::optional<Tensor>, kMostStates> arrays;
+    std::optional<Steps> steps;
+    for (const std::size_t i : begun_) arrays[i] = zeros(values_.shape());
+    if (records_ != nullptr) steps = Steps(Steps::shape_type{values_.shape()[0]}, 0);
+    for_each_record([&](std::size_t row, real* record) {
+      for (std::size_t k = 0; k < begun_.size(); ++k)
+        std::copy_n(record + k * width(), width(), arrays[begun_[k]]->data() + row * width());
+      steps->data()[row] = *records_->step(record);
+    });
+    arrays_ = std::move(arrays);
+    steps_ = std::move(steps);
+    records_ = nullptr;
+    in_arrays_ = true;
+  }
 
   void begin_steps() override {
+    if (!in_arrays_) return records().reset_steps();
     if (!steps_) steps_ = Steps::from_shape({values_.shape()[0]});
     BufferPool::clear(steps_->data(), steps_->size() * sizeof(std::uint64_t));
   }
 
   RowView view() override {
     RowView view;
-    view.width = values_.dimension() == 2 ? values_.shape()[1] : 0;
-    view.stride = view.width;
+    if (values_.dimension() == 2) view.width = view.stride = width();
     view.first[0] = (loaded_ ? *loaded_ : values_).data();
     for (std::size_t i = 0; i < arrays_.size(); ++i)
       if (arrays_[i]) view.first[i + 1] = arrays_[i]->data();
     if (steps_) view.steps = steps_->data();
-    if (!state_bits_.empty()) view.state_bits = state_bits_.data();
+    if (records_ == nullptr) return view;
+    view.records = records_.get();
+    for (std::size_t k = 0; k < begun_.size(); ++k)
+      view.first[begun_[k] + 1] = records_->at(0) + k * width();
+    view.steps = records_->step(records_->at(0));
     return view;
   }
 
   void save(Checkpoint& state) const override {
-    for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (arrays_[i]) put_rows(state, std::string(owner_.names[i]), *arrays_[i]);
+    for (std::size_t k = 0; k < begun_.size(); ++k) {
+      const std::string name(owner_.names[begun_[k]]);
+      if (in_arrays_)
+        put_rows(state, name, *arrays_[begun_[k]]);
+      else
+        put_rows(state, name, values_.shape(), state_of_records(k));
+    }
   }
 
   void load(const Checkpoint& state, const std::array<bool, kMostStates>& saved, bool) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (const std::string name(owner_.names[i]); saved[i]) {
-        arrays_[i] = rows_in(state, name, values_.shape());
-        if (state.contains(name))
-          mark_all_rows();
-        else
-          mark(state.integers(name + ".rows"));
-      }
+      if (saved[i]) begun_.push_back(i);
+    const auto name = [&](std::size_t k) { return std::string(owner_.names[begun_[k]]); };
+    for (std::size_t k = 0; k < begun_.size(); ++k)
+      if (!has_sparse_rows(state, name(k))) in_arrays_ = true;
+    for (std::size_t k = 0; k < begun_.size(); ++k)
+      if (in_arrays_)
+        arrays_[begun_[k]] = rows_in(state, name(k), values_.shape());
+      else
+        records().add_state();
+    for (std::size_t k = 0; k < begun_.size() && !in_arrays_; ++k) {
+      const SparseRows sparse = sparse_rows_in(state, name(k), values_.shape());
+      records_->make(std::vector<std::int32_t>(sparse.rows.begin(), sparse.rows.end()));
+      for (std::size_t i = 0; i < sparse.rows.size(); ++i)
+        std::copy_n(sparse.values.data() + i * width(), width(),
+                    records_->at(records_->number_of(static_cast<std::size_t>(sparse.rows[i]))) +
+                        k * width());
+    }
   }
 
   void save_rows(Checkpoint& state) const override {
     put_rows(state, "values", values_);
-    state.put("at", std::vector<std::int64_t>(steps_->begin(), steps_->end()));
+    std::vector<std::int64_t> steps(values_.shape()[0]);
+    if (in_arrays_) std::ranges::copy(*steps_, steps.begin());
+    for_each_record([&](std::size_t row, real* record) {
+      steps[row] = static_cast<std::int64_t>(*records_->step(record));
+    });
+    put_numbers(state, "at", std::move(steps));
   }
 
   void load_rows(const Checkpoint& state, std::uint64_t last, bool) override {
     loaded_ = rows_in(state, "values", values_.shape());
-    const std::vector<std::int64_t> steps = state.integers("at");
+    const std::vector<std::int64_t> steps = numbers_in(state, "at", values_.shape()[0]);
     check_argument(steps.size() == values_.shape()[0], owner_.optimizer, "::load_state_dict: '",
                    owner_.parameter, ".lazy.at' has ", steps.size(), " numbers, expected ",
                    values_.shape()[0]);
@@ -82,8 +122,16 @@ class StatesInMemory final : public OptimizerStates {
       check_argument(step >= 0 && static_cast<std::uint64_t>(step) <= last, owner_.optimizer,
                      "::load_state_dict: '", owner_.parameter, ".lazy.at' has ", step,
                      ", expected a number from 0 to ", last);
-    steps_ = Steps::from_shape({steps.size()});
-    std::ranges::copy(steps, steps_->data());
+    begin_steps();
+    std::vector<std::int32_t> rows;
+    for (std::size_t row = 0; row < steps.size(); ++row)
+      if (steps[row] != 0) rows.push_back(static_cast<std::int32_t>(row));
+    make_records(rows);
+    const RowView view = this->view();
+    for (const std::int32_t id : rows) {
+      const auto row = static_cast<std::size_t>(id);
+      *view.row<1>(row).step = static_cast<std::uint64_t>(steps[row]);
+    }
   }
 
   void take_over() noexcept override {
@@ -93,16 +141,41 @@ class StatesInMemory final : public OptimizerStates {
  private:
   using Steps = xt::xarray<std::uint64_t, xt::layout_type::row_major, PoolAllocator<std::uint64_t>>;
 
-  void mark(const auto& rows) {
-    if (state_bits_.empty()) return;
-    for (const auto row : rows)
-      state_bits_[static_cast<std::size_t>(row) / 64] |= std::uint64_t{1} << (row % 64);
+  std::size_t width() const { return values_.shape()[1]; }
+  bool has_begun(std::size_t state) const { return std::ranges::count(begun_, state) > 0; }
+
+  RowRecords& records() {
+    if (records_ == nullptr) records_ = std::make_unique<RowRecords>(values_.shape()[0], width());
+    return *records_;
+  }
+
+  // Calls visit(row, its record) in the order of rows.
+  void for_each_record(const auto& visit) const {
+    if (records_ == nullptr) return;
+    for (std::size_t row = 0; row < values_.shape()[0]; ++row)
+      if (const std::uint32_t number = records_->number_of(row); number != 0)
+        visit(row, records_->at(number));
+  }
+
+  // A state of the rows that have records.
+  SparseRows state_of_records(std::size_t k) const {
+    SparseRows state;
+    for_each_record(
+        [&](std::size_t row, real*) { state.rows.push_back(static_cast<std::int64_t>(row)); });
+    state.values = empty({state.rows.size(), width()});
+    real* to = state.values.data();
+    for_each_record([&](std::size_t, const real* record) {
+      to = std::copy_n(record + k * width(), width(), to);
+    });
+    return state;
   }
 
   Tensor& values_;
+  std::vector<std::size_t> begun_;       // the states in use, in their order in records
+  std::unique_ptr<RowRecords> records_;  // of single rows
+  bool in_arrays_;                       // or states are arrays of all rows:
   std::array<std::optional<Tensor>, kMostStates> arrays_;
-  std::optional<Steps> steps_;             // of each row, once steps have begun
-  std::vector<std::uint64_t> state_bits_;  // see RowView; empty if all rows have states
+  std::optional<Steps> steps_;  // of each row, once steps have begun
   std::optional<Tensor> loaded_;
 };
 

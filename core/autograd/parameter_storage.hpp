@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include <rowgrad/core/autograd/row_records.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
@@ -36,31 +37,33 @@ struct RowCopy {
 class OptimizerStates;
 class Parameter;
 
-/// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
+/// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file;
+/// but in memory, the states and steps of single rows are in records.
 struct RowView {
-  std::array<real*, 1 + kMostStates> first{};  // row 0: its values, then the states in use
+  // Row 0: its values, then the states in use; those of record 0, if there are records.
+  std::array<real*, 1 + kMostStates> first{};
   std::size_t stride = 0;                      // from one row to the next, in numbers
   std::size_t width = 0;                       // the number of values in a row
-  std::uint64_t* steps = nullptr;              // the step of row 0, if steps have begun
+  RowRecords* records = nullptr;               // of states and steps
+  std::uint64_t* steps = nullptr;              // of row 0 or record 0, if steps have begun
   std::size_t step_stride = 1;                 // from one row's step to the next
   const OptimizerStates* copied_by = nullptr;  // has rows that must not change when they are read
-  const std::uint64_t* state_bits = nullptr;   // bit i: see has_state(i); null if all bits are 1
 
-  /// Returns false if all states of row i are zeros, and no memory may have been used for them yet.
-  bool has_state(std::size_t i) const {
-    return state_bits == nullptr || (state_bits[i / 64] >> (i % 64) & 1) != 0;
-  }
+  /// Returns false if row i has no record: what row() returns for it must not be changed but for
+  /// the values.
+  bool has_record(std::size_t i) const { return records == nullptr || records->number_of(i) != 0; }
 
-  /// Row i, of a table whose steps have begun. N is one more than the number of states.
+  /// Row i. N is one more than the number of states.
   template <std::size_t N>
   StoredRow<N> row(std::size_t i) const {
-    return {arrays<N>(i), steps + i * step_stride};
-  }
-
-  /// The values and states of row i.
-  template <std::size_t N>
-  std::array<real*, N> arrays(std::size_t i) const {
-    return at<N>(i * stride);
+    if (records == nullptr)
+      return {at<N>(i * stride), steps != nullptr ? steps + i * step_stride : nullptr};
+    real* const zero = records->at(0);
+    real* const record = records->at(records->number_of(i));
+    StoredRow<N> result{.arrays = {first[0] + i * stride}, .step = records->step(record)};
+    for (std::size_t k = 1; k < N; ++k)
+      if (first[k] != nullptr) result.arrays[k] = record + (first[k] - zero);
+    return result;
   }
 
   /// Value number `offset` of a tensor in memory, and its states.
@@ -79,9 +82,11 @@ struct RowView {
 };
 
 /// What one optimizer keeps for the values of a parameter: states (momentum, for example), each as
-/// large as the values, and for each row the step that it is of. In memory these are arrays of its
-/// own, so several optimizers can use a table in turn; a file has them beside the values, for one
-/// optimizer at a time. What has nothing to do for rows in memory does nothing by default.
+/// large as the values, and for each row the step that it is of. In memory these are of its own, so
+/// several optimizers can use a table in turn: records of the rows that ever had a gradient
+/// (row_records.hpp) or, from the first dense gradient on, an array for each state. A file has them
+/// beside the values, for one optimizer at a time. What has nothing to do for rows in memory does
+/// nothing by default.
 class OptimizerStates {
  public:
   /// Whose states they are, for messages and for saving. All must outlive the states.
@@ -107,17 +112,15 @@ class OptimizerStates {
   /// room for them, or if they do not start as zeros there.
   virtual bool lacks(const Needs& needs) const = 0;
 
-  /// Has all states that a step needs begin. `sparse`: whether few rows of them are expected to
-  /// change.
-  virtual void ensure(const Needs& needs, bool sparse) = 0;
+  /// Has all states that a step needs begin.
+  virtual void ensure(const Needs& needs) = 0;
 
-  /// Notes that these rows may have states other than zeros from now on (RowView::has_state).
-  virtual void mark_rows(std::span<const std::int32_t> /*ids*/) {}
+  /// To be called before the states of these rows, or of all, or their steps change: makes what
+  /// they have none of yet. Earlier views become invalid.
+  virtual void make_records(std::span<const std::int32_t> /*ids*/) {}
+  virtual void make_all() {}
 
-  /// Notes that all rows may have such states. Earlier views become invalid.
-  virtual void mark_all_rows() {}
-
-  /// Makes all rows those of step 0, at a cost that does not depend on how many rows there are.
+  /// Makes all rows those of step 0. Visits only rows that have records.
   virtual void begin_steps() {}
 
   /// Rows as they are now; valid until states begin or the values get other memory.

@@ -140,7 +140,7 @@ Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters) 
   return take_marked(state);
 }
 
-// Returns true for the row numbers that put_rows() has put; base + ".values" are the rows.
+// Returns true for row numbers of put_rows() or put_numbers(); base + ".values" is what they have.
 bool is_sparse(const Checkpoint& part, const std::string& name, const std::string& base) {
   return name == base + ".rows" && part.contains(name) && part.contains(base + ".values") &&
          std::holds_alternative<Checkpoint::Integers>(part.at(name));
@@ -260,19 +260,20 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
       const std::size_t size = std::clamp(own.end, its.begin, its.end) - begin;
       Checkpoint::Value& value = values[name];
       missing.try_emplace(name, own.size()).first->second -= size;
-      if (in_rows || std::holds_alternative<Tensor>(part.at(name))) {
-        const std::size_t width = part.shape(in_rows ? base + ".values" : name).back();
+      const std::string& of_values = in_rows ? base + ".values" : name;
+      if (std::holds_alternative<Tensor>(part.at(of_values))) {
+        const std::size_t width = part.shape(of_values).back();
         const Tensor tensor = rows_in(part, name, {its.size(), width});
         if (std::get<Tensor>(value).dimension() != 2) value = empty({own.size(), width});
         if (size > 0)
           std::copy_n(tensor.data() + (begin - its.begin) * width, size * width,
                       std::get<Tensor>(value).data() + (begin - own.begin) * width);
-      } else if (std::holds_alternative<std::string>(part.at(name))) {
+      } else if (std::holds_alternative<std::string>(part.at(of_values))) {
         check_runtime(count == ranks.size(), path.string(), ": its tables are in files, saved by ",
                       count, " ranks, resumed on ", ranks.size(), "; expected as many");
         value = part.at(name);
       } else {
-        const std::vector<std::int64_t> read = part.integers(name);
+        const std::vector<std::int64_t> read = numbers_in(part, name, its.size());
         check_runtime(read.size() == its.size(), paths[rank].string(), ": ", name, " has ",
                       read.size(), " numbers, expected ", its.size());
         if (!std::holds_alternative<Checkpoint::Integers>(value)) value = Checkpoint::Integers{};
@@ -284,8 +285,12 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
   }
   for (auto& [name, value] : values) {
     check_runtime(missing[name] == 0, path.string(), ": its parts lack rows of ", name);
-    sparse.contains(name) ? put_rows(file, name, std::get<Tensor>(std::exchange(value, {})))
-                          : file.put(name, std::move(value));
+    if (!sparse.contains(name))
+      file.put(name, std::move(value));
+    else if (const auto* const tensor = std::get_if<Tensor>(&value))
+      put_rows(file, name, *tensor);
+    else
+      put_numbers(file, name, std::get<Checkpoint::Integers>(value).values);
   }
   return file;
 }

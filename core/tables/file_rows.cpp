@@ -28,7 +28,7 @@ class StatesInFile final : public OptimizerStates {
     return true;
   }
 
-  void ensure(const Needs& needs, bool) override {
+  void ensure(const Needs& needs) override {
     if (!lacks(needs)) return;
     if (!std::exchange(begun_, true)) file_.forget_states();
     for (std::size_t i = 0; i < owner_.names.size(); ++i)

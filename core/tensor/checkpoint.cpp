@@ -230,9 +230,19 @@ void Checkpoint::copy_to(const std::string& name, std::span<real> values) const 
 
 namespace {
 
-constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
+// Whether so many of all rows are put by their numbers.
+bool are_few(std::size_t rows, std::size_t all, std::size_t row_bytes) {
+  constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
+  return all * row_bytes >= kLeastBytes &&
+         2 * rows * (row_bytes + sizeof(std::int64_t)) <= all * row_bytes;
+}
 
-// The numbers of the rows that are not zeros, by their bits: a row with -0 is kept.
+void copy_row(const Tensor& from, std::size_t row, Tensor& to, std::size_t to_row) {
+  const std::size_t width = from.shape()[1];
+  std::copy_n(from.data() + row * width, width, to.data() + to_row * width);
+}
+
+// The places of the rows that are not zeros, by their bits: a row with -0 is kept.
 std::vector<std::int64_t> rows_not_zero(const Tensor& table) {
   const std::size_t width = table.shape()[1];
   const std::vector<real> zero(width);
@@ -243,48 +253,100 @@ std::vector<std::int64_t> rows_not_zero(const Tensor& table) {
   return rows;
 }
 
-void copy_row(const Tensor& from, std::size_t row, Tensor& to, std::size_t to_row) {
-  const std::size_t width = from.shape()[1];
-  std::copy_n(from.data() + row * width, width, to.data() + to_row * width);
+// The rows of `table` at these places.
+Tensor rows_at(const Tensor& table, const std::vector<std::int64_t>& places) {
+  Tensor rows = empty({places.size(), table.shape()[1]});
+  for (std::size_t i = 0; i < places.size(); ++i)
+    copy_row(table, static_cast<std::size_t>(places[i]), rows, i);
+  return rows;
 }
 
-}  // namespace
-
-void put_rows(Checkpoint& state, const std::string& name, const Tensor& table) {
-  const std::size_t bytes = table.size() * sizeof(real);
-  if (table.dimension() != 2 || bytes < kLeastBytes) return state.put(name, table);
-  std::vector<std::int64_t> rows = rows_not_zero(table);
-  const std::size_t width = table.shape()[1];
-  if (2 * rows.size() * (width * sizeof(real) + sizeof rows[0]) > bytes)
-    return state.put(name, table);
-  Tensor values = empty({rows.size(), width});
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    copy_row(table, static_cast<std::size_t>(rows[i]), values, i);
-  state.put(name + ".rows", std::move(rows));
-  state.put(name + ".values", std::move(values));
+Tensor whole_table(const SparseRows& sparse, const Shape& shape) {
+  Tensor table = sparse_zeros(shape);
+  for (std::size_t i = 0; i < sparse.rows.size(); ++i)
+    copy_row(sparse.values, i, table, static_cast<std::size_t>(sparse.rows[i]));
+  return table;
 }
 
-bool has_rows(const Checkpoint& state, const std::string& name) {
-  return state.contains(name) || state.contains(name + ".rows") || state.contains(name + ".values");
-}
-
-Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape) {
-  if (!state.contains(name + ".rows")) return state.tensor(name, shape);
+std::vector<std::int64_t> row_numbers_in(const Checkpoint& state, const std::string& name,
+                                         const Shape& shape) {
   check_argument(!state.contains(name), "load_state_dict: '", name,
                  "' is there as a whole and in rows");
   check_argument(shape.size() == 2, "load_state_dict: '", name, "' is there in rows, expected ",
                  bracketed(shape));
-  const std::vector<std::int64_t> rows = state.integers(name + ".rows");
-  const Tensor values = state.tensor(name + ".values", {rows.size(), shape[1]});
+  std::vector<std::int64_t> rows = state.integers(name + ".rows");
   const bool rise = std::ranges::adjacent_find(rows, std::greater_equal<>()) == rows.end();
   check_argument(rise && (rows.empty() ||
                           (rows.front() >= 0 && static_cast<std::size_t>(rows.back()) < shape[0])),
                  "load_state_dict: the row numbers of '", name, "' do not rise from 0 to ",
                  shape[0] - 1, " at most");
-  Tensor table = sparse_zeros(shape);
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    copy_row(values, i, table, static_cast<std::size_t>(rows[i]));
-  return table;
+  return rows;
+}
+
+}  // namespace
+
+void put_rows(Checkpoint& state, const std::string& name, const Tensor& table) {
+  if (table.dimension() != 2) return state.put(name, table);
+  std::vector<std::int64_t> rows = rows_not_zero(table);
+  if (!are_few(rows.size(), table.shape()[0], table.shape()[1] * sizeof(real)))
+    return state.put(name, table);
+  state.put(name + ".values", rows_at(table, rows));
+  state.put(name + ".rows", std::move(rows));
+}
+
+void put_rows(Checkpoint& state, const std::string& name, const Shape& shape,
+              const SparseRows& sparse) {
+  std::vector<std::int64_t> rows = rows_not_zero(sparse.values);
+  if (!are_few(rows.size(), shape[0], shape[1] * sizeof(real)))
+    return state.put(name, whole_table(sparse, shape));
+  state.put(name + ".values", rows_at(sparse.values, rows));
+  for (std::int64_t& row : rows) row = sparse.rows[static_cast<std::size_t>(row)];
+  state.put(name + ".rows", std::move(rows));
+}
+
+void put_numbers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> numbers) {
+  const auto others = numbers.size() - static_cast<std::size_t>(std::ranges::count(numbers, 0));
+  if (!are_few(others, numbers.size(), sizeof numbers[0]))
+    return state.put(name, std::move(numbers));
+  std::vector<std::int64_t> rows, values;
+  for (std::size_t row = 0; row < numbers.size(); ++row) {
+    if (numbers[row] == 0) continue;
+    rows.push_back(static_cast<std::int64_t>(row));
+    values.push_back(numbers[row]);
+  }
+  state.put(name + ".rows", std::move(rows));
+  state.put(name + ".values", std::move(values));
+}
+
+bool has_sparse_rows(const Checkpoint& state, const std::string& name) {
+  return state.contains(name + ".rows") || state.contains(name + ".values");
+}
+
+bool has_rows(const Checkpoint& state, const std::string& name) {
+  return state.contains(name) || has_sparse_rows(state, name);
+}
+
+SparseRows sparse_rows_in(const Checkpoint& state, const std::string& name, const Shape& shape) {
+  std::vector<std::int64_t> rows = row_numbers_in(state, name, shape);
+  Tensor values = state.tensor(name + ".values", {rows.size(), shape[1]});
+  return {std::move(rows), std::move(values)};
+}
+
+Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape) {
+  if (!state.contains(name + ".rows")) return state.tensor(name, shape);
+  return whole_table(sparse_rows_in(state, name, shape), shape);
+}
+
+std::vector<std::int64_t> numbers_in(const Checkpoint& state, const std::string& name,
+                                     std::size_t count) {
+  if (!state.contains(name + ".rows")) return state.integers(name);
+  const std::vector<std::int64_t> rows = row_numbers_in(state, name, {count, 1});
+  const std::vector<std::int64_t> numbers = state.integers(name + ".values");
+  check_argument(numbers.size() == rows.size(), "load_state_dict: '", name, ".values' has ",
+                 numbers.size(), " numbers, expected ", rows.size());
+  std::vector<std::int64_t> all(count);
+  for (std::size_t i = 0; i < rows.size(); ++i) all[static_cast<std::size_t>(rows[i])] = numbers[i];
+  return all;
 }
 
 }  // namespace rowgrad

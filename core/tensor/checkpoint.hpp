@@ -130,15 +130,31 @@ class Checkpoint {
   std::map<std::string, Entry> values_;
 };
 
+/// Rows of a table of which the others are zeros.
+struct SparseRows {
+  std::vector<std::int64_t> rows;  // their numbers, in increasing order
+  Tensor values;                   // [rows, width]
+};
+
 /// Puts a tensor into a state: as `name` or, if it is a table of 1 MiB or more and this takes less
 /// than half as much, as its rows that are not zeros, "name.rows" [n] and "name.values" [n, width]:
-/// few rows of a large table may ever have been touched.
+/// few rows of a large table may ever have been touched. The table may also be known by its rows.
 void put_rows(Checkpoint& state, const std::string& name, const Tensor& table);
+void put_rows(Checkpoint& state, const std::string& name, const Shape& shape,
+              const SparseRows& sparse);
 
-/// Whether put_rows() has put a tensor of this name into a state, in either form; and the tensor.
-/// rows_in() throws std::invalid_argument if it is missing, there in both forms, or of another
-/// shape, and for row numbers that do not increase or are outside the table.
+/// Whether put_rows() has put a tensor of this name into a state, in either form, or as rows; and
+/// the tensor, or the rows. rows_in() and sparse_rows_in() throw std::invalid_argument if it is
+/// missing, there in both forms, or of another shape, and for row numbers that do not increase or
+/// are outside the table.
 bool has_rows(const Checkpoint& state, const std::string& name);
+bool has_sparse_rows(const Checkpoint& state, const std::string& name);
 Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
+SparseRows sparse_rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
+
+/// The same for a list of integers, of which few may be other than 0.
+void put_numbers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> numbers);
+std::vector<std::int64_t> numbers_in(const Checkpoint& state, const std::string& name,
+                                     std::size_t count);
 
 }  // namespace rowgrad

@@ -2,6 +2,7 @@
 // table over.
 
 #include <fstream>
+#include <numeric>
 #include <unistd.h>
 
 #include "tests/optim/optimizers.hpp"
@@ -175,6 +176,25 @@ TEST(RowsWithoutState, TakeNoMemoryWhenATableChangesItsOptimizer) {
     if (std::get_if<AdamOptions>(&options) != nullptr) {
       EXPECT_LE(resident_bytes(), is_like(before)) << name;
     }
+  }
+}
+
+TEST(RowsWithoutState, TakeNoMemoryWhenTheyAreReadOrSaved) {
+#ifdef ROWGRAD_ADDRESS_SANITIZER
+  GTEST_SKIP() << "zeros are written there";
+#endif
+  constexpr std::size_t kRows = 200'000, kWidth = 64, kBytes = kRows * kWidth * sizeof(real);
+  Ids32 all(kRows);
+  std::iota(all.begin(), all.end(), 0);
+  for (const auto& [name, options] : kDeferring) {
+    if (std::string_view(name) == "replayed") continue;  // gives each row that is read a state
+    Trained trained(options, sparse_zeros({kRows, kWidth}));
+    const Tensor before = trained.table.rows(all);
+    const std::size_t bytes = resident_bytes();
+    trained.table.rows(all);
+    const Checkpoint state = trained.optimizer->state_dict();
+    EXPECT_LE(resident_bytes(), bytes + kBytes / 4) << name;
+    EXPECT_EQ(state.integers("table.lazy.at.rows").size(), 10U) << name;
   }
 }
 

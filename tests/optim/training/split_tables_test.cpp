@@ -192,14 +192,19 @@ TEST(SplitTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
   });
 }
 
-// States of which few rows are there are saved as those rows.
+// States of which few rows are there, and the steps of few rows, are saved as those rows.
 TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
-  constexpr std::size_t kRows = 40'000, kWidth = 16;
+  constexpr std::size_t kRows = 300'000, kWidth = 2;
   const TemporaryFolder folder;
   Tensor whole = zeros({kRows, kWidth});
-  for (const std::size_t row : {3, 25'000, 39'999}) whole(row, 1) = static_cast<real>(row);
+  std::vector<std::int64_t> steps(kRows);
+  for (const std::size_t row : {3, 125'000, 299'999}) {
+    whole(row, 1) = static_cast<real>(row);
+    steps[row] = static_cast<std::int64_t>(row + 1);
+  }
   Checkpoint of_whole;
   put_rows(of_whole, "weight.momentum", whole);
+  put_numbers(of_whole, "weight.lazy.at", steps);
   for (const std::size_t before : {0, 2})
     for (const std::size_t count : {before, std::size_t{3}}) {
       const auto in_ranks = [&](std::size_t ranks_in_all, const auto& call) {
@@ -210,23 +215,30 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
           const IndexRange mine = rows_of_rank(kRows, ranks.rank(), ranks.size());
           Tensor own = empty({mine.size(), kWidth});
           std::copy_n(whole.data() + mine.begin * kWidth, own.size(), own.data());
-          call(own, parameters, ranks);
+          const auto first = steps.begin() + static_cast<std::ptrdiff_t>(mine.begin);
+          const std::vector<std::int64_t> at(first,
+                                             first + static_cast<std::ptrdiff_t>(mine.size()));
+          call(own, at, parameters, ranks);
         });
       };
       if (before > 0)
-        in_ranks(before, [&](const Tensor& own, const auto& parameters, ProcessGroup& ranks) {
+        in_ranks(before, [&](const Tensor& own, const auto& at, const auto& parameters,
+                             ProcessGroup& ranks) {
           Checkpoint state;
           put_rows(state, "weight.momentum", own);
+          put_numbers(state, "weight.lazy.at", at);
           for (const std::string& name : state.names()) state.mark_split(name, kRows);
           EXPECT_TRUE(state.contains("weight.momentum.rows"));
           write_split_checkpoint(folder / "run", state, parameters, ranks);
         });
       in_ranks(count > 0 ? count : 1,
-               [&](const Tensor& own, const auto& parameters, ProcessGroup& ranks) {
+               [&](const Tensor& own, const auto& at, const auto& parameters, ProcessGroup& ranks) {
                  const Checkpoint file = before > 0 ? read_safetensors(folder / "run") : of_whole;
                  const Checkpoint read = with_split_rows(file, folder / "run", &ranks, parameters);
                  EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
-                 EXPECT_EQ(read.contains("weight.momentum.rows"), ranks.size() < 3);  // above 1 MiB
+                 EXPECT_EQ(numbers_in(read, "weight.lazy.at", at.size()), at);
+                 for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
+                   EXPECT_EQ(read.contains(rows), ranks.size() < 3) << rows;  // above 1 MiB
                });
     }
 }
