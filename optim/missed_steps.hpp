@@ -34,8 +34,9 @@ template <class Rule>
 /// the gradient or zeros if there is none. `change` should hold its members by value (see
 /// for_each_vector).
 template <class Rule>
-void change_values(std::size_t count, const RulePointers<Rule>& pointers, const real* gradient,
-                   const auto change) {
+[[gnu::always_inline]] inline void change_values(std::size_t count,
+                                                 const RulePointers<Rule>& pointers,
+                                                 const real* gradient, const auto change) {
   constexpr std::size_t kArrays = kArraysOf<Rule>;
   std::array<const real*, kArrays + 1> inputs;
   std::copy(pointers.begin(), pointers.end(), inputs.begin());
@@ -51,7 +52,9 @@ void change_values(std::size_t count, const RulePointers<Rule>& pointers, const 
 
 /// Calls read(x, put) for `count` values and states, as for_each_vector does.
 template <class Rule>
-void read_values(std::size_t count, const RulePointers<Rule>& pointers, const auto read) {
+[[gnu::always_inline]] inline void read_values(std::size_t count,
+                                               const RulePointers<Rule>& pointers,
+                                               const auto read) {
   std::array<const real*, kArraysOf<Rule>> inputs;
   std::copy(pointers.begin(), pointers.end(), inputs.begin());
   kernels::for_each_vector(count, inputs, read);

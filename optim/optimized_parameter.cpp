@@ -198,12 +198,12 @@ void OptimizedParameter::apply_all() {
   const StepRuns& history = owed_->history();
   if (released_ ? history.has_replay(0) : history.makes_state()) states_->make_all();
   for_parts(all_of(states_->view()), [&](const RowRange& part) {
-    return released_ ? owed_->copy(part, nullptr) : owed_->apply(part, kAll);
+    return released_ ? owed_->copy(part, nullptr, nullptr) : owed_->apply(part, kAll);
   });
   owed_->forget(owed_->history().runs().size());
 }
 
-void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out) {
+void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
   const StepRuns& history = owed_->history();
   states_->bring_in(ids, history.steps());
   if (history.has_replay(0) && rows_in_pass() > 0) {  // in a file, copies are replayed
@@ -218,12 +218,13 @@ void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out) {
     rows_visited_ += due.size();
   }
   for_parts({states_->view(), ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return owed_->copy(part, out); });
+            [&](const RowRange& part) { return owed_->copy(part, out, added); });
 }
 
 void OptimizedParameter::read_all(real* out) {
   if (owed_->history().has_replay(0)) states_->make_all();
-  for_parts(all_of(states_->view()), [&](const RowRange& part) { return owed_->copy(part, out); });
+  for_parts(all_of(states_->view()),
+            [&](const RowRange& part) { return owed_->copy(part, out, nullptr); });
 }
 
 // --- Saving and loading -------------------------------------------------------------------------

@@ -91,7 +91,7 @@ class OptimizedParameter final : public PendingUpdates {
   Checkpoint pending_state() const;
   void load_pending(const Checkpoint& state, bool values_follow);
 
-  void read(std::span<const std::int32_t> ids, real* out) override;
+  void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
   void read_all(real* out) override;
   void apply(std::span<const std::int32_t> ids) override;
   void apply_all() override;

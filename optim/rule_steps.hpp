@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -84,11 +85,12 @@ class RuleSteps {
   /// the row is still of a step before `since`. Rows without a record (RowView::has_record) are
   /// left out if these steps do not change them; otherwise, only their values change.
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t since) const = 0;
-  /// out[i] = row i of the range, with the steps that it missed; stored rows keep their bits. Steps
-  /// without closed form must have been replayed where rows may be changed when they are read
-  /// (RowView::copied_by). Without `out`, the stored values are changed, as in apply(), but not
-  /// their states: for values whose states nobody needs any more.
-  virtual std::uint64_t copy(const RowRange& range, real* out) const = 0;
+  /// out[i] = row i of the range, with the steps that it missed, plus row i of `added`, modulo
+  /// their number, unless that is null; stored rows keep their bits. Steps without closed form must
+  /// have been replayed where rows may be changed when they are read (RowView::copied_by). Without
+  /// `out`, the stored values are changed, as in apply(), but not their states: for values whose
+  /// states nobody needs any more.
+  virtual std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const = 0;
 };
 
 /// That of one rule.
@@ -151,10 +153,10 @@ class RuleStepsOf final : public RuleSteps {
       const real* values = gradients + i * width;
       bool is_late = false;
       if (may_have_missed) {
-        visited += replay(row, width);
-        is_late = missed->for_each_piece(*row.step, [&](const auto& piece, auto last) {
+        if (history_.has_replay(*row.step)) visited += replay(row, width);
+        is_late = missed->for_each_piece(*row.step, [&](const auto piece, auto last) {
           change_values<Rule>(width, row.arrays, values,
-                              [rule, piece, last](Vectors& x, const Simd& g) {
+                              [&piece, rule, last](Vectors& x, const Simd& g) {
                                 x = piece(x);
                                 if (last) update(rule, x, g);
                               });
@@ -177,7 +179,7 @@ class RuleStepsOf final : public RuleSteps {
       std::uint64_t first_step = 0;
       if (!range.rows.has_record(range[i])) row = {{row.arrays[0]}, &first_step};
       // First, or the step that the row is of would depend on whether it was read before.
-      visited += replay(row, range.rows.width);
+      if (history_.has_replay(*row.step)) visited += replay(row, range.rows.width);
       if (*row.step >= since) continue;
       apply(row, missed, range.rows.width);
       ++visited;
@@ -185,7 +187,7 @@ class RuleStepsOf final : public RuleSteps {
     return visited;
   }
 
-  std::uint64_t copy(const RowRange& range, real* out) const override {
+  std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const override {
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
     MissedSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
@@ -197,17 +199,20 @@ class RuleStepsOf final : public RuleSteps {
       prefetch(range, i, ahead);
       const RowOf row = range.rows.readable<kArrays>(
           range[i], [&](std::uint64_t step) { return history_.has_replay(step); }, copy);
-      visited += replay(row, width);
+      if (history_.has_replay(*row.step)) visited += replay(row, width);
       real* const to = out != nullptr ? out + i * width : row.arrays[0];
       auto arrays = row.arrays;
       const bool late =
-          changes(range, i) && missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
-            read_values<Rule>(width, arrays, [piece, to](const Vectors& x, const auto& put) {
-              put(piece(x)[0], to);
-            });
+          changes(range, i) && missed.for_each_piece(*row.step, [&](const auto piece, auto) {
+            read_values<Rule>(width, arrays,
+                              [&](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
             arrays[0] = to;  // where the next piece goes on
           });
-      if (!late && out != nullptr) std::copy_n(arrays[0], width, to);
+      if (added != nullptr)
+        kernels::map_span(width, to, std::plus<>(), arrays[0],
+                          added->data() + i * width % added->size());
+      else if (!late && out != nullptr)
+        std::copy_n(arrays[0], width, to);
     }
     return visited;
   }
@@ -270,9 +275,9 @@ class RuleStepsOf final : public RuleSteps {
 
   // Steps up to missed.to(), which must all have a closed form.
   static void apply(const RowOf& row, MissedSteps<Rule>& missed, std::size_t width) {
-    missed.for_each_piece(*row.step, [&](const auto& piece, auto) {
+    missed.for_each_piece(*row.step, [&](const auto piece, auto) {
       change_values<Rule>(width, row.arrays, nullptr,
-                          [piece](Vectors& x, const Simd&) { x = piece(x); });
+                          [&](Vectors& x, const Simd&) { x = piece(x); });
     });
     *row.step = missed.to();
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cmath>
+
 #include <rowgrad/optim/rule_optimizer.hpp>
 
 namespace rowgrad {
@@ -32,11 +34,12 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
 
   template <class Number>
   void update(Number& w, const Number& g, std::array<Number, 1>& state) const {
+    using std::fma;  // so that no compiler chooses which product is rounded
     Number d = Number(sign) * g;
-    if (decay != 0) d = d + Number(decay) * w;
+    if (decay != 0) d = fma(Number(decay), w, d);
     if (momentum != 0) {
       Number& v = state[0];
-      v = Number(momentum) * v + Number(enter) * d;
+      v = fma(Number(enter), d, Number(momentum) * v);
       d = ahead != 0 ? d + Number(momentum) * v : v;
     }
     w = w - Number(rate) * d;

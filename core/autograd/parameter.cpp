@@ -78,8 +78,7 @@ Tensor Parameter::gathered_rows(std::span<const std::int32_t> ids, const Tensor*
   } else if (is_copied_) {
     kernels::gather_rows(up_to_date_.data(), width, ids, result.data(), added);
   } else {
-    pending_->read(ids, result.data());
-    if (added != nullptr) kernels::add_rows(result.data(), width, ids.size(), *added);
+    pending_->read(ids, result.data(), added);
   }
   return result;
 }

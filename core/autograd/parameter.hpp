@@ -49,8 +49,9 @@ class PendingUpdates {
  private:
   friend class Parameter;
 
-  /// Up-to-date copies: out[i] = row ids[i], or row i of all. Ids may repeat.
-  virtual void read(std::span<const std::int32_t> ids, real* out) = 0;
+  /// Up-to-date copies: out[i] = row ids[i], plus row i of `added` as in gathered_rows(); or row i
+  /// of all. Ids may repeat.
+  virtual void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
   virtual void read_all(real* out) = 0;
 
   /// Brings the stored rows `ids` up to date, or all of them; then nothing is pending any more.
