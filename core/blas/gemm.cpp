@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <limits>
 #include <mutex>
 #include <new>
@@ -88,35 +89,31 @@ xt::blas_index_t stride_of(const MatrixView& x) {
                                                          : std::max(x.row_step, x.columns));
 }
 
-// A range of rows and columns of the result.
-struct Block {
-  std::size_t row;
-  std::size_t rows;
-  std::size_t column;
-  std::size_t columns;
-};
+// `rows` rows of x from `row` on, and `columns` columns from `column` on.
+MatrixView block(const MatrixView& x, std::size_t row, std::size_t rows, std::size_t column,
+                 std::size_t columns) {
+  return {x.at(row, column), rows, columns, x.row_step, x.column_step};
+}
 
-void multiply(const MatrixView& a, const MatrixView& b, const Matrix& result, const Block& block,
-              real beta) {
+// to = a · b + beta · to, where the rows of `to` are `stride` apart, on this thread.
+void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t stride, real beta) {
   using Index = xt::blas_index_t;
   const auto lock = turn();
   const InThisThread scope;
-  real* const to = result.data + block.row * result.columns + block.column;
-  if (result.rows == 1) {  // gemm would copy all of b first
+  const auto columns = static_cast<Index>(b.columns);
+  const auto inner = static_cast<Index>(b.rows);
+  if (a.rows == 1) {  // gemm would copy all of b first
     const bool transposed = !b.is_transposed();
-    const auto columns = static_cast<Index>(block.columns);
-    const auto inner = static_cast<Index>(b.rows);
     cxxblas::gemv<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(transposed),
                          transposed ? inner : columns, transposed ? columns : inner, real{1},
-                         b.at(0, block.column), stride_of(b), a.data,
-                         static_cast<Index>(a.column_step), beta, to, Index{1});
+                         b.data, stride_of(b), a.data, static_cast<Index>(a.column_step), beta, to,
+                         Index{1});
     return;
   }
   cxxblas::gemm<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(a.is_transposed()),
-                       transpose_of(b.is_transposed()), static_cast<Index>(block.rows),
-                       static_cast<Index>(block.columns), static_cast<Index>(a.columns), real{1},
-                       a.at(block.row, 0), stride_of(a), b.at(0, block.column), stride_of(b), beta,
-                       to, static_cast<Index>(result.columns));
+                       transpose_of(b.is_transposed()), static_cast<Index>(a.rows), columns, inner,
+                       real{1}, a.data, stride_of(a), b.data, stride_of(b), beta, to,
+                       static_cast<Index>(stride));
 }
 
 }  // namespace
@@ -145,14 +142,23 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
     return;
   }
   prepare();
-  // The longer side of the result is cut into a range for each thread: what lies along the other
-  // side is read, and arranged for the processor, by each of them.
+  // The longest of the three sides is cut. If it is the inner one, as for the gradient of a weight,
+  // the result is the sum of two halves on any number of threads: each of two threads then reads
+  // half of the factors, usually what it has written itself. Otherwise, the longer side of the
+  // result is cut into a range for each thread: what lies along the other side is read, and
+  // arranged for the processor, by each of them.
+  const bool by_inner =
+      inner > std::max(rows, columns) && inner * rows * columns >= 2 * kFewestProducts;
   const bool by_rows = rows > columns;
+  const std::size_t halves = by_inner ? 2 : 1;
   const std::size_t length = by_rows ? rows : columns;
-  const std::size_t work_each = inner * (by_rows ? columns : rows);
+  const std::size_t work_each = inner / halves * (by_rows ? columns : rows);
   const std::size_t fewest = std::max(kRangeStep, (kFewestProducts + work_each - 1) / work_each);
-  const std::size_t ranges = takes_turns() ? 1 : range_count(length, fewest);
-  run_ranges(ranges, RangeBody([&](std::size_t range) {
+  const std::size_t ranges =
+      takes_turns() ? 1 : std::max<std::size_t>(1, range_count(halves * length, fewest) / halves);
+  Tensor second_half = empty({by_inner ? rows : 0, columns});
+  run_ranges(halves * ranges, RangeBody([&](std::size_t part) {
+               const std::size_t half = part / ranges, range = part % ranges;
                const auto edge = [&](std::size_t index) {
                  if (index == ranges) return length;
                  return length * index / ranges / kRangeStep * kRangeStep;
@@ -160,10 +166,16 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
                const std::size_t begin = edge(range);
                const std::size_t count = edge(range + 1) - begin;
                if (count == 0) return;
-               multiply(a, b, result,
-                        by_rows ? Block{begin, count, 0, columns} : Block{0, rows, begin, count},
-                        beta);
+               const std::size_t first = half * (inner / 2);
+               const std::size_t terms = half + 1 == halves ? inner - first : inner / 2;
+               const std::size_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
+               real* const to = half == 0 ? result.data : second_half.data();
+               multiply(block(a, row, by_rows ? count : rows, first, terms),
+                        block(b, first, terms, column, by_rows ? columns : count),
+                        to + row * columns + column, columns, half == 0 ? beta : 0);
              }));
+  std::transform(second_half.data(), second_half.data() + second_half.size(), result.data,
+                 result.data, std::plus<>());
 }
 
 }  // namespace rowgrad::blas

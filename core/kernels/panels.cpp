@@ -65,15 +65,6 @@ void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t f
     } else {
       for (std::size_t k = 0; k < a.columns; ++k, factors += a.column_step) accumulate(factors);
     }
-    if (result.bias != nullptr) {
-      const std::size_t columns = std::min(kLanes, result.columns);
-      const Simd bias = load_padded(result.bias, columns);
-      const Simd more = load_padded(result.bias + columns, result.columns - columns);
-      for (std::size_t i = 0; i < Rows; ++i) {
-        left[i] += bias;
-        right[i] += more;
-      }
-    }
     real* const to = result.data + first * result.stride;
     if (result.columns == kPanel) {
       for (std::size_t i = 0; i < Rows; ++i) put(left[i], right[i], result, to + i * result.stride);

@@ -37,8 +37,7 @@ struct PanelResult {
   real* data;
   std::size_t stride = kPanel;
   std::size_t columns = kPanel;
-  bool add = false;            // to what is there, instead of replacing it
-  const real* bias = nullptr;  // `columns` values to add to each row, or null
+  bool add = false;  // to what is there, instead of replacing it
 };
 
 /// Memory to prefetch for the next product: one address for each k of each tile.

@@ -1,9 +1,9 @@
+#include <algorithm>
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
-#include <rowgrad/core/kernels/product.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 
 namespace rowgrad {
@@ -129,19 +129,24 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   const std::size_t rows = element_count(shape);
   shape.push_back(outputs);
   Tensor value = empty(shape);
-  kernels::product({x.value().data(), rows, inputs},
-                   transposed(blas::MatrixView{weight.value().data(), outputs, inputs}),
-                   {value.data(), rows, outputs}, {.bias = bias ? bias->value().data() : nullptr});
+  if (bias)
+    kernels::parallel_for_each(
+        rows, outputs, [to = value.data(), from = bias->value().data(), outputs](std::size_t row) {
+          std::copy_n(from, outputs, to + row * outputs);
+        });
+  blas::gemm({x.value().data(), rows, inputs},
+             transposed(blas::MatrixView{weight.value().data(), outputs, inputs}),
+             {value.data(), rows, outputs}, bias ? 1 : 0);
 
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {
     const blas::MatrixView upstream{node.gradient().data(), rows, outputs};
     const blas::MatrixView of_x{node.input(0).data(), rows, inputs};
     const blas::MatrixView of_weight{node.input(1).data(), outputs, inputs};
     node.into(0, [&](real* dx, bool add) {
-      kernels::product(upstream, of_weight, {dx, rows, inputs}, {.add = add});
+      blas::gemm(upstream, of_weight, {dx, rows, inputs}, add ? 1 : 0);
     });
     node.into(1, [&](real* dweight, bool add) {
-      kernels::product(transposed(upstream), of_x, {dweight, outputs, inputs}, {.add = add});
+      blas::gemm(transposed(upstream), of_x, {dweight, outputs, inputs}, add ? 1 : 0);
     });
     if (has_bias && node.needs(2)) node.give(2, kernels::sum_to(node.gradient(), {outputs}));
   };

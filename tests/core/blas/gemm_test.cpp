@@ -45,19 +45,20 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
 }
 
 TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
-  const std::vector<Sizes> sizes{
-      {1, 1, 1}, {1, 3, 1}, {3, 1, 1},   {1, 1, 3},    {2, 3, 4}, {4, 3, 2}, {1, 5, 7}, {7, 5, 1},
-      {5, 1, 7}, {8, 8, 8}, {17, 33, 9}, {64, 70, 65}, {0, 3, 2}, {2, 0, 3}, {3, 2, 0}, {0, 0, 0}};
+  const std::vector<Sizes> sizes{{1, 1, 1},   {1, 3, 1},    {3, 1, 1},      {1, 1, 3}, {2, 3, 4},
+                                 {4, 3, 2},   {1, 5, 7},    {7, 5, 1},      {5, 1, 7}, {8, 8, 8},
+                                 {17, 33, 9}, {64, 70, 65}, {33, 1001, 65}, {0, 3, 2}, {2, 0, 3},
+                                 {3, 2, 0},   {0, 0, 0}};
   for (const Sizes& size : sizes)
     for (const bool a : {false, true})
       for (const bool b : {false, true})
         for (const real beta : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, beta);
 }
 
-// Ranges of rows, of columns, and of a single row.
+// Ranges of rows, of columns, of a single row, and halves of the inner length.
 TEST(Gemm, AgreesOnAnyNumberOfThreads) {
-  for (const auto& [rows, inner, columns] :
-       std::vector<Sizes>{{30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}})
+  for (const auto& [rows, inner, columns] : std::vector<Sizes>{
+           {30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}, {400, 901, 30}})
     for (const bool transpose : {false, true}) {
       const Factor a(rows, inner, transpose, 1), b(inner, columns, transpose, 2);
       Tensor expected;
