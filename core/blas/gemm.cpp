@@ -4,6 +4,7 @@
 #include <limits>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 // Included first: it defines HAVE_CBLAS, which xblas.hpp tests before including it since
@@ -142,13 +143,14 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
     return;
   }
   prepare();
+  if (inner * rows * columns < 2 * kFewestProducts)  // too little for two threads
+    return multiply(a, b, result.data, columns, beta);
   // The longest of the three sides is cut. If it is the inner one, as for the gradient of a weight,
   // the result is the sum of two halves on any number of threads: each of two threads then reads
   // half of the factors, usually what it has written itself. Otherwise, the longer side of the
   // result is cut into a range for each thread: what lies along the other side is read, and
   // arranged for the processor, by each of them.
-  const bool by_inner =
-      inner > std::max(rows, columns) && inner * rows * columns >= 2 * kFewestProducts;
+  const bool by_inner = inner > std::max(rows, columns);
   const bool by_rows = rows > columns;
   const std::size_t halves = by_inner ? 2 : 1;
   const std::size_t length = by_rows ? rows : columns;
@@ -156,7 +158,8 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
   const std::size_t fewest = std::max(kRangeStep, (kFewestProducts + work_each - 1) / work_each);
   const std::size_t ranges =
       takes_turns() ? 1 : std::max<std::size_t>(1, range_count(halves * length, fewest) / halves);
-  Tensor second_half = empty({by_inner ? rows : 0, columns});
+  std::optional<Tensor> second_half;
+  if (by_inner) second_half = empty({rows, columns});
   run_ranges(halves * ranges, RangeBody([&](std::size_t part) {
                const std::size_t half = part / ranges, range = part % ranges;
                const auto edge = [&](std::size_t index) {
@@ -169,13 +172,14 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
                const std::size_t first = half * (inner / 2);
                const std::size_t terms = half + 1 == halves ? inner - first : inner / 2;
                const std::size_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
-               real* const to = half == 0 ? result.data : second_half.data();
+               real* const to = half == 0 ? result.data : second_half->data();
                multiply(block(a, row, by_rows ? count : rows, first, terms),
                         block(b, first, terms, column, by_rows ? columns : count),
                         to + row * columns + column, columns, half == 0 ? beta : 0);
              }));
-  std::transform(second_half.data(), second_half.data() + second_half.size(), result.data,
-                 result.data, std::plus<>());
+  if (second_half)
+    std::transform(second_half->begin(), second_half->end(), result.data, result.data,
+                   std::plus<>());
 }
 
 }  // namespace rowgrad::blas

@@ -4,6 +4,7 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/kernels/vector_product.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
 
 namespace rowgrad {
@@ -48,12 +49,17 @@ Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
   shape.push_back(columns);
   Tensor result = empty(shape);
   const kernels::BroadcastLoops loops = kernels::broadcast_loops(leading, {&a.leading, &b.leading});
+  const bool has_vector = kernels::is_vector_product(a.first, b.first);
   const auto product = [&](std::size_t index) {
     const auto offsets = loops.offsets(index, 0);
     blas::MatrixView factors[] = {a.first, b.first};
     factors[0].data += offsets[0] * rows * a.first.columns;
     factors[1].data += offsets[1] * columns * b.first.rows;
-    blas::gemm(factors[0], factors[1], {result.data() + index * rows * columns, rows, columns});
+    const blas::Matrix to{result.data() + index * rows * columns, rows, columns};
+    if (has_vector)
+      kernels::multiply_vector(factors[0], factors[1], to);
+    else
+      blas::gemm(factors[0], factors[1], to);
   };
   const std::size_t count = element_count(leading);
   const auto threads = static_cast<std::size_t>(thread_count());
