@@ -98,7 +98,7 @@ void run(const Options& options) {
   result["start_bytes"] = peak_bytes();
   result.update(measure(workload, options.pace));
   result["peak_bytes"] = peak_bytes();
-  if (options.floor) result["floor"] = floor_of(workload, measure_rates(options.pace));
+  if (options.floor) result["floor"] = floor_of(workload, options.pace);
   print(result);
   // In the form that torch_workloads.py writes, too.
   if (!options.json.empty())

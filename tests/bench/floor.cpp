@@ -1,58 +1,121 @@
-#include <cmath>
+#include <algorithm>
+#include <functional>
 #include <map>
+#include <set>
+#include <vector>
 
 #include "tests/bench/measure.hpp"
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 
 namespace rowgrad::bench {
 namespace {
 
-// How many different ones of `count` ids a batch has on average: V (1 − (1 − 1/V)ⁿ) for n out of V.
-double distinct_ids(const Workload& workload, std::size_t count) {
-  const auto of = static_cast<double>(count);
-  const auto ids = static_cast<double>(workload.tokens());
-  return -of * std::expm1(ids * std::log1p(-1 / of));
+// The arrays of state that an optimizer keeps for a parameter.
+std::size_t optimizer_states(const std::string& optimizer) {
+  static const std::map<std::string, std::size_t> kStates{
+      {"sgd", 0}, {"momentum", 1}, {"momentum-decay", 1}, {"adamw", 2}, {"sparse-adam", 2}};
+  return kStates.at(optimizer);
 }
 
-// How often an optimizer reads or writes each number of a parameter, its gradient and its states.
+// How often an optimizer reads or writes each value of a parameter, its gradient and its state.
 double optimizer_accesses(const std::string& optimizer) {
   constexpr double kGradient = 1;   // read
   constexpr double kParameter = 2;  // read and written
   constexpr double kState = 2;      // read and written
-  static const std::map<std::string, double> kStates{
-      {"sgd", 0}, {"momentum", 1}, {"momentum-decay", 1}, {"adamw", 2}, {"sparse-adam", 2}};
-  return kGradient + kParameter + kState * kStates.at(optimizer);
+  return kGradient + kParameter + kState * static_cast<double>(optimizer_states(optimizer));
 }
 
-// Numbers, not bytes.
-double embedding_numbers(const Workload& workload) {
-  const auto width = static_cast<double>(workload.width);
-  const double looked_up = static_cast<double>(workload.tokens()) * width;
-  const double rows =
-      (distinct_ids(workload, workload.vocabulary) + static_cast<double>(workload.context)) * width;
-  return rows         // rows of tokens and positions, read
-         + looked_up  // token + position, written: a block of sums at a time
-         + looked_up  // the gradient of that sum, read and merged
-         + rows       // row gradients of both tables, written
-         + rows * optimizer_accesses(workload.optimizer);
-}
+// The memory accesses of steps on the rows of a table: plain loops over a table as large as the
+// workload's, with as many random ids. Nothing is sorted, checked or allocated in a step.
+class RowTraffic {
+ public:
+  // After the rows of the ids, the table has a row for each of `positions`, which every step uses.
+  RowTraffic(const Workload& workload, std::size_t positions, std::size_t width)
+      : vocabulary_(workload.vocabulary),
+        positions_(positions),
+        width_(width),
+        table_(
+            full({vocabulary_ + positions, width * (1 + optimizer_states(workload.optimizer))}, 1)),
+        looked_up_(full({workload.tokens(), width}, 1)),
+        gradients_(full({workload.tokens(), width}, 1)),
+        merged_(full({workload.tokens() + positions, width}, 1)),
+        lookups_(random_batches(workload, 1)) {
+    for (const Ids& ids : lookups_) {
+      std::set<std::size_t> rows(ids.begin(), ids.end());
+      for (std::size_t i = 0; i < positions; ++i) rows.insert(vocabulary_ + i);
+      updates_.emplace_back(rows.begin(), rows.end());
+    }
+  }
+
+  // A step on each of the batches, whose rows are in the cache or not as they are in the workload.
+  void run() {
+    for (std::size_t batch = 0; batch < kBatches; ++batch) {
+      look_up(lookups_[batch]);
+      merge(updates_[batch].size());
+      update(updates_[batch]);
+    }
+  }
+
+ private:
+  // Reads a row for each id, at random, and writes it, with the row of its position added.
+  void look_up(const Ids& ids) {
+    for_rows(ids.size(), [&](std::size_t i, std::size_t end) {
+      if (i + ahead_ < end) kernels::prefetch_row(row(ids.data()[i + ahead_]), width_);
+      const real* const from = row(ids.data()[i]);
+      real* const to = looked_up_.data() + i * width_;
+      if (positions_ > 0)
+        kernels::map_span(width_, to, std::plus<>(), from, row(vocabulary_ + i % positions_));
+      else
+        std::copy_n(from, width_, to);
+    });
+  }
+
+  // Reads a gradient for each id, in order, and writes `count` sums of them.
+  void merge(std::size_t count) {
+    const std::size_t all = gradients_.shape()[0];
+    for_rows(count, [&](std::size_t i, std::size_t) {
+      const std::size_t first = i * all / count;
+      real* const to = merged_.data() + i * width_;
+      std::copy_n(gradients_.data() + first * width_, width_, to);
+      for (std::size_t k = first + 1; k < (i + 1) * all / count; ++k)
+        kernels::map_span(width_, to, std::plus<>(), to, gradients_.data() + k * width_);
+    });
+  }
+
+  // Reads a gradient for each row, reads and writes the row, and its state, which lies next to it.
+  void update(const std::vector<std::size_t>& rows) {
+    const std::size_t with_state = table_.shape()[1];
+    for_rows(rows.size(), [&](std::size_t i, std::size_t end) {
+      if (i + ahead_ < end) kernels::prefetch_row(row(rows[i + ahead_]), with_state);
+      for (std::size_t at = 0; at < with_state; at += width_)
+        kernels::map_span(width_, row(rows[i]) + at, std::plus<>(), row(rows[i]) + at,
+                          merged_.data() + i * width_);
+    });
+  }
+
+  // Calls body(i, end) for each row i of ranges that end at `end`, on all threads.
+  void for_rows(std::size_t count, const auto& body) const {
+    kernels::parallel_for(count, kernels::row_grain(width_),
+                          [&](std::size_t begin, std::size_t end) {
+                            for (std::size_t i = begin; i < end; ++i) body(i, end);
+                          });
+  }
+
+  real* row(std::size_t i) { return table_.data() + i * table_.shape()[1]; }
+
+  std::size_t vocabulary_, positions_, width_;
+  std::size_t ahead_ = kernels::rows_ahead(width_);
+  Tensor table_, looked_up_, gradients_, merged_;
+  std::vector<Ids> lookups_;                       // of each batch
+  std::vector<std::vector<std::size_t>> updates_;  // of each batch, in increasing order
+};
 
 // Of the linear layers of all blocks: four of attention, two of width · 4 width.
 double block_weights(const Workload& workload) {
   const auto width = static_cast<double>(workload.width);
   return static_cast<double>(workload.layers) * 12 * width * width;
-}
-
-// The memory of n-grams: rows read and put side by side, their gradient read, row gradients written
-// and merged, and the update.
-double memory_numbers(const Workload& workload) {
-  constexpr std::size_t kLookups = kNgramOrders * kNgramHeads;
-  if (workload.ngram_rows == 0) return 0;
-  const double looked_up = static_cast<double>(workload.tokens() * kLookups * kNgramWidth);
-  const double rows =
-      kLookups * distinct_ids(workload, workload.ngram_rows) * static_cast<double>(kNgramWidth);
-  return 2 * looked_up + rows * (2 + optimizer_accesses(workload.optimizer));
 }
 
 // Of its key and value.
@@ -68,15 +131,24 @@ double head_numbers(const Workload& workload) {
          + parameters * optimizer_accesses(workload.optimizer);
 }
 
-// The bytes that any implementation of a step reads and writes: each number once for every use,
-// with each value and each merged row gradient written once. Numbers that can stay in the cache
-// between two uses (logits, which can be computed a block at a time; a row that is looked up
-// twice) count once or not at all, and what matrix products read and write is part of their time.
-// If everything fits in the cache, as in the smallest workloads, a step may beat its floor.
-double bytes_to_move(const Workload& workload) {
-  double numbers = embedding_numbers(workload);
-  if (workload.model != "embed") numbers += head_numbers(workload);
-  numbers += memory_numbers(workload);
+// The least time that the rows of the workload's tables take in a step.
+double row_seconds(const Workload& workload, const Pace& pace) {
+  const auto measure = [&](RowTraffic&& traffic) {
+    return time_runs([&] { traffic.run(); }, pace).least_seconds / kBatches;
+  };
+  const double seconds = measure(RowTraffic(workload, workload.context, workload.width));
+  if (workload.ngram_rows == 0) return seconds;
+  constexpr std::size_t kLookups = kNgramOrders * kNgramHeads;
+  Workload ngrams = workload;
+  ngrams.vocabulary = kLookups * workload.ngram_rows;
+  ngrams.context = kLookups * workload.context;
+  return seconds + measure(RowTraffic(ngrams, 0, kNgramWidth));
+}
+
+// The bytes that any implementation of a step reads and writes apart from rows of tables: each
+// value once for every use. What matrix products read and write is part of their time.
+double bytes_to_stream(const Workload& workload) {
+  double numbers = workload.model != "embed" ? head_numbers(workload) : 0;
   numbers +=
       (block_weights(workload) + memory_weights(workload)) * optimizer_accesses(workload.optimizer);
   return numbers * sizeof(real);
@@ -95,7 +167,12 @@ double product_operations(const Workload& workload) {
   return 3 * 2 * tokens * (block_weights(workload) + memory_weights(workload) + head) + attention;
 }
 
-}  // namespace
+// The rates of the machine: of y += a · x over arrays far larger than any cache, and of OpenBLAS in
+// a large square product, which is more than it reaches for the shapes of a head.
+struct MachineRates {
+  double bytes_per_second;
+  double operations_per_second;
+};
 
 MachineRates measure_rates(const Pace& pace) {
   constexpr std::size_t kCount = std::size_t{64} << 20, kSide = 2048;
@@ -110,15 +187,20 @@ MachineRates measure_rates(const Pace& pace) {
   const blas::MatrixView factor{x.data(), kSide, kSide};
   const auto multiply = [&] { blas::gemm(factor, factor, {y.data(), kSide, kSide}); };
   const Timing product = time_runs(multiply, pace);
-  return {.bytes_per_second = kAccesses * kCount * sizeof(real) / sum.median_seconds,
-          .operations_per_second = 2.0 * kSide * kSide * kSide / product.median_seconds};
+  return {.bytes_per_second = kAccesses * kCount * sizeof(real) / sum.least_seconds,
+          .operations_per_second = 2.0 * kSide * kSide * kSide / product.least_seconds};
 }
 
-nlohmann::json floor_of(const Workload& workload, const MachineRates& rates) {
-  const double bytes = bytes_to_move(workload);
+}  // namespace
+
+nlohmann::json floor_of(const Workload& workload, const Pace& pace) {
+  const double rows = row_seconds(workload, pace);
+  const MachineRates rates = measure_rates(pace);
+  const double bytes = bytes_to_stream(workload);
   const double operations = product_operations(workload);
   const double products = operations / rates.operations_per_second;
-  return {{"floor_us", (products + bytes / rates.bytes_per_second) * 1e6},
+  return {{"floor_us", (rows + products + bytes / rates.bytes_per_second) * 1e6},
+          {"rows_us", rows * 1e6},
           {"products_us", products * 1e6},
           {"product_operations", operations},
           {"operations_per_second", rates.operations_per_second},

@@ -165,7 +165,7 @@ Timing time_runs(const std::function<void()>& run, const Pace& pace,
     seconds.push_back(seconds_since(start));
     total += seconds.back();
   }
-  return {median(seconds), seconds.size()};
+  return {median(seconds), *std::min_element(seconds.begin(), seconds.end()), seconds.size()};
 }
 
 nlohmann::json measure(const Workload& workload, const Pace& pace) {

@@ -51,6 +51,7 @@ struct Pace {
 
 struct Timing {
   double median_seconds = 0;
+  double least_seconds = 0;
   std::size_t runs = 0;
 };
 
@@ -82,19 +83,10 @@ std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
 /// unknown model or optimizer.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
-/// The rates of the machine with the threads that set_threads() has set: bytes per second, read
-/// and written, of y += a · x over arrays far larger than any cache; operations per second of
-/// OpenBLAS in a large square product, which is more than it reaches for the shapes of a head.
-struct MachineRates {
-  double bytes_per_second = 0;
-  double operations_per_second = 0;
-};
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MachineRates, bytes_per_second, operations_per_second)
-
-MachineRates measure_rates(const Pace& pace);
-
-/// A lower bound for the time of the workload's step at these rates, that of its matrix products
-/// and of the bytes that it must move, and its parts.
-nlohmann::json floor_of(const Workload& workload, const MachineRates& rates);
+/// A lower bound for the time of the workload's step with the threads that set_threads() has set,
+/// and its parts, measured at their best. Sums the time of its matrix products at the rate of a
+/// large product, the time of its accesses to rows of tables, in plain loops, and the time of the
+/// bytes that it must stream otherwise.
+nlohmann::json floor_of(const Workload& workload, const Pace& pace);
 
 }  // namespace rowgrad::bench
