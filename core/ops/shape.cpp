@@ -90,7 +90,8 @@ Variable reshape(const Variable& x, const Shape& shape) {
   const std::size_t count = element_count(shape, "reshape");
   check_argument(count == x.value().size(), "reshape: ", bracketed(x.shape()), " has ",
                  x.value().size(), " numbers, ", bracketed(shape), " would have ", count);
-  return record("reshape", {x}, reshaped(x.value(), shape), [](Backward& node) {
+  Tensor copy = kernels::map([](Simd v) { return v; }, x.value());  // in parallel
+  return record("reshape", {x}, reshaped(std::move(copy), shape), [](Backward& node) {
     node.give(0, reshaped(node.take_gradient(), node.input_shape(0)));
   });
 }
