@@ -1,0 +1,168 @@
+// Measures word2vec's skip-gram with negative sampling in plain ops: words of a corpus a second, in
+// turns with one thread and with more.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/threads.hpp>
+#include <rowgrad/core/ops/loss.hpp>
+#include <rowgrad/core/ops/pointwise.hpp>
+#include <rowgrad/core/ops/reduction.hpp>
+#include <rowgrad/core/ops/shape.hpp>
+#include <rowgrad/examples/support/options.hpp>
+#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/layers/embedding.hpp>
+#include <rowgrad/optim/adaptive.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad::bench {
+namespace {
+
+constexpr std::size_t kWidth = 100, kBatch = 1024, kNegatives = 5, kWindow = 5;
+
+struct Options {
+  std::string corpus = {};
+  std::string optimizer = "sgd";
+  std::uint64_t threads = static_cast<std::uint64_t>(thread_count());
+  std::uint64_t rounds = 3;
+};
+
+OptionTable option_table_of(Options& o) {
+  return {{"--corpus", &o.corpus, "text file, one sentence a line", required()},
+          {"--optimizer", &o.optimizer, "sgd, adagrad or adam"},
+          {"--threads", &o.threads, "to compare with one thread", whole_number(1)},
+          {"--rounds", &o.rounds, "epochs with each number of threads", whole_number(1)}};
+}
+
+// The words that occur at least five times, as ids by decreasing frequency.
+struct Corpus {
+  std::vector<std::vector<std::int32_t>> sentences;
+  std::vector<double> counts;
+  std::vector<std::int32_t> noise;  // ids, each in proportion to count^0.75
+  std::size_t words = 0;
+
+  explicit Corpus(const std::string& path) {
+    std::ifstream file(path);
+    check_runtime(file.good(), "cannot read ", path);
+    std::vector<std::vector<std::string>> lines;
+    std::map<std::string, std::size_t> occurrences;
+    for (std::string line; std::getline(file, line);) {
+      std::istringstream stream(line);
+      lines.emplace_back();
+      for (std::string word; stream >> word;) {
+        ++occurrences[word];
+        lines.back().push_back(word);
+      }
+    }
+    std::vector<std::pair<std::size_t, std::string>> frequent;
+    for (const auto& [word, count] : occurrences)
+      if (count >= 5) frequent.emplace_back(count, word);
+    std::sort(frequent.rbegin(), frequent.rend());
+    std::map<std::string, std::int32_t> ids;
+    for (const auto& [count, word] : frequent) {
+      const auto id = static_cast<std::int32_t>(counts.size());
+      ids[word] = id;
+      counts.push_back(static_cast<double>(count));
+      noise.insert(noise.end(), static_cast<std::size_t>(std::pow(count, 0.75)), id);
+    }
+    for (const auto& line : lines) {
+      sentences.emplace_back();
+      for (const std::string& word : line)
+        if (const auto found = ids.find(word); found != ids.end())
+          sentences.back().push_back(found->second);
+      words += sentences.back().size();
+    }
+  }
+};
+
+std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
+                                          const std::vector<Parameter*>& parameters) {
+  if (name == "sgd") return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = 0.025});
+  if (name == "adagrad")
+    return std::make_unique<Adagrad>(parameters, AdagradOptions{.learning_rate = 0.05});
+  check_argument(name == "adam", "--optimizer ", name, ": expected sgd, adagrad or adam");
+  return std::make_unique<Adam>(parameters, AdamOptions{.learning_rate = 0.001});
+}
+
+// Trains for one epoch, and returns how many words of the corpus it read per second.
+double words_per_second(const Corpus& corpus, const std::string& optimizer_name) {
+  Random random(1);
+  const std::size_t vocabulary = corpus.counts.size();
+  Embedding center(random.uniform({vocabulary, kWidth}, -0.5 / kWidth, 0.5 / kWidth));
+  Embedding context(zeros({vocabulary, kWidth}));
+  const auto optimizer = make_optimizer(optimizer_name, {&center.weight, &context.weight});
+  Tensor labels = zeros({kBatch, 1 + kNegatives});  // 1 for the word that was there
+  for (std::size_t i = 0; i < kBatch; ++i) labels(i, 0) = 1;
+  const auto below = [&](std::size_t count) {
+    return (random.bits() * std::uint64_t{count}) >> 32;
+  };
+  Ids words = Ids::from_shape({kBatch}), contexts = Ids::from_shape({kBatch, 1 + kNegatives});
+  std::size_t pairs = 0;
+  const auto add_pair = [&](std::int32_t word, std::int32_t neighbor) {
+    words(pairs) = word;
+    contexts(pairs, 0) = neighbor;
+    for (std::size_t k = 1; k <= kNegatives; ++k)
+      contexts(pairs, k) = corpus.noise[below(corpus.noise.size())];
+    if (++pairs < kBatch) return;
+    pairs = 0;
+    optimizer->zero_grad();
+    Tape tape;
+    const Variable scores =
+        sum(unsqueeze(center.forward(tape, words), 1) * context.forward(tape, contexts), {-1});
+    tape.backward(
+        binary_cross_entropy_with_logits(scores, tape.constant(labels), LossReduction::kSum));
+    optimizer->step();
+  };
+
+  const auto start = std::chrono::steady_clock::now();
+  for (const auto& sentence : corpus.sentences) {
+    std::vector<std::int32_t> kept;  // frequent words less often
+    for (const std::int32_t id : sentence) {
+      const double ratio = 1e-4 * static_cast<double>(corpus.words) / corpus.counts[id];
+      if (random.uniform_double() < std::sqrt(ratio) + ratio) kept.push_back(id);
+    }
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      const std::size_t window = 1 + below(kWindow);
+      for (std::size_t j = i - std::min(i, window); j < std::min(kept.size(), i + window + 1); ++j)
+        if (j != i) add_pair(kept[i], kept[j]);
+    }
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return static_cast<double>(corpus.words) / seconds.count();
+}
+
+void run(const Options& options) {
+  const Corpus corpus(options.corpus);
+  std::printf("%zu words, vocabulary %zu; thousand words a second:\n", corpus.words,
+              corpus.counts.size());
+  for (std::uint64_t round = 0; round < options.rounds; ++round) {
+    std::array<double, 2> rates{};
+    for (const std::size_t many : {0U, 1U}) {
+      set_threads(many != 0 ? static_cast<int>(options.threads) : 1);
+      rates[many] = words_per_second(corpus, options.optimizer);
+    }
+    std::printf("1 thread %.0f, %d threads %.0f: %.2f times as many\n", rates[0] / 1e3,
+                static_cast<int>(options.threads), rates[1] / 1e3, rates[1] / rates[0]);
+  }
+}
+
+}  // namespace
+}  // namespace rowgrad::bench
+
+int main(int argc, char** argv) {
+  return rowgrad::run_program("bench_words", [&] {
+    rowgrad::bench::Options options;
+    rowgrad::CommandLine line("Measures word2vec in plain ops: words a second.",
+                              option_table_of(options));
+    line.parse(argc, argv);
+    rowgrad::bench::run(options);
+    return 0;
+  });
+}
