@@ -63,9 +63,9 @@ void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
                         });
 }
 
-// Rows that change get records, as the others stay behind.
+// Makes records, which note the step that each row is brought to.
 void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since) {
-  if (owed_->history().moves_without_state(0)) states_->make_records(ids);
+  if (owed_->history().moves_without_state()) states_->make_records(ids);
   for_parts({states_->view(), ids.data(), 0, ids.size()},
             [&](const RowRange& part) { return owed_->apply(part, since); });
 }
@@ -142,12 +142,10 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
   const std::uint64_t after = history.steps() + (postpones_ ? 1 : 0);
   for_parts({rows, ids.data(), 0, ids.size()},
             [&](const RowRange& part) { return owed_->step(part, values, after); });
-  if (postpones_) {
-    const std::size_t runs = history.runs().size();
-    owed_->append();
-    if (history.runs().size() > runs) shorten_history();
-  }
+  const std::size_t runs = history.runs().size();
+  if (postpones_) owed_->append();
   if (may_have_missed) parameter_->set_pending(this);
+  if (history.runs().size() > runs) shorten_history();
 }
 
 std::size_t OptimizedParameter::half_history() const {  // a power of two, on any number of ranks
@@ -164,24 +162,22 @@ void OptimizedParameter::shorten_history() {
   const std::vector<StepRuns::Run>& runs = owed_->history().runs();
   if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
   const std::uint64_t since = runs[half - 1].end;
-  const bool moves = owed_->history().moves_without_state(0);
-  const RowView rows = states_->view();
-  std::vector<std::int32_t> late;
-  const auto look_at = [&](std::size_t begin, std::size_t end) {
+  const bool moves = owed_->history().moves_without_state();
+  const auto bring_late_rows = [&](std::size_t begin, std::size_t end) {
+    const RowView rows = states_->view();
+    std::vector<std::int32_t> late;
     for (std::size_t row = begin; row < end; ++row)
       if ((moves || rows.has_record(row)) && *rows.row<1>(row).step < since)
         late.push_back(static_cast<std::int32_t>(row));
+    bring_up_to_date(late, since);
   };
   const std::size_t share = runs.size() - half;
   const auto row_at = [&](std::size_t shares) {
     return std::clamp(place.rows * shares / half, place.first, place.first + count) - place.first;
   };
-  look_at(row_at(share - 1), row_at(share));
-  bring_up_to_date(late, since);
+  bring_late_rows(row_at(share - 1), row_at(share));
   if (share < half) return;
-  late.clear();
-  look_at(0, count);  // loaded after their turn
-  bring_up_to_date(late, since);
+  bring_late_rows(0, count);  // rows that were loaded after their turn
   owed_->forget(half);
 }
 

@@ -224,27 +224,15 @@ class RuleStepsOf final : public RuleSteps {
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
   using RowOf = StoredRow<kArrays>;
 
-  // The row `ahead` places after i, if there is one, with its states; and where its record is some
-  // places before that.
+  // The row `ahead` places after i, and first the place of its record.
   static void prefetch(const RowRange& range, std::size_t i, std::size_t ahead) {
-    const RowView& rows = range.rows;
-    if (rows.records != nullptr && i + 2 * ahead < range.end)
-      __builtin_prefetch(&rows.records->number_of(range[i + 2 * ahead]));
-    if (i + ahead >= range.end) return;
-    const std::size_t row = range[i + ahead];
-    const auto arrays = rows.at<kArrays>(row * rows.stride);
-    kernels::prefetch_row(arrays[0], rows.width);
-    if (rows.records != nullptr) {
-      kernels::prefetch_row(rows.records->at(rows.records->number_of(row)), rows.records->stride());
-    } else {
-      for (std::size_t k = 1; k < kArrays; ++k)
-        if (arrays[k] != nullptr) kernels::prefetch_row(arrays[k], rows.width);
-    }
+    if (i + 2 * ahead < range.end) range.rows.prefetch_record_number(range[i + 2 * ahead]);
+    if (i + ahead < range.end) range.rows.template prefetch<kArrays>(range[i + ahead]);
   }
 
   // Returns false if the steps that the row at place i missed do not change it.
   bool changes(const RowRange& range, std::size_t i) const {
-    return range.rows.has_record(range[i]) || history_.moves_without_state(0);
+    return range.rows.has_record(range[i]) || history_.moves_without_state();
   }
 
   // Makes steps until all that a row missed after them have a closed form. Never inlined: otherwise

@@ -49,9 +49,8 @@ class StepRuns {
   /// Whether a step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
-  /// Returns true if a step after `from` changes values whose states are zeros, as weight decay
-  /// does.
-  bool moves_without_state(std::uint64_t from) const { return from < last_move_; }
+  /// Returns true if a step changes values whose states are zeros, as weight decay does.
+  bool moves_without_state() const { return moves_without_state_; }
 
   /// Returns true if a step gives a state other than zeros to values whose states are zeros.
   bool makes_state() const { return makes_state_; }
@@ -65,10 +64,10 @@ class StepRuns {
   }
 
  protected:
-  std::vector<Run> runs_;          // of equal steps
-  std::uint64_t last_replay_ = 0;  // the last step that has no closed form
-  std::uint64_t last_move_ = 0;    // see moves_without_state
-  bool makes_state_ = false;       // see makes_state
+  std::vector<Run> runs_;             // of equal steps
+  std::uint64_t last_replay_ = 0;     // the last step that has no closed form
+  bool moves_without_state_ = false;  // see there
+  bool makes_state_ = false;          // see makes_state
 };
 
 /// The steps of one rule. Any range of steps that have a closed form is composed in a number of
@@ -219,7 +218,7 @@ class StepHistory : public StepRuns {
         runs_.back().idle == IdleStep::kReplay ||
         std::any_of(value.begin() + 1, value.end(), [](double x) { return x != 0; });
     makes_state_ = makes_state_ || makes_state;
-    if (makes_state || value[0] != 1) last_move_ = steps();
+    if (makes_state || value[0] != 1) moves_without_state_ = true;
   }
 
   // One step of a run; meaningless for kReplay.

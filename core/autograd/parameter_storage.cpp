@@ -39,11 +39,13 @@ class StatesInMemory final : public OptimizerStates {
     std::optional<Steps> steps;
     for (const std::size_t i : begun_) arrays[i] = zeros(values_.shape());
     if (records_ != nullptr) steps = Steps(Steps::shape_type{values_.shape()[0]}, 0);
-    for_each_record([&](std::size_t row, real* record) {
+    for (const std::int64_t row : rows_with_records()) {
+      real* const record = record_of(row);
+      const auto at = static_cast<std::size_t>(row);
       for (std::size_t k = 0; k < begun_.size(); ++k)
-        std::copy_n(record + k * width(), width(), arrays[begun_[k]]->data() + row * width());
-      steps->data()[row] = *records_->step(record);
-    });
+        std::copy_n(record + k * width(), width(), arrays[begun_[k]]->data() + at * width());
+      steps->data()[at] = *records_->step(record);
+    }
     arrays_ = std::move(arrays);
     steps_ = std::move(steps);
     records_ = nullptr;
@@ -72,12 +74,17 @@ class StatesInMemory final : public OptimizerStates {
   }
 
   void save(Checkpoint& state) const override {
+    const std::vector<std::int64_t> rows = rows_with_records();
     for (std::size_t k = 0; k < begun_.size(); ++k) {
       const std::string name(owner_.names[begun_[k]]);
-      if (in_arrays_)
+      if (in_arrays_) {
         put_rows(state, name, *arrays_[begun_[k]]);
-      else
-        put_rows(state, name, values_.shape(), state_of_records(k));
+        continue;
+      }
+      SparseRows sparse{rows, empty({rows.size(), width()})};
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        std::copy_n(record_of(rows[i]) + k * width(), width(), sparse.values.data() + i * width());
+      put_sparse_rows(state, name, values_.shape(), std::move(sparse));
     }
   }
 
@@ -97,24 +104,27 @@ class StatesInMemory final : public OptimizerStates {
       records_->make(std::vector<std::int32_t>(sparse.rows.begin(), sparse.rows.end()));
       for (std::size_t i = 0; i < sparse.rows.size(); ++i)
         std::copy_n(sparse.values.data() + i * width(), width(),
-                    records_->at(records_->number_of(static_cast<std::size_t>(sparse.rows[i]))) +
-                        k * width());
+                    record_of(sparse.rows[i]) + k * width());
     }
   }
 
   void save_rows(Checkpoint& state) const override {
     put_rows(state, "values", values_);
-    std::vector<std::int64_t> steps(values_.shape()[0]);
-    if (in_arrays_) std::ranges::copy(*steps_, steps.begin());
-    for_each_record([&](std::size_t row, real* record) {
-      steps[row] = static_cast<std::int64_t>(*records_->step(record));
-    });
-    put_numbers(state, "at", std::move(steps));
+    if (in_arrays_)
+      return put_integers(state, "at", std::vector<std::int64_t>(steps_->begin(), steps_->end()));
+    SparseIntegers at;
+    for (const std::int64_t row : rows_with_records()) {
+      const std::uint64_t step = *records_->step(record_of(row));
+      if (step == 0) continue;
+      at.rows.push_back(row);
+      at.values.push_back(static_cast<std::int64_t>(step));
+    }
+    put_sparse_integers(state, "at", values_.shape()[0], std::move(at));
   }
 
   void load_rows(const Checkpoint& state, std::uint64_t last, bool) override {
     loaded_ = rows_in(state, "values", values_.shape());
-    const std::vector<std::int64_t> steps = numbers_in(state, "at", values_.shape()[0]);
+    const std::vector<std::int64_t> steps = integers_in(state, "at", values_.shape()[0]);
     check_argument(steps.size() == values_.shape()[0], owner_.optimizer, "::load_state_dict: '",
                    owner_.parameter, ".lazy.at' has ", steps.size(), " numbers, expected ",
                    values_.shape()[0]);
@@ -149,31 +159,21 @@ class StatesInMemory final : public OptimizerStates {
     return *records_;
   }
 
-  // Calls visit(row, its record) in the order of rows.
-  void for_each_record(const auto& visit) const {
-    if (records_ == nullptr) return;
-    for (std::size_t row = 0; row < values_.shape()[0]; ++row)
-      if (const std::uint32_t number = records_->number_of(row); number != 0)
-        visit(row, records_->at(number));
+  std::vector<std::int64_t> rows_with_records() const {
+    std::vector<std::int64_t> rows;
+    for (std::size_t row = 0; records_ != nullptr && row < values_.shape()[0]; ++row)
+      if (records_->number_of(row) != 0) rows.push_back(static_cast<std::int64_t>(row));
+    return rows;
   }
 
-  // A state of the rows that have records.
-  SparseRows state_of_records(std::size_t k) const {
-    SparseRows state;
-    for_each_record(
-        [&](std::size_t row, real*) { state.rows.push_back(static_cast<std::int64_t>(row)); });
-    state.values = empty({state.rows.size(), width()});
-    real* to = state.values.data();
-    for_each_record([&](std::size_t, const real* record) {
-      to = std::copy_n(record + k * width(), width(), to);
-    });
-    return state;
+  real* record_of(std::int64_t row) const {
+    return records_->at(records_->number_of(static_cast<std::size_t>(row)));
   }
 
   Tensor& values_;
   std::vector<std::size_t> begun_;       // the states in use, in their order in records
-  std::unique_ptr<RowRecords> records_;  // of single rows
-  bool in_arrays_;                       // or states are arrays of all rows:
+  std::unique_ptr<RowRecords> records_;  // null while there are none
+  bool in_arrays_;                       // whether states and steps are arrays instead
   std::array<std::optional<Tensor>, kMostStates> arrays_;
   std::optional<Steps> steps_;  // of each row, once steps have begun
   std::optional<Tensor> loaded_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/row_records.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
@@ -37,20 +38,20 @@ struct RowCopy {
 class OptimizerStates;
 class Parameter;
 
-/// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file;
-/// but in memory, the states and steps of single rows are in records.
+/// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
+/// The states and steps of single rows in memory are in records instead.
 struct RowView {
   // Row 0: its values, then the states in use; those of record 0, if there are records.
   std::array<real*, 1 + kMostStates> first{};
   std::size_t stride = 0;                      // from one row to the next, in numbers
   std::size_t width = 0;                       // the number of values in a row
   RowRecords* records = nullptr;               // of states and steps
-  std::uint64_t* steps = nullptr;              // of row 0 or record 0, if steps have begun
+  std::uint64_t* steps = nullptr;              // the step of row 0; null if steps have not begun
   std::size_t step_stride = 1;                 // from one row's step to the next
   const OptimizerStates* copied_by = nullptr;  // has rows that must not change when they are read
 
-  /// Returns false if row i has no record: what row() returns for it must not be changed but for
-  /// the values.
+  /// Returns false if row i has no record. Then row() returns the states of record 0, which must
+  /// not be changed; the values may be.
   bool has_record(std::size_t i) const { return records == nullptr || records->number_of(i) != 0; }
 
   /// Row i. N is one more than the number of states.
@@ -64,6 +65,21 @@ struct RowView {
     for (std::size_t k = 1; k < N; ++k)
       if (first[k] != nullptr) result.arrays[k] = record + (first[k] - zero);
     return result;
+  }
+
+  /// Prefetches row i, with all states. The number of its record should have been, some rows
+  /// before.
+  template <std::size_t N>
+  void prefetch(std::size_t i) const {
+    kernels::prefetch_row(first[0] + i * stride, width);
+    if (records != nullptr)
+      kernels::prefetch_row(records->at(records->number_of(i)), records->stride());
+    else
+      for (std::size_t k = 1; k < N; ++k)
+        if (first[k] != nullptr) kernels::prefetch_row(first[k] + i * stride, width);
+  }
+  void prefetch_record_number(std::size_t i) const {
+    if (records != nullptr) __builtin_prefetch(&records->number_of(i));
   }
 
   /// Value number `offset` of a tensor in memory, and its states.
@@ -115,9 +131,11 @@ class OptimizerStates {
   /// Has all states that a step needs begin.
   virtual void ensure(const Needs& needs) = 0;
 
-  /// To be called before the states of these rows, or of all, or their steps change: makes what
-  /// they have none of yet. Earlier views become invalid.
+  /// Gives these rows the memory of their states and step, if they have none yet. To be called
+  /// before these change. Earlier views stay valid.
   virtual void make_records(std::span<const std::int32_t> /*ids*/) {}
+
+  /// Does the same for all rows. Earlier views become invalid.
   virtual void make_all() {}
 
   /// Makes all rows those of step 0. Visits only rows that have records.

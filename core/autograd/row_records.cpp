@@ -8,35 +8,51 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{2} << 20;  // a huge page
-constexpr std::size_t kLine = 64 / sizeof(real);           // of the cache
-constexpr std::size_t kAhead = 16;                         // rows
+constexpr std::size_t kStep = sizeof(std::uint64_t) / sizeof(real);
+constexpr std::size_t kLine = 64 / sizeof(real);  // of the cache
+constexpr std::size_t kAhead = 16;                // rows
+
+std::size_t round_up(std::size_t count, std::size_t step) {
+  return (count + step - 1) / step * step;
+}
+
+// Long records begin at lines of the cache, short ones at a quarter, to save memory.
+std::size_t padded(std::size_t count) {
+  return round_up(count, count >= 4 * kLine ? kLine : kLine / 4);
+}
 
 }  // namespace
 
-RowRecords::RowRecords(Numbers numbers, std::size_t width, std::size_t states)
-    : width_(width), states_(states), numbers_(std::move(numbers)) {
-  constexpr std::size_t kStep = sizeof(std::uint64_t) / sizeof(real);
-  const std::size_t used = states * width + kStep;
-  stride_ = used < kLine ? std::bit_ceil(used) : (used + kLine - 1) / kLine * kLine;
-  const std::size_t most = std::max<std::size_t>(1, kChunkBytes / (stride_ * sizeof(real)));
-  chunk_bits_ =
-      static_cast<unsigned>(std::bit_width(std::min(most, std::bit_ceil(numbers_.size() + 1))) - 1);
+RowRecords::Layout::Layout(std::size_t width_of_table, std::size_t state_count)
+    : width(width_of_table),
+      states(state_count),
+      step(round_up(states * width, kStep)),
+      stride(padded(step + kStep)) {}
+
+RowRecords::RowRecords(std::size_t rows, std::size_t width) : RowRecords(rows, Layout(width, 0)) {
+  numbers_.resize(rows);
+}
+
+RowRecords::RowRecords(std::size_t rows, const Layout& layout) : layout_(layout) {
+  const std::size_t most = std::max<std::size_t>(1, kChunkBytes / (stride() * sizeof(real)));
+  chunk_bits_ = static_cast<unsigned>(std::bit_width(std::min(most, std::bit_ceil(rows + 1))) - 1);
   in_chunk_ = (std::size_t{1} << chunk_bits_) - 1;
   add();
 }
 
 void RowRecords::add_state() {
-  RowRecords wider(numbers_, width_, states_ + 1);
+  RowRecords wider(numbers_.size(), Layout(layout_.width, layout_.states + 1));
   while (wider.count_ < count_) wider.add();
   for (std::size_t number = 0; number < count_; ++number) {
-    std::copy_n(at(number), states_ * width_, wider.at(number));
+    std::copy_n(at(number), layout_.states * layout_.width, wider.at(number));
     *wider.step(wider.at(number)) = *step(at(number));
   }
+  wider.numbers_ = std::move(numbers_);
   *this = std::move(wider);
 }
 
 void RowRecords::add() {
-  if ((count_ & in_chunk_) == 0) chunks_.emplace_back((in_chunk_ + 1) * stride_);
+  if ((count_ & in_chunk_) == 0) chunks_.emplace_back((in_chunk_ + 1) * stride());
   ++count_;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What an optimizer keeps for single rows of a table in memory.
+// The state that an optimizer keeps for single rows of a table in memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,50 +12,56 @@
 
 namespace rowgrad {
 
-/// A record of each row that was ever asked for, in the order of first use: its states side by
-/// side, and then the step that they are of. Rows are used at random, but new records follow each
-/// other, so that many share a page of memory. Record 0 is what a row without a record has: zeros,
-/// of step 0. It is only read.
+/// Holds a record of each row that was ever asked for, in the order of first use: the states of the
+/// row side by side, and then the step that they are of. Rows are used at random, but new records
+/// follow each other, so that many share a page of memory. Record 0 belongs to all rows that have
+/// no record: zeros, of step 0. It is only read.
 class RowRecords {
  public:
-  /// No records yet, of a table [rows, width].
-  RowRecords(std::size_t rows, std::size_t width) : RowRecords(Numbers(rows), width, 0) {}
+  /// Makes record 0 of a table [rows, width].
+  RowRecords(std::size_t rows, std::size_t width);
 
-  /// Adds a state of zeros to all records, after the others. What at() returned is invalid then.
+  /// Adds a state of zeros to all records, after the others. The addresses of records change.
   void add_state();
 
-  /// Makes the records of these rows that have none. If memory runs out, some are not made.
+  /// Makes the records of these rows that have none. Records keep their addresses. If memory runs
+  /// out, some are not made.
   void make(std::span<const std::int32_t> rows);
 
-  /// The number of a row's record; 0 if it has none.
+  /// Returns the number of a row's record; 0 if it has none.
   const std::uint32_t& number_of(std::size_t row) const { return numbers_[row]; }
 
-  /// A record: the table's width of numbers for each state, and how many numbers it has in all.
+  /// Returns a record: the table's width of values for each state, then the step.
   real* at(std::size_t number) {
-    return chunks_[number >> chunk_bits_].data() + (number & in_chunk_) * stride_;
+    return chunks_[number >> chunk_bits_].data() + (number & in_chunk_) * layout_.stride;
   }
-  std::size_t stride() const { return stride_; }
-
-  /// The step of a record.
   std::uint64_t* step(real* record) const {
-    return reinterpret_cast<std::uint64_t*>(record + states_ * width_);
+    return reinterpret_cast<std::uint64_t*>(record + layout_.step);
   }
+
+  /// Returns how many numbers of type `real` a record takes.
+  std::size_t stride() const { return layout_.stride; }
 
   /// Makes all records those of step 0.
   void reset_steps();
 
  private:
-  using Numbers = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
   using Chunk = std::vector<real, PoolAllocator<real>>;
 
-  RowRecords(Numbers numbers, std::size_t width, std::size_t states);
+  // Where the parts of a record are, in numbers of type `real`.
+  struct Layout {
+    std::size_t width, states, step, stride;
+    Layout(std::size_t width, std::size_t states);
+  };
+
+  RowRecords(std::size_t rows, const Layout& layout);
   void add();
 
-  std::size_t width_, states_, stride_;
+  Layout layout_;
   unsigned chunk_bits_;    // a chunk has 2^chunk_bits_ records
-  std::size_t in_chunk_;   // the bits of a number that count within a chunk
+  std::size_t in_chunk_;   // a mask: the place of a record in its chunk
   std::size_t count_ = 0;  // of records, with record 0
-  Numbers numbers_;        // by row
+  std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> numbers_;  // of each row
   std::vector<Chunk> chunks_;
 };
 

@@ -140,7 +140,7 @@ Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters) 
   return take_marked(state);
 }
 
-// Returns true for row numbers of put_rows() or put_numbers(); base + ".values" is what they have.
+// Returns true for row numbers of put_rows() or put_integers(); base + ".values" is what they have.
 bool is_sparse(const Checkpoint& part, const std::string& name, const std::string& base) {
   return name == base + ".rows" && part.contains(name) && part.contains(base + ".values") &&
          std::holds_alternative<Checkpoint::Integers>(part.at(name));
@@ -273,7 +273,7 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
                       count, " ranks, resumed on ", ranks.size(), "; expected as many");
         value = part.at(name);
       } else {
-        const std::vector<std::int64_t> read = numbers_in(part, name, its.size());
+        const std::vector<std::int64_t> read = integers_in(part, name, its.size());
         check_runtime(read.size() == its.size(), paths[rank].string(), ": ", name, " has ",
                       read.size(), " numbers, expected ", its.size());
         if (!std::holds_alternative<Checkpoint::Integers>(value)) value = Checkpoint::Integers{};
@@ -290,7 +290,7 @@ Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* 
     else if (const auto* const tensor = std::get_if<Tensor>(&value))
       put_rows(file, name, *tensor);
     else
-      put_numbers(file, name, std::get<Checkpoint::Integers>(value).values);
+      put_integers(file, name, std::get<Checkpoint::Integers>(value).values);
   }
   return file;
 }

@@ -230,7 +230,7 @@ void Checkpoint::copy_to(const std::string& name, std::span<real> values) const 
 
 namespace {
 
-// Whether so many of all rows are put by their numbers.
+// Returns true if rows by their numbers take less than half the memory of all rows.
 bool are_few(std::size_t rows, std::size_t all, std::size_t row_bytes) {
   constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
   return all * row_bytes >= kLeastBytes &&
@@ -242,7 +242,7 @@ void copy_row(const Tensor& from, std::size_t row, Tensor& to, std::size_t to_ro
   std::copy_n(from.data() + row * width, width, to.data() + to_row * width);
 }
 
-// The places of the rows that are not zeros, by their bits: a row with -0 is kept.
+// Returns the places of the rows that are not zeros by their bits: a row with -0 is kept.
 std::vector<std::int64_t> rows_not_zero(const Tensor& table) {
   const std::size_t width = table.shape()[1];
   const std::vector<real> zero(width);
@@ -253,7 +253,7 @@ std::vector<std::int64_t> rows_not_zero(const Tensor& table) {
   return rows;
 }
 
-// The rows of `table` at these places.
+// Copies the rows at these places.
 Tensor rows_at(const Tensor& table, const std::vector<std::int64_t>& places) {
   Tensor rows = empty({places.size(), table.shape()[1]});
   for (std::size_t i = 0; i < places.size(); ++i)
@@ -290,32 +290,45 @@ void put_rows(Checkpoint& state, const std::string& name, const Tensor& table) {
   std::vector<std::int64_t> rows = rows_not_zero(table);
   if (!are_few(rows.size(), table.shape()[0], table.shape()[1] * sizeof(real)))
     return state.put(name, table);
-  state.put(name + ".values", rows_at(table, rows));
-  state.put(name + ".rows", std::move(rows));
+  Tensor values = rows_at(table, rows);
+  put_sparse_rows(state, name, table.shape(), {std::move(rows), std::move(values)});
 }
 
-void put_rows(Checkpoint& state, const std::string& name, const Shape& shape,
-              const SparseRows& sparse) {
-  std::vector<std::int64_t> rows = rows_not_zero(sparse.values);
-  if (!are_few(rows.size(), shape[0], shape[1] * sizeof(real)))
+void put_sparse_rows(Checkpoint& state, const std::string& name, const Shape& shape,
+                     SparseRows sparse) {
+  const std::vector<std::int64_t> places = rows_not_zero(sparse.values);
+  if (!are_few(places.size(), shape[0], shape[1] * sizeof(real)))
     return state.put(name, whole_table(sparse, shape));
-  state.put(name + ".values", rows_at(sparse.values, rows));
-  for (std::int64_t& row : rows) row = sparse.rows[static_cast<std::size_t>(row)];
-  state.put(name + ".rows", std::move(rows));
+  if (places.size() < sparse.rows.size()) {
+    sparse.values = rows_at(sparse.values, places);
+    for (std::size_t i = 0; i < places.size(); ++i)
+      sparse.rows[i] = sparse.rows[static_cast<std::size_t>(places[i])];
+    sparse.rows.resize(places.size());
+  }
+  state.put(name + ".rows", std::move(sparse.rows));
+  state.put(name + ".values", std::move(sparse.values));
 }
 
-void put_numbers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> numbers) {
-  const auto others = numbers.size() - static_cast<std::size_t>(std::ranges::count(numbers, 0));
-  if (!are_few(others, numbers.size(), sizeof numbers[0]))
-    return state.put(name, std::move(numbers));
-  std::vector<std::int64_t> rows, values;
-  for (std::size_t row = 0; row < numbers.size(); ++row) {
-    if (numbers[row] == 0) continue;
-    rows.push_back(static_cast<std::int64_t>(row));
-    values.push_back(numbers[row]);
+void put_sparse_integers(Checkpoint& state, const std::string& name, std::size_t count,
+                         SparseIntegers sparse) {
+  if (are_few(sparse.rows.size(), count, sizeof(std::int64_t))) {
+    state.put(name + ".rows", std::move(sparse.rows));
+    return state.put(name + ".values", std::move(sparse.values));
   }
-  state.put(name + ".rows", std::move(rows));
-  state.put(name + ".values", std::move(values));
+  std::vector<std::int64_t> all(count);
+  for (std::size_t i = 0; i < sparse.rows.size(); ++i)
+    all[static_cast<std::size_t>(sparse.rows[i])] = sparse.values[i];
+  state.put(name, std::move(all));
+}
+
+void put_integers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> all) {
+  SparseIntegers sparse;
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    if (all[row] == 0) continue;
+    sparse.rows.push_back(static_cast<std::int64_t>(row));
+    sparse.values.push_back(all[row]);
+  }
+  put_sparse_integers(state, name, all.size(), std::move(sparse));
 }
 
 bool has_sparse_rows(const Checkpoint& state, const std::string& name) {
@@ -337,8 +350,8 @@ Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& sh
   return whole_table(sparse_rows_in(state, name, shape), shape);
 }
 
-std::vector<std::int64_t> numbers_in(const Checkpoint& state, const std::string& name,
-                                     std::size_t count) {
+std::vector<std::int64_t> integers_in(const Checkpoint& state, const std::string& name,
+                                      std::size_t count) {
   if (!state.contains(name + ".rows")) return state.integers(name);
   const std::vector<std::int64_t> rows = row_numbers_in(state, name, {count, 1});
   const std::vector<std::int64_t> numbers = state.integers(name + ".values");

@@ -130,31 +130,52 @@ class Checkpoint {
   std::map<std::string, Entry> values_;
 };
 
-/// Rows of a table of which the others are zeros.
+// Few rows of a large table may ever have been touched. A table of 1 MiB or more is therefore saved
+// as its rows that are not zeros, "name.rows" [n] and "name.values" [n, width], if these take less
+// than half the memory; otherwise, as `name`. So are lists of integers, whose values are [n].
+
+/// Holds rows of a table whose other rows are zeros.
 struct SparseRows {
   std::vector<std::int64_t> rows;  // their numbers, in increasing order
   Tensor values;                   // [rows, width]
 };
 
-/// Puts a tensor into a state: as `name` or, if it is a table of 1 MiB or more and this takes less
-/// than half as much, as its rows that are not zeros, "name.rows" [n] and "name.values" [n, width]:
-/// few rows of a large table may ever have been touched. The table may also be known by its rows.
-void put_rows(Checkpoint& state, const std::string& name, const Tensor& table);
-void put_rows(Checkpoint& state, const std::string& name, const Shape& shape,
-              const SparseRows& sparse);
+/// Holds the integers of a list whose others are 0.
+struct SparseIntegers {
+  std::vector<std::int64_t> rows;    // their places, in increasing order
+  std::vector<std::int64_t> values;  // as many
+};
 
-/// Whether put_rows() has put a tensor of this name into a state, in either form, or as rows; and
-/// the tensor, or the rows. rows_in() and sparse_rows_in() throw std::invalid_argument if it is
-/// missing, there in both forms, or of another shape, and for row numbers that do not increase or
-/// are outside the table.
+/// Puts a tensor into a state, in the form that takes less memory.
+void put_rows(Checkpoint& state, const std::string& name, const Tensor& table);
+
+/// Does the same for a table of this shape, of which `sparse` has all rows that are not zeros.
+void put_sparse_rows(Checkpoint& state, const std::string& name, const Shape& shape,
+                     SparseRows sparse);
+
+/// Does the same for a list of integers.
+void put_integers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> all);
+
+/// Does the same for a list of `count` integers, of which `sparse` has all that are not 0.
+void put_sparse_integers(Checkpoint& state, const std::string& name, std::size_t count,
+                         SparseIntegers sparse);
+
+/// Returns true if a state has a tensor or list of this name in either form.
 bool has_rows(const Checkpoint& state, const std::string& name);
+
+/// Returns true if it has the rows that are not zeros.
 bool has_sparse_rows(const Checkpoint& state, const std::string& name);
+
+/// Returns the whole tensor. Throws std::invalid_argument if it is missing, there in both forms, or
+/// of another shape, and for row numbers that do not increase or are outside the table.
 Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
+
+/// Returns the rows of a tensor that has_sparse_rows(). Throws like rows_in().
 SparseRows sparse_rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
 
-/// The same for a list of integers, of which few may be other than 0.
-void put_numbers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> numbers);
-std::vector<std::int64_t> numbers_in(const Checkpoint& state, const std::string& name,
-                                     std::size_t count);
+/// Returns the whole list of integers. Throws like rows_in(), but a list that was put as a whole
+/// may have another length.
+std::vector<std::int64_t> integers_in(const Checkpoint& state, const std::string& name,
+                                      std::size_t count);
 
 }  // namespace rowgrad

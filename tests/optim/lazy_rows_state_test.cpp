@@ -4,6 +4,8 @@
 
 namespace {
 
+using Integers = std::vector<std::int64_t>;
+
 // Steps with gradients of two rows of 13: never of row 0, and of row 1 only at first.
 void train(Optimizer& optimizer, Parameter& table, int from, int to) {
   for (int i = from; i < to; ++i) {
@@ -55,8 +57,6 @@ TEST(LazyRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
   }
 }
 
-using Integers = std::vector<std::int64_t>;
-
 TEST(LazyRowsState, HasRowsThatFit) {
   const Shape shape{40'000, 8};
   Checkpoint state;
@@ -83,6 +83,36 @@ TEST(LazyRowsState, HasRowsThatFit) {
   Checkpoint small;
   put_rows(small, "x", zeros({3, 2}));
   EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
+}
+
+TEST(LazyRowsState, HasStepsOfRowsThatFit) {
+  Parameter table("table", irregular({200'000, 2}));
+  SGD first({&table}, kMomentum);
+  train(first, table, 0, 9);
+  Parameter other("table", table.copy());
+  SGD second({&other}, kMomentum);
+  const Checkpoint state = first.state_dict();
+  const std::string at = "table.lazy.at", rows = at + ".rows", values = at + ".values";
+  ASSERT_EQ(state.integers(rows), Integers({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12}));
+  const std::string rise =
+      "load_state_dict: the row numbers of 'at' do not rise from 0 to 199999 at most";
+  const auto few = [&](std::int64_t last) { return Integers{last, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9}; };
+  const std::vector<std::tuple<std::string, Integers, std::string>> refusals{
+      {rows, few(0), rise},
+      {rows, few(-1), rise},
+      {rows, Integers{1}, "load_state_dict: 'at.values' has 11 numbers, expected 1"},
+      {values, few(10),
+       "SGD::load_state_dict: 'table.lazy.at' has 10, expected a number from 0 to 9"},
+      {values, few(-1),
+       "SGD::load_state_dict: 'table.lazy.at' has -1, expected a number from 0 to 9"},
+      {at, Integers(200'000), "load_state_dict: 'at' is there as a whole and in rows"}};
+  for (const auto& [name, numbers, message] : refusals)
+    EXPECT_INVALID(message, second.load_state_dict(with(state, name, numbers)));
+  second.load_state_dict(state);
+  EXPECT_TRUE(bits_of(second.state_dict()) == bits_of(state));
+  step(first, table, {5, 31});
+  step(second, other, {5, 31});
+  EXPECT_TRUE(bits_of(other, second) == bits_of(table, first));
 }
 
 TEST(LazyRowsState, IsRefusedWhereItDoesNotFit) {

@@ -204,7 +204,7 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
   }
   Checkpoint of_whole;
   put_rows(of_whole, "weight.momentum", whole);
-  put_numbers(of_whole, "weight.lazy.at", steps);
+  put_integers(of_whole, "weight.lazy.at", steps);
   for (const std::size_t before : {0, 2})
     for (const std::size_t count : {before, std::size_t{3}}) {
       const auto in_ranks = [&](std::size_t ranks_in_all, const auto& call) {
@@ -226,7 +226,7 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
                              ProcessGroup& ranks) {
           Checkpoint state;
           put_rows(state, "weight.momentum", own);
-          put_numbers(state, "weight.lazy.at", at);
+          put_integers(state, "weight.lazy.at", at);
           for (const std::string& name : state.names()) state.mark_split(name, kRows);
           EXPECT_TRUE(state.contains("weight.momentum.rows"));
           write_split_checkpoint(folder / "run", state, parameters, ranks);
@@ -236,7 +236,7 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
                  const Checkpoint file = before > 0 ? read_safetensors(folder / "run") : of_whole;
                  const Checkpoint read = with_split_rows(file, folder / "run", &ranks, parameters);
                  EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
-                 EXPECT_EQ(numbers_in(read, "weight.lazy.at", at.size()), at);
+                 EXPECT_EQ(integers_in(read, "weight.lazy.at", at.size()), at);
                  for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
                    EXPECT_EQ(read.contains(rows), ranks.size() < 3) << rows;  // above 1 MiB
                });
