@@ -98,15 +98,16 @@ struct RmsPropRule : RuleDefaults {
 
   template <class Number>
   void update(Number& w, const Number& g, std::array<Number, 3>& state) const {
+    using std::fma;  // see SgdRule
     using std::max;
     using std::sqrt;
     auto& [square, velocity, mean] = state;
     Number d = Number(sign) * g;
-    if (decay != 0) d = d + Number(decay) * w;
-    square = Number(alpha) * square + Number(enter) * d * d;
+    if (decay != 0) d = fma(Number(decay), w, d);
+    square = fma(Number(enter) * d, d, Number(alpha) * square);
     Number spread = square;
     if (centered != 0) {
-      mean = Number(alpha) * mean + Number(enter) * d;
+      mean = fma(Number(alpha), mean, Number(enter) * d);
       spread = max(square - mean * mean, Number(0));  // rounding may make it negative
     }
     const Number quotient = d / (sqrt(spread) + Number(epsilon));
@@ -178,14 +179,15 @@ struct AdamRuleOf : RuleDefaults {
 
   template <class Number>
   void update(Number& w, const Number& g, std::array<Number, 3>& state) const {
+    using std::fma;  // see SgdRule
     using std::max;
     using std::sqrt;
     auto& [mean, square, largest] = state;
     Number d = Number(sign) * g;
-    if (decay != 0) d = d + Number(decay) * w;
+    if (decay != 0) d = fma(Number(decay), w, d);
     if (decay_factor != 1) w = Number(decay_factor) * w;
-    mean = Number(beta1) * mean + Number(enter1) * d;
-    square = Number(beta2) * square + Number(enter2) * d * d;
+    mean = fma(Number(enter1), d, Number(beta1) * mean);
+    square = fma(Number(enter2) * d, d, Number(beta2) * square);
     if (amsgrad != 0) largest = max(largest, square);
     const Number& divisor = amsgrad != 0 ? largest : square;
     w = w -
