@@ -33,6 +33,7 @@ namespace {
 
 constexpr std::size_t kFewestProducts = std::size_t{1} << 19;  // for a thread, of two numbers
 constexpr std::size_t kRangeStep = 192;  // a multiple of the tiles that BLAS's kernels compute
+constexpr std::size_t kFewestSums = std::size_t{1} << 15;  // for a thread
 
 // While it lives, an OpenBLAS that was built on OpenMP computes in the calling thread alone: it
 // goes by the number of threads that OpenMP has for this one.
@@ -96,6 +97,17 @@ MatrixView block(const MatrixView& x, std::size_t row, std::size_t rows, std::si
   return {x.at(row, column), rows, columns, x.row_step, x.column_step};
 }
 
+// Adds `terms` to `sums`, which have `count` elements each, on all threads.
+void add(const real* terms, real* sums, std::size_t count) {
+  const std::size_t ranges = range_count(count, kFewestSums);
+  run_ranges(ranges, RangeBody([&](std::size_t range) {
+               const std::size_t begin = count * range / ranges;
+               const std::size_t end = count * (range + 1) / ranges;
+               std::transform(terms + begin, terms + end, sums + begin, sums + begin,
+                              std::plus<>());
+             }));
+}
+
 // to = a · b + beta · to, where the rows of `to` are `stride` apart, on this thread.
 void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t stride, real beta) {
   using Index = xt::blas_index_t;
@@ -147,39 +159,38 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
     return multiply(a, b, result.data, columns, beta);
   // The longest of the three sides is cut. If it is the inner one, as for the gradient of a weight,
   // the result is the sum of two halves on any number of threads: each of two threads then reads
-  // half of the factors, usually what it has written itself. Otherwise, the longer side of the
-  // result is cut into a range for each thread: what lies along the other side is read, and
-  // arranged for the processor, by each of them.
+  // half of the factors, usually what it has written itself. The longer side of the result, or of
+  // both halves end to end, is cut into a range for each thread: what lies along the other side is
+  // read, and arranged for the processor, by each of them.
   const bool by_inner = inner > std::max(rows, columns);
   const bool by_rows = rows > columns;
   const std::size_t halves = by_inner ? 2 : 1;
   const std::size_t length = by_rows ? rows : columns;
   const std::size_t work_each = inner / halves * (by_rows ? columns : rows);
   const std::size_t fewest = std::max(kRangeStep, (kFewestProducts + work_each - 1) / work_each);
-  const std::size_t ranges =
-      takes_turns() ? 1 : std::max<std::size_t>(1, range_count(halves * length, fewest) / halves);
+  const std::size_t total = halves * length;
+  const std::size_t ranges = std::max(halves, takes_turns() ? 1 : range_count(total, fewest));
+  const auto edge = [&](std::size_t range) {
+    const std::size_t even = total * range / ranges;
+    return even - even % length % kRangeStep;
+  };
   std::optional<Tensor> second_half;
   if (by_inner) second_half = empty({rows, columns});
-  run_ranges(halves * ranges, RangeBody([&](std::size_t part) {
-               const std::size_t half = part / ranges, range = part % ranges;
-               const auto edge = [&](std::size_t index) {
-                 if (index == ranges) return length;
-                 return length * index / ranges / kRangeStep * kRangeStep;
-               };
-               const std::size_t begin = edge(range);
-               const std::size_t count = edge(range + 1) - begin;
-               if (count == 0) return;
-               const std::size_t first = half * (inner / 2);
-               const std::size_t terms = half + 1 == halves ? inner - first : inner / 2;
-               const std::size_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
-               real* const to = half == 0 ? result.data : second_half->data();
-               multiply(block(a, row, by_rows ? count : rows, first, terms),
-                        block(b, first, terms, column, by_rows ? columns : count),
-                        to + row * columns + column, columns, half == 0 ? beta : 0);
+  run_ranges(ranges, RangeBody([&](std::size_t range) {
+               const std::size_t end = edge(range + 1);
+               for (std::size_t begin = edge(range), count; begin < end; begin += count) {
+                 const std::size_t half = begin / length, at = begin % length;
+                 count = std::min(end - begin, length - at);  // a range may reach into both halves
+                 const std::size_t first = half * (inner / 2);
+                 const std::size_t terms = half + 1 == halves ? inner - first : inner / 2;
+                 const std::size_t row = by_rows ? at : 0, column = by_rows ? 0 : at;
+                 real* const to = half == 0 ? result.data : second_half->data();
+                 multiply(block(a, row, by_rows ? count : rows, first, terms),
+                          block(b, first, terms, column, by_rows ? columns : count),
+                          to + row * columns + column, columns, half == 0 ? beta : 0);
+               }
              }));
-  if (second_half)
-    std::transform(second_half->begin(), second_half->end(), result.data, result.data,
-                   std::plus<>());
+  if (second_half) add(second_half->data(), result.data, rows * columns);
 }
 
 }  // namespace rowgrad::blas

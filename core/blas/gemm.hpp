@@ -80,7 +80,9 @@ struct Matrix {
 
 /// result = a · b + beta · result; `result` is not read if beta is 0. Throws std::invalid_argument
 /// if the sizes do not match or exceed BLAS's 32-bit integers, and for a factor without a step of 1
-/// or whose rows overlap.
+/// or whose rows overlap. A large product whose inner side is the longest is the sum of two halves:
+/// this depends on the sizes alone, not on the number of threads, and takes memory of the result's
+/// size. Throws std::bad_alloc if there is no room for this or for BLAS's buffers.
 void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta = 0);
 
 }  // namespace rowgrad::blas
