@@ -1,4 +1,5 @@
 #include "tests/test.hpp"
+#include <rowgrad/core/kernels/simd.hpp>
 #include <rowgrad/core/kernels/vector_product.hpp>
 
 namespace rowgrad::kernels {
@@ -19,7 +20,7 @@ std::vector<std::array<std::size_t, 3>> sizes() {
 }
 
 TEST(VectorProduct, AgreesWithLoopsInDouble) {
-  std::size_t computed = 0;
+  std::map<std::string, std::size_t> computed;  // by kind, if one side alone is 1
   for (const auto& [rows, inner, columns] : sizes())
     for (const bool a_transposed : {false, true})
       for (const bool b_transposed : {false, true}) {
@@ -30,7 +31,11 @@ TEST(VectorProduct, AgreesWithLoopsInDouble) {
         const blas::MatrixView a = factor(of_a, rows, inner, a_transposed);
         const blas::MatrixView b = factor(of_b, inner, columns, b_transposed);
         if (!is_vector_product(a, b)) continue;
-        ++computed;
+        if ((rows == 1) + (inner == 1) + (columns == 1) == 1)
+          ++computed[concat(rows == 1    ? "vector times matrix"
+                            : inner == 1 ? "outer product"
+                                         : "matrix times vector",
+                            ", transposed: ", a_transposed, b_transposed)];
         Tensor result = full({rows, columns}, kNaN);
         multiply_vector(a, b, {result.data(), rows, columns});
         const auto expected = [&, terms = inner](const Index& at) {
@@ -45,7 +50,15 @@ TEST(VectorProduct, AgreesWithLoopsInDouble) {
             [n](auto&, double) { return n * (n + 1) * kEpsilon; },
             concat("[", rows, ", ", inner, ", ", columns, "], ", a_transposed, b_transposed));
       }
-  EXPECT_GT(computed, sizes().size());
+  // One of the two sides may have any length. The other is the length of the rows to add or of the
+  // dot products, and fills a vector.
+  const auto sides = [](std::size_t least) {
+    return static_cast<std::size_t>(std::count_if(std::begin(kLengths), std::end(kLengths),
+                                                  [=](std::size_t n) { return n >= least; }));
+  };
+  EXPECT_EQ(computed.size(), 3 * 4U);
+  for (const auto& [kind, count] : computed)
+    EXPECT_EQ(count, sides(2) * sides(std::max<std::size_t>(2, kLanes))) << kind;
 }
 
 TEST(VectorProduct, CountsEachTermOnceAndPassesInfinitiesOn) {
