@@ -131,10 +131,12 @@ double head_numbers(const Workload& workload) {
          + parameters * optimizer_accesses(workload.optimizer);
 }
 
-// The least time that the rows of the workload's tables take in a step.
+// The least time that the rows of the workload's tables take in a step. `pace` counts steps.
 double row_seconds(const Workload& workload, const Pace& pace) {
+  const auto runs = [](std::size_t steps) { return (steps + kBatches - 1) / kBatches; };
+  const Pace run_pace{runs(pace.warm_up), runs(pace.repeats), pace.seconds};
   const auto measure = [&](RowTraffic&& traffic) {
-    return time_runs([&] { traffic.run(); }, pace).least_seconds / kBatches;
+    return time_runs([&] { traffic.run(); }, run_pace).least_seconds / kBatches;
   };
   const double seconds = measure(RowTraffic(workload, workload.context, workload.width));
   if (workload.ngram_rows == 0) return seconds;

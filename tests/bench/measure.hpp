@@ -83,10 +83,10 @@ std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
 /// unknown model or optimizer.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
-/// A lower bound for the time of the workload's step with the threads that set_threads() has set,
-/// and its parts, measured at their best. Sums the time of its matrix products at the rate of a
-/// large product, the time of its accesses to rows of tables, in plain loops, and the time of the
-/// bytes that it must stream otherwise.
+/// Measures a reference for the time of the workload's step with the threads that set_threads() has
+/// set, and its parts, at their best. Sums the time of the matrix products at the rate of a large
+/// product, the time of the accesses to rows of tables, in plain loops, and the time of the bytes
+/// that the step must stream otherwise. A step may be faster: this is not a lower bound.
 nlohmann::json floor_of(const Workload& workload, const Pace& pace);
 
 }  // namespace rowgrad::bench
