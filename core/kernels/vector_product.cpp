@@ -9,9 +9,9 @@ namespace {
 
 using blas::MatrixView;
 
-constexpr std::size_t kMaxWork = std::size_t{1}
-                                 << 19;  // multiplications; BLAS divides more among threads
-constexpr std::size_t kTile = 4;         // vectors whose sums stay in registers
+// The most multiplications of a product: BLAS divides larger ones among threads.
+constexpr std::size_t kMaxWork = std::size_t{1} << 19;
+constexpr std::size_t kTile = 4;  // vectors whose sums stay in registers
 
 // Loads the last kLanes of `count` values, of which those that whole vectors contain become 0.
 Simd load_rest(const real* from, std::size_t count) {
