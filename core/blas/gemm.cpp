@@ -160,35 +160,32 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
   // The longest of the three sides is cut. If it is the inner one, as for the gradient of a weight,
   // the result is the sum of two halves on any number of threads: each of two threads then reads
   // half of the factors, usually what it has written itself. The longer side of the result, or of
-  // both halves end to end, is cut into a range for each thread: what lies along the other side is
-  // read, and arranged for the processor, by each of them.
+  // each half, is cut into ranges: what lies along the other side is read, and arranged for the
+  // processor, for each of them.
   const bool by_inner = inner > std::max(rows, columns);
   const bool by_rows = rows > columns;
   const std::size_t halves = by_inner ? 2 : 1;
   const std::size_t length = by_rows ? rows : columns;
   const std::size_t work_each = inner / halves * (by_rows ? columns : rows);
   const std::size_t fewest = std::max(kRangeStep, (kFewestProducts + work_each - 1) / work_each);
-  const std::size_t total = halves * length;
-  const std::size_t ranges = std::max(halves, takes_turns() ? 1 : range_count(total, fewest));
+  const std::size_t ranges =
+      takes_turns() ? 1 : std::max<std::size_t>(1, range_count(halves * length, fewest) / halves);
   const auto edge = [&](std::size_t range) {
-    const std::size_t even = total * range / ranges;
-    return even - even % length % kRangeStep;
+    return range == ranges ? length : length * range / ranges / kRangeStep * kRangeStep;
   };
   std::optional<Tensor> second_half;
   if (by_inner) second_half = empty({rows, columns});
-  run_ranges(ranges, RangeBody([&](std::size_t range) {
-               const std::size_t end = edge(range + 1);
-               for (std::size_t begin = edge(range), count; begin < end; begin += count) {
-                 const std::size_t half = begin / length, at = begin % length;
-                 count = std::min(end - begin, length - at);  // a range may reach into both halves
-                 const std::size_t first = half * (inner / 2);
-                 const std::size_t terms = half + 1 == halves ? inner - first : inner / 2;
-                 const std::size_t row = by_rows ? at : 0, column = by_rows ? 0 : at;
-                 real* const to = half == 0 ? result.data : second_half->data();
-                 multiply(block(a, row, by_rows ? count : rows, first, terms),
-                          block(b, first, terms, column, by_rows ? columns : count),
-                          to + row * columns + column, columns, half == 0 ? beta : 0);
-               }
+  run_ranges(halves * ranges, RangeBody([&](std::size_t part) {
+               const std::size_t half = part / ranges, begin = edge(part % ranges);
+               const std::size_t count = edge(part % ranges + 1) - begin;
+               if (count == 0) return;
+               const std::size_t first = half * (inner / 2);
+               const std::size_t terms = half + 1 == halves ? inner - first : inner / 2;
+               const std::size_t row = by_rows ? begin : 0, column = by_rows ? 0 : begin;
+               real* const to = half == 0 ? result.data : second_half->data();
+               multiply(block(a, row, by_rows ? count : rows, first, terms),
+                        block(b, first, terms, column, by_rows ? columns : count),
+                        to + row * columns + column, columns, half == 0 ? beta : 0);
              }));
   if (second_half) add(second_half->data(), result.data, rows * columns);
 }
