@@ -47,7 +47,7 @@ OptionTable option_table_of(Options& o) {
            finite_number(0, 3600) + excludes({"--repeats"})},
           {"--warm-up", &o.pace.warm_up, "steps before those that count", whole_number(0)},
           {"--threads", &o.threads, "of rowgrad and OpenBLAS", whole_number(1)},
-          {"--floor", &o.floor, "measure also the least time that it can take on this machine"},
+          {"--floor", &o.floor, "measure also its products and memory accesses alone"},
           {"--json", &o.json, "file to write all figures to"},
           force_option(o.force)};
 }

@@ -106,8 +106,10 @@ TEST(LazyRowsState, HasStepsOfRowsThatFit) {
       {values, few(-1),
        "SGD::load_state_dict: 'table.lazy.at' has -1, expected a number from 0 to 9"},
       {at, Integers(200'000), "load_state_dict: 'at' is there as a whole and in rows"}};
-  for (const auto& [name, numbers, message] : refusals)
-    EXPECT_INVALID(message, second.load_state_dict(with(state, name, numbers)));
+  for (const auto& [name, numbers, message] : refusals) {
+    const Checkpoint wrong = with(state, name, numbers);
+    EXPECT_INVALID(message, second.load_state_dict(wrong));
+  }
   second.load_state_dict(state);
   EXPECT_TRUE(bits_of(second.state_dict()) == bits_of(state));
   step(first, table, {5, 31});
