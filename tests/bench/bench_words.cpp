@@ -41,7 +41,7 @@ struct Options {
 
 OptionTable option_table_of(Options& o) {
   return {{"--corpus", &o.corpus, "text file, one sentence a line", required()},
-          {"--optimizer", &o.optimizer, "sgd, adagrad or adam"},
+          {"--optimizer", &o.optimizer, "of both tables", one_of({"sgd", "adagrad", "adam"})},
           {"--threads", &o.threads, "to compare with one thread", whole_number(1)},
           {"--rounds", &o.rounds, "epochs with each number of threads", whole_number(1)}};
 }
@@ -92,7 +92,6 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
   if (name == "sgd") return std::make_unique<SGD>(parameters, SgdOptions{.learning_rate = 0.025});
   if (name == "adagrad")
     return std::make_unique<Adagrad>(parameters, AdagradOptions{.learning_rate = 0.05});
-  check_argument(name == "adam", "--optimizer ", name, ": expected sgd, adagrad or adam");
   return std::make_unique<Adam>(parameters, AdamOptions{.learning_rate = 0.001});
 }
 
@@ -145,6 +144,7 @@ double words_per_second(const Corpus& corpus, const std::string& optimizer_name)
 
 void run(const Options& options) {
   const Corpus corpus(options.corpus);
+  check_runtime(corpus.words > 0, options.corpus, ": no word occurs five times, expected some");
   std::printf("%zu words, vocabulary %zu; thousand words a second:\n", corpus.words,
               corpus.counts.size());
   const std::array<int, 2> threads{1, static_cast<int>(options.threads)};
