@@ -119,7 +119,7 @@ struct SignSgdRule : RuleDefaults {
     w = w - rate * select(gradient > 0, 1, select(gradient < 0, -1, 0));
   }
 
-  IdleStep idle() const { return IdleStep::kNothing; }  // no gradient: no change
+  Deferral deferral() const { return Deferral::kNothing; }  // no gradient: no change
 };
 using SignSGD = RuleOptimizer<SignSgdRule>;
 // [optimizer]

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include <rowgrad/optim/missed_adam_steps.hpp>
+#include <rowgrad/optim/deferred_adam_steps.hpp>
 #include <rowgrad/optim/rule_optimizer.hpp>
 
 namespace rowgrad {
@@ -26,7 +26,7 @@ struct AdagradOptions {
 struct AdagradRule : RuleDefaults {
   using Options = AdagradOptions;
   static constexpr std::string_view kName = "Adagrad";
-  static constexpr std::array<std::string_view, 1> kStates{"sum"};
+  static constexpr std::array<std::string_view, 1> kSlots{"sum"};
 
   real rate, decay, epsilon, sign;
   static auto members(const AdagradRule& r) { return std::tie(r.rate, r.decay, r.epsilon, r.sign); }
@@ -48,8 +48,8 @@ struct AdagradRule : RuleDefaults {
     w = w - Number(rate) * d / (sqrt(state[0]) + Number(epsilon));
   }
 
-  IdleStep idle() const {
-    return decay == 0 && epsilon > 0 ? IdleStep::kNothing : IdleStep::kReplay;
+  Deferral deferral() const {
+    return decay == 0 && epsilon > 0 ? Deferral::kNothing : Deferral::kReplay;
   }
 };
 
@@ -81,7 +81,7 @@ struct RmsPropOptions {
 struct RmsPropRule : RuleDefaults {
   using Options = RmsPropOptions;
   static constexpr std::string_view kName = "RMSprop";
-  static constexpr std::array<std::string_view, 3> kStates{"square_avg", "momentum", "grad_avg"};
+  static constexpr std::array<std::string_view, 3> kSlots{"square_avg", "momentum", "grad_avg"};
 
   real rate, alpha, enter, epsilon, decay, momentum, sign;
   real centered;  // 1 or 0
@@ -119,8 +119,8 @@ struct RmsPropRule : RuleDefaults {
     }
   }
 
-  IdleStep idle() const {
-    return decay == 0 && epsilon > 0 ? IdleStep::kLinear : IdleStep::kReplay;
+  Deferral deferral() const {
+    return decay == 0 && epsilon > 0 ? Deferral::kLinear : Deferral::kReplay;
   }
 };
 
@@ -160,8 +160,8 @@ template <bool kDecoupled>  // the step of Adam, or AdamW
 struct AdamRuleOf : RuleDefaults {
   using Options = AdamOptionsOf<kDecoupled>;
   static constexpr std::string_view kName = kDecoupled ? "AdamW" : "Adam";
-  static constexpr std::array<std::string_view, 3> kStates{"exp_avg", "exp_avg_sq",
-                                                           "max_exp_avg_sq"};
+  static constexpr std::array<std::string_view, 3> kSlots{"exp_avg", "exp_avg_sq",
+                                                          "max_exp_avg_sq"};
 
   real beta1, enter1, beta2, enter2, step_size, inverse_correction, epsilon, sign;
   real decay;         // weight decay in the gradient: Adam
@@ -198,11 +198,11 @@ struct AdamRuleOf : RuleDefaults {
   /// √beta2 or more. There is a closed form if their quotient shrinks, and faster than decay
   /// shrinks the value: otherwise, it would matter for ever. Without an epsilon of ordinary size,
   /// steps that divide by squares that have faded to nothing would matter as long.
-  IdleStep idle() const {
+  Deferral deferral() const {
     const real ratio = beta1 / std::sqrt(beta2);
     const bool fades = ratio < 1 && decay_factor >= (1 + 3 * ratio) / 4;
     const bool moderate = epsilon >= std::numeric_limits<float>::min() && step_size < real{1e30F};
-    return fades && moderate && decay == 0 ? IdleStep::kAdam : IdleStep::kReplay;
+    return fades && moderate && decay == 0 ? Deferral::kAdam : Deferral::kReplay;
   }
 
   /// A mean that has faded beside one epsilon may matter again beside a smaller one.

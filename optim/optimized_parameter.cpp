@@ -20,7 +20,7 @@ constexpr std::size_t kValuesPerRun = 128;
 constexpr std::uint64_t kAll = ~std::uint64_t{0};  // after any step
 
 constexpr const char* kSteps = "step";
-constexpr const char* kPending = "lazy";
+constexpr const char* kDeferred = "lazy";
 constexpr const char* kChecksum = "checksum";
 
 // Saved instead of a state that the options need since the last step (set_options).
@@ -42,17 +42,17 @@ std::vector<std::int64_t> checksum_of(const Tensor& values) {
 }  // namespace
 
 OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& rule,
-                                       std::unique_ptr<RuleSteps> steps)
+                                       std::unique_ptr<RuleLoops> steps)
     : parameter_(&parameter),
       rule_(rule),
       states_(parameter.stored().states({rule.name, parameter.name(), rule.states})),
-      owed_(std::move(steps)) {}
+      loops_(std::move(steps)) {}
 
 void OptimizedParameter::release(std::unique_ptr<OptimizedParameter> kept) noexcept {
-  if (!kept->is_pending()) return;
+  if (!kept->is_deferred()) return;
   kept->released_ = true;
   Parameter& parameter = *kept->parameter_;
-  parameter.keep_pending(std::move(kept));
+  parameter.keep_deferred(std::move(kept));
 }
 
 // Calls loop(part), which returns what to count as visited, for parts of a range in parallel.
@@ -65,9 +65,9 @@ void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
 
 // Makes records, which note the step that each row is brought to.
 void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since) {
-  if (owed_->history().moves_without_state()) states_->make_records(ids);
+  if (loops_->history().moves_without_state()) states_->make_records(ids);
   for_parts({states_->view(), ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return owed_->apply(part, since); });
+            [&](const RowRange& part) { return loops_->apply(part, since); });
 }
 
 // How many rows a pass over all rows has: none, if they are in a file.
@@ -82,23 +82,23 @@ void OptimizedParameter::check_step() {
   const bool rows = gradient.is_rows();
   if (!rows)
     parameter_->check_whole(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
-  needs_ = owed_->needs();
-  const RuleSteps::Due due =
-      owed_->begin({.step = steps_ + 1, .first_of_state = states_->lacks(needs_)});
-  postpones_ = rows && due.idle != IdleStep::kNothing;
+  needs_ = loops_->needs();
+  const RuleLoops::Due due =
+      loops_->begin({.step = steps_ + 1, .first_of_state = states_->lacks(needs_)});
+  defers_ = rows && due.deferral != Deferral::kNothing;
   continues_ = due.continues;
   if (!rows) return;
-  if (!is_pending())
-    parameter_->check_none_pending();
+  if (!is_deferred())
+    parameter_->check_none_deferred();
   else if (!continues_)
     parameter_->check_whole(rule_.name, ": these options do not continue those before");
-  states_->bring_in(gradient.rows().indices(), is_pending() ? owed_->history().steps() : 0);
+  states_->bring_in(gradient.rows().indices(), is_deferred() ? loops_->history().steps() : 0);
 }
 
 void OptimizedParameter::step() {
   const Gradient& gradient = parameter_->gradient();
   if (gradient.is_dense()) {
-    parameter_->apply_pending();
+    parameter_->apply_deferred();
     states_->make_all();
   }
   states_->ensure(needs_);
@@ -114,37 +114,37 @@ void OptimizedParameter::step_whole(const Tensor& gradient) {
   const RowView values = states_->view();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
-        const RowView row{.first = values.at<1 + kMostStates>(begin), .width = end - begin};
-        owed_->step({row, nullptr, 0, 1}, gradient.data() + begin, 0);
+        const RowView row{.first = values.at<1 + kMaxSlots>(begin), .width = end - begin};
+        loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, 0);
       });
 }
 
 void OptimizedParameter::step_rows(const RowGradient& gradient) {
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
-  const bool may_have_missed = postpones_ || is_pending();
+  const bool may_be_stale = defers_ || is_deferred();
   const bool allows_passes = parameter_->stored().allows_passes();
-  const StepRuns& history = owed_->history();
-  if (!is_pending() || (postpones_ && !continues_) ||
+  const StepRuns& history = loops_->history();
+  if (!is_deferred() || (defers_ && !continues_) ||
       (allows_passes && history.runs().size() >= 2 * half_history())) {
-    parameter_->apply_pending();  // or those of another optimizer
-    owed_->forget(history.runs().size());
-    if (may_have_missed) states_->begin_steps();
+    parameter_->apply_deferred();  // or those of another optimizer
+    loops_->forget(history.runs().size());
+    if (may_be_stale) states_->begin_steps();
   }
   states_->begin_change(ids);
   states_->make_records(ids);
-  // Nothing is pending meanwhile: if memory runs out, rows are of a step that the history lacks.
-  parameter_->set_pending(nullptr);
+  // Nothing is deferred meanwhile: if memory runs out, rows are of a step that the history lacks.
+  parameter_->set_deferred(nullptr);
   parameter_->note_change();
   RowView rows = states_->view();
-  if (!may_have_missed) rows.steps = nullptr;
-  if (postpones_) parameter_->stored().set_pending();
-  const std::uint64_t after = history.steps() + (postpones_ ? 1 : 0);
+  if (!may_be_stale) rows.steps = nullptr;
+  if (defers_) parameter_->stored().set_deferred();
+  const std::uint64_t after = history.steps() + (defers_ ? 1 : 0);
   for_parts({rows, ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return owed_->step(part, values, after); });
+            [&](const RowRange& part) { return loops_->step(part, values, after); });
   const std::size_t runs = history.runs().size();
-  if (postpones_) owed_->append();
-  if (may_have_missed) parameter_->set_pending(this);
+  if (defers_) loops_->append();
+  if (may_be_stale) parameter_->set_deferred(this);
   if (history.runs().size() > runs) shorten_history();
 }
 
@@ -159,10 +159,10 @@ std::size_t OptimizedParameter::half_history() const {  // a power of two, on an
 void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history(), count = rows_in_pass();
   const ParameterStorage::Place& place = parameter_->stored().place;
-  const std::vector<StepRuns::Run>& runs = owed_->history().runs();
+  const std::vector<StepRuns::Run>& runs = loops_->history().runs();
   if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
   const std::uint64_t since = runs[half - 1].end;
-  const bool moves = owed_->history().moves_without_state();
+  const bool moves = loops_->history().moves_without_state();
   const auto bring_late_rows = [&](std::size_t begin, std::size_t end) {
     const RowView rows = states_->view();
     std::vector<std::int32_t> late;
@@ -178,29 +178,29 @@ void OptimizedParameter::shorten_history() {
   bring_late_rows(row_at(share - 1), row_at(share));
   if (share < half) return;
   bring_late_rows(0, count);  // rows that were loaded after their turn
-  owed_->forget(half);
+  loops_->forget(half);
 }
 
 // --- Reading and applying -----------------------------------------------------------------------
 
 void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
-  states_->bring_in(ids, owed_->history().steps());
+  states_->bring_in(ids, loops_->history().steps());
   states_->begin_change(ids);
   bring_up_to_date(ids, kAll);
 }
 
 // No row stays behind, so rows whose state does not change need no records.
 void OptimizedParameter::apply_all() {
-  const StepRuns& history = owed_->history();
+  const StepRuns& history = loops_->history();
   if (released_ ? history.has_replay(0) : history.makes_state()) states_->make_all();
   for_parts(all_of(states_->view()), [&](const RowRange& part) {
-    return released_ ? owed_->copy(part, nullptr, nullptr) : owed_->apply(part, kAll);
+    return released_ ? loops_->copy(part, nullptr, nullptr) : loops_->apply(part, kAll);
   });
-  owed_->forget(owed_->history().runs().size());
+  loops_->forget(loops_->history().runs().size());
 }
 
 void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
-  const StepRuns& history = owed_->history();
+  const StepRuns& history = loops_->history();
   states_->bring_in(ids, history.steps());
   if (history.has_replay(0) && rows_in_pass() > 0) {  // in a file, copies are replayed
     // Each row only once, however often its id occurs.
@@ -214,13 +214,13 @@ void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out, cons
     rows_visited_ += due.size();
   }
   for_parts({states_->view(), ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return owed_->copy(part, out, added); });
+            [&](const RowRange& part) { return loops_->copy(part, out, added); });
 }
 
 void OptimizedParameter::read_all(real* out) {
-  if (owed_->history().has_replay(0)) states_->make_all();
+  if (loops_->history().has_replay(0)) states_->make_all();
   for_parts(all_of(states_->view()),
-            [&](const RowRange& part) { return owed_->copy(part, out, nullptr); });
+            [&](const RowRange& part) { return loops_->copy(part, out, nullptr); });
 }
 
 // --- Saving and loading -------------------------------------------------------------------------
@@ -232,21 +232,21 @@ Checkpoint OptimizedParameter::state_dict() const {
   states_->save(state);
   parameter_->stored().place.mark(state);
   state.put(kSteps, steps_);
-  const OptimizerStates::Needs needs = owed_->needs();
+  const SlotStore::Needs needs = loops_->needs();
   for (std::size_t i = 0; i < rule_.states.size() && steps_ > 0; ++i)
     if (const std::string name(rule_.states[i]); needs.uses[i] && !has_rows(state, name))
       state.put(name, kNotBegun);
-  if (is_pending()) state.put(kPending, pending_state());
+  if (is_deferred()) state.put(kDeferred, deferred_state());
   return state;
 }
 
-Checkpoint OptimizedParameter::pending_state() const {
-  const StepRuns& history = owed_->history();
+Checkpoint OptimizedParameter::deferred_state() const {
+  const StepRuns& history = loops_->history();
   std::vector<std::int64_t> steps;
   Tensor rules = empty({history.runs().size(), rule_.members});
   for (std::size_t run = 0; run < history.runs().size(); ++run) {
     steps.push_back(static_cast<std::int64_t>(history.runs()[run].end - history.begin_of(run)));
-    std::ranges::copy(owed_->members(run), rules.data() + run * rule_.members);
+    std::ranges::copy(loops_->members(run), rules.data() + run * rule_.members);
   }
   Checkpoint state;
   states_->save_rows(state);
@@ -265,18 +265,18 @@ std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
   names.push_back(kSteps);
   for (const char* name : {"values", "values.rows", "values.values", "at", "at.rows", "at.values",
                            "steps", "rules", "file", kChecksum})
-    names.push_back(concat(kPending, '.', name));
+    names.push_back(concat(kDeferred, '.', name));
   return names;
 }
 
 auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) const
     -> std::unique_ptr<OptimizedParameter> {
-  auto loaded = std::make_unique<OptimizedParameter>(*parameter_, rule_, owed_->fresh());
+  auto loaded = std::make_unique<OptimizedParameter>(*parameter_, rule_, loops_->fresh());
   loaded->rows_visited_ = rows_visited();
   loaded->steps_ = state.count(kSteps);
   if (loaded->steps_ == 0) return loaded;
-  const OptimizerStates::Needs needs = owed_->needs();
-  std::array<bool, kMostStates> saved{};
+  const SlotStore::Needs needs = loops_->needs();
+  std::array<bool, kMaxSlots> saved{};
   for (std::size_t i = 0; i < rule_.states.size(); ++i) {
     const std::string name(rule_.states[i]);
     saved[i] = has_rows(state, name) && !is_not_begun(state, name);
@@ -287,12 +287,12 @@ auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) con
         "with the options of the saved one, and change them after loading (set_options)");
   }
   loaded->states_->load(state, saved, values_follow);
-  const Checkpoint pending = state.part(kPending);
-  if (!pending.empty()) loaded->load_pending(pending, values_follow);
+  const Checkpoint deferred = state.part(kDeferred);
+  if (!deferred.empty()) loaded->load_deferred(deferred, values_follow);
   return loaded;
 }
 
-void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follow) {
+void OptimizedParameter::load_deferred(const Checkpoint& state, bool values_follow) {
   check_argument(parameter_->shape().size() == 2, rule_.name, "::load_state_dict: '",
                  parameter_->name(), "' is no table, but its state has lazy rows");
   const auto check = [&](bool fits, const char* what, const auto&... text) {
@@ -303,13 +303,13 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
   const Tensor rules = state.tensor("rules", {steps.size(), rule_.members});
   for (const real member : rules) check(std::isfinite(member), "rules", member);
   for (std::size_t run = 0; run < steps.size(); ++run) {
-    const std::uint64_t most = steps_ - owed_->history().steps();
+    const std::uint64_t most = steps_ - loops_->history().steps();
     const auto count = static_cast<std::uint64_t>(steps[run]);
     check(steps[run] >= 1 && count <= most, "steps", steps[run], ", expected a number from 1 to ",
           most);
-    owed_->append(rules.data() + run * rule_.members, count);
+    loops_->append(rules.data() + run * rule_.members, count);
   }
-  states_->load_rows(state, owed_->history().steps(), values_follow);
+  states_->load_rows(state, loops_->history().steps(), values_follow);
   loaded_ = true;
   if (values_follow || rows_in_pass() == 0) return;
 
@@ -338,25 +338,25 @@ void OptimizedParameter::load_pending(const Checkpoint& state, bool values_follo
 
 void OptimizedParameter::take_over() {
   if (!std::exchange(loaded_, false)) return;
-  parameter_->set_pending(nullptr);  // what is pending is part of the values that were compared
+  parameter_->set_deferred(nullptr);  // what is deferred is part of the values that were compared
   states_->take_over();
-  parameter_->set_pending(this);
+  parameter_->set_deferred(this);
   saved_version_ = parameter_->version();
 }
 
 // --- What a step does by itself -----------------------------------------------------------------
 
-std::optional<double> OptimizedParameter::idle_decay() const {
-  const std::unique_ptr<RuleSteps> next = owed_->fresh();
-  const IdleStep idle = next->begin({.step = steps_ + 1, .first_of_state = false}).idle;
-  if (idle == IdleStep::kNothing) return 0;
+std::optional<double> OptimizedParameter::decay_without_gradient() const {
+  const std::unique_ptr<RuleLoops> next = loops_->fresh();
+  const Deferral deferral = next->begin({.step = steps_ + 1, .first_of_state = false}).deferral;
+  if (deferral == Deferral::kNothing) return 0;
   std::vector<double> one(1 + rule_.states.size(), 0.0);
   one[0] = 1;
-  next->idle_step(one.data());
+  next->step_without_gradient(one.data());
   if (one[0] == 1) return 0;
   // Decay that goes through a state, such as momentum, builds up: no share of each step.
   const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
-  return builds_up || idle == IdleStep::kReplay ? std::nullopt : std::optional(1 - one[0]);
+  return builds_up || deferral == Deferral::kReplay ? std::nullopt : std::optional(1 - one[0]);
 }
 
 }  // namespace rowgrad

@@ -1,6 +1,6 @@
 #pragma once
 
-// A parameter with all that an optimizer keeps for it, and the rows whose updates are postponed.
+// A parameter with all that an optimizer keeps for it, and the rows whose updates are deferred.
 
 #include <atomic>
 #include <cstdint>
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/optim/rule_steps.hpp>
+#include <rowgrad/optim/rule_loops.hpp>
 
 namespace rowgrad {
 
-/// From the first step that postpones updates, each step changes only the rows that have a
+/// From the first step that defers updates, each step changes only the rows that have a
 /// gradient. The other rows miss the step, which is kept in a history. A row and its states are up
-/// to date as of the step that OptimizerStates has for it. Reading a row makes the steps that it
+/// to date as of the step that SlotStore has for it. Reading a row makes the steps that it
 /// missed:
 ///
 /// - Steps without a closed form are replayed on the stored row, which is then of a later step.
@@ -25,7 +25,7 @@ namespace rowgrad {
 ///   do not depend on when rows are read, for example for a checkpoint or an evaluation.
 ///
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
-/// are brought up to date, and nothing is pending any more.
+/// are brought up to date, and nothing is deferred any more.
 ///
 /// Nothing passes over all rows of a table in a file: what would have to is refused, and its
 /// history is not shortened. As long as steps differ, it grows by 90 bytes of memory and 52 of a
@@ -35,11 +35,11 @@ namespace rowgrad {
 /// Rows without a record (RowView::has_record) are left out wherever all rows are brought up to
 /// date, if the deferred steps do not change them: momentum does not, weight decay does. So that
 /// costs the rows that ever had a gradient or, with weight decay, a pass over the table.
-class OptimizedParameter final : public PendingUpdates {
+class OptimizedParameter final : public DeferredUpdates {
  public:
   /// The parameter and the names of the rule must outlive it, except for a parameter that was
   /// destroyed: see forget(). `steps` are new.
-  OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleSteps> steps);
+  OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleLoops> steps);
 
   /// Ends what an optimizer keeps for a parameter. If updates are deferred, the parameter takes
   /// over their history and the state. Visits no rows, and no longer uses the options of `steps`.
@@ -56,14 +56,14 @@ class OptimizedParameter final : public PendingUpdates {
   void check_step();
   void step();
 
-  /// See Optimizer::idle_decay.
-  std::optional<double> idle_decay() const;
+  /// See Optimizer::decay_without_gradient.
+  std::optional<double> decay_without_gradient() const;
 
   /// The number of rows read, updated or brought up to date, plus that of steps replayed on rows.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
-  /// The number of steps ("step"), the states, and while updates are pending ("lazy") what
-  /// OptimizerStates::save_rows has, the history, and a checksum of the values as they are read.
+  /// The number of steps ("step"), the states, and while updates are deferred ("lazy") what
+  /// SlotStore::save_rows has, the history, and a checksum of the values as they are read.
   Checkpoint state_dict() const;
 
   /// All names that such a state may have.
@@ -79,7 +79,7 @@ class OptimizedParameter final : public PendingUpdates {
   void take_over();
 
  private:
-  bool is_pending() const { return parameter_ != nullptr && parameter_->pending() == this; }
+  bool is_deferred() const { return parameter_ != nullptr && parameter_->deferred() == this; }
   void for_parts(const RowRange& all, const auto& loop);
   RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, rows_in_pass()}; }
   std::size_t rows_in_pass() const;
@@ -88,8 +88,8 @@ class OptimizedParameter final : public PendingUpdates {
   void step_whole(const Tensor& gradient);
   void step_rows(const RowGradient& gradient);
   void shorten_history();
-  Checkpoint pending_state() const;
-  void load_pending(const Checkpoint& state, bool values_follow);
+  Checkpoint deferred_state() const;
+  void load_deferred(const Checkpoint& state, bool values_follow);
 
   void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
   void read_all(real* out) override;
@@ -99,14 +99,14 @@ class OptimizedParameter final : public PendingUpdates {
 
   Parameter* parameter_;
   const RuleFacts rule_;
-  std::unique_ptr<OptimizerStates> states_;
-  std::unique_ptr<RuleSteps> owed_;  // which rows may have missed
-  std::uint64_t steps_ = 0;          // made so far, also with dense gradients
-  OptimizerStates::Needs needs_;     // of the step that is due
-  bool postpones_ = false;           // whether rows miss it,
-  bool continues_ = true;            // and whether it has a closed form together with those before
-  bool released_ = false;            // its optimizer was destroyed: only values are needed
-  bool loaded_ = false;              // pending updates, which take_over() has not announced yet
+  std::unique_ptr<SlotStore> states_;
+  std::unique_ptr<RuleLoops> loops_;  // which rows may have missed
+  std::uint64_t steps_ = 0;           // made so far, also with dense gradients
+  SlotStore::Needs needs_;            // of the step that is due
+  bool defers_ = false;               // whether rows miss it,
+  bool continues_ = true;             // and whether it has a closed form together with those before
+  bool released_ = false;             // its optimizer was destroyed: only values are needed
+  bool loaded_ = false;               // deferred updates, which take_over() has not announced yet
   std::atomic<std::uint64_t> rows_visited_ = 0;
   mutable std::atomic<std::uint64_t> saved_version_ = ~std::uint64_t{0};  // of the parameter
 };

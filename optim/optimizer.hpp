@@ -53,7 +53,9 @@ class Optimizer : private ParameterUser {
 
   /// The share of each value that the next step takes from values without a gradient by itself, as
   /// weight decay does; none if that is not known, as where decay is a part of the gradient.
-  virtual std::optional<double> idle_decay(const Parameter&) const { return std::nullopt; }
+  virtual std::optional<double> decay_without_gradient(const Parameter&) const {
+    return std::nullopt;
+  }
 
   /// How many table rows have been read, updated or brought up to date because of row gradients,
   /// plus one per step replayed on a row: a measure of work that is the same on any machine.

@@ -5,7 +5,7 @@
 
 namespace rowgrad {
 
-void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RuleSteps& steps) {
+void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& steps) {
   std::vector<std::unique_ptr<OptimizedParameter>> added;
   for (Parameter* parameter : parameters)
     if (parameter != nullptr)  // add_parameters() refuses them
@@ -32,9 +32,9 @@ std::uint64_t RuleEngine::rows_visited() const {
   return total;
 }
 
-std::optional<double> RuleEngine::idle_decay(const Parameter& parameter) const {
+std::optional<double> RuleEngine::decay_without_gradient(const Parameter& parameter) const {
   for (const auto& slot : slots_)
-    if (slot->parameter() == &parameter.local()) return slot->idle_decay();
+    if (slot->parameter() == &parameter.local()) return slot->decay_without_gradient();
   return std::nullopt;
 }
 
@@ -57,9 +57,9 @@ void RuleEngine::step() {
 
 // --- Checks of a rule ---------------------------------------------------------------------------
 
-void RuleEngine::check_rule(RuleSteps& steps) const {
-  const IdleStep idle = steps.begin({.step = 2, .first_of_state = false}).idle;
-  if (idle != IdleStep::kLinear && idle != IdleStep::kNothing) return;
+void RuleEngine::check_rule(RuleLoops& steps) const {
+  const Deferral deferral = steps.begin({.step = 2, .first_of_state = false}).deferral;
+  if (deferral != Deferral::kLinear && deferral != Deferral::kNothing) return;
   const std::size_t count = 1 + rule_.states.size();
   std::vector<double> after(count), expected(count, 0.0);
   for (std::size_t i = 0; i < count; ++i) after[i] = 0.75 - 0.125 * static_cast<double>(i);
@@ -67,18 +67,18 @@ void RuleEngine::check_rule(RuleSteps& steps) const {
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<double> unit(count, 0.0);
     unit[i] = 1;
-    if (idle == IdleStep::kLinear) steps.idle_step(unit.data());
+    if (deferral == Deferral::kLinear) steps.step_without_gradient(unit.data());
     for (std::size_t k = 0; k < count; ++k) {
       expected[k] += after[i] * unit[k];
       magnitude = std::max(magnitude, std::abs(unit[k]));
     }
   }
-  steps.idle_step(after.data());
+  steps.step_without_gradient(after.data());
   const bool proves = magnitude < 1e300;  // near the limit of a double, sums prove nothing
   for (std::size_t k = 0; proves && k < count; ++k)
     check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, rule_.name,
-                ": idle() says that a step without gradient ",
-                idle == IdleStep::kLinear ? "is linear" : "changes nothing", ", but it makes ",
+                ": deferral() says that a step without gradient ",
+                deferral == Deferral::kLinear ? "is linear" : "changes nothing", ", but it makes ",
                 k == 0 ? "the number" : rule_.states[k - 1], " ", after[k], ", expected ",
                 expected[k]);
 }

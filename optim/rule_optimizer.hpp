@@ -18,7 +18,7 @@ class RuleEngine : public Optimizer {
  public:
   ~RuleEngine() override;  // visits no rows: see RuleOptimizer
   void step() override;
-  std::optional<double> idle_decay(const Parameter& parameter) const override;
+  std::optional<double> decay_without_gradient(const Parameter& parameter) const override;
   std::uint64_t rows_visited() const override;
   Checkpoint state_dict() const override;
   void load_state_dict(const Checkpoint& state) override;
@@ -30,11 +30,11 @@ class RuleEngine : public Optimizer {
 
   /// Adds parameters, each with its own `steps`. Throws like Optimizer::add_parameters, and then
   /// changes nothing.
-  void add_slots(const std::vector<Parameter*>& parameters, const RuleSteps& steps);
+  void add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& steps);
 
-  /// Throws std::logic_error if the rule does not do in a step without gradient what its idle()
+  /// Throws std::logic_error if the rule does not do in a step without gradient what its deferral()
   /// promises: that nothing changes, or that the change is linear.
-  void check_rule(RuleSteps& steps) const;
+  void check_rule(RuleLoops& steps) const;
 
  private:
   using Slots = std::vector<std::unique_ptr<OptimizedParameter>>;  // parameters keep addresses
@@ -64,7 +64,7 @@ class RuleOptimizer : public RuleEngine {
                 "the rule lacks something of what RuleDefaults (update_rule.hpp) lists");
   static_assert(kListsItsMembers<Rule>,
                 "all data members of a rule must be of type `real` and listed in members(rule)");
-  static_assert(Rule::kStates.size() <= kMostStates && sizeof(Rule) <= 32 * sizeof(real),
+  static_assert(Rule::kSlots.size() <= kMaxSlots && sizeof(Rule) <= 32 * sizeof(real),
                 "a rule has at most 8 states and 32 members");
 
  public:
@@ -77,7 +77,7 @@ class RuleOptimizer : public RuleEngine {
   };
 
   /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,
-  /// and one that is given twice; std::logic_error for a rule whose idle() is wrong.
+  /// and one that is given twice; std::logic_error for a rule whose deferral() is wrong.
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
@@ -124,10 +124,10 @@ class RuleOptimizer : public RuleEngine {
   }
 
  private:
-  static std::unique_ptr<RuleSteps> steps(const Options& options);
+  static std::unique_ptr<RuleLoops> steps(const Options& options);
 
   static RuleFacts facts() {
-    return {.name = Rule::kName, .states = Rule::kStates, .members = RuleMembers<Rule>().size()};
+    return {.name = Rule::kName, .states = Rule::kSlots, .members = RuleMembers<Rule>().size()};
   }
 
   void check(Options options) const {
@@ -149,8 +149,8 @@ class RuleOptimizer : public RuleEngine {
 // Not in the class, so that `extern template class` keeps the loops of a rule out of programs:
 // those of the library are compiled for speed, and the linker would take whichever it meets first.
 template <class Rule>
-std::unique_ptr<RuleSteps> RuleOptimizer<Rule>::steps(const Options& options) {
-  return std::make_unique<RuleStepsOf<Rule>>(options);
+std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::steps(const Options& options) {
+  return std::make_unique<RuleLoopsOf<Rule>>(options);
 }
 
 }  // namespace rowgrad

@@ -19,7 +19,7 @@ struct SgdOptions {
 struct SgdRule : RuleDefaults {  // how SGD changes a value
   using Options = SgdOptions;
   static constexpr std::string_view kName = "SGD";
-  static constexpr std::array<std::string_view, 1> kStates{"momentum"};
+  static constexpr std::array<std::string_view, 1> kSlots{"momentum"};
 
   real rate, momentum, enter, decay, sign;
   real ahead;  // 1 with nesterov, else 0
@@ -45,8 +45,8 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
     w = w - Number(rate) * d;
   }
 
-  IdleStep idle() const {
-    return momentum == 0 && decay == 0 ? IdleStep::kNothing : IdleStep::kLinear;
+  Deferral deferral() const {
+    return momentum == 0 && decay == 0 ? Deferral::kNothing : Deferral::kLinear;
   }
 };
 
@@ -56,7 +56,7 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
 ///   v = d at first, then momentum · v + (1 − dampening) · d
 ///   w = w − learning_rate · (d + momentum · v with nesterov, v with momentum, d without)
 ///
-/// With row gradients, plain SGD equals the dense step bit for bit and postpones nothing. With
+/// With row gradients, plain SGD equals the dense step bit for bit and defers nothing. With
 /// momentum or decay, the steps that a row missed are one 2 × 2 matrix, however many there are.
 using SGD = RuleOptimizer<SgdRule>;
 

@@ -29,7 +29,7 @@ constexpr Coefficient kMostGrowth = 1 << 24;
 class StepRuns {
  public:
   struct Run {          // of equal consecutive steps
-    IdleStep idle;      // their rule's, or kReplay if they are not bounded
+    Deferral deferral;  // their rule's, or kReplay if they are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
 
@@ -59,7 +59,7 @@ class StepRuns {
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_replay_) return steps();
     std::size_t run = run_of(from + 1);
-    while (runs_[run].idle != IdleStep::kReplay) ++run;
+    while (runs_[run].deferral != Deferral::kReplay) ++run;
     return std::max(from, begin_of(run));
   }
 
@@ -95,7 +95,7 @@ class StepHistory : public StepRuns {
     while (last >> powers_.size() != 0)
       powers_.push_back(powers_.empty() ? step_of(runs_.size() - 1)
                                         : compose(powers_.back(), powers_.back()));
-    if (runs_.back().idle == IdleStep::kReplay) last_replay_ = steps();
+    if (runs_.back().deferral == Deferral::kReplay) last_replay_ = steps();
     note_move();
   }
 
@@ -160,7 +160,7 @@ class StepHistory : public StepRuns {
   }
 
   /// A step without gradient of a value and the states that follow it.
-  [[gnu::noinline]] static void idle_step(const Rule& rule, double* values) {
+  [[gnu::noinline]] static void step_without_gradient(const Rule& rule, double* values) {
     std::array<double, kArrays - 1> states;
     std::copy_n(values + 1, states.size(), states.begin());
     rule.update(values[0], 0.0, states);
@@ -169,15 +169,15 @@ class StepHistory : public StepRuns {
 
   /// The closed form of such a step. Applying the rule itself to each unit vector of value and
   /// states gives one column of the map.
-  static Map idle_map(const Rule& rule) {
+  static Map map_without_gradient(const Rule& rule) {
     Map map{};
     for (std::size_t column = 0; column < kArrays; ++column) {
       std::array<double, kArrays> unit{};
       unit[column] = 1;
-      idle_step(rule, unit.data());
-      // What else Adam does is not linear: see missed_adam_steps.hpp.
+      step_without_gradient(rule, unit.data());
+      // What else Adam does is not linear: see deferred_adam_steps.hpp.
       for (std::size_t i = 0; i < kArrays; ++i)
-        if (i == column || rule.idle() != IdleStep::kAdam) map[i][column] = unit[i];
+        if (i == column || rule.deferral() != Deferral::kAdam) map[i][column] = unit[i];
     }
     return map;
   }
@@ -198,13 +198,14 @@ class StepHistory : public StepRuns {
   }
 
   void append_run(const Rule& rule, std::uint64_t count) {
-    const bool is_closed = rule.idle() != IdleStep::kReplay && is_bounded(idle_map(rule));
+    const bool is_closed =
+        rule.deferral() != Deferral::kReplay && is_bounded(map_without_gradient(rule));
     for (std::size_t level = kLeastLevel;
          !runs_.empty() && runs_.size() % (std::size_t{1} << level) == 0; ++level) {
       if (blocks_.size() == level - kLeastLevel) blocks_.emplace_back();
       blocks_[level - kLeastLevel].push_back(block(level, (runs_.size() >> level) - 1));
     }
-    runs_.push_back({is_closed ? rule.idle() : IdleStep::kReplay, steps() + count});
+    runs_.push_back({is_closed ? rule.deferral() : Deferral::kReplay, steps() + count});
     rules_.push_back(rule);
     powers_.clear();
   }
@@ -213,9 +214,9 @@ class StepHistory : public StepRuns {
   // is known about it.
   void note_move() {
     std::array<double, kArrays> value{1};
-    idle_step(rules_.back(), value.data());
+    step_without_gradient(rules_.back(), value.data());
     const bool makes_state =
-        runs_.back().idle == IdleStep::kReplay ||
+        runs_.back().deferral == Deferral::kReplay ||
         std::any_of(value.begin() + 1, value.end(), [](double x) { return x != 0; });
     makes_state_ = makes_state_ || makes_state;
     if (makes_state || value[0] != 1) moves_without_state_ = true;
@@ -223,7 +224,8 @@ class StepHistory : public StepRuns {
 
   // One step of a run; meaningless for kReplay.
   Map step_of(std::size_t run) const {
-    return runs_[run].idle == IdleStep::kReplay ? identity() : idle_map(rules_[run]);
+    return runs_[run].deferral == Deferral::kReplay ? identity()
+                                                    : map_without_gradient(rules_[run]);
   }
 
   // Runs i · 2^level … (i + 1) · 2^level − 1, but the last, which may go on.

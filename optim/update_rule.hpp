@@ -17,7 +17,7 @@
 namespace rowgrad {
 
 /// What a step does to a value whose gradient is zero, as in rows that were not looked up.
-enum class IdleStep {
+enum class Deferral {
   kNothing,  // neither the value nor its states change
   kLinear,   // a linear map of value and states, so that many steps are one matrix
   kAdam,     // Adam's: the states are scaled, and the value moves less and less
@@ -27,7 +27,7 @@ enum class IdleStep {
 /// The policy for rows without a gradient in a step with row gradients: rows that were not looked
 /// up, the row of padding_idx, and rows of a bag with BagMode::kMax that were largest in no column.
 enum class RowUpdates {
-  /// The same as the dense optimizer, postponed until a row is read.
+  /// The same as the dense optimizer, deferred until a row is read.
   kExact,
   /// Nothing, as in torch.optim.SparseAdam: cheaper, but not equal to the dense optimizer. These
   /// rows keep their values and states: momentum neither moves them nor fades, and decay does not
@@ -51,7 +51,7 @@ struct StepNumber {
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                the name of the optimizer, for messages
-///   kStates              names of its states, at most 8: one tensor each, of a parameter's shape
+///   kSlots              names of its states, at most 8: one tensor each, of a parameter's shape
 ///   check(options)       throws std::invalid_argument for a value outside its range
 ///   uses(options)        which of the states these options need
 ///   Rule(options, step)  the coefficients of one step
@@ -59,9 +59,9 @@ struct StepNumber {
 ///   update(w, g, state)  the step itself, written once for `double` and for vectors of `real`
 ///                        (kernels/simd.hpp); branches on its coefficients only: what depends on
 ///                        values is chosen with select(g > 0, a, b)
-///   idle()               what update does with g = 0; kReplay is always correct
+///   deferral()               what update does with g = 0; kReplay is always correct
 struct RuleDefaults {
-  static constexpr std::array<std::string_view, 0> kStates{};
+  static constexpr std::array<std::string_view, 0> kSlots{};
 
   static void check(const auto& /*options*/) {}
   static std::array<bool, 0> uses(const auto& /*options*/) { return {}; }
@@ -69,7 +69,7 @@ struct RuleDefaults {
   /// The initial value of a state.
   static double start(const auto& /*options*/, std::size_t /*state*/) { return 0; }
 
-  IdleStep idle() const { return IdleStep::kReplay; }
+  Deferral deferral() const { return Deferral::kReplay; }
 
   /// Whether steps of this rule and of the one before have a closed form together. If not, all rows
   /// are brought up to date in between.
@@ -90,21 +90,21 @@ using RuleMembers = std::array<real, sizeof(Rule) / sizeof(real)>;
 
 /// The number of arrays that a rule changes: the values, then each of the states.
 template <class Rule>
-constexpr std::size_t kArraysOf = 1 + Rule::kStates.size();
+constexpr std::size_t kArraysOf = 1 + Rule::kSlots.size();
 
 /// What RuleOptimizer requires of a rule; RuleDefaults says what each part is for.
 template <class Rule>
 concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& options,
-                              double number, std::array<double, Rule::kStates.size()> state) {
+                              double number, std::array<double, Rule::kSlots.size()> state) {
   { Rule::kName } -> std::convertible_to<std::string_view>;
   { options.learning_rate } -> std::convertible_to<double>;
   { options.rows } -> std::convertible_to<RowUpdates>;
   Rule::check(options);
-  { Rule::uses(options) } -> std::convertible_to<std::array<bool, Rule::kStates.size()>>;
+  { Rule::uses(options) } -> std::convertible_to<std::array<bool, Rule::kSlots.size()>>;
   Rule(options, StepNumber());
   rule.update(number, number, state);
   Rule::members(rule);
-  { rule.idle() } -> std::same_as<IdleStep>;
+  { rule.deferral() } -> std::same_as<Deferral>;
 };
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();  // no limit

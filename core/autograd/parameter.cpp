@@ -18,7 +18,7 @@ Parameter::Parameter(std::string name, std::unique_ptr<ParameterStorage> rows)
 
 Parameter::~Parameter() {
   for (ParameterUser* user : users_) user->forget(*this);
-  if (pending_ != nullptr) stored_->set_lost(true);
+  if (deferred_ != nullptr) stored_->set_lost(true);
 }
 
 Tensor& Parameter::whole(const char* function) const {
@@ -32,24 +32,24 @@ void Parameter::refuse_pass(const std::string& reason) const {
                                      name_, " are in ", stored_->path()));
 }
 
-void Parameter::check_none_pending() const {
-  if (stored_->has_pending())
+void Parameter::check_none_deferred() const {
+  if (stored_->has_deferred())
     check_state(false, name_, ": rows in ", stored_->path(),
-                " have pending updates of an optimizer; load its state before they are used");
+                " have deferred updates of an optimizer; load its state before they are used");
 }
 
 void Parameter::copy_whole() const {
   whole("value");
   if (up_to_date_.shape() != shape()) up_to_date_ = empty(shape());
-  pending_->read_all(up_to_date_.data());
+  deferred_->read_all(up_to_date_.data());
   is_copied_ = true;
 }
 
 Tensor Parameter::copy() const {
   const Tensor& stored = whole("copy");
-  if (pending_ == nullptr || is_copied_) return pending_ == nullptr ? stored : up_to_date_;
+  if (deferred_ == nullptr || is_copied_) return deferred_ == nullptr ? stored : up_to_date_;
   Tensor result = empty(shape());
-  pending_->read_all(result.data());
+  deferred_->read_all(result.data());
   return result;
 }
 
@@ -72,13 +72,13 @@ Tensor Parameter::gathered_rows(std::span<const std::int32_t> ids, const Tensor*
   const std::size_t width = shape()[1];
   if (ids.empty() || width == 0) added = nullptr;
   Tensor result = empty({ids.size(), width});
-  if (pending_ == nullptr) {
-    check_none_pending();
+  if (deferred_ == nullptr) {
+    check_none_deferred();
     stored_->read(ids, result.data(), added);
   } else if (is_copied_) {
     kernels::gather_rows(up_to_date_.data(), width, ids, result.data(), added);
   } else {
-    pending_->read(ids, result.data(), added);
+    deferred_->read(ids, result.data(), added);
   }
   return result;
 }
@@ -87,7 +87,7 @@ Tensor Parameter::gathered_rows(std::span<const std::int32_t> ids, const Tensor*
 
 std::span<real> Parameter::mutable_values() {
   Tensor& values = whole("mutable_values");
-  apply_pending();
+  apply_deferred();
   note_change();
   return {values.data(), values.size()};
 }
@@ -96,7 +96,7 @@ void Parameter::assign(Tensor value) {
   check_argument(value.shape() == shape(), name_, ": the new value has shape ",
                  bracketed(value.shape()), ", expected ", bracketed(shape()));
   Tensor& values = whole("assign");
-  release_pending();
+  release_deferred();
   values = std::move(value);
   note_change();
 }
@@ -110,17 +110,17 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
   const std::size_t width = shape()[1];
   check_argument(values.shape() == Shape({ids.size(), width}), name_, ": the values have shape ",
                  bracketed(values.shape()), ", expected [", ids.size(), ", ", width, "]");
-  if (pending_ != nullptr)
-    pending_->apply(ids);
+  if (deferred_ != nullptr)
+    deferred_->apply(ids);
   else
-    check_none_pending();
+    check_none_deferred();
   stored_->assign(ids, values.data());
   note_change();
 }
 
-void Parameter::set_pending(PendingUpdates* updates) {
-  if (updates != nullptr && updates != pending_) apply_pending();
-  pending_ = updates;
+void Parameter::set_deferred(DeferredUpdates* updates) {
+  if (updates != nullptr && updates != deferred_) apply_deferred();
+  deferred_ = updates;
   if (kept_.get() != updates) {
     kept_ = nullptr;
     stored_->set_lost(false);
@@ -130,17 +130,17 @@ void Parameter::set_pending(PendingUpdates* updates) {
 
 // Before all values are replaced. An optimizer's state has to be brought up to date by their old
 // values, unless the optimizer was destroyed.
-void Parameter::release_pending() {
+void Parameter::release_deferred() {
   if (kept_ != nullptr)
-    set_pending(nullptr);
+    set_deferred(nullptr);
   else
-    apply_pending();
+    apply_deferred();
 }
 
-void Parameter::apply_pending() {
-  if (pending_ == nullptr) return;
-  pending_->apply_all();
-  set_pending(nullptr);
+void Parameter::apply_deferred() {
+  if (deferred_ == nullptr) return;
+  deferred_->apply_all();
+  set_deferred(nullptr);
 }
 
 void Parameter::note_change() {
@@ -173,7 +173,7 @@ Checkpoint::Value Parameter::saved() const {
   if (stored_->allows_passes()) return copy();
   check_state(
       kept_ == nullptr || kept_->is_saved(), name_, ": rows in ", stored_->path(),
-      " have pending updates of an optimizer that was destroyed, so nothing could read them "
+      " have deferred updates of an optimizer that was destroyed, so nothing could read them "
       "again; before, save the optimizer's state");
   return stored_->mark();
 }
@@ -190,11 +190,11 @@ void Parameter::load(const Checkpoint& state, const std::string& name) {
   if (&local() != this) return local().load(state, name);
   if (stored_->allows_passes()) {
     state.check_shape(name, shape());
-    release_pending();
+    release_deferred();
     return state.copy_to(name, mutable_values());
   }
   stored_->restore(state.text(name));
-  set_pending(nullptr);  // only now: what is pending belongs to the rows as they were
+  set_deferred(nullptr);  // only now: what is deferred belongs to the rows as they were
   note_change();
 }
 

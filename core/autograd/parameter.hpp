@@ -37,14 +37,14 @@ class ParameterOwner : public ParameterUser {
 
 /// Updates of a table's rows that an optimizer has deferred: a parameter asks for them when its
 /// rows are read, and has them applied before somebody else changes the rows.
-class PendingUpdates {
+class DeferredUpdates {
  public:
-  PendingUpdates(const PendingUpdates&) = delete;
-  PendingUpdates& operator=(const PendingUpdates&) = delete;
-  virtual ~PendingUpdates() = default;
+  DeferredUpdates(const DeferredUpdates&) = delete;
+  DeferredUpdates& operator=(const DeferredUpdates&) = delete;
+  virtual ~DeferredUpdates() = default;
 
  protected:
-  PendingUpdates() = default;
+  DeferredUpdates() = default;
 
  private:
   friend class Parameter;
@@ -54,7 +54,7 @@ class PendingUpdates {
   virtual void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
   virtual void read_all(real* out) = 0;
 
-  /// Brings the stored rows `ids` up to date, or all of them; then nothing is pending any more.
+  /// Brings the stored rows `ids` up to date, or all of them; then nothing is deferred any more.
   virtual void apply(std::span<const std::int32_t> ids) = 0;
   virtual void apply_all() = 0;
 
@@ -101,10 +101,10 @@ class Parameter {
 
   /// All values. They are up to date until the parameter changes next (a step, a load, an
   /// assignment), which may leave older values, newer ones or none in the tensor: call value()
-  /// again then, or copy() before. While updates are pending, the first call after a change costs a
-  /// pass over the table.
+  /// again then, or copy() before. While updates are deferred, the first call after a change costs
+  /// a pass over the table.
   const Tensor& value() const {
-    if (pending_ == nullptr) return whole("value");
+    if (deferred_ == nullptr) return whole("value");
     if (!is_copied_) copy_whole();
     return up_to_date_;
   }
@@ -168,7 +168,7 @@ class Parameter {
 
   // --- For optimizers ----------------------------------------------------------------------------
 
-  /// The values as they are stored, without what is pending.
+  /// The values as they are stored, without what is deferred.
   ParameterStorage& stored() { return *stored_; }
 
   /// What this process trains and saves of it: the parameter itself, or this rank's rows of a table
@@ -182,18 +182,18 @@ class Parameter {
     if (!stored_->allows_passes()) refuse_pass(concat(reason...));
   }
 
-  /// Throws std::logic_error if rows have pending updates that only the state of an optimizer
+  /// Throws std::logic_error if rows have deferred updates that only the state of an optimizer
   /// knows.
-  void check_none_pending() const;
+  void check_none_deferred() const;
 
-  /// Who has postponed updates. set_pending() first has those of another applied, and clears with
+  /// Who has deferred updates. set_deferred() first has those of another applied, and clears with
   /// null without applying any.
-  const PendingUpdates* pending() const { return pending_; }
-  void set_pending(PendingUpdates* updates);
-  void apply_pending();
+  const DeferredUpdates* deferred() const { return deferred_; }
+  void set_deferred(DeferredUpdates* updates);
+  void apply_deferred();
 
-  /// Takes over what is pending from an optimizer that is being destroyed.
-  void keep_pending(std::unique_ptr<PendingUpdates> updates) noexcept {
+  /// Takes over what is deferred from an optimizer that is being destroyed.
+  void keep_deferred(std::unique_ptr<DeferredUpdates> updates) noexcept {
     kept_ = std::move(updates);
     stored_->set_lost(true);
   }
@@ -209,16 +209,16 @@ class Parameter {
   Tensor& whole(const char* function) const;
   [[noreturn]] void refuse_pass(const std::string& reason) const;
   void copy_whole() const;
-  void release_pending();
+  void release_deferred();
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
   std::unique_ptr<ParameterStorage> stored_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
-  PendingUpdates* pending_ = nullptr;
-  std::unique_ptr<PendingUpdates> kept_;    // what is pending, if its optimizer was destroyed
-  mutable Tensor up_to_date_ = empty({0});  // a copy of all values while updates are pending
+  DeferredUpdates* deferred_ = nullptr;
+  std::unique_ptr<DeferredUpdates> kept_;   // what is deferred, if its optimizer was destroyed
+  mutable Tensor up_to_date_ = empty({0});  // a copy of all values while updates are deferred
   mutable bool is_copied_ = false;          // whether it is of the last change
   bool trainable_ = true;
   std::vector<ParameterUser*> users_;

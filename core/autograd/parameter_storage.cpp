@@ -8,10 +8,10 @@
 namespace rowgrad {
 namespace {
 
-class StatesInMemory final : public OptimizerStates {
+class SlotsInMemory final : public SlotStore {
  public:
-  StatesInMemory(Tensor& values, const Owner& owner)
-      : OptimizerStates(owner), values_(values), in_arrays_(values.dimension() != 2) {}
+  SlotsInMemory(Tensor& values, const Owner& owner)
+      : SlotStore(owner), values_(values), in_arrays_(values.dimension() != 2) {}
 
   bool lacks(const Needs& needs) const override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
@@ -35,7 +35,7 @@ class StatesInMemory final : public OptimizerStates {
 
   void make_all() override {
     if (in_arrays_) return;
-    std::array<std::optional<Tensor>, kMostStates> arrays;
+    std::array<std::optional<Tensor>, kMaxSlots> arrays;
     std::optional<Steps> steps;
     for (const std::size_t i : begun_) arrays[i] = zeros(values_.shape());
     if (records_ != nullptr) steps = Steps(Steps::shape_type{values_.shape()[0]}, 0);
@@ -88,7 +88,7 @@ class StatesInMemory final : public OptimizerStates {
     }
   }
 
-  void load(const Checkpoint& state, const std::array<bool, kMostStates>& saved, bool) override {
+  void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved, bool) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
       if (saved[i]) begun_.push_back(i);
     const auto name = [&](std::size_t k) { return std::string(owner_.names[begun_[k]]); };
@@ -174,7 +174,7 @@ class StatesInMemory final : public OptimizerStates {
   std::vector<std::size_t> begun_;       // the states in use, in their order in records
   std::unique_ptr<RowRecords> records_;  // null while there are none
   bool in_arrays_;                       // whether states and steps are arrays instead
-  std::array<std::optional<Tensor>, kMostStates> arrays_;
+  std::array<std::optional<Tensor>, kMaxSlots> arrays_;
   std::optional<Steps> steps_;  // of each row, once steps have begun
   std::optional<Tensor> loaded_;
 };
@@ -197,8 +197,8 @@ class ValuesInMemory final : public ParameterStorage {
                   values_.data() + static_cast<std::size_t>(ids[i]) * width);
   }
 
-  std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override {
-    return std::make_unique<StatesInMemory>(values_, owner);
+  std::unique_ptr<SlotStore> states(const SlotStore::Owner& owner) override {
+    return std::make_unique<SlotsInMemory>(values_, owner);
   }
 
  private:

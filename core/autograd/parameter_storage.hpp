@@ -19,7 +19,7 @@
 
 namespace rowgrad {
 
-constexpr std::size_t kMostStates = 8;  // the most states that an optimizer has
+constexpr std::size_t kMaxSlots = 8;  // the most states that an optimizer has
 
 /// One row: its values and then its states, null for a state that is not in use, and the step of an
 /// optimizer that all of them are of.
@@ -35,20 +35,20 @@ struct RowCopy {
   std::uint64_t step = 0;    // the step that all of them are of
 };
 
-class OptimizerStates;
+class SlotStore;
 class Parameter;
 
 /// Where rows are, for loops over them: row i is `i` strides after row 0, in memory and in a file.
 /// The states and steps of single rows in memory are in records instead.
 struct RowView {
   // Row 0: its values, then the states in use; those of record 0, if there are records.
-  std::array<real*, 1 + kMostStates> first{};
-  std::size_t stride = 0;                      // from one row to the next, in numbers
-  std::size_t width = 0;                       // the number of values in a row
-  RowRecords* records = nullptr;               // of states and steps
-  std::uint64_t* steps = nullptr;              // the step of row 0; null if steps have not begun
-  std::size_t step_stride = 1;                 // from one row's step to the next
-  const OptimizerStates* copied_by = nullptr;  // has rows that must not change when they are read
+  std::array<real*, 1 + kMaxSlots> first{};
+  std::size_t stride = 0;                // from one row to the next, in numbers
+  std::size_t width = 0;                 // the number of values in a row
+  RowRecords* records = nullptr;         // of states and steps
+  std::uint64_t* steps = nullptr;        // the step of row 0; null if steps have not begun
+  std::size_t step_stride = 1;           // from one row's step to the next
+  const SlotStore* copied_by = nullptr;  // has rows that must not change when they are read
 
   /// Returns false if row i has no record. Then row() returns the states of record 0, which must
   /// not be changed; the values may be.
@@ -103,7 +103,7 @@ struct RowView {
 /// (row_records.hpp) or, from the first dense gradient on, an array for each state. A file has them
 /// beside the values, for one optimizer at a time. What has nothing to do for rows in memory does
 /// nothing by default.
-class OptimizerStates {
+class SlotStore {
  public:
   /// Whose states they are, for messages and for saving. All must outlive the states.
   struct Owner {
@@ -114,15 +114,15 @@ class OptimizerStates {
 
   /// Which states a step uses, and the values that they start as.
   struct Needs {
-    std::array<bool, kMostStates> uses{};      // whether it uses each state
-    std::array<double, kMostStates> starts{};  // what a new state is filled with
+    std::array<bool, kMaxSlots> uses{};      // whether it uses each state
+    std::array<double, kMaxSlots> starts{};  // what a new state is filled with
   };
 
   /// States of which none has begun.
-  explicit OptimizerStates(const Owner& owner) : owner_(owner) {}
-  OptimizerStates(const OptimizerStates&) = delete;
-  OptimizerStates& operator=(const OptimizerStates&) = delete;
-  virtual ~OptimizerStates() = default;
+  explicit SlotStore(const Owner& owner) : owner_(owner) {}
+  SlotStore(const SlotStore&) = delete;
+  SlotStore& operator=(const SlotStore&) = delete;
+  virtual ~SlotStore() = default;
 
   /// Whether a step needs states that have not begun. Throws std::invalid_argument if a file has no
   /// room for them, or if they do not start as zeros there.
@@ -164,7 +164,7 @@ class OptimizerStates {
   /// shape, and if the file is at another mark or, where the values follow and it will go back to
   /// theirs, cannot go back to this one.
   virtual void save(Checkpoint& state) const = 0;
-  virtual void load(const Checkpoint& state, const std::array<bool, kMostStates>& saved,
+  virtual void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved,
                     bool values_follow) = 0;
 
   /// Puts the stored values of rows into `state`, as "values", and their steps, as "at"; or, as
@@ -179,7 +179,7 @@ class OptimizerStates {
   const Owner owner_;  // whose states they are
 };
 
-/// All names that OptimizerStates::save may put for states of these names.
+/// All names that SlotStore::save may put for states of these names.
 std::vector<std::string> saved_names(std::span<const std::string_view> names);
 
 /// The values of a parameter: a tensor of any shape in memory, or a table [rows, width] elsewhere.
@@ -226,7 +226,7 @@ class ParameterStorage {
   virtual void assign(std::span<const std::int32_t> ids, const real* values) = 0;
 
   /// What a new optimizer keeps for them.
-  virtual std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) = 0;
+  virtual std::unique_ptr<SlotStore> states(const SlotStore::Owner& owner) = 0;
 
   /// For messages: the path of the file, or the ranks that have parts.
   virtual std::string path() const { return {}; }
@@ -234,10 +234,10 @@ class ParameterStorage {
   /// See Parameter::read_ahead.
   virtual void read_ahead(std::span<const std::int32_t> /*ids*/) {}
 
-  /// Whether rows have pending updates that only the state of an optimizer knows, which a file does
-  /// not forget.
-  virtual bool has_pending() const { return false; }
-  virtual void set_pending() {}
+  /// Whether rows have deferred updates that only the state of an optimizer knows, which a file
+  /// does not forget.
+  virtual bool has_deferred() const { return false; }
+  virtual void set_deferred() {}
 
   /// Notes whether nobody can save the state of that optimizer any more: then a file makes no
   /// further checkpoint.

@@ -122,7 +122,7 @@ void SplitRows::assign(std::span<const std::int32_t> /*ids*/, const real* /*valu
   throw std::logic_error(concat(own_.name(), ": rows of a split table cannot be replaced"));
 }
 
-std::unique_ptr<OptimizerStates> SplitRows::states(const OptimizerStates::Owner& owner) {
+std::unique_ptr<SlotStore> SplitRows::states(const SlotStore::Owner& owner) {
   throw std::logic_error(concat(owner.optimizer, ": trains a split table as a whole"));
 }
 

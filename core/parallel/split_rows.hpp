@@ -63,7 +63,7 @@ class SplitRows final : public ParameterStorage {
 
   /// Changing rows from outside is a std::logic_error: their ranks do, in a step.
   void assign(std::span<const std::int32_t> ids, const real* values) override;
-  std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override;
+  std::unique_ptr<SlotStore> states(const SlotStore::Owner& owner) override;
 
   /// What reads rows of own() that were announced, where that is more than to read them: max_norm
   /// scales those down that are too large. Rows that were not announced stay as they are.

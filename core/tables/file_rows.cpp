@@ -8,9 +8,9 @@
 namespace rowgrad {
 namespace {
 
-class StatesInFile final : public OptimizerStates {
+class SlotsInFile final : public SlotStore {
  public:
-  StatesInFile(TableFile& file, const Owner& owner) : OptimizerStates(owner), file_(file) {}
+  SlotsInFile(TableFile& file, const Owner& owner) : SlotStore(owner), file_(file) {}
 
   bool lacks(const Needs& needs) const override {
     std::size_t missing = 0;
@@ -71,7 +71,7 @@ class StatesInFile final : public OptimizerStates {
       if (place(i)) state.put(std::string(owner_.names[i]), file_.mark());
   }
 
-  void load(const Checkpoint& state, const std::array<bool, kMostStates>& saved,
+  void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved,
             bool values_follow) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
       const std::string name(owner_.names[i]);
@@ -133,14 +133,14 @@ class RowsInFile final : public ParameterStorage {
       std::copy_n(values + i * width, width, file_.row(static_cast<std::size_t>(ids[i])));
   }
 
-  std::unique_ptr<OptimizerStates> states(const OptimizerStates::Owner& owner) override {
-    return std::make_unique<StatesInFile>(file_, owner);
+  std::unique_ptr<SlotStore> states(const SlotStore::Owner& owner) override {
+    return std::make_unique<SlotsInFile>(file_, owner);
   }
 
   std::string path() const override { return file_.path().string(); }
   void read_ahead(std::span<const std::int32_t> ids) override { file_.read_ahead(ids); }
-  bool has_pending() const override { return file_.has_pending(); }
-  void set_pending() override { file_.set_pending(); }
+  bool has_deferred() const override { return file_.has_deferred(); }
+  void set_deferred() override { file_.set_deferred(); }
   void set_lost(bool lost) override { file_.set_lost(lost); }
   std::string mark() const override { return file_.mark(); }
   void check_mark(const std::string& mark) const override { file_.check_mark(mark); }

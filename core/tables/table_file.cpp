@@ -72,8 +72,8 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   check_argument(options.rows > 0 && options.rows <= kMostRows && options.width > 0,
                  "TableFile: the shape is [", options.rows, ", ", options.width,
                  "], expected 1 to ", kMostRows, " rows of a width above 0");
-  check_argument(options.states <= kMostStates, "TableFile: states is ", options.states,
-                 ", expected at most ", kMostStates);
+  check_argument(options.states <= kMaxSlots, "TableFile: states is ", options.states,
+                 ", expected at most ", kMaxSlots);
   check_argument(std::isfinite(options.deviation) && options.deviation >= 0,
                  "TableFile: deviation is ", options.deviation,
                  ", expected a finite number, not negative");
@@ -128,7 +128,7 @@ TableFile::TableFile(const fs::path& path)
   check_runtime(format == kFormat || format == kLegacyFormat, name, ": is a table of format ",
                 format, ", expected ", kLegacyFormat, " or ", kFormat);
   const Version version = head().version;
-  check_runtime(head().checksum == checksum_of(head()) && head().states <= kMostStates &&
+  check_runtime(head().checksum == checksum_of(head()) && head().states <= kMaxSlots &&
                     std::ranges::all_of(version.names, [](const Name& n) { return n.back() == 0; }),
                 name, ": the head of the table is damaged");
   check_runtime(head().number_bytes == sizeof(real), name, ": has numbers of ", head().number_bytes,
@@ -224,7 +224,7 @@ void TableFile::checkpoint() {
   check_usable();
   if (!has_changed()) return;
   check_state(!is_lost_, path().string(),
-              ": rows have pending updates of an optimizer that was destroyed, so nothing could "
+              ": rows have deferred updates of an optimizer that was destroyed, so nothing could "
               "read them again; before, call checkpoint() and save the optimizer's state");
   Version next = head().version;
   ++next.number;

@@ -96,7 +96,7 @@ class TableFile {
 
   /// Makes what the table has now its checkpoint, on the disk when this returns; the last but one
   /// is forgotten. Does nothing if the table has not changed since the last one. Throws
-  /// std::logic_error if rows have pending updates of an optimizer that was destroyed.
+  /// std::logic_error if rows have deferred updates of an optimizer that was destroyed.
   void checkpoint();
 
   /// The name of the last checkpoint, which depends on nothing but the table and its history:
@@ -147,9 +147,9 @@ class TableFile {
   /// Whether a row is stored, with states of the optimizer that began last.
   bool is_current(std::size_t row) const { return row_head(row).epoch == head().version.epoch; }
 
-  /// Whether rows have pending updates that only the state of an optimizer knows.
-  bool has_pending() const { return head().version.pending != 0; }
-  void set_pending() { head().version.pending = 1; }
+  /// Whether rows have deferred updates that only the state of an optimizer knows.
+  bool has_deferred() const { return head().version.deferred != 0; }
+  void set_deferred() { head().version.deferred = 1; }
 
   /// Notes whether nobody can save that state any more.
   void set_lost(bool lost) { is_lost_ = lost; }
@@ -172,9 +172,9 @@ class TableFile {
   struct Version {
     std::uint64_t number;             // of the checkpoint, counted from 0
     std::uint64_t mark, mark_before;  // of it, and of the one before
-    std::uint64_t rows_stored, pending;
+    std::uint64_t rows_stored, deferred;
     std::uint64_t epoch;  // counted from 1: how often an optimizer has begun anew
-    std::array<Name, kMostStates> names;
+    std::array<Name, kMaxSlots> names;
   };
   struct Head {
     std::array<char, 8> magic;
@@ -239,7 +239,7 @@ class TableFile {
   std::vector<std::byte> new_record_;  // a row before it is stored
   std::future<void> reading_ahead_;    // in another thread
   bool failed_ = false;                // whether the table has to be opened again
-  bool is_lost_ = false;               // whether what is pending can no longer be saved
+  bool is_lost_ = false;               // whether what is deferred can no longer be saved
 };
 
 /// The rows of a table for a parameter: `Parameter words("words", file_rows(file))`. The file must

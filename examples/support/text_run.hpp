@@ -102,7 +102,7 @@ std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string&
 struct SavedModel {
   std::unique_ptr<Tokenizer> tokenizer = {};
   ModelTables tables = {};
-  std::unique_ptr<Optimizer> optimizer = {};  // has updates that rows in files are owed
+  std::unique_ptr<Optimizer> optimizer = {};  // has deferred updates of rows in files
   std::unique_ptr<LanguageModel> model = {};
 };
 

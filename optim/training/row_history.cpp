@@ -334,7 +334,7 @@ void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
   for (Parameter* parameter : model_.parameters())
     if (parameter->gradient().is_rows()) of(*parameter);
   for (TableHistory& table : tables_)
-    table.before_update(step, optimizer.idle_decay(table.table()));
+    table.before_update(step, optimizer.decay_without_gradient(table.table()));
 }
 
 void RowHistory::before_update(const TrainingRun& run) {

@@ -79,7 +79,7 @@ void RowMovement::before_update(const TrainingRun& run) {
   double squares = 0;
   for (const real g : gradient) squares += static_cast<double>(g) * static_cast<double>(g);
   now_.gradient_norm = std::sqrt(squares);
-  decay_ = run.parts().optimizer.idle_decay(*table_);
+  decay_ = run.parts().optimizer.decay_without_gradient(*table_);
 }
 
 void RowMovement::after_step(const TrainingRun& run, double /*loss*/) {

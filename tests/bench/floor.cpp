@@ -14,9 +14,9 @@ namespace {
 
 // The arrays of state that an optimizer keeps for a parameter.
 std::size_t optimizer_states(const std::string& optimizer) {
-  static const std::map<std::string, std::size_t> kStates{
+  static const std::map<std::string, std::size_t> kSlots{
       {"sgd", 0}, {"momentum", 1}, {"momentum-decay", 1}, {"adamw", 2}, {"sparse-adam", 2}};
-  return kStates.at(optimizer);
+  return kSlots.at(optimizer);
 }
 
 // How often an optimizer reads or writes each value of a parameter, its gradient and its state.

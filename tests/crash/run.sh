@@ -40,7 +40,7 @@ trap finish EXIT
 cd "$scratch"
 mkdir runs disk
 
-# Words under momentum and decay: most rows of the table are owed updates at any time.
+# Words under momentum and decay: most rows of the table are stale at any time.
 run=("$build/examples/train" --corpus "$root/examples/data/the-slow-clock.txt"
   --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --look-back 2 --hidden 8
   --optimizer rmsprop --momentum 0.5 --schedule cosine --sample 0 --threads 1)
@@ -136,7 +136,7 @@ kill_runs() {
 kill_runs "$kills" "${run[@]}" --save-every 1 --report runs/page
 echo "always a whole checkpoint, always the bits of a run that was never stopped; $pages whole reports"
 
-# Larger than the memory that the process may have. Most of its rows are owed updates at any time, too.
+# Larger than the memory that the process may have. Most of its rows have deferred updates at any time, too.
 ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/examples/train" --model gpt
   --corpus "$root/examples/data/the-slow-clock.txt" --context 32 --stride 32 --batch 32 --width 32 --heads 1
   --layers 1 --ngrams '1,2,3' --ngram-heads 1 --ngram-width 32 --ngram-layers 0 --validation 0

@@ -47,7 +47,7 @@ TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
   for (const Parameter* parameter : training->model().parameters()) {
     const bool decays = parameter->name() != "memories.0.table.weight";
     if (parameter->shape().size() != 2) continue;
-    EXPECT_EQ(*optimizer.idle_decay(*parameter) > 0, decays) << parameter->name();
+    EXPECT_EQ(*optimizer.decay_without_gradient(*parameter) > 0, decays) << parameter->name();
   }
   training->run.train();
   EXPECT_LT(optimizer.learning_rate(), 1e-9);

@@ -38,7 +38,7 @@ TEST(TextRun, IsResumable) {
   TrainOptions sinusoidal = small_run();
   sinusoidal.gpt.positions = Positions::kSinusoidal;
   sinusoidal.tokenizer = "bpe";
-  // With words, updates of most rows are postponed at any time.
+  // With words, updates of most rows are deferred at any time.
   TrainOptions words = small_run();
   words.tokenizer = "word";
   words.momentum = 0.9;

@@ -129,7 +129,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
     }
     if (!rates.empty()) optimizer->set_learning_rate(rates[step]);
   });
-  // Single rows first, while updates of the others are still postponed.
+  // Single rows first, while updates of the others are still deferred.
   for (const auto& [id, values] : run["token_row_after"].items()) {
     const Tensor row = model.token.weight.rows(std::vector{std::stoi(id)});
     for (std::size_t i = 0; i < values.size(); ++i)

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""How far the series of optim/OWED_STEPS.md is from the sum that it stands for, in long double.
+"""How far the series of optim/DEFERRED_STEPS.md is from the sum that it stands for, in long double.
 
 Prints the largest relative error, in units of the last place, for pairs of beta: the sum as
-MissedSteps cuts it into pieces and powers, against all of its steps.
+DeferredSteps cuts it into pieces and powers, against all of its steps.
 """
 
 import random

@@ -257,7 +257,7 @@ class Library : public Subject {
     expect_rows("value()", table_->value());
   }
 
-  // All that there is: the rows, and what they and the states are once nothing is postponed any
+  // All that there is: the rows, and what they and the states are once nothing is deferred any
   // more. Only the rows of a table in a file.
   std::string bits() {
     Checkpoint all;

@@ -83,7 +83,7 @@ class FrozenTraining {
   }
 
   Checkpoint state() const {
-    Checkpoint all;  // first the optimizers, as to read rows replays the steps that they are owed
+    Checkpoint all;  // first the optimizers, as to read rows replays the steps that are deferred
     for (std::size_t i = 0; i < optimizers_.size(); ++i)
       all.put(optimizer_name(i), optimizers_[i]->state_dict());
     all.put("model", item_.starts_at_zero ? values() : model_->state_dict());
@@ -204,7 +204,7 @@ std::vector<FrozenCase> frozen_cases() {
            .optimizers = {adamw},
            .shape = {2048, 128},
            .starts_at_zero = true},
-           // Hundreds of steps, each different, that rows are owed.
+           // Hundreds of steps, each different, that are deferred.
            {.name = "sgd_long_history",
            .optimizers = {SgdOptions{.learning_rate = 0.05, .momentum = 0.9}},
            .schedule = Schedule::cosine({.steps = 1000}),
@@ -245,7 +245,7 @@ class FrozenCheckpoints : public ::testing::TestWithParam<FrozenCase> {
   // another order. Then each rounding of a step moves a number by half a spacing. A step of an
   // optimizer has a dozen, which is 6 spacings of values about 1. Those of a momentum of up to 5
   // come back in full over the steps that follow, as 0.05 / (1 − 0.9) is 1/2: 3 roundings, 4
-  // spacings. So 16 are enough, for all steps: those that rows are owed, too, are applied after
+  // spacings. So 16 are enough, for all steps: those that are deferred, too, are applied after
   // loading.
   static void expect_values(const Checkpoint& got, const Checkpoint& expected, int steps) {
     for (const std::string& name : got.names()) {
@@ -268,7 +268,7 @@ TEST_P(FrozenCheckpoints, ReadAsTheyWereSavedAndGoOnAsTheyDid) {
   const auto file = open_copy_of_table();
   FrozenTraining training(item, file.get());
   training.load(all);
-  // The values of a table in memory are saved with it; of one in a file, what rows are owed is
+  // The values of a table in memory are saved with it; of one in a file, what is deferred is
   // applied when they are read.
   expect_values(training.values(), all.part("now"), file ? item.end : 0);
   training.train(item.saved, item.end);

@@ -1,4 +1,4 @@
-// Optimizers, saved and loaded: see support/resumable.hpp. Rows are owed updates then.
+// Optimizers, saved and loaded: see support/resumable.hpp. Rows are stale then.
 
 #include "tests/support/resumable.hpp"
 

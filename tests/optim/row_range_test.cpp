@@ -1,5 +1,5 @@
 // Rows whose values, or the factors that many steps multiply them by, are near the limits of the
-// range of `real`, beyond it, or NaN: postponed updates must give what the dense optimizer gives.
+// range of `real`, beyond it, or NaN: deferred updates must give what the dense optimizer gives.
 
 #include "tests/optim/optimizers.hpp"
 

@@ -123,25 +123,27 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
   }
 }
 
-// A rule whose idle() returns kSays.
-template <class Rule, IdleStep kSays>
+// A rule whose deferral() returns kSays.
+template <class Rule, Deferral kSays>
 struct Claiming : Rule {
   using Rule::Rule;
-  IdleStep idle() const { return kSays; }
+  Deferral deferral() const { return kSays; }
 };
 
 TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
-  using SaysNothing = RuleOptimizer<Claiming<SgdRule, IdleStep::kNothing>>;
-  using SaysLinear = RuleOptimizer<Claiming<AdagradRule, IdleStep::kLinear>>;
+  using SaysNothing = RuleOptimizer<Claiming<SgdRule, Deferral::kNothing>>;
+  using SaysLinear = RuleOptimizer<Claiming<AdagradRule, Deferral::kLinear>>;
   Parameter table("table", irregular({3, 2}));
-  EXPECT_ERROR(std::logic_error,
-               "SGD: idle() says that a step without gradient changes nothing, but it makes the "
-               "number 0.59375, expected 0.75",
-               SaysNothing({&table}, {.learning_rate = 0.5, .momentum = 0.5}));
-  EXPECT_ERROR_WITH(std::logic_error,
-                    "Adagrad: idle() says that a step without gradient is linear, but it makes the "
-                    "number ",
-                    SaysLinear({&table}, {.learning_rate = 0.5, .weight_decay = 1}));
+  EXPECT_ERROR(
+      std::logic_error,
+      "SGD: deferral() says that a step without gradient changes nothing, but it makes the "
+      "number 0.59375, expected 0.75",
+      SaysNothing({&table}, {.learning_rate = 0.5, .momentum = 0.5}));
+  EXPECT_ERROR_WITH(
+      std::logic_error,
+      "Adagrad: deferral() says that a step without gradient is linear, but it makes the "
+      "number ",
+      SaysLinear({&table}, {.learning_rate = 0.5, .weight_decay = 1}));
   for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors are allowed
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .nesterov = true}));
@@ -170,7 +172,7 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
   for (const std::uint64_t seed : {0U, 1U, 2U}) {
     expect_passed(row_check<SGD>({.learning_rate = 0.1, .momentum = 0.9}, seed));
     expect_passed(row_check<Adam>({}, seed));
-    expect_passed(row_check<RuleOptimizer<Claiming<SgdRule, IdleStep::kReplay>>>(
+    expect_passed(row_check<RuleOptimizer<Claiming<SgdRule, Deferral::kReplay>>>(
         {.learning_rate = 0.1, .momentum = 0.9}, seed));
   }
   // Both diverge to numbers that cannot be compared.

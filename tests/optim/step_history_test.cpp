@@ -18,7 +18,7 @@ TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
       const SgdRule rule(options, {.step = 2, .first_of_state = false});
       const std::uint32_t count = random() % 3 == 0 ? 1 + random() % 50 : 1;
       history.append(rule, count);
-      steps.insert(steps.end(), count, History::idle_map(rule));
+      steps.insert(steps.end(), count, History::map_without_gradient(rule));
       if (forgets && history.runs().size() == 16) history.forget(8);
     }
     ASSERT_EQ(history.steps(), steps.size());

@@ -74,7 +74,8 @@ TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
       if (again) {
         words.table.load_state_dict(model);
         if (options.index() != 0 || std::get<0>(options).rows == RowUpdates::kExact) {
-          EXPECT_ERROR_WITH(std::logic_error, "have pending updates of an optimizer", words.rows());
+          EXPECT_ERROR_WITH(std::logic_error, "have deferred updates of an optimizer",
+                            words.rows());
           EXPECT_THROW(words.step(*optimizer, {0}), std::logic_error);
           EXPECT_THROW(words.weight.assign_rows(Ids32{1}, zeros({1, 2})), std::logic_error);
         }
@@ -99,7 +100,7 @@ TEST_F(TableFileOptimizers, LeaveRowsUpToDateWhenTheyAreDestroyed) {
   sgd.reset();
   EXPECT_EQ(words.rows(), rows);
   SGD other({&words.weight}, kMomentum);  // would have to apply what is deferred to all rows
-  EXPECT_ERROR_WITH(std::logic_error, "have pending updates of an optimizer",
+  EXPECT_ERROR_WITH(std::logic_error, "have deferred updates of an optimizer",
                     words.step(other, {0}));
   EXPECT_EQ(words.rows(), rows);
 }
@@ -125,9 +126,9 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
     EXPECT_EQ(model.text("weight"), owed.text("weight"));
     words.weight.assign_rows(Ids32{1}, full({1, 2}, 3));
     const Tensor rows = words.rows();
-    EXPECT_ERROR_WITH(std::logic_error, "pending updates of an optimizer that was destroyed",
+    EXPECT_ERROR_WITH(std::logic_error, "deferred updates of an optimizer that was destroyed",
                       words.file.checkpoint());
-    EXPECT_ERROR_WITH(std::logic_error, "pending updates of an optimizer that was destroyed",
+    EXPECT_ERROR_WITH(std::logic_error, "deferred updates of an optimizer that was destroyed",
                       words.table.state_dict());
     EXPECT_EQ(words.rows(), rows);
   }
@@ -228,7 +229,7 @@ TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
   }
 }
 
-// And keep what rows are owed if they cannot.
+// And keep what is deferred if they cannot.
 TEST_F(TableFileOptimizers, GoBackInAllTablesOfALayerOrInNone) {
   struct TwoTables : Layer {
     TwoTables(TableFile& one, TableFile& two)

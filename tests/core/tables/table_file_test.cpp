@@ -178,10 +178,10 @@ TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   set_rows(one, {1}, 2);
   EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", one.mark());
   one.restore(mark);
-  one.set_pending();
+  one.set_deferred();
   EXPECT_THROW(one.mark(), std::logic_error);
   one.restore(mark);
-  EXPECT_FALSE(one.has_pending());
+  EXPECT_FALSE(one.has_deferred());
 }
 
 TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {

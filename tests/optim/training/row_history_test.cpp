@@ -129,7 +129,7 @@ void expect_history(const AnyOptions& options, bool dense) {
     const MadeUpStep step(number, dense);
     table.zero_gradient();
     table.add_gradient(step.gradient);
-    const std::optional<double> known = optimizer->idle_decay(table);
+    const std::optional<double> known = optimizer->decay_without_gradient(table);
     const double left = 1 - known.value_or(0);
     const Tensor before = table.value();
     for (TableHistory* each : {&history, &some}) {
@@ -267,9 +267,9 @@ TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
   SGD sgd({&table}, {.learning_rate = 0.3, .weight_decay = 0.5});
   TableHistory history(table, {"token"});
   for (std::uint64_t number = 1; number < 1500; ++number)
-    step(sgd, table, history, number, {0}, *sgd.idle_decay(table));
+    step(sgd, table, history, number, {0}, *sgd.decay_without_gradient(table));
   const Tensor before = table.copy();
-  step(sgd, table, history, 1500, {0, 1}, *sgd.idle_decay(table));
+  step(sgd, table, history, 1500, {0, 1}, *sgd.decay_without_gradient(table));
   const std::vector<ListedRow> rows = list_rows(history);
   EXPECT_GT(rows[1].moved, 0.1);
   EXPECT_NEAR(rows[1].moved, distance(table.value(), before, 1), 1e-6);
@@ -400,7 +400,7 @@ TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
 
 TEST(Optimizers, TellWhatDecayTakesWithoutAGradient) {
   Parameter table("table", irregular({6, 4}));
-  const auto decay = [&](auto&& optimizer) { return optimizer.idle_decay(table); };
+  const auto decay = [&](auto&& optimizer) { return optimizer.decay_without_gradient(table); };
   const std::initializer_list<Parameter*> one{&table};
   EXPECT_EQ(decay(SGD(one, {.learning_rate = 0.5, .momentum = 0.9})), 0);
   EXPECT_EQ(decay(SGD(one, {.momentum = 0.9, .weight_decay = 0.1})), std::nullopt);
@@ -411,7 +411,7 @@ TEST(Optimizers, TellWhatDecayTakesWithoutAGradient) {
   EXPECT_NEAR(decay(AdamW(one, {.learning_rate = 0.5, .weight_decay = 0.1})).value(), 0.05, 1e-6);
   EXPECT_EQ(decay(AdamW(one, {.weight_decay = 0.1, .rows = RowUpdates::kTouchedOnly})), 0);
   Parameter other("other", irregular({6, 4}));
-  EXPECT_EQ(SGD(one).idle_decay(other), std::nullopt);
+  EXPECT_EQ(SGD(one).decay_without_gradient(other), std::nullopt);
 }
 
 }  // namespace

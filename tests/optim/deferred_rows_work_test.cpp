@@ -17,7 +17,7 @@ std::uint64_t work_of_steps(std::size_t rows, const AnyOptions& options) {
   return optimizer->rows_visited();
 }
 
-TEST(LazyRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
+TEST(DeferredRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
   for (const AnyOptions& options :
        {AnyOptions(kMomentum), AnyOptions(RmsPropOptions()), AnyOptions(AdagradOptions()),
         AnyOptions(kAdam), AnyOptions(AdamWOptions())}) {
@@ -31,7 +31,7 @@ TEST(LazyRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
 }
 
 // Adam with weight decay has no closed form for steps without a gradient.
-TEST(LazyRowsOf, EachReplayedStepIsCounted) {
+TEST(DeferredRowsOf, EachReplayedStepIsCounted) {
   Parameter table("table", irregular({3, 4}));
   const auto optimizer = make_optimizer(AdamOptions{.weight_decay = 0.01}, {&table});
   step(*optimizer, table, {0, 1});
@@ -41,7 +41,7 @@ TEST(LazyRowsOf, EachReplayedStepIsCounted) {
   EXPECT_EQ(optimizer->rows_visited() - before, 2U + 20U);  // read, brought up to date, 20 steps
 }
 
-TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
+TEST(DeferredRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
   for (const AnyOptions& options :
        {AnyOptions(SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 1e-3}),
         AnyOptions(SgdOptions{
@@ -67,9 +67,9 @@ TEST(LazyRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
   }
 }
 
-// The bound of optim/OWED_STEPS.md: AdamW's factor is rounded by up to a quarter of an epsilon, in
-// dense steps as in deferred ones.
-TEST(LazyRowsOf, AdamWDecayByTheFactorOfTheDenseStep) {
+// The bound of optim/DEFERRED_STEPS.md: AdamW's factor is rounded by up to a quarter of an epsilon,
+// in dense steps as in deferred ones.
+TEST(DeferredRowsOf, AdamWDecayByTheFactorOfTheDenseStep) {
   constexpr int kSteps = 3000;
   for (const auto& [rate, decay] :
        {std::pair(1e-5, 0.01), {1e-3, 0.01}, {1e-6, 0.01}, {0.1, 0.1}}) {
@@ -91,7 +91,7 @@ TEST(LazyRowsOf, AdamWDecayByTheFactorOfTheDenseStep) {
 }
 
 // Thousands of steps, no two alike, of 1,500 rows of which two are looked up in each.
-TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
+TEST(DeferredRowsOf, ALongRunAreSettledAFewAtATime) {
   constexpr int kSteps = 6500;
   const Shape shape{1500, 2};
   for (const AnyOptions& options : {AnyOptions(kMomentum), AnyOptions(AdamOptions())}) {
@@ -124,7 +124,7 @@ TEST(LazyRowsOf, ALongRunAreSettledAFewAtATime) {
 }
 
 // Of 4,096 steps, the first half is to be forgotten.
-TEST(LazyRowsOf, ARowThatMissedNoneOfTheOldestStepsAreNotSettled) {
+TEST(DeferredRowsOf, ARowThatMissedNoneOfTheOldestStepsAreNotSettled) {
   Parameter table("table", irregular({1, 2}));
   SGD optimizer({&table}, kMomentum);
   for (int i = 1; i <= 4096; ++i) {

@@ -17,7 +17,7 @@
 
 #include <rowgrad/core/autograd/parameter_storage.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
-#include <rowgrad/optim/missed_steps.hpp>
+#include <rowgrad/optim/deferred_steps.hpp>
 
 namespace rowgrad {
 
@@ -35,36 +35,36 @@ struct RowRange {
 /// What is the same in all steps of a rule.
 struct RuleFacts {
   std::string_view name;                     // Rule::kName
-  std::span<const std::string_view> states;  // Rule::kStates
+  std::span<const std::string_view> states;  // Rule::kSlots
   std::size_t members;                       // the number of its coefficients
 };
 
-/// What may be asked of the steps of a rule without knowing which it is. RuleStepsOf<Rule>
+/// What may be asked of the steps of a rule without knowing which it is. RuleLoopsOf<Rule>
 /// implements it.
-class RuleSteps {
+class RuleLoops {
  public:
-  RuleSteps() = default;
-  RuleSteps(const RuleSteps&) = delete;
-  RuleSteps& operator=(const RuleSteps&) = delete;
-  virtual ~RuleSteps() = default;
+  RuleLoops() = default;
+  RuleLoops(const RuleLoops&) = delete;
+  RuleLoops& operator=(const RuleLoops&) = delete;
+  virtual ~RuleLoops() = default;
 
   /// Another one with the same options, and without steps.
-  virtual std::unique_ptr<RuleSteps> fresh() const = 0;
+  virtual std::unique_ptr<RuleLoops> fresh() const = 0;
 
   /// Which states the options ask for.
-  virtual OptimizerStates::Needs needs() const = 0;
+  virtual SlotStore::Needs needs() const = 0;
 
   /// The step that is due, as to rows without a gradient.
   struct Due {
-    IdleStep idle;   // what it does to them: nothing with RowUpdates::kTouchedOnly
-    bool continues;  // whether it has a closed form together with the steps in the history
+    Deferral deferral;  // what it does to them: nothing with RowUpdates::kTouchedOnly
+    bool continues;     // whether it has a closed form together with the steps in the history
   };
 
   /// Makes the rule of the step that is due, from the options as they are now.
   virtual Due begin(const StepNumber& number) = 0;
 
   /// What that rule does, without a gradient, to a value with the states that follow it.
-  virtual void idle_step(double* values) const = 0;
+  virtual void step_without_gradient(double* values) const = 0;
 
   /// The steps that rows may have missed, and the members of a run's rule. append() adds the step
   /// that is due or, from a saved state, steps of a rule with these members; forget() drops the
@@ -95,33 +95,35 @@ class RuleSteps {
 
 /// That of one rule.
 template <class Rule>
-class RuleStepsOf final : public RuleSteps {
+class RuleLoopsOf final : public RuleLoops {
  public:
   using Options = typename Rule::Options;
 
   /// Borrows the options, which may change.
-  explicit RuleStepsOf(const Options& options) : options_(options) {}
+  explicit RuleLoopsOf(const Options& options) : options_(options) {}
 
-  std::unique_ptr<RuleSteps> fresh() const override {
-    return std::make_unique<RuleStepsOf>(options_);
+  std::unique_ptr<RuleLoops> fresh() const override {
+    return std::make_unique<RuleLoopsOf>(options_);
   }
 
   // --- The step that is due ----------------------------------------------------------------------
 
-  OptimizerStates::Needs needs() const override {
-    OptimizerStates::Needs needs;
+  SlotStore::Needs needs() const override {
+    SlotStore::Needs needs;
     std::ranges::copy(Rule::uses(options_), needs.uses.begin());
-    for (std::size_t i = 0; i < Rule::kStates.size(); ++i)
+    for (std::size_t i = 0; i < Rule::kSlots.size(); ++i)
       needs.starts[i] = Rule::start(options_, i);
     return needs;
   }
   Due begin(const StepNumber& number) override {
     due_ = Rule(options_, number);
     const std::size_t runs = history_.runs().size();
-    return {.idle = options_.rows == RowUpdates::kExact ? due_->idle() : IdleStep::kNothing,
+    return {.deferral = options_.rows == RowUpdates::kExact ? due_->deferral() : Deferral::kNothing,
             .continues = runs == 0 || due_->continues(history_.rule(runs - 1))};
   }
-  void idle_step(double* values) const override { History::idle_step(*due_, values); }
+  void step_without_gradient(double* values) const override {
+    History::step_without_gradient(*due_, values);
+  }
 
   // --- The steps that rows missed ----------------------------------------------------------------
 
@@ -143,16 +145,16 @@ class RuleStepsOf final : public RuleSteps {
     const Rule rule = *due_;
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
-    const bool may_have_missed = range.rows.steps != nullptr;
-    std::optional<MissedSteps<Rule>> missed;
-    if (may_have_missed) missed.emplace(history_, history_.steps(), range.end - range.begin);
+    const bool may_be_stale = range.rows.steps != nullptr;
+    std::optional<DeferredSteps<Rule>> missed;
+    if (may_be_stale) missed.emplace(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       prefetch(range, i, ahead);
       const RowOf row = range.rows.row<kArrays>(range[i]);
       const real* values = gradients + i * width;
       bool is_late = false;
-      if (may_have_missed) {
+      if (may_be_stale) {
         if (history_.has_replay(*row.step)) visited += replay(row, width);
         is_late = missed->for_each_piece(*row.step, [&](const auto piece, auto last) {
           change_values<Rule>(width, row.arrays, values,
@@ -171,7 +173,7 @@ class RuleStepsOf final : public RuleSteps {
   }
 
   std::uint64_t apply(const RowRange& range, std::uint64_t since) const override {
-    MissedSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
+    DeferredSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (!changes(range, i)) continue;
@@ -190,7 +192,7 @@ class RuleStepsOf final : public RuleSteps {
   std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const override {
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
-    MissedSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
+    DeferredSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
     RowCopy copy;
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
@@ -242,7 +244,7 @@ class RuleStepsOf final : public RuleSteps {
     std::uint64_t& step = *row.step;
     std::uint64_t replayed = 0;
     while (history_.has_replay(step)) {
-      MissedSteps<Rule> missed(history_, history_.closed_until(step), 1);
+      DeferredSteps<Rule> missed(history_, history_.closed_until(step), 1);
       apply(row, missed, width);
       // Several steps at once, with the values in registers.
       std::size_t run = history_.run_of(step + 1);
@@ -252,7 +254,7 @@ class RuleStepsOf final : public RuleSteps {
         rules[count++] = &history_.rule(run);
         if (++step == history_.runs()[run].end) ++run;
       } while (count < rules.size() && history_.has_replay(step) &&
-               history_.runs()[run].idle == IdleStep::kReplay);
+               history_.runs()[run].deferral == Deferral::kReplay);
       change_values<Rule>(width, row.arrays, nullptr, [&](Vectors& x, const Simd& zero) {
         for (std::size_t i = 0; i < count; ++i) update(*rules[i], x, zero);
       });
@@ -262,7 +264,7 @@ class RuleStepsOf final : public RuleSteps {
   }
 
   // Steps up to missed.to(), which must all have a closed form.
-  static void apply(const RowOf& row, MissedSteps<Rule>& missed, std::size_t width) {
+  static void apply(const RowOf& row, DeferredSteps<Rule>& missed, std::size_t width) {
     missed.for_each_piece(*row.step, [&](const auto piece, auto) {
       change_values<Rule>(width, row.arrays, nullptr,
                           [&](Vectors& x, const Simd&) { x = piece(x); });

@@ -1,4 +1,5 @@
-// Optimizers whose rows are owed updates, saved and loaded: what resumable_test.cpp does not show.
+// Optimizers whose rows have deferred updates, saved and loaded: what resumable_test.cpp does not
+// show.
 
 #include "tests/optim/optimizers.hpp"
 
@@ -14,7 +15,7 @@ void train(Optimizer& optimizer, Parameter& table, int from, int to) {
   }
 }
 
-TEST(LazyRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
+TEST(DeferredRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   Parameter table("table", irregular({13, 9})), other("table", irregular({13, 9}, 5));
   SGD first({&table}, kMomentum), second({&other}, kMomentum);
   train(first, table, 0, 30);
@@ -39,7 +40,7 @@ TEST(LazyRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   }
 }
 
-TEST(LazyRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
+TEST(DeferredRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
   const Shape shape{40'000, 8};
   for (const bool zero : {true, false}) {
     Parameter table("table", zero ? sparse_zeros(shape) : irregular(shape));
@@ -57,7 +58,7 @@ TEST(LazyRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
   }
 }
 
-TEST(LazyRowsState, HasRowsThatFit) {
+TEST(DeferredRowsState, HasRowsThatFit) {
   const Shape shape{40'000, 8};
   Checkpoint state;
   Tensor table = sparse_zeros(shape);
@@ -85,7 +86,7 @@ TEST(LazyRowsState, HasRowsThatFit) {
   EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
 }
 
-TEST(LazyRowsState, HasStepsOfRowsThatFit) {
+TEST(DeferredRowsState, HasStepsOfRowsThatFit) {
   Parameter table("table", irregular({200'000, 2}));
   SGD first({&table}, kMomentum);
   train(first, table, 0, 9);
@@ -117,7 +118,7 @@ TEST(LazyRowsState, HasStepsOfRowsThatFit) {
   EXPECT_TRUE(bits_of(other, second) == bits_of(table, first));
 }
 
-TEST(LazyRowsState, IsRefusedWhereItDoesNotFit) {
+TEST(DeferredRowsState, IsRefusedWhereItDoesNotFit) {
   Parameter table("table", irregular({4, 2})), bias("table", zeros({4}));
   SGD optimizer({&table}, kMomentum), of_bias({&bias}, kMomentum);
   for (int i = 0; i < 3; ++i) step(optimizer, table, {i}, i);

@@ -51,7 +51,7 @@ class Away {
   // side.
   Exact pieces() const {
     std::size_t count = 0;
-    MissedSteps<Rule> missed(history_, history_.steps(), 1);
+    DeferredSteps<Rule> missed(history_, history_.steps(), 1);
     missed.for_each_piece(0, [&](const auto&, bool) { ++count; });
     return static_cast<Exact>(count);
   }
@@ -70,7 +70,7 @@ class Away {
         const Exact roundings = i == 0 ? of_values : of_states;
         EXPECT_LE(std::abs(number - expected), roundings * Exact{kEpsilon} * std::abs(expected) +
                                                    Exact{std::numeric_limits<real>::min()})
-            << (i == 0 ? "value " : Rule::kStates[i - 1]) << ' ' << number << ", expected "
+            << (i == 0 ? "value " : Rule::kSlots[i - 1]) << ' ' << number << ", expected "
             << expected << ", of gradients 1e" << kExponents[k] * kWider << " after step " << step_;
       }
   }
@@ -89,7 +89,7 @@ class Away {
   static std::vector<Tensor> numbers_of(const Parameter& table, const Optimizer& optimizer) {
     std::vector<Tensor> all{table.copy()};
     const Checkpoint state = optimizer.state_dict();
-    for (const std::string_view name : Rule::kStates)
+    for (const std::string_view name : Rule::kSlots)
       if (const std::string key = concat("table.", name); state.contains(key))
         all.push_back(state.tensor(key, {1, kSizes}));
     return all;
@@ -126,7 +126,7 @@ void expect_exact_for_any_epsilon(AdamOptionsOf<kDecoupled> options, int longest
   }
 }
 
-TEST(MissedAdamSteps, AreExactAfterAnyAbsenceForAnyGradientAndAnyEpsilon) {
+TEST(DeferredAdamSteps, AreExactAfterAnyAbsenceForAnyGradientAndAnyEpsilon) {
   expect_exact_for_any_epsilon<false>({}, 4000);
   expect_exact_for_any_epsilon<false>({.learning_rate = 1e9}, 4000);
   expect_exact_for_any_epsilon<false>({.amsgrad = true}, 4000);
@@ -153,7 +153,7 @@ constexpr std::array kBetas{
     Betas{0, 0.9, 2000},        Betas{1e-12, 1e-20, 2000},
 };
 
-TEST(MissedAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
+TEST(DeferredAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
   for (const auto& [beta1, beta2, longest] : kBetas) {
     const std::initializer_list<int> absences{1, 30, longest / 25, longest};
     for (const double epsilon : {1e-30, 1e-8, 1.0})
@@ -163,7 +163,7 @@ TEST(MissedAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
   }
 }
 
-TEST(MissedAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
+TEST(DeferredAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
   for (const Betas& betas : kBetas) {
     const AdamRule rule({.beta1 = betas.beta1, .beta2 = betas.beta2}, {.step = 4});
     const auto value_after = [&](std::uint64_t steps, double number) {
@@ -171,7 +171,7 @@ TEST(MissedAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
       history.append(rule, steps);
       RuleVectors<AdamRule> x;
       x.fill(kernels::Simd(static_cast<real>(number)));
-      MissedSteps<AdamRule>(history, steps, 1).for_each_piece(0, [&](const auto& piece, bool) {
+      DeferredSteps<AdamRule>(history, steps, 1).for_each_piece(0, [&](const auto& piece, bool) {
         x = piece(x);
       });
       return x[0];
@@ -182,7 +182,7 @@ TEST(MissedAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
   }
 }
 
-TEST(MissedAdamSteps, AreExactWhenTheRateChangesInEveryStep) {
+TEST(DeferredAdamSteps, AreExactWhenTheRateChangesInEveryStep) {
   AdamWOptions options;
   Away<true> away(options, 30);
   for (int i = 0; i < 500; ++i) {
@@ -193,7 +193,7 @@ TEST(MissedAdamSteps, AreExactWhenTheRateChangesInEveryStep) {
   }
 }
 
-TEST(MissedAdamSteps, AreExactWhenOtherOptionsChange) {
+TEST(DeferredAdamSteps, AreExactWhenOtherOptionsChange) {
   Away<false> away({.amsgrad = true});
   for (const AdamOptions& options :
        {AdamOptions{.epsilon = 1e-4, .amsgrad = true}, AdamOptions{.beta2 = 0.99},
@@ -205,7 +205,7 @@ TEST(MissedAdamSteps, AreExactWhenOtherOptionsChange) {
   }
 }
 
-TEST(MissedAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
+TEST(DeferredAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
   constexpr bool kDouble = sizeof(real) == 8;
   Away<false> away({.epsilon = 1});
   away.miss(kDouble ? 800 : 400);
@@ -214,7 +214,7 @@ TEST(MissedAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
   away.expect_exact(12, 12, 1);  // the smallest mean is below the range of `real`
 }
 
-TEST(MissedAdamSteps, DoNotAddUpRoundingsToOneSideInManyShortAbsences) {
+TEST(DeferredAdamSteps, DoNotAddUpRoundingsToOneSideInManyShortAbsences) {
   constexpr int kSteps = 2000;
   Away<true> away({});
   for (int i = 0; i < kSteps; ++i) {  // a mean that outlasts the squares is replayed

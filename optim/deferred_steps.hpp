@@ -24,7 +24,7 @@ using RulePointers = std::array<real*, kArraysOf<Rule>>;
 template <class Rule>
 [[gnu::always_inline]] inline void update(const Rule& rule, RuleVectors<Rule>& x,
                                           const kernels::Simd& gradient) {
-  std::array<kernels::Simd, Rule::kStates.size()> states;
+  std::array<kernels::Simd, Rule::kSlots.size()> states;
   std::copy(x.begin() + 1, x.end(), states.begin());
   rule.update(x[0], gradient, states);
   std::copy(states.begin(), states.end(), x.begin() + 1);
@@ -62,7 +62,7 @@ template <class Rule>
 
 /// The steps up to `to` that rows missed. Keeps the last ones, as neighbours often share them.
 template <class Rule>
-class MissedSteps {
+class DeferredSteps {
  public:
   static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
   using Simd = kernels::Simd;                              // numbers of one vector register
@@ -75,7 +75,7 @@ class MissedSteps {
    public:
     Piece() = default;
     /// Applies a map. `missed` replays the steps for values that the map does not hold for.
-    Piece(const MissedSteps& missed, const typename StepHistory<Rule>::Map& map)
+    Piece(const DeferredSteps& missed, const typename StepHistory<Rule>::Map& map)
         : missed_(&missed) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
@@ -104,7 +104,7 @@ class MissedSteps {
     }
 
    private:
-    friend class MissedSteps;
+    friend class DeferredSteps;
 
     // For which values, together with their states, the map holds. Never for infinity or NaN.
     auto holds(const Vectors& x) const {
@@ -122,13 +122,13 @@ class MissedSteps {
       return y;
     }
 
-    const MissedSteps* missed_ = nullptr;
+    const DeferredSteps* missed_ = nullptr;
     std::array<std::array<Simd, kArrays>, kArrays> map_;
     Simd most_ = Simd(real{-1});
   };
 
   /// The steps up to `to` of a history, which is borrowed, for about so many rows.
-  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t /*rows*/)
+  DeferredSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t /*rows*/)
       : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }  // the last of the steps

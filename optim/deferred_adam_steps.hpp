@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include <rowgrad/optim/missed_steps.hpp>
+#include <rowgrad/optim/deferred_steps.hpp>
 
 namespace rowgrad {
 
@@ -40,13 +40,13 @@ struct AdamRuleOf;
 /// underflow and 1 / (g · s + epsilon) does not overflow, though by themselves g and aₖ may be
 /// far below the range of `real`.
 template <bool kDecoupled>
-class MissedSteps<AdamRuleOf<kDecoupled>> {
+class DeferredSteps<AdamRuleOf<kDecoupled>> {
  public:
   using Rule = AdamRuleOf<kDecoupled>;
   using Simd = kernels::Simd;
   using Vectors = RuleVectors<Rule>;
 
-  MissedSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t rows)
+  DeferredSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t rows)
       : history_(history),
         to_(to),
         known_(std::bit_ceil(std::clamp<std::size_t>(2 * rows, 16, kMostKnown))) {}
