@@ -2,22 +2,17 @@
 
 // Tables larger than memory: rows of numbers in a file that is mapped into memory.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <rowgrad/core/autograd/parameter_storage.hpp>
-#include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/base/undo_journal.hpp>
+#include <rowgrad/core/tables/record_file.hpp>
 
 namespace rowgrad {
 
@@ -78,21 +73,21 @@ class TableFile {
   TableFile& operator=(const TableFile&) = delete;
 
   /// The path of the table, beside which its journals are.
-  const std::filesystem::path& path() const { return file_->path(); }
+  const std::filesystem::path& path() const { return records_->path(); }
 
   /// How many rows the table has, of how many values, and how many states are beside each value.
-  std::size_t rows() const { return head().rows; }
-  std::size_t width() const { return head().width; }
+  std::size_t rows() const { return records_->size(); }
+  std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }
-  std::size_t states() const { return head().states; }
+  std::size_t states() const;
 
   /// How many rows have a place on the disk.
-  std::uint64_t rows_stored() const { return head().version.rows_stored; }
+  std::uint64_t rows_stored() const { return records_->stored(); }
 
   /// Reads all rows that have a place on the disk, and returns how many they are. Throws
   /// std::runtime_error if rows are damaged or missing, and std::logic_error if the table has
   /// changed since its last checkpoint.
-  std::uint64_t verify() const;
+  std::uint64_t verify() const { return records_->verify(); }
 
   /// Makes what the table has now its checkpoint, on the disk when this returns; the last but one
   /// is forgotten. Does nothing if the table has not changed since the last one. Throws
@@ -101,7 +96,7 @@ class TableFile {
 
   /// The name of the last checkpoint, which depends on nothing but the table and its history:
   /// tables of several ranks have the same. Throws std::logic_error if the table has changed since.
-  std::string mark() const;
+  std::string mark() const { return records_->checkpoint_id(); }
 
   /// Takes the table back to the checkpoint with this mark. check_mark() throws
   /// std::invalid_argument for any other than the last one and the one before, and
@@ -111,7 +106,7 @@ class TableFile {
   /// passes its lease.
   using Lease = std::shared_ptr<const bool>;
   void restore(std::string_view mark, const Lease& lease = {});
-  void check_mark(std::string_view mark) const { journal_before(mark); }
+  void check_mark(std::string_view mark) const { records_->check_rollback(mark); }
 
   // --- For parameters and optimizers -------------------------------------------------------------
   // Row numbers must be inside the table.
@@ -122,11 +117,11 @@ class TableFile {
 
   /// Has the system read rows from the disk, all at once, if they are not in memory, and verifies
   /// them. To be called before rows are read.
-  void bring_in(std::span<const std::int32_t> ids);
+  void bring_in(std::span<const std::int32_t> ids) { records_->fault_in(ids); }
 
   /// Has another thread ask the system for rows that are not in memory, which will be brought in
   /// later, while something else is computed. Waits until those of the call before were asked for.
-  void read_ahead(std::span<const std::int32_t> ids);
+  void read_ahead(std::span<const std::int32_t> ids) { records_->prefetch(ids); }
 
   /// Copies a row: its values, and as many of its states as `out` has room for.
   void read(std::size_t row, std::span<real> out) const;
@@ -134,22 +129,26 @@ class TableFile {
   /// Prepares rows for changes: they are stored, and what they were at the last checkpoint is in
   /// the journal, on the disk, when this returns. If it throws, no row has another content than
   /// before.
-  void begin_change(std::span<const std::int32_t> ids);
+  void begin_change(std::span<const std::int32_t> ids) { records_->modify(ids); }
 
   /// A stored row: its values, and then its states, `width` numbers each. From one row to the next
   /// it is stride_bytes().
-  std::size_t stride_bytes() const { return stride_; }
-  real* row(std::size_t row) { return reinterpret_cast<real*>(bytes_of(row) + sizeof(RowHead)); }
+  std::size_t stride_bytes() const { return records_->stride(); }
+  real* row(std::size_t row) {
+    return reinterpret_cast<real*>(records_->modify({}).first_content() + row * stride_bytes());
+  }
 
   /// The step up to which an optimizer has brought a stored row (see OptimizedParameter).
-  std::uint64_t& step(std::size_t row) { return row_head(row).step; }
+  std::uint64_t& step(std::size_t row) {
+    return records_->modify({}).first_note()[row * stride_bytes() / sizeof(std::uint64_t)];
+  }
 
   /// Whether a row is stored, with states of the optimizer that began last.
-  bool is_current(std::size_t row) const { return row_head(row).epoch == head().version.epoch; }
+  bool is_current(std::size_t row) const { return records_->read(row).is_current; }
 
   /// Whether rows have deferred updates that only the state of an optimizer knows.
-  bool has_deferred() const { return head().version.deferred != 0; }
-  void set_deferred() { head().version.deferred = 1; }
+  bool has_deferred() const { return records_->state().flags != 0; }
+  void set_deferred();
 
   /// Notes whether nobody can save that state any more.
   void set_lost(bool lost) { is_lost_ = lost; }
@@ -163,83 +162,9 @@ class TableFile {
   std::size_t begin_state(std::string_view name);
 
  private:
-  static constexpr std::size_t kHeadBytes = 4096;  // a page, in which the head has its place
-  static constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);  // at the end of a row
-
-  using Name = std::array<char, 24>;  // zeros follow it
-
-  // What changes, and goes back to a checkpoint with the rows.
-  struct Version {
-    std::uint64_t number;             // of the checkpoint, counted from 0
-    std::uint64_t mark, mark_before;  // of it, and of the one before
-    std::uint64_t rows_stored, deferred;
-    std::uint64_t epoch;  // counted from 1: how often an optimizer has begun anew
-    std::array<Name, kMaxSlots> names;
-  };
-  struct Head {
-    std::array<char, 8> magic;
-    std::uint64_t number_bytes, states, rows, width, seed;
-    double deviation;
-    std::uint64_t checksum;  // of all above
-    Version version;
-    std::uint64_t journal_bytes;  // on the disk, of the checkpoint's journal
-    std::uint64_t identity;       // random: journals and rows of other tables have another one
-  };
-  static_assert(sizeof(Head) <= 512);  // a sector, which a disk writes as a whole
-  struct RowHead {
-    std::uint64_t step;
-    std::uint32_t journal;  // the last checkpoint whose journal has the row, counted from 1
-    std::uint32_t epoch;    // when its states began; 0 if it is not stored
-  };
-
-  static auto with_checksum_of(const Head& head, const auto& body);
-  static std::uint64_t checksum_of(const Head& head);
-  std::filesystem::path journal_path(std::uint64_t number) const;
-  std::unique_ptr<UndoJournal> new_journal(const Version& version) const;
-  std::unique_ptr<UndoJournal> open_journal(const Version& version, std::uint64_t bytes) const;
-  void remove_journal(std::uint64_t number) const;
-  bool has_changed() const;
-  std::unique_ptr<UndoJournal> journal_before(std::string_view mark) const;
-  std::uint64_t seal();
-  void roll_back();
-  void write_head(const Version& version, const UndoJournal& journal);
-  void sync();
-  void check_usable() const;
-
-  const Head& head() const { return *reinterpret_cast<const Head*>(mapped_.data()); }
-  Head& head() { return *reinterpret_cast<Head*>(mapped_.data()); }
-  std::size_t record_offset(std::size_t row) const { return kHeadBytes + row * stride_; }
-  std::byte* bytes_of(std::size_t row) const { return mapped_.data() + record_offset(row); }
-  RowHead& row_head(std::size_t row) const { return *reinterpret_cast<RowHead*>(bytes_of(row)); }
-  std::uint32_t journal_number() const {
-    return static_cast<std::uint32_t>(head().version.number + 1);
-  }
-  std::uint64_t journal_mark(const Version& version) const {
-    return version.mark ^ head().identity;
-  }
-  std::uint64_t checksum_of(std::size_t row, const std::byte* record) const;
-  bool is_whole(std::size_t row, const std::byte* record) const;
-  void verify_rows(std::span<const std::int32_t> ids);
-  bool are_on_disk(std::span<const std::int32_t> ids) const;
-  void fetch(std::span<const std::int32_t> ids) const;
-  void draw(std::size_t row, real* values) const;
-  void store(std::size_t row);
-
-  std::unique_ptr<LockedFile> file_;
-  std::span<std::byte> mapped_;
-  std::size_t stride_ = 0;  // bytes from one row to the next
-  // A bit of each row: whether it was verified since the table was opened. Memory is taken where
-  // rows are touched.
-  struct Free {
-    void operator()(std::uint64_t* bits) const { std::free(bits); }
-  };
-  std::unique_ptr<std::uint64_t[], Free> verified_;
-  std::unique_ptr<UndoJournal> journal_;
+  std::unique_ptr<RecordFile> records_;
   std::weak_ptr<const bool> lease_;
-  std::vector<std::byte> new_record_;  // a row before it is stored
-  std::future<void> reading_ahead_;    // in another thread
-  bool failed_ = false;                // whether the table has to be opened again
-  bool is_lost_ = false;               // whether what is deferred can no longer be saved
+  bool is_lost_ = false;  // whether what is deferred can no longer be saved
 };
 
 /// The rows of a table for a parameter: `Parameter words("words", file_rows(file))`. The file must

@@ -287,7 +287,7 @@ TEST_F(TableFiles, NoticeEveryByteThatChangedInARowAndRowsThatAreNoMore) {
   TableFile table(path());
   EXPECT_EQ(table.verify(), 3);
   overwrite("words.table", 4096 + 3 * kSmallStride, std::string(kSmallStride, '\0'));
-  EXPECT_ERROR_WITH(std::runtime_error, "has 2 rows, but there were 3", table.verify());
+  EXPECT_ERROR_WITH(std::runtime_error, "has 2 rows, expected 3", table.verify());
 }
 
 TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
@@ -455,14 +455,14 @@ TEST_F(TableFiles, NoticeTwoNegatedValues) {
 TEST_F(TableFiles, RefuseWhatIsNoTable) {
   EXPECT_HAS(refused(), "No such file");
   { std::ofstream(path()) << "text"; }
-  EXPECT_HAS(refused(), "is no table");
+  EXPECT_HAS(refused(), "is not a rowgrad table");
   std::filesystem::resize_file(path(), 5000);
-  EXPECT_HAS(refused(), "is no table");
+  EXPECT_HAS(refused(), "is not a rowgrad table");
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
   const auto size = std::filesystem::file_size(path());
   std::filesystem::resize_file(path(), size - 1);
-  EXPECT_HAS(refused(), "which is not what a table [1000, 5] has");
+  EXPECT_HAS(refused(), concat("bytes, expected ", size));
   std::filesystem::resize_file(path(), size);
   struct Damage {
     std::string file;
@@ -471,10 +471,10 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
     std::string message;
   };
   for (const Damage& item :
-       std::vector<Damage>{{"words.table", 24, 0x55, "the head of the table is damaged"},
+       std::vector<Damage>{{"words.table", 24, 0x55, "the header of the table is damaged"},
                            {"words.table", 7, '3' ^ '1', "is a table of format 1, expected 2 or 3"},
                            {"words.table", 7, '3' ^ '4', "is a table of format 4, expected 2 or 3"},
-                           {"words.table", 7, '3' ^ '2', "the head of the table is damaged"},
+                           {"words.table", 7, '3' ^ '2', "the header of the table is damaged"},
                            {"words.table.undo-0", 7, '2' ^ '3',
                             "undo-0: is a journal of format 03, expected 02 at most"}}) {
     damage(item.file, item.place, item.bits);

@@ -1,0 +1,422 @@
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/core/tables/record_file.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kFormat = '3', kLegacyFormat = '2';  // 0.2.0 wrote 2, with LegacyChecksum
+constexpr std::size_t kRecordAlignment = 16;
+constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;  // read at a time
+
+// The absolute path of the file, whatever the working folder will be.
+fs::path whole_path(const fs::path& path) { return fs::absolute(without_links(path)); }
+
+std::string id_text(std::uint64_t number, std::uint64_t id) {
+  return concat("checkpoint ", number, " (", checksum_digits(id), ')');
+}
+
+// Returns body(sum) with an empty checksum of the file's format.
+auto with_checksum(char format, const auto& body) {
+  return format == kLegacyFormat ? body(LegacyChecksum()) : body(Checksum());
+}
+
+}  // namespace
+
+std::uint64_t RecordFile::checksum_of(const Header& header) {
+  return with_checksum(header.magic.back(), [&](auto sum) {
+    sum.add_bytes(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, checksum)));
+    return sum.value();
+  });
+}
+
+void RecordFile::set_layout(const Facts& facts, const fs::path& path) {
+  static_assert(sizeof(Header) <= 512);  // a sector, which a disk writes as a whole
+  const auto [records, content_bytes] = kind_.layout(facts, path);
+  const std::size_t bytes = sizeof(Head) + content_bytes + kChecksumBytes;
+  stride_ = (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+  size_ = records;
+  verified_.reset(static_cast<std::uint64_t*>(std::calloc(size_ / 64 + 1, sizeof(std::uint64_t))));
+  if (verified_ == nullptr) throw std::bad_alloc();
+}
+
+RecordFile::RecordFile(const fs::path& path, const Kind& kind, const Facts& facts) : kind_(kind) {
+  set_layout(facts, path);
+  Header made{};
+  std::ranges::copy(kind.magic, made.magic.begin());
+  made.magic.back() = kFormat;
+  made.facts = facts;
+  made.checksum = checksum_of(made);
+  made.version.id = splitmix64(made.checksum);
+  made.version.state.generation = 1;
+  std::random_device device;
+  made.identity = std::uint64_t{device()} << 32 | device();
+  file_ = std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kNew);
+  file_->truncate(kHeaderBytes + size_ * stride_);
+  file_->write(0, std::as_bytes(std::span(&made, 1)));
+  mapped_ = file_->map();
+  journal_ = new_journal(made.version);
+  try {
+    header().journal_bytes = journal_->size_bytes();
+    file_->publish();
+  } catch (...) {
+    journal_.reset();
+    remove_journal(0);
+    throw;
+  }
+}
+
+RecordFile::RecordFile(const fs::path& path, const Kind& kind)
+    : kind_(kind),
+      file_(std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kExisting)) {
+  const std::string name = this->path().string();
+  const std::uint64_t bytes = file_->size_bytes();
+  if (bytes >= kHeaderBytes) mapped_ = file_->map();
+  check_runtime(
+      !mapped_.empty() && std::memcmp(mapped_.data(), kind.magic.data(), kind.magic.size()) == 0,
+      name, ": is not a rowgrad table, or was not completely written");
+  const char format = header().magic.back();
+  check_runtime(format == kFormat || format == kLegacyFormat, name, ": is a table of format ",
+                format, ", expected ", kLegacyFormat, " or ", kFormat);
+  check_runtime(header().checksum == checksum_of(header()), name,
+                ": the header of the table is damaged");
+  set_layout(facts(), this->path());
+  check_runtime(bytes == kHeaderBytes + size_ * stride_, name, ": has ", bytes, " bytes, expected ",
+                kHeaderBytes + size_ * stride_);
+  const Version version = header().version;
+  journal_ = open_journal(version, header().journal_bytes);
+  take_back_changes();
+  // Remains of a checkpoint that was interrupted.
+  remove_journal(version.number + 1);
+  if (version.number >= 2) remove_journal(version.number - 2);
+}
+
+// --- Checkpoints --------------------------------------------------------------------------------
+
+fs::path RecordFile::journal_path(std::uint64_t number) const {
+  return fs::path(path()) += concat(".undo-", number);
+}
+
+std::unique_ptr<UndoJournal> RecordFile::new_journal(const Version& version) const {
+  UndoJournal::Begin begin{.mark = version.id ^ header().identity, .record_bytes = stride_};
+  static_assert(sizeof begin.notes >= sizeof version + sizeof(std::uint64_t));
+  std::memcpy(begin.notes.data(), &version, sizeof version);
+  begin.notes.back() = journal_ ? journal_->size_bytes() : 0;  // of the checkpoint before
+  return std::make_unique<UndoJournal>(journal_path(version.number), begin);
+}
+
+std::unique_ptr<UndoJournal> RecordFile::open_journal(const Version& version,
+                                                      std::uint64_t bytes) const {
+  const fs::path path = journal_path(version.number);
+  check_runtime(file_exists(path), path.string(), ": is missing; without this journal, which is a ",
+                "part of the table ", this->path().string(), ", that cannot be opened");
+  const UndoJournal::Expected expected{
+      .mark = version.id ^ header().identity, .record_bytes = stride_, .bytes = bytes};
+  return std::make_unique<UndoJournal>(path, expected);
+}
+
+// A journal that cannot be removed only takes space.
+void RecordFile::remove_journal(std::uint64_t number) const {
+  try {
+    UndoJournal::remove(journal_path(number));
+  } catch (const std::runtime_error&) {
+  }
+}
+
+void RecordFile::check_usable() const {
+  if (failed_) check_state(false, path().string(), ": writing the table has failed; open it again");
+}
+
+void RecordFile::check_unchanged(const char* before) const {
+  check_state(!has_changed(), path().string(),
+              ": the table has changed since its last checkpoint; ", "call checkpoint() before ",
+              before);
+}
+
+// If this fails, the kernel may have dropped what it could not write, so the file is not usable.
+void RecordFile::sync() {
+  failed_ = true;
+  file_->sync();
+  failed_ = false;
+}
+
+// Writes the header in one call, so that a kill leaves either version.
+void RecordFile::write_header(const Version& version, const UndoJournal& journal) {
+  Header changed = header();
+  changed.version = version;
+  changed.journal_bytes = journal.size_bytes();
+  file_->write(0, std::as_bytes(std::span(&changed, 1)));
+}
+
+bool RecordFile::has_changed() const {
+  check_usable();
+  return !journal_->empty() ||
+         std::memcmp(&header().version, journal_->begin().notes.data(), sizeof(Version)) != 0;
+}
+
+// Gives the changed records their checksums. Returns the id of the present contents, computed from
+// the last id and the changed records.
+std::uint64_t RecordFile::seal() {
+  Checksum sum(header().version.id);
+  journal_->for_each_group([&](const UndoJournal::Records& records) {
+    for (const std::uint64_t record : records.numbers) {
+      const std::uint64_t of_record = checksum_of(record, bytes_of(record));
+      sum.add(of_record);
+      const std::uint64_t own = of_record ^ header().identity;
+      if (head_of(record).generation != 0)  // 0 if the disk was full
+        std::memcpy(bytes_of(record) + stride_ - kChecksumBytes, &own, kChecksumBytes);
+    }
+  });
+  sum.add_bytes(std::as_bytes(std::span(&header().version, 1)));
+  return splitmix64(sum.value());
+}
+
+// The order matters: whenever this is interrupted, the journal of the checkpoint that the header
+// names exists and has all records that changed since.
+void RecordFile::commit() {
+  if (!has_changed()) return;
+  Version next = header().version;
+  ++next.number;
+  next.id_before = next.id;
+  next.id = seal();
+  sync();
+  auto journal = new_journal(next);
+  failed_ = true;  // until the header and the journal agree
+  write_header(next, *journal);
+  journal_ = std::move(journal);
+  sync();
+  if (next.number >= 2) remove_journal(next.number - 2);
+}
+
+std::string RecordFile::checkpoint_id() const {
+  check_unchanged("its state is saved");
+  return id_text(header().version.number, header().version.id);
+}
+
+// Returns the journal of the checkpoint before the last one if this is its id, and null if it is
+// the id of the last one.
+std::unique_ptr<UndoJournal> RecordFile::journal_before(std::string_view id) const {
+  check_usable();
+  Version before = header().version;
+  if (id == id_text(before.number, before.id)) return nullptr;
+  const bool last_but_one = before.number > 0 && file_exists(journal_path(before.number - 1)) &&
+                            id == id_text(before.number - 1, before.id_before);
+  check_argument(last_but_one, path().string(), ": has no '", id, "', only its last one, '",
+                 id_text(before.number, before.id), "', and the one before that");
+  --before.number;
+  before.id = before.id_before;
+  return open_journal(before, journal_->begin().notes.back());
+}
+
+void RecordFile::rollback(std::string_view id) {
+  auto journal = journal_before(id);
+  take_back_changes();
+  if (!journal) return;
+  failed_ = true;
+  const std::uint64_t last = header().version.number;
+  Version before{};
+  std::memcpy(&before, journal->begin().notes.data(), sizeof before);
+  write_header(before, *journal);
+  journal_ = std::move(journal);
+  sync();
+  take_back_changes();
+  remove_journal(last);
+}
+
+// Undoes all changes since the checkpoint in the header. Can be interrupted and repeated.
+void RecordFile::take_back_changes() {
+  if (!has_changed()) return;
+  failed_ = true;
+  journal_->for_each_group([&](const UndoJournal::Records& records) {
+    for (const std::uint64_t record : records.numbers) {
+      check_runtime(record < size_, path().string(), ": its journal has row ", record,
+                    ", but the table has ", size_, " rows");
+      file_->fetch(offset_of(record), stride_);
+    }
+    // Equal bytes are not written: a record that is not stored may have no place on the disk.
+    for (std::size_t i = 0; i < records.numbers.size(); ++i) {
+      const std::byte* before = records.bytes.data() + i * stride_;
+      std::byte* present = bytes_of(records.numbers[i]);
+      if (std::memcmp(present, before, stride_) != 0) std::memcpy(present, before, stride_);
+    }
+  });
+  std::memcpy(&header().version, journal_->begin().notes.data(), sizeof(Version));
+  header().journal_bytes = 0;  // before the journal is cleared, so that it is never too short
+  sync();
+  failed_ = true;
+  journal_->clear();
+  failed_ = false;
+}
+
+// --- Reading ------------------------------------------------------------------------------------
+
+void RecordFile::check_ids(std::span<const std::int32_t> ids) const {
+  check_usable();
+  for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
+}
+
+void RecordFile::check_id(std::size_t record) const {
+  if (record >= size_)
+    check_argument(false, path().string(), ": row ", static_cast<std::int64_t>(record),
+                   " is out of range: the table has ", size_, " rows");
+}
+
+void RecordFile::fault_in(std::span<const std::int32_t> ids) const {
+  check_ids(ids);
+  if (any_not_resident(ids)) fetch(ids);
+  for (const std::int32_t id : ids) verify_once(static_cast<std::size_t>(id));
+}
+
+void RecordFile::prefetch(std::span<const std::int32_t> ids) {
+  check_ids(ids);
+  if (!any_not_resident(ids)) return;
+  // A disk takes a limited number of requests at once: a thread with more requests waits, so
+  // another thread makes them. It waits for the thread before, and releases that, because the state
+  // of a task keeps what the task captures.
+  try {
+    prefetching_ =
+        std::async(std::launch::async, [this, before = std::move(prefetching_),
+                                        records = std::vector(ids.begin(), ids.end())]() mutable {
+          before = {};
+          fetch(records);
+        });
+  } catch (const std::system_error&) {  // without a thread, records are read when they are used
+  }
+}
+
+// Looks at a sample of the records: to fetch one costs more than to touch one that is in memory.
+bool RecordFile::any_not_resident(std::span<const std::int32_t> ids) const {
+  constexpr std::size_t kSampled = 32;
+  const std::size_t step = ids.size() / kSampled + 1;
+  std::size_t missing = 0;
+  for (std::size_t i = 0; i < ids.size(); i += step)
+    missing += !file_->is_in_memory(offset_of(static_cast<std::size_t>(ids[i])));
+  return missing > 0;
+}
+
+void RecordFile::fetch(std::span<const std::int32_t> ids) const {
+  for (const std::int32_t id : ids) file_->fetch(offset_of(static_cast<std::size_t>(id)), stride_);
+}
+
+auto RecordFile::read(std::size_t record) const -> Record {
+  check_usable();
+  check_id(record);
+  verify_once(record);
+  const Head& head = head_of(record);
+  if (head.generation == 0) return {};
+  const bool is_current = head.generation == state().generation;
+  return {{bytes_of(record) + sizeof head, stride_ - sizeof head - kChecksumBytes},
+          is_current,
+          is_current ? head.note : 0};
+}
+
+void RecordFile::verify_once(std::size_t record) const {
+  std::uint64_t& bits = verified_[record / 64];
+  const std::uint64_t bit = std::uint64_t{1} << record % 64;
+  if ((bits & bit) != 0) return;
+  if (!is_whole(record, bytes_of(record)))
+    check_runtime(false, path().string(), ": row ", record, " is damaged");
+  bits |= bit;
+}
+
+std::uint64_t RecordFile::checksum_of(std::size_t record, const std::byte* bytes) const {
+  return with_checksum(header().magic.back(), [&](auto sum) {
+    sum.add(record);
+    sum.add_bytes({bytes, stride_ - kChecksumBytes});
+    return sum.value();
+  });
+}
+
+// Returns true if a checkpoint can have left the record like this.
+bool RecordFile::is_whole(std::size_t record, const std::byte* bytes) const {
+  const Head& head = *reinterpret_cast<const Head*>(bytes);
+  if (head.generation == 0) return head.note == 0 && head.journal == 0;
+  if (head.generation > state().generation || head.journal == 0 ||
+      head.journal > header().version.number)
+    return false;
+  std::uint64_t found = 0;
+  std::memcpy(&found, bytes + stride_ - kChecksumBytes, kChecksumBytes);
+  return found == (checksum_of(record, bytes) ^ header().identity);
+}
+
+std::uint64_t RecordFile::verify() const {
+  check_unchanged("it is verified");
+  const std::size_t most = std::max<std::size_t>(1, kVerifiedBytes / stride_);  // records at a time
+  std::vector<std::byte> records;
+  std::uint64_t found = 0, damaged = 0;
+  std::size_t first_damaged = 0, record = 0;
+  while (record < size_) {
+    const auto [begin, end] = file_->stored_from(offset_of(record));
+    record = std::max(record, (begin - kHeaderBytes) / stride_);
+    const std::size_t count =
+        std::min({size_ - record, most, (end - offset_of(record) + stride_ - 1) / stride_});
+    records.resize(count * stride_);
+    if (count == 0) break;  // nothing is stored from here on
+    file_->read(offset_of(record), records);
+    for (std::size_t i = 0; i < count; ++i, ++record) {
+      const std::byte* bytes = records.data() + i * stride_;
+      if (!is_whole(record, bytes) && damaged++ == 0) first_damaged = record;
+      found += reinterpret_cast<const Head*>(bytes)->generation != 0;
+    }
+  }
+  check_runtime(damaged == 0, path().string(), ": ", damaged,
+                damaged == 1 ? " row is" : " rows are", " damaged, the first is row ",
+                first_damaged);
+  check_runtime(found == stored(), path().string(), ": has ", found, " rows, expected ", stored());
+  return found;
+}
+
+// --- Changes ------------------------------------------------------------------------------------
+
+RecordWriter RecordFile::modify(std::span<const std::int32_t> ids) {
+  fault_in(ids);
+  for (const std::int32_t id : ids)
+    if (const auto record = static_cast<std::size_t>(id);
+        head_of(record).journal != journal_number())
+      journal_->add(record, {bytes_of(record), stride_});
+  journal_->flush();
+  if (!ids.empty()) header().journal_bytes = journal_->size_bytes();
+  for (const std::int32_t id : ids) {  // first the stored records, which cannot fail
+    const auto record = static_cast<std::size_t>(id);
+    Head& head = head_of(record);
+    if (head.generation == 0) continue;
+    head.journal = journal_number();
+    if (head.generation == state().generation) continue;
+    kind_.renew(facts(), bytes_of(record) + sizeof head);
+    head.note = 0;
+    head.generation = static_cast<std::uint32_t>(state().generation);
+  }
+  for (const std::int32_t id : ids)
+    if (const auto record = static_cast<std::size_t>(id); head_of(record).generation == 0)
+      store(record);
+  return RecordWriter(*this);
+}
+
+// Writes a new record with system calls: through the mapping, a full disk would end the program.
+// The head is written last, because it makes the record a stored one.
+void RecordFile::store(std::size_t record) {
+  const Head head{.note = 0,
+                  .journal = journal_number(),
+                  .generation = static_cast<std::uint32_t>(state().generation)};
+  new_record_.assign(stride_, std::byte{0});
+  kind_.fill(facts(), record, new_record_.data() + sizeof head);
+  file_->write(offset_of(record) + sizeof head,
+               std::span<const std::byte>(new_record_).subspan(sizeof head));
+  file_->write(offset_of(record), std::as_bytes(std::span(&head, 1)));
+  ++header().version.stored;
+}
+
+std::byte* RecordWriter::prepared(std::size_t record) const {
+  if (record >= file_->size_ || file_->head_of(record).journal != file_->journal_number())
+    check_state(false, file_->path().string(), ": row ", record, " is not prepared for changes; ",
+                "call modify() with it after the last checkpoint");
+  return file_->bytes_of(record);
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,223 @@
+#pragma once
+
+// Files of records that are mapped into memory and survive a crash.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/undo_journal.hpp>
+
+namespace rowgrad {
+
+class RecordWriter;
+
+/// A file of records of one size. FORMAT.md describes the file, its journals, and what a crash
+/// leaves. Messages call the file a table and a record a row, as users know them.
+///
+/// Only modify() gives access to memory that can be written. It stores records that are not stored
+/// yet; all others take no space, because the file is sparse. Reading changes nothing.
+///
+/// A record is verified when it is first used after the file was opened. A damaged record or
+/// journal is a std::runtime_error. Two kinds of damage go unnoticed: damage to a record that was
+/// verified already, and zeros in the place of a stored record, which only verify() finds.
+///
+/// One program can open the file at a time, and one thread use it. All functions throw
+/// std::system_error if the files cannot be used. After a failed write, functions that use records
+/// throw std::logic_error until the file is opened again. Functions that take record numbers throw
+/// std::invalid_argument if one is out of range.
+class RecordFile {
+ public:
+  /// Words of the owner that never change.
+  using Facts = std::array<std::uint64_t, 6>;
+
+  /// Words of the owner that change, and go back to a checkpoint together with the records.
+  struct State {
+    std::uint64_t flags;
+    std::uint64_t generation;  // 1 at first; a larger number makes all stored records outdated
+    std::array<std::uint64_t, 24> notes;
+  };
+
+  /// A kind of file, as its owner defines it.
+  struct Kind {
+    std::string_view magic;  // the first 7 bytes of the file; the format is the next byte
+
+    /// Returns the number of records and the bytes of content in each of them. Throws
+    /// std::runtime_error if no file has these facts.
+    std::array<std::size_t, 2> (*layout)(const Facts& facts, const std::filesystem::path& path);
+
+    /// Fills the content of a new record, which is zeros.
+    void (*fill)(const Facts& facts, std::size_t record, std::byte* content);
+
+    /// Resets what an outdated record must not keep.
+    void (*renew)(const Facts& facts, std::byte* content);
+  };
+
+  /// A record to read. Valid as long as the file.
+  struct Record {
+    std::span<const std::byte> content = {};  // empty if the record is not stored
+    bool is_current = false;                  // false if it is not stored, or outdated
+    std::uint64_t note = 0;                   // RecordWriter::note; 0 if it is not current
+  };
+
+  /// Creates a file, which gets its name when it is complete. Throws std::system_error if the path
+  /// exists.
+  RecordFile(const std::filesystem::path& path, const Kind& kind, const Facts& facts);
+
+  /// Opens a file as it was at its last checkpoint. Throws std::runtime_error for another kind of
+  /// file, a later format, and a damaged header, and if the journal is missing, damaged, or belongs
+  /// to another file.
+  RecordFile(const std::filesystem::path& path, const Kind& kind);
+
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
+
+  const std::filesystem::path& path() const { return file_->path(); }
+  std::size_t size() const { return size_; }      // the number of records
+  std::size_t stride() const { return stride_; }  // bytes from one record to the next
+  std::uint64_t stored() const { return header().version.stored; }  // the number of stored records
+  const Facts& facts() const { return header().facts; }
+  const State& state() const { return header().version.state; }
+  void set_state(const State& state) { header().version.state = state; }
+
+  /// Reads records from the disk, all at once, if they are not in memory, and verifies them.
+  void fault_in(std::span<const std::int32_t> ids) const;
+
+  /// Begins to read records that are not in memory, in another thread. Waits until the requests of
+  /// the call before were made.
+  void prefetch(std::span<const std::int32_t> ids);
+
+  /// Returns a record, verified.
+  Record read(std::size_t record) const;
+
+  /// Prepares records for changes. When this returns, they are stored and current, and the journal
+  /// on the disk has their contents at the last checkpoint. If this throws, no contents have
+  /// changed.
+  RecordWriter modify(std::span<const std::int32_t> ids);
+
+  /// Returns true if records or the state have changed since the last checkpoint.
+  bool has_changed() const;
+
+  /// Makes the present contents the last checkpoint, on the disk when this returns. The checkpoint
+  /// before the previous one is dropped. Does nothing if nothing has changed.
+  void commit();
+
+  /// Returns the name of the last checkpoint, which depends only on the facts and all changes.
+  /// Throws std::logic_error if the file has changed since.
+  std::string checkpoint_id() const;
+
+  /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
+  /// one or the one before, and std::runtime_error if the required journal is damaged.
+  /// check_rollback() throws the same, and changes nothing.
+  void rollback(std::string_view id);
+  void check_rollback(std::string_view id) const { journal_before(id); }
+
+  /// Reads all stored records and returns their number. Throws std::runtime_error if records are
+  /// damaged or missing, and std::logic_error if the file has changed since its last checkpoint.
+  std::uint64_t verify() const;
+
+ private:
+  friend class RecordWriter;
+
+  struct Version {                // what goes back to a checkpoint
+    std::uint64_t number;         // of the checkpoint, counted from 0
+    std::uint64_t id, id_before;  // of this checkpoint and of the one before
+    std::uint64_t stored;
+    State state;
+  };
+  struct Header {
+    std::array<char, 8> magic;
+    Facts facts;
+    std::uint64_t checksum;  // of the fields above
+    Version version;
+    std::uint64_t journal_bytes;  // of the checkpoint's journal, on the disk
+    std::uint64_t identity;       // random; records and journals of other files do not fit
+  };
+  struct Head {  // the beginning of a record, before its content
+    std::uint64_t note;
+    std::uint32_t journal;     // the last checkpoint whose journal has the record, counted from 1
+    std::uint32_t generation;  // 0 if the record is not stored
+  };
+  static constexpr std::size_t kHeaderBytes = 4096;                     // one page
+  static constexpr std::size_t kChecksumBytes = sizeof(std::uint64_t);  // at the end of a record
+
+  static std::uint64_t checksum_of(const Header& header);
+  void set_layout(const Facts& facts, const std::filesystem::path& path);
+  std::filesystem::path journal_path(std::uint64_t number) const;
+  std::unique_ptr<UndoJournal> new_journal(const Version& version) const;
+  std::unique_ptr<UndoJournal> open_journal(const Version& version, std::uint64_t bytes) const;
+  void remove_journal(std::uint64_t number) const;
+  std::unique_ptr<UndoJournal> journal_before(std::string_view id) const;
+  std::uint64_t seal();
+  void take_back_changes();
+  void write_header(const Version& version, const UndoJournal& journal);
+  void sync();
+  void check_usable() const;
+  void check_unchanged(const char* before) const;
+  void check_ids(std::span<const std::int32_t> ids) const;
+  void check_id(std::size_t record) const;
+  std::uint64_t checksum_of(std::size_t record, const std::byte* bytes) const;
+  bool is_whole(std::size_t record, const std::byte* bytes) const;
+  void verify_once(std::size_t record) const;
+  bool any_not_resident(std::span<const std::int32_t> ids) const;
+  void fetch(std::span<const std::int32_t> ids) const;
+  void store(std::size_t record);
+
+  Header& header() const { return *reinterpret_cast<Header*>(mapped_.data()); }
+  std::size_t offset_of(std::size_t record) const { return kHeaderBytes + record * stride_; }
+  std::byte* bytes_of(std::size_t record) const { return mapped_.data() + offset_of(record); }
+  Head& head_of(std::size_t record) const { return *reinterpret_cast<Head*>(bytes_of(record)); }
+  std::uint32_t journal_number() const {
+    return static_cast<std::uint32_t>(header().version.number + 1);
+  }
+
+  const Kind kind_;
+  std::unique_ptr<LockedFile> file_;
+  std::span<std::byte> mapped_;
+  std::size_t size_ = 0, stride_ = 0;
+  // One bit for each record, set once it was verified. Only touched pages take memory.
+  std::unique_ptr<std::uint64_t[], decltype(&std::free)> verified_{nullptr, &std::free};
+  std::unique_ptr<UndoJournal> journal_;
+  std::vector<std::byte> new_record_;  // a record before it is stored
+  std::future<void> prefetching_;
+  bool failed_ = false;  // true if the file has to be opened again
+};
+
+/// Access to records that modify() has prepared. Valid as long as the file.
+class RecordWriter {
+ public:
+  /// Returns the content of a record. Throws std::logic_error if modify() has not prepared the
+  /// record since the last checkpoint.
+  std::byte* content(std::size_t record) const {
+    return prepared(record) + sizeof(RecordFile::Head);
+  }
+
+  /// Returns the owner's word about a record. It is 0 in a new record, and modify() resets it in an
+  /// outdated one. Throws as content() does.
+  std::uint64_t& note(std::size_t record) const {
+    return *reinterpret_cast<std::uint64_t*>(prepared(record));
+  }
+
+  /// The content and the note of record 0, for loops over prepared records: those of record i are
+  /// i · RecordFile::stride() bytes further. Nothing is checked.
+  std::byte* first_content() const { return file_->bytes_of(0) + sizeof(RecordFile::Head); }
+  std::uint64_t* first_note() const { return &file_->head_of(0).note; }
+
+ private:
+  friend class RecordFile;
+  explicit RecordWriter(const RecordFile& file) : file_(&file) {}
+  std::byte* prepared(std::size_t record) const;
+
+  const RecordFile* file_;
+};
+
+}  // namespace rowgrad
