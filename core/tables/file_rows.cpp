@@ -10,7 +10,8 @@ namespace {
 
 class SlotsInFile final : public SlotStore {
  public:
-  SlotsInFile(TableFile& file, const Owner& owner) : SlotStore(owner), file_(file) {}
+  SlotsInFile(TableFile& file, const Owner& owner)
+      : SlotStore(owner), file_(file), rows_(file.modify({})) {}
 
   bool lacks(const Needs& needs) const override {
     std::size_t missing = 0;
@@ -39,10 +40,10 @@ class SlotsInFile final : public SlotStore {
     RowView view;
     view.width = file_.width();
     view.stride = file_.stride_bytes() / sizeof(real);
-    view.first[0] = file_.row(0);
+    view.first[0] = rows_.first_content<real>();
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
       if (const auto at = place(i)) view.first[i + 1] = view.first[0] + (1 + *at) * view.width;
-    view.steps = &file_.step(0);
+    view.steps = rows_.first_note();
     view.step_stride = file_.stride_bytes() / sizeof *view.steps;
     view.copied_by = this;
     return view;
@@ -51,19 +52,19 @@ class SlotsInFile final : public SlotStore {
   void bring_in(std::span<const std::int32_t> ids, std::uint64_t last) override {
     file_.bring_in(ids);
     for (const std::int32_t id : ids)
-      if (const std::uint64_t step = step_of(static_cast<std::size_t>(id)); step > last)
+      if (const std::uint64_t step = file_.step(static_cast<std::size_t>(id)); step > last)
         check_runtime(false, path(), ": row ", id, " is of step ", step, ", but ", owner_.optimizer,
                       " has made ", last, "; this is another optimizer's table, or a damaged one");
   }
 
-  void begin_change(std::span<const std::int32_t> ids) override { file_.begin_change(ids); }
+  void begin_change(std::span<const std::int32_t> ids) override { rows_ = file_.modify(ids); }
 
   bool is_stored(std::size_t row) const override { return file_.is_current(row); }
 
   void copy(std::size_t row, RowCopy& to) const override {
     to.values.resize((1 + file_.states()) * file_.width());
     file_.read(row, to.values);
-    to.step = step_of(row);
+    to.step = file_.step(row);
   }
 
   void save(Checkpoint& state) const override {
@@ -98,8 +99,6 @@ class SlotsInFile final : public SlotStore {
     return begun_ ? file_.state_place(owner_.names[i]) : std::nullopt;
   }
 
-  std::uint64_t step_of(std::size_t row) const { return is_stored(row) ? file_.step(row) : 0; }
-
   void check_mark(const std::string& saved, bool values_follow) const {
     if (values_follow) return file_.check_mark(saved);
     const std::string mark = file_.mark();
@@ -108,6 +107,7 @@ class SlotsInFile final : public SlotStore {
   }
 
   TableFile& file_;
+  RecordWriter rows_;   // access to the rows that begin_change() has prepared
   bool begun_ = false;  // whether the states that the file has are those of this optimizer
 };
 
@@ -128,9 +128,9 @@ class RowsInFile final : public ParameterStorage {
 
   void assign(std::span<const std::int32_t> ids, const real* values) override {
     const std::size_t width = file_.width();
-    file_.begin_change(ids);
+    const RecordWriter rows = file_.modify(ids);
     for (std::size_t i = 0; i < ids.size(); ++i)
-      std::copy_n(values + i * width, width, file_.row(static_cast<std::size_t>(ids[i])));
+      std::copy_n(values + i * width, width, rows.content<real>(static_cast<std::size_t>(ids[i])));
   }
 
   std::unique_ptr<SlotStore> states(const SlotStore::Owner& owner) override {

@@ -197,8 +197,9 @@ class RecordWriter {
  public:
   /// Returns the content of a record. Throws std::logic_error if modify() has not prepared the
   /// record since the last checkpoint.
-  std::byte* content(std::size_t record) const {
-    return prepared(record) + sizeof(RecordFile::Head);
+  template <class Value>
+  Value* content(std::size_t record) const {
+    return reinterpret_cast<Value*>(prepared(record) + sizeof(RecordFile::Head));
   }
 
   /// Returns the owner's word about a record. It is 0 in a new record, and modify() resets it in an
@@ -209,7 +210,10 @@ class RecordWriter {
 
   /// The content and the note of record 0, for loops over prepared records: those of record i are
   /// i · RecordFile::stride() bytes further. Nothing is checked.
-  std::byte* first_content() const { return file_->bytes_of(0) + sizeof(RecordFile::Head); }
+  template <class Value>
+  Value* first_content() const {
+    return reinterpret_cast<Value*>(file_->bytes_of(0) + sizeof(RecordFile::Head));
+  }
   std::uint64_t* first_note() const { return &file_->head_of(0).note; }
 
  private:

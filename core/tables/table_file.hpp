@@ -126,22 +126,15 @@ class TableFile {
   /// Copies a row: its values, and as many of its states as `out` has room for.
   void read(std::size_t row, std::span<real> out) const;
 
-  /// Prepares rows for changes: they are stored, and what they were at the last checkpoint is in
-  /// the journal, on the disk, when this returns. If it throws, no row has another content than
-  /// before.
-  void begin_change(std::span<const std::int32_t> ids) { records_->modify(ids); }
+  /// Prepares rows for changes (RecordFile::modify), and returns the only access to rows that can
+  /// be written. The content of a record is the row's values and then its states, `width` numbers
+  /// each. The note is the step up to which an optimizer has brought the row (see
+  /// OptimizedParameter).
+  RecordWriter modify(std::span<const std::int32_t> ids) { return records_->modify(ids); }
+  std::size_t stride_bytes() const { return records_->stride(); }  // from one row to the next
 
-  /// A stored row: its values, and then its states, `width` numbers each. From one row to the next
-  /// it is stride_bytes().
-  std::size_t stride_bytes() const { return records_->stride(); }
-  real* row(std::size_t row) {
-    return reinterpret_cast<real*>(records_->modify({}).first_content() + row * stride_bytes());
-  }
-
-  /// The step up to which an optimizer has brought a stored row (see OptimizedParameter).
-  std::uint64_t& step(std::size_t row) {
-    return records_->modify({}).first_note()[row * stride_bytes() / sizeof(std::uint64_t)];
-  }
+  /// Returns the step of a row; 0 if it is not current.
+  std::uint64_t step(std::size_t row) const { return records_->read(row).note; }
 
   /// Whether a row is stored, with states of the optimizer that began last.
   bool is_current(std::size_t row) const { return records_->read(row).is_current; }

@@ -129,7 +129,7 @@ void run_gpt(std::size_t rows_of_a_head) {
     });
   };
   const auto half_cold_step_ms = [&](bool reads_ahead) {
-    const auto page = reinterpret_cast<std::uintptr_t>(file.row(0)) / 4096 * 4096;
+    const auto page = reinterpret_cast<std::uintptr_t>(file.modify({}).first_note()) / 4096 * 4096;
     ::madvise(reinterpret_cast<void*>(page), file.rows() * file.stride_bytes(), MADV_DONTNEED);
     drop_pages(file.path());
     for (const Ids& batch : batches) {

@@ -198,9 +198,9 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
   std::unique_ptr<TableFile> table;
   std::string first;
   const auto set = [&](const Ids32& ids, real value) {
-    table->begin_change(ids);
+    const RecordWriter rows = table->modify(ids);
     for (const std::int32_t id : ids)
-      std::fill_n(table->row(static_cast<std::size_t>(id)), table->width(), value);
+      std::fill_n(rows.content<real>(static_cast<std::size_t>(id)), table->width(), value);
   };
   const auto train = [&](real value) {
     for (std::int32_t i = 0; i < 20; ++i) set({i * 7 % 50, i * 11 % 60}, value + 1);

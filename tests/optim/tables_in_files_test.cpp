@@ -186,8 +186,7 @@ TEST_F(TableFileOptimizers, AreRefusedWhatAnotherOptimizerLeft) {
   Words words(path_);
   SGD sgd({&words.weight}, {.momentum = 0.9});
   words.step(sgd, {0});
-  words.file.begin_change(Ids32{2});
-  words.file.step(2) = 9;
+  words.file.modify(Ids32{2}).note(2) = 9;
   EXPECT_ERROR_WITH(std::runtime_error, ": row 2 is of step 9, but SGD has made 1",
                     words.step(sgd, {2}));
 }
@@ -265,7 +264,7 @@ TEST_F(TableFileOptimizers, GoBackInAllTablesOfALayerOrInNone) {
 TEST_F(TableFileOptimizers, AreRefusedDamagedRowsBeforeAnythingChanges) {
   {
     Words words(path_);
-    words.file.begin_change(Ids32{1, 2});
+    words.file.modify(Ids32{1, 2});
     words.file.checkpoint();
   }
   std::string contents = read_file(path_);

@@ -33,10 +33,9 @@ class TableFiles : public ::testing::Test {
   }
 
   static void set_rows(TableFile& table, const Ids32& ids, real value) {
-    for (const std::int32_t id : ids) {
-      table.begin_change(Ids32{id});
-      std::fill_n(table.row(static_cast<std::size_t>(id)), table.width(), value);
-    }
+    for (const std::int32_t id : ids)
+      std::fill_n(table.modify(Ids32{id}).content<real>(static_cast<std::size_t>(id)),
+                  table.width(), value);
   }
 
   // Sets rows, makes a checkpoint and returns its mark.
@@ -137,7 +136,7 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
   std::vector<std::string> marks{table.mark()};
   for (int step = 1; step <= 4; ++step) {
     set_rows(table, {0}, static_cast<real>(step));
-    table.step(0) = static_cast<std::uint64_t>(step);
+    table.modify(Ids32{0}).note(0) = static_cast<std::uint64_t>(step);
     marks.push_back(checkpoint_with(table, {step}, static_cast<real>(step)));
   }
   EXPECT_EQ(files(),
@@ -157,6 +156,20 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
   expect_row(table, 3, 3);
   expect_as_drawn(table, {4});
   EXPECT_EQ(files().count("words.table.undo-4"), 0);
+}
+
+TEST_F(TableFiles, ChangeOnlyInRowsThatModifyPrepared) {
+  TableFile table(path(), kSmall);
+  const RecordWriter rows = table.modify(Ids32{1});
+  EXPECT_ERROR_WITH(std::logic_error, "row 3 is not prepared for changes", rows.content<real>(3));
+  EXPECT_EQ(table.rows_stored(), 1);
+  expect_as_drawn(table, {1, 3});
+  std::fill_n(rows.content<real>(1), table.width(), real{2});
+  table.checkpoint();
+  EXPECT_THROW(rows.content<real>(1), std::logic_error);
+  EXPECT_EQ(table.verify(), 1);
+  expect_row(table, 1, 2);
+  expect_as_drawn(table, {3});
 }
 
 // So that the state of one rank fits the tables of all, and that of another past does not.
@@ -421,7 +434,7 @@ TEST_F(TableFiles, ChangeNothingOrAreOpenedAgainIfTheJournalToGoBackWithIsDamage
   EXPECT_ERROR(std::logic_error, message, table.check_mark(mark));
   EXPECT_ERROR(std::logic_error, message, table.verify());
   EXPECT_ERROR(std::logic_error, message, table.bring_in(Ids32{1}));
-  EXPECT_ERROR(std::logic_error, message, table.begin_change(Ids32{1}));
+  EXPECT_ERROR(std::logic_error, message, table.modify(Ids32{1}));
 }
 
 TEST_F(TableFiles, AreUsedByOneLayerOfOneProgram) {

@@ -51,9 +51,9 @@ void write_table(const fs::path& folder) {
     if (value > 1) table.checkpoint();
     if (value == 2) write_file(folder / "mark", table.mark());
     const Ids32 ids{3, 5, static_cast<std::int32_t>(10 * value)};
-    table.begin_change(ids);
+    const RecordWriter rows = table.modify(ids);
     for (const std::int32_t id : ids)
-      std::fill_n(table.row(static_cast<std::size_t>(id)), 2 * table.width(), value);
+      std::fill_n(rows.content<real>(static_cast<std::size_t>(id)), 2 * table.width(), value);
   }
 }
 

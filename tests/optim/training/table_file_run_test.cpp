@@ -113,10 +113,8 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
   EXPECT_ERROR_WITH(std::runtime_error, "token.weight on rank 1 differs",
                     run_ranks(2, [&](ProcessGroup& ranks) {
                       const auto file = open_or_make(concat(ranks.rank()));
-                      if (ranks.rank() == 1) {  // a row that every batch looks up
-                        file->begin_change(std::vector<std::int32_t>{0});
-                        file->row(0)[3] += real{1e-3};
-                      }
+                      if (ranks.rank() == 1)  // a row that every batch looks up
+                        file->modify(Ids32{0}).content<real>(0)[3] += real{1e-3};
                       RunOf(case_of(*file), {.shards = 4, .ranks = &ranks}).run.run_epoch();
                     }));
 }
