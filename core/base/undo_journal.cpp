@@ -39,16 +39,16 @@ bool is_ours(const Magic& magic) {
 
 }  // namespace
 
-auto UndoJournal::head_for(const Begin& begin, std::string_view format) -> Head {
-  Head head{.magic = {}, .begin = begin, .checksum = 0};
-  std::ranges::copy(kJournalName, head.magic.begin());
-  std::ranges::copy(format, head.magic.begin() + kJournalName.size());
+auto UndoJournal::start_for(const Header& header, std::string_view format) -> Start {
+  Start start{.magic = {}, .header = header, .checksum = 0};
+  std::ranges::copy(kJournalName, start.magic.begin());
+  std::ranges::copy(format, start.magic.begin() + kJournalName.size());
   const auto with = [&](auto sum) {
-    sum.add_bytes(bytes_of(begin));
+    sum.add_bytes(bytes_of(header));
     return sum.value();
   };
-  head.checksum = format == kLegacyFormat ? with(LegacyChecksum()) : with(Checksum());
-  return head;
+  start.checksum = format == kLegacyFormat ? with(LegacyChecksum()) : with(Checksum());
+  return start;
 }
 
 std::uint64_t UndoJournal::checksum_of(const Records& records, std::uint64_t at) const {
@@ -57,41 +57,41 @@ std::uint64_t UndoJournal::checksum_of(const Records& records, std::uint64_t at)
     sum.add_bytes(records.bytes);
     return sum.value();
   };
-  return format_of(head_.magic) == kLegacyFormat ? with(LegacyChecksum())
-                                                 : with(Checksum(head_.checksum + at));
+  return format_of(start_.magic) == kLegacyFormat ? with(LegacyChecksum())
+                                                  : with(Checksum(start_.checksum + at));
 }
 
-// It is a journal, or empty, or has zeros only, which is what a machine may leave that stops while
-// a journal is made.
+// Refuses all files except journals, empty files and zeros: a crash may leave these when a journal
+// is created.
 void UndoJournal::check_replaceable(const LockedFile& file) {
   const std::uint64_t size = file.size_bytes();
-  Head head{}, none{};
-  file.read(0, writable_bytes_of(head).first(std::min<std::uint64_t>(size, sizeof head)));
-  const bool unwritten = size <= sizeof head && std::memcmp(&head, &none, sizeof head) == 0;
-  const bool is_known = is_ours(head.magic) && format_of(head.magic) <= kFormat;
+  Start start{}, none{};
+  file.read(0, writable_bytes_of(start).first(std::min<std::uint64_t>(size, sizeof start)));
+  const bool unwritten = size <= sizeof start && std::memcmp(&start, &none, sizeof start) == 0;
+  const bool is_known = is_ours(start.magic) && format_of(start.magic) <= kFormat;
   check_runtime(unwritten || is_known, file.path().string(),
-                ": is no journal of a table, but in the place of one; move it away");
+                ": is not the journal of a table, but has the name of one; move it away");
 }
 
-UndoJournal::UndoJournal(const std::filesystem::path& path, const Begin& begin)
-    : file_(path, LockedFile::Open::kEither), head_(head_for(begin, kFormat)) {
+UndoJournal::UndoJournal(const std::filesystem::path& path, const Header& header)
+    : file_(path, LockedFile::Open::kEither), start_(start_for(header, kFormat)) {
   check_replaceable(file_);
   file_.truncate(0);
-  file_.write(0, bytes_of(head_));
+  file_.write(0, bytes_of(start_));
   file_.sync();
   sync_folder(path.parent_path());
 }
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expected)
     : file_(path, LockedFile::Open::kExisting) {
-  file_.read(0, writable_bytes_of(head_));
-  const std::string_view format = format_of(head_.magic);
-  check_runtime(!is_ours(head_.magic) || format <= kFormat, path.string(),
+  file_.read(0, writable_bytes_of(start_));
+  const std::string_view format = format_of(start_.magic);
+  check_runtime(!is_ours(start_.magic) || format <= kFormat, path.string(),
                 ": is a journal of format ", format, ", expected ", kFormat, " at most");
-  const Head right = head_for(begin(), format <= kLegacyFormat ? kLegacyFormat : kFormat);
-  check_runtime(std::memcmp(&head_, &right, sizeof right) == 0 && begin().mark == expected.mark &&
-                    begin().record_bytes == expected.record_bytes,
-                path.string(), ": is damaged, or no journal of this checkpoint of this table");
+  const Start right = start_for(header(), format <= kLegacyFormat ? kLegacyFormat : kFormat);
+  check_runtime(std::memcmp(&start_, &right, sizeof right) == 0 && header().id == expected.id &&
+                    header().record_bytes == expected.record_bytes,
+                path.string(), ": is damaged, or not the journal of this checkpoint of this table");
   Records records;
   while (const std::uint64_t bytes = read_group(end_, records)) end_ += bytes;
   written_ = end_;
@@ -133,7 +133,7 @@ void UndoJournal::flush() {
 }
 
 std::uint64_t UndoJournal::bytes_of_group(std::uint64_t records) const {
-  return sizeof(Group) + records * (sizeof(std::uint64_t) + begin().record_bytes);
+  return sizeof(Group) + records * (sizeof(std::uint64_t) + header().record_bytes);
 }
 
 void UndoJournal::write_group() {
@@ -148,17 +148,17 @@ void UndoJournal::write_group() {
   group_.bytes.clear();
 }
 
-// Reads the group at an offset and returns its length, or 0 if there is no whole one.
+// Reads the group at an offset and returns its length; 0 if there is no complete group.
 std::uint64_t UndoJournal::read_group(std::uint64_t at, Records& records) const {
   const std::uint64_t size = file_.size_bytes();
   Group group{};
   if (size < at + sizeof group) return 0;
   file_.read(at, writable_bytes_of(group));
-  const std::uint64_t most = (size - at) / (sizeof(std::uint64_t) + begin().record_bytes);
+  const std::uint64_t most = (size - at) / (sizeof(std::uint64_t) + header().record_bytes);
   if (group.records == 0 || group.records > most || size - at < bytes_of_group(group.records))
     return 0;
   records.numbers.resize(group.records);
-  records.bytes.resize(group.records * begin().record_bytes);
+  records.bytes.resize(group.records * header().record_bytes);
   const auto numbers = std::as_writable_bytes(std::span(records.numbers));
   file_.read(at + sizeof group, numbers);
   file_.read(at + sizeof group + numbers.size(), records.bytes);
@@ -167,16 +167,16 @@ std::uint64_t UndoJournal::read_group(std::uint64_t at, Records& records) const 
 
 void UndoJournal::for_each_group(const std::function<void(const Records&)>& body) const {
   Records records;
-  for (std::uint64_t at = sizeof(Head); at < end_; at += bytes_of_group(records.numbers.size())) {
+  for (std::uint64_t at = sizeof(Start); at < end_; at += bytes_of_group(records.numbers.size())) {
     check_runtime(read_group(at, records) > 0, file_.path().string(), ": is damaged at byte ", at);
     body(records);
   }
 }
 
 void UndoJournal::clear() {
-  file_.truncate(sizeof(Head));
+  file_.truncate(sizeof(Start));
   file_.sync();
-  end_ = sizeof(Head);
+  end_ = sizeof(Start);
   forget_unfinished();
 }
 

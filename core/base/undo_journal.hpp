@@ -1,6 +1,6 @@
 #pragma once
 
-// What records of a file were before they were changed: it takes the file back to a checkpoint.
+// Journals that take a file of records back to a checkpoint.
 
 #include <array>
 #include <cstddef>
@@ -15,76 +15,71 @@
 
 namespace rowgrad {
 
-/// A journal of the records, all of one length, that were changed since a checkpoint of their file:
-/// write-ahead logging of old values (Gray & Reuter 1993, "Transaction Processing", chapter 9).
-/// Records are added before they are changed. So whatever the system has written of the changed
-/// file when a program or the machine stops, putting back what the journal has restores the
-/// checkpoint. Records come in groups. The checksum of a group covers its place and the journal's
-/// head, so a group of another journal does not count. A group that was not finished does not
-/// count either: nothing was changed yet. All functions throw std::system_error if the file cannot
-/// be used.
+/// A journal of the records that were changed since a checkpoint of their file: write-ahead logging
+/// of old values (Gray & Reuter 1993, "Transaction Processing", chapter 9). All records have one
+/// length. Records are added before they are changed. So whatever a crash leaves of the changed
+/// file, putting back the records of the journal restores the checkpoint. core/tables/FORMAT.md
+/// describes the file. All functions throw std::system_error if the file cannot be used.
 class UndoJournal {
  public:
-  /// What the journal goes back to.
-  struct Begin {
-    std::uint64_t mark = 0;                    // of the checkpoint of this one file
-    std::uint64_t record_bytes = 0;            // the length of each record
-    std::array<std::uint64_t, 32> notes = {};  // what else the checkpoint had
+  /// The checkpoint that the journal goes back to.
+  struct Header {
+    std::uint64_t id = 0;  // of this checkpoint of this file
+    std::uint64_t record_bytes = 0;
+    std::array<std::uint64_t, 32> notes = {};  // other facts of the checkpoint
   };
 
-  /// A new journal, on the disk when this returns. Throws std::runtime_error if `path` has a file
-  /// that is no journal, nor the beginning of one; a journal is replaced.
-  UndoJournal(const std::filesystem::path& path, const Begin& begin);
+  /// Creates a journal, on the disk when this returns. It replaces a journal, or the beginning of
+  /// one. Throws std::runtime_error if `path` has another file.
+  UndoJournal(const std::filesystem::path& path, const Header& header);
 
-  /// Opens a journal. Throws std::runtime_error if it is of something else or of a later format,
-  /// and if any of its first `bytes` is damaged.
+  /// Opens a journal. Throws std::runtime_error if it has another id or record length or a later
+  /// format, and if any of its first `bytes` is damaged.
   struct Expected {
-    std::uint64_t mark = 0;          // that the journal must have
-    std::uint64_t record_bytes = 0;  // that its records must have
-    std::uint64_t bytes = 0;         // from its beginning on, which must be whole
+    std::uint64_t id = 0;
+    std::uint64_t record_bytes = 0;
+    std::uint64_t bytes = 0;  // from the beginning on; later groups may be incomplete
   };
   UndoJournal(const std::filesystem::path& path, const Expected& expected);
 
   /// Removes a journal, or the beginning of one. Throws std::runtime_error for any other file.
   static void remove(const std::filesystem::path& path);
 
-  const Begin& begin() const { return head_.begin; }  // what it goes back to
+  const Header& header() const { return start_.header; }
+  std::uint64_t size_bytes() const { return end_; }     // on the disk
+  bool empty() const { return end_ == sizeof(Start); }  // true if it has no records
 
-  /// The length of what is on the disk.
-  std::uint64_t size_bytes() const { return end_; }
-  bool empty() const { return end_ == sizeof(Head); }  // whether it has no records
-
-  /// Adds a record as it is before it is changed. It must not be changed before flush() returns.
+  /// Adds a record as it is before its change. The record must not change before flush() returns.
   void add(std::uint64_t record, std::span<const std::byte> before);
 
-  /// Returns when all that was added is on the disk. If this or add() throws, none of what was
-  /// added since the last flush() counts.
+  /// Returns when all added records are on the disk. If this or add() throws, the records that were
+  /// added since the last flush() are dropped.
   void flush();
 
-  /// Some records with their numbers.
+  /// A group of records.
   struct Records {
-    std::vector<std::uint64_t> numbers;  // one for each record
-    std::vector<std::byte> bytes;        // of all of them, one after another
+    std::vector<std::uint64_t> numbers;
+    std::vector<std::byte> bytes;  // of all records, one after another
   };
 
-  /// Calls body(records) with each group of records. A record that was added twice comes twice.
+  /// Calls body(records) for each group. A record that was added twice comes twice.
   void for_each_group(const std::function<void(const Records&)>& body) const;
 
-  /// Forgets all records.
+  /// Removes all records.
   void clear();
 
  private:
-  struct Head {
+  struct Start {  // of the file
     std::array<char, 8> magic;
-    Begin begin;
+    Header header;
     std::uint64_t checksum;
   };
-  struct Group {  // before its records' numbers and their bytes
+  struct Group {  // the start of a group; the numbers and bytes of its records follow
     std::uint64_t records;
     std::uint64_t checksum;
   };
 
-  static Head head_for(const Begin& begin, std::string_view format);
+  static Start start_for(const Header& header, std::string_view format);
   std::uint64_t checksum_of(const Records& records, std::uint64_t at) const;
   static void check_replaceable(const LockedFile& file);
   std::uint64_t bytes_of_group(std::uint64_t records) const;
@@ -93,10 +88,10 @@ class UndoJournal {
   void forget_unfinished() noexcept;
 
   LockedFile file_;
-  Head head_;                             // as the file has it
-  std::uint64_t end_ = sizeof(Head);      // of the groups that are on the disk
-  std::uint64_t written_ = sizeof(Head);  // of those that are written
-  Records group_;                         // that are not
+  Start start_;                            // in the file
+  std::uint64_t end_ = sizeof(Start);      // end of the groups that are on the disk
+  std::uint64_t written_ = sizeof(Start);  // end of the groups that are written
+  Records group_;                          // not written yet
 };
 
 }  // namespace rowgrad

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <tuple>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/hash.hpp>
@@ -14,9 +15,6 @@ namespace fs = std::filesystem;
 constexpr char kFormat = '3', kLegacyFormat = '2';  // 0.2.0 wrote 2, with LegacyChecksum
 constexpr std::size_t kRecordAlignment = 16;
 constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;  // read at a time
-
-// The absolute path of the file, whatever the working folder will be.
-fs::path whole_path(const fs::path& path) { return fs::absolute(without_links(path)); }
 
 std::string id_text(std::uint64_t number, std::uint64_t id) {
   return concat("checkpoint ", number, " (", checksum_digits(id), ')');
@@ -38,10 +36,9 @@ std::uint64_t RecordFile::checksum_of(const Header& header) {
 
 void RecordFile::set_layout(const Facts& facts, const fs::path& path) {
   static_assert(sizeof(Header) <= 512);  // a sector, which a disk writes as a whole
-  const auto [records, content_bytes] = kind_.layout(facts, path);
-  const std::size_t bytes = sizeof(Head) + content_bytes + kChecksumBytes;
+  std::tie(size_, content_bytes_) = kind_.layout(facts, path);
+  const std::size_t bytes = sizeof(Head) + content_bytes_ + kChecksumBytes;
   stride_ = (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
-  size_ = records;
   verified_.reset(static_cast<std::uint64_t*>(std::calloc(size_ / 64 + 1, sizeof(std::uint64_t))));
   if (verified_ == nullptr) throw std::bad_alloc();
 }
@@ -57,7 +54,7 @@ RecordFile::RecordFile(const fs::path& path, const Kind& kind, const Facts& fact
   made.version.state.generation = 1;
   std::random_device device;
   made.identity = std::uint64_t{device()} << 32 | device();
-  file_ = std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kNew);
+  file_ = std::make_unique<LockedFile>(fs::absolute(without_links(path)), LockedFile::Open::kNew);
   file_->truncate(kHeaderBytes + size_ * stride_);
   file_->write(0, std::as_bytes(std::span(&made, 1)));
   mapped_ = file_->map();
@@ -74,7 +71,8 @@ RecordFile::RecordFile(const fs::path& path, const Kind& kind, const Facts& fact
 
 RecordFile::RecordFile(const fs::path& path, const Kind& kind)
     : kind_(kind),
-      file_(std::make_unique<LockedFile>(whole_path(path), LockedFile::Open::kExisting)) {
+      file_(std::make_unique<LockedFile>(fs::absolute(without_links(path)),
+                                         LockedFile::Open::kExisting)) {
   const std::string name = this->path().string();
   const std::uint64_t bytes = file_->size_bytes();
   if (bytes >= kHeaderBytes) mapped_ = file_->map();
@@ -104,11 +102,11 @@ fs::path RecordFile::journal_path(std::uint64_t number) const {
 }
 
 std::unique_ptr<UndoJournal> RecordFile::new_journal(const Version& version) const {
-  UndoJournal::Begin begin{.mark = version.id ^ header().identity, .record_bytes = stride_};
-  static_assert(sizeof begin.notes >= sizeof version + sizeof(std::uint64_t));
-  std::memcpy(begin.notes.data(), &version, sizeof version);
-  begin.notes.back() = journal_ ? journal_->size_bytes() : 0;  // of the checkpoint before
-  return std::make_unique<UndoJournal>(journal_path(version.number), begin);
+  UndoJournal::Header start{.id = version.id ^ header().identity, .record_bytes = stride_};
+  static_assert(sizeof start.notes >= sizeof version + sizeof(std::uint64_t));
+  std::memcpy(start.notes.data(), &version, sizeof version);
+  start.notes.back() = journal_ ? journal_->size_bytes() : 0;  // of the checkpoint before
+  return std::make_unique<UndoJournal>(journal_path(version.number), start);
 }
 
 std::unique_ptr<UndoJournal> RecordFile::open_journal(const Version& version,
@@ -117,7 +115,7 @@ std::unique_ptr<UndoJournal> RecordFile::open_journal(const Version& version,
   check_runtime(file_exists(path), path.string(), ": is missing; without this journal, which is a ",
                 "part of the table ", this->path().string(), ", that cannot be opened");
   const UndoJournal::Expected expected{
-      .mark = version.id ^ header().identity, .record_bytes = stride_, .bytes = bytes};
+      .id = version.id ^ header().identity, .record_bytes = stride_, .bytes = bytes};
   return std::make_unique<UndoJournal>(path, expected);
 }
 
@@ -133,10 +131,9 @@ void RecordFile::check_usable() const {
   if (failed_) check_state(false, path().string(), ": writing the table has failed; open it again");
 }
 
-void RecordFile::check_unchanged(const char* before) const {
+void RecordFile::check_unchanged() const {
   check_state(!has_changed(), path().string(),
-              ": the table has changed since its last checkpoint; ", "call checkpoint() before ",
-              before);
+              ": the table has changed since its last checkpoint; call checkpoint() before");
 }
 
 // If this fails, the kernel may have dropped what it could not write, so the file is not usable.
@@ -157,7 +154,7 @@ void RecordFile::write_header(const Version& version, const UndoJournal& journal
 bool RecordFile::has_changed() const {
   check_usable();
   return !journal_->empty() ||
-         std::memcmp(&header().version, journal_->begin().notes.data(), sizeof(Version)) != 0;
+         std::memcmp(&header().version, journal_->header().notes.data(), sizeof(Version)) != 0;
 }
 
 // Gives the changed records their checksums. Returns the id of the present contents, computed from
@@ -195,7 +192,7 @@ void RecordFile::commit() {
 }
 
 std::string RecordFile::checkpoint_id() const {
-  check_unchanged("its state is saved");
+  check_unchanged();
   return id_text(header().version.number, header().version.id);
 }
 
@@ -211,7 +208,7 @@ std::unique_ptr<UndoJournal> RecordFile::journal_before(std::string_view id) con
                  id_text(before.number, before.id), "', and the one before that");
   --before.number;
   before.id = before.id_before;
-  return open_journal(before, journal_->begin().notes.back());
+  return open_journal(before, journal_->header().notes.back());
 }
 
 void RecordFile::rollback(std::string_view id) {
@@ -221,7 +218,7 @@ void RecordFile::rollback(std::string_view id) {
   failed_ = true;
   const std::uint64_t last = header().version.number;
   Version before{};
-  std::memcpy(&before, journal->begin().notes.data(), sizeof before);
+  std::memcpy(&before, journal->header().notes.data(), sizeof before);
   write_header(before, *journal);
   journal_ = std::move(journal);
   sync();
@@ -246,7 +243,7 @@ void RecordFile::take_back_changes() {
       if (std::memcmp(present, before, stride_) != 0) std::memcpy(present, before, stride_);
     }
   });
-  std::memcpy(&header().version, journal_->begin().notes.data(), sizeof(Version));
+  std::memcpy(&header().version, journal_->header().notes.data(), sizeof(Version));
   header().journal_bytes = 0;  // before the journal is cleared, so that it is never too short
   sync();
   failed_ = true;
@@ -256,11 +253,6 @@ void RecordFile::take_back_changes() {
 
 // --- Reading ------------------------------------------------------------------------------------
 
-void RecordFile::check_ids(std::span<const std::int32_t> ids) const {
-  check_usable();
-  for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
-}
-
 void RecordFile::check_id(std::size_t record) const {
   if (record >= size_)
     check_argument(false, path().string(), ": row ", static_cast<std::int64_t>(record),
@@ -268,13 +260,15 @@ void RecordFile::check_id(std::size_t record) const {
 }
 
 void RecordFile::fault_in(std::span<const std::int32_t> ids) const {
-  check_ids(ids);
+  check_usable();
+  for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
   if (any_not_resident(ids)) fetch(ids);
   for (const std::int32_t id : ids) verify_once(static_cast<std::size_t>(id));
 }
 
 void RecordFile::prefetch(std::span<const std::int32_t> ids) {
-  check_ids(ids);
+  check_usable();
+  for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
   if (!any_not_resident(ids)) return;
   // A disk takes a limited number of requests at once: a thread with more requests waits, so
   // another thread makes them. It waits for the thread before, and releases that, because the state
@@ -310,10 +304,9 @@ auto RecordFile::read(std::size_t record) const -> Record {
   verify_once(record);
   const Head& head = head_of(record);
   if (head.generation == 0) return {};
-  const bool is_current = head.generation == state().generation;
-  return {{bytes_of(record) + sizeof head, stride_ - sizeof head - kChecksumBytes},
-          is_current,
-          is_current ? head.note : 0};
+  Record found{{bytes_of(record) + sizeof head, content_bytes_}};
+  if (head.generation == state().generation) found.note = head.note;
+  return found;
 }
 
 void RecordFile::verify_once(std::size_t record) const {
@@ -346,7 +339,7 @@ bool RecordFile::is_whole(std::size_t record, const std::byte* bytes) const {
 }
 
 std::uint64_t RecordFile::verify() const {
-  check_unchanged("it is verified");
+  check_unchanged();
   const std::size_t most = std::max<std::size_t>(1, kVerifiedBytes / stride_);  // records at a time
   std::vector<std::byte> records;
   std::uint64_t found = 0, damaged = 0;

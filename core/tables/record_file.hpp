@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/base/file.hpp>
@@ -53,7 +55,8 @@ class RecordFile {
 
     /// Returns the number of records and the bytes of content in each of them. Throws
     /// std::runtime_error if no file has these facts.
-    std::array<std::size_t, 2> (*layout)(const Facts& facts, const std::filesystem::path& path);
+    std::pair<std::size_t, std::size_t> (*layout)(const Facts& facts,
+                                                  const std::filesystem::path& path);
 
     /// Fills the content of a new record, which is zeros.
     void (*fill)(const Facts& facts, std::size_t record, std::byte* content);
@@ -65,8 +68,7 @@ class RecordFile {
   /// A record to read. Valid as long as the file.
   struct Record {
     std::span<const std::byte> content = {};  // empty if the record is not stored
-    bool is_current = false;                  // false if it is not stored, or outdated
-    std::uint64_t note = 0;                   // RecordWriter::note; 0 if it is not current
+    std::optional<std::uint64_t> note = {};   // none if it is not stored, or outdated
   };
 
   /// Creates a file, which gets its name when it is complete. Throws std::system_error if the path
@@ -82,18 +84,16 @@ class RecordFile {
   RecordFile& operator=(const RecordFile&) = delete;
 
   const std::filesystem::path& path() const { return file_->path(); }
-  std::size_t size() const { return size_; }      // the number of records
-  std::size_t stride() const { return stride_; }  // bytes from one record to the next
+  std::size_t size() const { return size_; }                        // the number of records
   std::uint64_t stored() const { return header().version.stored; }  // the number of stored records
   const Facts& facts() const { return header().facts; }
   const State& state() const { return header().version.state; }
-  void set_state(const State& state) { header().version.state = state; }
+  State& state() { return header().version.state; }
 
   /// Reads records from the disk, all at once, if they are not in memory, and verifies them.
   void fault_in(std::span<const std::int32_t> ids) const;
 
-  /// Begins to read records that are not in memory, in another thread. Waits until the requests of
-  /// the call before were made.
+  /// Begins to read records that are not in memory, in another thread, and returns at once.
   void prefetch(std::span<const std::int32_t> ids);
 
   /// Returns a record, verified.
@@ -128,7 +128,7 @@ class RecordFile {
  private:
   friend class RecordWriter;
 
-  struct Version {                // what goes back to a checkpoint
+  struct Version {                // restored together with a checkpoint
     std::uint64_t number;         // of the checkpoint, counted from 0
     std::uint64_t id, id_before;  // of this checkpoint and of the one before
     std::uint64_t stored;
@@ -162,8 +162,7 @@ class RecordFile {
   void write_header(const Version& version, const UndoJournal& journal);
   void sync();
   void check_usable() const;
-  void check_unchanged(const char* before) const;
-  void check_ids(std::span<const std::int32_t> ids) const;
+  void check_unchanged() const;
   void check_id(std::size_t record) const;
   std::uint64_t checksum_of(std::size_t record, const std::byte* bytes) const;
   bool is_whole(std::size_t record, const std::byte* bytes) const;
@@ -183,7 +182,7 @@ class RecordFile {
   const Kind kind_;
   std::unique_ptr<LockedFile> file_;
   std::span<std::byte> mapped_;
-  std::size_t size_ = 0, stride_ = 0;
+  std::size_t size_ = 0, content_bytes_ = 0, stride_ = 0;
   // One bit for each record, set once it was verified. Only touched pages take memory.
   std::unique_ptr<std::uint64_t[], decltype(&std::free)> verified_{nullptr, &std::free};
   std::unique_ptr<UndoJournal> journal_;
@@ -208,13 +207,14 @@ class RecordWriter {
     return *reinterpret_cast<std::uint64_t*>(prepared(record));
   }
 
-  /// The content and the note of record 0, for loops over prepared records: those of record i are
-  /// i · RecordFile::stride() bytes further. Nothing is checked.
+  /// The content and the note of record 0, for loops over prepared records: record i is
+  /// i · stride() bytes further. Nothing is checked.
   template <class Value>
   Value* first_content() const {
     return reinterpret_cast<Value*>(file_->bytes_of(0) + sizeof(RecordFile::Head));
   }
   std::uint64_t* first_note() const { return &file_->head_of(0).note; }
+  std::size_t stride() const { return file_->stride_; }
 
  private:
   friend class RecordFile;

@@ -7,6 +7,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/core/tables/record_file.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 
 namespace rowgrad {
@@ -17,28 +18,25 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxRows = std::numeric_limits<std::int32_t>::max();  // ids have 32 bits
 constexpr std::size_t kMaxBytes = std::size_t{1} << 62;
 
-// The facts of the file.
+// The facts of a table, in the order of the file.
 struct Facts {
-  std::uint64_t number_bytes, states, rows, width, seed;
+  std::uint64_t number_bytes, slots, rows, width, seed;
   double deviation;
 
-  std::size_t content_bytes() const { return width * (1 + states) * sizeof(real); }
-  bool fit_in_a_file() const { return width <= kMaxBytes / sizeof(real) / (1 + states) / rows; }
+  bool fit_in_a_file() const { return width <= kMaxBytes / sizeof(real) / (1 + slots) / rows; }
 };
 
-Facts facts_of(const RecordFile& records) { return std::bit_cast<Facts>(records.facts()); }
-
-std::array<std::size_t, 2> layout(const RecordFile::Facts& words, const fs::path& path) {
+std::pair<std::size_t, std::size_t> layout(const RecordFile::Facts& words, const fs::path& path) {
   const auto facts = std::bit_cast<Facts>(words);
   check_runtime(facts.number_bytes == sizeof(real), path.string(), ": has numbers of ",
                 facts.number_bytes, " bytes, expected ", sizeof(real));
-  check_runtime(facts.rows > 0 && facts.states <= kMaxSlots && facts.fit_in_a_file(), path.string(),
+  check_runtime(facts.rows > 0 && facts.slots <= kMaxSlots && facts.fit_in_a_file(), path.string(),
                 ": the header of the table is damaged");
-  return {facts.rows, facts.content_bytes()};
+  return {facts.rows, facts.width * (1 + facts.slots) * sizeof(real)};
 }
 
-// Draws the values that a row starts as (Box & Muller 1958), from the numbers that SplitMix64 makes
-// of the seed and the values' places.
+// Draws the first values of a row (Box & Muller 1958). SplitMix64 makes the random bits of the seed
+// and of the places of the values.
 void draw(const RecordFile::Facts& words, std::size_t row, std::byte* content) {
   const auto facts = std::bit_cast<Facts>(words);
   real* const values = reinterpret_cast<real*>(content);
@@ -56,22 +54,13 @@ void draw(const RecordFile::Facts& words, std::size_t row, std::byte* content) {
 
 void zero_slots(const RecordFile::Facts& words, std::byte* content) {
   const auto facts = std::bit_cast<Facts>(words);
-  std::fill_n(reinterpret_cast<real*>(content) + facts.width, facts.width * facts.states, real{0});
+  std::fill_n(reinterpret_cast<real*>(content) + facts.width, facts.width * facts.slots, real{0});
 }
 
 constexpr RecordFile::Kind kTable{
     .magic = "rgtable", .layout = layout, .fill = draw, .renew = zero_slots};
 
-using SlotName = std::array<char, 24>;  // padded with zeros
-using SlotNames = std::array<SlotName, kMaxSlots>;
-
-SlotNames names_in(const RecordFile& records) {
-  return std::bit_cast<SlotNames>(records.state().notes);
-}
-
-}  // namespace
-
-TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
+RecordFile::Facts facts_of(const TableFileOptions& options) {
   check_argument(options.rows > 0 && options.rows <= kMaxRows && options.width > 0,
                  "TableFile: the shape is [", options.rows, ", ", options.width,
                  "], expected 1 to ", kMaxRows, " rows of a width above 0");
@@ -84,89 +73,119 @@ TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
                     options.width, options.seed,   options.deviation};
   check_argument(facts.fit_in_a_file(), "TableFile: shape [", options.rows, ", ", options.width,
                  "] has more bytes than a file can have");
+  return std::bit_cast<RecordFile::Facts>(facts);
+}
+
+}  // namespace
+
+struct TableFile::Rep {
+  using Name = std::array<char, 24>;  // padded with zeros
+
+  Facts facts() const { return std::bit_cast<Facts>(records.facts()); }
+  Name* names() { return reinterpret_cast<Name*>(records.state().notes.data()); }  // of the slots
+
+  RecordFile records;  // a flag of their state is set if there are deferred updates
+  std::weak_ptr<const bool> lease = {};
+  bool is_lost = false;
+};
+
+TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
+  const RecordFile::Facts facts = facts_of(options);
   check_argument(!file_exists(path), "TableFile: there is a file ", path.string(),
                  ", expected a new one; to open a table, give its path alone");
-  records_ = std::make_unique<RecordFile>(path, kTable, std::bit_cast<RecordFile::Facts>(facts));
+  rep_.reset(new Rep{.records = RecordFile(path, kTable, facts)});
 }
 
-TableFile::TableFile(const fs::path& path) : records_(std::make_unique<RecordFile>(path, kTable)) {}
+TableFile::TableFile(const fs::path& path) : rep_(new Rep{.records = RecordFile(path, kTable)}) {}
 
-std::size_t TableFile::width() const { return facts_of(*records_).width; }
-std::size_t TableFile::states() const { return facts_of(*records_).states; }
+TableFile::~TableFile() = default;
+
+const fs::path& TableFile::path() const { return rep_->records.path(); }
+std::size_t TableFile::rows() const { return rep_->records.size(); }
+std::size_t TableFile::width() const { return rep_->facts().width; }
+std::size_t TableFile::states() const { return rep_->facts().slots; }
+std::uint64_t TableFile::rows_stored() const { return rep_->records.stored(); }
+
+// --- Checkpoints --------------------------------------------------------------------------------
+
+std::uint64_t TableFile::verify() const { return rep_->records.verify(); }
+std::string TableFile::checkpoint_id() const { return rep_->records.checkpoint_id(); }
+void TableFile::check_restore(std::string_view id) const { rep_->records.check_rollback(id); }
 
 void TableFile::checkpoint() {
-  if (!records_->has_changed()) return;
-  check_state(!is_lost_, path().string(),
+  if (!rep_->records.has_changed()) return;
+  check_state(!rep_->is_lost, path().string(),
               ": rows have deferred updates of an optimizer that was destroyed, so nothing could "
               "read them again; before, call checkpoint() and save the optimizer's state");
-  records_->commit();
+  rep_->records.commit();
 }
 
-void TableFile::restore(std::string_view mark, const Lease& lease) {
-  check_state(lease == lease_.lock(), path().string(),
+void TableFile::restore(std::string_view id, const Lease& lease) {
+  check_state(lease == rep_->lease.lock(), path().string(),
               ": a layer uses the table; load the layer's state instead");
-  records_->rollback(mark);
-  is_lost_ = false;
+  rep_->records.rollback(id);
+  rep_->is_lost = false;
 }
 
 TableFile::Lease TableFile::lease() {
-  check_argument(lease_.expired(), path().string(),
+  check_argument(rep_->lease.expired(), path().string(),
                  ": another layer uses the table; layers can share its parameter");
   auto lease = std::make_shared<const bool>(true);
-  lease_ = lease;
+  rep_->lease = lease;
   return lease;
 }
 
+// --- Rows ---------------------------------------------------------------------------------------
+
+void TableFile::fault_in(std::span<const std::int32_t> ids) const { rep_->records.fault_in(ids); }
+void TableFile::prefetch(std::span<const std::int32_t> ids) { rep_->records.prefetch(ids); }
+std::optional<std::uint64_t> TableFile::step(std::size_t row) const {
+  return rep_->records.read(row).note;
+}
+RecordWriter TableFile::modify(std::span<const std::int32_t> ids) {
+  return rep_->records.modify(ids);
+}
+
 void TableFile::read(std::size_t row, std::span<real> out) const {
-  const RecordFile::Record record = records_->read(row);
-  const std::size_t known = record.is_current ? out.size() : width();  // other states are zeros
+  const RecordFile::Record record = rep_->records.read(row);
+  const std::size_t known = record.note ? out.size() : width();  // outdated slots are zeros
   if (record.content.empty())
-    draw(records_->facts(), row, std::as_writable_bytes(out).data());
+    draw(rep_->records.facts(), row, std::as_writable_bytes(out).data());
   else
     std::copy_n(reinterpret_cast<const real*>(record.content.data()), known, out.begin());
   std::ranges::fill(out.subspan(known), real{0});
 }
 
-void TableFile::set_deferred() {
-  RecordFile::State state = records_->state();
-  state.flags = 1;
-  records_->set_state(state);
-}
+// --- Optimizer state ----------------------------------------------------------------------------
 
-// --- States -------------------------------------------------------------------------------------
+bool TableFile::has_deferred() const { return rep_->records.state().flags != 0; }
+void TableFile::set_deferred() { rep_->records.state().flags = 1; }
+void TableFile::set_lost(bool lost) { rep_->is_lost = lost; }
 
-std::optional<std::size_t> TableFile::state_place(std::string_view name) const {
-  const SlotNames names = names_in(*records_);
-  for (std::size_t place = 0; place < states_begun(); ++place)
-    if (std::string_view(names[place].data()) == name) return place;
+std::optional<std::size_t> TableFile::find_slot(std::string_view name) const {
+  for (std::size_t slot = 0; slot < slots_in_use(); ++slot)
+    if (std::string_view(rep_->names()[slot].data()) == name) return slot;
   return std::nullopt;
 }
 
-std::size_t TableFile::states_begun() const {
-  const SlotNames names = names_in(*records_);
-  return static_cast<std::size_t>(
-      std::ranges::find_if(names, [](const SlotName& name) { return name[0] == 0; }) -
-      names.begin());
+std::size_t TableFile::slots_in_use() const {
+  std::size_t slots = 0;
+  while (slots < states() && rep_->names()[slots][0] != 0) ++slots;
+  return slots;
 }
 
-void TableFile::forget_states() {
-  if (states_begun() == 0) return;
-  RecordFile::State state = records_->state();
-  state.notes = {};
-  ++state.generation;
-  records_->set_state(state);
+std::size_t TableFile::add_slot(std::string_view name) {
+  const std::size_t slot = slots_in_use();
+  check_state(slot < states() && name.size() < sizeof(Rep::Name), path().string(),
+              ": there is no slot for ", name);
+  std::ranges::copy(name, rep_->names()[slot].begin());
+  return slot;
 }
 
-std::size_t TableFile::begin_state(std::string_view name) {
-  const std::size_t place = states_begun();
-  check_state(place < states() && name.size() < sizeof(SlotName), path().string(),
-              ": there is no place for state ", name);
-  SlotNames names = names_in(*records_);
-  std::ranges::copy(name, names[place].begin());
-  RecordFile::State state = records_->state();
-  state.notes = std::bit_cast<decltype(state.notes)>(names);
-  records_->set_state(state);
-  return place;
+void TableFile::clear_slots() {
+  if (slots_in_use() == 0) return;
+  rep_->records.state().notes = {};
+  ++rep_->records.state().generation;
 }
 
 }  // namespace rowgrad

@@ -129,12 +129,13 @@ void run_gpt(std::size_t rows_of_a_head) {
     });
   };
   const auto half_cold_step_ms = [&](bool reads_ahead) {
-    const auto page = reinterpret_cast<std::uintptr_t>(file.modify({}).first_note()) / 4096 * 4096;
-    ::madvise(reinterpret_cast<void*>(page), file.rows() * file.stride_bytes(), MADV_DONTNEED);
+    const RecordWriter all = file.modify({});
+    const auto page = reinterpret_cast<std::uintptr_t>(all.first_note()) / 4096 * 4096;
+    ::madvise(reinterpret_cast<void*>(page), file.rows() * all.stride(), MADV_DONTNEED);
     drop_pages(file.path());
     for (const Ids& batch : batches) {
       const Ids rows = model.memories[0].hash().rows(batch);
-      file.bring_in(std::span(rows.storage()).first(rows.size() / 2));
+      file.fault_in(std::span(rows.storage()).first(rows.size() / 2));
     }
     return step_ms(reads_ahead);
   };

@@ -215,10 +215,9 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
       fs::copy_file(entry.path(), copied / entry.path().filename());
     TableFile opened(copied / "table");
     EXPECT_EQ(opened.verify(), opened.rows_stored());
-    std::string all = opened.mark();
+    std::string all = opened.checkpoint_id();
     std::vector<real> row(opened.width());
     for (std::int32_t id = 0; id < 60; ++id) {
-      opened.bring_in(Ids32{id});
       opened.read(static_cast<std::size_t>(id), row);
       all.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(real));
     }
@@ -234,7 +233,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
                          {"first checkpoint",
                           [&] {
                             train(1);
-                            first = table->mark();
+                            first = table->checkpoint_id();
                           }},
                          {"second checkpoint", [&] { train(2); }},
                          {"going back",
@@ -276,16 +275,16 @@ TEST(PowerCut, LeavesNoGroupsOfAJournalThatWasReplaced) {
   const TemporaryFolder folder;
   const fs::path path = folder / "journal";
   const std::vector<std::byte> record(48, std::byte{1});
-  const UndoJournal::Begin begin{.mark = 5, .record_bytes = record.size()};
+  const UndoJournal::Header header{.id = 5, .record_bytes = record.size()};
   for (const std::size_t groups : {3, 1, 0}) {
-    UndoJournal journal(path, begin);
+    UndoJournal journal(path, header);
     EXPECT_TRUE(journal.empty());
     for (std::size_t i = 0; i < groups; ++i) {
       journal.add(i, record);
       journal.flush();
     }
   }
-  const UndoJournal opened(path, {.mark = 5, .record_bytes = record.size(), .bytes = 0});
+  const UndoJournal opened(path, {.id = 5, .record_bytes = record.size(), .bytes = 0});
   EXPECT_TRUE(opened.empty());
 }
 

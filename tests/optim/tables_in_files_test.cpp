@@ -154,7 +154,7 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
 
 TEST_F(TableFileOptimizers, AreNeededWhenTheLayerIsDestroyedFirst) {
   TableFile file(path_, {.rows = 4, .width = 2, .states = 1});
-  const std::string mark = file.mark();
+  const std::string mark = file.checkpoint_id();
   auto table = std::make_unique<Embedding>(file);
   SGD sgd({&table->weight}, kMomentum);
   for (const std::int32_t id : {1, 2}) {
@@ -174,7 +174,7 @@ TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   AdamW adamw({&weight});
   weight.add_gradient(RowGradient({4, 2}, {0}, full({1, 2}, 1)));
   EXPECT_ERROR_WITH(std::invalid_argument, "AdamW: needs 2 states of each row, but", adamw.step());
-  EXPECT_EQ(words.file.states_begun(), 0);
+  EXPECT_EQ(words.file.slots_in_use(), 0);
   EXPECT_ERROR_WITH(std::invalid_argument, "expected 0 for a table in a file",
                     Adagrad adagrad({&weight}, AdagradOptions{.initial_accumulator = 0.1});
                     adagrad.step());
@@ -224,7 +224,7 @@ TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
     SGD of_other({&other.weight}, {.momentum = 0.9, .rows = updates});
     EXPECT_ERROR_WITH(
         std::invalid_argument, "has no momentum of its rows",
-        of_other.load_state_dict(with(states[0], "weight.momentum", other.file.mark())));
+        of_other.load_state_dict(with(states[0], "weight.momentum", other.file.checkpoint_id())));
   }
 }
 

@@ -27,7 +27,6 @@ class TableFiles : public ::testing::Test {
 
   static std::vector<real> row(TableFile& table, std::int32_t id) {
     std::vector<real> values(table.width());
-    table.bring_in(Ids32{id});
     table.read(static_cast<std::size_t>(id), values);
     return values;
   }
@@ -42,7 +41,7 @@ class TableFiles : public ::testing::Test {
   static std::string checkpoint_with(TableFile& table, const Ids32& ids, real value) {
     set_rows(table, ids, value);
     table.checkpoint();
-    return table.mark();
+    return table.checkpoint_id();
   }
 
   static void expect_row(TableFile& table, std::int32_t id, real value) {
@@ -94,7 +93,7 @@ TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
             4096 + 100'000'000ULL * ((16 + 3 * 64 * sizeof(real) + 8 + 15) / 16 * 16));
   Ids32 ids(5000);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 19'997);
-  table.bring_in(ids);
+  table.fault_in(ids);
   row(table, 3);
   EXPECT_EQ(table.rows_stored(), 0);
   EXPECT_EQ(table.verify(), 0);
@@ -133,7 +132,7 @@ TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
 
 TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
   TableFile table(path(), kSmall);
-  std::vector<std::string> marks{table.mark()};
+  std::vector<std::string> marks{table.checkpoint_id()};
   for (int step = 1; step <= 4; ++step) {
     set_rows(table, {0}, static_cast<real>(step));
     table.modify(Ids32{0}).note(0) = static_cast<std::uint64_t>(step);
@@ -175,24 +174,24 @@ TEST_F(TableFiles, ChangeOnlyInRowsThatModifyPrepared) {
 // So that the state of one rank fits the tables of all, and that of another past does not.
 TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   TableFile one(path("one"), kSmall), two(path("two"), kSmall);
-  const std::string start = one.mark();
-  EXPECT_EQ(two.mark(), start);
+  const std::string start = one.checkpoint_id();
+  EXPECT_EQ(two.checkpoint_id(), start);
   const std::string mark = checkpoint_with(one, {5}, 1);
   EXPECT_EQ(checkpoint_with(two, {5}, 1), mark);
   two.restore(start);
   EXPECT_NE(checkpoint_with(two, {5}, 2), mark);
   EXPECT_THROW(two.restore(mark), std::invalid_argument);
   TableFile other(path("other"), {.rows = 1000, .width = 5, .states = 1, .seed = 8});
-  EXPECT_NE(other.mark(), start);
+  EXPECT_NE(other.checkpoint_id(), start);
 
   row(one, 1);
   one.checkpoint();  // of nothing new
-  EXPECT_EQ(one.mark(), mark);
+  EXPECT_EQ(one.checkpoint_id(), mark);
   set_rows(one, {1}, 2);
-  EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", one.mark());
+  EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", one.checkpoint_id());
   one.restore(mark);
   one.set_deferred();
-  EXPECT_THROW(one.mark(), std::logic_error);
+  EXPECT_THROW(one.checkpoint_id(), std::logic_error);
   one.restore(mark);
   EXPECT_FALSE(one.has_deferred());
 }
@@ -241,7 +240,7 @@ TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
   for (const std::string mine : {"somebody's notes", "m", "mine!", "minemin"}) {
     { std::ofstream(path("words.table.undo-0")) << mine; }
     EXPECT_ERROR_WITH(std::runtime_error,
-                      "undo-0: is no journal of a table, but in the place of one",
+                      "undo-0: is not the journal of a table, but has the name of one",
                       TableFile table(path(), kSmall));
     EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
     EXPECT_EQ(read_file(path("words.table.undo-0")), mine);
@@ -263,7 +262,7 @@ TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
     std::ofstream(path(name)) << "somebody's notes";
   TableFile table(path());
   EXPECT_EQ(files().count("words.table.undo-0"), 1);
-  EXPECT_ERROR_WITH(std::runtime_error, "undo-3: is no journal of a table",
+  EXPECT_ERROR_WITH(std::runtime_error, "undo-3: is not the journal of a table",
                     checkpoint_with(table, {1}, 3));
   std::filesystem::remove(path("words.table.undo-3"));
   table.checkpoint();
@@ -323,13 +322,13 @@ TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
     if (damaged) damage("words.table", 4096 + 995 * kSmallStride + 17, 1);
     cold();
     TableFile table(path());
-    table.read_ahead({});
-    table.read_ahead(ids);
+    table.prefetch({});
+    table.prefetch(ids);
     if (damaged) {
-      EXPECT_ERROR_WITH(std::runtime_error, "row 995 is damaged", table.bring_in(ids));
+      EXPECT_ERROR_WITH(std::runtime_error, "row 995 is damaged", table.fault_in(ids));
     } else {
       EXPECT_EQ(all_rows(table), expected);
-      table.read_ahead(ids);  // which are in memory now
+      table.prefetch(ids);  // which are in memory now
       EXPECT_EQ(all_rows(table), expected);
     }
   }
@@ -344,7 +343,7 @@ TEST_F(TableFiles, NoticeRowsAndJournalsOfOtherPlacesAndTables) {
   copy("one.undo-1", "of one");
   copy("two.undo-1", "one.undo-1");
   EXPECT_HAS(refused("one"),
-             "one.undo-1: is damaged, or no journal of this checkpoint of this table");
+             "one.undo-1: is damaged, or not the journal of this checkpoint of this table");
   copy("of one", "one.undo-1");
   for (const std::string name : {"one", "two"}) {
     TableFile table(path(name));  // goes back to its checkpoint
@@ -382,7 +381,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
       }
     for (int again = 0; again < 2; ++again) {
       TableFile table(path("stopped"));
-      EXPECT_EQ(table.mark(), expected_mark);
+      EXPECT_EQ(table.checkpoint_id(), expected_mark);
       EXPECT_EQ(all_rows(table), expected);
       EXPECT_EQ(table.verify(), table.rows_stored());
     }
@@ -396,7 +395,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
     };
     change(1);
     table.checkpoint();
-    const std::string mark = table.mark(), marked = read_file(path());
+    const std::string mark = table.checkpoint_id(), marked = read_file(path());
     const auto rows = all_rows(table);
     change(2);
     const std::string halfway = read_file(path());
@@ -409,7 +408,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
     // While the rows get their checksums, and when the next journal is there, but not the head.
     stop(changed, {marked, halfway, changed, later}, mark, rows);
     stop(marked, {later}, mark, rows);
-    stop(later, {later}, table.mark(), later_rows);
+    stop(later, {later}, table.checkpoint_id(), later_rows);
   }
 }
 
@@ -419,7 +418,7 @@ TEST_F(TableFiles, ChangeNothingOrAreOpenedAgainIfTheJournalToGoBackWithIsDamage
   checkpoint_with(table, {1}, 2);
   set_rows(table, {1}, 3);
   damage("words.table.undo-1", 330, 1);
-  EXPECT_THROW(table.check_mark(mark), std::runtime_error);
+  EXPECT_THROW(table.check_restore(mark), std::runtime_error);
   EXPECT_THROW(table.restore(mark), std::runtime_error);
   expect_row(table, 1, 3);
   damage("words.table.undo-1", 330, 1);
@@ -431,16 +430,16 @@ TEST_F(TableFiles, ChangeNothingOrAreOpenedAgainIfTheJournalToGoBackWithIsDamage
   const std::string message = path().string() + ": writing the table has failed; open it again";
   EXPECT_ERROR(std::logic_error, message, table.checkpoint());
   EXPECT_ERROR(std::logic_error, message, table.restore(mark));
-  EXPECT_ERROR(std::logic_error, message, table.check_mark(mark));
+  EXPECT_ERROR(std::logic_error, message, table.check_restore(mark));
   EXPECT_ERROR(std::logic_error, message, table.verify());
-  EXPECT_ERROR(std::logic_error, message, table.bring_in(Ids32{1}));
+  EXPECT_ERROR(std::logic_error, message, table.fault_in(Ids32{1}));
   EXPECT_ERROR(std::logic_error, message, table.modify(Ids32{1}));
 }
 
 TEST_F(TableFiles, AreUsedByOneLayerOfOneProgram) {
   TableFile table(path(), kSmall);
   EXPECT_HAS(refused(), "is open already, here or in another program");
-  const std::string mark = table.mark();
+  const std::string mark = table.checkpoint_id();
   {
     const TableFile::Lease lease = table.lease();
     EXPECT_ERROR_WITH(std::invalid_argument, "another layer uses the table", table.lease());
@@ -533,13 +532,13 @@ TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
 
 TEST_F(TableFiles, GivePlacesToStatesByName) {
   TableFile table(path(), {.rows = 4, .width = 1, .states = 2});
-  EXPECT_EQ(table.begin_state("mean"), 0);
-  EXPECT_EQ(table.begin_state("square"), 1);
-  EXPECT_EQ(table.state_place("square"), 1);
-  EXPECT_EQ(table.state_place("momentum"), std::nullopt);
-  EXPECT_THROW(table.begin_state("momentum"), std::logic_error);
-  table.forget_states();  // by another optimizer
-  EXPECT_EQ(table.begin_state("momentum"), 0);
+  EXPECT_EQ(table.add_slot("mean"), 0);
+  EXPECT_EQ(table.add_slot("square"), 1);
+  EXPECT_EQ(table.find_slot("square"), 1);
+  EXPECT_EQ(table.find_slot("momentum"), std::nullopt);
+  EXPECT_THROW(table.add_slot("momentum"), std::logic_error);
+  table.clear_slots();  // by another optimizer
+  EXPECT_EQ(table.add_slot("momentum"), 0);
 }
 
 }  // namespace

@@ -46,10 +46,10 @@ void write_split(const fs::path& folder) {
 // Two checkpoints, and changes after the last one. A file has the mark of the first one.
 void write_table(const fs::path& folder) {
   TableFile table(folder / "table", {.rows = 40, .width = 6, .states = 1, .seed = 7});
-  table.begin_state("momentum");
+  table.add_slot("momentum");
   for (const real value : {1, 2, 3}) {
     if (value > 1) table.checkpoint();
-    if (value == 2) write_file(folder / "mark", table.mark());
+    if (value == 2) write_file(folder / "mark", table.checkpoint_id());
     const Ids32 ids{3, 5, static_cast<std::int32_t>(10 * value)};
     const RecordWriter rows = table.modify(ids);
     for (const std::int32_t id : ids)
@@ -60,12 +60,11 @@ void write_table(const fs::path& folder) {
 // The table, and the table at its checkpoint before.
 std::string read_table(const fs::path& folder) {
   TableFile table(folder / "table");
-  std::string all = concat(table.states_begun(), table.mark());
+  std::string all = concat(table.slots_in_use(), table.checkpoint_id());
   const auto add_rows = [&] {
     table.verify();
     std::vector<real> row(2 * table.width());
     for (std::int32_t id = 0; id < 40; ++id) {
-      table.bring_in(Ids32{id});
       table.read(static_cast<std::size_t>(id), row);
       all.append(reinterpret_cast<const char*>(row.data()), row.size() * sizeof(real));
     }

@@ -188,7 +188,7 @@ TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   file->checkpoint();
   const Checkpoint saved = run.state_dict();
   // [checkpoint]
-  const Checkpoint::Value other = file->mark() + "?";
+  const Checkpoint::Value other = file->checkpoint_id() + "?";
   run.train(9);
   for (const Checkpoint& wrong :
        {without(saved, "optimizer.head.weight.step"), with(saved, "model.token.weight", other),
