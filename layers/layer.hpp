@@ -92,8 +92,8 @@ class Layer : public ParameterOwner {
   void refresh_values() const;
 
   /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
-  /// saved and loaded with the layer that owns it, under its name there. Of a table in a file it is
-  /// the mark of its checkpoint, which loading takes it back to (see TableFile::mark and restore).
+  /// saved and loaded with the layer that owns it, under its name there. For a table in a file, the
+  /// value is the id of its last checkpoint (TableFile::checkpoint_id), and loading restores that.
   Checkpoint state_dict(std::string_view names = "*") const;
 
   /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.
