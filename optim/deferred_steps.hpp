@@ -1,6 +1,6 @@
 #pragma once
 
-// The steps that a row missed, in closed form: many steps at once, one vector of values at a time.
+// The deferred steps of a row in closed form: many steps at once, one vector of values at a time.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace rowgrad {
 
-/// A vector of values and those of their states; pointers to them, null for states not in use.
+/// A vector of values and one of each slot; pointers to them, null for slots that are not in use.
 template <class Rule>
 using RuleVectors = std::array<kernels::Simd, kArraysOf<Rule>>;
 template <class Rule>
@@ -30,8 +30,8 @@ template <class Rule>
   std::copy(states.begin(), states.end(), x.begin() + 1);
 }
 
-/// Changes `count` values and states in place: calls change(x, g) a vector at a time, where g is
-/// the gradient or zeros if there is none. `change` should hold its members by value (see
+/// Changes `count` values with their state in place: calls change(x, g) a vector at a time, where g
+/// is the gradient or zeros if there is none. `change` should hold its members by value (see
 /// for_each_vector).
 template <class Rule>
 [[gnu::always_inline]] inline void change_values(std::size_t count,
@@ -50,7 +50,7 @@ template <class Rule>
   });
 }
 
-/// Calls read(x, put) for `count` values and states, as for_each_vector does.
+/// Calls read(x, put) for `count` values with their state, as for_each_vector does.
 template <class Rule>
 [[gnu::always_inline]] inline void read_values(std::size_t count,
                                                const RulePointers<Rule>& pointers,
@@ -60,11 +60,12 @@ template <class Rule>
   kernels::for_each_vector(count, inputs, read);
 }
 
-/// The steps up to `to` that rows missed. Keeps the last ones, as neighbours often share them.
+/// The deferred steps of rows, up to step `to`. Keeps the last ones, as neighbours often share
+/// them.
 template <class Rule>
 class DeferredSteps {
  public:
-  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
+  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and slots
   using Simd = kernels::Simd;                              // numbers of one vector register
   using Vectors = RuleVectors<Rule>;                       // vectors of values, and of each state
 
@@ -74,9 +75,8 @@ class DeferredSteps {
   class Piece {
    public:
     Piece() = default;
-    /// Applies a map. `missed` replays the steps for values that the map does not hold for.
-    Piece(const DeferredSteps& missed, const typename StepHistory<Rule>::Map& map)
-        : missed_(&missed) {
+    /// Applies a map. `steps` replays the steps for values that the map does not hold for.
+    Piece(const DeferredSteps& steps, const typename StepHistory<Rule>::Map& map) : steps_(&steps) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
       Coefficient total = 1;  // after the map, values are at most this many times as large
@@ -99,7 +99,7 @@ class DeferredSteps {
       if (kernels::lanes::all(holds)) [[likely]]
         return apply(x);
       Vectors result = copy(x);
-      missed_->replay(holds, result);
+      steps_->replay(holds, result);
       return result;
     }
 
@@ -122,20 +122,20 @@ class DeferredSteps {
       return y;
     }
 
-    const DeferredSteps* missed_ = nullptr;
+    const DeferredSteps* steps_ = nullptr;
     std::array<std::array<Simd, kArrays>, kArrays> map_;
     Simd most_ = Simd(real{-1});
   };
 
-  /// The steps up to `to` of a history, which is borrowed, for about so many rows.
+  /// Borrows the history. `rows` is about how many rows follow.
   DeferredSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t /*rows*/)
       : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }  // the last of the steps
 
-  /// Whether a row that is of step `from` missed any steps; each must have a closed form. If so,
-  /// calls call(piece, last) for each piece of them: Vectors y = piece(x), on values and states
-  /// that went through the pieces before. A copy of `piece` can stay in registers.
+  /// Returns true if a row of step `from` is stale. If so, calls call(piece, last) for each piece
+  /// of its deferred steps: Vectors y = piece(x), on values and state that went through the pieces
+  /// before. A copy of `piece` can stay in registers. Requires: all steps have a closed form.
   bool for_each_piece(std::uint64_t from, const auto& call) {
     if (from == to_) return false;
     if (std::exchange(from_, from) != from)

@@ -45,7 +45,7 @@ OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& ru
                                        std::unique_ptr<RuleLoops> steps)
     : parameter_(&parameter),
       rule_(rule),
-      states_(parameter.stored().states({rule.name, parameter.name(), rule.states})),
+      states_(parameter.stored().states({rule.name, parameter.name(), rule.slots})),
       loops_(std::move(steps)) {}
 
 void OptimizedParameter::release(std::unique_ptr<OptimizedParameter> kept) noexcept {
@@ -77,55 +77,53 @@ std::size_t OptimizedParameter::rows_in_pass() const {
 
 // --- A step -------------------------------------------------------------------------------------
 
-void OptimizedParameter::check_step() {
+StepPlan OptimizedParameter::plan() const {
   const Gradient& gradient = parameter_->gradient();
-  const bool rows = gradient.is_rows();
-  if (!rows)
+  if (!gradient.is_rows())
     parameter_->check_whole(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
-  needs_ = loops_->needs();
-  const RuleLoops::Due due =
-      loops_->begin({.step = steps_ + 1, .first_of_state = states_->lacks(needs_)});
-  defers_ = rows && due.deferral != Deferral::kNothing;
-  continues_ = due.continues;
-  if (!rows) return;
+  StepPlan plan =
+      loops_->plan({.step = steps_ + 1, .first_of_state = states_->lacks(loops_->needs())});
+  plan.defers = plan.defers && gradient.is_rows();
+  if (!gradient.is_rows()) return plan;
   if (!is_deferred())
     parameter_->check_none_deferred();
-  else if (!continues_)
+  else if (!plan.continues)
     parameter_->check_whole(rule_.name, ": these options do not continue those before");
   states_->bring_in(gradient.rows().indices(), is_deferred() ? loops_->history().steps() : 0);
+  return plan;
 }
 
-void OptimizedParameter::step() {
+void OptimizedParameter::step(const StepPlan& plan) {
   const Gradient& gradient = parameter_->gradient();
   if (gradient.is_dense()) {
     parameter_->apply_deferred();
     states_->make_all();
   }
-  states_->ensure(needs_);
+  states_->ensure(plan.slots);
   ++steps_;
   if (gradient.is_dense())
-    step_whole(gradient.dense());
+    step_dense(gradient.dense(), plan);
   else
-    step_rows(gradient.rows());
+    step_rows(gradient.rows(), plan);
 }
 
-void OptimizedParameter::step_whole(const Tensor& gradient) {
+void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan) {
   parameter_->note_change();
   const RowView values = states_->view();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
         const RowView row{.first = values.at<1 + kMaxSlots>(begin), .width = end - begin};
-        loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, 0);
+        loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, plan, 0);
       });
 }
 
-void OptimizedParameter::step_rows(const RowGradient& gradient) {
+void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& plan) {
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
-  const bool may_be_stale = defers_ || is_deferred();
+  const bool may_be_stale = plan.defers || is_deferred();
   const bool allows_passes = parameter_->stored().allows_passes();
   const StepRuns& history = loops_->history();
-  if (!is_deferred() || (defers_ && !continues_) ||
+  if (!is_deferred() || (plan.defers && !plan.continues) ||
       (allows_passes && history.runs().size() >= 2 * half_history())) {
     parameter_->apply_deferred();  // or those of another optimizer
     loops_->forget(history.runs().size());
@@ -138,12 +136,12 @@ void OptimizedParameter::step_rows(const RowGradient& gradient) {
   parameter_->note_change();
   RowView rows = states_->view();
   if (!may_be_stale) rows.steps = nullptr;
-  if (defers_) parameter_->stored().set_deferred();
-  const std::uint64_t after = history.steps() + (defers_ ? 1 : 0);
+  if (plan.defers) parameter_->stored().set_deferred();
+  const std::uint64_t after = history.steps() + (plan.defers ? 1 : 0);
   for_parts({rows, ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return loops_->step(part, values, after); });
+            [&](const RowRange& part) { return loops_->step(part, values, plan, after); });
   const std::size_t runs = history.runs().size();
-  if (defers_) loops_->append();
+  if (plan.defers) loops_->append(plan.rule, 1);
   if (may_be_stale) parameter_->set_deferred(this);
   if (history.runs().size() > runs) shorten_history();
 }
@@ -233,8 +231,8 @@ Checkpoint OptimizedParameter::state_dict() const {
   parameter_->stored().place.mark(state);
   state.put(kSteps, steps_);
   const SlotStore::Needs needs = loops_->needs();
-  for (std::size_t i = 0; i < rule_.states.size() && steps_ > 0; ++i)
-    if (const std::string name(rule_.states[i]); needs.uses[i] && !has_rows(state, name))
+  for (std::size_t i = 0; i < rule_.slots.size() && steps_ > 0; ++i)
+    if (const std::string name(rule_.slots[i]); needs.uses[i] && !has_rows(state, name))
       state.put(name, kNotBegun);
   if (is_deferred()) state.put(kDeferred, deferred_state());
   return state;
@@ -246,7 +244,7 @@ Checkpoint OptimizedParameter::deferred_state() const {
   Tensor rules = empty({history.runs().size(), rule_.members});
   for (std::size_t run = 0; run < history.runs().size(); ++run) {
     steps.push_back(static_cast<std::int64_t>(history.runs()[run].end - history.begin_of(run)));
-    std::ranges::copy(loops_->members(run), rules.data() + run * rule_.members);
+    std::copy_n(loops_->members(run).begin(), rule_.members, rules.data() + run * rule_.members);
   }
   Checkpoint state;
   states_->save_rows(state);
@@ -261,7 +259,7 @@ Checkpoint OptimizedParameter::deferred_state() const {
 }
 
 std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
-  std::vector<std::string> names = saved_names(rule.states);
+  std::vector<std::string> names = saved_names(rule.slots);
   names.push_back(kSteps);
   for (const char* name : {"values", "values.rows", "values.values", "at", "at.rows", "at.values",
                            "steps", "rules", "file", kChecksum})
@@ -277,8 +275,8 @@ auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) con
   if (loaded->steps_ == 0) return loaded;
   const SlotStore::Needs needs = loops_->needs();
   std::array<bool, kMaxSlots> saved{};
-  for (std::size_t i = 0; i < rule_.states.size(); ++i) {
-    const std::string name(rule_.states[i]);
+  for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
+    const std::string name(rule_.slots[i]);
     saved[i] = has_rows(state, name) && !is_not_begun(state, name);
     check_argument(
         !needs.uses[i] || has_rows(state, name), rule_.name, "::load_state_dict: '",
@@ -307,7 +305,9 @@ void OptimizedParameter::load_deferred(const Checkpoint& state, bool values_foll
     const auto count = static_cast<std::uint64_t>(steps[run]);
     check(steps[run] >= 1 && count <= most, "steps", steps[run], ", expected a number from 1 to ",
           most);
-    loops_->append(rules.data() + run * rule_.members, count);
+    RuleMembers members{};
+    std::copy_n(rules.data() + run * rule_.members, rule_.members, members.begin());
+    loops_->append(members, count);
   }
   states_->load_rows(state, loops_->history().steps(), values_follow);
   loaded_ = true;
@@ -347,12 +347,12 @@ void OptimizedParameter::take_over() {
 // --- What a step does by itself -----------------------------------------------------------------
 
 std::optional<double> OptimizedParameter::decay_without_gradient() const {
-  const std::unique_ptr<RuleLoops> next = loops_->fresh();
-  const Deferral deferral = next->begin({.step = steps_ + 1, .first_of_state = false}).deferral;
+  const StepPlan plan = loops_->fresh()->plan({.step = steps_ + 1, .first_of_state = false});
+  const Deferral deferral = loops_->deferral(plan);
   if (deferral == Deferral::kNothing) return 0;
-  std::vector<double> one(1 + rule_.states.size(), 0.0);
+  std::vector<double> one(1 + rule_.slots.size(), 0.0);
   one[0] = 1;
-  next->step_without_gradient(one.data());
+  loops_->step_without_gradient(plan, one.data());
   if (one[0] == 1) return 0;
   // Decay that goes through a state, such as momentum, builds up: no share of each step.
   const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });

@@ -49,12 +49,14 @@ class OptimizedParameter final : public DeferredUpdates {
   const Parameter* parameter() const { return parameter_; }
   void forget() { parameter_ = nullptr; }
 
-  /// A step with the gradient of the parameter. check_step() prepares it, and throws
-  /// std::invalid_argument for what would take a pass over all rows of a file, std::logic_error for
-  /// a file whose rows have updates that only the state of an optimizer knows, and
-  /// std::runtime_error for damaged rows. After that, step() fails only if memory or the disk does.
-  void check_step();
-  void step();
+  /// Plans a step with the gradient of the parameter. Throws std::invalid_argument for a step that
+  /// would take a pass over all rows of a file, std::logic_error for a file whose rows have
+  /// deferred updates that only the state of an optimizer knows, and std::runtime_error for damaged
+  /// rows.
+  StepPlan plan() const;
+
+  /// Makes the step of the last plan(). Fails only if memory or the disk does.
+  void step(const StepPlan& plan);
 
   /// See Optimizer::decay_without_gradient.
   std::optional<double> decay_without_gradient() const;
@@ -85,8 +87,8 @@ class OptimizedParameter final : public DeferredUpdates {
   std::size_t rows_in_pass() const;
   void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since);
   std::size_t half_history() const;
-  void step_whole(const Tensor& gradient);
-  void step_rows(const RowGradient& gradient);
+  void step_dense(const Tensor& gradient, const StepPlan& plan);
+  void step_rows(const RowGradient& gradient, const StepPlan& plan);
   void shorten_history();
   Checkpoint deferred_state() const;
   void load_deferred(const Checkpoint& state, bool values_follow);
@@ -102,9 +104,6 @@ class OptimizedParameter final : public DeferredUpdates {
   std::unique_ptr<SlotStore> states_;
   std::unique_ptr<RuleLoops> loops_;  // which rows may have missed
   std::uint64_t steps_ = 0;           // made so far, also with dense gradients
-  SlotStore::Needs needs_;            // of the step that is due
-  bool defers_ = false;               // whether rows miss it,
-  bool continues_ = true;             // and whether it has a closed form together with those before
   bool released_ = false;             // its optimizer was destroyed: only values are needed
   bool loaded_ = false;               // deferred updates, which take_over() has not announced yet
   std::atomic<std::uint64_t> rows_visited_ = 0;

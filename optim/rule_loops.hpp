@@ -1,7 +1,7 @@
 #pragma once
 
-// The steps of one parameter under a rule: those that its rows may have missed, and that which is
-// due. The loops here are all that is compiled for each rule.
+// The loops over rows of one rule: the step that is made now, and the deferred steps of stale rows.
+// They are all that is compiled for each rule.
 
 #include <algorithm>
 #include <array>
@@ -32,15 +32,22 @@ struct RowRange {
   }
 };
 
-/// What is the same in all steps of a rule.
+/// The facts about a rule that are the same in all steps.
 struct RuleFacts {
-  std::string_view name;                     // Rule::kName
-  std::span<const std::string_view> states;  // Rule::kSlots
-  std::size_t members;                       // the number of its coefficients
+  std::string_view name;                    // Rule::kName
+  std::span<const std::string_view> slots;  // Rule::kSlots
+  std::size_t members;                      // how many coefficients a step has
 };
 
-/// What may be asked of the steps of a rule without knowing which it is. RuleLoopsOf<Rule>
-/// implements it.
+/// A step of one parameter that is to be made: everything that was checked beforehand.
+struct StepPlan {
+  SlotStore::Needs slots;  // that it uses
+  RuleMembers rule;        // its coefficients
+  bool defers = false;     // true if it is deferred for rows without a gradient
+  bool continues = true;   // true if it has a closed form together with the steps in the history
+};
+
+/// The history and the loops of a rule whose type is not known; RuleLoopsOf<Rule> implements them.
 class RuleLoops {
  public:
   RuleLoops() = default;
@@ -48,52 +55,51 @@ class RuleLoops {
   RuleLoops& operator=(const RuleLoops&) = delete;
   virtual ~RuleLoops() = default;
 
-  /// Another one with the same options, and without steps.
+  /// Returns new loops with the same options and an empty history.
   virtual std::unique_ptr<RuleLoops> fresh() const = 0;
 
-  /// Which states the options ask for.
+  /// Returns the slots that the options ask for.
   virtual SlotStore::Needs needs() const = 0;
 
-  /// The step that is due, as to rows without a gradient.
-  struct Due {
-    Deferral deferral;  // what it does to them: nothing with RowUpdates::kTouchedOnly
-    bool continues;     // whether it has a closed form together with the steps in the history
-  };
+  /// Plans a step of row gradients, with the options as they are now.
+  virtual StepPlan plan(const StepNumber& number) const = 0;
 
-  /// Makes the rule of the step that is due, from the options as they are now.
-  virtual Due begin(const StepNumber& number) = 0;
+  /// Returns how the step of such a plan would be deferred, were it for rows without a gradient.
+  virtual Deferral deferral(const StepPlan& plan) const = 0;
 
-  /// What that rule does, without a gradient, to a value with the states that follow it.
-  virtual void step_without_gradient(double* values) const = 0;
+  /// Makes that step, without a gradient, on a value and the state that follows it.
+  virtual void step_without_gradient(const StepPlan& plan, double* values) const = 0;
 
-  /// The steps that rows may have missed, and the members of a run's rule. append() adds the step
-  /// that is due or, from a saved state, steps of a rule with these members; forget() drops the
-  /// first runs, half or all of them (see StepHistory).
+  /// The deferred steps: runs of equal steps, and the members of the rule of a run.
   virtual const StepRuns& history() const = 0;
-  virtual std::vector<real> members(std::size_t run) const = 0;
-  virtual void append() = 0;
-  virtual void append(const real* members, std::uint64_t count) = 0;
+  virtual RuleMembers members(std::size_t run) const = 0;
+
+  /// Adds `count` steps of a rule to the history.
+  virtual void append(const RuleMembers& rule, std::uint64_t count) = 0;
+
+  /// Drops the first runs: half of them or all (see StepHistory::forget).
   virtual void forget(std::size_t runs) = 0;
 
-  // Those below return how many rows they changed or copied, plus one for each replayed step.
+  // The loops return how many rows they changed or copied, plus one for each replayed step.
 
-  /// The steps that rows missed, and then the one that is due; from then on they are of step
-  /// `after`. Rows without steps (RowView::steps) missed none.
-  virtual std::uint64_t step(const RowRange& range, const real* gradients,
+  /// Makes the deferred steps of rows, then the step of the plan. From then on the rows are of step
+  /// `after`. Rows without steps (RowView::steps) are up to date.
+  virtual std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
                              std::uint64_t after) const = 0;
-  /// The steps that rows missed: first until all that remain have a closed form, and then all, if
-  /// the row is still of a step before `since`. Rows without a record (RowView::has_record) are
-  /// left out if these steps do not change them; otherwise, only their values change.
+
+  /// Brings rows up to date: makes their deferred steps until all that remain have a closed form,
+  /// and then these too, if the row is still of a step before `since`. Rows without a record
+  /// (RowView::has_record) are left out if these steps do not change them; otherwise, only their
+  /// values change.
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t since) const = 0;
-  /// out[i] = row i of the range, with the steps that it missed, plus row i of `added`, modulo
-  /// their number, unless that is null; stored rows keep their bits. Steps without closed form must
-  /// have been replayed where rows may be changed when they are read (RowView::copied_by). Without
-  /// `out`, the stored values are changed, as in apply(), but not their states: for values whose
-  /// states nobody needs any more.
+
+  /// Copies rows, up to date: out[i] = row i of the range plus row i of `added`, modulo their
+  /// number, unless that is null. Stored rows keep their bits. Requires: steps without a closed
+  /// form were replayed where reading may change rows (RowView::copied_by). Without `out`, the
+  /// stored values are brought up to date instead, but not their state, for nobody needs that.
   virtual std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const = 0;
 };
 
-/// That of one rule.
 template <class Rule>
 class RuleLoopsOf final : public RuleLoops {
  public:
@@ -105,9 +111,6 @@ class RuleLoopsOf final : public RuleLoops {
   std::unique_ptr<RuleLoops> fresh() const override {
     return std::make_unique<RuleLoopsOf>(options_);
   }
-
-  // --- The step that is due ----------------------------------------------------------------------
-
   SlotStore::Needs needs() const override {
     SlotStore::Needs needs;
     std::ranges::copy(Rule::uses(options_), needs.uses.begin());
@@ -115,48 +118,45 @@ class RuleLoopsOf final : public RuleLoops {
       needs.starts[i] = Rule::start(options_, i);
     return needs;
   }
-  Due begin(const StepNumber& number) override {
-    due_ = Rule(options_, number);
+  StepPlan plan(const StepNumber& number) const override {
+    const Rule rule(options_, number);
     const std::size_t runs = history_.runs().size();
-    return {.deferral = options_.rows == RowUpdates::kExact ? due_->deferral() : Deferral::kNothing,
-            .continues = runs == 0 || due_->continues(history_.rule(runs - 1))};
+    return {.slots = needs(),
+            .rule = members_of(rule),
+            .defers = options_.rows == RowUpdates::kExact && rule.deferral() != Deferral::kNothing,
+            .continues = runs == 0 || rule.continues(history_.rule(runs - 1))};
   }
-  void step_without_gradient(double* values) const override {
-    History::step_without_gradient(*due_, values);
+  Deferral deferral(const StepPlan& plan) const override {
+    return plan.defers ? rule_with<Rule>(plan.rule).deferral() : Deferral::kNothing;
   }
-
-  // --- The steps that rows missed ----------------------------------------------------------------
+  void step_without_gradient(const StepPlan& plan, double* values) const override {
+    History::step_without_gradient(rule_with<Rule>(plan.rule), values);
+  }
 
   const StepRuns& history() const override { return history_; }
-  std::vector<real> members(std::size_t run) const override {
-    const auto members = std::bit_cast<RuleMembers<Rule>>(history_.rule(run));
-    return {members.begin(), members.end()};
-  }
-  void append() override { history_.append(*due_); }
-  void append(const real* members, std::uint64_t count) override {
-    RuleMembers<Rule> all;
-    std::copy_n(members, all.size(), all.begin());
-    history_.append(std::bit_cast<Rule>(all), count);
+  RuleMembers members(std::size_t run) const override { return members_of(history_.rule(run)); }
+  void append(const RuleMembers& rule, std::uint64_t count) override {
+    history_.append(rule_with<Rule>(rule), count);
   }
   void forget(std::size_t runs) override { history_.forget(runs); }
 
-  std::uint64_t step(const RowRange& range, const real* gradients,
+  std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
                      std::uint64_t after) const override {
-    const Rule rule = *due_;
+    const Rule rule = rule_with<Rule>(plan.rule);
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
     const bool may_be_stale = range.rows.steps != nullptr;
-    std::optional<DeferredSteps<Rule>> missed;
-    if (may_be_stale) missed.emplace(history_, history_.steps(), range.end - range.begin);
+    std::optional<DeferredSteps<Rule>> deferred;
+    if (may_be_stale) deferred.emplace(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       prefetch(range, i, ahead);
       const RowOf row = range.rows.row<kArrays>(range[i]);
       const real* values = gradients + i * width;
-      bool is_late = false;
+      bool is_stale = false;
       if (may_be_stale) {
         if (history_.has_replay(*row.step)) visited += replay(row, width);
-        is_late = missed->for_each_piece(*row.step, [&](const auto piece, auto last) {
+        is_stale = deferred->for_each_piece(*row.step, [&](const auto piece, auto last) {
           change_values<Rule>(width, row.arrays, values,
                               [&piece, rule, last](Vectors& x, const Simd& g) {
                                 x = piece(x);
@@ -165,7 +165,7 @@ class RuleLoopsOf final : public RuleLoops {
         });
         *row.step = after;
       }
-      if (!is_late)
+      if (!is_stale)
         change_values<Rule>(width, row.arrays, values,
                             [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
     }
@@ -173,7 +173,7 @@ class RuleLoopsOf final : public RuleLoops {
   }
 
   std::uint64_t apply(const RowRange& range, std::uint64_t since) const override {
-    DeferredSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
+    DeferredSteps<Rule> deferred(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (!changes(range, i)) continue;
@@ -183,7 +183,7 @@ class RuleLoopsOf final : public RuleLoops {
       // First, or the step that the row is of would depend on whether it was read before.
       if (history_.has_replay(*row.step)) visited += replay(row, range.rows.width);
       if (*row.step >= since) continue;
-      apply(row, missed, range.rows.width);
+      apply(row, deferred, range.rows.width);
       ++visited;
     }
     return visited;
@@ -192,7 +192,7 @@ class RuleLoopsOf final : public RuleLoops {
   std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const override {
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
-    DeferredSteps<Rule> missed(history_, history_.steps(), range.end - range.begin);
+    DeferredSteps<Rule> deferred(history_, history_.steps(), range.end - range.begin);
     RowCopy copy;
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
@@ -204,8 +204,8 @@ class RuleLoopsOf final : public RuleLoops {
       if (history_.has_replay(*row.step)) visited += replay(row, width);
       real* const to = out != nullptr ? out + i * width : row.arrays[0];
       auto arrays = row.arrays;
-      const bool late =
-          changes(range, i) && missed.for_each_piece(*row.step, [&](const auto piece, auto) {
+      const bool stale =
+          changes(range, i) && deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
             read_values<Rule>(width, arrays,
                               [&](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
             arrays[0] = to;  // where the next piece goes on
@@ -213,7 +213,7 @@ class RuleLoopsOf final : public RuleLoops {
       if (added != nullptr)
         kernels::map_span(width, to, std::plus<>(), arrays[0],
                           added->data() + i * width % added->size());
-      else if (!late && out != nullptr)
+      else if (!stale && out != nullptr)
         std::copy_n(arrays[0], width, to);
     }
     return visited;
@@ -232,20 +232,20 @@ class RuleLoopsOf final : public RuleLoops {
     if (i + ahead < range.end) range.rows.template prefetch<kArrays>(range[i + ahead]);
   }
 
-  // Returns false if the steps that the row at place i missed do not change it.
+  // Returns false if deferred steps do not change the row at place i.
   bool changes(const RowRange& range, std::size_t i) const {
     return range.rows.has_record(range[i]) || history_.moves_without_state();
   }
 
-  // Makes steps until all that a row missed after them have a closed form. Never inlined: otherwise
-  // the compiler might fuse multiplications and additions in one place but not in another, and the
-  // bits would depend on the caller.
+  // Makes the deferred steps of a row until all later ones have a closed form. Never inlined:
+  // otherwise the compiler might fuse multiplications and additions in one place but not in
+  // another, and the bits would depend on the caller.
   [[gnu::noinline]] std::uint64_t replay(const RowOf& row, std::size_t width) const {
     std::uint64_t& step = *row.step;
     std::uint64_t replayed = 0;
     while (history_.has_replay(step)) {
-      DeferredSteps<Rule> missed(history_, history_.closed_until(step), 1);
-      apply(row, missed, width);
+      DeferredSteps<Rule> deferred(history_, history_.closed_until(step), 1);
+      apply(row, deferred, width);
       // Several steps at once, with the values in registers.
       std::size_t run = history_.run_of(step + 1);
       std::array<const Rule*, 8> rules;
@@ -263,17 +263,16 @@ class RuleLoopsOf final : public RuleLoops {
     return replayed;
   }
 
-  // Steps up to missed.to(), which must all have a closed form.
-  static void apply(const RowOf& row, DeferredSteps<Rule>& missed, std::size_t width) {
-    missed.for_each_piece(*row.step, [&](const auto piece, auto) {
+  // Makes the steps up to deferred.to(). Requires: all of them have a closed form.
+  static void apply(const RowOf& row, DeferredSteps<Rule>& deferred, std::size_t width) {
+    deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
       change_values<Rule>(width, row.arrays, nullptr,
                           [&](Vectors& x, const Simd&) { x = piece(x); });
     });
-    *row.step = missed.to();
+    *row.step = deferred.to();
   }
 
   const Options& options_;
-  std::optional<Rule> due_;
   History history_;
 };
 

@@ -5,12 +5,12 @@
 
 namespace rowgrad {
 
-void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& steps) {
+void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& loops) {
   std::vector<std::unique_ptr<OptimizedParameter>> added;
   for (Parameter* parameter : parameters)
     if (parameter != nullptr)  // add_parameters() refuses them
       added.push_back(
-          std::make_unique<OptimizedParameter>(parameter->local(), rule_, steps.fresh()));
+          std::make_unique<OptimizedParameter>(parameter->local(), rule_, loops.fresh()));
   slots_.reserve(slots_.size() + added.size());
   add_parameters(parameters, true);
   std::ranges::move(added, std::back_inserter(slots_));
@@ -49,37 +49,38 @@ void RuleEngine::step() {
     check_state(parameter->gradient().is_none() || !parameter->local().gradient().is_none(),
                 rule_.name, ": the gradient of ", parameter->name(),
                 " is not where its rows are, on other ranks: a TrainingRun brings it there");
+  std::vector<std::pair<OptimizedParameter*, StepPlan>> steps;
   for (const auto& slot : slots_)
-    if (is_due(slot)) slot->check_step();
-  for (const auto& slot : slots_)
-    if (is_due(slot)) slot->step();
+    if (is_due(slot)) steps.emplace_back(slot.get(), slot->plan());
+  for (const auto& [slot, plan] : steps) slot->step(plan);
 }
 
 // --- Checks of a rule ---------------------------------------------------------------------------
 
-void RuleEngine::check_rule(RuleLoops& steps) const {
-  const Deferral deferral = steps.begin({.step = 2, .first_of_state = false}).deferral;
+void RuleEngine::check_rule(const RuleLoops& loops) const {
+  const StepPlan plan = loops.plan({.step = 2, .first_of_state = false});
+  const Deferral deferral = loops.deferral(plan);
   if (deferral != Deferral::kLinear && deferral != Deferral::kNothing) return;
-  const std::size_t count = 1 + rule_.states.size();
+  const std::size_t count = 1 + rule_.slots.size();
   std::vector<double> after(count), expected(count, 0.0);
   for (std::size_t i = 0; i < count; ++i) after[i] = 0.75 - 0.125 * static_cast<double>(i);
   double magnitude = 1;  // of the terms of a sum, which is rounded
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<double> unit(count, 0.0);
     unit[i] = 1;
-    if (deferral == Deferral::kLinear) steps.step_without_gradient(unit.data());
+    if (deferral == Deferral::kLinear) loops.step_without_gradient(plan, unit.data());
     for (std::size_t k = 0; k < count; ++k) {
       expected[k] += after[i] * unit[k];
       magnitude = std::max(magnitude, std::abs(unit[k]));
     }
   }
-  steps.step_without_gradient(after.data());
+  loops.step_without_gradient(plan, after.data());
   const bool proves = magnitude < 1e300;  // near the limit of a double, sums prove nothing
   for (std::size_t k = 0; proves && k < count; ++k)
     check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, rule_.name,
                 ": deferral() says that a step without gradient ",
                 deferral == Deferral::kLinear ? "is linear" : "changes nothing", ", but it makes ",
-                k == 0 ? "the number" : rule_.states[k - 1], " ", after[k], ", expected ",
+                k == 0 ? "the number" : rule_.slots[k - 1], " ", after[k], ", expected ",
                 expected[k]);
 }
 

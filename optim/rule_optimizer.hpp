@@ -28,13 +28,13 @@ class RuleEngine : public Optimizer {
   /// An optimizer with this rule, and no parameters yet.
   explicit RuleEngine(const RuleFacts& rule) : rule_(rule) {}
 
-  /// Adds parameters, each with its own `steps`. Throws like Optimizer::add_parameters, and then
+  /// Adds parameters, each with its own `loops`. Throws like Optimizer::add_parameters, and then
   /// changes nothing.
-  void add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& steps);
+  void add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& loops);
 
   /// Throws std::logic_error if the rule does not do in a step without gradient what its deferral()
   /// promises: that nothing changes, or that the change is linear.
-  void check_rule(RuleLoops& steps) const;
+  void check_rule(const RuleLoops& loops) const;
 
  private:
   using Slots = std::vector<std::unique_ptr<OptimizedParameter>>;  // parameters keep addresses
@@ -124,22 +124,22 @@ class RuleOptimizer : public RuleEngine {
   }
 
  private:
-  static std::unique_ptr<RuleLoops> steps(const Options& options);
+  static std::unique_ptr<RuleLoops> loops(const Options& options);
 
   static RuleFacts facts() {
-    return {.name = Rule::kName, .states = Rule::kSlots, .members = RuleMembers<Rule>().size()};
+    return {.name = Rule::kName, .slots = Rule::kSlots, .members = sizeof(Rule) / sizeof(real)};
   }
 
   void check(Options options) const {
     Rule::check(options);
     options.rows = RowUpdates::kExact;
-    check_rule(*steps(options));
+    check_rule(*loops(options));
   }
 
   void add(const Group& group) {
     options_.reserve(options_.size() + 1);
     auto options = std::make_unique<Options>(group.options);
-    if (!group.parameters.empty()) add_slots(group.parameters, *steps(*options));
+    if (!group.parameters.empty()) add_slots(group.parameters, *loops(*options));
     options_.push_back(std::move(options));  // cannot fail
   }
 
@@ -149,7 +149,7 @@ class RuleOptimizer : public RuleEngine {
 // Not in the class, so that `extern template class` keeps the loops of a rule out of programs:
 // those of the library are compiled for speed, and the linker would take whichever it meets first.
 template <class Rule>
-std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::steps(const Options& options) {
+std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::loops(const Options& options) {
   return std::make_unique<RuleLoopsOf<Rule>>(options);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The steps that rows may have missed, and the composition of many steps into one.
+// The deferred steps of a table, and the composition of many steps into one.
 
 #include <algorithm>
 #include <array>
@@ -29,7 +29,7 @@ constexpr Coefficient kMostGrowth = 1 << 24;
 class StepRuns {
  public:
   struct Run {          // of equal consecutive steps
-    Deferral deferral;  // their rule's, or kReplay if they are not bounded
+    Deferral deferral;  // of their rule, or kReplay if they are not bounded
     std::uint64_t end;  // its last step; the first follows the end of the previous run
   };
 
@@ -86,8 +86,7 @@ class StepHistory : public StepRuns {
 
   /// Adds equal steps.
   void append(const Rule& rule, std::uint64_t count = 1) {
-    const auto members = [](const Rule& of) { return std::bit_cast<RuleMembers<Rule>>(of); };
-    if (!runs_.empty() && members(rule) == members(rules_.back()))
+    if (!runs_.empty() && members_of(rule) == members_of(rules_.back()))
       runs_.back().end += count;
     else
       append_run(rule, count);

@@ -2,9 +2,12 @@
 
 // Update rules, from which optimizers are made: a rule says how a step changes one value.
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <concepts>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <tuple>
@@ -16,11 +19,12 @@
 
 namespace rowgrad {
 
-/// What a step does to a value whose gradient is zero, as in rows that were not looked up.
+/// How steps are deferred: what a step does to a value whose gradient is zero, as in rows that were
+/// not looked up.
 enum class Deferral {
-  kNothing,  // neither the value nor its states change
-  kLinear,   // a linear map of value and states, so that many steps are one matrix
-  kAdam,     // Adam's: the states are scaled, and the value moves less and less
+  kNothing,  // neither the value nor its state changes
+  kLinear,   // a linear map of value and state, so that many steps are one matrix
+  kAdam,     // Adam's: the state is scaled, and the value moves less and less
   kReplay    // no closed form: steps are replayed one by one
 };
 
@@ -41,7 +45,7 @@ enum class RowUpdates {
 /// The step of a parameter that a rule is made for.
 struct StepNumber {
   std::uint64_t step = 1;      // counted from 1
-  bool first_of_state = true;  // whether a state is used for the first time
+  bool first_of_state = true;  // true if a slot is used for the first time
 };
 
 /// Defaults for the parts of a rule, which hides those it replaces. A rule sees one value at a
@@ -51,46 +55,62 @@ struct StepNumber {
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                the name of the optimizer, for messages
-///   kSlots              names of its states, at most 8: one tensor each, of a parameter's shape
+///   kSlots               names of its slots, at most 8: arrays of state of a parameter's shape
 ///   check(options)       throws std::invalid_argument for a value outside its range
-///   uses(options)        which of the states these options need
+///   uses(options)        which of the slots these options need
 ///   Rule(options, step)  the coefficients of one step
 ///   members(rule)        std::tie of all members
 ///   update(w, g, state)  the step itself, written once for `double` and for vectors of `real`
 ///                        (kernels/simd.hpp); branches on its coefficients only: what depends on
 ///                        values is chosen with select(g > 0, a, b)
-///   deferral()               what update does with g = 0; kReplay is always correct
+///   deferral()           what update does with g = 0; kReplay is always correct
 struct RuleDefaults {
   static constexpr std::array<std::string_view, 0> kSlots{};
 
   static void check(const auto& /*options*/) {}
   static std::array<bool, 0> uses(const auto& /*options*/) { return {}; }
 
-  /// The initial value of a state.
-  static double start(const auto& /*options*/, std::size_t /*state*/) { return 0; }
+  /// The initial value of a slot.
+  static double start(const auto& /*options*/, std::size_t /*slot*/) { return 0; }
 
   Deferral deferral() const { return Deferral::kReplay; }
 
-  /// Whether steps of this rule and of the one before have a closed form together. If not, all rows
-  /// are brought up to date in between.
+  /// Returns true if steps of this rule and of the one before have a closed form together. If not,
+  /// all rows are brought up to date in between.
   bool continues(const auto& /*before*/) const { return true; }
 };
 
-/// Whether members() lists all members of a rule, and all are of type `real`: rules are saved as
-/// such arrays.
+/// The members of any rule, in their order, and then zeros: a rule whose type is not known.
+using RuleMembers = std::array<real, 32>;
+
+/// Returns the members of a rule.
+template <class Rule>
+RuleMembers members_of(const Rule& rule) {
+  RuleMembers members{};
+  std::memcpy(&members, &rule, sizeof rule);
+  return members;
+}
+
+/// Returns the rule with these members.
+template <class Rule>
+Rule rule_with(const RuleMembers& members) {
+  std::array<real, sizeof(Rule) / sizeof(real)> own;
+  std::copy_n(members.begin(), own.size(), own.begin());
+  return std::bit_cast<Rule>(own);
+}
+
+/// The number of arrays that a rule changes: the values, then each of the slots.
+template <class Rule>
+constexpr std::size_t kArraysOf = 1 + Rule::kSlots.size();
+
+// --- Checks of a rule ---------------------------------------------------------------------------
+
+/// True if members() lists all members of a rule, and all are of type `real`.
 template <class Rule>
 constexpr bool kListsItsMembers = []<class... Members>(std::type_identity<std::tuple<Members...>>) {
   return std::is_trivially_copyable_v<Rule> && (std::is_same_v<Members, const real&> && ...) &&
          sizeof...(Members) * sizeof(real) == sizeof(Rule);
 }(std::type_identity<decltype(Rule::members(std::declval<const Rule&>()))>());
-
-/// A rule as it is saved: its members, in their order.
-template <class Rule>
-using RuleMembers = std::array<real, sizeof(Rule) / sizeof(real)>;
-
-/// The number of arrays that a rule changes: the values, then each of the states.
-template <class Rule>
-constexpr std::size_t kArraysOf = 1 + Rule::kSlots.size();
 
 /// What RuleOptimizer requires of a rule; RuleDefaults says what each part is for.
 template <class Rule>
