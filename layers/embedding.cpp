@@ -3,16 +3,18 @@
 
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/parallel/split_rows.hpp>
+#include <rowgrad/core/tables/file_rows.hpp>
 #include <rowgrad/layers/embedding.hpp>
 
 namespace rowgrad {
 namespace {
 
 // A table of so many rows, of which this rank has its `own`; 0 for those that were given.
-std::unique_ptr<ParameterStorage> table_of(std::unique_ptr<ParameterStorage> own, std::size_t rows,
-                                           ProcessGroup* split) {
+std::unique_ptr<RowSource> table_of(std::unique_ptr<RowSource> own, std::size_t rows,
+                                    ProcessGroup* split) {
   if (split == nullptr) return own;
-  check_argument(rows > 0 || split->size() == 1 || !own->allows_passes(), "EmbeddingOptions::split",
+  check_argument(rows > 0 || split->size() == 1 || own->dense() == nullptr,
+                 "EmbeddingOptions::split",
                  ": a table that is given is whole; expected a new one, or one in a file");
   return std::make_unique<SplitRows>(*split, std::move(own), rows);
 }
@@ -22,15 +24,15 @@ std::unique_ptr<ParameterStorage> table_of(std::unique_ptr<ParameterStorage> own
 EmbeddingTable::EmbeddingTable(const char* layer, std::size_t rows, std::size_t width,
                                Random& random, const EmbeddingOptions& options)
     : EmbeddingTable(layer,
-                     values_in_memory(normal_table(layer, rows, width, random, options.deviation,
-                                                   options.padding_idx, options.split)),
+                     rows_in_memory(normal_table(layer, rows, width, random, options.deviation,
+                                                 options.padding_idx, options.split)),
                      options, rows) {}
 
-EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<ParameterStorage> own,
+EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> own,
                                const EmbeddingOptions& options, std::size_t rows)
     : weight(*this, "weight", table_of(std::move(own), rows, options.split)) {
-  check_argument(!options.dense_gradient || weight.stored().allows_passes(), layer,
-                 ": the gradient of a table in ", weight.stored().path(), " cannot be dense");
+  check_argument(!options.dense_gradient || weight.is_in_memory(), layer,
+                 ": the gradient of a table in ", weight.source().location(), " cannot be dense");
   lookup_ = {.mode = options.mode,
              .padding_idx = options.padding_idx,
              .scale_grad_by_freq = options.scale_grad_by_freq,

@@ -19,7 +19,7 @@ namespace rowgrad {
 
 class ProcessGroup;
 class TableFile;
-std::unique_ptr<ParameterStorage> file_rows(TableFile& file);
+std::unique_ptr<RowSource> file_rows(TableFile& file);
 
 /// Options of Embedding, EmbeddingBag and PositionalEmbedding.
 struct EmbeddingOptions {
@@ -64,8 +64,8 @@ class EmbeddingTable : public Layer {
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
   /// The same for an existing table or, if it is split, for this rank's rows of so many.
-  EmbeddingTable(const char* layer, std::unique_ptr<ParameterStorage> own,
-                 const EmbeddingOptions& options, std::size_t rows = 0);
+  EmbeddingTable(const char* layer, std::unique_ptr<RowSource> own, const EmbeddingOptions& options,
+                 std::size_t rows = 0);
 
   bool is_scaled() const { return scale_ != 1; }  // whether scale_by_sqrt_width changes anything
   Variable scaled(const Variable& rows) const;    // by sqrt(width), if that was asked for
@@ -86,7 +86,7 @@ class Embedding : public EmbeddingTable {
 
   /// Uses an existing table [rows, width] unchanged, including the padding row.
   explicit Embedding(Tensor table, const EmbeddingOptions& options = {})
-      : EmbeddingTable("Embedding", values_in_memory(std::move(table)), options) {}
+      : EmbeddingTable("Embedding", rows_in_memory(std::move(table)), options) {}
 
   /// Uses a table in a file unchanged, including the padding row: for tables larger than memory.
   /// The file must outlive the layer, be no other layer's, and the gradient not be dense.

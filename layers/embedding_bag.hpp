@@ -22,7 +22,7 @@ class EmbeddingBag : public EmbeddingTable {
                const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", rows, width, random, options) {}
   explicit EmbeddingBag(Tensor table, const EmbeddingOptions& options = {})
-      : EmbeddingTable("EmbeddingBag", values_in_memory(std::move(table)), options) {}
+      : EmbeddingTable("EmbeddingBag", rows_in_memory(std::move(table)), options) {}
   explicit EmbeddingBag(TableFile& table, const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", file_rows(table), options) {}
 

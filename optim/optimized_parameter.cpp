@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include <rowgrad/core/base/hash.hpp>
@@ -42,17 +43,21 @@ std::vector<std::int64_t> checksum_of(const Tensor& values) {
 }  // namespace
 
 OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& rule,
-                                       std::unique_ptr<RuleLoops> steps)
+                                       std::unique_ptr<RuleLoops> loops)
     : parameter_(&parameter),
       rule_(rule),
-      states_(parameter.stored().states({rule.name, parameter.name(), rule.slots})),
-      loops_(std::move(steps)) {}
+      slots_(slots_of(parameter, {rule.name, parameter.name(), rule.slots})),
+      loops_(std::move(loops)) {}
 
-void OptimizedParameter::release(std::unique_ptr<OptimizedParameter> kept) noexcept {
-  if (!kept->is_deferred()) return;
-  kept->released_ = true;
-  Parameter& parameter = *kept->parameter_;
-  parameter.keep_deferred(std::move(kept));
+void OptimizedParameter::abandon() noexcept {
+  if (!is_deferred()) return;
+  is_abandoned_ = true;
+  slots_->abandon();
+}
+
+void OptimizedParameter::forget() noexcept {
+  abandon();
+  parameter_ = nullptr;
 }
 
 // Calls loop(part), which returns what to count as visited, for parts of a range in parallel.
@@ -63,16 +68,23 @@ void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
                         });
 }
 
-// Makes records, which note the step that each row is brought to.
-void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since) {
-  if (loops_->history().moves_without_state()) states_->make_records(ids);
-  for_parts({states_->view(), ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return loops_->apply(part, since); });
+// Returns those of the rows that deferred steps change and that are of a step that is due.
+std::vector<std::int32_t> OptimizedParameter::changed_rows(const auto& ids, const auto& is_due) {
+  const RowView rows = slots_->rows();
+  const bool moves_all = loops_->history().moves_without_state();
+  std::vector<std::int32_t> changed;
+  for (const std::int32_t id : ids) {
+    const auto row = static_cast<std::size_t>(id);
+    if ((moves_all || rows.has_record(row)) && is_due(*rows.row<1>(row).step))
+      changed.push_back(id);
+  }
+  return changed;
 }
 
-// How many rows a pass over all rows has: none, if they are in a file.
-std::size_t OptimizedParameter::rows_in_pass() const {
-  return parameter_->stored().allows_passes() ? parameter_->shape()[0] : 0;
+void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since) {
+  slots_->prepare_write(ids);
+  for_parts({slots_->rows(), ids.data(), 0, ids.size()},
+            [&](const RowRange& part) { return loops_->apply(part, since); });
 }
 
 // --- A step -------------------------------------------------------------------------------------
@@ -80,16 +92,16 @@ std::size_t OptimizedParameter::rows_in_pass() const {
 StepPlan OptimizedParameter::plan() const {
   const Gradient& gradient = parameter_->gradient();
   if (!gradient.is_rows())
-    parameter_->check_whole(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
+    parameter_->check_in_memory(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
   StepPlan plan =
-      loops_->plan({.step = steps_ + 1, .first_of_state = states_->lacks(loops_->needs())});
+      loops_->plan({.step = steps_ + 1, .first_of_state = slots_->lacks(loops_->needs())});
   plan.defers = plan.defers && gradient.is_rows();
   if (!gradient.is_rows()) return plan;
   if (!is_deferred())
-    parameter_->check_none_deferred();
+    parameter_->source().check_up_to_date();
   else if (!plan.continues)
-    parameter_->check_whole(rule_.name, ": these options do not continue those before");
-  states_->bring_in(gradient.rows().indices(), is_deferred() ? loops_->history().steps() : 0);
+    parameter_->check_in_memory(rule_.name, ": these options do not continue those before");
+  slots_->fault_in(gradient.rows().indices(), is_deferred() ? loops_->history().steps() : 0);
   return plan;
 }
 
@@ -97,9 +109,9 @@ void OptimizedParameter::step(const StepPlan& plan) {
   const Gradient& gradient = parameter_->gradient();
   if (gradient.is_dense()) {
     parameter_->apply_deferred();
-    states_->make_all();
+    slots_->make_all();
   }
-  states_->ensure(plan.slots);
+  slots_->create(plan.slots);
   ++steps_;
   if (gradient.is_dense())
     step_dense(gradient.dense(), plan);
@@ -109,7 +121,7 @@ void OptimizedParameter::step(const StepPlan& plan) {
 
 void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan) {
   parameter_->note_change();
-  const RowView values = states_->view();
+  const RowView values = slots_->rows();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
         const RowView row{.first = values.at<1 + kMaxSlots>(begin), .width = end - begin};
@@ -121,103 +133,65 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
   const bool may_be_stale = plan.defers || is_deferred();
-  const bool allows_passes = parameter_->stored().allows_passes();
   const StepRuns& history = loops_->history();
   if (!is_deferred() || (plan.defers && !plan.continues) ||
-      (allows_passes && history.runs().size() >= 2 * half_history())) {
+      (parameter_->is_in_memory() && history.runs().size() >= 2 * half_history())) {
     parameter_->apply_deferred();  // or those of another optimizer
     loops_->forget(history.runs().size());
-    if (may_be_stale) states_->begin_steps();
+    if (may_be_stale) slots_->reset_steps();
   }
-  states_->begin_change(ids);
-  states_->make_records(ids);
+  slots_->prepare_write(ids);
   // Nothing is deferred meanwhile: if memory runs out, rows are of a step that the history lacks.
   parameter_->set_deferred(nullptr);
   parameter_->note_change();
-  RowView rows = states_->view();
+  RowView rows = slots_->rows();
   if (!may_be_stale) rows.steps = nullptr;
-  if (plan.defers) parameter_->stored().set_deferred();
+  if (plan.defers) slots_->note_deferred();
   const std::uint64_t after = history.steps() + (plan.defers ? 1 : 0);
   for_parts({rows, ids.data(), 0, ids.size()},
             [&](const RowRange& part) { return loops_->step(part, values, plan, after); });
   const std::size_t runs = history.runs().size();
   if (plan.defers) loops_->append(plan.rule, 1);
-  if (may_be_stale) parameter_->set_deferred(this);
+  if (may_be_stale) parameter_->set_deferred(shared_from_this());
   if (history.runs().size() > runs) shorten_history();
-}
-
-std::size_t OptimizedParameter::half_history() const {  // a power of two, on any number of ranks
-  const std::size_t values = parameter_->stored().place.rows * parameter_->shape()[1];
-  return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
-}
-
-// Once the history is half full, every further run brings its share of the rows that missed steps
-// of the first half up to date. When it is full, no such row is left, and the first half is
-// dropped.
-void OptimizedParameter::shorten_history() {
-  const std::size_t half = half_history(), count = rows_in_pass();
-  const ParameterStorage::Place& place = parameter_->stored().place;
-  const std::vector<StepRuns::Run>& runs = loops_->history().runs();
-  if (runs.size() <= half || !parameter_->stored().allows_passes()) return;
-  const std::uint64_t since = runs[half - 1].end;
-  const bool moves = loops_->history().moves_without_state();
-  const auto bring_late_rows = [&](std::size_t begin, std::size_t end) {
-    const RowView rows = states_->view();
-    std::vector<std::int32_t> late;
-    for (std::size_t row = begin; row < end; ++row)
-      if ((moves || rows.has_record(row)) && *rows.row<1>(row).step < since)
-        late.push_back(static_cast<std::int32_t>(row));
-    bring_up_to_date(late, since);
-  };
-  const std::size_t share = runs.size() - half;
-  const auto row_at = [&](std::size_t shares) {
-    return std::clamp(place.rows * shares / half, place.first, place.first + count) - place.first;
-  };
-  bring_late_rows(row_at(share - 1), row_at(share));
-  if (share < half) return;
-  bring_late_rows(0, count);  // rows that were loaded after their turn
-  loops_->forget(half);
 }
 
 // --- Reading and applying -----------------------------------------------------------------------
 
 void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
-  states_->bring_in(ids, loops_->history().steps());
-  states_->begin_change(ids);
-  bring_up_to_date(ids, kAll);
+  slots_->fault_in(ids, loops_->history().steps());
+  bring_up_to_date(changed_rows(ids, [](std::uint64_t) { return true; }), kAll);
 }
 
-// No row stays behind, so rows whose state does not change need no records.
+// No row stays behind, so rows whose slots do not change need no records.
 void OptimizedParameter::apply_all() {
   const StepRuns& history = loops_->history();
-  if (released_ ? history.has_replay(0) : history.makes_state()) states_->make_all();
-  for_parts(all_of(states_->view()), [&](const RowRange& part) {
-    return released_ ? loops_->copy(part, nullptr, nullptr) : loops_->apply(part, kAll);
+  if (is_abandoned_ ? history.has_replay(0) : history.makes_state()) slots_->make_all();
+  for_parts(all_of(slots_->rows()), [&](const RowRange& part) {
+    return is_abandoned_ ? loops_->copy(part, nullptr, nullptr) : loops_->apply(part, kAll);
   });
   loops_->forget(loops_->history().runs().size());
 }
 
-void OptimizedParameter::read(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
+void OptimizedParameter::gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
   const StepRuns& history = loops_->history();
-  states_->bring_in(ids, history.steps());
-  if (history.has_replay(0) && rows_in_pass() > 0) {  // in a file, copies are replayed
+  slots_->fault_in(ids, history.steps());
+  if (history.has_replay(0) && parameter_->is_in_memory()) {  // in a file, copies are replayed
     // Each row only once, however often its id occurs.
-    const RowView rows = states_->view();
-    std::vector<std::int32_t> due;
-    for (const std::int32_t id : ids)
-      if (history.has_replay(*rows.row<1>(static_cast<std::size_t>(id)).step)) due.push_back(id);
+    std::vector<std::int32_t> due =
+        changed_rows(ids, [&](std::uint64_t step) { return history.has_replay(step); });
     std::ranges::sort(due);
     due.erase(std::unique(due.begin(), due.end()), due.end());
     bring_up_to_date(due, 0);
     rows_visited_ += due.size();
   }
-  for_parts({states_->view(), ids.data(), 0, ids.size()},
+  for_parts({slots_->rows(), ids.data(), 0, ids.size()},
             [&](const RowRange& part) { return loops_->copy(part, out, added); });
 }
 
-void OptimizedParameter::read_all(real* out) {
-  if (loops_->history().has_replay(0)) states_->make_all();
-  for_parts(all_of(states_->view()),
+void OptimizedParameter::gather_all(real* out) {
+  if (loops_->history().has_replay(0)) slots_->make_all();
+  for_parts(all_of(slots_->rows()),
             [&](const RowRange& part) { return loops_->copy(part, out, nullptr); });
 }
 
@@ -227,8 +201,8 @@ void OptimizedParameter::read_all(real* out) {
 // same bits.
 Checkpoint OptimizedParameter::state_dict() const {
   Checkpoint state;
-  states_->save(state);
-  parameter_->stored().place.mark(state);
+  slots_->save(state);
+  parameter_->source().place.mark(state);
   state.put(kSteps, steps_);
   const SlotStore::Needs needs = loops_->needs();
   for (std::size_t i = 0; i < rule_.slots.size() && steps_ > 0; ++i)
@@ -247,14 +221,13 @@ Checkpoint OptimizedParameter::deferred_state() const {
     std::copy_n(loops_->members(run).begin(), rule_.members, rules.data() + run * rule_.members);
   }
   Checkpoint state;
-  states_->save_rows(state);
-  const ParameterStorage::Place& place = parameter_->stored().place;
+  slots_->save_rows(state);
+  const RowSource::Place& place = parameter_->source().place;
   place.mark(state);
   state.put("steps", std::move(steps));
   state.put("rules", std::move(rules));
-  if (!place.is_split && rows_in_pass() > 0)  // not in a file
+  if (!place.is_split && parameter_->is_in_memory())
     state.put(kChecksum, checksum_of(parameter_->copy()));
-  saved_version_ = parameter_->version();
   return state;
 }
 
@@ -268,8 +241,8 @@ std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
 }
 
 auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) const
-    -> std::unique_ptr<OptimizedParameter> {
-  auto loaded = std::make_unique<OptimizedParameter>(*parameter_, rule_, loops_->fresh());
+    -> std::shared_ptr<OptimizedParameter> {
+  auto loaded = std::make_shared<OptimizedParameter>(*parameter_, rule_, loops_->fresh());
   loaded->rows_visited_ = rows_visited();
   loaded->steps_ = state.count(kSteps);
   if (loaded->steps_ == 0) return loaded;
@@ -284,7 +257,7 @@ auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) con
         "' is missing, but the options of the optimizer need it; make the optimizer "
         "with the options of the saved one, and change them after loading (set_options)");
   }
-  loaded->states_->load(state, saved, values_follow);
+  loaded->slots_->load(state, saved, values_follow);
   const Checkpoint deferred = state.part(kDeferred);
   if (!deferred.empty()) loaded->load_deferred(deferred, values_follow);
   return loaded;
@@ -309,9 +282,9 @@ void OptimizedParameter::load_deferred(const Checkpoint& state, bool values_foll
     std::copy_n(rules.data() + run * rule_.members, rule_.members, members.begin());
     loops_->append(members, count);
   }
-  states_->load_rows(state, loops_->history().steps(), values_follow);
-  loaded_ = true;
-  if (values_follow || rows_in_pass() == 0) return;
+  slots_->load_rows(state, loops_->history().steps(), values_follow);
+  is_loaded_ = true;
+  if (values_follow || !parameter_->is_in_memory()) return;
 
   const Tensor present = parameter_->copy();
   if (state.contains(kChecksum)) {  // not in states of 0.2.0
@@ -322,29 +295,62 @@ void OptimizedParameter::load_deferred(const Checkpoint& state, bool values_foll
                    "those of the model first");
   }
   Tensor values = empty(parameter_->shape());
-  read_all(values.data());
+  gather_all(values.data());
   const std::size_t width = parameter_->shape()[1];
   std::vector<std::int32_t> others;
   for (std::size_t at = 0; at < values.size(); at += width)
     if (std::memcmp(values.data() + at, present.data() + at, width * sizeof(real)) != 0)
       others.push_back(static_cast<std::int32_t>(at / width));
   bring_up_to_date(others, kAll);
-  const RowView rows = states_->view();
+  const RowView rows = slots_->rows();
   for (const std::int32_t row : others) {
     const std::size_t at = static_cast<std::size_t>(row) * width;
     std::copy_n(present.data() + at, width, rows.first[0] + at);
   }
 }
 
-void OptimizedParameter::take_over() {
-  if (!std::exchange(loaded_, false)) return;
-  parameter_->set_deferred(nullptr);  // what is deferred is part of the values that were compared
-  states_->take_over();
-  parameter_->set_deferred(this);
-  saved_version_ = parameter_->version();
+void OptimizedParameter::commit() {
+  if (!std::exchange(is_loaded_, false)) return;
+  parameter_->set_deferred(nullptr);  // its updates are part of the values that were compared
+  slots_->commit();
+  parameter_->set_deferred(shared_from_this());
 }
 
-// --- What a step does by itself -----------------------------------------------------------------
+// --- A history that becomes long
+// ------------------------------------------------------------------
+
+std::size_t OptimizedParameter::half_history() const {  // a power of two, on any number of ranks
+  const std::size_t values = parameter_->source().place.rows * parameter_->shape()[1];
+  return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
+}
+
+// Once the history is half full, every further run brings its share of the rows that are of a step
+// of the first half up to date. When it is full, no such row is left, and the first half is
+// dropped.
+void OptimizedParameter::shorten_history() {
+  const std::size_t half = half_history();
+  const RowSource::Place& place = parameter_->source().place;
+  const std::vector<StepRuns::Run>& runs = loops_->history().runs();
+  if (runs.size() <= half || !parameter_->is_in_memory()) return;
+  const std::uint64_t since = runs[half - 1].end;
+  const std::size_t count = parameter_->shape()[0];
+  const auto bring_late_rows = [&](std::size_t begin, std::size_t end) {
+    const auto rows =
+        std::views::iota(static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end));
+    bring_up_to_date(changed_rows(rows, [&](std::uint64_t step) { return step < since; }), since);
+  };
+  const std::size_t share = runs.size() - half;
+  const auto row_at = [&](std::size_t shares) {
+    return std::clamp(place.rows * shares / half, place.first, place.first + count) - place.first;
+  };
+  bring_late_rows(row_at(share - 1), row_at(share));
+  if (share < half) return;
+  bring_late_rows(0, count);  // rows that were loaded after their turn
+  loops_->forget(half);
+}
+
+// --- What a step does by itself
+// -------------------------------------------------------------------
 
 std::optional<double> OptimizedParameter::decay_without_gradient() const {
   const StepPlan plan = loops_->fresh()->plan({.step = steps_ + 1, .first_of_state = false});

@@ -1,6 +1,6 @@
 #pragma once
 
-// A parameter with all that an optimizer keeps for it, and the rows whose updates are deferred.
+// A parameter with its optimizer state, and the rows whose updates are deferred.
 
 #include <atomic>
 #include <cstdint>
@@ -15,17 +15,16 @@
 
 namespace rowgrad {
 
-/// From the first step that defers updates, each step changes only the rows that have a
-/// gradient. The other rows miss the step, which is kept in a history. A row and its states are up
-/// to date as of the step that SlotStore has for it. Reading a row makes the steps that it
-/// missed:
+/// From the first deferred step on, each step changes only the rows that have a gradient. For the
+/// others it is kept in a history, and they become stale. SlotStore has the step that each row is
+/// of: the steps after that are its deferred steps. Reading a row makes them:
 ///
 /// - Steps without a closed form are replayed on the stored row, which is then of a later step.
 /// - A closed form is applied to the copy that is read, not to the stored row. So the bits of a run
 ///   do not depend on when rows are read, for example for a checkpoint or an evaluation.
 ///
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
-/// are brought up to date, and nothing is deferred any more.
+/// are brought up to date, and no updates are deferred any more.
 ///
 /// Nothing passes over all rows of a table in a file: what would have to is refused, and its
 /// history is not shortened. As long as steps differ, it grows by 90 bytes of memory and 52 of a
@@ -35,19 +34,22 @@ namespace rowgrad {
 /// Rows without a record (RowView::has_record) are left out wherever all rows are brought up to
 /// date, if the deferred steps do not change them: momentum does not, weight decay does. So that
 /// costs the rows that ever had a gradient or, with weight decay, a pass over the table.
-class OptimizedParameter final : public DeferredUpdates {
+class OptimizedParameter final : public DeferredUpdates,
+                                 public std::enable_shared_from_this<OptimizedParameter> {
  public:
   /// The parameter and the names of the rule must outlive it, except for a parameter that was
-  /// destroyed: see forget(). `steps` are new.
-  OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleLoops> steps);
+  /// destroyed: see forget(). `loops` are new.
+  OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleLoops> loops);
 
-  /// Ends what an optimizer keeps for a parameter. If updates are deferred, the parameter takes
-  /// over their history and the state. Visits no rows, and no longer uses the options of `steps`.
-  static void release(std::unique_ptr<OptimizedParameter> kept) noexcept;
-
-  /// The parameter; null once it was destroyed, which forget() says beforehand.
+  /// The parameter; null once it was destroyed.
   const Parameter* parameter() const { return parameter_; }
-  void forget() { parameter_ = nullptr; }
+
+  /// Call before the parameter is destroyed.
+  void forget() noexcept;
+
+  /// Call before the optimizer is destroyed. If updates are deferred, only the parameter keeps this
+  /// from now on: the values of rows are still brought up to date, their slots no longer.
+  void abandon() noexcept;
 
   /// Plans a step with the gradient of the parameter. Throws std::invalid_argument for a step that
   /// would take a pass over all rows of a file, std::logic_error for a file whose rows have
@@ -64,27 +66,28 @@ class OptimizedParameter final : public DeferredUpdates {
   /// The number of rows read, updated or brought up to date, plus that of steps replayed on rows.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
-  /// The number of steps ("step"), the states, and while updates are deferred ("lazy") what
-  /// SlotStore::save_rows has, the history, and a checksum of the values as they are read.
+  /// Returns the number of steps ("step"), the slots, and while updates are deferred ("lazy") what
+  /// SlotStore::save_rows puts, the history, and a checksum of the values as they are read.
   Checkpoint state_dict() const;
 
-  /// All names that such a state may have.
+  /// Returns all names that such a state may have.
   static std::vector<std::string> names(const RuleFacts& rule);
 
-  /// A new object with such a state, which is refused if the parameter's values are not those of
-  /// its checksum. If a row, brought up to date, still differs from the parameter's in any bit, as
-  /// on another processor, or if the state is of version 0.2.0, the parameter's values are kept,
-  /// and only the states of the row are brought up to date. The parameter does not change before
-  /// take_over() of the new object, which cannot fail. If its values follow, the state is only
-  /// checked.
-  std::unique_ptr<OptimizedParameter> loaded(const Checkpoint& state, bool values_follow) const;
-  void take_over();
+  /// Returns a new object with such a state, which is refused if the parameter's values are not
+  /// those of its checksum. If a row, brought up to date, still differs from the parameter's in any
+  /// bit, as on another processor, or if the state is of version 0.2.0, the parameter's values are
+  /// kept, and only the slots of the row are brought up to date. If the values of the parameter
+  /// follow, the state is only checked.
+  std::shared_ptr<OptimizedParameter> loaded(const Checkpoint& state, bool values_follow) const;
+
+  /// Puts the deferred updates that loaded() read in place of the parameter's. Cannot fail.
+  void commit();
 
  private:
   bool is_deferred() const { return parameter_ != nullptr && parameter_->deferred() == this; }
   void for_parts(const RowRange& all, const auto& loop);
-  RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, rows_in_pass()}; }
-  std::size_t rows_in_pass() const;
+  RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, parameter_->shape()[0]}; }
+  std::vector<std::int32_t> changed_rows(const auto& ids, const auto& is_due);
   void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since);
   std::size_t half_history() const;
   void step_dense(const Tensor& gradient, const StepPlan& plan);
@@ -93,21 +96,19 @@ class OptimizedParameter final : public DeferredUpdates {
   Checkpoint deferred_state() const;
   void load_deferred(const Checkpoint& state, bool values_follow);
 
-  void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
-  void read_all(real* out) override;
+  void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
+  void gather_all(real* out) override;
   void apply(std::span<const std::int32_t> ids) override;
   void apply_all() override;
-  bool is_saved() const override { return saved_version_ == parameter_->version(); }
 
   Parameter* parameter_;
   const RuleFacts rule_;
-  std::unique_ptr<SlotStore> states_;
-  std::unique_ptr<RuleLoops> loops_;  // which rows may have missed
+  std::unique_ptr<SlotStore> slots_;
+  std::unique_ptr<RuleLoops> loops_;  // with the history of deferred steps
   std::uint64_t steps_ = 0;           // made so far, also with dense gradients
-  bool released_ = false;             // its optimizer was destroyed: only values are needed
-  bool loaded_ = false;               // deferred updates, which take_over() has not announced yet
+  bool is_abandoned_ = false;         // see abandon()
+  bool is_loaded_ = false;            // true if commit() has deferred updates to put in place
   std::atomic<std::uint64_t> rows_visited_ = 0;
-  mutable std::atomic<std::uint64_t> saved_version_ = ~std::uint64_t{0};  // of the parameter
 };
 
 }  // namespace rowgrad

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include <rowgrad/core/autograd/parameter_storage.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/optim/deferred_steps.hpp>
+#include <rowgrad/optim/slots/slot_store.hpp>
 
 namespace rowgrad {
 

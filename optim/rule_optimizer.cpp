@@ -6,18 +6,18 @@
 namespace rowgrad {
 
 void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& loops) {
-  std::vector<std::unique_ptr<OptimizedParameter>> added;
+  Slots added;
   for (Parameter* parameter : parameters)
     if (parameter != nullptr)  // add_parameters() refuses them
       added.push_back(
-          std::make_unique<OptimizedParameter>(parameter->local(), rule_, loops.fresh()));
+          std::make_shared<OptimizedParameter>(parameter->local(), rule_, loops.fresh()));
   slots_.reserve(slots_.size() + added.size());
   add_parameters(parameters, true);
   std::ranges::move(added, std::back_inserter(slots_));
 }
 
 RuleEngine::~RuleEngine() {
-  for (auto& slot : slots_) OptimizedParameter::release(std::move(slot));
+  for (const auto& slot : slots_) slot->abandon();
 }
 
 void RuleEngine::forget(const Parameter& parameter) noexcept {
@@ -98,9 +98,9 @@ void RuleEngine::check_state_dict(const Checkpoint& state) const { loaded(state,
 
 void RuleEngine::load_state_dict(const Checkpoint& state) {
   auto loaded = this->loaded(state, false);
-  for (const auto& slot : loaded) slot->take_over();
+  for (const auto& slot : loaded) slot->commit();
   slots_.swap(loaded);
-  for (auto& slot : loaded) OptimizedParameter::release(std::move(slot));
+  for (const auto& slot : loaded) slot->abandon();  // those of before
 }
 
 // If the values of the parameters follow, all is checked that does not depend on them.

@@ -37,7 +37,7 @@ class RuleEngine : public Optimizer {
   void check_rule(const RuleLoops& loops) const;
 
  private:
-  using Slots = std::vector<std::unique_ptr<OptimizedParameter>>;  // parameters keep addresses
+  using Slots = std::vector<std::shared_ptr<OptimizedParameter>>;
 
   void forget(const Parameter& parameter) noexcept override;
   Slots loaded(const Checkpoint& state, bool values_follow) const;

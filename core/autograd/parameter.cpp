@@ -6,42 +6,35 @@
 namespace rowgrad {
 
 Parameter::Parameter(std::string name, Tensor value)
-    : name_(std::move(name)), stored_(values_in_memory(std::move(value))) {
+    : name_(std::move(name)), source_(rows_in_memory(std::move(value))) {
   element_count(shape(), name_);
 }
 
-Parameter::Parameter(std::string name, std::unique_ptr<ParameterStorage> rows)
-    : name_(std::move(name)), stored_(std::move(rows)) {
-  check_argument(stored_ != nullptr, name_, ": its rows are null, expected some");
+Parameter::Parameter(std::string name, std::unique_ptr<RowSource> rows)
+    : name_(std::move(name)), source_(std::move(rows)) {
+  check_argument(source_ != nullptr, name_, ": its rows are null, expected some");
   rename(name_);
 }
 
 Parameter::~Parameter() {
   for (ParameterUser* user : users_) user->forget(*this);
-  if (deferred_ != nullptr) stored_->set_lost(true);
 }
 
 Tensor& Parameter::whole(const char* function) const {
-  if (Tensor* const all = stored_->all()) return *all;
+  if (Tensor* const all = source_->dense()) return *all;
   throw std::logic_error(concat(name_, ": ", function, "() needs all values in memory, but those ",
-                                "of this table are in ", stored_->path()));
+                                "of this table are in ", source_->location()));
 }
 
 void Parameter::refuse_pass(const std::string& reason) const {
   throw std::invalid_argument(concat(reason, ", which takes a pass over all rows, but those of ",
-                                     name_, " are in ", stored_->path()));
-}
-
-void Parameter::check_none_deferred() const {
-  if (stored_->has_deferred())
-    check_state(false, name_, ": rows in ", stored_->path(),
-                " have deferred updates of an optimizer; load its state before they are used");
+                                     name_, " are in ", source_->location()));
 }
 
 void Parameter::copy_whole() const {
   whole("value");
   if (up_to_date_.shape() != shape()) up_to_date_ = empty(shape());
-  deferred_->read_all(up_to_date_.data());
+  deferred_->gather_all(up_to_date_.data());
   is_copied_ = true;
 }
 
@@ -49,7 +42,7 @@ Tensor Parameter::copy() const {
   const Tensor& stored = whole("copy");
   if (deferred_ == nullptr || is_copied_) return deferred_ == nullptr ? stored : up_to_date_;
   Tensor result = empty(shape());
-  deferred_->read_all(result.data());
+  deferred_->gather_all(result.data());
   return result;
 }
 
@@ -65,7 +58,7 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
 
 void Parameter::read_ahead(std::span<const std::int32_t> ids) const {
   check_rows(ids);
-  stored_->read_ahead(ids);
+  source_->prefetch(ids);
 }
 
 Tensor Parameter::gathered_rows(std::span<const std::int32_t> ids, const Tensor* added) const {
@@ -73,12 +66,12 @@ Tensor Parameter::gathered_rows(std::span<const std::int32_t> ids, const Tensor*
   if (ids.empty() || width == 0) added = nullptr;
   Tensor result = empty({ids.size(), width});
   if (deferred_ == nullptr) {
-    check_none_deferred();
-    stored_->read(ids, result.data(), added);
+    source_->check_up_to_date();
+    source_->gather(ids, result.data(), added);
   } else if (is_copied_) {
     kernels::gather_rows(up_to_date_.data(), width, ids, result.data(), added);
   } else {
-    deferred_->read(ids, result.data(), added);
+    deferred_->gather(ids, result.data(), added);
   }
   return result;
 }
@@ -113,25 +106,21 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
   if (deferred_ != nullptr)
     deferred_->apply(ids);
   else
-    check_none_deferred();
-  stored_->assign(ids, values.data());
+    source_->check_up_to_date();
+  source_->scatter(ids, values.data());
   note_change();
 }
 
-void Parameter::set_deferred(DeferredUpdates* updates) {
+void Parameter::set_deferred(std::shared_ptr<DeferredUpdates> updates) {
   if (updates != nullptr && updates != deferred_) apply_deferred();
-  deferred_ = updates;
-  if (kept_.get() != updates) {
-    kept_ = nullptr;
-    stored_->set_lost(false);
-  }
+  deferred_ = std::move(updates);
   is_copied_ = false;
 }
 
 // Before all values are replaced. An optimizer's state has to be brought up to date by their old
-// values, unless the optimizer was destroyed.
+// values, unless only this parameter still has it.
 void Parameter::release_deferred() {
-  if (kept_ != nullptr)
+  if (deferred_.use_count() == 1)
     set_deferred(nullptr);
   else
     apply_deferred();
@@ -164,36 +153,32 @@ void Parameter::add_gradient(Gradient gradient) {
 
 void Parameter::save(Checkpoint& state, const std::string& name) const {
   state.put(name, saved());
-  const ParameterStorage::Place& place = local().stored_->place;
+  const RowSource::Place& place = local().source_->place;
   if (place.is_split) state.mark_split(name, place.rows);
 }
 
 Checkpoint::Value Parameter::saved() const {
   if (&local() != this) return local().saved();
-  if (stored_->allows_passes()) return copy();
-  check_state(
-      kept_ == nullptr || kept_->is_saved(), name_, ": rows in ", stored_->path(),
-      " have deferred updates of an optimizer that was destroyed, so nothing could read them "
-      "again; before, save the optimizer's state");
-  return stored_->mark();
+  if (is_in_memory()) return copy();
+  return source_->checkpoint_id();
 }
 
 void Parameter::check_saved(const Checkpoint& state, const std::string& name) const {
   if (&local() != this) return local().check_saved(state, name);
-  if (stored_->allows_passes())
+  if (is_in_memory())
     state.check_shape(name, shape());
   else
-    stored_->check_mark(state.text(name));
+    source_->check_checkpoint(state.text(name));
 }
 
 void Parameter::load(const Checkpoint& state, const std::string& name) {
   if (&local() != this) return local().load(state, name);
-  if (stored_->allows_passes()) {
+  if (is_in_memory()) {
     state.check_shape(name, shape());
     release_deferred();
     return state.copy_to(name, mutable_values());
   }
-  stored_->restore(state.text(name));
+  source_->restore(state.text(name));
   set_deferred(nullptr);  // only now: what is deferred belongs to the rows as they were
   note_change();
 }

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/autograd/parameter_storage.hpp>
+#include <rowgrad/core/autograd/row_source.hpp>
 
 namespace rowgrad {
 
@@ -35,8 +35,9 @@ class ParameterOwner : public ParameterUser {
   virtual void adopt(std::string_view name, Parameter& parameter) = 0;
 };
 
-/// Updates of a table's rows that an optimizer has deferred: a parameter asks for them when its
-/// rows are read, and has them applied before somebody else changes the rows.
+/// Updates of a table's rows that an optimizer has deferred. The parameter shares them with the
+/// optimizer: it asks for them when its rows are read, and has them applied before somebody else
+/// changes the rows.
 class DeferredUpdates {
  public:
   DeferredUpdates(const DeferredUpdates&) = delete;
@@ -49,17 +50,18 @@ class DeferredUpdates {
  private:
   friend class Parameter;
 
-  /// Up-to-date copies: out[i] = row ids[i], plus row i of `added` as in gathered_rows(); or row i
-  /// of all. Ids may repeat.
-  virtual void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
-  virtual void read_all(real* out) = 0;
+  /// Copies rows, up to date: out[i] = row ids[i], plus row i of `added` as in gathered_rows(). Ids
+  /// may repeat.
+  virtual void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
 
-  /// Brings the stored rows `ids` up to date, or all of them; then nothing is deferred any more.
+  /// Copies all rows, up to date.
+  virtual void gather_all(real* out) = 0;
+
+  /// Brings the stored rows `ids` up to date.
   virtual void apply(std::span<const std::int32_t> ids) = 0;
-  virtual void apply_all() = 0;
 
-  /// Whether the optimizer's state has been saved since the last change of the parameter.
-  virtual bool is_saved() const = 0;
+  /// Brings all stored rows up to date; then no updates are deferred any more.
+  virtual void apply_all() = 0;
 };
 
 /// A named value with its gradient. Neither copyable nor movable: tapes and optimizers keep its
@@ -82,7 +84,7 @@ class Parameter {
   /// core/tables. A member of `owner` is registered by it: `Parameter weight{*this, "weight", …}`.
   /// Throws std::invalid_argument for a shape with more values than memory could hold.
   explicit Parameter(std::string name, Tensor value);
-  Parameter(std::string name, std::unique_ptr<ParameterStorage> rows);
+  Parameter(std::string name, std::unique_ptr<RowSource> rows);
   Parameter(ParameterOwner& owner, std::string_view name, auto value_or_rows)
       : Parameter(std::string(name), std::move(value_or_rows)) {
     owner.adopt(name, *this);
@@ -96,7 +98,7 @@ class Parameter {
   void rename(const std::string& name) { local().name_ = name_ = name; }
 
   /// The shape of the value, and how many numbers it has.
-  const Shape& shape() const { return stored_->shape(); }
+  const Shape& shape() const { return source_->shape(); }
   std::size_t size() const { return element_count(shape()); }
 
   /// All values. They are up to date until the parameter changes next (a step, a load, an
@@ -168,35 +170,26 @@ class Parameter {
 
   // --- For optimizers ----------------------------------------------------------------------------
 
-  /// The values as they are stored, without what is deferred.
-  ParameterStorage& stored() { return *stored_; }
+  /// The values as they are stored: rows may be stale.
+  RowSource& source() { return *source_; }
 
   /// What this process trains and saves of it: the parameter itself, or this rank's rows of a table
   /// that is split over ranks (SplitRows in core/parallel), whose gradient is there.
   Parameter& local() { return const_cast<Parameter&>(std::as_const(*this).local()); }
-  const Parameter& local() const { return stored_->own() != nullptr ? *stored_->own() : *this; }
+  const Parameter& local() const { return source_->own() != nullptr ? *source_->own() : *this; }
 
-  /// Throws std::invalid_argument for a table in a file. The message begins with `reason`: what
-  /// would take a pass over all rows.
-  void check_whole(const auto&... reason) const {
-    if (!stored_->allows_passes()) refuse_pass(concat(reason...));
+  /// False for a table in a file, over which nothing may pass as a whole. check_in_memory() throws
+  /// std::invalid_argument then; the message begins with `reason`: what would do so.
+  bool is_in_memory() const { return source_->dense() != nullptr; }
+  void check_in_memory(const auto&... reason) const {
+    if (!is_in_memory()) refuse_pass(concat(reason...));
   }
 
-  /// Throws std::logic_error if rows have deferred updates that only the state of an optimizer
-  /// knows.
-  void check_none_deferred() const;
-
-  /// Who has deferred updates. set_deferred() first has those of another applied, and clears with
-  /// null without applying any.
-  const DeferredUpdates* deferred() const { return deferred_; }
-  void set_deferred(DeferredUpdates* updates);
+  /// The updates that are deferred; null if there are none. set_deferred() first applies those of
+  /// another optimizer, and drops them without applying any if it is given null.
+  const DeferredUpdates* deferred() const { return deferred_.get(); }
+  void set_deferred(std::shared_ptr<DeferredUpdates> updates);
   void apply_deferred();
-
-  /// Takes over what is deferred from an optimizer that is being destroyed.
-  void keep_deferred(std::unique_ptr<DeferredUpdates> updates) noexcept {
-    kept_ = std::move(updates);
-    stored_->set_lost(true);
-  }
 
   /// Notes that the stored rows have changed.
   void note_change();
@@ -213,13 +206,12 @@ class Parameter {
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
-  std::unique_ptr<ParameterStorage> stored_;
+  std::unique_ptr<RowSource> source_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
-  DeferredUpdates* deferred_ = nullptr;
-  std::unique_ptr<DeferredUpdates> kept_;   // what is deferred, if its optimizer was destroyed
-  mutable Tensor up_to_date_ = empty({0});  // a copy of all values while updates are deferred
-  mutable bool is_copied_ = false;          // whether it is of the last change
+  std::shared_ptr<DeferredUpdates> deferred_;  // shared with their optimizer, while there is one
+  mutable Tensor up_to_date_ = empty({0});     // a copy of all values while updates are deferred
+  mutable bool is_copied_ = false;             // whether it is of the last change
   bool trainable_ = true;
   std::vector<ParameterUser*> users_;
 };

@@ -39,7 +39,7 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   check_argument(variable.parameter() != nullptr, caller,
                  ": max_norm changes rows, so the table has to be a parameter");
   Parameter& whole = *variable.parameter();
-  if (whole.stored().scales_when_fetched()) return;
+  if (whole.source().scales_when_fetched()) return;
   Parameter& table = whole.local();
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());

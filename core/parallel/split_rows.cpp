@@ -8,7 +8,7 @@
 namespace rowgrad {
 namespace {
 
-Shape shape_of(const ParameterStorage* own, std::size_t rows) {
+Shape shape_of(const RowSource* own, std::size_t rows) {
   check_argument(own != nullptr, "SplitRows: the rows of this rank are null, expected some");
   kernels::check_table("SplitRows", own->shape());
   return {rows > 0 ? rows : own->shape()[0], own->shape()[1]};
@@ -22,18 +22,18 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks) {
           range_of(rows, parts.end, kTableParts).begin};
 }
 
-SplitRows::SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own, std::size_t rows)
-    : ParameterStorage(shape_of(own.get(), rows)),
+SplitRows::SplitRows(ProcessGroup& ranks, std::unique_ptr<RowSource> own, std::size_t rows)
+    : RowSource(shape_of(own.get(), rows)),
       ranks_(ranks),
       own_("rows of a split table", std::move(own)) {
   rows = shape()[0];
-  const bool in_file = !own_.stored().allows_passes();
+  const bool in_file = !own_.is_in_memory();
   const IndexRange mine =
       in_file ? IndexRange{0, rows} : rows_of_rank(rows, ranks.rank(), ranks.size());
   const Shape expected{mine.size(), shape()[1]};
   check_argument(own_.shape() == expected, "SplitRows: the rows of rank ", ranks.rank(), " of ",
                  rows, " have shape ", bracketed(own_.shape()), ", expected ", bracketed(expected));
-  own_.stored().place = {.first = mine.begin, .rows = rows, .is_split = true};
+  own_.source().place = {.first = mine.begin, .rows = rows, .is_split = true};
   const std::vector<std::size_t> all = ranks.gather(std::span<const std::size_t>(shape()));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     check_runtime(all[2 * rank] == rows && all[2 * rank + 1] == shape()[1],
@@ -42,9 +42,9 @@ SplitRows::SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own,
                   bracketed(shape()));
 }
 
-std::string SplitRows::path() const { return concat("parts on ", ranks_.size(), " ranks"); }
+std::string SplitRows::location() const { return concat("parts on ", ranks_.size(), " ranks"); }
 
-void SplitRows::read_ahead(std::span<const std::int32_t> ids) {
+void SplitRows::prefetch(std::span<const std::int32_t> ids) {
   announced_.insert(announced_.end(), ids.begin(), ids.end());
 }
 
@@ -63,7 +63,7 @@ std::vector<IndexRange> SplitRows::by_rank(std::span<const std::int32_t> sorted)
 
 std::vector<std::int32_t> SplitRows::of_own(std::span<const std::int32_t> ids) {
   std::vector<std::int32_t> local(ids.begin(), ids.end());
-  for (std::int32_t& id : local) id -= static_cast<std::int32_t>(own_.stored().place.first);
+  for (std::int32_t& id : local) id -= static_cast<std::int32_t>(own_.source().place.first);
   return local;
 }
 
@@ -92,7 +92,7 @@ void SplitRows::fetch(bool with_look_up) {
   version_ = own_.version();
 }
 
-void SplitRows::read(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
+void SplitRows::gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
   std::vector<std::size_t> places;
   const auto find = [&] {
     for (const std::int32_t id : ids) {
@@ -118,12 +118,8 @@ void SplitRows::read(std::span<const std::int32_t> ids, real* out, const Tensor*
   if (added != nullptr) kernels::add_rows(out, width, ids.size(), *added);
 }
 
-void SplitRows::assign(std::span<const std::int32_t> /*ids*/, const real* /*values*/) {
+void SplitRows::scatter(std::span<const std::int32_t> /*ids*/, const real* /*in*/) {
   throw std::logic_error(concat(own_.name(), ": rows of a split table cannot be replaced"));
-}
-
-std::unique_ptr<SlotStore> SplitRows::states(const SlotStore::Owner& owner) {
-  throw std::logic_error(concat(owner.optimizer, ": trains a split table as a whole"));
 }
 
 Gradient SplitRows::for_own(const RowGradient& rows) {
@@ -137,7 +133,7 @@ Gradient SplitRows::for_own(const RowGradient& rows) {
 // --- All split tables ---------------------------------------------------------------------------
 
 SplitRows* split_rows_of(const Parameter& parameter) {
-  return dynamic_cast<SplitRows*>(&const_cast<Parameter&>(parameter).stored());
+  return dynamic_cast<SplitRows*>(&const_cast<Parameter&>(parameter).source());
 }
 
 SplitTables::SplitTables(std::span<Parameter* const> parameters) {

@@ -33,20 +33,20 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
 ///
 /// All ranks have the same tables in the same order, and call the functions that exchange something
 /// together.
-class SplitRows final : public ParameterStorage {
+class SplitRows final : public RowSource {
  public:
   /// `own` has this rank's rows (rows_of_rank) of so many, or is a file for all rows, of which only
   /// these are used; 0 for as many as `own` has. Throws std::runtime_error naming the rank if
   /// another has a table of another shape.
-  SplitRows(ProcessGroup& ranks, std::unique_ptr<ParameterStorage> own, std::size_t rows = 0);
+  SplitRows(ProcessGroup& ranks, std::unique_ptr<RowSource> own, std::size_t rows = 0);
 
   ProcessGroup& ranks() const { return ranks_; }
   Parameter* own() override { return &own_; }
-  Tensor* all() override { return nullptr; }
-  std::string path() const override;
+  Tensor* dense() override { return nullptr; }
+  std::string location() const override;
 
   /// Announces rows that fetch() is to get.
-  void read_ahead(std::span<const std::int32_t> ids) override;
+  void prefetch(std::span<const std::int32_t> ids) override;
 
   /// Gets the rows that this rank has announced since the last call from the ranks that have them,
   /// each once; a rank catches up a row for each of those that ask for it. From then on, until a
@@ -55,15 +55,14 @@ class SplitRows final : public ParameterStorage {
 
   /// Reads fetched rows. Others are fetched without look_up, if this rank is alone or may have
   /// others do so (SplitTables), and a std::logic_error if not.
-  void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
+  void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
 
   /// False for one rank: its lookups scale rows as those of a whole table do, also rows that were
   /// not announced, unless it reads while others would serve it.
   bool scales_when_fetched() const override { return ranks_.size() > 1 || number_ != kNone; }
 
   /// Changing rows from outside is a std::logic_error: their ranks do, in a step.
-  void assign(std::span<const std::int32_t> ids, const real* values) override;
-  std::unique_ptr<SlotStore> states(const SlotStore::Owner& owner) override;
+  void scatter(std::span<const std::int32_t> ids, const real* in) override;
 
   /// What reads rows of own() that were announced, where that is more than to read them: max_norm
   /// scales those down that are too large. Rows that were not announced stay as they are.

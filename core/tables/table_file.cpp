@@ -30,8 +30,8 @@ std::pair<std::size_t, std::size_t> layout(const RecordFile::Facts& words, const
   const auto facts = std::bit_cast<Facts>(words);
   check_runtime(facts.number_bytes == sizeof(real), path.string(), ": has numbers of ",
                 facts.number_bytes, " bytes, expected ", sizeof(real));
-  check_runtime(facts.rows > 0 && facts.slots <= kMaxSlots && facts.fit_in_a_file(), path.string(),
-                ": the header of the table is damaged");
+  check_runtime(facts.rows > 0 && facts.slots <= TableFile::kMaxSlots && facts.fit_in_a_file(),
+                path.string(), ": the header of the table is damaged");
   return {facts.rows, facts.width * (1 + facts.slots) * sizeof(real)};
 }
 
@@ -64,8 +64,8 @@ RecordFile::Facts facts_of(const TableFileOptions& options) {
   check_argument(options.rows > 0 && options.rows <= kMaxRows && options.width > 0,
                  "TableFile: the shape is [", options.rows, ", ", options.width,
                  "], expected 1 to ", kMaxRows, " rows of a width above 0");
-  check_argument(options.states <= kMaxSlots, "TableFile: states is ", options.states,
-                 ", expected at most ", kMaxSlots);
+  check_argument(options.states <= TableFile::kMaxSlots, "TableFile: states is ", options.states,
+                 ", expected at most ", TableFile::kMaxSlots);
   check_argument(std::isfinite(options.deviation) && options.deviation >= 0,
                  "TableFile: deviation is ", options.deviation,
                  ", expected a finite number, not negative");
@@ -114,9 +114,7 @@ void TableFile::check_restore(std::string_view id) const { rep_->records.check_r
 
 void TableFile::checkpoint() {
   if (!rep_->records.has_changed()) return;
-  check_state(!rep_->is_lost, path().string(),
-              ": rows have deferred updates of an optimizer that was destroyed, so nothing could "
-              "read them again; before, call checkpoint() and save the optimizer's state");
+  check_not_lost();
   rep_->records.commit();
 }
 
@@ -161,6 +159,12 @@ void TableFile::read(std::size_t row, std::span<real> out) const {
 bool TableFile::has_deferred() const { return rep_->records.state().flags != 0; }
 void TableFile::set_deferred() { rep_->records.state().flags = 1; }
 void TableFile::set_lost(bool lost) { rep_->is_lost = lost; }
+
+void TableFile::check_not_lost() const {
+  check_state(!rep_->is_lost, path().string(),
+              ": rows have deferred updates of an optimizer that was destroyed, so nothing could "
+              "read them again; before, call checkpoint() and save the optimizer's state");
+}
 
 std::optional<std::size_t> TableFile::find_slot(std::string_view name) const {
   for (std::size_t slot = 0; slot < slots_in_use(); ++slot)

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include <rowgrad/core/autograd/parameter_storage.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
 
@@ -48,6 +48,8 @@ struct TableFileOptions {
 /// (Btrfs, tmpfs), and if the disk cannot be read, the kernel ends the program (SIGBUS).
 class TableFile {
  public:
+  static constexpr std::size_t kMaxSlots = 8;
+
   /// Creates a table in a new file. Throws std::invalid_argument if the path exists, and for
   /// options that are out of range.
   TableFile(const std::filesystem::path& path, const TableFileOptions& options);
@@ -112,8 +114,10 @@ class TableFile {
   bool has_deferred() const;
   void set_deferred();
 
-  /// Sets whether that optimizer was destroyed without saving its state.
+  /// Sets whether that optimizer was destroyed without saving its state. check_not_lost() throws
+  /// std::logic_error if so.
   void set_lost(bool lost);
+  void check_not_lost() const;
 
   /// Returns the index of the slot with this name.
   std::optional<std::size_t> find_slot(std::string_view name) const;
@@ -129,9 +133,5 @@ class TableFile {
   struct Rep;
   std::unique_ptr<Rep> rep_;
 };
-
-/// Returns the rows of a table for a parameter: `Parameter words("words", file_rows(file))`. The
-/// file must outlive it. Throws std::invalid_argument if another parameter has the file.
-std::unique_ptr<ParameterStorage> file_rows(TableFile& file);
 
 }  // namespace rowgrad

@@ -141,7 +141,7 @@ std::vector<std::string> RunAgain::table_files() const {
 void RunAgain::train() {
   run_->run.train(last_);
   for (Parameter* parameter : run_->model().parameters()) {
-    if (!parameter->stored().allows_passes()) continue;  // in a file: the checkpoint has its mark
+    if (!parameter->is_in_memory()) continue;  // in a file: the checkpoint has its mark
     const Tensor& now = parameter->value();
     const Tensor then = file_.tensor("model." + parameter->name(), parameter->shape());
     const auto same_bits = [](real a, real b) { return std::memcmp(&a, &b, sizeof a) == 0; };

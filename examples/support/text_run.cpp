@@ -202,9 +202,9 @@ void check_text(const Checkpoint& file, const Corpus& corpus) {
 // Reading a file must not take its tables back, which would lose what later checkpoints have.
 void check_marks(const LanguageModel& model, const Checkpoint& state) {
   for (Parameter* parameter : model.parameters()) {
-    ParameterStorage& table = parameter->stored();
-    if (table.allows_passes()) continue;  // no table in a file
-    const std::string &saved = state.text(parameter->name()), now = table.mark();
+    if (parameter->is_in_memory()) continue;
+    const std::string &saved = state.text(parameter->name()),
+                      now = parameter->source().checkpoint_id();
     check_argument(saved == now, parameter->name(), " is in a table file at '", now,
                    "', expected '", saved,
                    "': another checkpoint of the run has been saved since; train --resume takes "

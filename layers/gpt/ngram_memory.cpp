@@ -85,7 +85,7 @@ std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const 
 }
 
 void NgramMemory::read_ahead(const Ids& texts) {
-  if (!table.weight.stored().allows_passes()) table.read_ahead(hash_.rows(texts));
+  if (!table.weight.is_in_memory()) table.read_ahead(hash_.rows(texts));
 }
 
 // silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece

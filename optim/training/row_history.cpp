@@ -59,7 +59,7 @@ double TableHistory::kept() const {
 // Before rows move that nobody follows, in a way that cannot be told backwards.
 void TableHistory::copy_start(bool knows_decay) {
   const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMostRows);
-  if (!moves_all || start_.size() > 0 || !table_->stored().allows_passes()) return;
+  if (!moves_all || start_.size() > 0 || !table_->is_in_memory()) return;
   start_ = table_->copy();
   start_ /= static_cast<real>(kept());
 }

@@ -20,7 +20,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-bool is_in_file(Parameter* parameter) { return !parameter->stored().allows_passes(); }
+bool is_in_file(Parameter* parameter) { return !parameter->is_in_memory(); }
 
 std::uint64_t checksum_of(const Tensor& values) {
   Checksum sum;
@@ -220,7 +220,7 @@ void TrainingRun::check_finite(double loss) const {
     const RowGradient& rows = gradient.rows();
     std::size_t i = 0;
     while (kernels::all_finite(rows.row(i))) ++i;
-    first[1] = own.stored().place.first + static_cast<std::uint64_t>(rows.indices()[i]);
+    first[1] = own.source().place.first + static_cast<std::uint64_t>(rows.indices()[i]);
   }
   if (!split_tables_.empty()) {
     const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(first));
@@ -344,8 +344,8 @@ void TrainingRun::compare_ranks() const {
     // Of a table that is not in memory as a whole, its last rows are compared; a split one is
     // nowhere twice.
     const Gradient& last = parameter->gradient();
-    sums.push_back(checksum_of(&parameter->local() != parameter      ? Tensor()
-                               : parameter->stored().allows_passes() ? parameter->copy()
+    sums.push_back(checksum_of(&parameter->local() != parameter ? Tensor()
+                               : parameter->is_in_memory()      ? parameter->copy()
                                : last.is_rows() ? parameter->rows(last.rows().indices())
                                                 : Tensor()));
   }

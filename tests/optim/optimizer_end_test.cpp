@@ -32,7 +32,7 @@ struct Trained {
       : table("table", std::move(start)), optimizer(make_optimizer(options, {&table})) {
     train_ten_rows(*optimizer, table, 0, 30);
   }
-  const Tensor& stored() { return *table.stored().all(); }
+  const Tensor& stored() { return *table.source().dense(); }
 
   Parameter table;
   std::unique_ptr<Optimizer> optimizer;

@@ -4,7 +4,7 @@ namespace {
 
 TEST(Parameter, RefusesWhatDoesNotFitAndIsAsItWas) {
   EXPECT_INVALID("x: its rows are null, expected some",
-                 Parameter("x", std::unique_ptr<ParameterStorage>()));
+                 Parameter("x", std::unique_ptr<RowSource>()));
   Parameter table("x", zeros({4, 2}));
   const std::uint64_t version = table.version();
   EXPECT_INVALID("x: the new value has shape [2, 4], expected [4, 2]", table.assign(zeros({2, 4})));

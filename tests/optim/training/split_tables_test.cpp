@@ -80,7 +80,7 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
         std::invalid_argument, "a table in parts on 2 ranks cannot be dense",
         Embedding(20, 4, random, EmbeddingOptions{.dense_gradient = true, .split = &ranks}));
     EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
-                      SplitRows(ranks, values_in_memory(zeros({9, 4})), 20));
+                      SplitRows(ranks, rows_in_memory(zeros({9, 4})), 20));
     for (const std::size_t rows : {10, 20})
       EXPECT_INVALID(
           "EmbeddingOptions::split: a table that is given is whole; expected a new one, "
@@ -89,7 +89,7 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     EXPECT_INVALID("SplitRows: the rows of this rank are null, expected some",
                    SplitRows(ranks, nullptr, 20));
     EXPECT_INVALID("SplitRows: the table has shape [], expected [rows, width]",
-                   SplitRows(ranks, values_in_memory(scalar(1)), 20));
+                   SplitRows(ranks, rows_in_memory(scalar(1)), 20));
     RunOf made(kSplitCases.front(), {.shards = 2, .ranks = &ranks, .split = true});
     TrainingParts parts = made.run.parts();
     parts.shards = 1;

@@ -2,8 +2,7 @@
 #include <optional>
 #include <utility>
 
-#include <rowgrad/core/autograd/parameter_storage.hpp>
-#include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/optim/slots/slot_store.hpp>
 
 namespace rowgrad {
 namespace {
@@ -15,21 +14,21 @@ class SlotsInMemory final : public SlotStore {
 
   bool lacks(const Needs& needs) const override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (needs.uses[i] && !has_begun(i)) return true;
+      if (needs.uses[i] && !exists(i)) return true;
     return false;
   }
 
-  void ensure(const Needs& needs) override {
+  void create(const Needs& needs) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
-      if (!needs.uses[i] || has_begun(i)) continue;
+      if (!needs.uses[i] || exists(i)) continue;
       if (needs.starts[i] != 0) make_all();
       if (in_arrays_) arrays_[i] = full(values_.shape(), static_cast<real>(needs.starts[i]));
-      if (!in_arrays_) records().add_state();
-      begun_.push_back(i);
+      if (!in_arrays_) records().add_slot();
+      slots_.push_back(i);
     }
   }
 
-  void make_records(std::span<const std::int32_t> ids) override {
+  void prepare_write(std::span<const std::int32_t> ids) override {
     if (records_ != nullptr) records_->make(ids);
   }
 
@@ -37,13 +36,13 @@ class SlotsInMemory final : public SlotStore {
     if (in_arrays_) return;
     std::array<std::optional<Tensor>, kMaxSlots> arrays;
     std::optional<Steps> steps;
-    for (const std::size_t i : begun_) arrays[i] = zeros(values_.shape());
+    for (const std::size_t i : slots_) arrays[i] = zeros(values_.shape());
     if (records_ != nullptr) steps = Steps(Steps::shape_type{values_.shape()[0]}, 0);
     for (const std::int64_t row : rows_with_records()) {
       real* const record = record_of(row);
       const auto at = static_cast<std::size_t>(row);
-      for (std::size_t k = 0; k < begun_.size(); ++k)
-        std::copy_n(record + k * width(), width(), arrays[begun_[k]]->data() + at * width());
+      for (std::size_t k = 0; k < slots_.size(); ++k)
+        std::copy_n(record + k * width(), width(), arrays[slots_[k]]->data() + at * width());
       steps->data()[at] = *records_->step(record);
     }
     arrays_ = std::move(arrays);
@@ -52,13 +51,13 @@ class SlotsInMemory final : public SlotStore {
     in_arrays_ = true;
   }
 
-  void begin_steps() override {
+  void reset_steps() override {
     if (!in_arrays_) return records().reset_steps();
     if (!steps_) steps_ = Steps::from_shape({values_.shape()[0]});
     BufferPool::clear(steps_->data(), steps_->size() * sizeof(std::uint64_t));
   }
 
-  RowView view() override {
+  RowView rows() override {
     RowView view;
     if (values_.dimension() == 2) view.width = view.stride = width();
     view.first[0] = (loaded_ ? *loaded_ : values_).data();
@@ -67,18 +66,18 @@ class SlotsInMemory final : public SlotStore {
     if (steps_) view.steps = steps_->data();
     if (records_ == nullptr) return view;
     view.records = records_.get();
-    for (std::size_t k = 0; k < begun_.size(); ++k)
-      view.first[begun_[k] + 1] = records_->at(0) + k * width();
+    for (std::size_t k = 0; k < slots_.size(); ++k)
+      view.first[slots_[k] + 1] = records_->at(0) + k * width();
     view.steps = records_->step(records_->at(0));
     return view;
   }
 
   void save(Checkpoint& state) const override {
     const std::vector<std::int64_t> rows = rows_with_records();
-    for (std::size_t k = 0; k < begun_.size(); ++k) {
-      const std::string name(owner_.names[begun_[k]]);
+    for (std::size_t k = 0; k < slots_.size(); ++k) {
+      const std::string name(owner_.names[slots_[k]]);
       if (in_arrays_) {
-        put_rows(state, name, *arrays_[begun_[k]]);
+        put_rows(state, name, *arrays_[slots_[k]]);
         continue;
       }
       SparseRows sparse{rows, empty({rows.size(), width()})};
@@ -90,16 +89,16 @@ class SlotsInMemory final : public SlotStore {
 
   void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved, bool) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (saved[i]) begun_.push_back(i);
-    const auto name = [&](std::size_t k) { return std::string(owner_.names[begun_[k]]); };
-    for (std::size_t k = 0; k < begun_.size(); ++k)
+      if (saved[i]) slots_.push_back(i);
+    const auto name = [&](std::size_t k) { return std::string(owner_.names[slots_[k]]); };
+    for (std::size_t k = 0; k < slots_.size(); ++k)
       if (!has_sparse_rows(state, name(k))) in_arrays_ = true;
-    for (std::size_t k = 0; k < begun_.size(); ++k)
+    for (std::size_t k = 0; k < slots_.size(); ++k)
       if (in_arrays_)
-        arrays_[begun_[k]] = rows_in(state, name(k), values_.shape());
+        arrays_[slots_[k]] = rows_in(state, name(k), values_.shape());
       else
-        records().add_state();
-    for (std::size_t k = 0; k < begun_.size() && !in_arrays_; ++k) {
+        records().add_slot();
+    for (std::size_t k = 0; k < slots_.size() && !in_arrays_; ++k) {
       const SparseRows sparse = sparse_rows_in(state, name(k), values_.shape());
       records_->make(std::vector<std::int32_t>(sparse.rows.begin(), sparse.rows.end()));
       for (std::size_t i = 0; i < sparse.rows.size(); ++i)
@@ -132,19 +131,19 @@ class SlotsInMemory final : public SlotStore {
       check_argument(step >= 0 && static_cast<std::uint64_t>(step) <= last, owner_.optimizer,
                      "::load_state_dict: '", owner_.parameter, ".lazy.at' has ", step,
                      ", expected a number from 0 to ", last);
-    begin_steps();
+    reset_steps();
     std::vector<std::int32_t> rows;
     for (std::size_t row = 0; row < steps.size(); ++row)
       if (steps[row] != 0) rows.push_back(static_cast<std::int32_t>(row));
-    make_records(rows);
-    const RowView view = this->view();
+    prepare_write(rows);
+    const RowView view = this->rows();
     for (const std::int32_t id : rows) {
       const auto row = static_cast<std::size_t>(id);
       *view.row<1>(row).step = static_cast<std::uint64_t>(steps[row]);
     }
   }
 
-  void take_over() noexcept override {
+  void commit() noexcept override {
     if (loaded_) values_ = *std::exchange(loaded_, std::nullopt);
   }
 
@@ -152,7 +151,7 @@ class SlotsInMemory final : public SlotStore {
   using Steps = xt::xarray<std::uint64_t, xt::layout_type::row_major, PoolAllocator<std::uint64_t>>;
 
   std::size_t width() const { return values_.shape()[1]; }
-  bool has_begun(std::size_t state) const { return std::ranges::count(begun_, state) > 0; }
+  bool exists(std::size_t slot) const { return std::ranges::count(slots_, slot) > 0; }
 
   RowRecords& records() {
     if (records_ == nullptr) records_ = std::make_unique<RowRecords>(values_.shape()[0], width());
@@ -171,44 +170,18 @@ class SlotsInMemory final : public SlotStore {
   }
 
   Tensor& values_;
-  std::vector<std::size_t> begun_;       // the states in use, in their order in records
+  std::vector<std::size_t> slots_;       // the slots in use, in their order in records
   std::unique_ptr<RowRecords> records_;  // null while there are none
-  bool in_arrays_;                       // whether states and steps are arrays instead
+  bool in_arrays_;                       // true if slots and steps are arrays instead
   std::array<std::optional<Tensor>, kMaxSlots> arrays_;
-  std::optional<Steps> steps_;  // of each row, once steps have begun
+  std::optional<Steps> steps_;  // of each row, once a step was deferred
   std::optional<Tensor> loaded_;
-};
-
-class ValuesInMemory final : public ParameterStorage {
- public:
-  explicit ValuesInMemory(Tensor values)
-      : ParameterStorage(values.shape()), values_(std::move(values)) {}
-
-  Tensor* all() override { return &values_; }
-
-  void read(std::span<const std::int32_t> ids, real* out, const Tensor* added) override {
-    kernels::gather_rows(values_.data(), shape()[1], ids, out, added);
-  }
-
-  void assign(std::span<const std::int32_t> ids, const real* values) override {
-    const std::size_t width = shape()[1];
-    for (std::size_t i = 0; i < ids.size(); ++i)
-      std::copy_n(values + i * width, width,
-                  values_.data() + static_cast<std::size_t>(ids[i]) * width);
-  }
-
-  std::unique_ptr<SlotStore> states(const SlotStore::Owner& owner) override {
-    return std::make_unique<SlotsInMemory>(values_, owner);
-  }
-
- private:
-  Tensor values_;
 };
 
 }  // namespace
 
-std::unique_ptr<ParameterStorage> values_in_memory(Tensor values) {
-  return std::make_unique<ValuesInMemory>(std::move(values));
+std::unique_ptr<SlotStore> slots_in_memory(Tensor& values, const SlotStore::Owner& owner) {
+  return std::make_unique<SlotsInMemory>(values, owner);
 }
 
 std::vector<std::string> saved_names(std::span<const std::string_view> names) {

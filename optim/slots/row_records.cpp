@@ -2,7 +2,7 @@
 #include <bit>
 #include <utility>
 
-#include <rowgrad/core/autograd/row_records.hpp>
+#include <rowgrad/optim/slots/row_records.hpp>
 
 namespace rowgrad {
 namespace {
@@ -23,10 +23,10 @@ std::size_t padded(std::size_t count) {
 
 }  // namespace
 
-RowRecords::Layout::Layout(std::size_t width_of_table, std::size_t state_count)
+RowRecords::Layout::Layout(std::size_t width_of_table, std::size_t slot_count)
     : width(width_of_table),
-      states(state_count),
-      step(round_up(states * width, kStep)),
+      slots(slot_count),
+      step(round_up(slots * width, kStep)),
       stride(padded(step + kStep)) {}
 
 RowRecords::RowRecords(std::size_t rows, std::size_t width) : RowRecords(rows, Layout(width, 0)) {
@@ -40,11 +40,11 @@ RowRecords::RowRecords(std::size_t rows, const Layout& layout) : layout_(layout)
   add();
 }
 
-void RowRecords::add_state() {
-  RowRecords wider(numbers_.size(), Layout(layout_.width, layout_.states + 1));
+void RowRecords::add_slot() {
+  RowRecords wider(numbers_.size(), Layout(layout_.width, layout_.slots + 1));
   while (wider.count_ < count_) wider.add();
   for (std::size_t number = 0; number < count_; ++number) {
-    std::copy_n(at(number), layout_.states * layout_.width, wider.at(number));
+    std::copy_n(at(number), layout_.slots * layout_.width, wider.at(number));
     *wider.step(wider.at(number)) = *step(at(number));
   }
   wider.numbers_ = std::move(numbers_);

@@ -1,5 +1,5 @@
 #include "tests/test.hpp"
-#include <rowgrad/core/autograd/row_records.hpp>
+#include <rowgrad/optim/slots/row_records.hpp>
 
 namespace {
 
@@ -15,7 +15,7 @@ TEST(RowRecords, AreMadeOnceEachInTheOrderOfFirstUse) {
 TEST(RowRecords, KeepStatesAndStepsWhenAStateIsAdded) {
   for (const std::size_t width : {1, 3, 16, 100, 300'000}) {  // up to one record in a chunk
     RowRecords records(20, width);
-    records.add_state();
+    records.add_slot();
     const Ids32 rows{19, 3, 5, 0};
     records.make(rows);
     const auto record = [&](std::int32_t row) {
@@ -25,7 +25,7 @@ TEST(RowRecords, KeepStatesAndStepsWhenAStateIsAdded) {
       std::fill_n(record(row), width, static_cast<real>(row + 1));
       *records.step(record(row)) = static_cast<std::uint64_t>(row) << 33;
     }
-    records.add_state();
+    records.add_slot();
     for (const std::int32_t row : rows) {
       std::vector<real> expected(width, static_cast<real>(row + 1));
       expected.resize(2 * width);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The state that an optimizer keeps for single rows of a table in memory.
+// Optimizer state of single rows of a table in memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,17 +12,17 @@
 
 namespace rowgrad {
 
-/// Holds a record of each row that was ever asked for, in the order of first use: the states of the
-/// row side by side, and then the step that they are of. Rows are used at random, but new records
-/// follow each other, so that many share a page of memory. Record 0 belongs to all rows that have
-/// no record: zeros, of step 0. It is only read.
+/// Holds a record of each row that was ever asked for, in the order of first use: the slots of the
+/// row next to each other, and then the step that they are of. Rows are used at random, but new
+/// records follow each other, so that many share a page of memory. Record 0 belongs to all rows
+/// that have no record: zeros, of step 0. It is only read.
 class RowRecords {
  public:
   /// Makes record 0 of a table [rows, width].
   RowRecords(std::size_t rows, std::size_t width);
 
-  /// Adds a state of zeros to all records, after the others. The addresses of records change.
-  void add_state();
+  /// Adds a slot of zeros to all records, after the others. The addresses of records change.
+  void add_slot();
 
   /// Makes the records of these rows that have none. Records keep their addresses. If memory runs
   /// out, some are not made.
@@ -31,7 +31,7 @@ class RowRecords {
   /// Returns the number of a row's record; 0 if it has none.
   const std::uint32_t& number_of(std::size_t row) const { return numbers_[row]; }
 
-  /// Returns a record: the table's width of values for each state, then the step.
+  /// Returns a record: the table's width of values for each slot, then the step.
   real* at(std::size_t number) {
     return chunks_[number >> chunk_bits_].data() + (number & in_chunk_) * layout_.stride;
   }
@@ -50,8 +50,8 @@ class RowRecords {
 
   // Where the parts of a record are, in numbers of type `real`.
   struct Layout {
-    std::size_t width, states, step, stride;
-    Layout(std::size_t width, std::size_t states);
+    std::size_t width, slots, step, stride;
+    Layout(std::size_t width, std::size_t slots);
   };
 
   RowRecords(std::size_t rows, const Layout& layout);

@@ -1,0 +1,85 @@
+#pragma once
+
+// Where the values of a parameter are: in memory, or elsewhere (in a file: core/tables).
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+class Parameter;
+
+/// The values of a parameter as they are stored: a tensor of any shape in memory, or the rows of a
+/// table [rows, width] elsewhere. Row numbers must be inside the table.
+class RowSource {
+ public:
+  /// Values of this shape.
+  explicit RowSource(Shape shape)
+      : place{0, shape.empty() ? 0 : shape[0]}, shape_(std::move(shape)) {}
+  RowSource(const RowSource&) = delete;
+  RowSource& operator=(const RowSource&) = delete;
+  virtual ~RowSource() = default;
+
+  const Shape& shape() const { return shape_; }
+
+  /// Copies rows: out[i] = row ids[i], plus row i of `added` unless that is null (see
+  /// kernels::gather_rows).
+  virtual void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
+
+  /// Replaces rows: row ids[i] = in[i].
+  virtual void scatter(std::span<const std::int32_t> ids, const real* in) = 0;
+
+  /// Returns all values; null if they are not in memory, so that nothing may pass over all of them.
+  virtual Tensor* dense() = 0;
+
+  // --- Values that are not in memory -------------------------------------------------------------
+
+  /// Returns where they are, for messages: the path of a file.
+  virtual std::string location() const { return {}; }
+
+  /// See Parameter::read_ahead.
+  virtual void prefetch(std::span<const std::int32_t> /*ids*/) {}
+
+  /// Throws std::logic_error if rows have deferred updates that only a saved state knows.
+  virtual void check_up_to_date() const {}
+
+  /// The checkpoint that the values are at, and the way back to one. check_checkpoint() throws
+  /// std::invalid_argument for a checkpoint that they cannot go back to.
+  virtual std::string checkpoint_id() const { return {}; }
+  virtual void check_checkpoint(const std::string& /*id*/) const {}
+  virtual void restore(const std::string& /*id*/) {}
+
+  /// Which rows of a larger table they are, as SplitRows sets: those from `first` on, of `rows`.
+  struct Place {
+    std::size_t first, rows;
+    bool is_split = false;  // whether the table is split over ranks
+
+    /// Marks all values of a state as rows of the table, if it is split.
+    void mark(Checkpoint& state) const {
+      for (const std::string& name : state.names())
+        if (is_split) state.mark_split(name, rows);
+    }
+  } place;
+
+  /// Of a table that is split over ranks, the rows that this rank has: a parameter of their own,
+  /// which is what optimizers train and checkpoints have. Null for all others.
+  virtual Parameter* own() { return nullptr; }
+
+  /// True if max_norm scales rows where own() is, before lookups read them.
+  virtual bool scales_when_fetched() const { return false; }
+
+ private:
+  Shape shape_;
+};
+
+/// Returns values in memory.
+std::unique_ptr<RowSource> rows_in_memory(Tensor values);
+
+}  // namespace rowgrad

@@ -1,0 +1,41 @@
+#pragma once
+
+// The rows of a table in a file, for a parameter.
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include <rowgrad/core/autograd/row_source.hpp>
+#include <rowgrad/core/tables/table_file.hpp>
+
+namespace rowgrad {
+
+/// Reads and writes the rows of a file: `Parameter words("words", file_rows(file))`.
+class FileRows final : public RowSource {
+ public:
+  /// The file must outlive it. Throws std::invalid_argument if another parameter has the file.
+  explicit FileRows(TableFile& file) : RowSource(file.shape()), file_(file), lease_(file.lease()) {}
+
+  /// The file, with the slots that it has next to the values.
+  TableFile& file() const { return file_; }
+
+  Tensor* dense() override { return nullptr; }
+  void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
+  void scatter(std::span<const std::int32_t> ids, const real* in) override;
+  std::string location() const override { return file_.path().string(); }
+  void prefetch(std::span<const std::int32_t> ids) override { file_.prefetch(ids); }
+  void check_up_to_date() const override;
+  std::string checkpoint_id() const override;
+  void check_checkpoint(const std::string& id) const override { file_.check_restore(id); }
+  void restore(const std::string& id) override { file_.restore(id, lease_); }
+
+ private:
+  TableFile& file_;
+  const TableFile::Lease lease_;
+};
+
+/// Returns the rows of a file, as FileRows does.
+std::unique_ptr<RowSource> file_rows(TableFile& file);
+
+}  // namespace rowgrad

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/tables/file_rows.hpp>
+#include <rowgrad/core/tables/record_file.hpp>
+#include <rowgrad/optim/slots/slot_store.hpp>
+
+namespace rowgrad {
+namespace {
+
+class SlotsInFile final : public SlotStore {
+ public:
+  SlotsInFile(TableFile& file, const Owner& owner)
+      : SlotStore(owner), file_(file), rows_(file.modify({})) {}
+
+  bool lacks(const Needs& needs) const override {
+    std::size_t missing = 0;
+    for (std::size_t i = 0; i < owner_.names.size(); ++i) {
+      if (!needs.uses[i] || place(i)) continue;
+      ++missing;
+      check_argument(needs.starts[i] == 0, owner_.optimizer, ": ", owner_.names[i], " starts as ",
+                     needs.starts[i], ", expected 0 for a table in a file");
+    }
+    if (missing == 0) return false;
+    const std::size_t all = missing + (begun_ ? file_.slots_in_use() : 0);
+    check_argument(all <= file_.states(), owner_.optimizer, ": needs ", all,
+                   " states of each row, but ", path(), " was made for ", file_.states(),
+                   " (TableFileOptions::states)");
+    return true;
+  }
+
+  void create(const Needs& needs) override {
+    if (!lacks(needs)) return;
+    if (!std::exchange(begun_, true)) file_.clear_slots();
+    for (std::size_t i = 0; i < owner_.names.size(); ++i)
+      if (needs.uses[i] && !place(i)) file_.add_slot(owner_.names[i]);
+  }
+
+  RowView rows() override {
+    RowView view;
+    view.width = file_.width();
+    view.stride = rows_.stride() / sizeof(real);
+    view.first[0] = rows_.first_content<real>();
+    for (std::size_t i = 0; i < owner_.names.size(); ++i)
+      if (const auto at = place(i)) view.first[i + 1] = view.first[0] + (1 + *at) * view.width;
+    view.steps = rows_.first_note();
+    view.step_stride = rows_.stride() / sizeof *view.steps;
+    view.copied_by = this;
+    return view;
+  }
+
+  void fault_in(std::span<const std::int32_t> ids, std::uint64_t last) override {
+    file_.fault_in(ids);
+    for (const std::int32_t id : ids)
+      if (const std::uint64_t step = step_of(static_cast<std::size_t>(id)); step > last)
+        check_runtime(false, path(), ": row ", id, " is of step ", step, ", but ", owner_.optimizer,
+                      " has made ", last, "; this is another optimizer's table, or a damaged one");
+  }
+
+  void prepare_write(std::span<const std::int32_t> ids) override {
+    rows_ = file_.modify(ids);
+    is_saved_ = false;
+    note_loss();
+  }
+
+  void note_deferred() override { file_.set_deferred(); }
+
+  void abandon() noexcept override {
+    is_abandoned_ = true;
+    note_loss();
+  }
+
+  bool is_stored(std::size_t row) const override { return file_.step(row).has_value(); }
+
+  void copy(std::size_t row, RowCopy& to) const override {
+    to.values.resize((1 + file_.states()) * file_.width());
+    file_.read(row, to.values);
+    to.step = step_of(row);
+  }
+
+  void save(Checkpoint& state) const override {
+    for (std::size_t i = 0; i < owner_.names.size(); ++i)
+      if (place(i)) state.put(std::string(owner_.names[i]), file_.checkpoint_id());
+  }
+
+  void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved,
+            bool values_follow) override {
+    for (std::size_t i = 0; i < owner_.names.size(); ++i) {
+      const std::string name(owner_.names[i]);
+      if (!saved[i]) continue;
+      check_mark(state.text(name), values_follow);
+      if (values_follow) continue;
+      check_argument(file_.find_slot(name).has_value(), owner_.optimizer,
+                     "::load_state_dict: ", path(), " has no ", name, " of its rows");
+      begun_ = true;
+    }
+  }
+
+  void save_rows(Checkpoint& state) const override {
+    state.put("file", file_.checkpoint_id());
+    is_saved_ = true;
+  }
+
+  void load_rows(const Checkpoint& state, std::uint64_t, bool values_follow) override {
+    check_mark(state.text("file"), values_follow);
+    is_saved_ = true;
+  }
+
+  void commit() noexcept override { file_.set_lost(false); }
+
+ private:
+  std::string path() const { return file_.path().string(); }
+
+  // The deferred updates are lost if their only owner never saved them and never will.
+  void note_loss() { file_.set_lost(is_abandoned_ && !is_saved_); }
+
+  // Returns the place of a slot after the values of a row. Slots of another optimizer do not count.
+  std::optional<std::size_t> place(std::size_t i) const {
+    return begun_ ? file_.find_slot(owner_.names[i]) : std::nullopt;
+  }
+
+  std::uint64_t step_of(std::size_t row) const { return file_.step(row).value_or(0); }
+
+  void check_mark(const std::string& saved, bool values_follow) const {
+    if (values_follow) return file_.check_restore(saved);
+    const std::string mark = file_.checkpoint_id();
+    check_argument(saved == mark, owner_.optimizer, "::load_state_dict: the state is of '", saved,
+                   "', but ", path(), " is at '", mark, "'; load the state of the model first");
+  }
+
+  TableFile& file_;
+  RecordWriter rows_;          // access to the rows that prepare_write() has prepared
+  bool begun_ = false;         // true if the slots that the file has are those of this optimizer
+  bool is_abandoned_ = false;  // see abandon()
+  mutable bool is_saved_ = false;  // since the last change of a row
+};
+
+}  // namespace
+
+std::unique_ptr<SlotStore> slots_in_file(TableFile& file, const SlotStore::Owner& owner) {
+  return std::make_unique<SlotsInFile>(file, owner);
+}
+
+std::unique_ptr<SlotStore> slots_of(Parameter& parameter, const SlotStore::Owner& owner) {
+  RowSource& source = parameter.source();
+  if (Tensor* const values = source.dense()) return slots_in_memory(*values, owner);
+  auto* const rows = dynamic_cast<FileRows*>(&source);
+  check_argument(rows != nullptr, owner.optimizer, ": the rows of ", owner.parameter,
+                 " are neither in memory nor in a file");
+  return slots_in_file(rows->file(), owner);
+}
+
+}  // namespace rowgrad
