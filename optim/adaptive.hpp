@@ -59,7 +59,7 @@ struct AdagradRule : RuleDefaults {
 ///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
 ///
 /// With row gradients, rows that were not looked up do not change, unless weight_decay is set: then
-/// every step that a row missed is replayed when the row is read.
+/// every deferred step of a row is replayed when the row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
 extern template class RuleOptimizer<AdagradRule>;
@@ -131,7 +131,7 @@ struct RmsPropRule : RuleDefaults {
 ///   q = d / (√s + epsilon), with centered √s' instead
 ///   w = w − learning_rate · (q, or v = momentum · v + q)
 ///
-/// With row gradients, the steps that a row missed have a closed form; with weight_decay they have
+/// With row gradients, deferred steps have a closed form; with weight_decay they have
 /// none, and each of them is replayed when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
@@ -219,8 +219,8 @@ using AdamWRule = AdamRuleOf<true>;  // AdamW's step
 ///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
-/// With row gradients, the steps that a row missed have a closed form, unless beta1 ≥ √beta2 or
-/// epsilon is below 1e-38: then every missed step is replayed. So it is with weight_decay: prefer
+/// With row gradients, deferred steps have a closed form, unless beta1 ≥ √beta2 or
+/// epsilon is below 1e-38: then every deferred step is replayed. So it is with weight_decay: prefer
 /// AdamW.
 using Adam = RuleOptimizer<AdamRule>;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The steps that rows missed under Adam and AdamW, in closed form.
+// The deferred steps of rows under Adam and AdamW, in closed form.
 
 #include <algorithm>
 #include <array>

@@ -9,56 +9,10 @@
 #include <type_traits>
 #include <utility>
 
-#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/optim/rule_vectors.hpp>
 #include <rowgrad/optim/step_history.hpp>
 
 namespace rowgrad {
-
-/// A vector of values and one of each slot; pointers to them, null for slots that are not in use.
-template <class Rule>
-using RuleVectors = std::array<kernels::Simd, kArraysOf<Rule>>;
-template <class Rule>
-using RulePointers = std::array<real*, kArraysOf<Rule>>;
-
-/// One step of the rule. Inlined, or its vectors would go through memory.
-template <class Rule>
-[[gnu::always_inline]] inline void update(const Rule& rule, RuleVectors<Rule>& x,
-                                          const kernels::Simd& gradient) {
-  std::array<kernels::Simd, Rule::kSlots.size()> states;
-  std::copy(x.begin() + 1, x.end(), states.begin());
-  rule.update(x[0], gradient, states);
-  std::copy(states.begin(), states.end(), x.begin() + 1);
-}
-
-/// Changes `count` values with their state in place: calls change(x, g) a vector at a time, where g
-/// is the gradient or zeros if there is none. `change` should hold its members by value (see
-/// for_each_vector).
-template <class Rule>
-[[gnu::always_inline]] inline void change_values(std::size_t count,
-                                                 const RulePointers<Rule>& pointers,
-                                                 const real* gradient, const auto change) {
-  constexpr std::size_t kArrays = kArraysOf<Rule>;
-  std::array<const real*, kArrays + 1> inputs;
-  std::copy(pointers.begin(), pointers.end(), inputs.begin());
-  inputs.back() = gradient;
-  kernels::for_each_vector(count, inputs, [pointers, change](const auto& in, const auto& put) {
-    RuleVectors<Rule> x;
-    std::copy_n(in.begin(), kArrays, x.begin());
-    change(x, in.back());
-    for (std::size_t k = 0; k < kArrays; ++k)
-      if (pointers[k] != nullptr) put(x[k], pointers[k]);
-  });
-}
-
-/// Calls read(x, put) for `count` values with their state, as for_each_vector does.
-template <class Rule>
-[[gnu::always_inline]] inline void read_values(std::size_t count,
-                                               const RulePointers<Rule>& pointers,
-                                               const auto read) {
-  std::array<const real*, kArraysOf<Rule>> inputs;
-  std::copy(pointers.begin(), pointers.end(), inputs.begin());
-  kernels::for_each_vector(count, inputs, read);
-}
 
 /// The deferred steps of rows, up to step `to`. Keeps the last ones, as neighbours often share
 /// them.
@@ -152,33 +106,39 @@ class DeferredSteps {
     return result;
   }
 
-  // Replays every step for values that the map does not hold for: those that overflow on the way,
-  // or are not finite to begin with, end as they do under the dense optimizer.
-  [[gnu::noinline]] void replay(auto holds, Vectors& x) const {
-    const Vectors mapped = piece_.apply(x);
-    for (Simd& values : x) values = select(holds, Simd(real{0}), values);
-    std::uint64_t at = from_;
-    for (std::size_t i = history_.run_of(from_ + 1); at < to_; ++i) {
-      const Rule& rule = history_.rule(i);
-      const std::uint64_t end = std::min(to_, history_.runs()[i].end);
-      bool changes = true;  // NaN, infinity and zero soon stop changing
-      for (; at < end && changes; ++at) {
-        const Vectors before = x;
-        update(rule, x, Simd(real{0}));
-        changes = false;
-        for (std::size_t k = 0; k < kArrays; ++k)
-          changes = changes ||
-                    !kernels::lanes::all(x[k] == before[k] || (isnan(x[k]) && isnan(before[k])));
-      }
-      at = end;
-    }
-    for (std::size_t k = 0; k < kArrays; ++k) x[k] = select(holds, mapped[k], x[k]);
-  }
+  [[gnu::noinline]] void replay(auto holds, Vectors& x) const;
 
   const StepHistory<Rule>& history_;
   std::uint64_t to_;
   std::uint64_t from_ = ~std::uint64_t{0};
   Piece piece_;
 };
+
+// --- Values that a map does not hold for
+// ------------------------------------------------------------
+
+// Replays every step for values that the map does not hold for: those that overflow on the way,
+// or are not finite to begin with, end as they do under the dense optimizer.
+template <class Rule>
+void DeferredSteps<Rule>::replay(auto holds, Vectors& x) const {
+  const Vectors mapped = piece_.apply(x);
+  for (Simd& values : x) values = select(holds, Simd(real{0}), values);
+  std::uint64_t at = from_;
+  for (std::size_t i = history_.run_of(from_ + 1); at < to_; ++i) {
+    const Rule& rule = history_.rule(i);
+    const std::uint64_t end = std::min(to_, history_.runs()[i].end);
+    bool changes = true;  // NaN, infinity and zero soon stop changing
+    for (; at < end && changes; ++at) {
+      const Vectors before = x;
+      update(rule, x, Simd(real{0}));
+      changes = false;
+      for (std::size_t k = 0; k < kArrays; ++k)
+        changes =
+            changes || !kernels::lanes::all(x[k] == before[k] || (isnan(x[k]) && isnan(before[k])));
+    }
+    at = end;
+  }
+  for (std::size_t k = 0; k < kArrays; ++k) x[k] = select(holds, mapped[k], x[k]);
+}
 
 }  // namespace rowgrad

@@ -20,26 +20,6 @@ constexpr std::size_t kValuesPerRun = 128;
 
 constexpr std::uint64_t kAll = ~std::uint64_t{0};  // after any step
 
-constexpr const char* kSteps = "step";
-constexpr const char* kDeferred = "lazy";
-constexpr const char* kChecksum = "checksum";
-
-// Saved instead of a state that the options need since the last step (set_options).
-constexpr const char* kNotBegun = "not begun";
-
-bool is_not_begun(const Checkpoint& state, const std::string& name) {
-  if (!state.contains(name)) return false;
-  const auto* text = std::get_if<std::string>(&state.at(name));
-  return text != nullptr && *text == kNotBegun;
-}
-
-// With the bits of a number, as those of the other library are rounded when they are read.
-std::vector<std::int64_t> checksum_of(const Tensor& values) {
-  Checksum sum;
-  sum.add_bytes(std::as_bytes(std::span(values.data(), values.size())));
-  return {8 * sizeof(real), static_cast<std::int64_t>(sum.value())};
-}
-
 }  // namespace
 
 OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& rule,
@@ -197,7 +177,31 @@ void OptimizedParameter::gather_all(real* out) {
 
 // --- Saving and loading -------------------------------------------------------------------------
 
-// Rows are saved as they are stored, with the steps that they missed, so that a resumed run has the
+namespace {
+
+constexpr const char* kSteps = "step";
+constexpr const char* kDeferred = "lazy";
+constexpr const char* kChecksum = "checksum";
+
+// Saved instead of a state that the options need since the last step (set_options).
+constexpr const char* kNotBegun = "not begun";
+
+bool is_not_begun(const Checkpoint& state, const std::string& name) {
+  if (!state.contains(name)) return false;
+  const auto* text = std::get_if<std::string>(&state.at(name));
+  return text != nullptr && *text == kNotBegun;
+}
+
+// With the bits of a number, as those of the other library are rounded when they are read.
+std::vector<std::int64_t> checksum_of(const Tensor& values) {
+  Checksum sum;
+  sum.add_bytes(std::as_bytes(std::span(values.data(), values.size())));
+  return {8 * sizeof(real), static_cast<std::int64_t>(sum.value())};
+}
+
+}  // namespace
+
+// Rows are saved as they are stored, stale, with the deferred steps, so that a resumed run has the
 // same bits.
 Checkpoint OptimizedParameter::state_dict() const {
   Checkpoint state;

@@ -27,9 +27,7 @@ namespace rowgrad {
 /// are brought up to date, and no updates are deferred any more.
 ///
 /// Nothing passes over all rows of a table in a file: what would have to is refused, and its
-/// history is not shortened. As long as steps differ, it grows by 90 bytes of memory and 52 of a
-/// checkpoint in each step of AdamW, by 50 and 32 in one of SGD. At a constant rate, Adam's steps
-/// are equal from step 16,600 on (36,700 in double).
+/// history grows as long as steps differ.
 ///
 /// Rows without a record (RowView::has_record) are left out wherever all rows are brought up to
 /// date, if the deferred steps do not change them: momentum does not, weight decay does. So that

@@ -21,17 +21,6 @@
 
 namespace rowgrad {
 
-/// Rows to work on, on this thread: rows ids[begin] … ids[end − 1], or begin … end − 1 without ids.
-struct RowRange {
-  const RowView& rows;      // where the rows of the table are
-  const std::int32_t* ids;  // row numbers; null for all rows from begin to end
-  std::size_t begin, end;   // places in ids, or row numbers if that is null
-
-  std::size_t operator[](std::size_t i) const {  // the row at place i
-    return ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
-  }
-};
-
 /// The facts about a rule that are the same in all steps.
 struct RuleFacts {
   std::string_view name;                    // Rule::kName

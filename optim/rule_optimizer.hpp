@@ -50,7 +50,7 @@ class RuleEngine : public Optimizer {
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
 /// rows; with row gradients as RowUpdates says (optimized_parameter.hpp). If hardly any two steps
 /// are alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
-/// after thousands of them, each step also brings a few stale rows up to date, those that missed
+/// after thousands of them, each step also brings a few stale rows up to date, those of
 /// the oldest steps. Rows that these steps do not change are left out.
 ///
 /// The destructor visits no rows: deferred updates and the state they need stay with the parameter.

@@ -57,7 +57,7 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
 ///   w = w − learning_rate · (d + momentum · v with nesterov, v with momentum, d without)
 ///
 /// With row gradients, plain SGD equals the dense step bit for bit and defers nothing. With
-/// momentum or decay, the steps that a row missed are one 2 × 2 matrix, however many there are.
+/// momentum or decay, the deferred steps of a row are one 2 × 2 matrix, however many there are.
 using SGD = RuleOptimizer<SgdRule>;
 
 extern template class RuleOptimizer<SgdRule>;

@@ -4,26 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/optim/step_map.hpp>
 #include <rowgrad/optim/update_rule.hpp>
 
 namespace rowgrad {
-
-/// A coefficient of many steps composed into one. Its range is far wider than that of `real`,
-/// because a tiny coefficient times a large value may be an ordinary value.
-using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
-
-/// The largest factor by which values may grow, even temporarily, in steps with a closed form.
-constexpr Coefficient kMostGrowth = 1 << 24;
 
 /// Steps 1 … steps(): how many are equal, and which of them have a closed form.
 class StepRuns {
@@ -36,17 +25,17 @@ class StepRuns {
   std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // how many so far
   const std::vector<Run>& runs() const { return runs_; }                        // in their order
 
-  /// The last step before a run.
+  /// Returns the last step before a run.
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
 
-  /// The index of the run that contains a step; 1 ≤ step ≤ steps().
+  /// Returns the index of the run that contains a step; 1 ≤ step ≤ steps().
   std::size_t run_of(std::uint64_t step) const {
     if (step > begin_of(runs_.size() - 1)) return runs_.size() - 1;
     const auto found = std::ranges::lower_bound(runs_, step, {}, &Run::end);
     return static_cast<std::size_t>(found - runs_.begin());
   }
 
-  /// Whether a step after `from` has to be replayed.
+  /// Returns true if a step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
   /// Returns true if a step changes values whose states are zeros, as weight decay does.
@@ -55,7 +44,7 @@ class StepRuns {
   /// Returns true if a step gives a state other than zeros to values whose states are zeros.
   bool makes_state() const { return makes_state_; }
 
-  /// The last step to which a row can be brought from `from` in closed form: the next has none.
+  /// Returns the last step to which a row of step `from` can be brought in closed form.
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_replay_) return steps();
     std::size_t run = run_of(from + 1);
@@ -70,17 +59,15 @@ class StepRuns {
   bool makes_state_ = false;          // see makes_state
 };
 
-/// The steps of one rule. Any range of steps that have a closed form is composed in a number of
-/// products that grows with the logarithm of its length: blocks of 2^kLeastLevel runs and more are
-/// kept as maps, smaller ones are composed when they are needed, as they would take most of the
-/// memory.
+/// The steps of one rule. Composing a range of steps takes a number of products that grows with the
+/// logarithm of its length: blocks of 2^kLeastLevel runs and more are kept as maps. Smaller blocks,
+/// which would take most of the memory, are composed when they are needed.
 template <class Rule>
 class StepHistory : public StepRuns {
  public:
-  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and states
+  static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and slots
 
-  /// A linear map of a value and its states.
-  using Map = std::array<std::array<Coefficient, kArrays>, kArrays>;
+  using Map = StepMap<kArrays>;  // of a value and its state
 
   const Rule& rule(std::size_t run) const { return rules_[run]; }  // of each step of a run
 
@@ -99,8 +86,8 @@ class StepHistory : public StepRuns {
   }
 
   /// Drops the first `count` runs: all, after which steps count from 1 again, or half of them, a
-  /// power of two. Then ranges that begin before their end must not be requested any more: the next
-  /// run counts as if it began at step 1.
+  /// power of two. Then no range may begin before their end: the next run counts as if it began at
+  /// step 1.
   void forget(std::size_t count) {
     if (count == runs_.size()) {
       *this = {};
@@ -114,13 +101,13 @@ class StepHistory : public StepRuns {
     for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kLeastLevel + i));
   }
 
-  /// Steps from + 1 … to as one map; each of them must have a closed form.
+  /// Returns steps from + 1 … to as one map. Requires: each of them has a closed form.
   Map compose_steps(std::uint64_t from, std::uint64_t to) const {
-    if (from == to) return identity();
+    if (from == to) return identity<kArrays>();
     std::size_t run = run_of(from + 1);
     const std::size_t last = run_of(to);
     if (run == last) return power(run, to - from);
-    Map result = identity();
+    Map result = identity<kArrays>();
     if (from > begin_of(run)) {
       result = power(run, runs_[run].end - from);
       ++run;
@@ -134,31 +121,7 @@ class StepHistory : public StepRuns {
     return compose(power(last, to - begin_of(last)), result);
   }
 
-  /// Changes nothing.
-  static Map identity() {
-    Map result{};
-    for (std::size_t i = 0; i < kArrays; ++i) result[i][i] = 1;
-    return result;
-  }
-
-  /// Applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞ gives no NaN; and
-  /// others do not become 0 by underflow, so that infinity stays infinite. Not inlined, so that its
-  /// bits do not depend on the caller.
-  [[gnu::noinline]] static Map compose(const Map& after, const Map& before) {
-    constexpr Coefficient kLeast = std::numeric_limits<Coefficient>::min();
-    Map result{};
-    for (std::size_t i = 0; i < kArrays; ++i)
-      for (std::size_t k = 0; k < kArrays; ++k)
-        if (after[i][k] != 0)
-          for (std::size_t j = 0; j < kArrays; ++j)
-            if (before[k][j] != 0) {
-              const Coefficient product = after[i][k] * before[k][j];
-              result[i][j] += std::abs(product) < kLeast ? std::copysign(kLeast, product) : product;
-            }
-    return result;
-  }
-
-  /// A step without gradient of a value and the states that follow it.
+  /// Makes a step without gradient on a value and the state that follows it.
   [[gnu::noinline]] static void step_without_gradient(const Rule& rule, double* values) {
     std::array<double, kArrays - 1> states;
     std::copy_n(values + 1, states.size(), states.begin());
@@ -166,8 +129,8 @@ class StepHistory : public StepRuns {
     std::ranges::copy(states, values + 1);
   }
 
-  /// The closed form of such a step. Applying the rule itself to each unit vector of value and
-  /// states gives one column of the map.
+  /// Returns the closed form of such a step. The rule itself, applied to a unit vector of value and
+  /// state, gives a column of the map.
   static Map map_without_gradient(const Rule& rule) {
     Map map{};
     for (std::size_t column = 0; column < kArrays; ++column) {
@@ -183,18 +146,6 @@ class StepHistory : public StepRuns {
 
  private:
   static constexpr std::size_t kLeastLevel = 3;
-
-  // Whether thousands of such steps keep values within kMostGrowth. If not, values may leave the
-  // range of `real` in between and return at the end, which the composed map would not show.
-  static bool is_bounded(Map map) {
-    for (int doubling = 0; doubling <= 12; ++doubling) {
-      for (const auto& row : map)
-        for (const Coefficient coefficient : row)
-          if (!(std::abs(coefficient) <= kMostGrowth)) return false;
-      map = compose(map, map);
-    }
-    return true;
-  }
 
   void append_run(const Rule& rule, std::uint64_t count) {
     const bool is_closed =
@@ -223,7 +174,7 @@ class StepHistory : public StepRuns {
 
   // One step of a run; meaningless for kReplay.
   Map step_of(std::size_t run) const {
-    return runs_[run].deferral == Deferral::kReplay ? identity()
+    return runs_[run].deferral == Deferral::kReplay ? identity<kArrays>()
                                                     : map_without_gradient(rules_[run]);
   }
 
@@ -237,7 +188,7 @@ class StepHistory : public StepRuns {
 
   // The step of a run, applied `count` times.
   [[gnu::noinline]] Map power(std::size_t run, std::uint64_t count) const {
-    Map result = identity();
+    Map result = identity<kArrays>();
     bool first = true;
     const bool is_known = run + 1 == runs_.size();
     Map square = is_known ? powers_[0] : step_of(run);

@@ -19,8 +19,7 @@ class RowsInMemory final : public RowSource {
   void scatter(std::span<const std::int32_t> ids, const real* in) override {
     const std::size_t width = shape()[1];
     for (std::size_t i = 0; i < ids.size(); ++i)
-      std::copy_n(in + i * width, width,
-                  values_.data() + static_cast<std::size_t>(ids[i]) * width);
+      std::copy_n(in + i * width, width, values_.data() + static_cast<std::size_t>(ids[i]) * width);
   }
 
  private:

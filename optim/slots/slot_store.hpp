@@ -97,6 +97,17 @@ struct RowView {
   StoredRow<N> readable(std::size_t i, const auto& replays, RowCopy& copy) const;
 };
 
+/// Some rows of a table: ids[begin] … ids[end − 1], or begin … end − 1 without ids.
+struct RowRange {
+  const RowView& rows;      // where the rows of the table are
+  const std::int32_t* ids;  // row numbers; null for all rows from begin to end
+  std::size_t begin, end;   // places in ids, or row numbers if that is null
+
+  std::size_t operator[](std::size_t i) const {  // the row at place i
+    return ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
+  }
+};
+
 /// The optimizer state of one parameter: slots, and for each row the step that it is of. A store in
 /// memory has records of the rows that ever had a gradient (row_records.hpp) or, from the first
 /// dense gradient on, an array for each slot; several optimizers can use a table in turn. A file

@@ -26,8 +26,8 @@ TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
     for (int query = 0; query < 50; ++query) {
       const std::uint64_t from = first + random() % (steps.size() + 1 - first);
       const std::uint64_t to = from + random() % (steps.size() + 1 - from);
-      History::Map expected = History::identity();
-      for (std::uint64_t i = from; i < to; ++i) expected = History::compose(steps[i], expected);
+      History::Map expected = identity<History::kArrays>();
+      for (std::uint64_t i = from; i < to; ++i) expected = compose(steps[i], expected);
       const History::Map found = history.compose_steps(from, to);
       for (std::size_t i = 0; i < 2; ++i)
         for (std::size_t j = 0; j < 2; ++j)

@@ -1,0 +1,66 @@
+#pragma once
+
+// Linear maps of a value and its optimizer state: small matrices, of which one stands for many
+// steps.
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include <rowgrad/core/tensor/tensor.hpp>
+
+namespace rowgrad {
+
+/// A coefficient of many steps composed into one. Its range is far wider than that of `real`,
+/// because a tiny coefficient times a large value may be an ordinary value.
+using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
+
+/// The largest factor by which values may grow, even temporarily, in steps with a closed form.
+constexpr Coefficient kMostGrowth = 1 << 24;
+
+/// A linear map of N numbers.
+template <std::size_t N>
+using StepMap = std::array<std::array<Coefficient, N>, N>;
+
+/// Returns the map that changes nothing.
+template <std::size_t N>
+StepMap<N> identity() {
+  StepMap<N> result{};
+  for (std::size_t i = 0; i < N; ++i) result[i][i] = 1;
+  return result;
+}
+
+/// Returns the map that applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞
+/// gives no NaN; others do not become 0 by underflow, so that infinity stays infinite. Not inlined,
+/// so that its bits do not depend on the caller.
+template <std::size_t N>
+[[gnu::noinline]] StepMap<N> compose(const StepMap<N>& after, const StepMap<N>& before) {
+  constexpr Coefficient kLeast = std::numeric_limits<Coefficient>::min();
+  StepMap<N> result{};
+  for (std::size_t i = 0; i < N; ++i)
+    for (std::size_t k = 0; k < N; ++k)
+      if (after[i][k] != 0)
+        for (std::size_t j = 0; j < N; ++j)
+          if (before[k][j] != 0) {
+            const Coefficient product = after[i][k] * before[k][j];
+            result[i][j] += std::abs(product) < kLeast ? std::copysign(kLeast, product) : product;
+          }
+  return result;
+}
+
+/// Returns true if thousands of such steps keep values within kMostGrowth. If not, values may leave
+/// the range of `real` in between and return at the end, which the composed map would not show.
+template <std::size_t N>
+bool is_bounded(StepMap<N> map) {
+  for (int doubling = 0; doubling <= 12; ++doubling) {
+    for (const auto& row : map)
+      for (const Coefficient coefficient : row)
+        if (!(std::abs(coefficient) <= kMostGrowth)) return false;
+    map = compose(map, map);
+  }
+  return true;
+}
+
+}  // namespace rowgrad
