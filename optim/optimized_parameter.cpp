@@ -19,6 +19,7 @@ constexpr std::size_t kMostRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
 constexpr std::uint64_t kAll = ~std::uint64_t{0};  // after any step
+constexpr auto kAnyStep = [](std::uint64_t) { return true; };
 
 }  // namespace
 
@@ -140,7 +141,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
 
 void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
   slots_->fault_in(ids, loops_->history().steps());
-  bring_up_to_date(changed_rows(ids, [](std::uint64_t) { return true; }), kAll);
+  bring_up_to_date(changed_rows(ids, kAnyStep), kAll);
 }
 
 // No row stays behind, so rows whose slots do not change need no records.
@@ -305,7 +306,7 @@ void OptimizedParameter::load_deferred(const Checkpoint& state, bool values_foll
   for (std::size_t at = 0; at < values.size(); at += width)
     if (std::memcmp(values.data() + at, present.data() + at, width * sizeof(real)) != 0)
       others.push_back(static_cast<std::int32_t>(at / width));
-  bring_up_to_date(others, kAll);
+  bring_up_to_date(changed_rows(others, kAnyStep), kAll);
   const RowView rows = slots_->rows();
   for (const std::int32_t row : others) {
     const std::size_t at = static_cast<std::size_t>(row) * width;

@@ -50,6 +50,7 @@ void RuleEngine::step() {
                 rule_.name, ": the gradient of ", parameter->name(),
                 " is not where its rows are, on other ranks: a TrainingRun brings it there");
   std::vector<std::pair<OptimizedParameter*, StepPlan>> steps;
+  steps.reserve(slots_.size());
   for (const auto& slot : slots_)
     if (is_due(slot)) steps.emplace_back(slot.get(), slot->plan());
   for (const auto& [slot, plan] : steps) slot->step(plan);
