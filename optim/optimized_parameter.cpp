@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t kMostRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
-constexpr std::uint64_t kAll = ~std::uint64_t{0};  // after any step
+constexpr std::uint64_t kReplayOnly = 0;  // before any step
+constexpr std::uint64_t kAllSteps = ~std::uint64_t{0};
 constexpr auto kAnyStep = [](std::uint64_t) { return true; };
 
 }  // namespace
@@ -31,7 +32,7 @@ OptimizedParameter::OptimizedParameter(Parameter& parameter, const RuleFacts& ru
       loops_(std::move(loops)) {}
 
 void OptimizedParameter::abandon() noexcept {
-  if (!is_deferred()) return;
+  if (!has_deferred()) return;
   is_abandoned_ = true;
   slots_->abandon();
 }
@@ -39,6 +40,7 @@ void OptimizedParameter::abandon() noexcept {
 void OptimizedParameter::forget() noexcept {
   abandon();
   parameter_ = nullptr;
+  slots_ = nullptr;
 }
 
 // Calls loop(part), which returns what to count as visited, for parts of a range in parallel.
@@ -62,10 +64,11 @@ std::vector<std::int32_t> OptimizedParameter::changed_rows(const auto& ids, cons
   return changed;
 }
 
-void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since) {
+void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids,
+                                          std::uint64_t closed_before) {
   slots_->prepare_write(ids);
   for_parts({slots_->rows(), ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return loops_->apply(part, since); });
+            [&](const RowRange& part) { return loops_->apply(part, closed_before); });
 }
 
 // --- A step -------------------------------------------------------------------------------------
@@ -78,11 +81,11 @@ StepPlan OptimizedParameter::plan() const {
       loops_->plan({.step = steps_ + 1, .first_of_state = slots_->lacks(loops_->needs())});
   plan.defers = plan.defers && gradient.is_rows();
   if (!gradient.is_rows()) return plan;
-  if (!is_deferred())
+  if (!has_deferred())
     parameter_->source().check_up_to_date();
-  else if (!plan.continues)
+  else if (plan.defers && !plan.continues)
     parameter_->check_in_memory(rule_.name, ": these options do not continue those before");
-  slots_->fault_in(gradient.rows().indices(), is_deferred() ? loops_->history().steps() : 0);
+  slots_->fault_in(gradient.rows().indices(), has_deferred() ? loops_->history().steps() : 0);
   return plan;
 }
 
@@ -105,6 +108,7 @@ void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan
   const RowView values = slots_->rows();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
+        // A range of values, as one row.
         const RowView row{.first = values.at<1 + kMaxSlots>(begin), .width = end - begin};
         loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, plan, 0);
       });
@@ -113,17 +117,19 @@ void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan
 void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& plan) {
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
-  const bool may_be_stale = plan.defers || is_deferred();
   const StepRuns& history = loops_->history();
-  if (!is_deferred() || (plan.defers && !plan.continues) ||
-      (parameter_->is_in_memory() && history.runs().size() >= 2 * half_history())) {
-    parameter_->apply_deferred();  // or those of another optimizer
-    loops_->forget(history.runs().size());
-    if (may_be_stale) slots_->reset_steps();
+  // A new history begins after the updates of another optimizer, after options that do not continue
+  // those before, and where the history cannot be shortened in time.
+  if (!has_deferred() || (plan.defers && !plan.continues) || history_is_full()) {
+    parameter_->apply_deferred();
+    loops_->clear();
+    if (plan.defers) slots_->reset_steps();
   }
+  const bool may_be_stale = plan.defers || has_deferred();
   slots_->prepare_write(ids);
-  // Nothing is deferred meanwhile: if memory runs out, rows are of a step that the history lacks.
-  parameter_->set_deferred(nullptr);
+  // If memory runs out in the loop, some rows are of a step that the history lacks. So it must not
+  // be used any more.
+  parameter_->drop_deferred();
   parameter_->note_change();
   RowView rows = slots_->rows();
   if (!may_be_stale) rows.steps = nullptr;
@@ -141,17 +147,17 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
 
 void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
   slots_->fault_in(ids, loops_->history().steps());
-  bring_up_to_date(changed_rows(ids, kAnyStep), kAll);
+  bring_up_to_date(changed_rows(ids, kAnyStep), kAllSteps);
 }
 
-// No row stays behind, so rows whose slots do not change need no records.
+// No row stays stale, so rows whose slots do not change need no records. Nobody needs the slots of
+// an optimizer that was destroyed.
 void OptimizedParameter::apply_all() {
   const StepRuns& history = loops_->history();
   if (is_abandoned_ ? history.has_replay(0) : history.makes_state()) slots_->make_all();
-  for_parts(all_of(slots_->rows()), [&](const RowRange& part) {
-    return is_abandoned_ ? loops_->copy(part, nullptr, nullptr) : loops_->apply(part, kAll);
-  });
-  loops_->forget(loops_->history().runs().size());
+  for_parts(all_of(slots_->rows()),
+            [&](const RowRange& part) { return loops_->apply(part, kAllSteps); });
+  loops_->clear();
 }
 
 void OptimizedParameter::gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
@@ -163,7 +169,7 @@ void OptimizedParameter::gather(std::span<const std::int32_t> ids, real* out, co
         changed_rows(ids, [&](std::uint64_t step) { return history.has_replay(step); });
     std::ranges::sort(due);
     due.erase(std::unique(due.begin(), due.end()), due.end());
-    bring_up_to_date(due, 0);
+    bring_up_to_date(due, kReplayOnly);
     rows_visited_ += due.size();
   }
   for_parts({slots_->rows(), ids.data(), 0, ids.size()},
@@ -176,157 +182,15 @@ void OptimizedParameter::gather_all(real* out) {
             [&](const RowRange& part) { return loops_->copy(part, out, nullptr); });
 }
 
-// --- Saving and loading -------------------------------------------------------------------------
-
-namespace {
-
-constexpr const char* kSteps = "step";
-constexpr const char* kDeferred = "lazy";
-constexpr const char* kChecksum = "checksum";
-
-// Saved instead of a state that the options need since the last step (set_options).
-constexpr const char* kNotBegun = "not begun";
-
-bool is_not_begun(const Checkpoint& state, const std::string& name) {
-  if (!state.contains(name)) return false;
-  const auto* text = std::get_if<std::string>(&state.at(name));
-  return text != nullptr && *text == kNotBegun;
-}
-
-// With the bits of a number, as those of the other library are rounded when they are read.
-std::vector<std::int64_t> checksum_of(const Tensor& values) {
-  Checksum sum;
-  sum.add_bytes(std::as_bytes(std::span(values.data(), values.size())));
-  return {8 * sizeof(real), static_cast<std::int64_t>(sum.value())};
-}
-
-}  // namespace
-
-// Rows are saved as they are stored, stale, with the deferred steps, so that a resumed run has the
-// same bits.
-Checkpoint OptimizedParameter::state_dict() const {
-  Checkpoint state;
-  slots_->save(state);
-  parameter_->source().place.mark(state);
-  state.put(kSteps, steps_);
-  const SlotStore::Needs needs = loops_->needs();
-  for (std::size_t i = 0; i < rule_.slots.size() && steps_ > 0; ++i)
-    if (const std::string name(rule_.slots[i]); needs.uses[i] && !has_rows(state, name))
-      state.put(name, kNotBegun);
-  if (is_deferred()) state.put(kDeferred, deferred_state());
-  return state;
-}
-
-Checkpoint OptimizedParameter::deferred_state() const {
-  const StepRuns& history = loops_->history();
-  std::vector<std::int64_t> steps;
-  Tensor rules = empty({history.runs().size(), rule_.members});
-  for (std::size_t run = 0; run < history.runs().size(); ++run) {
-    steps.push_back(static_cast<std::int64_t>(history.runs()[run].end - history.begin_of(run)));
-    std::copy_n(loops_->members(run).begin(), rule_.members, rules.data() + run * rule_.members);
-  }
-  Checkpoint state;
-  slots_->save_rows(state);
-  const RowSource::Place& place = parameter_->source().place;
-  place.mark(state);
-  state.put("steps", std::move(steps));
-  state.put("rules", std::move(rules));
-  if (!place.is_split && parameter_->is_in_memory())
-    state.put(kChecksum, checksum_of(parameter_->copy()));
-  return state;
-}
-
-std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
-  std::vector<std::string> names = saved_names(rule.slots);
-  names.push_back(kSteps);
-  for (const char* name : {"values", "values.rows", "values.values", "at", "at.rows", "at.values",
-                           "steps", "rules", "file", kChecksum})
-    names.push_back(concat(kDeferred, '.', name));
-  return names;
-}
-
-auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) const
-    -> std::shared_ptr<OptimizedParameter> {
-  auto loaded = std::make_shared<OptimizedParameter>(*parameter_, rule_, loops_->fresh());
-  loaded->rows_visited_ = rows_visited();
-  loaded->steps_ = state.count(kSteps);
-  if (loaded->steps_ == 0) return loaded;
-  const SlotStore::Needs needs = loops_->needs();
-  std::array<bool, kMaxSlots> saved{};
-  for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
-    const std::string name(rule_.slots[i]);
-    saved[i] = has_rows(state, name) && !is_not_begun(state, name);
-    check_argument(
-        !needs.uses[i] || has_rows(state, name), rule_.name, "::load_state_dict: '",
-        parameter_->name(), '.', name,
-        "' is missing, but the options of the optimizer need it; make the optimizer "
-        "with the options of the saved one, and change them after loading (set_options)");
-  }
-  loaded->slots_->load(state, saved, values_follow);
-  const Checkpoint deferred = state.part(kDeferred);
-  if (!deferred.empty()) loaded->load_deferred(deferred, values_follow);
-  return loaded;
-}
-
-void OptimizedParameter::load_deferred(const Checkpoint& state, bool values_follow) {
-  check_argument(parameter_->shape().size() == 2, rule_.name, "::load_state_dict: '",
-                 parameter_->name(), "' is no table, but its state has lazy rows");
-  const auto check = [&](bool fits, const char* what, const auto&... text) {
-    check_argument(fits, rule_.name, "::load_state_dict: '", parameter_->name(), ".lazy.", what,
-                   "' has ", text...);
-  };
-  const std::vector<std::int64_t> steps = state.integers("steps");
-  const Tensor rules = state.tensor("rules", {steps.size(), rule_.members});
-  for (const real member : rules) check(std::isfinite(member), "rules", member);
-  for (std::size_t run = 0; run < steps.size(); ++run) {
-    const std::uint64_t most = steps_ - loops_->history().steps();
-    const auto count = static_cast<std::uint64_t>(steps[run]);
-    check(steps[run] >= 1 && count <= most, "steps", steps[run], ", expected a number from 1 to ",
-          most);
-    RuleMembers members{};
-    std::copy_n(rules.data() + run * rule_.members, rule_.members, members.begin());
-    loops_->append(members, count);
-  }
-  slots_->load_rows(state, loops_->history().steps(), values_follow);
-  is_loaded_ = true;
-  if (values_follow || !parameter_->is_in_memory()) return;
-
-  const Tensor present = parameter_->copy();
-  if (state.contains(kChecksum)) {  // not in states of 0.2.0
-    const std::vector<std::int64_t> saved = state.integers(kChecksum), here = checksum_of(present);
-    check(saved.size() == here.size(), kChecksum, saved.size(), " numbers, expected ", here.size());
-    check_argument(saved[0] != here[0] || saved == here, rule_.name, "::load_state_dict: '",
-                   parameter_->name(), "' has other values than when the state was saved: load ",
-                   "those of the model first");
-  }
-  Tensor values = empty(parameter_->shape());
-  gather_all(values.data());
-  const std::size_t width = parameter_->shape()[1];
-  std::vector<std::int32_t> others;
-  for (std::size_t at = 0; at < values.size(); at += width)
-    if (std::memcmp(values.data() + at, present.data() + at, width * sizeof(real)) != 0)
-      others.push_back(static_cast<std::int32_t>(at / width));
-  bring_up_to_date(changed_rows(others, kAnyStep), kAll);
-  const RowView rows = slots_->rows();
-  for (const std::int32_t row : others) {
-    const std::size_t at = static_cast<std::size_t>(row) * width;
-    std::copy_n(present.data() + at, width, rows.first[0] + at);
-  }
-}
-
-void OptimizedParameter::commit() {
-  if (!std::exchange(is_loaded_, false)) return;
-  parameter_->set_deferred(nullptr);  // its updates are part of the values that were compared
-  slots_->commit();
-  parameter_->set_deferred(shared_from_this());
-}
-
-// --- A history that becomes long
-// ------------------------------------------------------------------
+// --- A long history ------------------------------------------------------------------------------
 
 std::size_t OptimizedParameter::half_history() const {  // a power of two, on any number of ranks
   const std::size_t values = parameter_->source().place.rows * parameter_->shape()[1];
   return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
+}
+
+bool OptimizedParameter::history_is_full() const {
+  return parameter_->is_in_memory() && loops_->history().runs().size() >= 2 * half_history();
 }
 
 // Once the history is half full, every further run brings its share of the rows that are of a step
@@ -339,7 +203,7 @@ void OptimizedParameter::shorten_history() {
   if (runs.size() <= half || !parameter_->is_in_memory()) return;
   const std::uint64_t since = runs[half - 1].end;
   const std::size_t count = parameter_->shape()[0];
-  const auto bring_late_rows = [&](std::size_t begin, std::size_t end) {
+  const auto bring_stale_rows = [&](std::size_t begin, std::size_t end) {
     const auto rows =
         std::views::iota(static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end));
     bring_up_to_date(changed_rows(rows, [&](std::uint64_t step) { return step < since; }), since);
@@ -348,26 +212,10 @@ void OptimizedParameter::shorten_history() {
   const auto row_at = [&](std::size_t shares) {
     return std::clamp(place.rows * shares / half, place.first, place.first + count) - place.first;
   };
-  bring_late_rows(row_at(share - 1), row_at(share));
+  bring_stale_rows(row_at(share - 1), row_at(share));
   if (share < half) return;
-  bring_late_rows(0, count);  // rows that were loaded after their turn
-  loops_->forget(half);
-}
-
-// --- What a step does by itself
-// -------------------------------------------------------------------
-
-std::optional<double> OptimizedParameter::decay_without_gradient() const {
-  const StepPlan plan = loops_->fresh()->plan({.step = steps_ + 1, .first_of_state = false});
-  const Deferral deferral = loops_->deferral(plan);
-  if (deferral == Deferral::kNothing) return 0;
-  std::vector<double> one(1 + rule_.slots.size(), 0.0);
-  one[0] = 1;
-  loops_->step_without_gradient(plan, one.data());
-  if (one[0] == 1) return 0;
-  // Decay that goes through a state, such as momentum, builds up: no share of each step.
-  const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
-  return builds_up || deferral == Deferral::kReplay ? std::nullopt : std::optional(1 - one[0]);
+  bring_stale_rows(0, count);  // rows that were loaded after their turn
+  loops_->drop_runs(half);
 }
 
 }  // namespace rowgrad

@@ -17,7 +17,8 @@ namespace rowgrad {
 
 /// From the first deferred step on, each step changes only the rows that have a gradient. For the
 /// others it is kept in a history, and they become stale. SlotStore has the step that each row is
-/// of: the steps after that are its deferred steps. Reading a row makes them:
+/// of, counted in the history (not from the optimizer's first step): the steps after it are the
+/// row's deferred steps. Reading a row makes them:
 ///
 /// - Steps without a closed form are replayed on the stored row, which is then of a later step.
 /// - A closed form is applied to the copy that is read, not to the stored row. So the bits of a run
@@ -46,7 +47,7 @@ class OptimizedParameter final : public DeferredUpdates,
   void forget() noexcept;
 
   /// Call before the optimizer is destroyed. If updates are deferred, only the parameter keeps this
-  /// from now on: the values of rows are still brought up to date, their slots no longer.
+  /// from now on.
   void abandon() noexcept;
 
   /// Plans a step with the gradient of the parameter. Throws std::invalid_argument for a step that
@@ -71,18 +72,18 @@ class OptimizedParameter final : public DeferredUpdates,
   /// Returns all names that such a state may have.
   static std::vector<std::string> names(const RuleFacts& rule);
 
-  /// Returns a new object with such a state, which is refused if the parameter's values are not
-  /// those of its checksum. If a row, brought up to date, still differs from the parameter's in any
-  /// bit, as on another processor, or if the state is of version 0.2.0, the parameter's values are
-  /// kept, and only the slots of the row are brought up to date. If the values of the parameter
-  /// follow, the state is only checked.
+  /// Returns a new object with such a state. If the values of the parameter follow, the state is
+  /// only checked. Otherwise the values must have its checksum, and each row, brought up to date,
+  /// is compared with the parameter. If any bit differs (for example on another processor), the
+  /// row of the parameter is kept, and only its slots are brought up to date. States of version
+  /// 0.2.0 have no checksum.
   std::shared_ptr<OptimizedParameter> loaded(const Checkpoint& state, bool values_follow) const;
 
-  /// Puts the deferred updates that loaded() read in place of the parameter's. Cannot fail.
-  void commit();
+  /// Puts the deferred updates that loaded() read in place of the parameter's.
+  void commit() noexcept;
 
  private:
-  bool is_deferred() const { return parameter_ != nullptr && parameter_->deferred() == this; }
+  bool has_deferred() const { return parameter_ != nullptr && parameter_->deferred() == this; }
   void for_parts(const RowRange& all, const auto& loop);
   RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, parameter_->shape()[0]}; }
   std::vector<std::int32_t> changed_rows(const auto& ids, const auto& is_due);
@@ -90,6 +91,7 @@ class OptimizedParameter final : public DeferredUpdates,
   std::size_t half_history() const;
   void step_dense(const Tensor& gradient, const StepPlan& plan);
   void step_rows(const RowGradient& gradient, const StepPlan& plan);
+  bool history_is_full() const;
   void shorten_history();
   Checkpoint deferred_state() const;
   void load_deferred(const Checkpoint& state, bool values_follow);
@@ -98,6 +100,8 @@ class OptimizedParameter final : public DeferredUpdates,
   void gather_all(real* out) override;
   void apply(std::span<const std::int32_t> ids) override;
   void apply_all() override;
+
+  bool is_abandoned() const override { return is_abandoned_; }
 
   Parameter* parameter_;
   const RuleFacts rule_;

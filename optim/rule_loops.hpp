@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/kernels/rows.hpp>
@@ -50,10 +51,10 @@ class RuleLoops {
   /// Returns the slots that the options ask for.
   virtual SlotStore::Needs needs() const = 0;
 
-  /// Plans a step of row gradients, with the options as they are now.
+  /// Plans a step with the options as they are now.
   virtual StepPlan plan(const StepNumber& number) const = 0;
 
-  /// Returns how the step of such a plan would be deferred, were it for rows without a gradient.
+  /// Returns how a planned step is deferred for rows without a gradient.
   virtual Deferral deferral(const StepPlan& plan) const = 0;
 
   /// Makes that step, without a gradient, on a value and the state that follows it.
@@ -66,8 +67,9 @@ class RuleLoops {
   /// Adds `count` steps of a rule to the history.
   virtual void append(const RuleMembers& rule, std::uint64_t count) = 0;
 
-  /// Drops the first runs: half of them or all (see StepHistory::forget).
-  virtual void forget(std::size_t runs) = 0;
+  /// Drops the history, or its first runs (see StepHistory).
+  virtual void clear() = 0;
+  virtual void drop_runs(std::size_t count) = 0;
 
   // The loops return how many rows they changed or copied, plus one for each replayed step.
 
@@ -76,16 +78,14 @@ class RuleLoops {
   virtual std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
                              std::uint64_t after) const = 0;
 
-  /// Brings rows up to date: makes their deferred steps until all that remain have a closed form,
-  /// and then these too, if the row is still of a step before `since`. Rows without a record
-  /// (RowView::has_record) are left out if these steps do not change them; otherwise, only their
-  /// values change.
-  virtual std::uint64_t apply(const RowRange& range, std::uint64_t since) const = 0;
+  /// Replays the deferred steps of rows that have no closed form. Then applies the rest to rows
+  /// whose step is before `closed_before`. Rows without a record (RowView::has_record) are left out
+  /// if these steps do not change them; otherwise, only their values change.
+  virtual std::uint64_t apply(const RowRange& range, std::uint64_t closed_before) const = 0;
 
   /// Copies rows, up to date: out[i] = row i of the range plus row i of `added`, modulo their
   /// number, unless that is null. Stored rows keep their bits. Requires: steps without a closed
-  /// form were replayed where reading may change rows (RowView::copied_by). Without `out`, the
-  /// stored values are brought up to date instead, but not their state, for nobody needs that.
+  /// form were replayed where reading may change rows (RowView::copied_by).
   virtual std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const = 0;
 };
 
@@ -94,25 +94,25 @@ class RuleLoopsOf final : public RuleLoops {
  public:
   using Options = typename Rule::Options;
 
-  /// Borrows the options, which may change.
-  explicit RuleLoopsOf(const Options& options) : options_(options) {}
+  /// Shares the options with their optimizer, which may change them.
+  explicit RuleLoopsOf(std::shared_ptr<const Options> options) : options_(std::move(options)) {}
 
   std::unique_ptr<RuleLoops> fresh() const override {
     return std::make_unique<RuleLoopsOf>(options_);
   }
   SlotStore::Needs needs() const override {
     SlotStore::Needs needs;
-    std::ranges::copy(Rule::uses(options_), needs.uses.begin());
+    std::ranges::copy(Rule::uses(*options_), needs.uses.begin());
     for (std::size_t i = 0; i < Rule::kSlots.size(); ++i)
-      needs.starts[i] = Rule::start(options_, i);
+      needs.starts[i] = Rule::start(*options_, i);
     return needs;
   }
   StepPlan plan(const StepNumber& number) const override {
-    const Rule rule(options_, number);
+    const Rule rule(*options_, number);
     const std::size_t runs = history_.runs().size();
     return {.slots = needs(),
             .rule = members_of(rule),
-            .defers = options_.rows == RowUpdates::kExact && rule.deferral() != Deferral::kNothing,
+            .defers = options_->rows == RowUpdates::kExact && rule.deferral() != Deferral::kNothing,
             .continues = runs == 0 || rule.continues(history_.rule(runs - 1))};
   }
   Deferral deferral(const StepPlan& plan) const override {
@@ -127,7 +127,8 @@ class RuleLoopsOf final : public RuleLoops {
   void append(const RuleMembers& rule, std::uint64_t count) override {
     history_.append(rule_with<Rule>(rule), count);
   }
-  void forget(std::size_t runs) override { history_.forget(runs); }
+  void clear() override { history_.clear(); }
+  void drop_runs(std::size_t count) override { history_.drop_runs(count); }
 
   std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
                      std::uint64_t after) const override {
@@ -161,18 +162,19 @@ class RuleLoopsOf final : public RuleLoops {
     return visited;
   }
 
-  std::uint64_t apply(const RowRange& range, std::uint64_t since) const override {
+  std::uint64_t apply(const RowRange& range, std::uint64_t closed_before) const override {
     DeferredSteps<Rule> deferred(history_, history_.steps(), range.end - range.begin);
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       if (!changes(range, i)) continue;
       RowOf row = range.rows.row<kArrays>(range[i]);
       std::uint64_t first_step = 0;
+      // Record 0 must not change.
       if (!range.rows.has_record(range[i])) row = {{row.arrays[0]}, &first_step};
       // First, or the step that the row is of would depend on whether it was read before.
       if (history_.has_replay(*row.step)) visited += replay(row, range.rows.width);
-      if (*row.step >= since) continue;
-      apply(row, deferred, range.rows.width);
+      if (*row.step >= closed_before) continue;
+      apply_closed(row, deferred, range.rows.width);
       ++visited;
     }
     return visited;
@@ -185,13 +187,12 @@ class RuleLoopsOf final : public RuleLoops {
     RowCopy copy;
     std::uint64_t visited = 0;
     for (std::size_t i = range.begin; i < range.end; ++i) {
-      if (out == nullptr && !changes(range, i)) continue;
       ++visited;
       prefetch(range, i, ahead);
       const RowOf row = range.rows.readable<kArrays>(
           range[i], [&](std::uint64_t step) { return history_.has_replay(step); }, copy);
       if (history_.has_replay(*row.step)) visited += replay(row, width);
-      real* const to = out != nullptr ? out + i * width : row.arrays[0];
+      real* const to = out + i * width;
       auto arrays = row.arrays;
       const bool stale =
           changes(range, i) && deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
@@ -202,7 +203,7 @@ class RuleLoopsOf final : public RuleLoops {
       if (added != nullptr)
         kernels::map_span(width, to, std::plus<>(), arrays[0],
                           added->data() + i * width % added->size());
-      else if (!stale && out != nullptr)
+      else if (!stale)
         std::copy_n(arrays[0], width, to);
     }
     return visited;
@@ -234,7 +235,7 @@ class RuleLoopsOf final : public RuleLoops {
     std::uint64_t replayed = 0;
     while (history_.has_replay(step)) {
       DeferredSteps<Rule> deferred(history_, history_.closed_until(step), 1);
-      apply(row, deferred, width);
+      apply_closed(row, deferred, width);
       // Several steps at once, with the values in registers.
       std::size_t run = history_.run_of(step + 1);
       std::array<const Rule*, 8> rules;
@@ -253,7 +254,7 @@ class RuleLoopsOf final : public RuleLoops {
   }
 
   // Makes the steps up to deferred.to(). Requires: all of them have a closed form.
-  static void apply(const RowOf& row, DeferredSteps<Rule>& deferred, std::size_t width) {
+  static void apply_closed(const RowOf& row, DeferredSteps<Rule>& deferred, std::size_t width) {
     deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
       change_values<Rule>(width, row.arrays, nullptr,
                           [&](Vectors& x, const Simd&) { x = piece(x); });
@@ -261,7 +262,7 @@ class RuleLoopsOf final : public RuleLoops {
     *row.step = deferred.to();
   }
 
-  const Options& options_;
+  std::shared_ptr<const Options> options_;
   History history_;
 };
 

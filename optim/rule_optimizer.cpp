@@ -5,36 +5,36 @@
 
 namespace rowgrad {
 
-void RuleEngine::add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& loops) {
-  Slots added;
+void RuleEngine::add_optimized(const std::vector<Parameter*>& parameters, const RuleLoops& loops) {
+  OptimizedParameters added;
   for (Parameter* parameter : parameters)
     if (parameter != nullptr)  // add_parameters() refuses them
       added.push_back(
           std::make_shared<OptimizedParameter>(parameter->local(), rule_, loops.fresh()));
-  slots_.reserve(slots_.size() + added.size());
+  optimized_.reserve(optimized_.size() + added.size());
   add_parameters(parameters, true);
-  std::ranges::move(added, std::back_inserter(slots_));
+  std::ranges::move(added, std::back_inserter(optimized_));
 }
 
 RuleEngine::~RuleEngine() {
-  for (const auto& slot : slots_) slot->abandon();
+  for (const auto& optimized : optimized_) optimized->abandon();
 }
 
 void RuleEngine::forget(const Parameter& parameter) noexcept {
-  for (const auto& slot : slots_)
-    if (slot->parameter() == &parameter.local()) slot->forget();
+  for (const auto& optimized : optimized_)
+    if (optimized->parameter() == &parameter.local()) optimized->forget();
   Optimizer::forget(parameter);
 }
 
 std::uint64_t RuleEngine::rows_visited() const {
   std::uint64_t total = 0;
-  for (const auto& slot : slots_) total += slot->rows_visited();
+  for (const auto& optimized : optimized_) total += optimized->rows_visited();
   return total;
 }
 
 std::optional<double> RuleEngine::decay_without_gradient(const Parameter& parameter) const {
-  for (const auto& slot : slots_)
-    if (slot->parameter() == &parameter.local()) return slot->decay_without_gradient();
+  for (const auto& optimized : optimized_)
+    if (optimized->parameter() == &parameter.local()) return optimized->decay_without_gradient();
   return std::nullopt;
 }
 
@@ -42,18 +42,18 @@ std::optional<double> RuleEngine::decay_without_gradient(const Parameter& parame
 // or the disk can fail.
 void RuleEngine::step() {
   check_parameters_live();
-  const auto is_due = [](const auto& slot) {
-    return slot->parameter()->trainable() && !slot->parameter()->gradient().is_none();
+  const auto is_due = [](const auto& optimized) {
+    return optimized->parameter()->trainable() && !optimized->parameter()->gradient().is_none();
   };
   for (const Parameter* parameter : parameters())
     check_state(parameter->gradient().is_none() || !parameter->local().gradient().is_none(),
                 rule_.name, ": the gradient of ", parameter->name(),
                 " is not where its rows are, on other ranks: a TrainingRun brings it there");
   std::vector<std::pair<OptimizedParameter*, StepPlan>> steps;
-  steps.reserve(slots_.size());
-  for (const auto& slot : slots_)
-    if (is_due(slot)) steps.emplace_back(slot.get(), slot->plan());
-  for (const auto& [slot, plan] : steps) slot->step(plan);
+  steps.reserve(optimized_.size());
+  for (const auto& optimized : optimized_)
+    if (is_due(optimized)) steps.emplace_back(optimized.get(), optimized->plan());
+  for (const auto& [optimized, plan] : steps) optimized->step(plan);
 }
 
 // --- Checks of a rule ---------------------------------------------------------------------------
@@ -91,7 +91,8 @@ Checkpoint RuleEngine::state_dict() const {
   check_parameters_live();
   check_names("state_dict");
   Checkpoint all;
-  for (const auto& slot : slots_) all.put(slot->parameter()->name(), slot->state_dict());
+  for (const auto& optimized : optimized_)
+    all.put(optimized->parameter()->name(), optimized->state_dict());
   return all;
 }
 
@@ -99,21 +100,21 @@ void RuleEngine::check_state_dict(const Checkpoint& state) const { loaded(state,
 
 void RuleEngine::load_state_dict(const Checkpoint& state) {
   auto loaded = this->loaded(state, false);
-  for (const auto& slot : loaded) slot->commit();
-  slots_.swap(loaded);
-  for (const auto& slot : loaded) slot->abandon();  // those of before
+  for (const auto& optimized : loaded) optimized->commit();
+  optimized_.swap(loaded);
+  for (const auto& optimized : loaded) optimized->abandon();  // those of before
 }
 
 // If the values of the parameters follow, all is checked that does not depend on them.
-auto RuleEngine::loaded(const Checkpoint& state, bool values_follow) const -> Slots {
+auto RuleEngine::loaded(const Checkpoint& state, bool values_follow) const -> OptimizedParameters {
   check_parameters_live();
   const std::set<std::string> known = check_names("load_state_dict");
   for (const std::string& name : state.names())
     check_argument(known.contains(name), rule_.name,
                    "::load_state_dict: there is no parameter for ", in_quotes(name));
-  Slots loaded;
-  for (const auto& slot : slots_)
-    loaded.push_back(slot->loaded(state.part(slot->parameter()->name()), values_follow));
+  OptimizedParameters loaded;
+  for (const auto& optimized : optimized_)
+    loaded.push_back(optimized->loaded(state.part(optimized->parameter()->name()), values_follow));
   return loaded;
 }
 

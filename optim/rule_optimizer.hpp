@@ -30,21 +30,21 @@ class RuleEngine : public Optimizer {
 
   /// Adds parameters, each with its own `loops`. Throws like Optimizer::add_parameters, and then
   /// changes nothing.
-  void add_slots(const std::vector<Parameter*>& parameters, const RuleLoops& loops);
+  void add_optimized(const std::vector<Parameter*>& parameters, const RuleLoops& loops);
 
   /// Throws std::logic_error if the rule does not do in a step without gradient what its deferral()
   /// promises: that nothing changes, or that the change is linear.
   void check_rule(const RuleLoops& loops) const;
 
  private:
-  using Slots = std::vector<std::shared_ptr<OptimizedParameter>>;
+  using OptimizedParameters = std::vector<std::shared_ptr<OptimizedParameter>>;
 
   void forget(const Parameter& parameter) noexcept override;
-  Slots loaded(const Checkpoint& state, bool values_follow) const;
+  OptimizedParameters loaded(const Checkpoint& state, bool values_follow) const;
   std::set<std::string> check_names(const char* caller) const;
 
   const RuleFacts rule_;
-  Slots slots_;
+  OptimizedParameters optimized_;
 };
 
 /// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
@@ -65,7 +65,7 @@ class RuleOptimizer : public RuleEngine {
   static_assert(kListsItsMembers<Rule>,
                 "all data members of a rule must be of type `real` and listed in members(rule)");
   static_assert(Rule::kSlots.size() <= kMaxSlots && sizeof(Rule) <= 32 * sizeof(real),
-                "a rule has at most 8 states and 32 members");
+                "a rule has at most 8 slots and 32 members");
 
  public:
   using Options = typename Rule::Options;  // the options of the rule
@@ -124,7 +124,7 @@ class RuleOptimizer : public RuleEngine {
   }
 
  private:
-  static std::unique_ptr<RuleLoops> loops(const Options& options);
+  static std::unique_ptr<RuleLoops> loops(std::shared_ptr<const Options> options);
 
   static RuleFacts facts() {
     return {.name = Rule::kName, .slots = Rule::kSlots, .members = sizeof(Rule) / sizeof(real)};
@@ -133,24 +133,24 @@ class RuleOptimizer : public RuleEngine {
   void check(Options options) const {
     Rule::check(options);
     options.rows = RowUpdates::kExact;
-    check_rule(*loops(options));
+    check_rule(*loops(std::make_shared<const Options>(options)));
   }
 
   void add(const Group& group) {
     options_.reserve(options_.size() + 1);
-    auto options = std::make_unique<Options>(group.options);
-    if (!group.parameters.empty()) add_slots(group.parameters, *loops(*options));
+    auto options = std::make_shared<Options>(group.options);
+    if (!group.parameters.empty()) add_optimized(group.parameters, *loops(options));
     options_.push_back(std::move(options));  // cannot fail
   }
 
-  std::vector<std::unique_ptr<Options>> options_;  // on the heap: the steps of rows refer to them
+  std::vector<std::shared_ptr<Options>> options_;  // shared with the loops of their parameters
 };
 
 // Not in the class, so that `extern template class` keeps the loops of a rule out of programs:
 // those of the library are compiled for speed, and the linker would take whichever it meets first.
 template <class Rule>
-std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::loops(const Options& options) {
-  return std::make_unique<RuleLoopsOf<Rule>>(options);
+std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::loops(std::shared_ptr<const Options> options) {
+  return std::make_unique<RuleLoopsOf<Rule>>(std::move(options));
 }
 
 }  // namespace rowgrad

@@ -38,10 +38,10 @@ class StepRuns {
   /// Returns true if a step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
-  /// Returns true if a step changes values whose states are zeros, as weight decay does.
+  /// Returns true if a step changes values whose state is zeros, as weight decay does.
   bool moves_without_state() const { return moves_without_state_; }
 
-  /// Returns true if a step gives a state other than zeros to values whose states are zeros.
+  /// Returns true if a step makes a state of zeros other than zeros.
   bool makes_state() const { return makes_state_; }
 
   /// Returns the last step to which a row of step `from` can be brought in closed form.
@@ -53,10 +53,10 @@ class StepRuns {
   }
 
  protected:
-  std::vector<Run> runs_;             // of equal steps
-  std::uint64_t last_replay_ = 0;     // the last step that has no closed form
-  bool moves_without_state_ = false;  // see there
-  bool makes_state_ = false;          // see makes_state
+  std::vector<Run> runs_;          // of equal steps
+  std::uint64_t last_replay_ = 0;  // the last step that has no closed form
+  bool moves_without_state_ = false;
+  bool makes_state_ = false;
 };
 
 /// The steps of one rule. Composing a range of steps takes a number of products that grows with the
@@ -85,14 +85,12 @@ class StepHistory : public StepRuns {
     note_move();
   }
 
-  /// Drops the first `count` runs: all, after which steps count from 1 again, or half of them, a
-  /// power of two. Then no range may begin before their end: the next run counts as if it began at
-  /// step 1.
-  void forget(std::size_t count) {
-    if (count == runs_.size()) {
-      *this = {};
-      return;
-    }
+  /// Drops all runs; steps count from 1 again.
+  void clear() { *this = {}; }
+
+  /// Drops the first `count` runs, a power of two. Requires: no later range begins in one of them.
+  /// The next run then counts as if it began at step 1.
+  void drop_runs(std::size_t count) {
     const auto drop = [](auto& items, std::size_t first) {
       items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
     };
@@ -160,8 +158,8 @@ class StepHistory : public StepRuns {
     powers_.clear();
   }
 
-  // Notes what the last run does to values whose states are zeros. Without a closed form, nothing
-  // is known about it.
+  // Notes what the last run does to values whose state is zeros. Nothing is known about steps
+  // without a closed form.
   void note_move() {
     std::array<double, kArrays> value{1};
     step_without_gradient(rules_.back(), value.data());
@@ -178,7 +176,7 @@ class StepHistory : public StepRuns {
                                                     : map_without_gradient(rules_[run]);
   }
 
-  // Runs i · 2^level … (i + 1) · 2^level − 1, but the last, which may go on.
+  // Returns runs i · 2^level … (i + 1) · 2^level − 1. Requires: the last run is not one of them.
   [[gnu::noinline]] Map block(std::size_t level, std::size_t i) const {
     if (level == 0) return power(i, runs_[i].end - begin_of(i));
     if (level >= kLeastLevel && level - kLeastLevel < blocks_.size())
@@ -186,7 +184,7 @@ class StepHistory : public StepRuns {
     return compose(block(level - 1, 2 * i + 1), block(level - 1, 2 * i));
   }
 
-  // The step of a run, applied `count` times.
+  // Returns the step of a run, applied `count` times.
   [[gnu::noinline]] Map power(std::size_t run, std::uint64_t count) const {
     Map result = identity<kArrays>();
     bool first = true;

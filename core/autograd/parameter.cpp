@@ -89,7 +89,7 @@ void Parameter::assign(Tensor value) {
   check_argument(value.shape() == shape(), name_, ": the new value has shape ",
                  bracketed(value.shape()), ", expected ", bracketed(shape()));
   Tensor& values = whole("assign");
-  release_deferred();
+  end_deferred();
   values = std::move(value);
   note_change();
 }
@@ -112,24 +112,30 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
 }
 
 void Parameter::set_deferred(std::shared_ptr<DeferredUpdates> updates) {
-  if (updates != nullptr && updates != deferred_) apply_deferred();
+  if (updates != deferred_) apply_deferred();
   deferred_ = std::move(updates);
   is_copied_ = false;
-}
-
-// Before all values are replaced. An optimizer's state has to be brought up to date by their old
-// values, unless only this parameter still has it.
-void Parameter::release_deferred() {
-  if (deferred_.use_count() == 1)
-    set_deferred(nullptr);
-  else
-    apply_deferred();
 }
 
 void Parameter::apply_deferred() {
   if (deferred_ == nullptr) return;
   deferred_->apply_all();
-  set_deferred(nullptr);
+  drop_deferred();
+  up_to_date_ = empty({0});
+}
+
+void Parameter::drop_deferred() {
+  deferred_ = nullptr;
+  is_copied_ = false;
+}
+
+// Before all values are replaced. An optimizer's state has to be brought up to date by their old
+// values, if there still is an optimizer.
+void Parameter::end_deferred() {
+  if (deferred_ != nullptr && deferred_->is_abandoned())
+    drop_deferred();
+  else
+    apply_deferred();
 }
 
 void Parameter::note_change() {
@@ -175,11 +181,11 @@ void Parameter::load(const Checkpoint& state, const std::string& name) {
   if (&local() != this) return local().load(state, name);
   if (is_in_memory()) {
     state.check_shape(name, shape());
-    release_deferred();
+    end_deferred();
     return state.copy_to(name, mutable_values());
   }
   source_->restore(state.text(name));
-  set_deferred(nullptr);  // only now: what is deferred belongs to the rows as they were
+  drop_deferred();  // only now: what is deferred belongs to the rows as they were
   note_change();
 }
 

@@ -35,9 +35,9 @@ class ParameterOwner : public ParameterUser {
   virtual void adopt(std::string_view name, Parameter& parameter) = 0;
 };
 
-/// Updates of a table's rows that an optimizer has deferred. The parameter shares them with the
-/// optimizer: it asks for them when its rows are read, and has them applied before somebody else
-/// changes the rows.
+/// Updates of a table's rows that an optimizer has deferred: the steps that stale rows still have
+/// to make. The parameter shares them with the optimizer: it asks for them when its rows are read,
+/// and has them applied before somebody else changes the rows.
 class DeferredUpdates {
  public:
   DeferredUpdates(const DeferredUpdates&) = delete;
@@ -62,6 +62,9 @@ class DeferredUpdates {
 
   /// Brings all stored rows up to date; then no updates are deferred any more.
   virtual void apply_all() = 0;
+
+  /// Returns true if their optimizer was destroyed, so that only the parameter has them.
+  virtual bool is_abandoned() const = 0;
 };
 
 /// A named value with its gradient. Neither copyable nor movable: tapes and optimizers keep its
@@ -178,18 +181,22 @@ class Parameter {
   Parameter& local() { return const_cast<Parameter&>(std::as_const(*this).local()); }
   const Parameter& local() const { return source_->own() != nullptr ? *source_->own() : *this; }
 
-  /// False for a table in a file, over which nothing may pass as a whole. check_in_memory() throws
-  /// std::invalid_argument then; the message begins with `reason`: what would do so.
+  /// Returns true if there is a tensor with all values, over which loops may pass.
+  /// check_in_memory() throws std::invalid_argument if not; the message begins with `reason`.
   bool is_in_memory() const { return source_->dense() != nullptr; }
   void check_in_memory(const auto&... reason) const {
     if (!is_in_memory()) refuse_pass(concat(reason...));
   }
 
-  /// The updates that are deferred; null if there are none. set_deferred() first applies those of
-  /// another optimizer, and drops them without applying any if it is given null.
+  /// The updates that are deferred; null if there are none.
   const DeferredUpdates* deferred() const { return deferred_.get(); }
+
+  /// Replaces the updates that are deferred. Those of another optimizer are applied before.
   void set_deferred(std::shared_ptr<DeferredUpdates> updates);
+
+  /// Applies the updates that are deferred, or drops them.
   void apply_deferred();
+  void drop_deferred();
 
   /// Notes that the stored rows have changed.
   void note_change();
@@ -202,14 +209,14 @@ class Parameter {
   Tensor& whole(const char* function) const;
   [[noreturn]] void refuse_pass(const std::string& reason) const;
   void copy_whole() const;
-  void release_deferred();
+  void end_deferred();
   void check_rows(std::span<const std::int32_t> ids) const;
 
   std::string name_;
   std::unique_ptr<RowSource> source_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
-  std::shared_ptr<DeferredUpdates> deferred_;  // shared with their optimizer, while there is one
+  std::shared_ptr<DeferredUpdates> deferred_;  // destroyed before source_ and name_, which it uses
   mutable Tensor up_to_date_ = empty({0});     // a copy of all values while updates are deferred
   mutable bool is_copied_ = false;             // whether it is of the last change
   bool trainable_ = true;

@@ -36,7 +36,7 @@ class RowSource {
   /// Replaces rows: row ids[i] = in[i].
   virtual void scatter(std::span<const std::int32_t> ids, const real* in) = 0;
 
-  /// Returns all values; null if they are not in memory, so that nothing may pass over all of them.
+  /// Returns the tensor with all values; null if there is none, so that nothing may pass over them.
   virtual Tensor* dense() = 0;
 
   // --- Values that are not in memory -------------------------------------------------------------

@@ -25,8 +25,8 @@ class TableFile;
 
 constexpr std::size_t kMaxSlots = 8;  // of one optimizer
 
-/// One row: its values, its slots (null for a slot that is not in use), and the step of the
-/// optimizer that all of them are of.
+/// One row: its values, its slots (null for a slot that is not in use), and the step of the history
+/// that all of them are of.
 template <std::size_t N>
 struct StoredRow {
   std::array<real*, N> arrays;  // the values, then the slots
@@ -108,10 +108,11 @@ struct RowRange {
   }
 };
 
-/// The optimizer state of one parameter: slots, and for each row the step that it is of. A store in
-/// memory has records of the rows that ever had a gradient (row_records.hpp) or, from the first
-/// dense gradient on, an array for each slot; several optimizers can use a table in turn. A file
-/// has the slots next to the values, for one optimizer at a time.
+/// The optimizer state of one parameter: slots, and for each row the step that it is of, counted in
+/// the history of deferred steps. A store in memory has records of the rows that a step or a
+/// deferred step has changed in place (row_records.hpp) or, from the first dense gradient on, an
+/// array for each slot; several optimizers can use a table in turn. A file has the slots next to
+/// the values, for one optimizer at a time.
 class SlotStore {
  public:
   /// Whose slots they are, for messages and for saving. All must outlive the store.
@@ -160,12 +161,12 @@ class SlotStore {
   /// Notes that from now on only this optimizer can bring the rows up to date.
   virtual void note_deferred() {}
 
-  /// Notes that nobody will save this store any more: unless that was done since the last change, a
-  /// file makes no further checkpoint.
+  /// Notes that the optimizer is gone. If rows have changed since the last save, a file refuses
+  /// further checkpoints.
   virtual void abandon() noexcept {}
 
-  /// For rows that must not change when they are read (RowView::copied_by): true if a row is stored
-  /// with its slots; and a copy of any row.
+  /// For reads that must not change the rows (RowView::copied_by): is_stored() returns true if a
+  /// row and its slots are in the file, and copy() copies any row.
   virtual bool is_stored(std::size_t /*row*/) const { return true; }
   virtual void copy(std::size_t /*row*/, RowCopy& /*to*/) const {}
 

@@ -55,8 +55,9 @@ class SlotsInFile final : public SlotStore {
     file_.fault_in(ids);
     for (const std::int32_t id : ids)
       if (const std::uint64_t step = step_of(static_cast<std::size_t>(id)); step > last)
-        check_runtime(false, path(), ": row ", id, " is of step ", step, ", but ", owner_.optimizer,
-                      " has made ", last, "; this is another optimizer's table, or a damaged one");
+        check_runtime(false, path(), ": row ", id, " is of step ", step, ", but the history of ",
+                      owner_.optimizer, " ends at ", last,
+                      "; this is another optimizer's table, or a damaged one");
   }
 
   void prepare_write(std::span<const std::int32_t> ids) override {

@@ -147,7 +147,7 @@ TEST(DeferredRowsState, IsRefusedWhereItDoesNotFit) {
   EXPECT_INVALID(steps + "2, expected a number from 1 to 1",
                  optimizer.load_state_dict(with(with(good, "table.lazy.steps", Integers{2, 2}),
                                                 "table.lazy.rules", full({2, 6}, 0.5))));
-  EXPECT_INVALID(sgd + "'table' is no table, but its state has lazy rows",
+  EXPECT_INVALID(sgd + "'table' is no table, but its state has deferred steps",
                  of_bias.load_state_dict(with(good, "table.momentum", zeros({4}))));
   SGD ambiguous({&table, &bias});
   EXPECT_INVALID(sgd + "two parameters are named table", ambiguous.load_state_dict({}));

@@ -19,7 +19,7 @@ TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
       const std::uint32_t count = random() % 3 == 0 ? 1 + random() % 50 : 1;
       history.append(rule, count);
       steps.insert(steps.end(), count, History::map_without_gradient(rule));
-      if (forgets && history.runs().size() == 16) history.forget(8);
+      if (forgets && history.runs().size() == 16) history.drop_runs(8);
     }
     ASSERT_EQ(history.steps(), steps.size());
     const std::uint64_t first = forgets ? history.runs().front().end : 0;

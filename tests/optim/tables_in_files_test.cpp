@@ -187,7 +187,7 @@ TEST_F(TableFileOptimizers, AreRefusedWhatAnotherOptimizerLeft) {
   SGD sgd({&words.weight}, {.momentum = 0.9});
   words.step(sgd, {0});
   words.file.modify(Ids32{2}).note(2) = 9;
-  EXPECT_ERROR_WITH(std::runtime_error, ": row 2 is of step 9, but SGD has made 1",
+  EXPECT_ERROR_WITH(std::runtime_error, ": row 2 is of step 9, but the history of SGD ends at 1",
                     words.step(sgd, {2}));
 }
 
