@@ -22,7 +22,7 @@ Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
   Tensor y = empty(x.shape());
   Tensor inverse = empty({rows});  // 1 / n, which backward needs again
   for (std::size_t i = 0; i < rows; ++i) {
-    const real* from = x.value().data() + i * width;
+    const real* from = x.read().data() + i * width;
     double squares = 0;
     for (std::size_t j = 0; j < width; ++j) squares += static_cast<double>(from[j]) * from[j];
     inverse(i) = static_cast<real>(1 / std::sqrt(squares + epsilon));

@@ -46,7 +46,12 @@ Tensor Backward::take_gradient() {
 
 const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
 
-const Tensor& Backward::input(std::size_t i) const { return tape_.nodes_[node_of(i)].value(); }
+const Tensor& Backward::input(std::size_t i) const {
+  const Tape::Node& input = tape_.nodes_[node_of(i)];
+  check_state(input.parameter == nullptr || input.read_whole, tape_.nodes_[node_].op,
+              ": the backward rule uses the value of input ", i, ", expected the op to read() it");
+  return input.value();
+}
 
 const Shape& Backward::input_shape(std::size_t i) const { return tape_.nodes_[node_of(i)].shape(); }
 
@@ -72,13 +77,13 @@ Tensor* Backward::gradient_so_far(std::size_t i) {
 
 // --- Tape -------------------------------------------------------------------------------------
 
-const Tensor& Tape::Node::peek() const {
+const Tensor& Tape::Node::value() const {
   check_state(!released, op, ": backward has released this value");
   return parameter == nullptr ? owned : parameter->value();
 }
 
-const Tensor& Tape::Node::value() {
-  const Tensor& result = peek();
+const Tensor& Tape::Node::read() {
+  const Tensor& result = value();
   if (parameter != nullptr && !std::exchange(read_whole, true)) version_read = parameter->version();
   return result;
 }

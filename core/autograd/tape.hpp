@@ -37,7 +37,8 @@ class Backward {
   Tensor take_gradient();
 
   /// The value of the node, and values and shapes of its inputs. Every function that takes the
-  /// index of an input throws std::logic_error if the op has no such input.
+  /// index of an input throws std::logic_error if the op has no such input, and input() also if the
+  /// op did not read() it.
   const Tensor& output() const;
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const;
@@ -219,8 +220,8 @@ class Tape {
     bool released = false;
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
-    const Tensor& peek() const;
-    const Tensor& value();  // for ops: notes that a parameter was read as a whole
+    const Tensor& value() const;
+    const Tensor& read();  // records that a parameter was read as a whole
     void release_value();
     std::string name() const;
   };

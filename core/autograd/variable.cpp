@@ -52,7 +52,7 @@ Tape& Variable::tape() const {
 
 const Tensor& Variable::value() const { return tape().nodes_[index_].value(); }
 
-const Tensor& Variable::peek() const { return tape().nodes_[index_].peek(); }
+const Tensor& Variable::read() const { return tape().nodes_[index_].read(); }
 
 const Shape& Variable::shape() const { return tape().nodes_[index_].shape(); }
 
@@ -61,7 +61,7 @@ std::string Variable::name() const { return tape().nodes_[index_].name(); }
 std::ostream& operator<<(std::ostream& stream, const Variable& variable) {
   stream << variable.name() << ' ' << bracketed(variable.shape()) << ' ';
   try {
-    return stream << variable.peek();
+    return stream << variable.value();
   } catch (const std::logic_error& error) {  // the value was released, or is in a file
     return stream << '(' << error.what() << ')';
   }
@@ -70,7 +70,7 @@ std::ostream& operator<<(std::ostream& stream, const Variable& variable) {
 Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
 
 real Variable::item() const {
-  const Tensor& number = peek();
+  const Tensor& number = value();
   check_argument(number.size() == 1, "Variable::item: shape ", bracketed(number.shape()), " has ",
                  number.size(), " numbers, expected one");
   return *number.data();

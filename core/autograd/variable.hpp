@@ -18,21 +18,22 @@ class Variable {
  public:
   Variable() = default;
 
-  /// Valid as long as the tape; the value of a parameter only until the parameter changes. For a
-  /// parameter, the tape notes that all of it was read: backward() refuses a later change.
+  /// The value, to look at: the tape records nothing. It is valid as long as the tape; the value of
+  /// a parameter, only until the parameter changes.
   const Tensor& value() const;
-  /// value() for printing and checks: the tape notes nothing.
-  const Tensor& peek() const;
+  /// The value, for an op to compute with: if it is a parameter, the tape records that the op read
+  /// all of it, and backward() throws if the parameter has changed since.
+  const Tensor& read() const;
   const Shape& shape() const;
 
   /// What it is: the op that made it, a parameter's name, "input" or "constant".
   std::string name() const;
 
   /// The parameter whose value this is, otherwise null. An op that needs only some rows should read
-  /// them from the parameter: value() brings all rows up to date.
+  /// them from the parameter: read() brings all rows up to date.
   Parameter* parameter() const;
 
-  /// peek() as a scalar. Throws std::invalid_argument unless it has exactly one element.
+  /// value() as a scalar. Throws std::invalid_argument unless it has exactly one element.
   real item() const;
 
   /// Whether backward computes its gradient.
@@ -50,7 +51,7 @@ class Variable {
 };
 
 /// Prints what the variable is, its shape and its value: `add [2] [1.5, -2]`. If the value was
-/// released by backward() or is in a file, prints why it is missing. The tape notes nothing.
+/// released by backward() or is in a file, prints why it is missing.
 std::ostream& operator<<(std::ostream& stream, const Variable& variable);
 
 }  // namespace rowgrad

@@ -135,7 +135,7 @@ Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, co
   call.inputs = arrays_of<const real>(call, inputs.size(), [&](std::size_t i) {
     if (cached != nullptr && i == 1) return cached->keys;
     if (cached != nullptr && i == 2) return cached->values;
-    return inputs[i].value().data();
+    return inputs[i].read().data();
   });
   kernels::attention_forward(call, heads_of(call, value.data(), call.queries),
                              for_backward ? &softmax : nullptr);
@@ -178,8 +178,8 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   const std::size_t length = before + q.shape()[1];
   check_argument(length <= capacity, kOp, ": position ", length - 1, " is past the ", capacity,
                  " that there is room for");
-  std::copy_n(k.value().data(), k.value().size(), cache->keys_.data() + before * width);
-  std::copy_n(v.value().data(), v.value().size(), cache->values_.data() + before * width);
+  std::copy_n(k.read().data(), k.value().size(), cache->keys_.data() + before * width);
+  std::copy_n(v.read().data(), v.value().size(), cache->values_.data() + before * width);
   const Cached cached{length, cache->keys_.data(), cache->values_.data()};
   const Variable result = attend(kCausal, true, q, k, v, options, &cached);
   cache->length_ = length;  // after all that may fail

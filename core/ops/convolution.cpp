@@ -83,8 +83,8 @@ Variable causal_conv(const Variable& x, const Variable& weight, std::size_t dila
                                .kernel_size = kernel_size,
                                .dilation = dilation};
   Tensor y = empty(shape);
-  Tensor taps = permuted(weight.value(), {1, 0});
-  conv.convolve(x.value().data(), taps.data(), true, y.data(), false);
+  Tensor taps = permuted(weight.read(), {1, 0});
+  conv.convolve(x.read().data(), taps.data(), true, y.data(), false);
   return record(
       "causal_conv", {x, weight}, std::move(y), [conv, taps = std::move(taps)](Backward& node) {
         const real* dy = node.gradient().data();

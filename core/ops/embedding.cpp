@@ -98,7 +98,7 @@ Tensor looked_up_rows(std::string_view caller, const Variable& table,
   } else {
     const std::size_t width = table.shape()[1];
     rows = empty({ids.size(), width});
-    kernels::gather_rows(table.value().data(), width, ids.storage(), rows.data(), added);
+    kernels::gather_rows(table.read().data(), width, ids.storage(), rows.data(), added);
   }
   return reshaped(std::move(rows), shape_of_rows(table, ids));
 }
@@ -111,7 +111,7 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
   if (added != nullptr) check_added(op, table, ids, *added);
   const auto shared_ids = std::make_shared<const Ids>(ids);
   Tensor rows =
-      looked_up_rows(op, table, shared_ids, added != nullptr ? &added->value() : nullptr, options);
+      looked_up_rows(op, table, shared_ids, added != nullptr ? &added->read() : nullptr, options);
 
   std::vector<Variable> inputs{table};
   if (added != nullptr) inputs.push_back(*added);

@@ -223,7 +223,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
   const bool is_max = options.mode == BagMode::kMax;
   ArgMax argmax;
   Tensor value = is_max ? max_bags(layout, rows, argmax)
-                        : sum_bags(layout, rows, weights ? weights->value().data() : nullptr);
+                        : sum_bags(layout, rows, weights ? weights->read().data() : nullptr);
   if (options.mode == BagMode::kMean) divide_by_counts(layout, value);
 
   std::vector<Variable> inputs{table};

@@ -32,7 +32,7 @@ Variable along_rows(OpName op, const Variable& x, int axis, RowsForward forward,
   const std::size_t width = x.shape().back();
   const std::size_t rows = x.value().size() / std::max<std::size_t>(width, 1);
   Tensor value = empty(x.shape());
-  forward(x.value().data(), rows, width, value.data());
+  forward(x.read().data(), rows, width, value.data());
   return record(op, {x}, std::move(value), [backward, rows, width](Backward& node) {
     Tensor gradient = empty(node.output().shape());
     backward(node.output().data(), node.gradient().data(), rows, width, gradient.data());
@@ -65,7 +65,7 @@ Variable logsumexp(const Variable& x, int axis, KeepAxes keep) {
   if (keep == KeepAxes::kNo) shape.pop_back();
   Tensor value = empty(shape);
   ExpSums sums(value.size());
-  kernels::exp_sum_rows(x.value().data(), sums.size(), width, true, sums.data());
+  kernels::exp_sum_rows(x.read().data(), sums.size(), width, true, sums.data());
   std::transform(sums.begin(), sums.end(), value.data(),
                  [](const kernels::ExpSum& row) { return static_cast<real>(row.above(0)); });
   return record("logsumexp", {x}, std::move(value),
@@ -181,14 +181,14 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
   const std::size_t rows = targets.size();
 
   ExpSums sums(rows);
-  kernels::exp_sum_rows(logits.value().data(), rows, classes, false, sums.data());
+  kernels::exp_sum_rows(logits.read().data(), rows, classes, false, sums.data());
   std::vector<real, PoolAllocator<real>> weights(rows, 0);
   double total = 0;
   for (std::size_t i = 0; i < counted.rows.size(); ++i) {
     const auto row = static_cast<std::size_t>(counted.rows[i]);
     const auto target = static_cast<std::size_t>(targets.data()[row]);
     weights[row] = counted.weights.empty() ? real{1} : counted.weights[i];
-    total += weights[row] * sums[row].above(logits.value().data()[row * classes + target]);
+    total += weights[row] * sums[row].above(logits.read().data()[row * classes + target]);
   }
   return record(kName, {logits}, scalar(static_cast<real>(total * scale)),
                 [targets, scale, rows, classes, weights = std::move(weights),
@@ -215,7 +215,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   const std::size_t width = weight.shape()[1];
   const bool all = rows.size() == targets.size();
   Tensor picked = empty({all ? 0 : rows.size(), width});
-  if (!all) kernels::gather_rows(x.value().data(), width, rows, picked.data());
+  if (!all) kernels::gather_rows(x.read().data(), width, rows, picked.data());
   std::vector<std::int32_t> picked_targets;
   for (const std::int32_t row : rows) picked_targets.push_back(targets.data()[row]);
 
@@ -232,9 +232,9 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
     wanted[i] = gradients[i].data();
   }
   const double total = kernels::linear_cross_entropy(
-      {.x = all ? x.value().data() : picked.data(),
-       .weight = weight.value().data(),
-       .bias = bias ? bias->value().data() : nullptr,
+      {.x = all ? x.read().data() : picked.data(),
+       .weight = weight.read().data(),
+       .bias = bias ? bias->read().data() : nullptr,
        .rows = rows.size(),
        .width = width,
        .classes = weight.shape()[0],

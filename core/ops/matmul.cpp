@@ -79,7 +79,7 @@ Variable matmul(const Variable& a, const Variable& b) {
   const auto checked = [&](const Variable& x, const char* name) {
     check_argument(x.shape().size() >= 2, "matmul: ", name, " has shape ", bracketed(x.shape()),
                    ", expected at least two axes");
-    return matrices(x.value());
+    return matrices(x.read());
   };
   const Matrices left = checked(a, "a");
   const Matrices right = checked(b, "b");
@@ -137,11 +137,11 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
   Tensor value = empty(shape);
   if (bias)
     kernels::parallel_for_each(
-        rows, outputs, [to = value.data(), from = bias->value().data(), outputs](std::size_t row) {
+        rows, outputs, [to = value.data(), from = bias->read().data(), outputs](std::size_t row) {
           std::copy_n(from, outputs, to + row * outputs);
         });
-  blas::gemm({x.value().data(), rows, inputs},
-             transposed(blas::MatrixView{weight.value().data(), outputs, inputs}),
+  blas::gemm({x.read().data(), rows, inputs},
+             transposed(blas::MatrixView{weight.read().data(), outputs, inputs}),
              {value.data(), rows, outputs}, bias ? 1 : 0);
 
   auto rule = [rows, inputs, outputs, has_bias = bias.has_value()](Backward& node) {

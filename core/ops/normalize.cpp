@@ -233,7 +233,7 @@ Variable row_or(const char* op, const char* name, const Variable& x,
 template <Normalization kKind>
 Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, double epsilon) {
   constexpr std::size_t kInputs = kKind == Normalization::kLayer ? 3 : 2;
-  const auto data = [&](std::size_t i) { return inputs.begin()[i].value().data(); };
+  const auto data = [&](std::size_t i) { return inputs.begin()[i].read().data(); };
   const Shape& shape = inputs.begin()->shape();
   const std::size_t width = shape.back();
   Tensor y = empty(shape);

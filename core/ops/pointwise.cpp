@@ -26,7 +26,7 @@ namespace {
 // a + sign · b. Backward handles the second input first: it is the one that is usually broadcast,
 // and the first input can then take over the memory of the gradient.
 Variable add_signed(OpName op, const Variable& a, const Variable& b, const auto& f, real sign) {
-  return record(op, {a, b}, broadcast_map(op, f, a.value(), b.value()), [sign](Backward& node) {
+  return record(op, {a, b}, broadcast_map(op, f, a.read(), b.read()), [sign](Backward& node) {
     if (node.needs(1)) {
       Gradient gradient = sum_to(node.gradient(), node.input_shape(1));
       gradient.scale(sign);
@@ -53,7 +53,7 @@ Variable operator*(const Variable& a, const Variable& b) {
 
 Variable operator/(const Variable& a, const Variable& b) {
   return record(
-      "divide", {a, b}, broadcast_map("divide", std::divides<>(), a.value(), b.value()),
+      "divide", {a, b}, broadcast_map("divide", std::divides<>(), a.read(), b.read()),
       [](Backward& node) {
         Tensor over_b = broadcast_map("divide", std::divides<>(), node.gradient(), node.input(1));
         if (node.needs(1))
@@ -128,11 +128,11 @@ Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
 // backward only multiplies.
 Variable with_slope(OpName op, const Variable& x, const auto& function) {
   if (!x.needs_gradient())
-    return record(op, {x}, kernels::map([&](Simd v) { return function(v).first; }, x.value()), {});
+    return record(op, {x}, kernels::map([&](Simd v) { return function(v).first; }, x.read()), {});
   Tensor y = empty(x.shape());
   Tensor slope = empty(x.shape());
   kernels::parallel_for(x.value().size(), kernels::kGrainNumbers / 4,
-                        [&, from = x.value().data(), to = y.data(), to_slope = slope.data()](
+                        [&, from = x.read().data(), to = y.data(), to_slope = slope.data()](
                             std::size_t begin, std::size_t end) {
                           kernels::for_vectors(begin, end, [=](const auto& v) {
                             const auto result = function(v.load(from));
@@ -190,7 +190,7 @@ Variable pow(const Variable& x, double exponent) {
     });
     return result;
   };
-  return record("pow", {x}, power(x.value(), exponent), [power, exponent](Backward& node) {
+  return record("pow", {x}, power(x.read(), exponent), [power, exponent](Backward& node) {
     const auto factor = static_cast<real>(exponent);
     const auto product = [factor](Simd g, Simd v) { return Simd(factor) * g * v; };
     const Tensor slope = power(node.input(0), exponent == 0 ? 0 : exponent - 1);
@@ -233,7 +233,7 @@ Variable gelu_tanh(const Variable& x) {
   });
 }
 
-Variable detach(const Variable& x) { return x.tape().constant(x.value()); }
+Variable detach(const Variable& x) { return x.tape().constant(x.read()); }
 
 Variable dropout(const Variable& x, double p) {
   check_argument(p >= 0 && p <= 1, "dropout: p is ", p, ", expected 0 to 1");
@@ -242,7 +242,7 @@ Variable dropout(const Variable& x, double p) {
   const auto factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
   kernels::DropoutMask mask = kernels::draw_dropout_mask(x.tape().random("dropout"), count, p);
   Tensor value = empty(x.shape());
-  kernels::apply_dropout_mask(mask, count, x.value().data(), factor, value.data());
+  kernels::apply_dropout_mask(mask, count, x.read().data(), factor, value.data());
   return record("dropout", {x}, std::move(value), [mask = std::move(mask), factor](Backward& node) {
     Tensor dx = node.take_gradient();
     kernels::apply_dropout_mask(mask, dx.size(), dx.data(), factor, dx.data());

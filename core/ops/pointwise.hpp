@@ -36,7 +36,7 @@ inline Variable operator*(real number, const Variable& x) { return x * number; }
 template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
-  return record(op, {x}, kernels::map(function, x.value()), [backward](Backward& node) {
+  return record(op, {x}, kernels::map(function, x.read()), [backward](Backward& node) {
     node.give(0,
               kernels::map_in_place(backward, node.take_gradient(), node.input(0), node.output()));
   });
@@ -48,7 +48,7 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
 template <class Function, class OfA, class OfB>
 Variable pointwise(OpName op, const Variable& a, const Variable& b, const Function& function,
                    OfA of_a, OfB of_b) {
-  return record(op, {a, b}, kernels::broadcast_map(op, function, a.value(), b.value()),
+  return record(op, {a, b}, kernels::broadcast_map(op, function, a.read(), b.read()),
                 [of_a, of_b](Backward& node) {
                   const auto give = [&](std::size_t i, const auto& of, bool last) {
                     if (!node.needs(i)) return;

@@ -123,7 +123,7 @@ Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
                          heads, head_width, cosines, sines, sign, to.data());
   };
   Tensor value = empty(shape);
-  rotate(x.value(), 1, value);
+  rotate(x.read(), 1, value);
   return record("rotary", {x}, std::move(value), [rotate](Backward& node) {
     Tensor dx = node.take_gradient();
     rotate(dx, -1, dx);  // the transpose of a rotation is the rotation back

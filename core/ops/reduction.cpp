@@ -206,7 +206,7 @@ Columns<N> variances(const Block<N>& block, const Distances<N>& distances, Wide 
 Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<int>& axes,
                   const VarianceOptions& options) {
   const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
-  const Reduced given(x.value(), marked);
+  const Reduced given(x.read(), marked);
   const auto divisor = static_cast<Wide>(static_cast<double>(given.extent) - options.correction);
   check_argument(divisor > 0, std::string_view(op), ": ", given.extent,
                  " values with a correction of ", options.correction,
@@ -280,13 +280,13 @@ Tensor running_sums(const Tensor& x, std::size_t axis, bool reverse) {
 
 Variable sum(const Variable& x) {
   return record(
-      "sum", {x}, scalar(kernels::sum(x.value().data(), x.value().size())),
+      "sum", {x}, scalar(kernels::sum(x.read().data(), x.value().size())),
       [](Backward& node) { node.give(0, full(node.input_shape(0), *node.gradient().data())); });
 }
 
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const std::vector<bool> marked = resolve_axes("sum", axes, x.shape().size());
-  Tensor value = kernels::sum_along(x.value(), marked);
+  Tensor value = kernels::sum_along(x.read(), marked);
   const Shape kept_shape = value.shape();
   value.reshape(reduced_shape(x.shape(), marked, keep));
   return record("sum", {x}, std::move(value), [kept_shape](Backward& node) {
@@ -306,7 +306,7 @@ Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   if (all_finite(total.value())) return total / count;
   // The sum may have overflowed, where the mean does not.
   Tensor value = empty(total.shape());
-  for_each_block(Reduced(x.value(), marked), [&](const auto& block) {
+  for_each_block(Reduced(x.read(), marked), [&](const auto& block) {
     const auto means = means_of(block);
     for (std::size_t k = 0; k < block.width(); ++k)
       value.data()[block.result(k)] = static_cast<real>(means[k]);
@@ -320,7 +320,7 @@ Variable mean(const Variable& x) { return mean(x, all_axes(x)); }
 
 Variable cumsum(const Variable& x, int axis) {
   const std::size_t along = resolve_axis("cumsum", axis, x.shape().size());
-  return record("cumsum", {x}, running_sums(x.value(), along, false), [along](Backward& node) {
+  return record("cumsum", {x}, running_sums(x.read(), along, false), [along](Backward& node) {
     node.give(0, running_sums(node.gradient(), along, true));
   });
 }
@@ -341,7 +341,7 @@ Variable norm(const Variable& x) { return norm(x, all_axes(x)); }
 
 Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   const std::vector<bool> marked = resolve_axes("norm", axes, x.shape().size());
-  Tensor kept = norms(x.value(), marked);
+  Tensor kept = norms(x.read(), marked);
   Tensor value = reshaped(kept, reduced_shape(x.shape(), marked, keep));
   return record("norm", {x}, std::move(value), [kept = std::move(kept)](Backward& node) {
     const auto along = [](Simd v, Simd length, Simd g) {

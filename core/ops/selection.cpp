@@ -49,7 +49,7 @@ constexpr auto kLarger = [](real a, real b) { return !(a <= b); };
 constexpr auto kSmaller = [](real a, real b) { return !(a >= b); };
 
 Variable best_value(OpName op, const Variable& x, int axis, const auto& better) {
-  Best best = best_along(op, x.value(), axis, better);
+  Best best = best_along(op, x.read(), axis, better);
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   return record(
       op, {x}, std::move(best.values), [along, indices = std::move(best.indices)](Backward& node) {
@@ -130,7 +130,7 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
 
   Tensor value = empty({ids.shape().begin(), ids.shape().end()});
   for_each_gathered(ids, shape, along, [&](std::size_t k, std::size_t offset) {
-    value.data()[k] = x.value().data()[offset];
+    value.data()[k] = x.read().data()[offset];
   });
   return record("gather", {x}, std::move(value), [along, ids](Backward& node) {
     Tensor gradient = zeros(node.input_shape(0));
@@ -154,8 +154,8 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
 
 Variable where(const Variable& condition, const Variable& a, const Variable& b) {
   const auto choose = [](Simd c, Simd x, Simd y) { return select(c == 0, y, x); };
-  Tensor value = kernels::broadcast_map("where", choose, condition.value(), a.value(), b.value());
-  return record("where", {a, b}, std::move(value), [mask = condition.value()](Backward& node) {
+  Tensor value = kernels::broadcast_map("where", choose, condition.read(), a.read(), b.read());
+  return record("where", {a, b}, std::move(value), [mask = condition.read()](Backward& node) {
     const auto give = [&](std::size_t i, const auto& f) {
       if (!node.needs(i)) return;
       Tensor result = kernels::broadcast_map("where", f, mask, node.gradient());

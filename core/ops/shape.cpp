@@ -90,7 +90,7 @@ Variable reshape(const Variable& x, const Shape& shape) {
   const std::size_t count = element_count(shape, "reshape");
   check_argument(count == x.value().size(), "reshape: ", bracketed(x.shape()), " has ",
                  x.value().size(), " numbers, ", bracketed(shape), " would have ", count);
-  Tensor copy = kernels::map([](Simd v) { return v; }, x.value());  // in parallel
+  Tensor copy = kernels::map([](Simd v) { return v; }, x.read());  // in parallel
   return record("reshape", {x}, reshaped(std::move(copy), shape), [](Backward& node) {
     node.give(0, reshaped(node.take_gradient(), node.input_shape(0)));
   });
@@ -107,7 +107,7 @@ Variable permute(const Variable& x, const std::vector<int>& axes) {
     order[i] = resolve_axis("permute", axes[i], rank);
     inverse[order[i]] = i;
   }
-  return record("permute", {x}, permuted(x.value(), order),
+  return record("permute", {x}, permuted(x.read(), order),
                 [inverse](Backward& node) { node.give(0, permuted(node.gradient(), inverse)); });
 }
 
@@ -140,7 +140,7 @@ Variable concatenate(const std::vector<Variable>& parts, int axis) {
   AxisPart place{.whole = AxisView(shape, along)};
   for (const Variable& part : parts) {
     place.count = part.shape()[along];
-    place.put(part.value().data(), value.data(), false);
+    place.put(part.read().data(), value.data(), false);
     place.first += place.count;
   }
   return record(
@@ -173,7 +173,7 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   Shape shape = x.shape();
   shape[along] = part.count;
   Tensor value = empty(shape);
-  part.take(x.value().data(), value.data(), false);
+  part.take(x.read().data(), value.data(), false);
   // Where other ops have given x a gradient already, the slice's part is added to it in place: all
   // slices of x together cost about as much as x, however many they are.
   return record("slice", {x}, std::move(value), [part](Backward& node) {
@@ -244,7 +244,7 @@ Variable look_back(const Variable& x, std::size_t steps) {
     const std::size_t missing = steps - std::min(steps, position + 1);
     real* const to = value.data() + row * joined;
     std::fill_n(to, missing * width, real{0});
-    const real* const newest = x.value().data() + (row + 1) * width;
+    const real* const newest = x.read().data() + (row + 1) * width;
     std::copy(newest - (steps - missing) * width, newest, to + missing * width);
   });
   return record("look_back", {x}, std::move(value), [=](Backward& node) {

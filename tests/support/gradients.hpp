@@ -24,7 +24,7 @@ inline Variable weighted_sum(const Variable& x) {
   Tensor weights = irregular(x.shape(), 5, 0.5, 1.5);
   double total = 0;
   for (std::size_t k = 0; k < weights.size(); ++k)
-    total += static_cast<double>(weights.data()[k]) * x.value().data()[k];
+    total += static_cast<double>(weights.data()[k]) * x.read().data()[k];
   return record("weighted_sum", {x}, scalar(static_cast<real>(total)),
                 [weights](Backward& node) { node.give(0, weights); });
 }

@@ -5,7 +5,7 @@ namespace {
 // x², whose rule gives each entry this share of its gradient.
 using Share = std::function<double(std::size_t)>;
 Variable square_with(const Variable& x, const Share& share) {
-  Tensor value = x.value();
+  Tensor value = x.read();
   for (real& entry : value.storage()) entry *= entry;
   return record("square", {x}, std::move(value), [share](Backward& node) {
     Tensor gradient = node.gradient();
@@ -50,7 +50,7 @@ TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
 TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
   const Tensor x = tensor({2}, {1, 2});
   const auto result_of = [&](const BackwardRule& rule) {
-    return gradient_check([&](Inputs in) { return record("op", {in[0]}, in[0].value(), rule); },
+    return gradient_check([&](Inputs in) { return record("op", {in[0]}, in[0].read(), rule); },
                           {x});
   };
   const auto swapped = result_of([](Backward& node) {

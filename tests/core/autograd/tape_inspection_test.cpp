@@ -44,8 +44,8 @@ TEST(Tape, KnowsWhatWasLookedUp) {
   }
 }
 
-// Printing, peek() and item() are no reads: later changes of rows are still allowed.
-TEST(Variable, IsPrintedWithoutConsequences) {
+// A parameter may still change after its value was printed or looked at.
+TEST(Variable, LookingAtItsValueHasNoConsequences) {
   const auto print = [](const Variable& x) {
     std::ostringstream text;
     text << x;
@@ -54,7 +54,7 @@ TEST(Variable, IsPrintedWithoutConsequences) {
   for (const auto& [name, look] : std::map<std::string, std::function<void(const Variable&)>>{
            {"no look", [](const Variable&) {}},
            {"print", [&](const Variable& x) { print(x); }},
-           {"peek", [](const Variable& x) { x.peek(); }},
+           {"value", [](const Variable& x) { x.value(); }},
            {"item", [](const Variable& x) { EXPECT_THROW(x.item(), std::invalid_argument); }}}) {
     Parameter table("table", full({3, 2}, 1));
     Tape tape;
@@ -72,7 +72,7 @@ TEST(Variable, IsPrintedWithoutConsequences) {
   const Variable x = tape.parameter(one);
   EXPECT_EQ(x.item(), 2);
   EXPECT_FALSE(tape.has_read(one));
-  EXPECT_EQ(x.value(), scalar(2));
+  EXPECT_EQ(x.read(), scalar(2));
   EXPECT_TRUE(tape.has_read(one));
 
   // Where there is no value, the text says why.

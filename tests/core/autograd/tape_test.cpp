@@ -112,7 +112,7 @@ TEST(Backward, RunsNoRulesOfFrozenParametersAndWhereAGradientIsNone) {
   Tape tape;
   bool ran = false;
   const auto noted = [&](const Variable& x) {
-    return record("noted", {x}, x.value(), [&](Backward& node) {
+    return record("noted", {x}, x.read(), [&](Backward& node) {
       ran = true;
       node.give(0, node.gradient());
     });
@@ -166,7 +166,7 @@ TEST(Backward, KeepsRowsWhereATableIsALeafAloneAndLookedUpTwice) {
 
 // The same value, whose backward rule notes that it runs.
 Variable noted(const Variable& x, std::vector<std::string>& events, const char* name) {
-  return record("noted", {x}, x.value(), [&events, name](Backward& node) {
+  return record("noted", {x}, x.read(), [&events, name](Backward& node) {
     events.emplace_back(name);
     node.give(0, node.take_gradient());
   });

@@ -44,7 +44,7 @@ class Watched : public Model {
   Variable loss(Tape& tape, const Batch& batch) override {
     const std::uint64_t before = ranks_.bytes_sent();
     const auto watched = [&](const Variable& x, const std::function<void()>& watch) {
-      return record("watched", {x}, x.value(), [watch](Backward& node) {
+      return record("watched", {x}, x.read(), [watch](Backward& node) {
         watch();
         node.give(0, node.take_gradient());
       });
