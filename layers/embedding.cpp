@@ -51,7 +51,7 @@ EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> own
   const EmbeddingLookup scaling{.max_norm = options.max_norm, .norm_type = options.norm_type};
   split->look_up = [layer, scaling](Parameter& table, auto ids) {
     Tape tape(Tape::inference);
-    return rowgrad::look_up(layer, tape.parameter(table), to_ids(ids), nullptr, scaling);
+    return read_rows(layer, tape.parameter(table), to_ids(ids), scaling);
   };
 }
 

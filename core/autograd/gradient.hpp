@@ -21,6 +21,8 @@ class RowGradient {
   /// `values` is [indices, width]. Throws std::invalid_argument if the shapes do not match or the
   /// row indices are not strictly increasing or outside the table.
   RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values);
+  RowGradient(Shape table_shape, auto merged)  // what kernels::merge_rows() returns
+      : RowGradient(table_shape, std::move(merged.indices), std::move(merged.values)) {}
 
   /// The shape of the whole table, and the length of its rows.
   const Shape& table_shape() const { return table_shape_; }

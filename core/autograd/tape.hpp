@@ -178,7 +178,7 @@ class Tape {
   /// The trainable parameters on the tape, each once.
   std::vector<const Parameter*> parameters() const;
 
-  /// Rows of a table that an op has read, as ids of any shape.
+  /// Rows of a table that an op has read, as ids of any shape: see read_rows() in core/ops.
   struct Lookup {
     Parameter* table;                  // borrowed
     std::shared_ptr<const Ids> owner;  // with the op's rule, as copies would cost small steps 3 %
@@ -189,7 +189,7 @@ class Tape {
   /// All lookups on this tape, in their order; none on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
-  /// For ops: notes that they have read these rows.
+  /// For read_rows(): records a lookup.
   void note_lookup(Parameter& table, std::shared_ptr<const Ids> ids,
                    std::shared_ptr<const Ids> tokens = nullptr) {
     if (!is_inference()) lookups_.push_back({&table, std::move(ids), std::move(tokens)});

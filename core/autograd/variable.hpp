@@ -29,8 +29,8 @@ class Variable {
   /// What it is: the op that made it, a parameter's name, "input" or "constant".
   std::string name() const;
 
-  /// The parameter whose value this is, otherwise null. An op that needs only some rows should read
-  /// them from the parameter: read() brings all rows up to date.
+  /// The parameter whose value this is, otherwise null. An op that needs only some rows of a table
+  /// calls read_rows() (core/ops/embedding.hpp): read() brings all rows up to date.
   Parameter* parameter() const;
 
   /// value() as a scalar. Throws std::invalid_argument unless it has exactly one element.

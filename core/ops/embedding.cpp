@@ -79,30 +79,6 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   table.assign_rows(too_large, values);
 }
 
-// What look_up() returns, of ids that the tape's note of this lookup shares.
-Tensor looked_up_rows(std::string_view caller, const Variable& table,
-                      std::shared_ptr<const Ids> shared_ids, const Tensor* added,
-                      const EmbeddingLookup& options) {
-  const Ids& ids = *shared_ids;
-  kernels::check_table(caller, table.shape());
-  kernels::check_ids(caller, ids.storage(), ids.shape(), table.shape()[0]);
-  check_lookup(caller, options, table.shape()[0]);
-  if (added != nullptr) check_added_shape(caller, shape_of_rows(table, ids), added->shape());
-  if (options.tokens) check_tokens(caller, ids, *options.tokens);
-  renormalize(caller, table, ids, options);
-  Tensor rows;
-  if (Parameter* parameter = table.parameter()) {
-    const auto tokens = options.tokens ? std::make_shared<const Ids>(*options.tokens) : nullptr;
-    table.tape().note_lookup(*parameter, shared_ids, tokens);
-    rows = parameter->gathered_rows(ids.storage(), added);
-  } else {
-    const std::size_t width = table.shape()[1];
-    rows = empty({ids.size(), width});
-    kernels::gather_rows(table.read().data(), width, ids.storage(), rows.data(), added);
-  }
-  return reshaped(std::move(rows), shape_of_rows(table, ids));
-}
-
 Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const Variable* added,
                        const EmbeddingLookup& options) {
   check_argument(options.mode == BagMode::kMean && !options.include_last_offset,
@@ -111,7 +87,7 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
   if (added != nullptr) check_added(op, table, ids, *added);
   const auto shared_ids = std::make_shared<const Ids>(ids);
   Tensor rows =
-      looked_up_rows(op, table, shared_ids, added != nullptr ? &added->read() : nullptr, options);
+      read_rows(op, table, shared_ids, options, added != nullptr ? &added->read() : nullptr);
 
   std::vector<Variable> inputs{table};
   if (added != nullptr) inputs.push_back(*added);
@@ -130,17 +106,31 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
                   } else {
                     merged = kernels::merge_rows(all, node.gradient(), padding, mean);
                   }
-                  RowGradient gradient(node.input_shape(0), std::move(merged.indices),
-                                       std::move(merged.values));
+                  RowGradient gradient(node.input_shape(0), std::move(merged));
                   node.give(0, dense ? Gradient(gradient.to_dense()) : std::move(gradient));
                 });
 }
 
 }  // namespace
 
-Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids, const Tensor* added,
-               const EmbeddingLookup& options) {
-  return looked_up_rows(caller, table, std::make_shared<const Ids>(ids), added, options);
+Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<const Ids> shared_ids,
+                 const EmbeddingLookup& options, const Tensor* added) {
+  const Ids& ids = *shared_ids;
+  kernels::check_table(op, table.shape());
+  kernels::check_ids(op, ids.storage(), ids.shape(), table.shape()[0]);
+  check_lookup(op, options, table.shape()[0]);
+  const Shape shape = shape_of_rows(table, ids);
+  if (added != nullptr) check_added_shape(op, shape, added->shape());
+  if (options.tokens) check_tokens(op, ids, *options.tokens);
+  renormalize(op, table, ids, options);
+  if (Parameter* const parameter = table.parameter()) {
+    const auto tokens = options.tokens ? std::make_shared<const Ids>(*options.tokens) : nullptr;
+    table.tape().note_lookup(*parameter, shared_ids, tokens);
+    return reshaped(parameter->gathered_rows(ids.storage(), added), shape);
+  }
+  Tensor rows = empty(shape);
+  kernels::gather_rows(table.read().data(), table.shape()[1], ids.storage(), rows.data(), added);
+  return rows;
 }
 
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,

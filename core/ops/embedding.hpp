@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 
@@ -72,11 +73,16 @@ struct Bags {
 /// maxima, or NaNs, the first one gets the gradient.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
-/// For ops that look up rows: checks all arguments, has max_norm scale rows down, and returns the
-/// rows of the ids, plus `added`, if given, which has the shape of the result's last axes. If the
-/// table is a parameter, other rows are neither read nor brought up to date.
-Tensor look_up(std::string_view caller, const Variable& table, const Ids& ids,
-               const Tensor* added = nullptr, const EmbeddingLookup& options = {});
+/// Copies of the rows `ids` [...] of a table, for an op to compute with: → [..., width]. If the
+/// table is a parameter, the tape records the lookup, and the table may change before backward();
+/// rows above max_norm are scaled down first, and other rows are neither read nor brought up to
+/// date. `added`, if given, is added to the rows; its shape is that of the result's last axes.
+Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<const Ids> ids,
+                 const EmbeddingLookup& options = {}, const Tensor* added = nullptr);
+inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& ids,
+                        const EmbeddingLookup& options = {}) {
+  return read_rows(op, table, std::make_shared<const Ids>(ids), options);
+}
 
 /// Checks the shape and the tape of what is to be added to the rows of ids.
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,

@@ -217,7 +217,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
   auto starts = starts_of(bags, options.include_last_offset);
   check_sample_weights(table, bags, options.mode);
   const auto& weights = bags.per_sample_weights;
-  Tensor rows = look_up(kBag, table, bags.ids, nullptr, options);
+  Tensor rows = read_rows(kBag, table, bags.ids, options);
   BagLayout layout{std::move(bags.ids), std::move(starts),
                    padding_row(kBag, options.padding_idx, table.shape()[0])};
   const bool is_max = options.mode == BagMode::kMax;
@@ -238,11 +238,10 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
         if (options.mode == BagMode::kMean) divide_by_counts(layout, upstream);
         if (weighted && node.needs(1)) node.give(1, weights_gradient(layout, upstream, rows));
         if (!node.needs(0)) return;
-        kernels::MergedRows merged =
+        RowGradient gradient(
+            node.input_shape(0),
             rows_gradient(layout, upstream, weighted ? node.input(1).data() : nullptr,
-                          options.scale_grad_by_freq, is_max ? &argmax : nullptr);
-        RowGradient gradient(node.input_shape(0), std::move(merged.indices),
-                             std::move(merged.values));
+                          options.scale_grad_by_freq, is_max ? &argmax : nullptr));
         node.give(0, options.dense_gradient ? Gradient(gradient.to_dense()) : std::move(gradient));
       });
 }

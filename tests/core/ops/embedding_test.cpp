@@ -61,6 +61,41 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
   }
 }
 
+// The squares of a table's rows: an op as a user would write it.
+Variable squared_rows(const Variable& table, const Ids& ids) {
+  Tensor rows = read_rows("squared_rows", table, ids);
+  Tensor value = rows * rows;
+  return record(
+      "squared_rows", {table}, std::move(value), [ids, rows = std::move(rows)](Backward& node) {
+        const Tensor of_rows = real{2} * rows * node.gradient();
+        node.give(0, RowGradient(node.input_shape(0), kernels::merge_rows(ids.storage(), of_rows)));
+      });
+}
+
+TEST(ReadRows, RecordsTheLookupOfAnOpThatAUserWrites) {
+  const Ids ids{{3, 0}, {3, 1}};
+  expect_gradients([&](Inputs in) { return squared_rows(in[0], ids); }, {irregular({4, 2}, 1)});
+  Parameter table("table", full({4, 2}, 3));
+  Tape tape;
+  const Variable rows = tape.parameter(table);
+  EXPECT_EQ(squared_rows(rows, ids).value(), full({2, 2, 2}, 9));
+  EXPECT_FALSE(tape.has_read(table));
+  ASSERT_EQ(tape.lookups().size(), 1U);
+  EXPECT_EQ(tape.lookups()[0].table, &table);
+  EXPECT_EQ(tape.lookups()[0].ids, ids);
+  EXPECT_EQ(squared_rows(rows * real{2}, ids).value(), full({2, 2, 2}, 36));
+  EXPECT_EQ(tape.lookups().size(), 1U) << "the table is computed";
+  EXPECT_INVALID("squared_rows: id 4 at [1] is outside the table's 4 rows",
+                 squared_rows(rows, {0, 4}));
+
+  Tape other;
+  const Variable z = squared_rows(other.parameter(table), ids);
+  table.assign(zeros({4, 2}));
+  other.backward(sum(z));
+  EXPECT_EQ(table.gradient().rows().indices(), (Ids32{0, 1, 3}));
+  EXPECT_EQ(table.gradient().rows().values(), tensor({3, 2}, {6, 6, 6, 6, 12, 12}));
+}
+
 TEST(EmbeddingAdd, IsALookupAndASumInOne) {
   struct Case {
     std::vector<std::size_t> shape;
