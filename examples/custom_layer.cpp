@@ -42,7 +42,7 @@ Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
                     for (std::size_t j = 0; j < width; ++j)
                       dx.data()[i * width + j] = (dy_row[j] - y_row[j] * dot) * inverse(i);
                   }
-                  node.give(0, std::move(dx));
+                  node.slot(0).take(std::move(dx));
                 });
   // [rule]
 }

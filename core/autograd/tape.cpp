@@ -9,70 +9,64 @@ namespace rowgrad {
 
 // --- Backward ---------------------------------------------------------------------------------
 
-Backward::Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* callers_gradient)
+Backward::Backward(Tape& tape, Tape::Node& node, Gradient gradient, const Tensor* callers_gradient)
     : tape_(tape),
       node_(node),
       gradient_(std::move(gradient)),
       callers_gradient_(callers_gradient) {
-  for (const std::uint32_t input : tape_.nodes_[node_].inputs)
-    awaited_.push_back(tape_.nodes_[input].needs_gradient);
+  for (const std::uint32_t input : node.inputs)
+    awaited_.push_back(tape.nodes_[input].needs_gradient);
 }
 
-Gradient& Backward::untaken_gradient() const {
-  check_state(!is_taken_, tape_.nodes_[node_].op,
-              ": the backward rule has taken its gradient, and asks for it again");
-  return gradient_;
-}
-
-std::uint32_t Backward::node_of(std::size_t i) const {
-  const Tape::Node& node = tape_.nodes_[node_];
-  check_state(i < node.inputs.size(), node.op, ": the backward rule named input ", i,
-              ", expected a number below ", node.inputs.size());
-  return node.inputs[i];
+Tape::Node& Backward::input_node(std::size_t i) const {
+  check_state(i < node_.inputs.size(), node_.op, ": the backward rule named input ", i,
+              ", expected a number below ", node_.inputs.size());
+  return tape_.nodes_[node_.inputs[i]];
 }
 
 const Tensor& Backward::gradient() const {
-  Gradient& gradient = untaken_gradient();
   if (callers_gradient_ != nullptr) return *callers_gradient_;
-  if (!gradient.is_dense()) gradient = std::move(gradient).take_dense();
-  return gradient.dense();
+  check_state(!gradient_.is_none(), node_.op,
+              ": the backward rule has taken its gradient, and asks for it again");
+  if (gradient_.is_rows()) gradient_ = std::move(gradient_).take_dense();
+  return gradient_.dense();
 }
 
 Tensor Backward::take_gradient() {
-  Gradient& gradient = untaken_gradient();
-  is_taken_ = true;
-  return callers_gradient_ != nullptr ? *callers_gradient_ : std::move(gradient).take_dense();
+  if (callers_gradient_ != nullptr) gradient_ = *std::exchange(callers_gradient_, nullptr);
+  gradient();  // makes it dense
+  return std::exchange(gradient_, {}).take_dense();
 }
 
-const Tensor& Backward::output() const { return tape_.nodes_[node_].value(); }
-
 const Tensor& Backward::input(std::size_t i) const {
-  const Tape::Node& input = tape_.nodes_[node_of(i)];
-  check_state(input.parameter == nullptr || input.read_whole, tape_.nodes_[node_].op,
+  const Tape::Node& input = input_node(i);
+  check_state(input.parameter == nullptr || input.read_whole, node_.op,
               ": the backward rule uses the value of input ", i, ", expected the op to read() it");
   return input.value();
 }
 
-const Shape& Backward::input_shape(std::size_t i) const { return tape_.nodes_[node_of(i)].shape(); }
-
-bool Backward::needs(std::size_t i) const { return tape_.nodes_[node_of(i)].needs_gradient; }
-
-void Backward::give(std::size_t i, Gradient gradient) {
-  if (!needs(i)) return;
-  const Tape::Node& node = tape_.nodes_[node_];
-  check_state(awaited_[i], node.op, ": the backward rule gave input ", i, " a second gradient");
-  Tape::Node& input = tape_.nodes_[node.inputs[i]];
-  if (!gradient.is_none())
-    check_state(gradient.shape() == input.shape(), node.op, ": the backward rule gave input ", i,
-                " a gradient of shape ", bracketed(gradient.shape()), ", expected ",
-                bracketed(input.shape()));
+void Backward::expect(std::size_t i, const Shape& gradient) {
+  const Shape& expected = input_shape(i);
+  check_state(awaited_[i], node_.op, ": the backward rule gave input ", i,
+              " a second gradient, or one that it does not need");
+  check_state(gradient == expected, node_.op, ": the backward rule gave input ", i,
+              " a gradient of shape ", bracketed(gradient), ", expected ", bracketed(expected));
   awaited_[i] = false;
-  input.gradient.add(std::move(gradient));
 }
 
-Tensor* Backward::gradient_so_far(std::size_t i) {
-  Gradient& gradient = tape_.nodes_[node_of(i)].gradient;
-  return gradient.is_dense() ? &gradient.dense() : nullptr;
+void GradientSlot::take(Gradient gradient) {
+  if (!input_.needs_gradient) return;
+  rule_.expect(index_, gradient.is_none() ? input_.shape() : gradient.shape());
+  input_.gradient.add(std::move(gradient));
+}
+
+real* GradientSlot::data() {
+  if (written_.is_none()) {
+    rule_.expect(index_, input_.shape());
+    if (adds_) written_ = std::exchange(input_.gradient, {});  // none if another slot has it
+    if (written_.is_none()) written_ = adds_ ? zeros(input_.shape()) : empty(input_.shape());
+  }
+  return written_.dense().data();
 }
 
 // --- Tape -------------------------------------------------------------------------------------
@@ -139,19 +133,9 @@ Random& Tape::random(std::string_view caller) const {
   return *random_;
 }
 
-void Tape::check_parameters_unchanged(std::size_t end) const {
-  for (std::size_t i = 0; i < end; ++i) {
-    const Node& node = nodes_[i];
-    check_state(!node.read_whole || node.parameter->version() == node.version_read,
-                "Tape::backward: ", node.read_whole ? node.parameter->name() : "",
-                " was changed after it was read");
-  }
-}
-
-void Tape::run_rule(std::size_t index, const Tensor* callers_gradient) {
-  Node& node = nodes_[index];
+void Tape::run_rule(Node& node, const Tensor* callers_gradient) {
   node.gradient_kind = callers_gradient != nullptr ? "dense" : node.gradient.kind();
-  Backward backward(*this, index,
+  Backward backward(*this, node,
                     node.retains_gradient ? node.gradient : std::exchange(node.gradient, {}),
                     callers_gradient);
   node.rule(backward);
@@ -177,7 +161,12 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
                  bracketed(gradient.shape()), ", expected ", bracketed(y.shape()));
   check_state(nodes_[last].needs_gradient,
               "Tape::backward: the loss depends on nothing that needs a gradient");
-  check_parameters_unchanged(last + 1);
+  for (std::size_t i = 0; i <= last; ++i) {
+    const Node& node = nodes_[i];
+    check_state(!node.read_whole || node.parameter->version() == node.version_read,
+                "Tape::backward: ", node.read_whole ? node.parameter->name() : "",
+                " was changed after it was read");
+  }
   went_backward_ = true;
 
   std::vector<std::pair<Parameter*, Gradient>> sums;
@@ -204,10 +193,8 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
   for (std::size_t i = last + 1; i-- > 0;) {
     Node& node = nodes_[i];
     if (node.op.empty()) node.gradient_kind = node.gradient.kind();
-    if (node.rule && i == last)
-      run_rule(i, &gradient);
-    else if (node.rule && !node.gradient.is_none())
-      run_rule(i, nullptr);
+    if (node.rule && (i == last || !node.gradient.is_none()))
+      run_rule(node, i == last ? &gradient : nullptr);
     if (!options.keep_values && !node.op.empty() && i < last) node.release_value();
 
     // Nodes before the first one of a parameter do not depend on it.
@@ -268,11 +255,6 @@ Variable record(OpName op, std::span<const Variable> inputs, Tensor value, Backw
     node.rule = std::move(rule);
   }
   return tape.append(std::move(node));
-}
-
-Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value,
-                BackwardRule rule) {
-  return record(op, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(rule));
 }
 
 }  // namespace rowgrad

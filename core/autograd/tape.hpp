@@ -24,66 +24,8 @@
 
 namespace rowgrad {
 
+class Backward;
 class Random;
-
-/// What a backward rule knows about its node, and where it puts the gradients of the inputs.
-class Backward {
- public:
-  /// The gradient of the node's value: dense and of the value's shape.
-  const Tensor& gradient() const;
-
-  /// Moves the gradient out, for a rule that reuses its memory. Any later request for it throws
-  /// std::logic_error.
-  Tensor take_gradient();
-
-  /// The value of the node, and values and shapes of its inputs. Every function that takes the
-  /// index of an input throws std::logic_error if the op has no such input, and input() also if the
-  /// op did not read() it.
-  const Tensor& output() const;
-  const Tensor& input(std::size_t i) const;
-  const Shape& input_shape(std::size_t i) const;
-
-  /// Whether input i needs a gradient. Rules should not compute gradients that are not needed.
-  bool needs(std::size_t i) const;
-
-  /// Adds the gradient of input i; to be called once for each input that needs one. Throws
-  /// std::logic_error if its shape is not that of the input, or if input i already has one.
-  void give(std::size_t i, Gradient gradient);
-
-  /// Computes the gradient of input i in place, instead of give(), and only if the input needs one:
-  /// calls write(to, add) with the address of as many numbers as the input has. If `add`, they are
-  /// the sum of what other ops have given, and `write` adds the gradient to them, which saves
-  /// memory and a pass over it. Otherwise they are uninitialised, and `write` sets all of them.
-  void into(std::size_t i, const std::invocable<real*, bool> auto& write) {
-    if (!needs(i)) return;
-    if (Tensor* const sum = gradient_so_far(i)) {
-      write(sum->data(), true);
-      return give(i, {});
-    }
-    Tensor gradient = empty(input_shape(i));
-    write(gradient.data(), false);
-    give(i, std::move(gradient));
-  }
-
-  /// The dense gradient that other ops have given input i, or null: for a rule that computes
-  /// several gradients at once, and cannot use into(). It may add to this one, and then give an
-  /// empty Gradient.
-  Tensor* gradient_so_far(std::size_t i);
-
- private:
-  friend Tape;
-  Backward(Tape& tape, std::size_t node, Gradient gradient, const Tensor* callers_gradient);
-
-  std::uint32_t node_of(std::size_t input) const;
-  Gradient& untaken_gradient() const;
-
-  Tape& tape_;
-  std::size_t node_;
-  mutable Gradient gradient_;       // made dense on request
-  const Tensor* callers_gradient_;  // the one that was passed to Tape::backward(), for its variable
-  bool is_taken_ = false;
-  std::vector<bool> awaited_;  // for each input, whether the rule still has to give its gradient
-};
 
 /// Computes the gradients of an op's inputs from that of its value.
 using BackwardRule = std::function<void(Backward&)>;
@@ -201,6 +143,7 @@ class Tape {
 
  private:
   friend Backward;
+  friend class GradientSlot;
   friend Variable;
   friend Variable record(OpName op, std::span<const Variable> inputs, Tensor value,
                          BackwardRule rule);
@@ -228,8 +171,7 @@ class Tape {
 
   Variable append(Node node);
   std::uint32_t index_of(const Variable& variable, std::string_view caller) const;
-  void check_parameters_unchanged(std::size_t end) const;
-  void run_rule(std::size_t node, const Tensor* callers_gradient);
+  void run_rule(Node& node, const Tensor* callers_gradient);
   void go_backward(const Variable& y, const Tensor& gradient, const BackwardOptions& options);
 
   Random* random_ = nullptr;
@@ -241,11 +183,87 @@ class Tape {
   TapeSlot* slot_;
 };
 
+/// Where a backward rule puts the gradient of one input of its op.
+class GradientSlot {
+ public:
+  GradientSlot(const GradientSlot&) = delete;
+  ~GradientSlot() {
+    if (!written_.is_none()) input_.gradient.add(std::move(written_));
+  }
+
+  /// Whether the input needs a gradient. If not, the rule should not compute it.
+  explicit operator bool() const { return input_.needs_gradient; }
+
+  /// Adds a Tensor, a RowGradient or an expression of xtensor such as `a * b`, if the input needs a
+  /// gradient. Throws std::logic_error for another shape than the input's, and for a second one.
+  void take(Gradient gradient);
+  template <class Expression>
+  requires(!std::same_as<Expression, Tensor>) void take(
+      const xt::xexpression<Expression>& expression) {
+    if (*this) take(Gradient(Tensor(expression)));
+  }
+
+  /// Instead of take(): memory that the rule fills before the slot is destroyed. If adds(), it has
+  /// the sum of the input's other gradients, to which the rule adds its own: this saves memory and
+  /// a pass over it. Otherwise, the rule sets every element.
+  real* data();
+  bool adds() const { return adds_; }
+
+ private:
+  friend Backward;
+  GradientSlot(Backward& rule, std::size_t index, Tape::Node& input)
+      : rule_(rule), index_(index), input_(input) {}
+
+  Backward& rule_;
+  std::size_t index_;
+  Tape::Node& input_;
+  bool adds_ = input_.gradient.is_dense();
+  Gradient written_ = {};  // through data()
+};
+
+/// What a backward rule knows about its node, and slots for the gradients of all inputs that need
+/// one. Functions that take the index of an input throw std::logic_error if there is no such input.
+class Backward {
+ public:
+  /// The gradient of the node's value: dense and of the value's shape.
+  const Tensor& gradient() const;
+
+  /// Moves the gradient out, for a rule that reuses its memory. Any later request for it throws
+  /// std::logic_error.
+  Tensor take_gradient();
+
+  /// The value of the node, and values and shapes of its inputs. input() throws std::logic_error if
+  /// the op did not read() the input.
+  const Tensor& output() const { return node_.value(); }
+  const Tensor& input(std::size_t i) const;
+  const Shape& input_shape(std::size_t i) const { return input_node(i).shape(); }
+
+  /// Takes the gradient of input i.
+  GradientSlot slot(std::size_t i) { return {*this, i, input_node(i)}; }
+
+ private:
+  friend GradientSlot;
+  friend Tape;
+  Backward(Tape& tape, Tape::Node& node, Gradient gradient, const Tensor* callers_gradient);
+
+  Tape::Node& input_node(std::size_t i) const;
+  void expect(std::size_t i, const Shape& gradient);
+
+  Tape& tape_;
+  Tape::Node& node_;
+  mutable Gradient gradient_;       // made dense on request
+  const Tensor* callers_gradient_;  // the one that was passed to Tape::backward(), for its variable
+  std::vector<bool> awaited_;  // for each input, whether the rule still has to give its gradient
+};
+
 /// Records the result of an op on the tape of its inputs, of which there is at least one: its
 /// value, computed from them, and the rule that computes their gradients from its own. The rule may
 /// capture more than input and output values; it is kept only if an input needs a gradient. Throws
 /// std::logic_error for an input on another tape.
-Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value, BackwardRule rule);
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
+inline Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value,
+                       BackwardRule rule) {
+  return record(op, std::span(inputs.begin(), inputs.size()), std::move(value), std::move(rule));
+}
 
 }  // namespace rowgrad

@@ -85,13 +85,14 @@ Variable causal_conv(const Variable& x, const Variable& weight, std::size_t dila
   Tensor y = empty(shape);
   Tensor taps = permuted(weight.read(), {1, 0});
   conv.convolve(x.read().data(), taps.data(), true, y.data(), false);
-  return record(
-      "causal_conv", {x, weight}, std::move(y), [conv, taps = std::move(taps)](Backward& node) {
-        const real* dy = node.gradient().data();
-        if (node.needs(1))
-          node.give(1, permuted(conv.taps_gradient(node.input(0).data(), dy), {1, 0}));
-        node.into(0, [&](real* dx, bool add) { conv.convolve(dy, taps.data(), false, dx, add); });
-      });
+  return record("causal_conv", {x, weight}, std::move(y),
+                [conv, taps = std::move(taps)](Backward& node) {
+                  const real* dy = node.gradient().data();
+                  if (GradientSlot dweight = node.slot(1))
+                    dweight.take(permuted(conv.taps_gradient(node.input(0).data(), dy), {1, 0}));
+                  if (GradientSlot dx = node.slot(0))
+                    conv.convolve(dy, taps.data(), false, dx.data(), dx.adds());
+                });
 }
 
 }  // namespace rowgrad

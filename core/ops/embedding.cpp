@@ -95,9 +95,10 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
                 [shared_ids, padding = padding_row(op, options.padding_idx, table.shape()[0]),
                  mean = options.scale_grad_by_freq, dense = options.dense_gradient,
                  adds = added != nullptr](Backward& node) {
-                  if (adds && node.needs(1))
-                    node.give(1, kernels::sum_to(node.gradient(), node.input_shape(1)));
-                  if (!node.needs(0)) return;
+                  if (adds && node.slot(1))
+                    node.slot(1).take(kernels::sum_to(node.gradient(), node.input_shape(1)));
+                  GradientSlot slot = node.slot(0);
+                  if (!slot) return;
                   const std::span<const std::int32_t> all = shared_ids->storage();
                   kernels::MergedRows merged;
                   if (!padding && kernels::strictly_increasing(all)) {  // no id is repeated
@@ -107,7 +108,7 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
                     merged = kernels::merge_rows(all, node.gradient(), padding, mean);
                   }
                   RowGradient gradient(node.input_shape(0), std::move(merged));
-                  node.give(0, dense ? Gradient(gradient.to_dense()) : std::move(gradient));
+                  slot.take(dense ? Gradient(gradient.to_dense()) : std::move(gradient));
                 });
 }
 

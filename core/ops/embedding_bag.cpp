@@ -236,13 +236,14 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
        is_max, weighted = weights.has_value()](Backward& node) {
         Tensor upstream = node.take_gradient();
         if (options.mode == BagMode::kMean) divide_by_counts(layout, upstream);
-        if (weighted && node.needs(1)) node.give(1, weights_gradient(layout, upstream, rows));
-        if (!node.needs(0)) return;
+        if (weighted && node.slot(1)) node.slot(1).take(weights_gradient(layout, upstream, rows));
+        GradientSlot slot = node.slot(0);
+        if (!slot) return;
         RowGradient gradient(
             node.input_shape(0),
             rows_gradient(layout, upstream, weighted ? node.input(1).data() : nullptr,
                           options.scale_grad_by_freq, is_max ? &argmax : nullptr));
-        node.give(0, options.dense_gradient ? Gradient(gradient.to_dense()) : std::move(gradient));
+        slot.take(options.dense_gradient ? Gradient(gradient.to_dense()) : std::move(gradient));
       });
 }
 

@@ -36,7 +36,7 @@ Variable along_rows(OpName op, const Variable& x, int axis, RowsForward forward,
   return record(op, {x}, std::move(value), [backward, rows, width](Backward& node) {
     Tensor gradient = empty(node.output().shape());
     backward(node.output().data(), node.gradient().data(), rows, width, gradient.data());
-    node.give(0, std::move(gradient));
+    node.slot(0).take(std::move(gradient));
   });
 }
 
@@ -74,7 +74,7 @@ Variable logsumexp(const Variable& x, int axis, KeepAxes keep) {
                   kernels::log_sum_exp_rows_backward(node.input(0).data(), sums.data(),
                                                      node.gradient().data(), sums.size(), width,
                                                      gradient.data());
-                  node.give(0, std::move(gradient));
+                  node.slot(0).take(std::move(gradient));
                 });
 }
 
@@ -198,7 +198,7 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
                       node.input(0).data(), sums.data(), targets.data(), weights.data(),
                       static_cast<real>(scale * *node.gradient().data()), rows, classes,
                       gradient.data());
-                  node.give(0, std::move(gradient));
+                  node.slot(0).take(std::move(gradient));
                 });
 }
 
@@ -250,10 +250,11 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                 [gradients = std::move(gradients), count = inputs.size()](Backward& node) mutable {
                   const real upstream = *node.gradient().data();
                   for (std::size_t i = 0; i < count; ++i) {
-                    if (!node.needs(i)) continue;
+                    GradientSlot slot = node.slot(i);
+                    if (!slot) continue;
                     Gradient gradient(std::move(gradients[i]));
                     gradient.scale(upstream);
-                    node.give(i, std::move(gradient));
+                    slot.take(std::move(gradient));
                   }
                 });
 }

@@ -104,13 +104,15 @@ Variable matmul(const Variable& a, const Variable& b) {
       upstream = stacked(upstream);
       stack = Shape();
     }
-    const auto give = [&](std::size_t i, Tensor gradient) {
-      const Shape& input_shape = node.input_shape(i);
-      node.give(i, one_right ? reshaped(std::move(gradient), input_shape)
-                             : kernels::sum_to(std::move(gradient), input_shape));
+    const auto take_product = [&](std::size_t i, const Matrices& first, const Matrices& second) {
+      GradientSlot slot = node.slot(i);
+      if (!slot) return;
+      Tensor gradient = multiply(first, second, stack);
+      slot.take(one_right ? reshaped(std::move(gradient), node.input_shape(i))
+                          : kernels::sum_to(std::move(gradient), node.input_shape(i)));
     };
-    if (node.needs(0)) give(0, multiply(upstream, transposed(of_b), stack));
-    if (node.needs(1)) give(1, multiply(transposed(of_a), upstream, stack));
+    take_product(0, upstream, transposed(of_b));
+    take_product(1, transposed(of_a), upstream);
   });
 }
 
@@ -148,13 +150,12 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
     const blas::MatrixView upstream{node.gradient().data(), rows, outputs};
     const blas::MatrixView of_x{node.input(0).data(), rows, inputs};
     const blas::MatrixView of_weight{node.input(1).data(), outputs, inputs};
-    node.into(0, [&](real* dx, bool add) {
-      blas::gemm(upstream, of_weight, {dx, rows, inputs}, add ? 1 : 0);
-    });
-    node.into(1, [&](real* dweight, bool add) {
-      blas::gemm(transposed(upstream), of_x, {dweight, outputs, inputs}, add ? 1 : 0);
-    });
-    if (has_bias && node.needs(2)) node.give(2, kernels::sum_to(node.gradient(), {outputs}));
+    if (GradientSlot dx = node.slot(0))
+      blas::gemm(upstream, of_weight, {dx.data(), rows, inputs}, dx.adds() ? 1 : 0);
+    if (GradientSlot dweight = node.slot(1))
+      blas::gemm(transposed(upstream), of_x, {dweight.data(), outputs, inputs},
+                 dweight.adds() ? 1 : 0);
+    if (has_bias && node.slot(2)) node.slot(2).take(kernels::sum_to(node.gradient(), {outputs}));
   };
   if (bias) return record("linear", {x, weight, *bias}, std::move(value), std::move(rule));
   return record("linear", {x, weight}, std::move(value), std::move(rule));

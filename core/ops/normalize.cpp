@@ -244,34 +244,36 @@ Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, 
     // dx is added to the gradient of x, or replaces the upstream gradient.
     Tensor upstream = node.take_gradient();
     const std::optional<Tensor> scaled = in_units(node.input(0), width, scalings);
-    Tensor* const sum = scaled ? nullptr : node.gradient_so_far(0);
+    GradientSlot of_x = node.slot(0);
+    const bool adds = !scaled && of_x.adds();
     const auto go_back = [&, x = (scaled ? *scaled : node.input(0)).data(),
                           weight = node.input(1).data(),
-                          dx = !node.needs(0)   ? nullptr
-                               : sum != nullptr ? sum->data()
-                                                : upstream.data()]<bool kWantsWeights>() {
+                          dx = !of_x  ? nullptr
+                               : adds ? of_x.data()
+                                      : upstream.data()]<bool kWantsWeights>() {
       return kernels::sum_of_rows(
           scalings.size(), kWantsWeights ? (kInputs - 1) * width : 0, width,
           [=, &scalings, dy = upstream.data()](std::size_t i, real* weight_sums) {
-            backward_row<kKind, kWantsWeights>(
-                x + i * width, dy + i * width, width, weight, scalings[i], weight_sums,
-                dx != nullptr ? dx + i * width : nullptr, sum != nullptr);
+            backward_row<kKind, kWantsWeights>(x + i * width, dy + i * width, width, weight,
+                                               scalings[i], weight_sums,
+                                               dx != nullptr ? dx + i * width : nullptr, adds);
           });
     };
-    const bool wants_weights = node.needs(1) || (kInputs > 2 && node.needs(2));
+    const bool wants_weights = node.slot(1) || (kInputs > 2 && node.slot(2));
     const Tensor sums =
         wants_weights ? go_back.template operator()<true>() : go_back.template operator()<false>();
-    if (scaled && node.needs(0))  // from the gradients of unit · x
+    if (scaled && of_x)  // from the gradients of unit · x
       for (std::size_t i = 0; i < scalings.size(); ++i) {
         real* const dx = upstream.data() + i * width;
         scale_row(dx, width, scalings[i].unit, dx);
       }
-    if (node.needs(0)) node.give(0, sum != nullptr ? Gradient() : std::move(upstream));
+    if (!adds) of_x.take(std::move(upstream));
     for (std::size_t i = 1; i < kInputs; ++i) {
-      if (!node.needs(i)) continue;
+      GradientSlot slot = node.slot(i);
+      if (!slot) continue;
       Tensor gradient = empty({width});
       std::copy_n(sums.data() + (i - 1) * width, width, gradient.data());
-      node.give(i, std::move(gradient));
+      slot.take(std::move(gradient));
     }
   };
   return record(op, inputs, std::move(y), std::move(rule));

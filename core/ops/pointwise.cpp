@@ -27,12 +27,13 @@ namespace {
 // and the first input can then take over the memory of the gradient.
 Variable add_signed(OpName op, const Variable& a, const Variable& b, const auto& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.read(), b.read()), [sign](Backward& node) {
-    if (node.needs(1)) {
+    if (GradientSlot slot = node.slot(1)) {
       Gradient gradient = sum_to(node.gradient(), node.input_shape(1));
       gradient.scale(sign);
-      node.give(1, std::move(gradient));
+      slot.take(std::move(gradient));
     }
-    if (node.needs(0)) node.give(0, sum_to(node.take_gradient(), node.input_shape(0)));
+    if (GradientSlot slot = node.slot(0))
+      slot.take(sum_to(node.take_gradient(), node.input_shape(0)));
   });
 }
 
@@ -52,16 +53,17 @@ Variable operator*(const Variable& a, const Variable& b) {
 }
 
 Variable operator/(const Variable& a, const Variable& b) {
-  return record(
-      "divide", {a, b}, broadcast_map("divide", std::divides<>(), a.read(), b.read()),
-      [](Backward& node) {
-        Tensor over_b = broadcast_map("divide", std::divides<>(), node.gradient(), node.input(1));
-        if (node.needs(1))
-          node.give(
-              1, sum_to(kernels::map([](Simd g, Simd y) { return -g * y; }, over_b, node.output()),
+  return record("divide", {a, b}, broadcast_map("divide", std::divides<>(), a.read(), b.read()),
+                [](Backward& node) {
+                  Tensor over_b =
+                      broadcast_map("divide", std::divides<>(), node.gradient(), node.input(1));
+                  if (GradientSlot slot = node.slot(1))
+                    slot.take(sum_to(
+                        kernels::map([](Simd g, Simd y) { return -g * y; }, over_b, node.output()),
                         node.input_shape(1)));
-        if (node.needs(0)) node.give(0, sum_to(std::move(over_b), node.input_shape(0)));
-      });
+                  if (GradientSlot slot = node.slot(0))
+                    slot.take(sum_to(std::move(over_b), node.input_shape(0)));
+                });
 }
 
 Variable operator-(const Variable& v) { return ROWGRAD_POINTWISE("negate", v, -x, -g); }
@@ -141,7 +143,7 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
                           });
                         });
   return record(op, {x}, std::move(y), [slope = std::move(slope)](Backward& node) {
-    node.give(0, kernels::map_in_place(std::multiplies<>(), node.take_gradient(), slope));
+    node.slot(0).take(kernels::map_in_place(std::multiplies<>(), node.take_gradient(), slope));
   });
 }
 
@@ -194,7 +196,7 @@ Variable pow(const Variable& x, double exponent) {
     const auto factor = static_cast<real>(exponent);
     const auto product = [factor](Simd g, Simd v) { return Simd(factor) * g * v; };
     const Tensor slope = power(node.input(0), exponent == 0 ? 0 : exponent - 1);
-    node.give(0, kernels::map_in_place(product, node.take_gradient(), slope));
+    node.slot(0).take(kernels::map_in_place(product, node.take_gradient(), slope));
   });
 }
 
@@ -246,7 +248,7 @@ Variable dropout(const Variable& x, double p) {
   return record("dropout", {x}, std::move(value), [mask = std::move(mask), factor](Backward& node) {
     Tensor dx = node.take_gradient();
     kernels::apply_dropout_mask(mask, dx.size(), dx.data(), factor, dx.data());
-    node.give(0, std::move(dx));
+    node.slot(0).take(std::move(dx));
   });
 }
 

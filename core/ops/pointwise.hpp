@@ -37,8 +37,8 @@ template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
   return record(op, {x}, kernels::map(function, x.read()), [backward](Backward& node) {
-    node.give(0,
-              kernels::map_in_place(backward, node.take_gradient(), node.input(0), node.output()));
+    node.slot(0).take(
+        kernels::map_in_place(backward, node.take_gradient(), node.input(0), node.output()));
   });
 }
 
@@ -51,16 +51,17 @@ Variable pointwise(OpName op, const Variable& a, const Variable& b, const Functi
   return record(op, {a, b}, kernels::broadcast_map(op, function, a.read(), b.read()),
                 [of_a, of_b](Backward& node) {
                   const auto give = [&](std::size_t i, const auto& of, bool last) {
-                    if (!node.needs(i)) return;
+                    GradientSlot slot = node.slot(i);
+                    if (!slot) return;
                     Tensor result = last ? node.take_gradient() : empty(node.output().shape());
                     const Tensor& g = last ? result : node.gradient();
                     if constexpr (std::is_invocable_v<decltype(of), Simd, Simd>)
                       kernels::broadcast_into(result, of, g, node.input(1 - i));
                     else
                       kernels::broadcast_into(result, of, g, node.input(0), node.input(1));
-                    node.give(i, kernels::sum_to(std::move(result), node.input_shape(i)));
+                    slot.take(kernels::sum_to(std::move(result), node.input_shape(i)));
                   };
-                  give(1, of_b, !node.needs(0));
+                  give(1, of_b, !node.slot(0));
                   give(0, of_a, true);  // in the memory of the gradient
                 });
 }

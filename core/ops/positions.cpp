@@ -127,7 +127,7 @@ Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
   return record("rotary", {x}, std::move(value), [rotate](Backward& node) {
     Tensor dx = node.take_gradient();
     rotate(dx, -1, dx);  // the transpose of a rotation is the rotation back
-    node.give(0, std::move(dx));
+    node.slot(0).take(std::move(dx));
   });
 }
 

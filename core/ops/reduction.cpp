@@ -232,7 +232,7 @@ Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<
         to[i] = static_cast<real>(distances(number, k) * factors[k]);
       });
     });
-    node.give(0, from.in_order_of_x(std::move(dx)));
+    node.slot(0).take(from.in_order_of_x(std::move(dx)));
   });
 }
 
@@ -279,9 +279,10 @@ Tensor running_sums(const Tensor& x, std::size_t axis, bool reverse) {
 }  // namespace
 
 Variable sum(const Variable& x) {
-  return record(
-      "sum", {x}, scalar(kernels::sum(x.read().data(), x.value().size())),
-      [](Backward& node) { node.give(0, full(node.input_shape(0), *node.gradient().data())); });
+  return record("sum", {x}, scalar(kernels::sum(x.read().data(), x.value().size())),
+                [](Backward& node) {
+                  node.slot(0).take(full(node.input_shape(0), *node.gradient().data()));
+                });
 }
 
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
@@ -293,7 +294,7 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
     Tensor gradient = empty(node.input_shape(0));
     kernels::broadcast_into(
         gradient, [](Simd g) { return g; }, reshaped(node.take_gradient(), kept_shape));
-    node.give(0, std::move(gradient));
+    node.slot(0).take(std::move(gradient));
   });
 }
 
@@ -312,7 +313,7 @@ Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
       value.data()[block.result(k)] = static_cast<real>(means[k]);
   });
   return record("mean", {total}, std::move(value), [count](Backward& node) {
-    node.give(0, kernels::map([=](Simd g) { return g / Simd(count); }, node.gradient()));
+    node.slot(0).take(kernels::map([=](Simd g) { return g / Simd(count); }, node.gradient()));
   });
 }
 
@@ -321,7 +322,7 @@ Variable mean(const Variable& x) { return mean(x, all_axes(x)); }
 Variable cumsum(const Variable& x, int axis) {
   const std::size_t along = resolve_axis("cumsum", axis, x.shape().size());
   return record("cumsum", {x}, running_sums(x.read(), along, false), [along](Backward& node) {
-    node.give(0, running_sums(node.gradient(), along, true));
+    node.slot(0).take(running_sums(node.gradient(), along, true));
   });
 }
 
@@ -347,8 +348,8 @@ Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
     const auto along = [](Simd v, Simd length, Simd g) {
       return select(length == 0, 0, v / length) * g;
     };
-    node.give(0, kernels::broadcast_map("norm", along, node.input(0), kept,
-                                        reshaped(node.take_gradient(), kept.shape())));
+    node.slot(0).take(kernels::broadcast_map("norm", along, node.input(0), kept,
+                                             reshaped(node.take_gradient(), kept.shape())));
   });
 }
 

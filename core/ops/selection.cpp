@@ -60,7 +60,7 @@ Variable best_value(OpName op, const Variable& x, int axis, const auto& better) 
           const std::size_t before = row / view.inner * view.extent + index;
           gradient.data()[before * view.inner + row % view.inner] = node.gradient().data()[row];
         }
-        node.give(0, std::move(gradient));
+        node.slot(0).take(std::move(gradient));
       });
 }
 
@@ -148,7 +148,7 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
       std::ranges::transform(sums, gradient.data(),
                              [](Wide sum) { return static_cast<real>(sum); });
     }
-    node.give(0, std::move(gradient));
+    node.slot(0).take(std::move(gradient));
   });
 }
 
@@ -157,9 +157,9 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
   Tensor value = kernels::broadcast_map("where", choose, condition.read(), a.read(), b.read());
   return record("where", {a, b}, std::move(value), [mask = condition.read()](Backward& node) {
     const auto give = [&](std::size_t i, const auto& f) {
-      if (!node.needs(i)) return;
-      Tensor result = kernels::broadcast_map("where", f, mask, node.gradient());
-      node.give(i, kernels::sum_to(std::move(result), node.input_shape(i)));
+      if (GradientSlot slot = node.slot(i))
+        slot.take(kernels::sum_to(kernels::broadcast_map("where", f, mask, node.gradient()),
+                                  node.input_shape(i)));
     };
     give(0, [](Simd c, Simd g) { return select(c == 0, 0, g); });
     give(1, [](Simd c, Simd g) { return select(c == 0, g, 0); });

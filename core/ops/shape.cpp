@@ -92,7 +92,7 @@ Variable reshape(const Variable& x, const Shape& shape) {
                  x.value().size(), " numbers, ", bracketed(shape), " would have ", count);
   Tensor copy = kernels::map([](Simd v) { return v; }, x.read());  // in parallel
   return record("reshape", {x}, reshaped(std::move(copy), shape), [](Backward& node) {
-    node.give(0, reshaped(node.take_gradient(), node.input_shape(0)));
+    node.slot(0).take(reshaped(node.take_gradient(), node.input_shape(0)));
   });
 }
 
@@ -107,8 +107,9 @@ Variable permute(const Variable& x, const std::vector<int>& axes) {
     order[i] = resolve_axis("permute", axes[i], rank);
     inverse[order[i]] = i;
   }
-  return record("permute", {x}, permuted(x.read(), order),
-                [inverse](Backward& node) { node.give(0, permuted(node.gradient(), inverse)); });
+  return record("permute", {x}, permuted(x.read(), order), [inverse](Backward& node) {
+    node.slot(0).take(permuted(node.gradient(), inverse));
+  });
 }
 
 Variable transpose(const Variable& x, int first, int second) {
@@ -143,16 +144,16 @@ Variable concatenate(const std::vector<Variable>& parts, int axis) {
     place.put(part.read().data(), value.data(), false);
     place.first += place.count;
   }
-  return record(
-      "concatenate", parts, std::move(value),
-      [count = parts.size(), along, whole = place.whole](Backward& node) {
-        AxisPart source{.whole = whole};
-        for (std::size_t i = 0; i < count; ++i) {
-          source.count = node.input_shape(i)[along];
-          node.into(i, [&](real* to, bool add) { source.take(node.gradient().data(), to, add); });
-          source.first += source.count;
-        }
-      });
+  return record("concatenate", parts, std::move(value),
+                [count = parts.size(), along, whole = place.whole](Backward& node) {
+                  AxisPart source{.whole = whole};
+                  for (std::size_t i = 0; i < count; ++i) {
+                    GradientSlot part = node.slot(i);
+                    source.count = node.input_shape(i)[along];
+                    if (part) source.take(node.gradient().data(), part.data(), part.adds());
+                    source.first += source.count;
+                  }
+                });
 }
 
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end,
@@ -177,10 +178,9 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   // Where other ops have given x a gradient already, the slice's part is added to it in place: all
   // slices of x together cost about as much as x, however many they are.
   return record("slice", {x}, std::move(value), [part](Backward& node) {
-    node.into(0, [&](real* dx, bool add) {
-      if (!add) std::fill_n(dx, element_count(node.input_shape(0)), real{0});
-      part.put(node.gradient().data(), dx, add);
-    });
+    GradientSlot dx = node.slot(0);
+    if (!dx.adds()) std::fill_n(dx.data(), element_count(node.input_shape(0)), real{0});
+    part.put(node.gradient().data(), dx.data(), dx.adds());
   });
 }
 
@@ -259,7 +259,7 @@ Variable look_back(const Variable& x, std::size_t steps) {
         kernels::map_span(width, to, std::plus<>(), to, from);
       }
     });
-    node.give(0, std::move(gradient));
+    node.slot(0).take(std::move(gradient));
   });
 }
 

@@ -15,7 +15,8 @@ Variable shifted(const Variable& x, const Variable& y) {
   Tensor value = kernels::broadcast_map("shifted", std::plus<>(), x.read(), y.read());
   return record("shifted", {x, y}, std::move(value), [](Backward& node) {
     for (std::size_t i = 0; i < 2; ++i)
-      if (node.needs(i)) node.give(i, kernels::sum_to(node.gradient(), node.input_shape(i)));
+      if (GradientSlot slot = node.slot(i))
+        slot.take(kernels::sum_to(node.gradient(), node.input_shape(i)));
   });
 }
 

@@ -26,7 +26,7 @@ inline Variable weighted_sum(const Variable& x) {
   for (std::size_t k = 0; k < weights.size(); ++k)
     total += static_cast<double>(weights.data()[k]) * x.read().data()[k];
   return record("weighted_sum", {x}, scalar(static_cast<real>(total)),
-                [weights](Backward& node) { node.give(0, weights); });
+                [weights](Backward& node) { node.slot(0).take(weights); });
 }
 
 inline std::vector<Variable> inputs_on(Tape& tape, const std::vector<Tensor>& values) {

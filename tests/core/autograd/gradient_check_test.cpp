@@ -11,7 +11,7 @@ Variable square_with(const Variable& x, const Share& share) {
     Tensor gradient = node.gradient();
     for (std::size_t i = 0; i < gradient.size(); ++i)
       gradient.data()[i] *= static_cast<real>(2 * share(i)) * node.input(0).data()[i];
-    node.give(0, std::move(gradient));
+    node.slot(0).take(std::move(gradient));
   });
 }
 
@@ -55,13 +55,13 @@ TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
   };
   const auto swapped = result_of([](Backward& node) {
     const real* g = node.gradient().data();
-    node.give(0, tensor({2}, {g[1], g[0]}));  // their sum is right, each is wrong
+    node.slot(0).take(tensor({2}, {g[1], g[0]}));  // their sum is right, each is wrong
   });
   EXPECT_FALSE(swapped.passed);
-  const auto forgotten = result_of([](Backward& node) { node.give(0, {}); });
+  const auto forgotten = result_of([](Backward& node) { node.slot(0).take({}); });
   EXPECT_FALSE(forgotten.passed);
   EXPECT_EQ(forgotten.backward, 0);
-  for (const auto& result : {result_of([](Backward& node) { node.give(0, full({2}, kNaN)); }),
+  for (const auto& result : {result_of([](Backward& node) { node.slot(0).take(full({2}, kNaN)); }),
                              gradient_check([](Inputs in) { return sum(in[0] * kNaN); }, {x})}) {
     EXPECT_FALSE(result.passed) << result.message();
     EXPECT_EQ(result.error, std::numeric_limits<double>::infinity());

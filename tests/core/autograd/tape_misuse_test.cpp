@@ -60,7 +60,7 @@ TEST(Backward, RefusesTheValueOfAParameterThatItsOpDidNotRead) {
   Parameter weight("weight", scalar(3));
   const auto square = [](const Variable& x, const Tensor& value) {
     return record("square", {x}, value * value, [](Backward& node) {
-      node.give(0, Tensor(real{2} * node.gradient() * node.input(0)));
+      node.slot(0).take(real{2} * node.gradient() * node.input(0));
     });
   };
   Tape looking, reading;
@@ -111,30 +111,47 @@ TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
   };
   const std::string no_such_input =
       "rule: the backward rule named input 7, expected a number below 3";
+  const std::string second =
+      "rule: the backward rule gave input 2 a second gradient, or one that it does not need";
   const std::string taken = "rule: the backward rule has taken its gradient, and asks for it again";
   for (const Case& item : std::vector<Case>{
            {"rule: the backward rule gave no gradient for input 0", [](Backward&) {}},
            {"rule: the backward rule gave no gradient for input 2",
-            [](Backward& node) { node.give(0, zeros({2})); }},
-           {"rule: the backward rule gave input 2 a second gradient",
+            [](Backward& node) { node.slot(0).take(zeros({2})); }},
+           {second,
             [](Backward& node) {
-              node.give(2, zeros({2}));
-              node.give(2, zeros({2}));
+              node.slot(2).take(zeros({2}));
+              node.slot(2).take(zeros({2}));
             }},
+           {second,
+            [](Backward& node) {
+              node.slot(2).data();
+              node.slot(2).data();
+            }},
+           {second,
+            [](Backward& node) {
+              GradientSlot slot = node.slot(2);
+              slot.data();
+              slot.take(zeros({2}));
+            }},
+           {"rule: the backward rule gave input 1 a second gradient, or one that it does not need",
+            [](Backward& node) { node.slot(1).data(); }},
            {"rule: the backward rule gave input 0 a gradient of shape [1, 2], expected [2]",
             [](Backward& node) {
-              node.give(0, zeros({1, 2}));
+              node.slot(0).take(zeros({1, 2}));
             }},
            {"rule: the backward rule gave input 0 a gradient of shape [4, 2], expected [2]",
             [](Backward& node) {
-              node.give(0, RowGradient({4, 2}, {}, zeros({0, 2})));
+              node.slot(0).take(RowGradient({4, 2}, {}, zeros({0, 2})));
             }},
-           {no_such_input, [](Backward& node) { node.give(7, zeros({2})); }},
-           {no_such_input, [](Backward& node) { node.needs(7); }},
+           {"rule: the backward rule gave input 0 a gradient of shape [3], expected [2]",
+            [](Backward& node) {
+              const Tensor x = zeros({3});
+              node.slot(0).take(x + x);
+            }},
+           {no_such_input, [](Backward& node) { node.slot(7); }},
            {no_such_input, [](Backward& node) { node.input(7); }},
            {no_such_input, [](Backward& node) { node.input_shape(7); }},
-           {no_such_input, [](Backward& node) { node.gradient_so_far(7); }},
-           {no_such_input, [](Backward& node) { node.into(7, [](real*, bool) {}); }},
            {taken,
             [](Backward& node) {
               node.take_gradient();

@@ -114,14 +114,14 @@ TEST(Backward, RunsNoRulesOfFrozenParametersAndWhereAGradientIsNone) {
   const auto noted = [&](const Variable& x) {
     return record("noted", {x}, x.read(), [&](Backward& node) {
       ran = true;
-      node.give(0, node.gradient());
+      node.slot(0).take(node.gradient());
     });
   };
   const Variable weight = tape.parameter(trained);
   const Variable step =
       record("step", {noted(weight), tape.constant(zeros({2}))}, zeros({2}), [](Backward& node) {
-        node.give(0, {});
-        node.give(1, zeros({7}));  // ignored, as nobody needs it
+        node.slot(0).take({});
+        node.slot(1).take(zeros({7}));  // ignored, as nobody needs it
       });
   tape.backward(sum(weight * noted(tape.parameter(frozen)) + step));
   EXPECT_FALSE(ran);
@@ -138,11 +138,11 @@ TEST(Backward, ComputesAGradientInPlaceWhereItIsNeeded) {
   const auto tripled = [&] {
     return record("triple", {a, rows, constant}, full({2}, 6), [&](Backward& node) {
       for (const std::size_t i : {0, 1, 2})
-        node.into(i, [&](real* to, bool add) {
-          added.push_back(add);
+        if (GradientSlot slot = node.slot(i)) {
+          added.push_back(slot.adds());
           for (std::size_t k = 0; k < 2; ++k)
-            to[k] = (add ? to[k] : 0) + 3 * node.gradient().data()[k];
-        });
+            slot.data()[k] = (slot.adds() ? slot.data()[k] : 0) + 3 * node.gradient().data()[k];
+        }
     });
   };
   // The table has a row gradient first, to which the dense one is added, but not in place.
@@ -150,6 +150,36 @@ TEST(Backward, ComputesAGradientInPlaceWhereItIsNeeded) {
   EXPECT_EQ(added, (std::vector{false, false, true, true}));
   EXPECT_EQ(tape.gradient(a).dense(), full({2}, 6));
   EXPECT_EQ(table.gradient().dense(), tensor({2, 1}, {6, 7}));
+}
+
+TEST(Backward, TakesExpressionsAndComputesThoseThatAreNeeded) {
+  Tape tape;
+  const Variable x = tape.input(tensor({2}, {1, 2})), fixed = tape.constant(tensor({2}, {3, 4}));
+  const auto product = [&] {
+    return record("product", {x, fixed}, x.read() * fixed.read(), [](Backward& node) {
+      node.slot(0).take(node.gradient() * node.input(1));
+      node.slot(1).take(zeros({7}) + zeros({7}));  // not computed: nobody needs it
+    });
+  };
+  tape.backward(sum(product() + product()));
+  EXPECT_EQ(tape.gradient(x).dense(), tensor({2}, {6, 8}));
+}
+
+TEST(Backward, AddsUpInPlaceIfTwoInputsAreOneVariable) {
+  for (const bool is_used_twice : {false, true}) {
+    Tape tape;
+    const Variable x = tape.input(full({2}, 5));
+    const Variable doubled = record("double", {x, x}, real{2} * x.read(), [](Backward& node) {
+      GradientSlot a = node.slot(0), b = node.slot(1);
+      for (GradientSlot* slot : {&a, &b}) {
+        real* const to = slot->data();
+        for (std::size_t k = 0; k < 2; ++k)
+          to[k] = (slot->adds() ? to[k] : 0) + node.gradient().data()[k];
+      }
+    });
+    tape.backward(sum(is_used_twice ? doubled + x : doubled));
+    EXPECT_EQ(tape.gradient(x).dense(), full({2}, is_used_twice ? 3 : 2));
+  }
 }
 
 TEST(Backward, KeepsRowsWhereATableIsALeafAloneAndLookedUpTwice) {
@@ -168,7 +198,7 @@ TEST(Backward, KeepsRowsWhereATableIsALeafAloneAndLookedUpTwice) {
 Variable noted(const Variable& x, std::vector<std::string>& events, const char* name) {
   return record("noted", {x}, x.read(), [&events, name](Backward& node) {
     events.emplace_back(name);
-    node.give(0, node.take_gradient());
+    node.slot(0).take(node.take_gradient());
   });
 }
 

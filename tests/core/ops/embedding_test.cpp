@@ -68,7 +68,8 @@ Variable squared_rows(const Variable& table, const Ids& ids) {
   return record(
       "squared_rows", {table}, std::move(value), [ids, rows = std::move(rows)](Backward& node) {
         const Tensor of_rows = real{2} * rows * node.gradient();
-        node.give(0, RowGradient(node.input_shape(0), kernels::merge_rows(ids.storage(), of_rows)));
+        node.slot(0).take(
+            RowGradient(node.input_shape(0), kernels::merge_rows(ids.storage(), of_rows)));
       });
 }
 

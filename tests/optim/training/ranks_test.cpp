@@ -46,7 +46,7 @@ class Watched : public Model {
     const auto watched = [&](const Variable& x, const std::function<void()>& watch) {
       return record("watched", {x}, x.read(), [watch](Backward& node) {
         watch();
-        node.give(0, node.take_gradient());
+        node.slot(0).take(node.take_gradient());
       });
     };
     const Variable x = watched(embedding(tape.parameter(table), batch.inputs()),
