@@ -93,15 +93,6 @@ bool Tape::has_read(const Parameter& parameter) const {
   });
 }
 
-std::vector<const Parameter*> Tape::parameters() const {
-  std::vector<const Parameter*> all;
-  for (const Node& node : nodes_)
-    if (node.parameter != nullptr && node.needs_gradient &&
-        std::find(all.begin(), all.end(), node.parameter) == all.end())
-      all.push_back(node.parameter);
-  return all;
-}
-
 Variable Tape::append(Node node) {
   nodes_.push_back(std::move(node));
   return {slot_, static_cast<std::uint32_t>(nodes_.size() - 1)};
@@ -234,11 +225,6 @@ const Gradient& Tape::gradient(const Variable& variable) const {
               "Tape::gradient: gradients are kept only for variables made by Tape::input, and for "
               "those that Tape::retain_gradient was called for");
   return node.gradient;
-}
-
-std::string Tape::Node::name() const {
-  if (!op.empty()) return std::string(op);
-  return parameter != nullptr ? parameter->name() : needs_gradient ? "input" : "constant";
 }
 
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule) {

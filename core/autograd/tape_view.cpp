@@ -1,5 +1,6 @@
-// What is on a tape, as a graph.
+// What is on a tape: its parameters, the names of its nodes, and its graph.
 
+#include <algorithm>
 #include <utility>
 
 #include <rowgrad/core/autograd/tape.hpp>
@@ -18,6 +19,20 @@ std::string in_dot(const std::string& text) {
 }
 
 }  // namespace
+
+std::vector<const Parameter*> Tape::parameters() const {
+  std::vector<const Parameter*> all;
+  for (const Node& node : nodes_)
+    if (node.parameter != nullptr && node.needs_gradient &&
+        std::find(all.begin(), all.end(), node.parameter) == all.end())
+      all.push_back(node.parameter);
+  return all;
+}
+
+std::string Tape::Node::name() const {
+  if (!op.empty()) return std::string(op);
+  return parameter != nullptr ? parameter->name() : needs_gradient ? "input" : "constant";
+}
 
 std::string Tape::to_dot() const {
   TextStream text;
