@@ -13,39 +13,21 @@
 using namespace rowgrad;
 
 // --- An op: forward and backward side by side ---------------------------------------------------
-/// y = x / n in each row of the last axis, where n = sqrt(Σ x² + epsilon): rows of length 1.
-Variable l2_normalize(const Variable& x, double epsilon = 1e-12) {
-  check_argument(x.value().size() > 0, "l2_normalize: x has no numbers");
-  check_argument(!x.shape().empty(), "l2_normalize: x has no axis");
-  const std::size_t width = x.shape().back();
-  const std::size_t rows = x.value().size() / width;
-  Tensor y = empty(x.shape());
-  Tensor inverse = empty({rows});  // 1 / n, which backward needs again
-  for (std::size_t i = 0; i < rows; ++i) {
-    const real* from = x.read().data() + i * width;
-    double squares = 0;
-    for (std::size_t j = 0; j < width; ++j) squares += static_cast<double>(from[j]) * from[j];
-    inverse(i) = static_cast<real>(1 / std::sqrt(squares + epsilon));
-    for (std::size_t j = 0; j < width; ++j) y.data()[i * width + j] = from[j] * inverse(i);
-  }
-
-  // [rule]
-  // dx = (dy − y · Σ dy ∘ y) / n. The tape hands over dy and y, and adds dx where it belongs.
-  return record("l2_normalize", {x}, std::move(y),
-                [rows, width, inverse = std::move(inverse)](Backward& node) {
-                  Tensor dx = empty(node.output().shape());
-                  for (std::size_t i = 0; i < rows; ++i) {
-                    const real* y_row = node.output().data() + i * width;
-                    const real* dy_row = node.gradient().data() + i * width;
-                    real dot = 0;
-                    for (std::size_t j = 0; j < width; ++j) dot += y_row[j] * dy_row[j];
-                    for (std::size_t j = 0; j < width; ++j)
-                      dx.data()[i * width + j] = (dy_row[j] - y_row[j] * dot) * inverse(i);
-                  }
-                  node.slot(0).take(std::move(dx));
-                });
-  // [rule]
+// [rule]
+/// The rows of a table that the ids name, each element times a gate: gates [..., width].
+Variable gated_rows(const Variable& gates, const Variable& table, const Ids& ids) {
+  const Tensor rows = read_rows("gated_rows", table, ids);
+  check_argument(gates.shape() == rows.shape(), "gated_rows: gates have shape ",
+                 bracketed(gates.shape()), ", expected ", bracketed(rows.shape()));
+  return record("gated_rows", {gates, table}, gates.read() * rows, [ids, rows](Backward& node) {
+    node.slot(0).take(node.gradient() * rows);
+    if (GradientSlot slot = node.slot(1)) {
+      const Tensor of_rows = node.gradient() * node.input(0);
+      slot.take(RowGradient(node.input_shape(1), kernels::merge_rows(ids.storage(), of_rows)));
+    }
+  });
 }
+// [rule]
 
 // --- An element-wise op: a function of vectors, and its derivative -------------------------------
 // [pointwise]
@@ -65,7 +47,9 @@ class ScaleNorm : public Layer {
  public:
   explicit ScaleNorm(real start) : length(*this, "length", full({1}, start)) {}
 
-  Variable forward(const Variable& x) { return l2_normalize(x) * x.tape().parameter(length); }
+  Variable forward(const Variable& x) {
+    return x / (norm(x, {-1}, KeepAxes::kYes) + real{1e-6}) * x.tape().parameter(length);
+  }
 
   Parameter length;
 };
@@ -127,21 +111,22 @@ using SignSGD = RuleOptimizer<SignSgdRule>;
 int main() {
   // [check]
   Random random(123);
+  const Ids ids{4, 0, 4};
   const auto of_op =
-      gradient_check([](std::span<const Variable> inputs) { return l2_normalize(inputs[0]); },
-                     {random.normal({3, 4, 5})});
-  std::cout << "l2_normalize  " << of_op.message() << '\n';
+      gradient_check([&](std::span<const Variable> in) { return gated_rows(in[0], in[1], ids); },
+                     {random.normal({3, 2}), random.normal({5, 2})});
+  std::cout << "gated_rows  " << of_op.message() << '\n';
   // [check]
   const auto of_pointwise =
       gradient_check([](std::span<const Variable> inputs) { return softshrink(inputs[0]); },
                      {random.normal({3, 4, 5})});
-  std::cout << "softshrink    " << of_pointwise.message() << '\n';
+  std::cout << "softshrink  " << of_pointwise.message() << '\n';
 
   ScaleNorm layer(2);
   const Tensor x = random.normal({3, 5});
   const auto of_layer = gradient_check([&](Tape& tape) { return layer.forward(tape.constant(x)); },
                                        layer.parameters());
-  std::cout << "ScaleNorm     " << of_layer.message() << "\n\n";
+  std::cout << "ScaleNorm   " << of_layer.message() << "\n\n";
   if (!of_op.passed || !of_pointwise.passed || !of_layer.passed) return EXIT_FAILURE;
 
   const std::string text =
