@@ -183,7 +183,7 @@ class Tape {
   TapeSlot* slot_;
 };
 
-/// Where a backward rule puts the gradient of one input of its op.
+/// A place for the gradient of one input of an op, which the backward rule fills once.
 class GradientSlot {
  public:
   GradientSlot(const GradientSlot&) = delete;
@@ -191,7 +191,7 @@ class GradientSlot {
     if (!written_.is_none()) input_.gradient.add(std::move(written_));
   }
 
-  /// Whether the input needs a gradient. If not, the rule should not compute it.
+  /// Returns true if the input needs a gradient. If not, the rule should not compute it.
   explicit operator bool() const { return input_.needs_gradient; }
 
   /// Adds a Tensor, a RowGradient or an expression of xtensor such as `a * b`, if the input needs a
@@ -203,9 +203,9 @@ class GradientSlot {
     if (*this) take(Gradient(Tensor(expression)));
   }
 
-  /// Instead of take(): memory that the rule fills before the slot is destroyed. If adds(), it has
-  /// the sum of the input's other gradients, to which the rule adds its own: this saves memory and
-  /// a pass over it. Otherwise, the rule sets every element.
+  /// Returns memory for the gradient, which the rule fills before the slot is destroyed, instead of
+  /// take(). If adds(), the memory has the sum of the input's other gradients, and the rule adds to
+  /// it, which saves memory and a pass over it. Otherwise, the rule sets every element.
   real* data();
   bool adds() const { return adds_; }
 
@@ -221,8 +221,8 @@ class GradientSlot {
   Gradient written_ = {};  // through data()
 };
 
-/// What a backward rule knows about its node, and slots for the gradients of all inputs that need
-/// one. Functions that take the index of an input throw std::logic_error if there is no such input.
+/// The argument of a backward rule: its node's value and gradient, the values of the inputs, and
+/// slots for their gradients. Functions throw std::logic_error for an input that does not exist.
 class Backward {
  public:
   /// The gradient of the node's value: dense and of the value's shape.
@@ -238,7 +238,7 @@ class Backward {
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const { return input_node(i).shape(); }
 
-  /// Takes the gradient of input i.
+  /// Returns the slot of input i. The rule must fill the slots of all inputs that need a gradient.
   GradientSlot slot(std::size_t i) { return {*this, i, input_node(i)}; }
 
  private:

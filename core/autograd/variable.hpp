@@ -18,11 +18,11 @@ class Variable {
  public:
   Variable() = default;
 
-  /// The value, to look at: the tape records nothing. It is valid as long as the tape; the value of
-  /// a parameter, only until the parameter changes.
+  /// Returns the value, and records nothing. It is valid as long as the tape; the value of a
+  /// parameter, only until the parameter changes.
   const Tensor& value() const;
-  /// The value, for an op to compute with: if it is a parameter, the tape records that the op read
-  /// all of it, and backward() throws if the parameter has changed since.
+  /// Returns the value for an op, and records that all of it was read: backward() throws if it is
+  /// the value of a parameter that has changed since.
   const Tensor& read() const;
   const Shape& shape() const;
 

@@ -73,10 +73,10 @@ struct Bags {
 /// maxima, or NaNs, the first one gets the gradient.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
-/// Copies of the rows `ids` [...] of a table, for an op to compute with: → [..., width]. If the
-/// table is a parameter, the tape records the lookup, and the table may change before backward();
-/// rows above max_norm are scaled down first, and other rows are neither read nor brought up to
-/// date. `added`, if given, is added to the rows; its shape is that of the result's last axes.
+/// Returns copies of the rows `ids` [...] of a table for an op: → [..., width]. If the table is a
+/// parameter, the tape records the lookup, and the table may change before backward(). Rows above
+/// max_norm are scaled down first; other rows are neither read nor brought up to date. `added`, if
+/// given, is added to the rows; its shape is that of the result's last axes.
 Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<const Ids> ids,
                  const EmbeddingLookup& options = {}, const Tensor* added = nullptr);
 inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& ids,
