@@ -32,6 +32,7 @@ double joint_norm(const char* caller, std::span<const Parameter* const> paramete
                  ": p is ", p, ", expected 1, 2 or infinity");
   check_parameters(caller, parameters);
   std::vector<kernels::Rows> arrays;
+  std::vector<ProcessGroup*> ranks;  // [array]: null if all rows are here
   for (const Parameter* parameter : parameters) {
     // Of a split table whose gradients are not watched, each rank has those of its rows.
     SplitRows* const split = parameter->gradient().is_none() ? split_rows_of(*parameter) : nullptr;
@@ -39,11 +40,18 @@ double joint_norm(const char* caller, std::span<const Parameter* const> paramete
     const std::span<const real> values = gradient.values();
     const Shape& shape = parameter->shape();
     const std::size_t width = shape.empty() ? 1 : shape.back();
-    if (!values.empty() || (split != nullptr && !gradient.is_none()))
-      arrays.push_back({values.data(), values.size() / width, width,
-                        split != nullptr ? &split->ranks() : nullptr});
+    if (values.empty() && (split == nullptr || gradient.is_none())) continue;
+    arrays.push_back({values.data(), values.size() / width, width});
+    ranks.push_back(split != nullptr ? &split->ranks() : nullptr);
   }
-  return kernels::norm(arrays, p);
+  if (std::ranges::count(ranks, nullptr) == std::ssize(ranks)) return kernels::norm(arrays, p);
+  return kernels::norm(arrays, p, [&](std::size_t array, std::vector<double> parts) {
+    if (ranks[array] == nullptr) return parts;
+    std::vector<double> all;
+    for (const std::vector<double>& its : ranks[array]->gather_lists(parts))
+      all.insert(all.end(), its.begin(), its.end());
+    return all;
+  });
 }
 
 // values = f(values) in every gradient.

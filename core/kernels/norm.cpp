@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
@@ -43,11 +44,12 @@ double sum_row(const real* x, std::size_t width, const auto& f) {
 constexpr auto absolute = [](double x) { return std::abs(x); };
 constexpr auto square = [](double x) { return x * x; };
 
-double sum_of(std::span<const Rows> arrays, const auto& f) {
+double sum_of(std::span<const Rows> arrays, const AllParts& all_parts, const auto& f) {
   double total = 0;
   std::array<double, kPieces> sums;
-  for (const auto& [values, rows, width, ranks] : arrays) {
-    std::vector<double> own;  // sums of this rank
+  for (std::size_t array = 0; array < arrays.size(); ++array) {
+    const auto [values, rows, width] = arrays[array];
+    std::vector<double> here;
     const std::size_t of_a_row = (width + kPiece - 1) / kPiece;
     for (std::size_t first = 0; first < rows * of_a_row; first += kPieces) {
       const std::size_t count = std::min(kPieces, rows * of_a_row - first);
@@ -57,23 +59,23 @@ double sum_of(std::span<const Rows> arrays, const auto& f) {
             sums[i] =
                 sum_piece(x + (first + i) / of_a_row * width + at, std::min(kPiece, width - at), f);
           });
-      if (ranks != nullptr)
-        own.insert(own.end(), sums.begin(), sums.begin() + count);
+      if (all_parts)
+        here.insert(here.end(), sums.begin(), sums.begin() + count);
       else
         for (std::size_t i = 0; i < count; ++i) total += sums[i];
     }
-    if (ranks == nullptr) continue;
-    for (const std::vector<double>& its : ranks->gather_lists(own))
-      for (const double sum : its) total += sum;
+    if (all_parts)
+      for (const double sum : all_parts(array, std::move(here))) total += sum;
   }
   return total;
 }
 
-double largest_of(std::span<const Rows> arrays) {
+double largest_of(std::span<const Rows> arrays, const AllParts& all_parts) {
   double largest = 0;
-  for (const auto& [values, rows, width, ranks] : arrays) {
+  for (std::size_t array = 0; array < arrays.size(); ++array) {
+    const auto [values, rows, width] = arrays[array];
     std::vector<double> magnitudes{largest_magnitude({values, rows * width})};
-    if (ranks != nullptr) magnitudes = ranks->gather(std::span<const double>(magnitudes));
+    if (all_parts) magnitudes = all_parts(array, std::move(magnitudes));
     for (const double magnitude : magnitudes)
       if (!(magnitude <= largest) && !std::isnan(largest)) largest = magnitude;
   }
@@ -82,15 +84,15 @@ double largest_of(std::span<const Rows> arrays) {
 
 }  // namespace
 
-double norm(std::span<const Rows> arrays, double p) {
-  if (std::isinf(p)) return largest_of(arrays);
-  if (p == 1) return sum_of(arrays, absolute);
-  const double total = sum_of(arrays, square);
+double norm(std::span<const Rows> arrays, double p, const AllParts& all_parts) {
+  if (std::isinf(p)) return largest_of(arrays, all_parts);
+  if (p == 1) return sum_of(arrays, all_parts, absolute);
+  const double total = sum_of(arrays, all_parts, square);
   if (total >= kSmallest && std::isfinite(total)) return std::sqrt(total);
   // In units of the largest number, the sum is between 1 and how many there are.
-  const double unit = largest_of(arrays);
+  const double unit = largest_of(arrays, all_parts);
   if (unit == 0 || !std::isfinite(unit)) return unit;
-  return unit * std::sqrt(sum_of(arrays, [unit](double x) { return square(x / unit); }));
+  return unit * std::sqrt(sum_of(arrays, all_parts, [unit](double x) { return square(x / unit); }));
 }
 
 double norm(std::span<const real> row, double p) {

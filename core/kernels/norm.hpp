@@ -5,9 +5,10 @@
 // the norm of the whole table with zeros elsewhere, bit for bit, on any number of threads.
 
 #include <cstddef>
+#include <functional>
 #include <span>
+#include <vector>
 
-#include <rowgrad/core/base/process_group.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad::kernels {
@@ -17,12 +18,16 @@ struct Rows {
   const real* values;
   std::size_t rows;
   std::size_t width;
-  ProcessGroup* ranks = nullptr;  // each of which has some of the rows, in their order, if any
 };
 
+/// Completes the partial sums, or the largest magnitude, of array number `array`: returns them
+/// together with those of its rows that are elsewhere, in the order of rows.
+using AllParts =
+    std::function<std::vector<double>(std::size_t array, std::vector<double> parts_here)>;
+
 /// (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity; 0 without numbers. Infinite only if a
-/// number or the norm itself is; NaN if a number is.
-double norm(std::span<const Rows> arrays, double p);
+/// number or the norm itself is; NaN if a number is. Without `all_parts`, all rows are here.
+double norm(std::span<const Rows> arrays, double p, const AllParts& all_parts = {});
 
 /// The norm of a single row.
 double norm(std::span<const real> row, double p);
