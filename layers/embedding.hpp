@@ -12,6 +12,7 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/ops/embedding.hpp>
+#include <rowgrad/core/ops/table_placement.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/layers/layer.hpp>
 
@@ -41,7 +42,7 @@ struct EmbeddingOptions {
   bool frozen = false;
   /// The ranks over which the table is split (see SplitRows): each draws all rows and keeps its
   /// own, or has a file of its own. Null for a table of this process. On several ranks,
-  /// read_ahead() must announce what is looked up.
+  /// Model::lookups must say what is looked up.
   ProcessGroup* split = nullptr;
   std::optional<double> max_norm = std::nullopt;
   double norm_type = 2;
@@ -51,8 +52,8 @@ struct EmbeddingOptions {
 /// rows that were looked up, so the cost of a step does not depend on the size of the table.
 class EmbeddingTable : public Layer {
  public:
-  /// Begins to read rows that will be looked up soon: see Parameter::read_ahead.
-  void read_ahead(const Ids& ids) const { weight.read_ahead(ids.storage()); }
+  /// The lookup of these ids, for Model::lookups.
+  TableLookup lookup_of(const Ids& ids) const { return {&weight, {ids.begin(), ids.end()}}; }
 
   /// The options of its lookups.
   const EmbeddingLookup& lookup() const { return lookup_; }

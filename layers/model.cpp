@@ -16,7 +16,7 @@ BatchScore Model::score(Tape& tape, const Batch& batch, bool /*accuracy*/) {
   return {.loss = loss(tape, batch).item() * weight, .weight = weight};
 }
 
-void Model::read_ahead(const Batch&) {}
+std::vector<TableLookup> Model::lookups(const Batch&) const { return {}; }
 
 void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
                    std::optional<std::int32_t> ignored) {
@@ -48,7 +48,8 @@ std::optional<Score> evaluate(Model& model, DataLoader& loader, const EvaluateOp
     if (batches % ranks.size() == ranks.rank()) mine = batch;
     if (++batches % ranks.size() == 0 || batches == last) {
       BatchScore score;
-      if (mine && !tables.empty()) model.read_ahead(*mine);
+      if (mine && !tables.empty())
+        for (const TableLookup& lookup : model.lookups(*mine)) lookup.table->read_ahead(lookup.ids);
       if (tables.ranks() == ranks.size()) tables.fetch();
       Tape tape(Tape::inference);
       if (mine) score = model.score(tape, *std::exchange(mine, {}), options.accuracy);

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/base/process_group.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
+#include <rowgrad/core/ops/table_placement.hpp>
 #include <rowgrad/layers/layer.hpp>
 
 namespace rowgrad {
@@ -37,11 +39,10 @@ class Model : public Layer {
   /// wrong can be told counts that, too, if the accuracy is wanted: see count_correct().
   virtual BatchScore score(Tape& tape, const Batch& batch, bool accuracy);
 
-  /// Begins to read what this batch will need of tables in files, and returns at once: a run calls
-  /// it for the next batch while it trains on this one. Of tables that are split over ranks, it
-  /// must announce the rows of the batch: a run calls it before it trains on this one. Does
-  /// nothing, unless a model overrides it.
-  virtual void read_ahead(const Batch& batch);
+  /// Returns the rows that loss() and score() will look up for this batch. A run reads rows in
+  /// files ahead, and fetches rows that this process does not have. The default is none: only
+  /// models with such tables need to override it.
+  virtual std::vector<TableLookup> lookups(const Batch& batch) const;
 };
 
 /// Counts into `score` how many of the targets have the largest of the logits [..., classes] of

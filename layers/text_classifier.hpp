@@ -39,7 +39,9 @@ class TextClassifier : public TextModel {
   /// What the head of the body would read or, with Pooling::kMean, the means of that.
   Variable before_head(Tape& tape, const Ids& ids) override;
   Linear* output() override { return &head; }
-  void read_ahead(const Batch& batch) override { body_.read_ahead(batch); }
+  std::vector<TableLookup> lookups(const Batch& batch) const override {
+    return body_.lookups(batch);
+  }
 
   /// The probabilities [classes] of a whole text, in evaluation mode.
   Tensor probabilities(std::span<const std::int32_t> ids);

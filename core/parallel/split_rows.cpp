@@ -105,7 +105,7 @@ void SplitRows::gather(std::span<const std::int32_t> ids, real* out, const Tenso
   if (!find()) {
     check_state(number_ != kNone || ranks_.size() == 1, own_.name(),
                 ": rows are looked up that were not ",
-                "fetched: the model's read_ahead() must announce those of each batch");
+                "fetched: the model's lookups() must name those of each batch");
     ranks_.gather(std::span<const std::uint64_t>(&number_, 1));  // to meet()
     announced_.assign(ids.begin(), ids.end());
     fetch(false);

@@ -278,8 +278,11 @@ class GptModel::Reader : public TextReader {
   std::vector<KeyValueCache> caches_;
 };
 
-void GptModel::read_ahead(const Batch& batch) {
-  for (std::size_t i = 0; i < memories.size(); ++i) memories[i].read_ahead(batch.inputs());
+std::vector<TableLookup> GptModel::lookups(const Batch& batch) const {
+  std::vector<TableLookup> all;
+  for (std::size_t i = 0; i < memories.size(); ++i)
+    all.push_back(memories[i].lookup_of(batch.inputs()));
+  return all;
 }
 
 std::unique_ptr<TextReader> GptModel::reader() { return std::make_unique<Reader>(*this); }

@@ -80,7 +80,7 @@ class GptModel : public LanguageModel {
   /// Final, as the loss would not see what overrides it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output() final { return &head; }
-  void read_ahead(const Batch& batch) override;
+  std::vector<TableLookup> lookups(const Batch& batch) const override;  // of memories
   /// Those of relative positions are named by their distances: "8 to 11".
   std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<TextReader> reader() final;

@@ -84,10 +84,6 @@ std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const 
   return &of_table == &table.weight ? std::optional(RowNames{"n-gram"}) : std::nullopt;
 }
 
-void NgramMemory::read_ahead(const Ids& texts) {
-  if (!table.weight.is_in_memory()) table.read_ahead(hash_.rows(texts));
-}
-
 // silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece
 // sees are kept.
 Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {

@@ -49,8 +49,8 @@ class NgramMemory : public Layer {
   /// Adds g, [batch, length], to text.gates unless it is null.
   Variable forward(const Variable& x, const TextSoFar& text);
 
-  /// For texts [batch, positions] that will be read soon: see Parameter::read_ahead.
-  void read_ahead(const Ids& texts);
+  /// The lookup of all positions of texts [batch, positions].
+  TableLookup lookup_of(const Ids& texts) const { return table.lookup_of(hash_.rows(texts)); }
 
   const NgramHash& hash() const { return hash_; }  // finds the rows of n-grams
   std::optional<RowNames> row_names(const Parameter& of_table) const override;

@@ -233,6 +233,10 @@ void TrainingRun::check_finite(double loss) const {
 }
 
 std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
+  const auto read_ahead = [&](const Batch& batch) {
+    for (const TableLookup& lookup : parts_.model.lookups(batch))
+      lookup.table->read_ahead(lookup.ids);
+  };
   std::vector<Batch> batches;
   while (batches.size() < count) {
     if (loop_)
@@ -242,11 +246,11 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
     batches.push_back(loop_->take());
   }
   if (!split_tables_.empty()) {
-    for (const Batch& batch : batches) parts_.model.read_ahead(batch);
+    for (const Batch& batch : batches) read_ahead(batch);
     split_tables_.fetch();
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
-    for (std::size_t i = 1; i < count; ++i) parts_.model.read_ahead(batches[i]);
-    if (const auto next = loop_->next()) parts_.model.read_ahead(*next);
+    for (std::size_t i = 1; i < count; ++i) read_ahead(batches[i]);
+    if (const auto next = loop_->next()) read_ahead(*next);
   }
   return batches;
 }

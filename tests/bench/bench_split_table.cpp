@@ -35,7 +35,9 @@ class Table : public Model {
     const Variable rows = words.forward(tape, batch.inputs());
     return mean(rows * rows);
   }
-  void read_ahead(const Batch& batch) override { words.read_ahead(batch.inputs()); }
+  std::vector<TableLookup> lookups(const Batch& batch) const override {
+    return {words.lookup_of(batch.inputs())};
+  }
 
   Part<Embedding> words;
 };

@@ -121,7 +121,9 @@ void run_gpt(std::size_t rows_of_a_head) {
   const std::vector<Ids> batches = bench::random_batches(workload, 2);
   const auto step_ms = [&](bool reads_ahead) {
     return median_ms([&](std::size_t i) {
-      if (reads_ahead && i + 1 < kSets) model.read_ahead({.ids = {batches[i + 1], {}}});
+      if (reads_ahead && i + 1 < kSets)
+        for (const TableLookup& lookup : model.lookups({.ids = {batches[i + 1], {}}}))
+          lookup.table->read_ahead(lookup.ids);
       adamw->zero_grad();
       Tape tape;
       tape.backward(model.loss(tape, batches[i], batches[(i + 1) % kSets]));

@@ -71,7 +71,7 @@ TEST(MaxNorm, LimitsRowsOfATableThatIsSplitOverOneRank) {
   Embedding split(4, 3, same, {.split = &alone, .max_norm = 0.5});
   const Ids some = ids({3}, {0, 1, 0});
   for (const bool announced : {false, true}) {
-    if (announced) split.read_ahead(some);
+    if (announced) split.weight.read_ahead(some.storage());
     Tape tape;
     const Variable rows = split.forward(tape, some);
     EXPECT_EQ(rows.value(), whole.forward(tape, some).value());

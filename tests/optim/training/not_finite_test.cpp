@@ -16,7 +16,9 @@ struct Roots : Model {
     const Variable x = tape.parameter(other);
     return by_row + mean(bad_parameter ? sqrt(x - x) : x * x) * factor;
   }
-  void read_ahead(const Batch& batch) override { table.read_ahead(batch.ids[0]); }
+  std::vector<TableLookup> lookups(const Batch& batch) const override {
+    return {table.lookup_of(batch.ids[0])};
+  }
 
   Part<Embedding> table;
   Parameter other;

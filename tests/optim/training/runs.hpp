@@ -32,9 +32,8 @@ class TwoTables : public Model {
     const Variable y = concatenate({x, bags.forward(tape, {one_each})}, 1);
     return cross_entropy(head.forward(dropout.forward(y)), targets);
   }
-  void read_ahead(const Batch& batch) override {
-    words.read_ahead(batch.inputs());
-    bags.read_ahead(batch.inputs());
+  std::vector<TableLookup> lookups(const Batch& batch) const override {
+    return {words.lookup_of(batch.inputs()), bags.lookup_of(batch.inputs())};
   }
 
   Part<Embedding> words;

@@ -74,7 +74,7 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     EXPECT_ERROR_WITH(std::logic_error, "rows of a split table cannot be replaced",
                       table.weight.assign_rows(std::vector{1}, zeros({1, 4})));
     Tape tape;
-    EXPECT_ERROR_WITH(std::logic_error, "the model's read_ahead() must announce",
+    EXPECT_ERROR_WITH(std::logic_error, "the model's lookups() must name",
                       table.forward(tape, Ids{3}));
     EXPECT_ERROR_WITH(
         std::invalid_argument, "a table in parts on 2 ranks cannot be dense",
@@ -112,7 +112,7 @@ TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     EXPECT_THROW(tables.work_while_first_reads([] { throw std::runtime_error("failed"); }),
                  std::runtime_error);
     tables.fetch();  // from here on, others are not there any more
-    EXPECT_ERROR_WITH(std::logic_error, "the model's read_ahead() must announce",
+    EXPECT_ERROR_WITH(std::logic_error, "the model's lookups() must name",
                       table.forward(tape, Ids{3}));
     class OneOfAUser : public SGD {
      public:

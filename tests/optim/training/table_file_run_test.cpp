@@ -19,12 +19,12 @@ class TableBigram : public LanguageModel {
   }
   std::size_t context() const override { return kContext; }
   std::size_t vocabulary() const override { return kTokens; }
-  void read_ahead(const Batch& batch) override {
-    token.read_ahead(batch.inputs());
+  std::vector<TableLookup> lookups(const Batch& batch) const override {
     ahead.push_back(batch.inputs());
+    return {token.lookup_of(batch.inputs())};
   }
 
-  std::vector<Ids> ahead;
+  mutable std::vector<Ids> ahead;
   Part<Embedding> token;
   Part<Linear> head;
 };
