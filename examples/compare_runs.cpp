@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include <rowgrad/core/parallel/split_checkpoint.hpp>
+#include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/examples/support/checkpoint_difference.hpp>
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/program.hpp>
@@ -29,7 +29,7 @@ struct Run {
 constexpr std::string_view kHistory = "history.epoch";
 
 Run read_run(const std::string& file) {
-  Run run{.file = file, .state = with_split_rows(read_safetensors(file), file)};
+  Run run{.file = file, .state = with_sharded_rows(read_safetensors(file), file)};
   if (run.state.contains("tokenizer"))
     run.tokenizer = tokenizer_from_json(run.state.text("tokenizer"));
   for (const std::string& name : run.state.names())

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include <rowgrad/core/base/json.hpp>
-#include <rowgrad/core/parallel/split_checkpoint.hpp>
+#include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/labelled_texts.hpp>
 #include <rowgrad/examples/support/options.hpp>
@@ -178,7 +178,7 @@ void save(const std::string& path, const TextClassifier& classifier, const GptMo
 
 // The file of --from. It may be one of train, of save_gpt() or of this program.
 Checkpoint read_gpt_file(const std::string& path) {
-  Checkpoint file = with_split_rows(read_safetensors(path), path);
+  Checkpoint file = with_sharded_rows(read_safetensors(path), path);
   if (!file.contains("format")) return file;
   const TrainOptions run = saved_options(file, path);
   check_runtime(run.is_gpt(), path, ": is a run of model ", run.model, ", expected a GPT");
@@ -205,8 +205,8 @@ Ids encode(const Tokenizer& tokenizer, const DataFile& text) {
   }
 }
 
-void fine_tune(const Options& options) {
-  SavedGpt gpt = options.from.empty() ? SavedGpt() : load_gpt(options.from);
+void fine_tune(const Options& options, const Checkpoint& file) {
+  SavedGpt gpt = options.from.empty() ? SavedGpt() : load_gpt(file, options.from);
   std::optional<LabelledTexts> examples;
   if (!options.examples.empty())
     examples = read_labelled_texts(options.examples,
@@ -271,7 +271,7 @@ void fine_tune(const Options& options) {
 
 // Tells of which kind a text is: --classify or, if there is a file of that name, its contents.
 void classify(const Options& options, const Checkpoint& file) {
-  const SavedGpt gpt = load_gpt(options.from);
+  const SavedGpt gpt = load_gpt(file, options.from);
   check_runtime(file.contains("labels"), options.from, ": is a GPT, but no classifier");
   const std::vector<std::string> labels = Json(file.text("labels"), options.from).strings();
   Random random(0);  // what it draws is overwritten
@@ -366,7 +366,7 @@ int main(int argc, char** argv) {
     check_outputs({{"--save", options.save, kClassifierFile},
                    {"--save-adapters", options.save_adapters, kAdapterFile}},
                   {options.corpus, options.examples, options.from}, options.force);
-    options.classify.empty() ? fine_tune(options) : classify(options, file);
+    options.classify.empty() ? fine_tune(options, file) : classify(options, file);
     return 0;
   });
 }

@@ -211,7 +211,7 @@ void tell_other_arithmetic(ProcessGroup& ranks) {
 
 // The history of the table of tokens, with which all language models of these programs begin.
 const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
-  return rows.of(model.named_layers<Embedding>().at(0).second->weight);
+  return rows.of(model.named_layers<Embedding>().at(0).second->table());
 }
 
 // What is left to do and to say at the end of a run.
@@ -375,7 +375,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   if (options.evaluate_first && run.steps() == 0)
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  RowHistory rows(training->model());
+  RowHistory rows(training->model(), run.parts().tables);
   if (leads && (is_wanted(options.report) || !options.row_list.empty())) run.observe(rows);
   std::optional<RunReport> page;
   ProgressLines progress(
@@ -393,8 +393,11 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
                      std::cout << text << '\n' << std::endl;
                    }});
   // All ranks save, as each has its own files of tables; but only the first writes the file.
-  RunFile checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every,
-                     [&] { training->save(options.save); });
+  struct : RunFile {
+    using RunFile::RunFile;
+    bool runs_on_all_ranks() const override { return true; }
+  } checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every,
+               [&] { training->save(options.save); });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
   Results results(options, corpus, *training, samples, rows, page);
   if (leads) run.observe(progress);

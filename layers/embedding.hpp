@@ -18,7 +18,6 @@
 
 namespace rowgrad {
 
-class ProcessGroup;
 class TableFile;
 std::unique_ptr<RowSource> file_rows(TableFile& file);
 
@@ -40,10 +39,9 @@ struct EmbeddingOptions {
   bool include_last_offset = false;
   /// Whether the table is frozen: not trained at all.
   bool frozen = false;
-  /// The ranks over which the table is split (see SplitRows): each draws all rows and keeps its
-  /// own, or has a file of its own. Null for a table of this process. On several ranks,
-  /// Model::lookups must say what is looked up.
-  ProcessGroup* split = nullptr;
+  /// Decides which of the rows this process draws, trains and saves, or has in its file; null for
+  /// all of them. Rows have to be fetched before they are looked up: see Model::lookups.
+  TablePlacement* tables = nullptr;
   std::optional<double> max_norm = std::nullopt;
   double norm_type = 2;
 };
@@ -53,25 +51,30 @@ struct EmbeddingOptions {
 class EmbeddingTable : public Layer {
  public:
   /// The lookup of these ids, for Model::lookups.
-  TableLookup lookup_of(const Ids& ids) const { return {&weight, {ids.begin(), ids.end()}}; }
+  TableLookup lookup_of(const Ids& ids) const { return {table_, {ids.begin(), ids.end()}}; }
 
   /// The options of its lookups.
   const EmbeddingLookup& lookup() const { return lookup_; }
 
-  Parameter weight;  // [rows, width]
+  /// The table that lookups read, [rows, width]: `weight`, unless other processes have some rows.
+  Parameter& table() const { return *table_; }
+  Parameter& on_tape(Parameter& parameter) const override;
+
+  Parameter weight;  // [rows, width], those rows that this process has
 
  protected:
   /// See Embedding's constructors; `layer` is the name for messages.
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
-  /// The same for an existing table or, if it is split, for this rank's rows of so many.
-  EmbeddingTable(const char* layer, std::unique_ptr<RowSource> own, const EmbeddingOptions& options,
-                 std::size_t rows = 0);
+  /// Uses existing rows. There are `rows` in all processes together; 0 if all of them are here.
+  EmbeddingTable(const char* layer, std::unique_ptr<RowSource> here,
+                 const EmbeddingOptions& options, std::size_t rows = 0);
 
   bool is_scaled() const { return scale_ != 1; }  // whether scale_by_sqrt_width changes anything
   Variable scaled(const Variable& rows) const;    // by sqrt(width), if that was asked for
 
  private:
+  Parameter* table_;
   EmbeddingLookup lookup_;
   real scale_ = 1;
 };
@@ -106,10 +109,10 @@ class Embedding : public EmbeddingTable {
   Variable forward(Tape& tape, std::int32_t id);
 };
 
-/// The initial table: normal(0, deviation), with zeros in the padding row; or only this rank's rows
-/// of it, without memory for the others.
+/// The initial table: normal(0, deviation), with zeros in the padding row. If only some of its rows
+/// are `kept`, there is no memory for others.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
                     double deviation = 1, const std::optional<std::int32_t>& padding = std::nullopt,
-                    const ProcessGroup* split = nullptr);
+                    std::optional<IndexRange> kept = std::nullopt);
 
 }  // namespace rowgrad

@@ -29,14 +29,14 @@ class EmbeddingBag : public EmbeddingTable {
   /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any
   /// length: see embedding_bag() and, for max_norm, Embedding::forward.
   Variable forward(Tape& tape, Bags bags) {
-    return scaled(embedding_bag(tape.parameter(weight), std::move(bags), lookup()));
+    return scaled(embedding_bag(tape.parameter(table()), std::move(bags), lookup()));
   }
 
   /// Reduces the bags of a batch (Batch::bags). A template, so that braces make `Bags`.
   Variable forward(Tape& tape, const std::same_as<RaggedIds> auto& bags) {
     EmbeddingLookup options = lookup();
     options.include_last_offset = false;
-    return scaled(embedding_bag(tape.parameter(weight), {bags.ids, bags.offsets}, options));
+    return scaled(embedding_bag(tape.parameter(table()), {bags.ids, bags.offsets}, options));
   }
 };
 

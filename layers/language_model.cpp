@@ -14,6 +14,14 @@ void check_temperature(std::string_view caller, double temperature) {
                  temperature, " must be finite and not below 0");
 }
 
+// The lookups of a text, from its token `first` on.
+std::vector<TableLookup> lookups_of(const Model& model, std::span<const std::int32_t> text,
+                                    std::size_t first) {
+  Ids ids = to_ids(text.subspan(first));
+  ids.reshape(Ids::shape_type{1, text.size() - first});
+  return model.lookups({.ids = {ids, ids}});
+}
+
 // Gives the model all that was read, each time.
 class ReadingAgain : public TextReader {
  public:
@@ -160,11 +168,14 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   std::unique_ptr<TextReader> reader = model.reader();
   std::size_t unread = std::min(text.size(), model.context());
+  std::size_t first = text.size() - unread;  // token that the reader has read
   for (std::size_t i = 0; i < options.count; ++i) {
     if (i > 0 && text.size() > model.context()) {  // all positions have changed
       reader = model.reader();
       unread = model.context();
+      first = text.size() - unread;
     }
+    if (options.tables != nullptr) options.tables->fetch(lookups_of(model, text, first));
     const Tensor logits = reader->read(std::span(text).last(unread));
     unread = 1;
     text.push_back(static_cast<std::int32_t>(

@@ -108,6 +108,8 @@ struct GenerateOptions {
   std::size_t top_k = 0;
   /// Called for each new token; if it returns false, generation stops.
   std::function<bool(std::int32_t)> on_token = {};
+  /// Fetches rows of tables before they are looked up; null if all rows are here.
+  TablePlacement* tables = nullptr;
 };
 
 /// The ids that continue `prompt`, each drawn from softmax(logits / temperature) as by

@@ -87,16 +87,26 @@ std::vector<Parameter*> Layer::parameters(std::string_view names) const {
   return chosen;
 }
 
+std::vector<Parameter*> Layer::parameters_on_tape() const {
+  std::vector<Parameter*> all = parameters();
+  for_each_layer([&](const Layer& layer) {
+    for (const auto& [name, parameter] : layer.parameters_)
+      std::ranges::replace(all, parameter, &layer.on_tape(*parameter));
+  });
+  return all;
+}
+
 std::size_t Layer::parameter_count() const {
   std::size_t count = 0;
-  for (const Parameter* parameter : parameters()) count += parameter->size();
+  for (const Parameter* parameter : parameters_on_tape()) count += parameter->size();
   return count;
 }
 
 std::size_t Layer::trainable_parameter_count() const {
+  const std::vector<Parameter*> own = parameters(), on_tape = parameters_on_tape();
   std::size_t count = 0;
-  for (const Parameter* parameter : parameters())
-    if (parameter->trainable()) count += parameter->size();
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (own[i]->trainable()) count += on_tape[i]->size();
   return count;
 }
 
@@ -152,7 +162,8 @@ void Layer::for_each_owned(std::string_view names, const auto& on_parameter,
 Checkpoint Layer::state_dict(std::string_view names) const {
   Checkpoint state;
   for_each_owned(
-      names, [&](const std::string& name, const Parameter* part) { part->save(state, name); },
+      names,
+      [&](const std::string& name, const Parameter* part) { state.put(name, part->saved()); },
       [&](const std::string& name, const Buffer* part) { state.put(name, part->value()); });
   return state;
 }
@@ -235,8 +246,8 @@ std::string Layer::summary() const {
     for (const auto& [name, parameter] : layer.parameters_) counted.insert(parameter);
   });
   for_each_layer([&](const Layer& layer) {
-    const auto count = [](const Parameter& parameter) {
-      return grouped(parameter.size()) + (parameter.trainable() ? "" : " (frozen)");
+    const auto count = [&](Parameter& parameter) {
+      return grouped(layer.on_tape(parameter).size()) + (parameter.trainable() ? "" : " (frozen)");
     };
     const auto shape = [](const auto& part) { return concat(bracketed(part.shape())); };
     for (const auto& [name, parameter] : layer.shared_) {
@@ -247,7 +258,7 @@ std::string Layer::summary() const {
            (only_here ? count(*parameter) + ", " : "") + "tied to " + parameter->name()});
     }
     for (const auto& [name, parameter] : layer.parameters_)
-      lines.push_back({layer.path_ + name, shape(*parameter), count(*parameter)});
+      lines.push_back({layer.path_ + name, shape(layer.on_tape(*parameter)), count(*parameter)});
     for (const auto& [name, buffer] : layer.buffers_)
       lines.push_back({layer.path_ + name, shape(*buffer), "buffer"});
   });

@@ -60,6 +60,13 @@ class Layer : public ParameterOwner {
   /// those that it borrows, then its own, then those of its parts.
   std::vector<Parameter*> parameters(std::string_view names = "*") const;
 
+  /// The same parameters as tapes see them, in the same order: see on_tape().
+  std::vector<Parameter*> parameters_on_tape() const;
+
+  /// Returns the parameter that tapes see in place of one of this layer, which may have more rows:
+  /// see EmbeddingTable::table().
+  virtual Parameter& on_tape(Parameter& parameter) const { return parameter; }
+
   /// All layers of type L in this one, itself included, by their dotted names; outer layers first.
   template <class L>
   std::vector<std::pair<std::string, L*>> named_layers() {

@@ -5,12 +5,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/base/process_group.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/ops/table_placement.hpp>
 #include <rowgrad/layers/layer.hpp>
@@ -49,31 +47,5 @@ class Model : public Layer {
 /// their row, without those that are `ignored`.
 void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
                    std::optional<std::int32_t> ignored = std::nullopt);
-
-/// Options of evaluate().
-struct EvaluateOptions {
-  /// How many batches are used, the first ones of an epoch; 0 for all.
-  std::size_t batches = 0;
-  /// Whether the accuracy is wanted, too. Of a text, it needs all logits of a batch at once.
-  bool accuracy = false;
-  /// Called after each batch; if it returns false, there is no result.
-  std::function<bool()> after_batch = {};
-  /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
-  /// result is the same.
-  ProcessGroup* ranks = nullptr;
-};
-
-/// What evaluate() found.
-struct Score {
-  double loss = 0;  // the mean over the targets that count, weighted
-  /// The share of targets that the model gets right, whatever their weights; none if it was not
-  /// asked for, or if the model does not count that.
-  std::optional<double> accuracy = std::nullopt;
-};
-
-/// The loss over an epoch of the loader, in evaluation mode. Throws std::invalid_argument if no
-/// target counts.
-std::optional<Score> evaluate(Model& model, DataLoader& loader,
-                              const EvaluateOptions& options = {});
 
 }  // namespace rowgrad

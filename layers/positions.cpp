@@ -60,14 +60,14 @@ Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOpti
 }  // namespace
 
 Variable PositionalEmbedding::rows(Tape& tape, std::size_t length, std::size_t first_position) {
-  check_length("PositionalEmbedding", first_position, length, "context", weight.shape()[0]);
+  check_length("PositionalEmbedding", first_position, length, "context", table().shape()[0]);
   Ids positions = Ids::from_shape({length});
   std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(first_position));
-  return scaled(embedding(tape.parameter(weight), positions, lookup()));
+  return scaled(embedding(tape.parameter(table()), positions, lookup()));
 }
 
-std::optional<RowNames> PositionalEmbedding::row_names(const Parameter& table) const {
-  return &table == &weight ? std::optional(RowNames{"position"}) : std::nullopt;
+std::optional<RowNames> PositionalEmbedding::row_names(const Parameter& of_table) const {
+  return &of_table == &table() ? std::optional(RowNames{"position"}) : std::nullopt;
 }
 
 Variable PositionalEmbedding::forward(const Variable& x) {

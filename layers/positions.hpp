@@ -37,7 +37,7 @@ class PositionalEmbedding : public EmbeddingTable {
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
-  std::optional<RowNames> row_names(const Parameter& table) const override;
+  std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
   /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
   /// lookup.

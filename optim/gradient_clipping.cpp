@@ -5,7 +5,6 @@
 
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
-#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 
 namespace rowgrad {
@@ -27,37 +26,31 @@ void check_parameters(const char* caller, std::span<const Parameter* const> para
   }
 }
 
-double joint_norm(const char* caller, std::span<const Parameter* const> parameters, double p) {
+double joint_norm(const char* caller, std::span<const Parameter* const> parameters, double p,
+                  const decltype(ClipNormOptions::all_parts)& all_parts = {}) {
   check_argument(p == 1 || p == 2 || p == std::numeric_limits<double>::infinity(), caller,
                  ": p is ", p, ", expected 1, 2 or infinity");
   check_parameters(caller, parameters);
   std::vector<kernels::Rows> arrays;
-  std::vector<ProcessGroup*> ranks;  // [array]: null if all rows are here
+  std::vector<const Parameter*> of_arrays;
   for (const Parameter* parameter : parameters) {
-    // Of a split table whose gradients are not watched, each rank has those of its rows.
-    SplitRows* const split = parameter->gradient().is_none() ? split_rows_of(*parameter) : nullptr;
-    const Gradient& gradient = (split != nullptr ? parameter->local() : *parameter).gradient();
-    const std::span<const real> values = gradient.values();
+    const std::span<const real> values = parameter->gradient().values();
     const Shape& shape = parameter->shape();
     const std::size_t width = shape.empty() ? 1 : shape.back();
-    if (values.empty() && (split == nullptr || gradient.is_none())) continue;
+    if (parameter->gradient().is_none() || width == 0) continue;
     arrays.push_back({values.data(), values.size() / width, width});
-    ranks.push_back(split != nullptr ? &split->ranks() : nullptr);
+    of_arrays.push_back(parameter);
   }
-  if (std::ranges::count(ranks, nullptr) == std::ssize(ranks)) return kernels::norm(arrays, p);
+  if (!all_parts) return kernels::norm(arrays, p);
   return kernels::norm(arrays, p, [&](std::size_t array, std::vector<double> parts) {
-    if (ranks[array] == nullptr) return parts;
-    std::vector<double> all;
-    for (const std::vector<double>& its : ranks[array]->gather_lists(parts))
-      all.insert(all.end(), its.begin(), its.end());
-    return all;
+    return all_parts(*of_arrays[array], std::move(parts));
   });
 }
 
 // values = f(values) in every gradient.
 void change_gradients(std::span<Parameter* const> parameters, const auto& f) {
   for (Parameter* parameter : parameters) {
-    const std::span<real> numbers = parameter->local().mutable_gradient_values();
+    const std::span<real> numbers = parameter->mutable_gradient_values();
     kernels::map_into(numbers.size(), numbers.data(), f, numbers.data());
   }
 }
@@ -77,7 +70,8 @@ double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm,
                       const ClipNormOptions& options) {
   constexpr auto kName = "clip_grad_norm";
   check_limit(kName, "max_norm", max_norm);
-  const double before = joint_norm(kName, {parameters.data(), parameters.size()}, options.p);
+  const double before =
+      joint_norm(kName, {parameters.data(), parameters.size()}, options.p, options.all_parts);
   check_runtime(!options.error_if_not_finite || std::isfinite(before), kName,
                 ": the norm of order ", options.p, " is ", before,
                 "; the gradients are as they were");

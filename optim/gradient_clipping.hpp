@@ -11,7 +11,9 @@
 // All functions throw std::invalid_argument, before they change anything, for an option outside its
 // range and for a parameter that is null or given twice.
 
+#include <functional>
 #include <span>
+#include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
 
@@ -28,6 +30,10 @@ double gradient_norm(std::span<Parameter* const> parameters, double p = 2);
 struct ClipNormOptions {
   double p = 2;                      // order of the norm: 1, 2 or infinity
   bool error_if_not_finite = false;  // throw std::runtime_error, change nothing
+  /// For rows that are in several processes: completes the partial sums, or the largest magnitude,
+  /// of a parameter's gradient, as kernels::AllParts does.
+  std::function<std::vector<double>(const Parameter&, std::vector<double> parts_here)> all_parts =
+      {};
 };
 
 /// Multiplies the gradients by min(1, max_norm / (norm + 1e-6)) and returns the norm they had

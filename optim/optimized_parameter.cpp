@@ -184,8 +184,8 @@ void OptimizedParameter::gather_all(real* out) {
 
 // --- A long history ------------------------------------------------------------------------------
 
-std::size_t OptimizedParameter::half_history() const {  // a power of two, on any number of ranks
-  const std::size_t values = parameter_->source().place.rows * parameter_->shape()[1];
+std::size_t OptimizedParameter::half_history() const {  // a power of two, that of the whole table
+  const std::size_t values = parameter_->source().part().rows * parameter_->shape()[1];
   return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
 }
 
@@ -198,7 +198,7 @@ bool OptimizedParameter::history_is_full() const {
 // dropped.
 void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history();
-  const RowSource::Place& place = parameter_->source().place;
+  const RowSource::Part& part = parameter_->source().part();
   const std::vector<StepRuns::Run>& runs = loops_->history().runs();
   if (runs.size() <= half || !parameter_->is_in_memory()) return;
   const std::uint64_t since = runs[half - 1].end;
@@ -210,7 +210,7 @@ void OptimizedParameter::shorten_history() {
   };
   const std::size_t share = runs.size() - half;
   const auto row_at = [&](std::size_t shares) {
-    return std::clamp(place.rows * shares / half, place.first, place.first + count) - place.first;
+    return std::clamp(part.rows * shares / half, part.first, part.first + count) - part.first;
   };
   bring_stale_rows(row_at(share - 1), row_at(share));
   if (share < half) return;

@@ -38,7 +38,6 @@ std::vector<std::int64_t> checksum_of(const Tensor& values) {
 Checkpoint OptimizedParameter::state_dict() const {
   Checkpoint state;
   slots_->save(state);
-  parameter_->source().place.mark(state);
   state.put(kSteps, steps_);
   const SlotStore::Needs needs = loops_->needs();
   for (std::size_t i = 0; i < rule_.slots.size() && steps_ > 0; ++i)
@@ -58,12 +57,9 @@ Checkpoint OptimizedParameter::deferred_state() const {
   }
   Checkpoint state;
   slots_->save_rows(state);
-  const RowSource::Place& place = parameter_->source().place;
-  place.mark(state);
   state.put("steps", std::move(steps));
   state.put("rules", std::move(rules));
-  if (!place.is_split && parameter_->is_in_memory())
-    state.put(kChecksum, checksum_of(parameter_->copy()));
+  if (parameter_->is_in_memory()) state.put(kChecksum, checksum_of(parameter_->copy()));
   return state;
 }
 

@@ -29,15 +29,12 @@ void Optimizer::check_parameters_live() const {
               " was destroyed before the optimizer that trains it");
 }
 
-void Optimizer::add_parameters(const std::vector<Parameter*>& parameters, bool trains_rows) {
+void Optimizer::add_parameters(const std::vector<Parameter*>& parameters) {
   check_parameters_live();
   check_argument(!parameters.empty(), "Optimizer: there are no parameters");
   std::set<const Parameter*> seen(parameters_.begin(), parameters_.end());
   for (const Parameter* parameter : parameters) {
     check_argument(parameter != nullptr, "Optimizer: a parameter is null");
-    check_argument(trains_rows || &parameter->local() == parameter,
-                   "Optimizer: ", parameter->name(),
-                   " is split over ranks, but this optimizer needs whole values");
     check_argument(seen.insert(parameter).second, "Optimizer: ", parameter->name(),
                    " is given twice");
   }
@@ -64,7 +61,7 @@ void Optimizer::check_trains_all(const Tape& tape) const {
 
 void Optimizer::check_uses_all() const {
   for (const Parameter* parameter : parameters_)
-    check_state(!parameter->trainable() || !parameter->local().gradient().is_none(), "Optimizer: '",
+    check_state(!parameter->trainable() || !parameter->gradient().is_none(), "Optimizer: '",
                 parameter->name(), "' ", bracketed(parameter->shape()),
                 " is a parameter of the optimizer, but the loss does not use it: does forward use "
                 "its layer? If it is not meant to, freeze it.");

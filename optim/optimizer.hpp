@@ -79,9 +79,8 @@ class Optimizer : private ParameterUser {
   /// Throws std::invalid_argument for an empty list, a null parameter, and one that is given twice.
   explicit Optimizer(std::vector<Parameter*> parameters);
 
-  /// Adds parameters. Throws what the constructor does, and then changes nothing. A table that is
-  /// split over ranks is refused, unless this optimizer `trains_rows` (Parameter::local).
-  void add_parameters(const std::vector<Parameter*>& parameters, bool trains_rows = false);
+  /// Adds parameters. Throws what the constructor does, and then changes nothing.
+  void add_parameters(const std::vector<Parameter*>& parameters);
 
   /// Throws std::logic_error naming a parameter if one was destroyed.
   void check_parameters_live() const;

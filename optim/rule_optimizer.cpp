@@ -9,10 +9,9 @@ void RuleEngine::add_optimized(const std::vector<Parameter*>& parameters, const 
   OptimizedParameters added;
   for (Parameter* parameter : parameters)
     if (parameter != nullptr)  // add_parameters() refuses them
-      added.push_back(
-          std::make_shared<OptimizedParameter>(parameter->local(), rule_, loops.fresh()));
+      added.push_back(std::make_shared<OptimizedParameter>(*parameter, rule_, loops.fresh()));
   optimized_.reserve(optimized_.size() + added.size());
-  add_parameters(parameters, true);
+  add_parameters(parameters);
   std::ranges::move(added, std::back_inserter(optimized_));
 }
 
@@ -22,7 +21,7 @@ RuleEngine::~RuleEngine() {
 
 void RuleEngine::forget(const Parameter& parameter) noexcept {
   for (const auto& optimized : optimized_)
-    if (optimized->parameter() == &parameter.local()) optimized->forget();
+    if (optimized->parameter() == &parameter) optimized->forget();
   Optimizer::forget(parameter);
 }
 
@@ -34,7 +33,7 @@ std::uint64_t RuleEngine::rows_visited() const {
 
 std::optional<double> RuleEngine::decay_without_gradient(const Parameter& parameter) const {
   for (const auto& optimized : optimized_)
-    if (optimized->parameter() == &parameter.local()) return optimized->decay_without_gradient();
+    if (optimized->parameter() == &parameter) return optimized->decay_without_gradient();
   return std::nullopt;
 }
 
@@ -45,10 +44,6 @@ void RuleEngine::step() {
   const auto is_due = [](const auto& optimized) {
     return optimized->parameter()->trainable() && !optimized->parameter()->gradient().is_none();
   };
-  for (const Parameter* parameter : parameters())
-    check_state(parameter->gradient().is_none() || !parameter->local().gradient().is_none(),
-                rule_.name, ": the gradient of ", parameter->name(),
-                " is not where its rows are, on other ranks: a TrainingRun brings it there");
   std::vector<std::pair<OptimizedParameter*, StepPlan>> steps;
   steps.reserve(optimized_.size());
   for (const auto& optimized : optimized_)

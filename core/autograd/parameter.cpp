@@ -157,20 +157,12 @@ void Parameter::add_gradient(Gradient gradient) {
 
 // --- Saving and loading -------------------------------------------------------------------------
 
-void Parameter::save(Checkpoint& state, const std::string& name) const {
-  state.put(name, saved());
-  const RowSource::Place& place = local().source_->place;
-  if (place.is_split) state.mark_split(name, place.rows);
-}
-
 Checkpoint::Value Parameter::saved() const {
-  if (&local() != this) return local().saved();
   if (is_in_memory()) return copy();
   return source_->checkpoint_id();
 }
 
 void Parameter::check_saved(const Checkpoint& state, const std::string& name) const {
-  if (&local() != this) return local().check_saved(state, name);
   if (is_in_memory())
     state.check_shape(name, shape());
   else
@@ -178,7 +170,6 @@ void Parameter::check_saved(const Checkpoint& state, const std::string& name) co
 }
 
 void Parameter::load(const Checkpoint& state, const std::string& name) {
-  if (&local() != this) return local().load(state, name);
   if (is_in_memory()) {
     state.check_shape(name, shape());
     end_deferred();

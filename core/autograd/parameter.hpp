@@ -12,6 +12,7 @@
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/row_source.hpp>
+#include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
 
@@ -98,7 +99,7 @@ class Parameter {
 
   /// The dotted name, starting at the outermost layer: "token.weight".
   const std::string& name() const { return name_; }
-  void rename(const std::string& name) { local().name_ = name_ = name; }
+  void rename(const std::string& name) { name_ = name; }
 
   /// The shape of the value, and how many numbers it has.
   const Shape& shape() const { return source_->shape(); }
@@ -142,7 +143,7 @@ class Parameter {
   /// for ids outside the table or not strictly increasing, and for values of another shape.
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values);
 
-  /// What a checkpoint has of it, or of local(): all values or, of a table in a file, the mark of
+  /// What a checkpoint has of it: all values or, of a table in a file, the mark of
   /// the file's checkpoint. check_saved() throws std::invalid_argument for a value that is missing,
   /// of another shape, or a mark that the file cannot go back to; load() then cannot fail but for
   /// the disk. Optimizers have to load the state of that time: saved() throws std::logic_error if
@@ -151,15 +152,12 @@ class Parameter {
   void check_saved(const Checkpoint& state, const std::string& name) const;
   void load(const Checkpoint& state, const std::string& name);
 
-  /// Puts saved() into `state`, marked if it is rows of a split table (Checkpoint::mark_split).
-  void save(Checkpoint& state, const std::string& name) const;
-
   /// How many times the value has changed.
   std::uint64_t version() const { return version_; }
 
   /// The sum of the gradients that tapes have added since zero_gradient().
   const Gradient& gradient() const { return gradient_; }
-  void zero_gradient() { local().gradient_ = gradient_ = Gradient(); }
+  void zero_gradient() { gradient_ = Gradient(); }
 
   /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
   void add_gradient(Gradient gradient);
@@ -175,11 +173,6 @@ class Parameter {
 
   /// The values as they are stored: rows may be stale.
   RowSource& source() { return *source_; }
-
-  /// What this process trains and saves of it: the parameter itself, or this rank's rows of a table
-  /// that is split over ranks (SplitRows in core/parallel), whose gradient is there.
-  Parameter& local() { return const_cast<Parameter&>(std::as_const(*this).local()); }
-  const Parameter& local() const { return source_->own() != nullptr ? *source_->own() : *this; }
 
   /// Returns true if there is a tensor with all values, over which loops may pass.
   /// check_in_memory() throws std::invalid_argument if not; the message begins with `reason`.

@@ -8,7 +8,8 @@ namespace {
 
 class RowsInMemory final : public RowSource {
  public:
-  explicit RowsInMemory(Tensor values) : RowSource(values.shape()), values_(std::move(values)) {}
+  RowsInMemory(Tensor values, std::optional<Part> part)
+      : RowSource(values.shape(), part), values_(std::move(values)) {}
 
   Tensor* dense() override { return &values_; }
 
@@ -28,8 +29,8 @@ class RowsInMemory final : public RowSource {
 
 }  // namespace
 
-std::unique_ptr<RowSource> rows_in_memory(Tensor values) {
-  return std::make_unique<RowsInMemory>(std::move(values));
+std::unique_ptr<RowSource> rows_in_memory(Tensor values, std::optional<RowSource::Part> part) {
+  return std::make_unique<RowsInMemory>(std::move(values), part);
 }
 
 }  // namespace rowgrad

@@ -5,29 +5,35 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
-
-class Parameter;
 
 /// The values of a parameter as they are stored: a tensor of any shape in memory, or the rows of a
 /// table [rows, width] elsewhere. Row numbers must be inside the table.
 class RowSource {
  public:
-  /// Values of this shape.
-  explicit RowSource(Shape shape)
-      : place{0, shape.empty() ? 0 : shape[0]}, shape_(std::move(shape)) {}
+  /// Rows of a larger table: those from `first` on, of `rows`.
+  struct Part {
+    std::size_t first, rows;
+  };
+
+  /// Values of this shape, which are all rows of a table unless `part` says otherwise.
+  explicit RowSource(Shape shape, std::optional<Part> part = std::nullopt)
+      : part_(part.value_or(Part{0, shape.empty() ? 0 : shape[0]})), shape_(std::move(shape)) {}
   RowSource(const RowSource&) = delete;
   RowSource& operator=(const RowSource&) = delete;
   virtual ~RowSource() = default;
 
   const Shape& shape() const { return shape_; }
+
+  /// The rows of a table that these are.
+  const Part& part() const { return part_; }
 
   /// Copies rows: out[i] = row ids[i], plus row i of `added` unless that is null (see
   /// kernels::gather_rows).
@@ -56,30 +62,13 @@ class RowSource {
   virtual void check_checkpoint(const std::string& /*id*/) const {}
   virtual void restore(const std::string& /*id*/) {}
 
-  /// Which rows of a larger table they are, as SplitRows sets: those from `first` on, of `rows`.
-  struct Place {
-    std::size_t first, rows;
-    bool is_split = false;  // whether the table is split over ranks
-
-    /// Marks all values of a state as rows of the table, if it is split.
-    void mark(Checkpoint& state) const {
-      for (const std::string& name : state.names())
-        if (is_split) state.mark_split(name, rows);
-    }
-  } place;
-
-  /// Of a table that is split over ranks, the rows that this rank has: a parameter of their own,
-  /// which is what optimizers train and checkpoints have. Null for all others.
-  virtual Parameter* own() { return nullptr; }
-
-  /// True if max_norm scales rows where own() is, before lookups read them.
-  virtual bool scales_when_fetched() const { return false; }
-
  private:
+  Part part_;
   Shape shape_;
 };
 
 /// Returns values in memory.
-std::unique_ptr<RowSource> rows_in_memory(Tensor values);
+std::unique_ptr<RowSource> rows_in_memory(Tensor values,
+                                          std::optional<RowSource::Part> part = std::nullopt);
 
 }  // namespace rowgrad

@@ -38,9 +38,7 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   if (!options.max_norm) return;
   check_argument(variable.parameter() != nullptr, caller,
                  ": max_norm changes rows, so the table has to be a parameter");
-  Parameter& whole = *variable.parameter();
-  if (whole.source().scales_when_fetched()) return;
-  Parameter& table = whole.local();
+  Parameter& table = *variable.parameter();
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -72,7 +70,7 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
     scaled.insert(scaled.end(), row.begin(), row.end());
   }
   if (too_large.empty()) return;
-  check_state(!variable.tape().has_read(whole), caller, ": max_norm has to change ", whole.name(),
+  check_state(!variable.tape().has_read(table), caller, ": max_norm has to change ", table.name(),
               ", which was read as a whole on this tape before");
   Tensor values = empty({too_large.size(), width});
   std::copy(scaled.begin(), scaled.end(), values.data());

@@ -37,8 +37,7 @@ struct EmbeddingLookup {
   /// Rows whose norm (Σ |w|^p)^(1/p), p = norm_type, is larger are first scaled down to it, in the
   /// table, which must be a parameter. If it was read as a whole on this tape before, for example
   /// by a tied head, std::logic_error is thrown, as the gradients of that read would belong to
-  /// other values. On several ranks, each would scale other rows: there, it is for tables of layers
-  /// that are split, and a TrainingRun finds out about others after the step alone.
+  /// other values. Processes that train together would each scale other rows: see TablePlacement.
   std::optional<double> max_norm = std::nullopt;
   /// The p of max_norm's norm: 1, 2, or infinity, which takes the largest |w|.
   double norm_type = 2;

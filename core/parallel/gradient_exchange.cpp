@@ -6,7 +6,7 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
-#include <rowgrad/core/parallel/split_rows.hpp>
+#include <rowgrad/core/parallel/sharded_table.hpp>
 
 namespace rowgrad {
 namespace {
@@ -94,7 +94,7 @@ Gradients GradientExchange::sum(std::vector<Gradients> partial) {
   return finish();
 }
 
-void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> split) {
+void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> sharded) {
   check_argument(earlier.size() + 1 == subtrees_.size(),
                  "GradientExchange: there are gradients of ", earlier.size() + 1,
                  " subtrees, expected ", subtrees_.size());
@@ -105,8 +105,8 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
               "GradientExchange::start: the last sum was not finished");
   for (Bucket& bucket : buckets_) bucket.missing = bucket.end - bucket.begin;
   given_.assign(shapes_.size(), false);
-  split_ = std::move(split);
-  split_.resize(shapes_.size());
+  sharded_ = std::move(sharded);
+  sharded_.resize(shapes_.size());
   counts_.assign(terms_.size() * shapes_.size(), kNone);
   std::ranges::fill(ways_, "none");
   sums_ = Gradients(shapes_.size());
@@ -323,13 +323,13 @@ void GradientExchange::sum_rows(std::size_t p) {
   // then the distinct ones. Small ones are gathered, which takes fewer messages.
   const double bytes = rows * static_cast<double>(shapes_[p][1] * sizeof(real));
   const bool owners =
-      split_[p] ||
+      sharded_[p] ||
       (bytes > kSmall && distinct_share_[p] + 1 / static_cast<double>(ranks_.size()) < 1);
   ways_[p] = owners ? "owners" : "gathered";
   sums_[p] =
       owners ? sum_by_owners(p)
              : sum_rows_in(p, std::vector<IndexRange>(ranks_.size(), {0, shapes_[p][0]}), counts);
-  if (rows > 0 && !split_[p])
+  if (rows > 0 && !sharded_[p])
     distinct_share_[p] = static_cast<double>(sums_[p].rows().size()) / rows;
 }
 
@@ -388,7 +388,7 @@ Gradient GradientExchange::sum_by_owners(std::size_t p) {
   std::vector<std::int64_t> of_terms;
   for (const auto& its : arriving) of_terms.insert(of_terms.end(), its.begin(), its.end());
   Gradient sum = sum_rows_in(p, owned, of_terms);
-  if (split_[p]) return sum;
+  if (sharded_[p]) return sum;
 
   // Everybody's sums, which lie side by side in the order of the owners.
   const RowGradient& mine = sum.rows();

@@ -47,9 +47,9 @@ class GradientExchange {
   const std::vector<IndexRange>& subtrees() const { return subtrees_; }
 
   /// Begins a sum, with the gradients of all subtrees() but the last. A shard may have no gradient
-  /// of a parameter. With several ranks, the last sum must be finished. `split` says of which
+  /// of a parameter. With several ranks, the last sum must be finished. `sharded` says of which
   /// parameters, if any, each rank wants the sums of its own rows (rows_of_rank) alone.
-  void start(std::vector<Gradients> earlier, std::vector<bool> split = {});
+  void start(std::vector<Gradients> earlier, std::vector<bool> sharded = {});
 
   /// A parameter's gradient on the last shard, once. Best given from the last parameter to the
   /// first.
@@ -124,7 +124,7 @@ class GradientExchange {
   std::vector<Gradients> own_;          // the terms of this rank
   std::vector<Gradients> left_halves_;  // the last of them but its last shard
   std::vector<bool> given_;             // [parameter]
-  std::vector<bool> split_;             // [parameter]
+  std::vector<bool> sharded_;           // [parameter]
   std::vector<std::int64_t> counts_;    // [term][parameter]: of rows, or kNone or kDense
   Gradients sums_;
   std::vector<ProcessGroup::Send> sends_;  // that are to be started

@@ -80,15 +80,15 @@ void Checkpoint::put(const std::string& name, Value value) {
   check_count(std::get_if<Integers>(&value));
   check_count(std::get_if<Doubles>(&value));
   auto shared = std::make_shared<const Value>(std::move(value));
-  check(values_.try_emplace(name, Entry{std::move(shared)}).second, name, " is there already");
+  check(values_.try_emplace(name, std::move(shared)).second, name, " is there already");
 }
 
 void Checkpoint::put(const std::string& prefix, const Checkpoint& part) {
   decltype(values_) added;
-  for (const auto& [name, entry] : part.values_) {
+  for (const auto& [name, value] : part.values_) {
     const std::string full_name = prefix + '.' + name;
     check(!values_.contains(full_name), full_name, " is there already");
-    added.emplace(full_name, entry);
+    added.emplace(full_name, value);
   }
   values_.merge(added);
 }
@@ -101,16 +101,6 @@ Checkpoint Checkpoint::part(const std::string& prefix) const {
        it != values_.end() && it->first.starts_with(beginning); ++it)
     result.values_.emplace(it->first.substr(beginning.size()), it->second);
   return result;
-}
-
-void Checkpoint::mark_split(const std::string& name, std::size_t rows) {
-  at(name);  // which must be there
-  values_[name].split_rows = rows;
-}
-
-std::size_t Checkpoint::split_rows(const std::string& name) const {
-  at(name);
-  return values_.find(name)->second.split_rows;
 }
 
 Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
@@ -126,15 +116,15 @@ Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
   }
   Checkpoint result;
   result.prefix_ = prefix_;
-  for (const auto& [name, entry] : values_) {
+  for (const auto& [name, value] : values_) {
     std::string new_name = name;
-    Entry renamed = entry;
+    std::shared_ptr<const Value> renamed = value;
     for (const auto& [from, to, transpose] : rules) {
       const auto stars = match(from, name);
       if (!stars) continue;
       new_name = to[0];
       for (std::size_t i = 1; i < to.size(); ++i) new_name.append((*stars)[i - 1]).append(to[i]);
-      if (transpose) renamed = {std::make_shared<const Value>(transposed(name, *entry.value))};
+      if (transpose) renamed = std::make_shared<const Value>(transposed(name, *value));
       break;
     }
     check_argument(result.values_.try_emplace(new_name, std::move(renamed)).second,
@@ -145,14 +135,14 @@ Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
 
 std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> all;
-  for (const auto& [name, entry] : values_) all.push_back(name);
+  for (const auto& [name, value] : values_) all.push_back(name);
   return all;
 }
 
 const Checkpoint::Value& Checkpoint::at(const std::string& name) const {
   const auto found = values_.find(name);
   check(found != values_.end(), name, " is missing");
-  return *found->second.value;
+  return *found->second;
 }
 
 template <class Kind>

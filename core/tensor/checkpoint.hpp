@@ -74,11 +74,6 @@ class Checkpoint {
   void put(const std::string& prefix, const Checkpoint& part);
   Checkpoint part(const std::string& prefix) const;
 
-  /// Marks a value as this rank's rows of a table of `rows` rows that is split over ranks.
-  /// write_split_checkpoint() puts marked values into a file of each rank. Files have no marks.
-  void mark_split(const std::string& name, std::size_t rows);
-  std::size_t split_rows(const std::string& name) const;  // 0 if it is not marked
-
   /// A copy in which the first renaming that matches a name is applied to it; other names stay. No
   /// two values may get the same name.
   Checkpoint renamed(std::span<const Renaming> renamings) const;
@@ -123,11 +118,7 @@ class Checkpoint {
   }
 
   std::string prefix_;  // of a part: where its names are in the whole, for messages
-  struct Entry {
-    std::shared_ptr<const Value> value;  // shared with copies and parts
-    std::size_t split_rows = 0;          // the rows of the whole table; 0 if it is not split
-  };
-  std::map<std::string, Entry> values_;
+  std::map<std::string, std::shared_ptr<const Value>> values_;  // shared with copies and parts
 };
 
 // Few rows of a large table may ever have been touched. A table of 1 MiB or more is therefore saved

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/parallel/split_checkpoint.hpp>
+#include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_again.hpp>
@@ -102,7 +102,7 @@ struct TemporaryFolder {
 RunAgain::RunAgain(const std::string& path, const std::string& from,
                    const std::vector<std::string>& corpus)
     : path_(path),
-      file_(with_split_rows(read_safetensors(path), path)),
+      file_(with_sharded_rows(read_safetensors(path), path)),
       options_(saved_options(file_, path)),
       corpus_(Corpus::find(corpus.empty() ? saved_corpus(file_, path) : corpus)) {
   last_ = file_.count("steps");

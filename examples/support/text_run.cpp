@@ -4,7 +4,7 @@
 
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/json.hpp>
-#include <rowgrad/core/parallel/split_checkpoint.hpp>
+#include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
@@ -60,7 +60,11 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
       training_sample_(training_loader(options, parts.train, random_)),
       validation_sample_(validation_loader(options, parts.validation,
                                            options.draws_as_pytorch ? &random_ : nullptr)),
-      model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks)),
+      sharded_(options.split_tables && ranks != nullptr
+                   ? std::optional<ShardedTables>(std::in_place, *ranks)
+                   : std::nullopt),
+      model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
+                                sharded_ ? &*sharded_ : nullptr)),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run({.model = *model_,
@@ -74,6 +78,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
            .accumulate = options.accumulate,
            .shards = options.shards,
            .ranks = ranks,
+           .tables = sharded_ ? &*sharded_ : nullptr,
            .epochs = options.epochs,
            .steps = options.steps,
            .evaluation = {.every = options.evaluation.every,
@@ -93,7 +98,9 @@ std::optional<TrainingRecord> TextRun::evaluate_all() {
 std::optional<double> TextRun::validation_loss() {
   if (!validation_) return std::nullopt;
   validation_->rewind();
-  return evaluate(*model_, *validation_, {.batches = run.parts().evaluation.batches})->loss;
+  return evaluate(*model_, *validation_,
+                  {.batches = run.parts().evaluation.batches, .tables = run.parts().tables})
+      ->loss;
 }
 
 const TokenSequence& TextRun::training_ids() const { return text_of(training_); }
@@ -130,9 +137,9 @@ void TextRun::start_schedule(std::uint64_t step) {
   schedule_->load_state_dict(state);
 }
 
-// On all ranks, which have different rows of split tables: what one refuses, all do.
+// On all ranks, which have different rows of sharded tables: what one refuses, all do.
 void TextRun::check_can_save() const {
-  if (run.split_tables().empty()) return run.check_can_save();
+  if (!sharded_) return run.check_can_save();
   std::string refusal;
   try {
     run.check_can_save();
@@ -144,14 +151,12 @@ void TextRun::check_can_save() const {
 }
 
 void TextRun::save(const std::filesystem::path& path) const {
-  run.split_tables().meet();
   check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())
     ranks->any(false);
-  const bool is_split = !run.split_tables().empty();
-  if (!run.is_first_rank() && !is_split) return;
+  if (!run.is_first_rank() && !sharded_) return;
   Checkpoint file = run.state_dict();
   file.put("samples", samples_json());
   file.put("format", kFormat);
@@ -161,7 +166,8 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("corpus", Json(text_files_).dump());
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
-  if (is_split) return write_split_checkpoint(path, file, model_->parameters(), *run.parts().ranks);
+  if (sharded_ && !sharded_->empty())
+    return write_sharded_checkpoint(path, file, *sharded_, model_->parameters());
   write_whole_checkpoint(path, file);
 }
 
@@ -276,8 +282,8 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
-    training->run.load_state_dict(
-        with_split_rows(file, name, ranks, training->model_->parameters()));
+    training->run.load_state_dict(with_sharded_rows(file, name, training->run.parts().tables,
+                                                    training->model_->parameters()));
     const Json all(file.text("samples"), "its samples");
     for (const Json& sample : all.elements()) {
       const Json* steps = sample.find("steps");
@@ -302,9 +308,9 @@ std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std:
 }
 
 SavedModel load_model(const std::filesystem::path& path) {
-  const Checkpoint file = with_split_rows(read_safetensors(path), path);
+  const Checkpoint file = with_sharded_rows(read_safetensors(path), path);
   if (!file.contains("format") && !file.contains("labels") && !file.part("gpt").empty()) {
-    SavedGpt gpt = load_gpt(path);
+    SavedGpt gpt = load_gpt(file, path.string());
     return {.tokenizer = std::move(gpt.tokenizer), .model = std::move(gpt.model)};
   }
   const TrainOptions options = saved_options(file, path.string(), "loaded");

@@ -84,6 +84,7 @@ class TextRun {
   DataLoader training_sample_;
   std::optional<DataLoader> validation_sample_;
   mutable ModelTables tables_;            // saving makes their checkpoint
+  std::optional<ShardedTables> sharded_;  // for --split-tables
   std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LearningRateSchedule> schedule_;

@@ -397,7 +397,8 @@ std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
                                                         ModelTables& tables, bool resumed,
-                                                        ProcessGroup* ranks) const {
+                                                        ProcessGroup* ranks,
+                                                        TablePlacement* placement) const {
   if (is_gpt()) check_gpt(*this);
   const double numbers = least_numbers(tokens.size(), ranks == nullptr ? 1 : ranks->size());
   const std::size_t states = optimizer_of(*this).states + (momentum != 0 ? 1U : 0U);
@@ -411,7 +412,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
   GptOptions options = gpt_options(tokens.size());
   auto& [blocks, ngrams, shape, files] = options.memories;
   if (has_memories() && ngram_fold) ngrams.canonical = canonical_ids(tokens);
-  if (split_tables) shape.split = ranks;
+  shape.tables = placement;
   const std::vector<std::string> paths = table_paths(ranks == nullptr ? 0 : ranks->rank());
   for (std::size_t i = 0; i < paths.size(); ++i) {
     const NgramHash hash(tokens.size(), ngrams, blocks, blocks[i]);

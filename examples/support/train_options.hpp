@@ -64,7 +64,7 @@ struct TrainOptions {
   std::vector<std::uint64_t> hidden = {256};  // of a next-token model; 0 alone for none
 
   std::string ngram_file = "";                    // of the table; "" for one in memory
-  bool split_tables = false;                      // over ranks: see SplitRows
+  bool split_tables = false;                      // over ranks: see ShardedTable
   bool ngram_fold = false;                        // see canonical_ids
   double ngram_rate = 5;                          // of the tables, as a factor
   double ngram_decay = 0;                         // of the tables
@@ -102,13 +102,15 @@ struct TrainOptions {
 
   /// Opens or makes the files of tables, which must outlive the model; those of a run that is
   /// `resumed` must be there, others must not have been trained. Throws std::invalid_argument for a
-  /// model that takes more memory than the machine has, before any of it is allocated.
+  /// model that takes more memory than the machine has, before any of it is allocated. `placement`
+  /// is for tables that are sharded over `ranks`.
   std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
                                             ModelTables& tables, bool resumed,
-                                            ProcessGroup* ranks = nullptr) const;
+                                            ProcessGroup* ranks = nullptr,
+                                            TablePlacement* placement = nullptr) const;
 
   /// How many numbers such a model has in memory at least, on one of so many ranks; computed
-  /// without making it. For 0 ranks, without split tables.
+  /// without making it. For 0 ranks, without sharded tables.
   double least_numbers(std::size_t vocabulary_size, std::size_t ranks = 0) const;
 
   /// The tables of memories are its last group.

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/parallel/split_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
 #include <rowgrad/layers/gpt/lora.hpp>
@@ -136,16 +135,20 @@ void save_gpt(const std::filesystem::path& path, const GptModel& model,
 }
 
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables) {
-  const Checkpoint file = with_split_rows(read_safetensors(path), path);
+  return load_gpt(read_safetensors(path), path.string(), tables);
+}
+
+SavedGpt load_gpt(const Checkpoint& file, const std::string& name,
+                  const std::vector<TableFile*>& tables) {
   const Checkpoint state = file.part("gpt");
-  check_runtime(!state.empty(), path.string(), ": has no options of a GPT");
+  check_runtime(!state.empty(), name, ": has no options of a GPT");
   const Checkpoint model = file.part("model");
   // Of tables in files of their own, there are only marks.
-  const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& name) {
-    return name.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(name));
+  const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& value) {
+    return value.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(value));
   });
   check_argument(std::cmp_equal(tables.size(), in_files), "load_gpt: there are ", tables.size(),
-                 " tables, expected ", in_files, ": those of ", path.string(),
+                 " tables, expected ", in_files, ": those of ", name,
                  " that are in files of their own");
   try {
     GptOptions options = options_in(state);
@@ -158,14 +161,14 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
     SavedGpt saved{std::move(tokenizer), std::make_unique<GptModel>(options, random)};
     const std::vector<std::string> names = model.names();
     const bool has_adapters = std::ranges::any_of(
-        names, [](const std::string& name) { return name.ends_with("lora_a"); });
+        names, [](const std::string& value) { return value.ends_with("lora_a"); });
     if (has_adapters) load_lora(*saved.model, model);
     saved.model->load_state_dict(model);
     return saved;
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error(concat(path.string(), ": is no whole GPT: ", error.what()));
+    throw std::runtime_error(concat(name, ": is no whole GPT: ", error.what()));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
@@ -33,6 +34,10 @@ void save_gpt(const std::filesystem::path& path, const GptModel& model, const To
 /// another number of them. Throws std::runtime_error, which names the file, for one that is not
 /// whole or has no GPT.
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
+
+/// Does the same for what was read from a file, whose name messages need.
+SavedGpt load_gpt(const Checkpoint& file, const std::string& name,
+                  const std::vector<TableFile*>& tables = {});
 
 /// The options of a model as values of a checkpoint, but for the files of tables: what other files
 /// need beside "tokenizer" and "model" to be read by load_gpt(), under the name "gpt".

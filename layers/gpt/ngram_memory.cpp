@@ -13,13 +13,13 @@ namespace {
 
 Part<Embedding> make_table(Layer& owner, const NgramHash& hash, const NgramMemoryOptions& options,
                            Random& random, TableFile* file) {
-  const EmbeddingOptions split{.split = options.split};
+  const EmbeddingOptions placed{.tables = options.tables};
   if (file == nullptr)
-    return Part<Embedding>(owner, "table", hash.table_rows(), options.head_width, random, split);
+    return Part<Embedding>(owner, "table", hash.table_rows(), options.head_width, random, placed);
   const Shape expected{hash.table_rows(), options.head_width};
   check_argument(file->shape() == expected, "NgramMemory: ", file->path().string(), " has shape ",
                  bracketed(file->shape()), ", expected ", bracketed(expected));
-  return Part<Embedding>(owner, "table", *file, split);
+  return Part<Embedding>(owner, "table", *file, placed);
 }
 
 Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {
@@ -76,12 +76,12 @@ Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
   EmbeddingLookup lookup = table.lookup();
   if (text.ids.shape(1) == shape[1]) lookup.tokens = text.ids;  // not a piece of a longer text
   const Variable rows =
-      embedding(x.tape().parameter(table.weight), hash_.rows(text.ids, shape[1]), lookup);
+      embedding(x.tape().parameter(table.table()), hash_.rows(text.ids, shape[1]), lookup);
   return reshape(rows, {shape[0], shape[1], hash_.lookups() * table.weight.shape()[1]});
 }
 
 std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const {
-  return &of_table == &table.weight ? std::optional(RowNames{"n-gram"}) : std::nullopt;
+  return &of_table == &table.table() ? std::optional(RowNames{"n-gram"}) : std::nullopt;
 }
 
 // silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece

@@ -22,9 +22,8 @@ struct NgramMemoryOptions {
   std::size_t kernel = 4;       // taps of the convolution
   /// Whether the value projection starts from 0, so that a new memory adds nothing.
   bool starts_silent = false;
-  double norm_epsilon = 1e-5;  // added to mean squares in the norms
-  /// The ranks over which the table is split, in memory or in a file of each; null for one here.
-  ProcessGroup* split = nullptr;
+  double norm_epsilon = 1e-5;        // added to mean squares in the norms
+  TablePlacement* tables = nullptr;  // see EmbeddingOptions::tables
 };
 
 /// x [batch, length, width] → the same shape, from the rows e of each position, side by side:

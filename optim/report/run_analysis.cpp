@@ -99,7 +99,7 @@ double rounded(double number) {
 }
 
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
-               const std::function<bool()>& goes_on, std::size_t most) {
+               const std::function<bool()>& goes_on, std::size_t most, TablePlacement* tables) {
   std::vector<std::int32_t> ids;
   Json losses = Json::array();
   Json expected = Json::array();
@@ -117,6 +117,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
                         std::size_t length) {
     Ids inputs = Ids::from_shape({pieces, length});
     std::copy_n(text.begin(), inputs.size(), inputs.begin());
+    if (tables != nullptr) tables->fetch(model.lookups({.ids = {inputs, inputs}}));
     Tape tape(Tape::inference);
     const Variable logits = model.forward(tape, inputs);
     std::vector<kernels::ExpSum> sums(inputs.size());
@@ -225,7 +226,10 @@ Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& id
   return result;
 }
 
-Json attention_json(GptModel& model, const Ids& prompt) {
+Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables) {
+  Ids text = prompt;
+  text.reshape(Ids::shape_type{1, prompt.size()});
+  if (tables != nullptr) tables->fetch(model.lookups({.ids = {text, text}}));
   Json layers = Json::array();
   for (const Tensor& weights : model.attention_weights(prompt)) {
     const std::size_t length = prompt.size();

@@ -21,15 +21,17 @@ double rounded(double number);
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are
 /// cut into pieces as long as the model's context. Of a model with memories, also their gates.
-/// `goes_on` is asked from time to time: if it returns false, the rest is left out.
+/// `goes_on` is asked from time to time: if it returns false, the rest is left out. `tables`, if
+/// not null, fetches rows before they are looked up.
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
-               const std::function<bool()>& goes_on = {}, std::size_t most = 24'000);
+               const std::function<bool()>& goes_on = {}, std::size_t most = 24'000,
+               TablePlacement* tables = nullptr);
 
 /// The nearest neighbours of these tokens among themselves, and their first two principal
 /// components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in Space").
 Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);
 
 /// The attention weights of each head on a prompt.
-Json attention_json(GptModel& model, const Ids& prompt);
+Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables = nullptr);
 
 }  // namespace rowgrad

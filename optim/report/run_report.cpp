@@ -37,13 +37,14 @@ Json rounded_all(const std::vector<double>& numbers) {
 }
 
 Json parameters_json(const Layer& model) {
+  const std::vector<Parameter*> own = model.parameters(), on_tape = model.parameters_on_tape();
   Json all = Json::array();
-  for (const Parameter* parameter : model.parameters()) {
-    const Shape& shape = parameter->shape();
-    all.push_back({{"name", parameter->name()},
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const Shape& shape = on_tape[i]->shape();
+    all.push_back({{"name", own[i]->name()},
                    {"shape", std::vector<std::size_t>(shape.begin(), shape.end())},
                    {"count", element_count(shape)},
-                   {"trainable", parameter->trainable()}});
+                   {"trainable", own[i]->trainable()}});
   }
   return all;
 }
@@ -189,6 +190,12 @@ Json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer
   return table;
 }
 
+Json embeddings_of(const TableHistory& table) {
+  const std::vector<std::int32_t> ids = table.most_frequent(kMostEmbeddings);
+  table.values(ids);  // fetches them
+  return embeddings_json(table.table(), ids);
+}
+
 // The texts of all ids of tokens; empty for a model without tokens.
 Json vocabulary_json(const Layer& model, const RowHistory& rows, const Tokenizer* tokenizer) {
   Json vocabulary = Json::array();
@@ -245,8 +252,9 @@ RunReport::RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer,
       options_(std::move(options)),
       first_step_(run != nullptr ? run->steps() : 0),
       steps_(first_step_),
-      own_rows_(options_.rows != nullptr ? std::nullopt
-                                         : std::optional<RowHistory>(std::in_place, model)),
+      own_rows_(options_.rows != nullptr
+                    ? std::nullopt
+                    : std::optional<RowHistory>(std::in_place, model, tables())),
       rows_(options_.rows != nullptr ? *options_.rows : *own_rows_) {
   changes_ = changes();
   if (!options_.page.empty()) check_report_page();
@@ -314,7 +322,7 @@ void RunReport::measure_norm() {
   const std::size_t step = steps_ + 1;
   if (step % every != 0 && step != 1) return;
   const double most = run_ == nullptr ? 0 : run_->next_clip_norm();  // 0 for no clipping
-  const double norm = gradient_norm(model_.parameters());
+  const double norm = gradient_norm(model_.parameters_on_tape());
   norm_step_.push_back(step);
   norm_.push_back(norm);
   clipped_.push_back(most > 0 ? std::min(norm, most) : norm);
@@ -453,7 +461,7 @@ std::string RunReport::data(bool at_end) {
 void RunReport::add_analysis(Json& report) const {
   for (const TableHistory& table : rows_.tables())
     if (table.kind() == "token" && !table.ids().empty())
-      report["embeddings"] = embeddings_json(table.table(), table.most_frequent(kMostEmbeddings));
+      report["embeddings"] = embeddings_of(table);
   if (model_of_text(run_) != nullptr) add_reading(report);
 }
 
@@ -468,14 +476,15 @@ void RunReport::add_losses(Json& report) const {
 // What the model makes of its text.
 void RunReport::add_reading(Json& report) const {
   LanguageModel& model = *model_of_text(run_);
-  report["text"] =
-      text_json(model, *text_behind(&run_->parts().loader), text_behind(run_->parts().validation),
-                options_.goes_on, std::clamp(lookups_ / kTrainedAToken, kFewestRead, kMostRead));
+  report["text"] = text_json(
+      model, *text_behind(&run_->parts().loader), text_behind(run_->parts().validation),
+      options_.goes_on, std::clamp(lookups_ / kTrainedAToken, kFewestRead, kMostRead), tables());
   const Ids& prompt = options_.prompt;
   if (auto* gpt = dynamic_cast<GptModel*>(&model); gpt != nullptr && prompt.size() > 0)
     report["attention"] = attention_json(
         *gpt,
-        to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))));
+        to_ids(std::span(prompt.data(), std::min({prompt.size(), kMostPrompt, gpt->context()}))),
+        tables());
 }
 
 }  // namespace rowgrad

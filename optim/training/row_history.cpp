@@ -40,9 +40,15 @@ std::shared_ptr<const Ids> tokens_of(const Tape::Lookup& lookup, std::string_vie
 }
 
 TableHistory::TableHistory(Parameter& table, RowNames names, const NgramHash* hash,
-                           std::size_t most_rows)
-    : table_(&table), names_(std::move(names)), most_rows_(most_rows) {
+                           std::size_t most_rows, TablePlacement* tables)
+    : table_(&table), tables_(tables), names_(std::move(names)), most_rows_(most_rows) {
   if (hash != nullptr) ngrams_.emplace(*hash);
+}
+
+Tensor TableHistory::values(const std::vector<std::int32_t>& ids) const {
+  const TableLookup lookup{table_, ids};
+  if (tables_ != nullptr) tables_->fetch({&lookup, 1});
+  return table_->rows(ids);
 }
 
 void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens) {
@@ -160,7 +166,7 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
   first_.resize(ids_.size() * width);
   latest_.resize(ids_.size() * width);
   if (!now_.empty()) {
-    before_ = table_->rows(now_ids_);
+    before_ = this->values(now_ids_);
     const real* const gradients =
         gradient.is_dense() ? gradient.dense().data() : gradient.rows().values().data();
     kernels::parallel_for(
@@ -185,7 +191,7 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
 void TableHistory::after_update() {
   if (!now_.empty()) {
     const std::size_t width = table_->shape()[1];
-    const Tensor values = table_->rows(now_ids_);
+    const Tensor values = this->values(now_ids_);
     kernels::parallel_for(
         now_.size(), kernels::row_grain(width), [&](std::size_t first, std::size_t end) {
           for (std::size_t i = first; i < end; ++i) {
@@ -267,7 +273,7 @@ void TableHistory::take_frame(std::uint64_t step) {
 TableHistory::Frame TableHistory::now(std::uint64_t step) const {
   Frame frame{step, rows_, std::vector<double>(ids_.size())};
   if (ids_.empty()) return frame;
-  const Tensor values = table_->rows(ids_);
+  const Tensor values = this->values(ids_);
   const std::size_t width = table_->shape()[1];
   kernels::parallel_for(ids_.size(), kernels::row_grain(width),
                         [&](std::size_t begin, std::size_t end) {
@@ -298,13 +304,14 @@ std::optional<double> TableHistory::kept_without_gradient() const {
 TableHistory& RowHistory::of(Parameter& table) {
   for (TableHistory& known : tables_)
     if (&known.table() == &table) return known;
-  const std::vector<Parameter*> all = model_.parameters();
+  const std::vector<Parameter*> all = model_.parameters_on_tape();
   check_argument(std::ranges::count(all, &table) > 0, "RowHistory: ", table.name(),
                  " is no parameter of the model");
   const NgramHash* hash = nullptr;
   for (const auto& [name, memory] : model_.named_layers<NgramMemory>())
-    if (&memory->table.weight == &table) hash = &memory->hash();
-  TableHistory added(table, model_.names_of_rows(table), hash);
+    if (&memory->table.table() == &table) hash = &memory->hash();
+  TableHistory added(table, model_.names_of_rows(table), hash, TableHistory::kMostRows,
+                     tables_of_model_);
   const auto order = [&](const TableHistory& of) {
     return std::pair(of.kind() != "token", std::ranges::find(all, &of.table()) - all.begin());
   };
@@ -314,7 +321,7 @@ TableHistory& RowHistory::of(Parameter& table) {
 
 void RowHistory::after_backward(const Tape& tape) {
   const Timer timer(cost_);
-  const std::vector<Parameter*> own = model_.parameters();
+  const std::vector<Parameter*> own = model_.parameters_on_tape();
   bool has_own = false;
   for (const Tape::Lookup& lookup : tape.lookups()) {
     if (std::ranges::count(own, lookup.table) == 0) continue;
@@ -331,10 +338,13 @@ void RowHistory::after_backward(const Tape& tape) {
 void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
   const Timer timer(cost_);
   begun_ = step;
-  for (Parameter* parameter : model_.parameters())
+  const std::vector<Parameter*> own = model_.parameters(), on_tape = model_.parameters_on_tape();
+  for (Parameter* parameter : on_tape)
     if (parameter->gradient().is_rows()) of(*parameter);
-  for (TableHistory& table : tables_)
-    table.before_update(step, optimizer.decay_without_gradient(table.table()));
+  for (TableHistory& table : tables_) {
+    const auto i = std::ranges::find(on_tape, &table.table()) - on_tape.begin();
+    table.before_update(step, optimizer.decay_without_gradient(*own[static_cast<std::size_t>(i)]));
+  }
 }
 
 void RowHistory::before_update(const TrainingRun& run) {

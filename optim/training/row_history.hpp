@@ -68,9 +68,10 @@ class TableHistory {
   static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // the most rows that are followed
   static constexpr std::size_t kMostSteps = 3;                    // steps that are kept of each row
 
-  /// The table must outlive this, and so must the hash of a memory's table.
+  /// The table must outlive this, and so must the hash of a memory's table. `tables`, if not null,
+  /// fetches rows before they are read.
   explicit TableHistory(Parameter& table, RowNames names = {}, const NgramHash* hash = nullptr,
-                        std::size_t most_rows = kMostRows);
+                        std::size_t most_rows = kMostRows, TablePlacement* tables = nullptr);
 
   /// Lookups since the last update, and the tokens that made them, if there are any: see tokens_of.
   void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
@@ -126,8 +127,9 @@ class TableHistory {
   /// from where it began, if this is its value now. NaN if it is not known where that was.
   double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
 
-  const Parameter& table() const { return *table_; }       // whose history it is
-  const std::string& kind() const { return names_.kind; }  // what its rows stand for
+  const Parameter& table() const { return *table_; }          // whose history it is
+  Tensor values(const std::vector<std::int32_t>& ids) const;  // of these rows, as they are now
+  const std::string& kind() const { return names_.kind; }     // what its rows stand for
   const std::vector<std::string>& labels() const { return names_.names; }  // see RowNames
 
   /// What rows stand for in the table of a memory; null for other tables.
@@ -168,6 +170,7 @@ class TableHistory {
   void settle(Row& row, const real* now, const real* then) const;
 
   Parameter* table_;
+  TablePlacement* tables_;
   RowNames names_;
   std::optional<NgramCounts> ngrams_;
   std::size_t most_rows_;
@@ -214,13 +217,16 @@ class RowHistory : public RunObserver {
     Clock::time_point begin_ = Clock::now();
   };
 
-  /// Borrows the model.
-  explicit RowHistory(Layer& model) : model_(model) {}
+  /// Borrows the model, and `tables`, which fetches rows that are not in this process:
+  /// TrainingParts::tables.
+  explicit RowHistory(Layer& model, TablePlacement* tables = nullptr)
+      : model_(model), tables_of_model_(tables) {}
 
   /// Those of tokens first, and then the others, each in the order of the model's parameters.
   const std::vector<TableHistory>& tables() const { return tables_; }
 
-  /// The history of a table, which begins now if it has none; valid until another one begins.
+  /// The history of a table (EmbeddingTable::table), which begins now if it has none; valid until
+  /// another one begins.
   /// Throws std::invalid_argument for a parameter that is none of the model.
   TableHistory& of(Parameter& table);
 
@@ -244,6 +250,7 @@ class RowHistory : public RunObserver {
   void end_step(std::uint64_t step, bool has_frame);
 
   Layer& model_;
+  TablePlacement* tables_of_model_;
   std::uint64_t begun_ = 0;  // the step whose update is awaited; 0 for none
   std::vector<TableHistory> tables_;
   Timer::Clock::duration cost_ = {};

@@ -89,9 +89,10 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
   const std::vector<std::int32_t> ids = listed(history);
   std::vector<ListedRow> rows;
   for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
-    const std::span<const std::int32_t> some =
-        std::span(ids).subspan(begin, std::min(kRowsAtOnce, ids.size() - begin));
-    const Tensor values = history.table().rows(some);
+    const auto first = ids.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kRowsAtOnce, ids.size() - begin));
+    const std::vector<std::int32_t> some(first, first + count);
+    const Tensor values = history.values(some);
     for (std::size_t i = 0; i < some.size(); ++i) {
       const std::span<const real> value(values.data() + i * width, width);
       ListedRow& row = rows.emplace_back(ListedRow{.id = some[i]});

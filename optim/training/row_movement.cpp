@@ -41,12 +41,17 @@ RowMovement::RowMovement(const Layer& model, const Parameter& table, std::int32_
                  " is no table, of shape ", bracketed(table.shape()));
   check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowMovement: row ",
                  row, " of ", table.name(), ", which has ", table.shape()[0]);
-  check_argument(std::ranges::count(model.parameters(), &table) > 0, "RowMovement: ", table.name(),
+  const std::vector<Parameter*> own = model.parameters(), on_tape = model.parameters_on_tape();
+  for (std::size_t i = 0; i < own.size(); ++i)
+    if (on_tape[i] == &table) trained_ = own[i];
+  check_argument(trained_ != nullptr, "RowMovement: ", table.name(),
                  " is no parameter of the model");
   by_gradients_ = by_momentum_ = by_decay_ = Way(table.shape()[1]);
 }
 
-std::vector<double> RowMovement::read() const {
+std::vector<double> RowMovement::read(const TrainingRun& run) const {
+  const TableLookup lookup{table_, {row_}};
+  if (run.parts().tables != nullptr) run.parts().tables->fetch({&lookup, 1});
   const Tensor values = table_->rows({&row_, 1});
   return {values.begin(), values.end()};
 }
@@ -73,17 +78,17 @@ void RowMovement::after_backward(const TrainingRun&, const Tape& tape) {
 }
 
 void RowMovement::before_update(const TrainingRun& run) {
-  if (start_.empty()) start_ = latest_ = read();
+  if (start_.empty()) start_ = latest_ = read(run);
   const std::span<const real> gradient = gradient_of(*table_, row_);
   has_gradient_ = !gradient.empty();
   double squares = 0;
   for (const real g : gradient) squares += static_cast<double>(g) * static_cast<double>(g);
   now_.gradient_norm = std::sqrt(squares);
-  decay_ = run.parts().optimizer.decay_without_gradient(*table_);
+  decay_ = run.parts().optimizer.decay_without_gradient(*trained_);
 }
 
 void RowMovement::after_step(const TrainingRun& run, double /*loss*/) {
-  Way values = read();
+  Way values = read(run);
   Way way(values.size());
   for (std::size_t i = 0; i < way.size(); ++i) {
     const double decayed = -decay_.value_or(0) * latest_[i];

@@ -63,9 +63,9 @@ class RowMovement : public RunObserver {
     std::vector<Step> steps;  // those that are kept, in the order of time
   };
 
-  /// Borrows the table of the model. Rows of tokens and of n-grams, which are looked up at their
-  /// last token, have windows. Throws std::invalid_argument for a table that is none of the model,
-  /// and a row that it does not have.
+  /// Borrows the table (EmbeddingTable::table) of the model. Rows of tokens and of n-grams, which
+  /// are looked up at their last token, have windows. Throws std::invalid_argument for a table that
+  /// is none of the model, and a row that it does not have.
   RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
               const RowMovementOptions& options = {});
 
@@ -74,6 +74,7 @@ class RowMovement : public RunObserver {
   void after_backward(const TrainingRun&, const Tape& tape) override;
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, double loss) override;
+  bool watches_gradients() const override { return true; }
 
  private:
   struct KeptStep {
@@ -81,10 +82,11 @@ class RowMovement : public RunObserver {
     std::vector<double> way;
   };
 
-  std::vector<double> read() const;
+  std::vector<double> read(const TrainingRun& run) const;
   void keep(KeptStep kept);
 
   const Parameter* table_;
+  const Parameter* trained_ = nullptr;  // in place of the table
   std::int32_t row_;
   std::string kind_;  // what rows stand for
   RowMovementOptions options_;

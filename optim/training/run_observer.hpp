@@ -51,9 +51,15 @@ class RunObserver {
   /// of run.steps() steps.
   virtual void before_update(const TrainingRun&) {}
 
-  /// Whether it looks at the gradients of rows: then all of those of split tables are there, too.
-  /// Where they are not, the norm of all gradients is exchanged by all ranks.
+  /// Returns true if it looks at the gradients of rows: then tables that are sharded over ranks
+  /// have the gradients of all their rows (ShardedTable::table).
   virtual bool watches_gradients() const { return false; }
+
+  /// Returns true if all ranks have this observer, in the same place among those that do, and its
+  /// functions exchange messages. Functions of others are called on each rank by itself; of the
+  /// first rank's, all but goes_on() and after_backward() may fetch rows of sharded tables
+  /// (TrainingParts::tables) before they read them.
+  virtual bool runs_on_all_ranks() const { return false; }
 
   /// There is a new record, also in run.history().
   virtual void after_record(const TrainingRun&, const TrainingRecord&) {}

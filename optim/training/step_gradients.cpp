@@ -3,7 +3,6 @@
 #include <numeric>
 #include <utility>
 
-#include <rowgrad/core/parallel/split_rows.hpp>
 #include <rowgrad/optim/training/step_gradients.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -19,6 +18,12 @@ BatchShard StepGradients::shard() const {
   return {own.begin, own.end, parts_.shards};
 }
 
+// The table of which this parameter is a shard; null for any other.
+ShardedTable* StepGradients::table_of(const Parameter& parameter) const {
+  ShardedTable* const table = parts_.tables != nullptr ? parts_.tables->find(parameter) : nullptr;
+  return table != nullptr && !table->is_whole() ? table : nullptr;
+}
+
 // Prepares for the optimizer's parameters, which may have become more.
 void StepGradients::follow_optimizer() {
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
@@ -26,8 +31,10 @@ void StepGradients::follow_optimizer() {
   std::vector<Shape> shapes;
   indices_.clear();
   for (const Parameter* parameter : parameters) {
-    indices_[parameter] = shapes.size();
-    shapes.push_back(parameter->shape());
+    ShardedTable* const table = table_of(*parameter);
+    const Parameter& on_tape = table != nullptr ? table->table() : *parameter;
+    indices_[&on_tape] = shapes.size();
+    shapes.push_back(on_tape.shape());
   }
   exchange_.emplace(ranks_, parts_.shards, std::move(shapes), parts_.bucket_bytes);
 }
@@ -91,6 +98,9 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
       const Variable loss = parts_.model.loss(tape, parts[(shard - own.begin) * count + i]);
       const auto sink = [&](Parameter& parameter, Gradient gradient) {
         const auto found = indices_.find(&parameter);
+        check_state(found != indices_.end() || table_of(parameter) == nullptr,
+                    "TrainingRun: ", parameter.name(),
+                    " is a shard of rows, of which a loss may only use lookups");
         if (found == indices_.end()) parts_.optimizer.check_trains_all(tape);
         check_state(found != indices_.end(), "TrainingRun: ", parameter.name(),
                     " was added to the optimizer during a step");
@@ -116,22 +126,21 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
         },
         [](Gradients& a, Gradients&& b) { rowgrad::add(a, std::move(b)); }));
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  std::vector<bool> split;
+  std::vector<bool> sharded;
   for (const Parameter* parameter : parameters)
-    split.push_back(!watched && &parameter->local() != parameter);
-  exchange_->start(std::move(earlier), std::move(split));
+    sharded.push_back(!watched && table_of(*parameter) != nullptr);
+  exchange_->start(std::move(earlier), std::move(sharded));
   // Others get the gradients of the last shard while it still goes backward.
   Gradients rest = gradients_of(subtrees.back().begin, true);
   for (std::size_t p = 0; p < rest.size(); ++p)
     if (!rest[p].is_none()) exchange_->give(p, std::move(rest[p]));
   Gradients sums = exchange_->finish();
   for (std::size_t p = 0; p < parameters.size(); ++p) {
-    SplitRows* const rows = split_rows_of(*parameters[p]);
-    if (rows != nullptr && sums[p].is_rows()) {
-      rows->own()->add_gradient(rows->for_own(sums[p].rows()));
-      if (!watched) continue;
-    }
-    if (!sums[p].is_none()) parameters[p]->add_gradient(std::move(sums[p]));
+    ShardedTable* const table = table_of(*parameters[p]);
+    if (table != nullptr && sums[p].is_rows())
+      table->add_gradient(std::move(sums[p]), watched);
+    else if (!sums[p].is_none())
+      parameters[p]->add_gradient(std::move(sums[p]));
   }
   return {.mean = sum_of_parts(losses), .weight = weight};
 }

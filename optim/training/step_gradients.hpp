@@ -12,6 +12,7 @@
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
 #include <rowgrad/core/parallel/gradient_exchange.hpp>
+#include <rowgrad/core/parallel/sharded_table.hpp>
 
 namespace rowgrad {
 
@@ -37,10 +38,10 @@ class StepGradients {
   /// step on one batch of all its examples.
   ///
   /// `batches` are this rank's rows of batch number `first` of an epoch and of those after it.
-  /// Calls `after_backward` with each tape that went backward. For split tables, each rank gets the
-  /// gradients of its own rows (Parameter::local) and, if they are `watched`, all of them in the
-  /// parameter itself. Throws std::logic_error for a parameter that gets a gradient but is not one
-  /// of the optimizer's. After an exception on several ranks, messages may still be under way.
+  /// Calls `after_backward` with each tape that went backward. For sharded tables, each rank's
+  /// shard gets the gradients of its rows and, if they are `watched`, ShardedTable::table those of
+  /// all rows. Throws std::logic_error for a parameter that gets a gradient but is not one of the
+  /// optimizer's. After an exception on several ranks, messages may still be under way.
   Loss add(std::vector<Batch> batches, std::size_t first, bool watched,
            const std::function<void(const Tape&)>& after_backward);
 
@@ -49,13 +50,15 @@ class StepGradients {
 
  private:
   void follow_optimizer();
+  ShardedTable* table_of(const Parameter& parameter) const;
   Batch part_of(const Batch& batch, std::size_t rows, std::size_t shard) const;
   double sum_of_parts(const std::vector<double>& own) const;
 
   const TrainingParts& parts_;
   ProcessGroup& ranks_;
   std::optional<GradientExchange> exchange_;
-  std::unordered_map<const Parameter*, std::size_t> indices_;  // among the optimizer's parameters
+  // Of the optimizer's parameters, as tapes see them.
+  std::unordered_map<const Parameter*, std::size_t> indices_;
 };
 
 }  // namespace rowgrad

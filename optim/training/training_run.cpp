@@ -34,16 +34,22 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       unit_(parts.loader.dataset()->unit()),
       ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      gradients_(parts_, ranks_),
-      split_tables_(parts_.model.parameters()) {
-  check_argument(split_tables_.empty() || split_tables_.ranks() == ranks_.size(),
-                 "TrainingRun: tables of the model are split over ", split_tables_.ranks(),
+      gradients_(parts_, ranks_) {
+  const std::size_t sharded = parts_.tables != nullptr ? parts_.tables->ranks().size() : 1;
+  check_argument(!has_shards() || sharded == ranks_.size(),
+                 "TrainingRun: tables of the model are sharded over ", sharded,
                  " ranks, but the run has ", ranks_.size());
-  for (const auto& [name, table] : parts_.model.named_layers<EmbeddingTable>())
-    check_argument(
-        ranks_.size() == 1 || !table->lookup().max_norm || split_rows_of(table->weight) != nullptr,
-        "TrainingRun: ", table->weight.name(), " has max_norm, by which each of ", ranks_.size(),
-        " ranks would scale other rows; expected a split table (EmbeddingOptions::split)");
+  for (const auto& [name, layer] : parts_.model.named_layers<EmbeddingTable>()) {
+    check_argument(ranks_.size() == 1 || !layer->lookup().max_norm,
+                   "TrainingRun: ", layer->weight.name(), " has max_norm, by which each of ",
+                   ranks_.size(),
+                   " ranks would scale other rows; expected a sharded table "
+                   "(EmbeddingOptions::tables)");
+    check_argument(&layer->table() == &layer->weight ||
+                       (has_shards() && parts_.tables->find(layer->weight) != nullptr),
+                   "TrainingRun: ", layer->weight.name(),
+                   " has only some rows here, expected its ShardedTables in TrainingParts::tables");
+  }
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
                  " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
@@ -151,8 +157,16 @@ bool TrainingRun::step() {
 }
 
 void TrainingRun::each(const std::function<void(RunObserver&)>& call) const {
-  split_tables_.work_while_first_reads([&] {
+  if (!has_shards()) {
     for (RunObserver* observer : observers_) call(*observer);
+    return;
+  }
+  parts_.tables->first_asks([&] {
+    for (RunObserver* observer : observers_)
+      if (observer->runs_on_all_ranks())
+        parts_.tables->together([&] { call(*observer); });
+      else
+        call(*observer);
   });
 }
 
@@ -169,11 +183,12 @@ double TrainingRun::make_step() {
   auto start = std::chrono::steady_clock::now();
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
   parts_.optimizer.zero_grad();
+  if (has_shards()) parts_.tables->zero_gradients();
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   if (first == 0) epoch_ = {};
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
-  const bool watched = !split_tables_.empty() &&
-                       ranks_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
+  const bool watched =
+      has_shards() && ranks_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
   const StepGradients::Loss loss =
       gradients_.add(next_batches(count), first, watched, [&](const Tape& tape) {
         for (RunObserver* observer : observers_) observer->after_backward(*this, tape);
@@ -187,7 +202,14 @@ double TrainingRun::make_step() {
   epoch_.seconds += seconds_since(start);
   each([&](RunObserver& observer) { observer.before_update(*this); });
   start = std::chrono::steady_clock::now();
-  if (next_clip_norm() > 0) clip_grad_norm(parts_.optimizer.parameters(), next_clip_norm());
+  if (next_clip_norm() > 0) {
+    ClipNormOptions options;
+    if (has_shards())
+      options.all_parts = [&](const Parameter& parameter, std::vector<double> parts) {
+        return parts_.tables->all_parts(parameter, std::move(parts));
+      };
+    clip_grad_norm(parts_.optimizer.parameters(), next_clip_norm(), options);
+  }
   parts_.optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
   ++steps_;
@@ -198,7 +220,7 @@ double TrainingRun::make_step() {
   return loss.mean;
 }
 
-// Ranks have the same loss and the same gradients, except of split tables.
+// Ranks have the same loss and the same gradients, except of sharded tables.
 void TrainingRun::check_finite(double loss) const {
   if (parts_.allow_not_finite) return;
   const auto refuse = [&](const auto&... what) {
@@ -212,17 +234,19 @@ void TrainingRun::check_finite(double loss) const {
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
   std::array<std::uint64_t, 2> first{parameters.size(), kAllRows};  // parameter and row
   for (std::size_t p = 0; p < parameters.size() && first[0] == parameters.size(); ++p) {
-    Parameter& own = parameters[p]->local();
-    const Gradient& gradient = own.gradient();
+    const Gradient& gradient = parameters[p]->gradient();
     if (kernels::all_finite(gradient.values())) continue;
     first = {p, kAllRows};
     if (!gradient.is_rows()) continue;
     const RowGradient& rows = gradient.rows();
     std::size_t i = 0;
     while (kernels::all_finite(rows.row(i))) ++i;
-    first[1] = own.source().place.first + static_cast<std::uint64_t>(rows.indices()[i]);
+    const ShardedTable* const table =
+        parts_.tables != nullptr ? parts_.tables->find(*parameters[p]) : nullptr;
+    first[1] =
+        (table != nullptr ? table->first_row() : 0) + static_cast<std::uint64_t>(rows.indices()[i]);
   }
-  if (!split_tables_.empty()) {
+  if (has_shards()) {
     const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(first));
     for (std::size_t i = 0; i < all.size(); i += 2) first = std::min(first, {all[i], all[i + 1]});
   }
@@ -230,6 +254,14 @@ void TrainingRun::check_finite(double loss) const {
   const std::string& name = parameters[first[0]]->name();
   if (first[1] == kAllRows) refuse("the gradient of ", name, " is not finite");
   refuse("the gradient of ", name, " is not finite in row ", first[1]);
+}
+
+// What the batches look up of sharded tables.
+void TrainingRun::fetch(const std::vector<Batch>& batches) {
+  std::vector<TableLookup> lookups;
+  for (const Batch& batch : batches)
+    for (TableLookup& lookup : parts_.model.lookups(batch)) lookups.push_back(std::move(lookup));
+  parts_.tables->fetch(lookups);
 }
 
 std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
@@ -245,9 +277,8 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
       loop_ = parts_.loader.begin(gradients_.shard());
     batches.push_back(loop_->take());
   }
-  if (!split_tables_.empty()) {
-    for (const Batch& batch : batches) read_ahead(batch);
-    split_tables_.fetch();
+  if (ranks_.size() > 1 && has_shards()) {
+    fetch(batches);
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
     for (std::size_t i = 1; i < count; ++i) read_ahead(batches[i]);
     if (const auto next = loop_->next()) read_ahead(*next);
@@ -330,7 +361,8 @@ std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record, Da
                                          {.batches = batches,
                                           .accuracy = parts_.evaluation.accuracy,
                                           .after_batch = [&] { return goes_on(); },
-                                          .ranks = parts_.ranks});
+                                          .ranks = parts_.ranks,
+                                          .tables = parts_.tables});
     if (!found) return false;
     loss = found->loss;
     accuracy = found->accuracy;
@@ -345,11 +377,11 @@ void TrainingRun::compare_ranks() const {
   if (ranks_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
-    // Of a table that is not in memory as a whole, its last rows are compared; a split one is
-    // nowhere twice.
+    // Of a table that is not in memory as a whole, its last rows are compared; a shard is nowhere
+    // twice.
     const Gradient& last = parameter->gradient();
-    sums.push_back(checksum_of(&parameter->local() != parameter ? Tensor()
-                               : parameter->is_in_memory()      ? parameter->copy()
+    sums.push_back(checksum_of(has_shards() && parts_.tables->find(*parameter) ? Tensor()
+                               : parameter->is_in_memory()                     ? parameter->copy()
                                : last.is_rows() ? parameter->rows(last.rows().indices())
                                                 : Tensor()));
   }

@@ -14,9 +14,10 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/parallel/split_rows.hpp>
+#include <rowgrad/core/parallel/sharded_table.hpp>
 #include <rowgrad/layers/model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
+#include <rowgrad/optim/training/evaluation.hpp>
 #include <rowgrad/optim/training/run_observer.hpp>
 #include <rowgrad/optim/training/step_gradients.hpp>
 
@@ -73,6 +74,8 @@ struct TrainingParts {
   /// The processes that share the work, each with equal parts; null if this one is alone. There
   /// must be at least a shard for each. An exception on one rank makes the others wait in vain.
   ProcessGroup* ranks = nullptr;
+  /// The model's tables that are sharded over these ranks; null if there are none.
+  ShardedTables* tables = nullptr;
   /// How many bytes of dense gradients a rank sends to another at once, while it computes others.
   std::size_t bucket_bytes = GradientExchange::kBucketBytes;
   /// The steps after which ranks compare all parameters; they do so after the first step and after
@@ -100,8 +103,8 @@ class TrainingRun {
 
   /// Adds an observer, which must live until the last step or until it is removed. Not during a
   /// step. One that is there already stays in its place. Of several ranks, one that writes or
-  /// prints is for the first (is_first_rank()); one that stops the run, for any or all. That of the
-  /// first rank may read any rows of split tables, but for goes_on() and after_backward().
+  /// prints is for the first (is_first_rank()); one that stops the run, for any or all. One that
+  /// reads rows of sharded tables fetches them before: see RunObserver::runs_on_all_ranks.
   void observe(RunObserver& observer) {
     if (std::ranges::find(observers_, &observer) == observers_.end())
       observers_.push_back(&observer);
@@ -177,10 +180,6 @@ class TrainingRun {
 
   bool is_first_rank() const { return ranks_.rank() == 0; }  // whether it writes and prints
 
-  /// Tables of the model that are split over ranks. Observers on all ranks call their meet() before
-  /// they exchange anything.
-  const SplitTables& split_tables() const { return split_tables_; }
-
   /// How many units a second the steps of this epoch took, since the run was started or its state
   /// was loaded.
   double speed() const;
@@ -215,7 +214,7 @@ class TrainingRun {
   /// Saving throws std::logic_error between a step's gradients and its update and after a step has
   /// failed there, when the parts are at different steps, and std::runtime_error if a trained
   /// parameter in memory is not finite (see allow_not_finite). check_can_save() only throws. If
-  /// tables are split, it throws on the ranks whose rows are not finite.
+  /// tables are sharded, it throws on the ranks whose rows are not finite.
   Checkpoint state_dict() const;
   void check_can_save() const;
   void load_state_dict(const Checkpoint& state);
@@ -236,6 +235,9 @@ class TrainingRun {
   bool goes_on();
   void each(const std::function<void(RunObserver&)>& call) const;
   void compare_ranks() const;
+  // Whether rows of tables are on other ranks.
+  bool has_shards() const { return parts_.tables != nullptr && !parts_.tables->empty(); }
+  void fetch(const std::vector<Batch>& batches);
   // Whether an observer or the last step that was asked for ends this call of train().
   bool stops() const { return stopped_ || steps_ >= last_step_; }
   // Whether the last step has records that were not made yet.
@@ -251,7 +253,6 @@ class TrainingRun {
   SingleProcess alone_;
   ProcessGroup& ranks_;
   StepGradients gradients_;
-  SplitTables split_tables_;
   std::optional<DataLoader::Iterator> loop_;  // over an epoch, or the rest of it
   std::string loaded_arithmetic_;
   std::vector<RunObserver*> observers_;

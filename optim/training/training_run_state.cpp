@@ -66,7 +66,7 @@ void TrainingRun::check_can_save() const {
               "TrainingRun::state_dict: a step is under way; save after it (after_step)");
   if (parts_.allow_not_finite) return;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
-    const Tensor* values = parameter->local().source().dense();
+    const Tensor* values = parameter->source().dense();
     if (parameter->trainable() && values != nullptr)
       check_runtime(kernels::all_finite({values->data(), values->size()}),
                     "TrainingRun::state_dict: ", parameter->name(), " is not finite after step ",

@@ -1,12 +1,12 @@
-// What a rank has and sends of a table that is split over ranks, to be started by mpirun:
+// What a rank has and sends of a table that is sharded over ranks, to be started by mpirun:
 //   mpirun -n 4 build/tests/bench/bench_split_table ROWS [FOLDER]
 // Steps of SGD with momentum in a table ROWS x 64, in memory or in files in FOLDER. Prints, for
 // each rank, its memory beside that of its share, and the bytes that it sends in a step beside
 // n (P - 1) / P · (8 + 8 width), for n distinct ids and P ranks: ids and rows before the step, ids
 // and gradients after it. And how long the fastest step takes.
 //   mpirun -n 2 build/tests/bench/bench_split_table w5 ROWS
-// Steps of W5 with so many rows for each head of its memory, with a whole table and with a split
-// one in turns: medians of times and of their ratios.
+// Steps of W5 with so many rows for each head of its memory, with a whole table and with a
+// sharded one in turns: medians of times and of their ratios.
 
 #include <algorithm>
 #include <chrono>
@@ -26,10 +26,10 @@ constexpr std::size_t kLookups = 4096;  // of a rank in a step
 
 class Table : public Model {
  public:
-  Table(TableFile& rows, ProcessGroup& ranks)
-      : words(*this, "words", rows, EmbeddingOptions{.split = &ranks}) {}
-  Table(std::size_t rows, Random& random, ProcessGroup& ranks)
-      : words(*this, "words", rows, kWidth, random, EmbeddingOptions{.split = &ranks}) {}
+  Table(TableFile& rows, TablePlacement& tables)
+      : words(*this, "words", rows, EmbeddingOptions{.tables = &tables}) {}
+  Table(std::size_t rows, Random& random, TablePlacement& tables)
+      : words(*this, "words", rows, kWidth, random, EmbeddingOptions{.tables = &tables}) {}
 
   Variable loss(Tape& tape, const Batch& batch) override {
     const Variable rows = words.forward(tape, batch.inputs());
@@ -61,9 +61,10 @@ double seconds_of(ProcessGroup& ranks, const std::function<void()>& work) {
 
 // The workload of bench_workloads, as a run.
 struct W5 {
-  W5(ProcessGroup& ranks, std::size_t rows, bool split)
+  W5(ProcessGroup& ranks, std::size_t rows, bool sharded)
       : workload(bench::w5(rows)),
-        model(options(workload, split ? &ranks : nullptr), random),
+        tables(ranks),
+        model(options(workload, sharded ? &tables : nullptr), random),
         optimizer(bench::make_optimizer(workload.optimizer, model.parameters())),
         loader(windows(workload), {.batch = workload.batch}),
         run({.model = model,
@@ -72,11 +73,12 @@ struct W5 {
              .random = random,
              .shards = ranks.size(),
              .ranks = &ranks,
+             .tables = &tables,
              .steps = 1000}) {}
 
-  static GptOptions options(const bench::Workload& workload, ProcessGroup* split) {
+  static GptOptions options(const bench::Workload& workload, TablePlacement* tables) {
     GptOptions options = bench::gpt_options(workload);
-    options.memories.memory.split = split;
+    options.memories.memory.tables = tables;
     return options;
   }
   static TokenWindows windows(const bench::Workload& workload) {
@@ -89,6 +91,7 @@ struct W5 {
 
   bench::Workload workload;
   Random random{123};
+  ShardedTables tables;
   GptModel model;
   std::unique_ptr<Optimizer> optimizer;
   DataLoader loader;
@@ -97,20 +100,20 @@ struct W5 {
 
 void compare_w5(ProcessGroup& ranks, std::size_t rows) {
   constexpr std::size_t kTurns = 15, kStepsOfATurn = 4;
-  W5 whole(ranks, rows, false), split(ranks, rows, true);
-  std::vector<double> of_whole, of_split, ratios;
+  W5 whole(ranks, rows, false), sharded(ranks, rows, true);
+  std::vector<double> of_whole, of_sharded, ratios;
   for (std::size_t turn = 0; turn <= kTurns; ++turn) {
     const std::size_t last = (turn + 1) * kStepsOfATurn;
     const double a = seconds_of(ranks, [&] { whole.run.train(last); }) / kStepsOfATurn;
-    const double b = seconds_of(ranks, [&] { split.run.train(last); }) / kStepsOfATurn;
+    const double b = seconds_of(ranks, [&] { sharded.run.train(last); }) / kStepsOfATurn;
     if (turn == 0) continue;  // to begin with
     of_whole.push_back(1e3 * a);
-    of_split.push_back(1e3 * b);
+    of_sharded.push_back(1e3 * b);
     ratios.push_back(b / a);
   }
   if (ranks.rank() == 0)
     std::cout << "W5 with " << 8 * rows << " rows on " << ranks.size() << " ranks: whole "
-              << bench::median(of_whole) << " ms a step, split " << bench::median(of_split)
+              << bench::median(of_whole) << " ms a step, sharded " << bench::median(of_sharded)
               << " ms, ratio " << bench::median(ratios) << '\n';
 }
 
@@ -121,11 +124,12 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
   if (!folder.empty())
     file.emplace(concat(folder, "/table", ranks.rank()),
                  TableFileOptions{.rows = rows, .width = kWidth, .states = 1, .deviation = 0.01});
+  ShardedTables tables(ranks);
   std::optional<Table> model;
   if (file)
-    model.emplace(*file, ranks);
+    model.emplace(*file, tables);
   else
-    model.emplace(rows, random, ranks);
+    model.emplace(rows, random, tables);
   SGD optimizer(model->parameters(), {.learning_rate = 0.1, .momentum = 0.9});
   Ids text = Ids::from_shape({kSteps * kLookups * ranks.size() + 1});
   for (std::int32_t& id : text) id = static_cast<std::int32_t>(random.bits() % rows);
@@ -137,6 +141,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
                    .random = random,
                    .shards = ranks.size(),
                    .ranks = &ranks,
+                   .tables = &tables,
                    .steps = kSteps});
   run.train(2);
   const std::uint64_t sent = ranks.bytes_sent();

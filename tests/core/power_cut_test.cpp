@@ -246,22 +246,21 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
                         state);
 }
 
-TEST(PowerCut, LeavesASplitCheckpointWhole) {
+TEST(PowerCut, LeavesAShardedCheckpointWhole) {
   const TemporaryFolder folder;
   const auto save = [&](real value) {
     run_ranks(2, [&](ProcessGroup& ranks) {
       Random random(1);
-      Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
+      ShardedTables tables(ranks);
+      const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
       Checkpoint state;
       state.put("weight", full({10, 4}, value + static_cast<real>(ranks.rank())));
-      state.mark_split("weight", 20);
-      const std::vector<Parameter*> parameters{&words.weight};
-      write_split_checkpoint(folder / "run", state, parameters, ranks);
+      write_sharded_checkpoint(folder / "run", state, tables, words.parameters());
     });
   };
   const auto state = [](const fs::path& in) {
     if (!file_exists(in / "run")) return std::string("nothing");
-    return bits_of(with_split_rows(read_safetensors(in / "run"), in / "run"));
+    return bits_of(with_sharded_rows(read_safetensors(in / "run"), in / "run"));
   };
   expect_all_or_nothing(
       folder.path(),

@@ -64,19 +64,21 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
   EXPECT_ERROR_WITH(std::logic_error, "changed after", tape.backward(loss));
 }
 
-TEST(MaxNorm, LimitsRowsOfATableThatIsSplitOverOneRank) {
+TEST(MaxNorm, LimitsRowsOfATableThatIsShardedOverOneRank) {
   SingleProcess alone;
+  ShardedTables tables(alone);
   Random random(1), same(1);
   Embedding whole(4, 3, random, {.max_norm = 0.5});
-  Embedding split(4, 3, same, {.split = &alone, .max_norm = 0.5});
+  Embedding sharded(4, 3, same, {.tables = &tables, .max_norm = 0.5});
   const Ids some = ids({3}, {0, 1, 0});
-  for (const bool announced : {false, true}) {
-    if (announced) split.weight.read_ahead(some.storage());
+  for (const bool fetched : {false, true}) {
+    const TableLookup lookup = sharded.lookup_of(some);
+    if (fetched) tables.fetch({&lookup, 1});
     Tape tape;
-    const Variable rows = split.forward(tape, some);
+    const Variable rows = sharded.forward(tape, some);
     EXPECT_EQ(rows.value(), whole.forward(tape, some).value());
     tape.backward(sum(rows));
-    EXPECT_EQ(split.weight.local().value(), whole.weight.value());  // row 2 stays as it is
+    EXPECT_EQ(sharded.weight.value(), whole.weight.value());  // row 2 stays as it is
   }
 }
 

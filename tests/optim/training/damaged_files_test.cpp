@@ -21,8 +21,8 @@ std::string read_checkpoint(const fs::path& folder) {
   return bits_of(read_safetensors(folder / "file"));
 }
 
-std::string read_split_run(const fs::path& folder) {
-  return bits_of(with_split_rows(read_safetensors(folder / "run"), folder / "run"));
+std::string read_sharded_run(const fs::path& folder) {
+  return bits_of(with_sharded_rows(read_safetensors(folder / "run"), folder / "run"));
 }
 
 std::string read_tokenizer(const fs::path& folder) {
@@ -35,11 +35,12 @@ GptModel small_gpt(std::size_t vocabulary) {
                   random);
 }
 
-void write_split(const fs::path& folder) {
+void write_sharded(const fs::path& folder) {
   run_ranks(2, [&](ProcessGroup& ranks) {
-    RunOf made(kSplitCases[1], {.shards = 2, .ranks = &ranks, .split = true});
+    RunOf made(kShardedCases[1], {.shards = 2, .ranks = &ranks, .sharded = true});
     made.run.train(3);
-    write_split_checkpoint(folder / "run", made.run.state_dict(), made.model->parameters(), ranks);
+    write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.tables,
+                             made.model->parameters());
   });
 }
 
@@ -112,8 +113,8 @@ const std::vector<FileKind> kKinds{
        write_safetensors(folder / "file", lora_state(body));
      },
      read_checkpoint, ""},
-    {"split part", write_split, read_split_run, ".part-"},
-    {"manifest", write_split, read_split_run, "run"},
+    {"sharded part", write_sharded, read_sharded_run, ".part-"},
+    {"manifest", write_sharded, read_sharded_run, "run"},
     {"word tokenizer",
      [](const fs::path& folder) {
        WordTokenizer::from_text("the cat sat on the mat: \"ö 世\"", {.special_tokens = {"<unk>"}})
@@ -224,8 +225,11 @@ TEST(DamagedManifests, AreSavedOver) {
   SingleProcess alone;
   Checkpoint state;
   state.put("table", full({2, 2}, 1));
-  state.mark_split("table", 2);
-  const auto save = [&] { write_split_checkpoint(run, state, {}, alone); };
+  ShardedTables tables(alone);
+  Parameter table("table", zeros({2, 2}));
+  tables.whole_table(table, 2, {});
+  const std::vector<Parameter*> parameters{&table};
+  const auto save = [&] { write_sharded_checkpoint(run, state, tables, parameters); };
   fs::create_directory(inner);
   save();
   const std::string good = read_file(run);
@@ -247,7 +251,8 @@ TEST(DamagedManifests, AreSavedOver) {
     write_file(inner / part, part_of_good);
     std::ofstream(run) << manifests[i];
     ASSERT_NO_THROW(save()) << i;
-    EXPECT_EQ(with_split_rows(read_safetensors(run), run).tensor("table", {2, 2}), full({2, 2}, 1));
+    EXPECT_EQ(with_sharded_rows(read_safetensors(run), run).tensor("table", {2, 2}),
+              full({2, 2}, 1));
     for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
       const std::string name = entry.path().filename();
       EXPECT_TRUE(entry.path() == inner || name == "run" || name.starts_with("run.part-")) << name;
@@ -257,7 +262,7 @@ TEST(DamagedManifests, AreSavedOver) {
   named.erase("split.names");
   named.put("split.names", "/../../other");
   EXPECT_ERROR_WITH(std::runtime_error, "split.names is '/../../other', expected digits and '-'",
-                    with_split_rows(named, run));
+                    with_sharded_rows(named, run));
 }
 
 }  // namespace

@@ -6,8 +6,9 @@ namespace {
 
 /// A loss whose gradient is infinite although it is 0 itself: √0 of a row, or of a parameter.
 struct Roots : Model {
-  explicit Roots(Random& random, ProcessGroup* split = nullptr)
-      : table(*this, "table", kUsers, 2, random, EmbeddingOptions{.deviation = 0, .split = split}),
+  explicit Roots(Random& random, TablePlacement* tables = nullptr)
+      : table(*this, "table", kUsers, 2, random,
+              EmbeddingOptions{.deviation = 0, .tables = tables}),
         other(*this, "other", full({2}, 4)) {}
 
   Variable loss(Tape& tape, const Batch& batch) override {
@@ -27,9 +28,10 @@ struct Roots : Model {
 };
 
 struct RootsRun : RunObserver {
-  explicit RootsRun(std::size_t shards = 1, ProcessGroup* ranks = nullptr, bool split = false,
+  explicit RootsRun(std::size_t shards = 1, ProcessGroup* ranks = nullptr, bool sharded = false,
                     bool allowed = false)
-      : model(random, split ? ranks : nullptr),
+      : tables(sharded ? std::optional<ShardedTables>(std::in_place, *ranks) : std::nullopt),
+        model(random, tables ? &*tables : nullptr),
         optimizer(model.parameters(), {.learning_rate = 0.1}),
         loader(TensorDataset({.ids = {ids({4}, {29, 7, 25, 29})}}), {.batch = 2}),
         run({.model = model,
@@ -39,6 +41,7 @@ struct RootsRun : RunObserver {
              .clip_norm = 1,
              .shards = shards,
              .ranks = ranks,
+             .tables = tables ? &*tables : nullptr,
              .allow_not_finite = allowed,
              .epochs = 3}) {
     run.observe(*this);
@@ -48,6 +51,7 @@ struct RootsRun : RunObserver {
   std::string bits() { return bits_of(model.state_dict()) + bits_of(optimizer.state_dict()); }
 
   Random random{1};
+  std::optional<ShardedTables> tables;
   Roots model;
   AdamW optimizer;
   DataLoader loader;
@@ -72,11 +76,11 @@ TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
       {"the gradient of other is not finite", [](Roots& model) { model.bad_parameter = true; }}};
   for (const auto& [what, change] : cases)
     for (const std::size_t ranks : {1, 2})
-      for (const bool split : {false, true}) {
-        if (split && ranks == 1) continue;
-        SCOPED_TRACE(concat(what, ", ranks ", ranks, split ? ", split" : ""));
+      for (const bool sharded : {false, true}) {
+        if (sharded && ranks == 1) continue;
+        SCOPED_TRACE(concat(what, ", ranks ", ranks, sharded ? ", sharded" : ""));
         run_ranks(ranks, [&, what = what, change = change](ProcessGroup& group) {
-          RootsRun trained(2, &group, split);
+          RootsRun trained(2, &group, sharded);
           trained.run.train(1);
           change(trained.model);
           const std::string before = trained.bits();

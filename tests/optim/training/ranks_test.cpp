@@ -5,28 +5,29 @@
 namespace {
 
 TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
-  std::vector<RunCase> all = kSplitCases;
+  std::vector<RunCase> all = kShardedCases;
   all.insert(all.end(), kWholeCases.begin(), kWholeCases.end());
-  for (const bool split : {false, true})
-    for (const RunCase& each : split ? kSplitCases : all)
+  for (const bool sharded : {false, true})
+    for (const RunCase& each : sharded ? kShardedCases : all)
       for (const std::size_t shards : {4, 11}) {  // more than the windows of a batch, too
         SCOPED_TRACE(each.name);
         const bool watched = shards == 4;
         const std::string expected = outcome_of(each, {.shards = shards}, watched);
         SingleProcess alone;
-        EXPECT_TRUE(outcome_of(each, {.shards = shards, .ranks = &alone, .split = split},
+        EXPECT_TRUE(outcome_of(each, {.shards = shards, .ranks = &alone, .sharded = sharded},
                                watched) == expected);
-        const bool refused = each.name == std::string("max_norm") && !split;
+        const bool refused = each.name == std::string("max_norm") && !sharded;
         for (std::size_t count = shards == 4 ? 2 : 4; count <= 4; ++count)
           run_ranks(count, [&](ProcessGroup& ranks) {
             const auto outcome = [&] {
-              return outcome_of(each, {.shards = shards, .ranks = &ranks, .split = split}, watched);
+              return outcome_of(each, {.shards = shards, .ranks = &ranks, .sharded = sharded},
+                                watched);
             };
             if (refused)
               EXPECT_ERROR_WITH(std::invalid_argument, "words.weight has max_norm", outcome());
             else
-              EXPECT_TRUE(outcome() == (split && ranks.rank() > 0 ? "" : expected))
-                  << each.name << (split ? ", split, on rank " : " on rank ") << ranks.rank()
+              EXPECT_TRUE(outcome() == (sharded && ranks.rank() > 0 ? "" : expected))
+                  << each.name << (sharded ? ", sharded, on rank " : " on rank ") << ranks.rank()
                   << " of " << count;
           });
       }
@@ -121,7 +122,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
   // Without dropout, whose masks shards draw anew.
-  RunOf one(kSplitCases.front()), four(kSplitCases.front(), {.shards = 4});
+  RunOf one(kShardedCases.front()), four(kShardedCases.front(), {.shards = 4});
   for (RunOf* each : {&one, &four}) each->run.train(15);
   for (std::size_t i = 0; i < one.model->parameters().size(); ++i)
     expect_near(four.model->parameters()[i]->value(), one.model->parameters()[i]->value(), 2e-5);
@@ -132,7 +133,7 @@ TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
 TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
   const std::string message = error_of<std::runtime_error>([] {
     run_ranks(3, [](ProcessGroup& ranks) {
-      RunOf made(kSplitCases.front(), {.shards = 3, .ranks = &ranks});
+      RunOf made(kShardedCases.front(), {.shards = 3, .ranks = &ranks});
       made.run.train(4);
       if (ranks.rank() == 2) made.model->parameters()[1]->mutable_values()[0] += 1;
       made.run.train(6);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs of small models, of which each test takes what it needs: resumed, on ranks, with tables that
-// are split.
+// Runs of small models, of which each test takes what it needs: resumed, on ranks, with sharded
+// tables.
 
 #include "tests/optim/optimizers.hpp"
 #include "tests/support/models.hpp"
@@ -15,11 +15,11 @@ inline constexpr std::size_t kContext = 5;
 /// Looks up rows of one table alone and of another in bags.
 class TwoTables : public Model {
  public:
-  TwoTables(Random& random, ProcessGroup* split, double dropped, std::optional<double> max_norm)
+  TwoTables(Random& random, TablePlacement* tables, double dropped, std::optional<double> max_norm)
       : words(*this, "words", kTokens, 6, random,
-              EmbeddingOptions{.padding_idx = 60, .split = split, .max_norm = max_norm}),
+              EmbeddingOptions{.padding_idx = 60, .tables = tables, .max_norm = max_norm}),
         bags(*this, "bags", kTokens, 6, random,
-             EmbeddingOptions{.mode = BagMode::kSum, .split = split}),
+             EmbeddingOptions{.mode = BagMode::kSum, .tables = tables}),
         dropout(*this, "dropout", dropped),
         head(*this, "head", 12, kTokens, random) {}
 
@@ -104,7 +104,7 @@ inline Data rated_films(std::size_t count, std::uint32_t seed) {
   return std::make_shared<TensorDataset>(ratings(count, seed));
 }
 
-using MakeModel = std::function<std::unique_ptr<Model>(Random&, ProcessGroup* split)>;
+using MakeModel = std::function<std::unique_ptr<Model>(Random&, TablePlacement* tables)>;
 
 /// What is trained, and how.
 struct RunCase {
@@ -118,13 +118,13 @@ struct RunCase {
 };
 
 inline MakeModel two_tables(double dropped = 0, std::optional<double> max_norm = {}) {
-  return [=](Random& random, ProcessGroup* split) {
-    return std::make_unique<TwoTables>(random, split, dropped, max_norm);
+  return [=](Random& random, TablePlacement* tables) {
+    return std::make_unique<TwoTables>(random, tables, dropped, max_norm);
   };
 }
 
 inline MakeModel next_token(bool tied, const CrossEntropyOptions& loss = {}) {
-  return [=](Random& random, ProcessGroup*) {
+  return [=](Random& random, TablePlacement*) {
     auto model = std::make_unique<NextTokenModel>(
         NextTokenOptions{.vocabulary = kTokens,
                          .context = kContext,
@@ -140,7 +140,7 @@ inline MakeModel next_token(bool tied, const CrossEntropyOptions& loss = {}) {
   };
 }
 
-inline std::unique_ptr<Model> gpt_with_memory(Random& random, ProcessGroup* split) {
+inline std::unique_ptr<Model> gpt_with_memory(Random& random, TablePlacement* tables) {
   return std::make_unique<GptModel>(
       GptOptions{.vocabulary = kTokens,
                  .context = kContext,
@@ -152,15 +152,15 @@ inline std::unique_ptr<Model> gpt_with_memory(Random& random, ProcessGroup* spli
                  .t5_buckets = 4,
                  .memories = {.blocks = {0},
                               .ngrams = {.orders = {1, 2}, .heads = 1, .rows = 7},
-                              .memory = {.head_width = 4, .split = split}}},
+                              .memory = {.head_width = 4, .tables = tables}}},
       random);
 }
 
 inline const AdamWOptions kAdamW{.learning_rate = 0.01, .weight_decay = 0.1};
 inline const Schedule kCosine = Schedule::cosine({.steps = 100});
 
-/// Those whose tables may be split.
-inline const std::vector<RunCase> kSplitCases{
+/// Those whose tables may be sharded.
+inline const std::vector<RunCase> kShardedCases{
     {"SGD", two_tables(), SgdOptions{.learning_rate = 0.5}},
     {"momentum and decay, accumulated", two_tables(0.2),
      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01}, 0, 2},
@@ -172,7 +172,7 @@ inline const std::vector<RunCase> kSplitCases{
     {"max_norm", two_tables(0, 2.0), SgdOptions{.learning_rate = 0.5, .momentum = 0.9}},
     {"a GPT with T5's positions and a memory", gpt_with_memory, kAdamW, 1}};
 
-inline std::unique_ptr<Model> recommender(Random& random, ProcessGroup*) {
+inline std::unique_ptr<Model> recommender(Random& random, TablePlacement*) {
   return std::make_unique<Ratings>(kUsers, kFilms, random);
 }
 
@@ -184,7 +184,7 @@ inline const std::vector<RunCase> kWholeCases{
     {"tied tables", next_token(true), kAdamW, 1}};
 
 inline const RunCase& run_case(std::string_view name) {
-  for (const auto* cases : {&kSplitCases, &kWholeCases})
+  for (const auto* cases : {&kShardedCases, &kWholeCases})
     for (const RunCase& each : *cases)
       if (each.name == name) return each;
   throw std::invalid_argument(concat("there is no case ", name));
@@ -193,15 +193,18 @@ inline const RunCase& run_case(std::string_view name) {
 struct RunWay {
   std::size_t shards = 1;
   ProcessGroup* ranks = nullptr;
-  bool split = false;  // whether tables are
-  bool other = false;  // whether it begins with other numbers
+  bool sharded = false;  // whether tables are
+  bool other = false;    // whether it begins with other numbers
 };
 
 /// A run with all that it may have.
 struct RunOf {
   explicit RunOf(const RunCase& of, const RunWay& way = {})
       : random(way.other ? 2 : 1),
-        model(of.model(random, way.split ? way.ranks : nullptr)),
+        tables(way.sharded && way.ranks != nullptr
+                   ? std::optional<ShardedTables>(std::in_place, *way.ranks)
+                   : std::nullopt),
+        model(of.model(random, tables ? &*tables : nullptr)),
         optimizer(make_optimizer(of.optimizer, model->parameters())),
         loader(of.examples(100, 1), {.batch = 9, .shuffle = true, .seed = 3}),
         sample(loader.dataset(), {.batch = 9}),
@@ -217,11 +220,13 @@ struct RunOf {
              .accumulate = of.accumulate,
              .shards = way.shards,
              .ranks = way.ranks,
+             .tables = tables ? &*tables : nullptr,
              .bucket_bytes = way.shards == 4 ? GradientExchange::kBucketBytes : 0,
              .compare_every = 3,
              .evaluation = {.every = 4, .batches = 2, .accuracy = true, .training = &sample}}) {}
 
   Random random;
+  std::optional<ShardedTables> tables;
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
   DataLoader loader, sample, validation;
@@ -230,26 +235,30 @@ struct RunOf {
 };
 
 /// The bits of all rows and losses at the end of a run and, if it watches them, the rows that had
-/// gradients in each step. Where tables are split, those that the first rank sees.
+/// gradients in each step. Where tables are sharded, those that the first rank sees.
 struct RunOutcome : RunObserver {
   explicit RunOutcome(bool watched = false) : watches(watched) {}
 
   bool watches_gradients() const override { return watches; }
   void before_update(const TrainingRun& run) override {
     if (!watches || !sees(run)) return;
-    for (const Parameter* parameter : run.parts().optimizer.parameters())
+    for (const Parameter* parameter : run.parts().model.parameters_on_tape())
       if (parameter->gradient().is_rows())
         for (const std::int32_t row : parameter->gradient().rows().indices())
           seen += concat(run.steps(), ' ', parameter->name(), ' ', row, '\n');
   }
   void at_end(const TrainingRun& run) override {
-    run.split_tables().meet();
     if (!sees(run)) return;
     Checkpoint end;
-    for (const Parameter* parameter : run.parts().optimizer.parameters())
-      end.put(parameter->name(), parameter->shape().size() == 2
-                                     ? parameter->rows(all_rows(parameter->shape()[0]))
-                                     : parameter->copy());
+    for (const Parameter* parameter : run.parts().model.parameters_on_tape()) {
+      if (parameter->shape().size() != 2) {
+        end.put(parameter->name(), parameter->copy());
+        continue;
+      }
+      const TableLookup all{parameter, all_rows(parameter->shape()[0])};
+      if (run.parts().tables != nullptr) run.parts().tables->fetch({&all, 1});
+      end.put(parameter->name(), parameter->rows(all.ids));
+    }
     std::vector<double> history;
     for (const TrainingRecord& record : run.history())
       history.insert(history.end(), {record.training_loss, record.validation_loss.value_or(-1),
@@ -260,7 +269,7 @@ struct RunOutcome : RunObserver {
   }
 
   static bool sees(const TrainingRun& run) {
-    return run.is_first_rank() || run.split_tables().empty();
+    return run.is_first_rank() || run.parts().tables == nullptr;
   }
 
   bool watches;

@@ -10,8 +10,8 @@ class TableBigram : public LanguageModel {
  public:
   /// A table in a file or, as a Tensor, in memory.
   template <class Table>
-  TableBigram(Table&& table, Random& random, ProcessGroup* split)
-      : token(*this, "token", std::forward<Table>(table), EmbeddingOptions{.split = split}),
+  TableBigram(Table&& table, Random& random, TablePlacement* tables)
+      : token(*this, "token", std::forward<Table>(table), EmbeddingOptions{.tables = tables}),
         head(*this, "head", kWidth, kTokens, random) {}
 
   Variable forward(Tape& tape, const Ids& ids) override {
@@ -33,8 +33,8 @@ class TableBigram : public LanguageModel {
 RunCase case_of(auto& table, std::size_t accumulate = 1) {
   return {.name = "a table",
           .model =
-              [&table](Random& random, ProcessGroup* split) {
-                return std::make_unique<TableBigram>(table, random, split);
+              [&table](Random& random, TablePlacement* tables) {
+                return std::make_unique<TableBigram>(table, random, tables);
               },
           .optimizer = kAdamW,
           .accumulate = accumulate};
@@ -70,23 +70,23 @@ class RunsWithTablesInFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// Each rank has a file of all rows or, of a split table, of its own.
+// Each rank has a file of all rows or, of a sharded table, of its own.
 TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
   const std::string in_memory = expected();
-  for (const bool split : {false, true}) {
+  for (const bool sharded : {false, true}) {
     std::map<std::size_t, std::vector<std::uint64_t>> stored;  // rows in each file
     for (std::size_t count = 1; count <= 3; ++count) {
       stored[count].resize(count);
       run_ranks(count, [&](ProcessGroup& ranks) {
-        const auto file = open_or_make(concat(split, count, '-', ranks.rank()));
-        const RunWay way{.shards = 4, .ranks = &ranks, .split = split};
+        const auto file = open_or_make(concat(sharded, count, '-', ranks.rank()));
+        const RunWay way{.shards = 4, .ranks = &ranks, .sharded = sharded};
         EXPECT_TRUE(outcome_of(case_of(*file), way, false) ==
-                    (split && ranks.rank() > 0 ? "" : in_memory));
+                    (sharded && ranks.rank() > 0 ? "" : in_memory));
         stored[count][ranks.rank()] = file->rows_stored();
       });
     }
     const std::uint64_t all = stored[1][0];
-    EXPECT_EQ(stored[3][0] + stored[3][1] + stored[3][2], split ? all : 3 * all);
+    EXPECT_EQ(stored[3][0] + stored[3][1] + stored[3][2], sharded ? all : 3 * all);
   }
 }
 

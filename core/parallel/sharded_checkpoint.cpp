@@ -6,8 +6,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
-#include <rowgrad/core/parallel/split_checkpoint.hpp>
-#include <rowgrad/core/parallel/split_rows.hpp>
+#include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 
 namespace rowgrad {
@@ -45,7 +44,7 @@ std::string described(const Checkpoint& part, std::size_t rank) {
 void check_part(const fs::path& path, const Checkpoint& part, const Checkpoint& file,
                 std::size_t rank) {
   check_runtime(part.contains(kId) && part.contains(kRank) && part.contains(kRanks), path.string(),
-                ": is not a part of a split checkpoint");
+                ": is not a part of a sharded checkpoint");
   check_runtime(part.text(kId) == file.text(kId) && part.count(kRank) == rank &&
                     part.count(kRanks) == file.count(kRanks),
                 path.string(), ": has ", described(part, part.count(kRank)), ", expected ",
@@ -100,44 +99,42 @@ void remove_parts(const fs::path& path, const std::string& names) {
   for (const fs::path& part : parts) fs::remove(part, ignored);
 }
 
-// The split table whose rows a value is of, if any: that of "a.b" is not of a table "b".
-const Parameter* table_of(const std::string& name, std::span<Parameter* const> parameters) {
+// The sharded table whose rows a value is of, if any: that of "a.b" is not of a table "b".
+const ShardedTable* table_of(const std::string& name, const ShardedTables& tables,
+                             std::span<Parameter* const> parameters) {
   const Parameter* longest = nullptr;
   for (const Parameter* parameter : parameters)
     if ((longest == nullptr || parameter->name().size() > longest->name().size()) &&
         concat('.', name, '.').find(concat('.', parameter->name(), '.')) != std::string::npos)
       longest = parameter;
-  return longest != nullptr && split_rows_of(*longest) != nullptr ? longest : nullptr;
+  return longest != nullptr ? tables.find(*longest) : nullptr;
 }
 
-// Takes the marked values out of a state.
-Checkpoint take_marked(Checkpoint& state) {
+// Takes the rows of sharded tables, with what an optimizer keeps for them, out of a state. "step",
+// "lazy.steps", "lazy.rules" and, for tables in memory, texts are for all rows. Checksums are of
+// values that other ranks do not have.
+Checkpoint take_rows(Checkpoint& state, const ShardedTables& tables,
+                     std::span<Parameter* const> parameters) {
   Checkpoint rows;
   for (const std::string& name : state.names()) {
-    const std::size_t of_table = state.split_rows(name);
-    if (of_table == 0) continue;
-    rows.put(name, state.at(name));
-    rows.put(concat(kRows, '.', name), of_table);
+    const ShardedTable* const table = table_of(name, tables, parameters);
+    if (table == nullptr) continue;
+    if (name.ends_with(".lazy.checksum")) {
+      state.erase(name);
+      continue;
+    }
+    const Checkpoint::Value& value = state.at(name);
+    const auto* const integers = std::get_if<Checkpoint::Integers>(&value);
+    const bool is_number = integers != nullptr && integers->shape.empty();
+    const bool is_text = std::holds_alternative<std::string>(value);
+    if (is_number || name.ends_with(".lazy.steps") || name.ends_with(".lazy.rules") ||
+        (is_text && table->shard().is_in_memory()))
+      continue;
+    rows.put(name, value);
+    rows.put(concat(kRows, '.', name), table->rows());
     state.erase(name);
   }
   return rows;
-}
-
-// Takes the rows of tables that are to be split, with what an optimizer keeps for them, out of a
-// state of whole tables, which has no marks. "step", "lazy.steps" and "lazy.rules" are for all
-// rows.
-Checkpoint take_rows(Checkpoint& state, std::span<Parameter* const> parameters) {
-  for (const std::string& name : state.names()) {
-    const Parameter* const table = table_of(name, parameters);
-    if (table == nullptr) continue;
-    const bool is_number = std::holds_alternative<Checkpoint::Integers>(state.at(name)) &&
-                           std::get<Checkpoint::Integers>(state.at(name)).shape.empty();
-    if (name.ends_with(".lazy.checksum"))
-      state.erase(name);
-    else if (!is_number && !name.ends_with(".lazy.steps") && !name.ends_with(".lazy.rules"))
-      state.mark_split(name, table->shape()[0]);
-  }
-  return take_marked(state);
 }
 
 // Returns true for row numbers of put_rows() or put_integers(); base + ".values" is what they have.
@@ -171,13 +168,15 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 
 }  // namespace
 
-void write_split_checkpoint(const fs::path& path, const Checkpoint& state,
-                            std::span<Parameter* const> parameters, ProcessGroup& ranks) {
+void write_sharded_checkpoint(const fs::path& path, const Checkpoint& state,
+                              const ShardedTables& tables, std::span<Parameter* const> parameters) {
+  ProcessGroup& ranks = tables.ranks();
   Checkpoint common = state;
-  Checkpoint mine = take_marked(common);
-  check_argument(!mine.empty() || SplitTables(parameters).empty(),
-                 "write_split_checkpoint: no value is marked as rows of a split table; "
-                 "Layer::state_dict, optimizers and Parameter::save mark theirs");
+  Checkpoint mine = take_rows(common, tables, parameters);
+  check_argument(!mine.empty() || tables.empty(),
+                 "write_sharded_checkpoint: the state has no rows of the sharded tables, expected "
+                 "those of ",
+                 parameters.size(), " parameters");
   const auto from_first = [&](const std::string& text) { return ranks.gather_lists(text).front(); };
   const bool is_first = ranks.rank() == 0;
   const Names before = is_first ? names_in(path) : Names();
@@ -213,40 +212,41 @@ std::size_t saved_ranks(const Checkpoint& file) {
   return file.contains(kRanks) ? file.count(kRanks) : 1;
 }
 
-Checkpoint with_split_rows(Checkpoint file, const fs::path& path, ProcessGroup* group,
-                           std::span<Parameter* const> parameters) {
+Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const ShardedTables* tables,
+                             std::span<Parameter* const> parameters) {
   SingleProcess alone;
-  ProcessGroup& ranks = group != nullptr ? *group : alone;
+  ProcessGroup& ranks = tables != nullptr ? tables->ranks() : alone;
   const std::string names = file.contains(kNames) ? file.text(kNames) : "";
   const std::string id = file.contains(kId) ? file.text(kId) : "";
   const std::vector<std::string> ids = ranks.gather_lists(id);
   for (std::size_t rank = 0; rank < ids.size(); ++rank)
     check_runtime(ids[rank] == id, path.string(), ": is another checkpoint on ",
                   ranks.name_of(rank), " than on ", ranks.name_of(ranks.rank()));
-  const bool is_split = !names.empty();
-  check_runtime(is_split == !id.empty(), path.string(), ": has no ", is_split ? kId : kNames);
-  check_runtime(!is_split || is_name(names), path.string(), ": ", kNames, " is '", names,
+  const bool is_sharded = !names.empty();
+  check_runtime(is_sharded == !id.empty(), path.string(), ": has no ", is_sharded ? kId : kNames);
+  check_runtime(!is_sharded || is_name(names), path.string(), ": ", kNames, " is '", names,
                 "', expected digits and '-'");
-  if (!is_split && (ranks.size() == 1 || SplitTables(parameters).empty())) return file;
+  if (!is_sharded && (ranks.size() == 1 || tables->empty())) return file;
   const std::size_t count = saved_ranks(file), here = ranks.rank();
   const IndexRange mine = range_of(kTableParts, here, ranks.size());
   std::vector<fs::path> paths;
   std::vector<bool> needed;
   for (std::size_t rank = 0; rank < count; ++rank) {
     const IndexRange its = range_of(kTableParts, rank, count);
-    paths.push_back(is_split ? rank_path(path, names, rank) : path);
+    paths.push_back(is_sharded ? rank_path(path, names, rank) : path);
     needed.push_back(its.begin < mine.end && mine.begin < its.end);
   }
   const Checkpoint whole = file;
   for (const char* key : {kId, kNames, kNext, kBefore, kRanks, kStep}) file.erase(key);
-  if (is_split) fetch_files(ranks, paths, needed);
+  if (is_sharded) fetch_files(ranks, paths, needed);
   std::map<std::string, Checkpoint::Value> values;
   std::map<std::string, std::size_t> missing;  // rows of each
   std::set<std::string> sparse;
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
-    const Checkpoint part = is_split ? read_safetensors(paths[rank]) : take_rows(file, parameters);
-    if (is_split) check_part(paths[rank], part, whole, rank);
+    const Checkpoint part =
+        is_sharded ? read_safetensors(paths[rank]) : take_rows(file, *tables, parameters);
+    if (is_sharded) check_part(paths[rank], part, whole, rank);
     const Checkpoint rows = part.part(kRows);
     for (const std::string& saved : rows.names()) {
       const std::string base = saved.substr(0, saved.rfind('.'));

@@ -1,4 +1,4 @@
-// Tables that are split over ranks: their checkpoints, and what is refused. ranks_test shows that
+// Tables that are sharded over ranks: their checkpoints, and what is refused. ranks_test shows that
 // runs have the bits of whole tables.
 
 #include "tests/optim/training/runs.hpp"
@@ -21,26 +21,27 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
   };
   const auto load = [&](RunOf& made, ProcessGroup* ranks) {
     const std::filesystem::path own = path_of(ranks != nullptr ? ranks->rank() : 0);
-    made.run.load_state_dict(
-        with_split_rows(read_safetensors(path_of(0)), own, ranks, made.model->parameters()));
+    made.run.load_state_dict(with_sharded_rows(read_safetensors(path_of(0)), own,
+                                               made.run.parts().tables, made.model->parameters()));
   };
   for (const std::size_t steps : {2, 5})  // the second one replaces the first
     on(before, [&](ProcessGroup* ranks) {
-      RunOf made(of, {.shards = 4, .ranks = ranks, .split = true});
+      RunOf made(of, {.shards = 4, .ranks = ranks, .sharded = true});
       if (steps == 5) load(made, ranks);
       made.run.train(steps);
       const Checkpoint state = made.run.state_dict();
       if (ranks == nullptr) return write_safetensors(path_of(0), state);
-      for (const std::string& name : state.names())  // which would be of this rank's rows alone
-        EXPECT_FALSE(ranks->size() > 1 && name.ends_with("lazy.checksum")) << name;
-      write_split_checkpoint(path_of(ranks->rank()), state, made.model->parameters(), *ranks);
+      write_sharded_checkpoint(path_of(ranks->rank()), state, *made.tables,
+                               made.model->parameters());
+      for (const std::string& name : read_safetensors(path_of(0)).names())
+        EXPECT_FALSE(name.ends_with("s.weight.lazy.checksum")) << name;  // of a rank's rows alone
     });
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
     files += entry.is_regular_file() ? 1 : 0;
   EXPECT_EQ(files, before + 1);
   on(after, [&](ProcessGroup* ranks) {
-    RunOf made(of, {.shards = 4, .ranks = ranks, .split = true});
+    RunOf made(of, {.shards = 4, .ranks = ranks, .sharded = true});
     RunOutcome outcome;
     made.run.observe(outcome);
     load(made, ranks);
@@ -50,7 +51,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
   });
 }
 
-TEST(SplitTablesOfATrainingRun, GoOnFromACheckpointOfAnotherNumberOfRanks) {
+TEST(ShardedTablesOfATrainingRun, GoOnFromACheckpointOfAnotherNumberOfRanks) {
   for (const char* name : {"momentum and decay, accumulated", "AdamW, clipped, with a schedule",
                            "Adam with decay in the gradient"}) {
     const RunCase& of = run_case(name);
@@ -66,84 +67,128 @@ TEST(SplitTablesOfATrainingRun, GoOnFromACheckpointOfAnotherNumberOfRanks) {
   }
 }
 
-TEST(SplitTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
+TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
   run_ranks(2, [](ProcessGroup& ranks) {
     Random random(1);
-    Embedding table(20, 4, random, EmbeddingOptions{.split = &ranks});
-    EXPECT_ERROR_WITH(std::logic_error, "parts on 2 ranks", table.weight.value());
-    EXPECT_ERROR_WITH(std::logic_error, "rows of a split table cannot be replaced",
-                      table.weight.assign_rows(std::vector{1}, zeros({1, 4})));
+    ShardedTables tables(ranks);
+    const auto made_table = [&](const EmbeddingOptions& options) {
+      return Embedding(20, 4, random, options).weight.shape();
+    };
+    Embedding table(20, 4, random, EmbeddingOptions{.tables = &tables});
+    EXPECT_EQ(table.parameter_count(), 80U);
+    EXPECT_ERROR_WITH(std::logic_error, "shards on 2 ranks", table.table().value());
+    EXPECT_ERROR_WITH(std::logic_error, "rows of a sharded table cannot be replaced",
+                      table.table().assign_rows(std::vector{1}, zeros({1, 4})));
     Tape tape;
-    EXPECT_ERROR_WITH(std::logic_error, "the model's lookups() must name",
+    EXPECT_ERROR_WITH(std::logic_error, "weight: row 3 was not fetched",
                       table.forward(tape, Ids{3}));
-    EXPECT_ERROR_WITH(
-        std::invalid_argument, "a table in parts on 2 ranks cannot be dense",
-        Embedding(20, 4, random, EmbeddingOptions{.dense_gradient = true, .split = &ranks}));
-    EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]",
-                      SplitRows(ranks, rows_in_memory(zeros({9, 4})), 20));
+    EXPECT_ERROR_WITH(std::invalid_argument, "a table in shards on 2 ranks cannot be dense",
+                      made_table({.dense_gradient = true, .tables = &tables}));
+    EXPECT_TRUE(tables.find(table.weight) != nullptr && tables.find(table.table()) != nullptr);
+    Parameter wrong("wrong", zeros({9, 4}));
+    EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]", ShardedTable(ranks, wrong, 20));
     for (const std::size_t rows : {10, 20})
       EXPECT_INVALID(
-          "EmbeddingOptions::split: a table that is given is whole; expected a new one, "
-          "or one in a file",
-          Embedding(zeros({rows, 4}), {.split = &ranks}));
-    EXPECT_INVALID("SplitRows: the rows of this rank are null, expected some",
-                   SplitRows(ranks, nullptr, 20));
-    EXPECT_INVALID("SplitRows: the table has shape [], expected [rows, width]",
-                   SplitRows(ranks, rows_in_memory(scalar(1)), 20));
-    RunOf made(kSplitCases.front(), {.shards = 2, .ranks = &ranks, .split = true});
+          "Embedding: a table that is given has all rows, but `tables` keeps only some here; "
+          "expected a new one, or one in a file",
+          Embedding(zeros({rows, 4}), {.tables = &tables}));
+    Parameter number("number", scalar(1));
+    EXPECT_INVALID("ShardedTable: the table has shape [], expected [rows, width]",
+                   ShardedTable(ranks, number, 20));
+    EXPECT_INVALID("ShardedTables: weight is sharded already",
+                   tables.whole_table(table.weight, 20, {}));
+    RunOf made(kShardedCases.front(), {.shards = 2, .ranks = &ranks, .sharded = true});
     TrainingParts parts = made.run.parts();
     parts.shards = 1;
     EXPECT_INVALID("GradientExchange: 1 shards for 2 ranks, expected at least one for each",
                    TrainingRun{parts});
     parts.ranks = nullptr;
-    EXPECT_ERROR_WITH(std::invalid_argument, "split over 2 ranks, but the run has 1",
+    EXPECT_ERROR_WITH(std::invalid_argument, "sharded over 2 ranks, but the run has 1",
                       TrainingRun{parts});
-    SGD optimizer({&table.weight}, {.learning_rate = 0.1});
-    table.weight.add_gradient(RowGradient({20, 4}, {3}, zeros({1, 4})));
-    EXPECT_ERROR_WITH(std::logic_error, "a TrainingRun brings it there", optimizer.step());
-    const std::vector<Parameter*> parameters{&table.weight};
-    const SplitTables tables(parameters);
+    TrainingParts without_tables = made.run.parts();
+    without_tables.tables = nullptr;
+    EXPECT_INVALID(
+        "TrainingRun: words.weight has only some rows here, expected its ShardedTables in "
+        "TrainingParts::tables",
+        TrainingRun{without_tables});
+    EXPECT_ERROR_WITH(std::logic_error, "is a sharded table, expected its shard",
+                      SGD({&table.table()}, {.learning_rate = 0.1}));
     constexpr std::uint64_t kOther = 99;
     if (ranks.rank() == 0) {
       ranks.gather(std::span(&kOther, 1));
     } else {
-      EXPECT_ERROR_WITH(std::logic_error, "the first rank exchanges something else", tables.meet());
+      EXPECT_ERROR_WITH(std::logic_error, "the first rank exchanges something else",
+                        tables.first_asks([] {}));
     }
-    EXPECT_THROW(tables.work_while_first_reads([] { throw std::runtime_error("failed"); }),
-                 std::runtime_error);
-    tables.fetch();  // from here on, others are not there any more
-    EXPECT_ERROR_WITH(std::logic_error, "the model's lookups() must name",
-                      table.forward(tape, Ids{3}));
-    class OneOfAUser : public SGD {
-     public:
-      OneOfAUser(Parameter& whole, Parameter& other) : SGD({&whole}, {.learning_rate = 0.1}) {
-        add_parameters({&other});
-      }
-    };
-    Parameter whole("whole", zeros({1}));
-    EXPECT_ERROR_WITH(std::invalid_argument, "but this optimizer needs whole values",
-                      OneOfAUser(whole, table.weight));
+    EXPECT_THROW(tables.first_asks([] { throw std::runtime_error("failed"); }), std::runtime_error);
+    if (ranks.rank() > 0) {
+      EXPECT_ERROR_WITH(std::logic_error, "expected the first rank alone",
+                        tables.first_asks([&] { tables.fetch({}); }));
+    }
   });
   EXPECT_ERROR_WITH(std::runtime_error, "has a table [", run_ranks(2, [](ProcessGroup& ranks) {
                       Random random(1);
-                      Embedding(20 + ranks.rank(), 4, random, EmbeddingOptions{.split = &ranks});
+                      ShardedTables tables(ranks);
+                      Embedding(20 + ranks.rank(), 4, random, EmbeddingOptions{.tables = &tables});
                     }));
 }
 
-TEST(SplitTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
+// A head that is tied to a shard would give it a gradient of other classes than those of its rows.
+TEST(ShardedTablesOfATrainingRun, RefuseGradientsOfAShard) {
+  struct Tied : TwoTables {
+    using TwoTables::TwoTables;
+    Variable loss(Tape& tape, const Batch& batch) override {
+      return TwoTables::loss(tape, batch) + sum(tape.parameter(words.weight));
+    }
+  };
+  EXPECT_ERROR_WITH(std::logic_error, "words.weight is a shard of rows",
+                    run_ranks(2, [](auto& ranks) {
+                      RunCase tied = kShardedCases.front();
+                      tied.model = [](Random& random, TablePlacement* tables) {
+                        return std::make_unique<Tied>(random, tables, 0, std::nullopt);
+                      };
+                      RunOf(tied, {.shards = 2, .ranks = &ranks, .sharded = true}).run.step();
+                    }));
+}
+
+// Rows that observers read are fetched before; nothing is in the first rank's hands otherwise.
+TEST(ShardedTablesOfATrainingRun, GiveTheFirstRankRowsThatItAsksFor) {
+  run_ranks(3, [](ProcessGroup& ranks) {
+    ShardedTables tables(ranks);
+    Random random(1), same(1);
+    const Embedding whole(20, 4, same);
+    Embedding table(20, 4, random, EmbeddingOptions{.tables = &tables});
+    const TableLookup all{&table.table(), all_rows(20)};
+    std::size_t together = 0;
+    tables.first_asks([&] {
+      if (ranks.rank() == 0) {
+        tables.fetch({&all, 1});
+        EXPECT_EQ(table.table().rows(all.ids), whole.weight.value());
+      }
+      tables.together([&] { together = ranks.gather_lists(std::string("here")).size(); });
+    });
+    EXPECT_EQ(together, 3U);
+    if (ranks.rank() > 0) {
+      EXPECT_ERROR_WITH(std::logic_error, "was not fetched", table.table().rows(all.ids));
+    }
+  });
+}
+
+TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& ranks) {
     RunOf made(run_case("momentum and decay, accumulated"),
-               {.shards = 2, .ranks = &ranks, .split = true});
+               {.shards = 2, .ranks = &ranks, .sharded = true});
     made.run.train(2);
-    write_split_checkpoint(folder / "run", made.run.state_dict(), made.model->parameters(), ranks);
+    write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.tables,
+                             made.model->parameters());
   });
   std::filesystem::path path;
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     if (entry.path().string().ends_with("-1")) path = entry.path();
   const auto refusal = [&] {
     return error_of<std::runtime_error>(
-        [&] { with_split_rows(read_safetensors(folder / "run"), folder / "run"); });
+        [&] { with_sharded_rows(read_safetensors(folder / "run"), folder / "run"); });
   };
   const Checkpoint whole = read_safetensors(path);
   for (const std::string& name : whole.part("split.rows").names()) {
@@ -159,41 +204,43 @@ TEST(SplitTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
   EXPECT_HAS(refusal(), "is missing on all ranks: it has the rows of rank 1 of 2");
 }
 
-TEST(SplitTablesOfATrainingRun, BeginWithTheNumbersOfAWholeTable) {
+TEST(ShardedTablesOfATrainingRun, BeginWithTheNumbersOfAWholeTable) {
   constexpr std::size_t kRows = 5000;  // drawn in several pieces
   Random of_whole(1);
   const Embedding whole(kRows, 3, of_whole);
   run_ranks(3, [&](ProcessGroup& ranks) {
     Random random(1);
-    Embedding table(kRows, 3, random, EmbeddingOptions{.split = &ranks});
+    ShardedTables tables(ranks);
+    const Embedding table(kRows, 3, random, EmbeddingOptions{.tables = &tables});
     const IndexRange mine = rows_of_rank(kRows, ranks.rank(), 3);
     std::vector<std::int32_t> rows(mine.size());
     std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(mine.begin));
-    EXPECT_EQ(table.weight.local().value(), whole.weight.rows(rows));
+    EXPECT_EQ(table.weight.value(), whole.weight.rows(rows));
   });
 }
 
-TEST(SplitTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
+TEST(ShardedTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& ranks) {
     Random random(1);
-    Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
+    ShardedTables tables(ranks);
+    Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
     words.weight.rename("words.weight");
     Parameter other("in.words.weight", zeros({3, 4}));
     Checkpoint state;
-    words.weight.save(state, "model.words.weight");
+    state.put("model.words.weight", words.weight.saved());
     state.put("model.in.words.weight", other.copy());
     const std::vector<Parameter*> parameters{&words.weight, &other};
-    write_split_checkpoint(folder / "run", state, parameters, ranks);
+    write_sharded_checkpoint(folder / "run", state, tables, parameters);
     const Checkpoint read =
-        with_split_rows(read_safetensors(folder / "run"), folder / "run", &ranks);
+        with_sharded_rows(read_safetensors(folder / "run"), folder / "run", &tables, parameters);
     EXPECT_EQ(read.tensor("model.in.words.weight", {3, 4}), other.value());
-    EXPECT_EQ(read.tensor("model.words.weight", {10, 4}), words.weight.local().value());
+    EXPECT_EQ(read.tensor("model.words.weight", {10, 4}), words.weight.value());
   });
 }
 
 // States of which few rows are there, and the steps of few rows, are saved as those rows.
-TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
+TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
   constexpr std::size_t kRows = 300'000, kWidth = 2;
   const TemporaryFolder folder;
   Tensor whole = zeros({kRows, kWidth});
@@ -210,7 +257,9 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
       const auto in_ranks = [&](std::size_t ranks_in_all, const auto& call) {
         run_ranks(ranks_in_all, [&](ProcessGroup& ranks) {
           Random random(1);
-          Embedding words(kRows, kWidth, random, EmbeddingOptions{.deviation = 0, .split = &ranks});
+          ShardedTables tables(ranks);
+          Embedding words(kRows, kWidth, random,
+                          EmbeddingOptions{.deviation = 0, .tables = &tables});
           const std::vector<Parameter*> parameters{&words.weight};
           const IndexRange mine = rows_of_rank(kRows, ranks.rank(), ranks.size());
           Tensor own = empty({mine.size(), kWidth});
@@ -218,28 +267,27 @@ TEST(SplitTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
           const auto first = steps.begin() + static_cast<std::ptrdiff_t>(mine.begin);
           const std::vector<std::int64_t> at(first,
                                              first + static_cast<std::ptrdiff_t>(mine.size()));
-          call(own, at, parameters, ranks);
+          call(own, at, parameters, tables);
         });
       };
       if (before > 0)
         in_ranks(before, [&](const Tensor& own, const auto& at, const auto& parameters,
-                             ProcessGroup& ranks) {
+                             const ShardedTables& tables) {
           Checkpoint state;
           put_rows(state, "weight.momentum", own);
           put_integers(state, "weight.lazy.at", at);
-          for (const std::string& name : state.names()) state.mark_split(name, kRows);
           EXPECT_TRUE(state.contains("weight.momentum.rows"));
-          write_split_checkpoint(folder / "run", state, parameters, ranks);
+          write_sharded_checkpoint(folder / "run", state, tables, parameters);
         });
-      in_ranks(count > 0 ? count : 1,
-               [&](const Tensor& own, const auto& at, const auto& parameters, ProcessGroup& ranks) {
-                 const Checkpoint file = before > 0 ? read_safetensors(folder / "run") : of_whole;
-                 const Checkpoint read = with_split_rows(file, folder / "run", &ranks, parameters);
-                 EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
-                 EXPECT_EQ(integers_in(read, "weight.lazy.at", at.size()), at);
-                 for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
-                   EXPECT_EQ(read.contains(rows), ranks.size() < 3) << rows;  // above 1 MiB
-               });
+      in_ranks(count > 0 ? count : 1, [&](const Tensor& own, const auto& at, const auto& parameters,
+                                          const ShardedTables& tables) {
+        const Checkpoint file = before > 0 ? read_safetensors(folder / "run") : of_whole;
+        const Checkpoint read = with_sharded_rows(file, folder / "run", &tables, parameters);
+        EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
+        EXPECT_EQ(integers_in(read, "weight.lazy.at", at.size()), at);
+        for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
+          EXPECT_EQ(read.contains(rows), tables.ranks().size() < 3) << rows;  // above 1 MiB
+      });
     }
 }
 
@@ -249,14 +297,13 @@ void save_of_two_ranks(
     const std::function<void(Checkpoint&)>& more = [](Checkpoint&) {}) {
   run_ranks(2, [&](ProcessGroup& ranks) {
     Random random(1);
-    Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
+    ShardedTables tables(ranks);
+    const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
     Checkpoint state;
     state.put("model.weight", full({10, 4}, value + static_cast<real>(ranks.rank())));
-    state.mark_split("model.weight", 20);
     state.put("steps", steps);
     more(state);
-    const std::vector<Parameter*> parameters{&words.weight};
-    write_split_checkpoint(path, state, parameters, ranks);
+    write_sharded_checkpoint(path, state, tables, words.parameters());
   });
 }
 
@@ -265,11 +312,11 @@ std::filesystem::path part_of(const std::filesystem::path& path, std::size_t ran
   return path.string() + concat(".part-", names, '-', rank);
 }
 
-Checkpoint read_split(const std::filesystem::path& path) {
-  return with_split_rows(read_safetensors(path), path);
+Checkpoint read_sharded(const std::filesystem::path& path) {
+  return with_sharded_rows(read_safetensors(path), path);
 }
 
-TEST(SplitTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
+TEST(ShardedTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
   const TemporaryFolder folder;
   const std::filesystem::path run = folder / "run", other = folder / "other";
   save_of_two_ranks(run, 1, 5);
@@ -289,28 +336,27 @@ TEST(SplitTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
     EXPECT_ERROR(std::runtime_error,
                  concat(part_of(run, 0).string(), ": has the rows of ", item.message, expected,
                         " at step 5"),
-                 read_split(run));
+                 read_sharded(run));
     write_file(part_of(run, 0), good);
   }
   Checkpoint any;
   any.put("text", "a");
   write_safetensors(part_of(run, 0), any);
   EXPECT_ERROR(std::runtime_error,
-               part_of(run, 0).string() + ": is not a part of a split checkpoint", read_split(run));
+               part_of(run, 0).string() + ": is not a part of a sharded checkpoint",
+               read_sharded(run));
 }
 
-TEST(SplitTablesOfATrainingRun, KeepStatesOfAnyName) {
+TEST(ShardedTablesOfATrainingRun, KeepStatesOfAnyName) {
   const TemporaryFolder folder;
   const std::vector<std::string> names{"weight.steps", "weight.rules", "weight.rows",
                                        "weight.values", "weight.step"};
   save_of_two_ranks(folder / "run", 1, 5, [&](Checkpoint& state) {
-    for (const std::string& name : names) {
+    for (const std::string& name : names)
       state.put("optimizer." + name, state.tensor("model.weight", {10, 4}));
-      state.mark_split("optimizer." + name, 20);
-    }
     state.put("optimizer.weight.lazy.steps", std::vector<std::int64_t>(10));
   });
-  const Checkpoint read = read_split(folder / "run");
+  const Checkpoint read = read_sharded(folder / "run");
   Checkpoint whole = read;
   const Tensor expected = read.tensor("model.weight", {20, 4});
   EXPECT_EQ(expected(0, 0), 1);
@@ -318,21 +364,21 @@ TEST(SplitTablesOfATrainingRun, KeepStatesOfAnyName) {
   for (const std::string& name : names)
     EXPECT_EQ(read.tensor("optimizer." + name, {20, 4}), expected) << name;
   EXPECT_EQ(read.integers("optimizer.weight.lazy.steps").size(), 10U);
-  run_ranks(2, [&](ProcessGroup& ranks) {  // from whole tables, which are not marked
+  run_ranks(2, [&](ProcessGroup& ranks) {  // from whole tables
     Random random(1);
-    Embedding words(20, 4, random, EmbeddingOptions{.split = &ranks});
-    const std::vector<Parameter*> parameters{&words.weight};
-    const Checkpoint own = with_split_rows(whole, folder / "whole", &ranks, parameters);
+    ShardedTables tables(ranks);
+    const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
+    const Checkpoint own = with_sharded_rows(whole, folder / "whole", &tables, words.parameters());
     for (const std::string& name : names)
       EXPECT_EQ(own.tensor("optimizer." + name, {10, 4})(9, 0), 1 + ranks.rank()) << name;
     EXPECT_EQ(own.integers("optimizer.weight.lazy.steps").size(), 10U);
-    Checkpoint unmarked;
-    EXPECT_ERROR_WITH(std::invalid_argument, "no value is marked as rows of a split table",
-                      write_split_checkpoint(folder / "run", unmarked, parameters, ranks));
+    EXPECT_ERROR_WITH(
+        std::invalid_argument, "the state has no rows of the sharded tables",
+        write_sharded_checkpoint(folder / "run", Checkpoint(), tables, words.parameters()));
   });
 }
 
-TEST(SplitTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) {
+TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) {
   const TemporaryFolder folder;
   const std::filesystem::path run = folder / "run";
   const std::vector<std::string> of_user{"run.part-00", "run.part-2024-11-26", "run.part-1-2-0"};
@@ -351,7 +397,7 @@ TEST(SplitTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) {
   save_of_two_ranks(run, 3, 7);
   EXPECT_FALSE(file_exists(first));
   EXPECT_EQ(part_of(run, 0), run.string() + ".part-" + before.text("split.next") + "-0");
-  EXPECT_EQ(read_split(run).tensor("model.weight", {20, 4})(19, 0), 4);
+  EXPECT_EQ(read_sharded(run).tensor("model.weight", {20, 4})(19, 0), 4);
   EXPECT_EQ(files(), 3 + 1 + 3);
   // A save that was interrupted when it removed parts.
   const std::filesystem::path third = part_of(run, 1);
@@ -360,7 +406,7 @@ TEST(SplitTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) {
   write_file(third, left);
   save_of_two_ranks(run, 5, 9);
   EXPECT_EQ(files(), 3 + 1 + 3);
-  write_whole_checkpoint(run, read_split(run));
+  write_whole_checkpoint(run, read_sharded(run));
   EXPECT_EQ(files(), 1 + 1 + 3);
   for (const std::string& name : of_user) EXPECT_EQ(read_file(folder / name), "text");
 }

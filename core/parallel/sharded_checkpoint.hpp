@@ -1,0 +1,42 @@
+#pragma once
+
+// Checkpoints of models with tables that are sharded over ranks. Each rank writes its rows into a
+// file of its own beside that of the first one, which has all else and says which files belong to
+// it. A kill at any moment leaves the checkpoint before whole: new files have other names, and take
+// their place when the first rank replaces its file.
+
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include <rowgrad/core/parallel/sharded_table.hpp>
+#include <rowgrad/core/tensor/checkpoint.hpp>
+
+namespace rowgrad {
+
+/// Writes `path`, by the first rank, and its parts, path.part-…, by each. All ranks call it, each
+/// with its own state: the shards, with what an optimizer keeps for their rows, go into the parts.
+/// `parameters` are those of the model. Removes the parts of the checkpoint that this one replaces.
+/// Throws std::system_error as write_file does, and std::invalid_argument if `state` has no rows
+/// of a sharded table.
+void write_sharded_checkpoint(const std::filesystem::path& path, const Checkpoint& state,
+                              const ShardedTables& tables, std::span<Parameter* const> parameters);
+
+/// Writes `path` as write_safetensors() does, and removes the parts of the checkpoint that this one
+/// replaces.
+void write_whole_checkpoint(const std::filesystem::path& path, const Checkpoint& state);
+
+/// How many ranks have saved a file: 1 if none of its tables is sharded.
+std::size_t saved_ranks(const Checkpoint& file);
+
+/// Returns what the file `path` has, with this rank's shards of `tables`; without `tables`, with
+/// whole tables. Any number of ranks may have saved the file. Each rank reads the parts that it
+/// has; what it lacks, others send. If the file has whole tables, their rows are those of
+/// `parameters`. Throws std::runtime_error if no rank has a part, for a part of another checkpoint
+/// or of another rank, if ranks have other checkpoints, or if tables in files are of another number
+/// of ranks.
+Checkpoint with_sharded_rows(Checkpoint file, const std::filesystem::path& path,
+                             const ShardedTables* tables = nullptr,
+                             std::span<Parameter* const> parameters = {});
+
+}  // namespace rowgrad

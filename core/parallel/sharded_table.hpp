@@ -1,0 +1,125 @@
+#pragma once
+
+// Tables whose rows are sharded over ranks: each rank has some rows, with what the optimizer keeps
+// for them. core/parallel/README.md says how to use one.
+//
+// Wrong arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <rowgrad/core/base/process_group.hpp>
+#include <rowgrad/core/ops/table_placement.hpp>
+
+namespace rowgrad {
+
+/// The number of parts into which a sharded table is cut.
+constexpr std::size_t kTableParts = 4096;
+
+/// Returns the rows of a table that a rank has: its share of 4,096 parts, into which the table is
+/// cut in the order of rows. So rows are in the order of ranks, and so is all that has to be in the
+/// order of rows: sums of norms, gradients, files.
+IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
+
+/// A table [rows, width] with a shard of its rows on each rank. An optimizer trains the shard, and
+/// states save it, as any parameter. Lookups read table(), which has only the rows that were
+/// fetched. On one rank, both are the same parameter.
+class ShardedTable {
+ public:
+  /// Borrows a shard, which has rows_of_rank(), or is a table in a file for all rows, of which only
+  /// these are used. `lookup` has the max_norm that fetch() applies. All ranks construct it
+  /// together. Throws std::runtime_error naming a rank whose table has another shape.
+  ShardedTable(ProcessGroup& ranks, Parameter& shard, std::size_t rows,
+               const EmbeddingLookup& lookup = {});
+
+  Parameter& shard() const { return shard_; }  // the rows of this rank
+  Parameter& table() { return table_ ? *table_ : shard_; }
+  bool is_whole() const { return !table_; }            // whether this rank has all rows
+  std::size_t first_row() const { return first_; }     // the table's number of the shard's row 0
+  std::size_t rows() const { return shape_.front(); }  // number of rows of the table
+
+  /// Gets rows from the ranks that have them. These bring the rows up to date and, if `scales`,
+  /// apply max_norm. All ranks call it together, each with ids of its own. Nothing else
+  /// communicates in forward passes.
+  void fetch(std::span<const std::int32_t> ids, bool scales);
+
+  /// Adds this rank's rows of a row gradient of the table to that of the shard; and, if `watched`,
+  /// all rows to that of table().
+  void add_gradient(Gradient of_table, bool watched);
+
+ private:
+  class FetchedRows;
+
+  std::vector<IndexRange> by_rank(std::span<const std::int32_t> sorted) const;
+  std::vector<std::int32_t> in_shard(std::span<const std::int32_t> ids) const;
+  Tensor read_shard(std::span<const std::int32_t> ids, bool scales) const;
+
+  ProcessGroup& ranks_;
+  Parameter& shard_;
+  Shape shape_;  // of the table
+  std::size_t first_;
+  EmbeddingLookup lookup_;
+  FetchedRows* fetched_ = nullptr;  // owned by table_
+  std::optional<Parameter> table_;  // unless this rank has all rows
+};
+
+/// The sharded tables of a model, in the order in which its layers were made, which is the same on
+/// all ranks:
+///
+///   ShardedTables tables(ranks);
+///   Embedding words(rows, width, random, {.tables = &tables});
+///   TrainingRun run({…, .ranks = &ranks, .tables = &tables});
+///
+/// Must outlive these layers.
+class ShardedTables final : public TablePlacement, private ParameterUser {
+ public:
+  explicit ShardedTables(ProcessGroup& ranks) : ranks_(ranks) {}
+  ~ShardedTables() override;
+
+  ProcessGroup& ranks() const { return ranks_; }  // which have the shards
+  bool empty() const { return tables_.empty(); }  // whether no table is sharded
+
+  /// Returns the table whose shard() or table() this parameter is; null if there is none.
+  ShardedTable* find(const Parameter& parameter) const;
+
+  IndexRange rows_here(std::size_t rows) const override;
+  Parameter& whole_table(Parameter& here, std::size_t rows, const EmbeddingLookup& lookup) override;
+
+  /// All ranks call it together, each with lookups of its own; in first_asks(), where max_norm
+  /// scales nothing, the first rank calls it alone.
+  void fetch(std::span<const TableLookup> lookups) override;
+
+  /// Calls `work`, which may differ between ranks, on all ranks. The first rank may fetch rows in
+  /// it, which other ranks send after their `work`, or in together(). Ranks must not exchange
+  /// anything else, except in together().
+  void first_asks(const std::function<void()>& work);
+
+  /// Called in first_asks() by all ranks: calls `work` when all ranks are here. It may exchange
+  /// messages, and all ranks fetch together.
+  void together(const std::function<void()>& work);
+
+  /// Completes the partial sums of a shard's gradient: returns those of all ranks, in the order of
+  /// rows. For other parameters, returns `parts`.
+  std::vector<double> all_parts(const Parameter& parameter, std::vector<double> parts) const;
+
+  /// Clears the gradients of table(), which are for observers.
+  void zero_gradients() const;
+
+ private:
+  enum class Asking { kAll, kFirst };
+
+  void forget(const Parameter& parameter) noexcept override;
+  void meet();
+
+  ProcessGroup& ranks_;
+  std::vector<std::unique_ptr<ShardedTable>> tables_;
+  Asking asking_ = Asking::kAll;
+  bool scales_ = true;
+};
+
+}  // namespace rowgrad
