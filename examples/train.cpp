@@ -293,7 +293,7 @@ class Results : public RunObserver {
     if (interrupted())
       std::cout << "Stopped by " << interruption() << " at step " << run.steps() << '\n';
     if (run.parts().ranks != nullptr)
-      print_exchange(training_, *run.parts().ranks, run.steps() - first_step_);
+      print_exchange(training_, run.parts().ranks->group(), run.steps() - first_step_);
     const bool has_config = !gpt2_config_path(options_.gpt2_export).empty();
     const std::string rest = run.has_ended() ? "" : "; go on with --resume " + options_.save;
     say_where("Saved to   ", options_.save, rest);
@@ -375,7 +375,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   if (options.evaluate_first && run.steps() == 0)
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  RowHistory rows(training->model(), run.parts().tables);
+  RowHistory rows(training->model(), run.tables());
   if (leads && (is_wanted(options.report) || !options.row_list.empty())) run.observe(rows);
   std::optional<RunReport> page;
   ProgressLines progress(

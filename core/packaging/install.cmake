@@ -2,7 +2,7 @@
 # Components: runtime, what programs need to run; dev, what they need to be built; tools, the programs
 # of examples; mpi, all that needs MPI; doc, what there is to read. Each is a package.
 set(ROWGRAD_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/rowgrad)
-set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double)
+set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double rowgrad_parallel rowgrad_parallel_double)
 if(ZLIB_FOUND)
   list(APPEND ROWGRAD_TARGETS rowgrad_report)
 endif()

@@ -50,10 +50,6 @@ struct RowBuffer {
 
 }  // namespace
 
-void add(Gradients& a, Gradients&& b) {
-  for (std::size_t i = 0; i < a.size(); ++i) a[i].add(std::move(b[i]));
-}
-
 GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t shards,
                                    std::vector<Shape> shapes, std::size_t bucket_bytes)
     : ranks_(ranks),

@@ -9,21 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include <rowgrad/core/autograd/gradient.hpp>
-#include <rowgrad/core/base/process_group.hpp>
-#include <rowgrad/core/base/ranges.hpp>
+#include <rowgrad/core/parallel/training_ranks.hpp>
 
 namespace rowgrad {
 
-/// One gradient for each parameter, in the same order on every rank.
-using Gradients = std::vector<Gradient>;
-
-/// Adds b to a, parameter by parameter.
-void add(Gradients& a, Gradients&& b);
-
-/// Adds up the gradients of the shards of a step, in the order of ranges.hpp: every rank gets the
-/// same bits, and so it would from any other number of ranks.
-///
 /// Dense gradients, as one vector, are cut into a range for each rank, its owner, who gets that
 /// range from all others, adds it up, and sends the sum back: each value travels about twice,
 /// however many ranks there are (reduce-scatter and all-gather; Rabenseifner 2004, "Optimization of
@@ -33,36 +22,21 @@ void add(Gradients& a, Gradients&& b);
 ///
 /// Dense gradients travel in buckets of consecutive parameters, each of which is on its way as soon
 /// as all its gradients are there on all ranks, while those of other parameters are computed.
-class GradientExchange {
+class GradientExchange final : public GradientSum {
  public:
-  static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;  // of a bucket, by default
-
   /// For parameters of these shapes and `shards` shards, at least one for each rank. A bucket has
   /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this.
   GradientExchange(ProcessGroup& ranks, std::size_t shards, std::vector<Shape> shapes,
                    std::size_t bucket_bytes = kBucketBytes);
 
-  /// The subtrees of the tree of shards whose gradients this rank computes. The last one is a
-  /// single shard, and those of the others must be there before it begins.
-  const std::vector<IndexRange>& subtrees() const { return subtrees_; }
-
-  /// Begins a sum, with the gradients of all subtrees() but the last. A shard may have no gradient
-  /// of a parameter. With several ranks, the last sum must be finished. `sharded` says of which
-  /// parameters, if any, each rank wants the sums of its own rows (rows_of_rank) alone.
-  void start(std::vector<Gradients> earlier, std::vector<bool> sharded = {});
-
-  /// A parameter's gradient on the last shard, once. Best given from the last parameter to the
-  /// first.
-  void give(std::size_t parameter, Gradient gradient);
-
-  /// The sums. Parameters that have not been given have no gradient on the last shard.
-  Gradients finish();
+  const std::vector<IndexRange>& subtrees() const override { return subtrees_; }
+  void start(std::vector<Gradients> earlier, std::vector<bool> sharded = {}) override;
+  void give(std::size_t parameter, Gradient gradient) override;
+  Gradients finish() override;
+  const std::vector<std::string_view>& ways() const override { return ways_; }
 
   /// All this at once: `partial` has the gradients of each of subtrees().
   Gradients sum(std::vector<Gradients> partial);
-
-  /// How each parameter's gradient travelled last: "dense", "gathered", "owners" or "none".
-  const std::vector<std::string_view>& ways() const { return ways_; }
 
  private:
   static constexpr std::int64_t kNone = -1;

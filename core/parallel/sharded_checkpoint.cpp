@@ -100,24 +100,24 @@ void remove_parts(const fs::path& path, const std::string& names) {
 }
 
 // The sharded table whose rows a value is of, if any: that of "a.b" is not of a table "b".
-const ShardedTable* table_of(const std::string& name, const ShardedTables& tables,
+const ShardedTable* table_of(const std::string& name, const ParallelTraining& of_run,
                              std::span<Parameter* const> parameters) {
   const Parameter* longest = nullptr;
   for (const Parameter* parameter : parameters)
     if ((longest == nullptr || parameter->name().size() > longest->name().size()) &&
         concat('.', name, '.').find(concat('.', parameter->name(), '.')) != std::string::npos)
       longest = parameter;
-  return longest != nullptr ? tables.find(*longest) : nullptr;
+  return longest != nullptr ? of_run.find(*longest) : nullptr;
 }
 
 // Takes the rows of sharded tables, with what an optimizer keeps for them, out of a state. "step",
 // "lazy.steps", "lazy.rules" and, for tables in memory, texts are for all rows. Checksums are of
 // values that other ranks do not have.
-Checkpoint take_rows(Checkpoint& state, const ShardedTables& tables,
+Checkpoint take_rows(Checkpoint& state, const ParallelTraining& of_run,
                      std::span<Parameter* const> parameters) {
   Checkpoint rows;
   for (const std::string& name : state.names()) {
-    const ShardedTable* const table = table_of(name, tables, parameters);
+    const ShardedTable* const table = table_of(name, of_run, parameters);
     if (table == nullptr) continue;
     if (name.ends_with(".lazy.checksum")) {
       state.erase(name);
@@ -169,11 +169,12 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 }  // namespace
 
 void write_sharded_checkpoint(const fs::path& path, const Checkpoint& state,
-                              const ShardedTables& tables, std::span<Parameter* const> parameters) {
-  ProcessGroup& ranks = tables.ranks();
+                              const ParallelTraining& of_run,
+                              std::span<Parameter* const> parameters) {
+  ProcessGroup& ranks = of_run.group();
   Checkpoint common = state;
-  Checkpoint mine = take_rows(common, tables, parameters);
-  check_argument(!mine.empty() || tables.empty(),
+  Checkpoint mine = take_rows(common, of_run, parameters);
+  check_argument(!mine.empty() || !of_run.has_tables(),
                  "write_sharded_checkpoint: the state has no rows of the sharded tables, expected "
                  "those of ",
                  parameters.size(), " parameters");
@@ -212,10 +213,10 @@ std::size_t saved_ranks(const Checkpoint& file) {
   return file.contains(kRanks) ? file.count(kRanks) : 1;
 }
 
-Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const ShardedTables* tables,
+Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const ParallelTraining* of_run,
                              std::span<Parameter* const> parameters) {
   SingleProcess alone;
-  ProcessGroup& ranks = tables != nullptr ? tables->ranks() : alone;
+  ProcessGroup& ranks = of_run != nullptr && of_run->has_tables() ? of_run->group() : alone;
   const std::string names = file.contains(kNames) ? file.text(kNames) : "";
   const std::string id = file.contains(kId) ? file.text(kId) : "";
   const std::vector<std::string> ids = ranks.gather_lists(id);
@@ -226,7 +227,7 @@ Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const Sharde
   check_runtime(is_sharded == !id.empty(), path.string(), ": has no ", is_sharded ? kId : kNames);
   check_runtime(!is_sharded || is_name(names), path.string(), ": ", kNames, " is '", names,
                 "', expected digits and '-'");
-  if (!is_sharded && (ranks.size() == 1 || tables->empty())) return file;
+  if (!is_sharded && ranks.size() == 1) return file;
   const std::size_t count = saved_ranks(file), here = ranks.rank();
   const IndexRange mine = range_of(kTableParts, here, ranks.size());
   std::vector<fs::path> paths;
@@ -245,7 +246,7 @@ Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const Sharde
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
     const Checkpoint part =
-        is_sharded ? read_safetensors(paths[rank]) : take_rows(file, *tables, parameters);
+        is_sharded ? read_safetensors(paths[rank]) : take_rows(file, *of_run, parameters);
     if (is_sharded) check_part(paths[rank], part, whole, rank);
     const Checkpoint rows = part.part(kRows);
     for (const std::string& saved : rows.names()) {

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include <rowgrad/core/parallel/sharded_table.hpp>
+#include <rowgrad/core/parallel/parallel_training.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
@@ -20,7 +20,8 @@ namespace rowgrad {
 /// Throws std::system_error as write_file does, and std::invalid_argument if `state` has no rows
 /// of a sharded table.
 void write_sharded_checkpoint(const std::filesystem::path& path, const Checkpoint& state,
-                              const ShardedTables& tables, std::span<Parameter* const> parameters);
+                              const ParallelTraining& ranks,
+                              std::span<Parameter* const> parameters);
 
 /// Writes `path` as write_safetensors() does, and removes the parts of the checkpoint that this one
 /// replaces.
@@ -29,14 +30,14 @@ void write_whole_checkpoint(const std::filesystem::path& path, const Checkpoint&
 /// How many ranks have saved a file: 1 if none of its tables is sharded.
 std::size_t saved_ranks(const Checkpoint& file);
 
-/// Returns what the file `path` has, with this rank's shards of `tables`; without `tables`, with
-/// whole tables. Any number of ranks may have saved the file. Each rank reads the parts that it
-/// has; what it lacks, others send. If the file has whole tables, their rows are those of
-/// `parameters`. Throws std::runtime_error if no rank has a part, for a part of another checkpoint
-/// or of another rank, if ranks have other checkpoints, or if tables in files are of another number
-/// of ranks.
+/// Returns what the file `path` has, with the shards of this rank; without sharded tables of
+/// `ranks`, with whole tables. Any number of ranks may have saved the file. Each rank reads the
+/// parts that it has; what it lacks, others send. If the file has whole tables, their rows are
+/// those of `parameters`. Throws std::runtime_error if no rank has a part, for a part of another
+/// checkpoint or of another rank, if ranks have other checkpoints, or if tables in files are of
+/// another number of ranks.
 Checkpoint with_sharded_rows(Checkpoint file, const std::filesystem::path& path,
-                             const ShardedTables* tables = nullptr,
+                             const ParallelTraining* ranks = nullptr,
                              std::span<Parameter* const> parameters = {});
 
 }  // namespace rowgrad

@@ -6,11 +6,6 @@
 #include <rowgrad/core/parallel/sharded_table.hpp>
 
 namespace rowgrad {
-namespace {
-
-constexpr std::uint64_t kNone = ~std::uint64_t{0};  // no table
-
-}  // namespace
 
 IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks) {
   const IndexRange parts = range_of(kTableParts, rank, ranks);
@@ -143,99 +138,6 @@ void ShardedTable::add_gradient(Gradient of_table, bool watched) {
   const auto ids = std::span(gradient.indices()).subspan(mine.begin, mine.size());
   shard_.add_gradient(RowGradient(shard_.shape(), in_shard(ids), std::move(values)));
   if (watched) table_->add_gradient(std::move(of_table));
-}
-
-// --- All sharded tables -------------------------------------------------------------------------
-
-ShardedTables::~ShardedTables() {
-  for (const auto& table : tables_) table->shard().remove_user(*this);
-}
-
-ShardedTable* ShardedTables::find(const Parameter& parameter) const {
-  for (const auto& table : tables_)
-    if (&table->shard() == &parameter || &table->table() == &parameter) return table.get();
-  return nullptr;
-}
-
-void ShardedTables::forget(const Parameter& parameter) noexcept {
-  std::erase_if(tables_, [&](const auto& table) { return &table->shard() == &parameter; });
-}
-
-IndexRange ShardedTables::rows_here(std::size_t rows) const {
-  return rows_of_rank(rows, ranks_.rank(), ranks_.size());
-}
-
-Parameter& ShardedTables::whole_table(Parameter& here, std::size_t rows,
-                                      const EmbeddingLookup& lookup) {
-  check_argument(find(here) == nullptr, "ShardedTables: ", here.name(), " is sharded already");
-  tables_.push_back(std::make_unique<ShardedTable>(ranks_, here, rows, lookup));
-  here.add_user(*this);
-  return tables_.back()->table();
-}
-
-void ShardedTables::fetch(std::span<const TableLookup> lookups) {
-  if (ranks_.size() == 1) return;
-  check_state(asking_ == Asking::kAll || ranks_.rank() == 0, "ShardedTables::fetch: called on ",
-              ranks_.name_of(ranks_.rank()), ", expected the first rank alone");
-  for (std::uint64_t i = 0; i < tables_.size(); ++i) {
-    std::vector<std::int32_t> ids;
-    for (const TableLookup& lookup : lookups)
-      if (lookup.table == &tables_[i]->table())
-        ids.insert(ids.end(), lookup.ids.begin(), lookup.ids.end());
-    if (asking_ == Asking::kFirst) {
-      if (ids.empty()) continue;
-      ranks_.gather(std::span<const std::uint64_t>(&i, 1));  // to meet()
-    }
-    tables_[i]->fetch(ids, scales_);
-  }
-}
-
-void ShardedTables::first_asks(const std::function<void()>& work) {
-  struct Restored {
-    ~Restored() {
-      tables.asking_ = Asking::kAll;
-      tables.scales_ = true;
-    }
-    ShardedTables& tables;
-  } const restored{*this};
-  asking_ = Asking::kFirst;
-  scales_ = false;
-  work();
-  meet();
-}
-
-void ShardedTables::together(const std::function<void()>& work) {
-  meet();
-  asking_ = Asking::kAll;
-  work();
-  asking_ = Asking::kFirst;
-}
-
-// Sends what the first rank asks for, until it also calls this.
-void ShardedTables::meet() {
-  if (empty()) return;
-  while (true) {
-    const std::uint64_t table = ranks_.gather(std::span(&kNone, 1)).front();
-    if (table == kNone) return;
-    check_state(table < tables_.size(),
-                "ShardedTables: the first rank exchanges something else while others wait to send "
-                "it rows; expected that in together()");
-    tables_[table]->fetch({}, false);
-  }
-}
-
-std::vector<double> ShardedTables::all_parts(const Parameter& parameter,
-                                             std::vector<double> parts) const {
-  const ShardedTable* const table = find(parameter);
-  if (table == nullptr || table->is_whole()) return parts;
-  std::vector<double> all;
-  for (const std::vector<double>& its : ranks_.gather_lists(parts))
-    all.insert(all.end(), its.begin(), its.end());
-  return all;
-}
-
-void ShardedTables::zero_gradients() const {
-  for (const auto& table : tables_) table->table().zero_gradient();
 }
 
 }  // namespace rowgrad

@@ -7,8 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -66,60 +64,6 @@ class ShardedTable {
   EmbeddingLookup lookup_;
   FetchedRows* fetched_ = nullptr;  // owned by table_
   std::optional<Parameter> table_;  // unless this rank has all rows
-};
-
-/// The sharded tables of a model, in the order in which its layers were made, which is the same on
-/// all ranks:
-///
-///   ShardedTables tables(ranks);
-///   Embedding words(rows, width, random, {.tables = &tables});
-///   TrainingRun run({…, .ranks = &ranks, .tables = &tables});
-///
-/// Must outlive these layers.
-class ShardedTables final : public TablePlacement, private ParameterUser {
- public:
-  explicit ShardedTables(ProcessGroup& ranks) : ranks_(ranks) {}
-  ~ShardedTables() override;
-
-  ProcessGroup& ranks() const { return ranks_; }  // which have the shards
-  bool empty() const { return tables_.empty(); }  // whether no table is sharded
-
-  /// Returns the table whose shard() or table() this parameter is; null if there is none.
-  ShardedTable* find(const Parameter& parameter) const;
-
-  IndexRange rows_here(std::size_t rows) const override;
-  Parameter& whole_table(Parameter& here, std::size_t rows, const EmbeddingLookup& lookup) override;
-
-  /// All ranks call it together, each with lookups of its own; in first_asks(), where max_norm
-  /// scales nothing, the first rank calls it alone.
-  void fetch(std::span<const TableLookup> lookups) override;
-
-  /// Calls `work`, which may differ between ranks, on all ranks. The first rank may fetch rows in
-  /// it, which other ranks send after their `work`, or in together(). Ranks must not exchange
-  /// anything else, except in together().
-  void first_asks(const std::function<void()>& work);
-
-  /// Called in first_asks() by all ranks: calls `work` when all ranks are here. It may exchange
-  /// messages, and all ranks fetch together.
-  void together(const std::function<void()>& work);
-
-  /// Completes the partial sums of a shard's gradient: returns those of all ranks, in the order of
-  /// rows. For other parameters, returns `parts`.
-  std::vector<double> all_parts(const Parameter& parameter, std::vector<double> parts) const;
-
-  /// Clears the gradients of table(), which are for observers.
-  void zero_gradients() const;
-
- private:
-  enum class Asking { kAll, kFirst };
-
-  void forget(const Parameter& parameter) noexcept override;
-  void meet();
-
-  ProcessGroup& ranks_;
-  std::vector<std::unique_ptr<ShardedTable>> tables_;
-  Asking asking_ = Asking::kAll;
-  bool scales_ = true;
 };
 
 }  // namespace rowgrad

@@ -67,7 +67,7 @@ void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::siz
                               static_cast<double>(std::max<std::size_t>(steps, 1)))
             << "B a step sent by each of " << ranks.size() << " ranks";
   const std::vector<Parameter*>& parameters = training.run.parts().optimizer.parameters();
-  const auto& ways = training.run.exchange().ways();
+  const auto& ways = training.run.gradient_sum()->ways();
   for (std::size_t i = 0; i < ways.size(); ++i)
     if (ways[i] == "gathered" || ways[i] == "owners")
       std::cout << "; rows of " << parameters[i]->name()
@@ -83,8 +83,8 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   gmtime_r(&now, &utc);
   std::ostringstream started;
   started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
-  const ProcessGroup* ranks = training.run.parts().ranks;
-  const std::string each = ranks != nullptr ? concat(ranks->size(), " ranks, each ") : "";
+  const TrainingRanks* ranks = training.run.parts().ranks;
+  const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
   TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
   OptionTable options = table_of_model(train);
   for (const Option& option : line.options())

@@ -60,11 +60,10 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
       training_sample_(training_loader(options, parts.train, random_)),
       validation_sample_(validation_loader(options, parts.validation,
                                            options.draws_as_pytorch ? &random_ : nullptr)),
-      sharded_(options.split_tables && ranks != nullptr
-                   ? std::optional<ShardedTables>(std::in_place, *ranks)
-                   : std::nullopt),
+      ranks_(ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks)
+                              : std::nullopt),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
-                                sharded_ ? &*sharded_ : nullptr)),
+                                options.split_tables && ranks_ ? &*ranks_ : nullptr)),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run({.model = *model_,
@@ -77,8 +76,7 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
            .clip_from = options.clip_from,
            .accumulate = options.accumulate,
            .shards = options.shards,
-           .ranks = ranks,
-           .tables = sharded_ ? &*sharded_ : nullptr,
+           .ranks = ranks_ ? &*ranks_ : nullptr,
            .epochs = options.epochs,
            .steps = options.steps,
            .evaluation = {.every = options.evaluation.every,
@@ -99,7 +97,7 @@ std::optional<double> TextRun::validation_loss() {
   if (!validation_) return std::nullopt;
   validation_->rewind();
   return evaluate(*model_, *validation_,
-                  {.batches = run.parts().evaluation.batches, .tables = run.parts().tables})
+                  {.batches = run.parts().evaluation.batches, .tables = run.tables()})
       ->loss;
 }
 
@@ -139,14 +137,14 @@ void TextRun::start_schedule(std::uint64_t step) {
 
 // On all ranks, which have different rows of sharded tables: what one refuses, all do.
 void TextRun::check_can_save() const {
-  if (!sharded_) return run.check_can_save();
+  if (!ranks_ || !ranks_->has_tables()) return run.check_can_save();
   std::string refusal;
   try {
     run.check_can_save();
   } catch (const std::runtime_error& error) {
     refusal = error.what();
   }
-  for (const std::string& of_rank : run.parts().ranks->gather_lists(refusal))
+  for (const std::string& of_rank : ranks_->group().gather_lists(refusal))
     if (!of_rank.empty()) throw std::runtime_error(of_rank);
 }
 
@@ -154,9 +152,9 @@ void TextRun::save(const std::filesystem::path& path) const {
   check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
-  if (ProcessGroup* ranks = run.parts().ranks; ranks != nullptr && !tables_.empty())
-    ranks->any(false);
-  if (!run.is_first_rank() && !sharded_) return;
+  if (ranks_ && !tables_.empty()) ranks_->group().any(false);
+  const bool is_sharded = ranks_ && ranks_->has_tables();
+  if (!run.is_first_rank() && !is_sharded) return;
   Checkpoint file = run.state_dict();
   file.put("samples", samples_json());
   file.put("format", kFormat);
@@ -166,8 +164,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   file.put("corpus", Json(text_files_).dump());
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
-  if (sharded_ && !sharded_->empty())
-    return write_sharded_checkpoint(path, file, *sharded_, model_->parameters());
+  if (is_sharded) return write_sharded_checkpoint(path, file, *ranks_, model_->parameters());
   write_whole_checkpoint(path, file);
 }
 
@@ -282,7 +279,8 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
-    training->run.load_state_dict(with_sharded_rows(file, name, training->run.parts().tables,
+    training->run.load_state_dict(with_sharded_rows(file, name,
+                                                    training->ranks_ ? &*training->ranks_ : nullptr,
                                                     training->model_->parameters()));
     const Json all(file.text("samples"), "its samples");
     for (const Json& sample : all.elements()) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/parallel/parallel_training.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
 #include <rowgrad/optim/training/samples.hpp>
@@ -83,8 +84,8 @@ class TextRun {
   // What --evaluate-every evaluates, in an order of its own.
   DataLoader training_sample_;
   std::optional<DataLoader> validation_sample_;
-  mutable ModelTables tables_;            // saving makes their checkpoint
-  std::optional<ShardedTables> sharded_;  // for --split-tables
+  mutable ModelTables tables_;  // saving makes their checkpoint
+  std::optional<ParallelTraining> ranks_;
   std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LearningRateSchedule> schedule_;

@@ -97,7 +97,7 @@ class RunReport : public RunObserver {
   };
   RunReport(TrainingRun* run, Layer& model, const Optimizer& optimizer, RunReportOptions options);
   std::uint64_t changes() const;
-  TablePlacement* tables() const { return run_ != nullptr ? run_->parts().tables : nullptr; }
+  TablePlacement* tables() const { return run_ != nullptr ? run_->tables() : nullptr; }
   void measure_norm();
   void add_point(double loss, double speed);
   void halve_curves();

@@ -218,7 +218,7 @@ class RowHistory : public RunObserver {
   };
 
   /// Borrows the model, and `tables`, which fetches rows that are not in this process:
-  /// TrainingParts::tables.
+  /// TrainingRun::tables().
   explicit RowHistory(Layer& model, TablePlacement* tables = nullptr)
       : model_(model), tables_of_model_(tables) {}
 

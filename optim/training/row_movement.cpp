@@ -51,7 +51,7 @@ RowMovement::RowMovement(const Layer& model, const Parameter& table, std::int32_
 
 std::vector<double> RowMovement::read(const TrainingRun& run) const {
   const TableLookup lookup{table_, {row_}};
-  if (run.parts().tables != nullptr) run.parts().tables->fetch({&lookup, 1});
+  if (run.tables() != nullptr) run.tables()->fetch({&lookup, 1});
   const Tensor values = table_->rows({&row_, 1});
   return {values.begin(), values.end()};
 }

@@ -58,7 +58,7 @@ class RunObserver {
   /// Returns true if all ranks have this observer, in the same place among those that do, and its
   /// functions exchange messages. Functions of others are called on each rank by itself; of the
   /// first rank's, all but goes_on() and after_backward() may fetch rows of sharded tables
-  /// (TrainingParts::tables) before they read them.
+  /// (TrainingRun::tables) before they read them.
   virtual bool runs_on_all_ranks() const { return false; }
 
   /// There is a new record, also in run.history().

@@ -13,7 +13,7 @@ Samples::Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, Sampl
 std::string Samples::write(const TrainingRun& run) {
   Random random(options_.seed);
   GenerateOptions generate = options_.generate;
-  generate.tables = run.parts().tables;
+  generate.tables = run.tables();
   was_stopped_ = false;
   generate.on_token = [&](std::int32_t id) {
     was_stopped_ = options_.generate.on_token && !options_.generate.on_token(id);

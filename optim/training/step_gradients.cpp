@@ -3,31 +3,32 @@
 #include <numeric>
 #include <utility>
 
+#include <rowgrad/core/parallel/sharded_table.hpp>
 #include <rowgrad/optim/training/step_gradients.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
 
-StepGradients::StepGradients(const TrainingParts& parts, ProcessGroup& ranks)
-    : parts_(parts), ranks_(ranks) {
+StepGradients::StepGradients(const TrainingParts& parts, ProcessGroup& group)
+    : parts_(parts), group_(group) {
   follow_optimizer();
 }
 
 BatchShard StepGradients::shard() const {
-  const IndexRange own = range_of(parts_.shards, ranks_.rank(), ranks_.size());
+  const IndexRange own = range_of(parts_.shards, group_.rank(), group_.size());
   return {own.begin, own.end, parts_.shards};
 }
 
 // The table of which this parameter is a shard; null for any other.
 ShardedTable* StepGradients::table_of(const Parameter& parameter) const {
-  ShardedTable* const table = parts_.tables != nullptr ? parts_.tables->find(parameter) : nullptr;
+  ShardedTable* const table = parts_.ranks != nullptr ? parts_.ranks->find(parameter) : nullptr;
   return table != nullptr && !table->is_whole() ? table : nullptr;
 }
 
 // Prepares for the optimizer's parameters, which may have become more.
 void StepGradients::follow_optimizer() {
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  if (exchange_ && indices_.size() == parameters.size()) return;
+  if (indices_.size() == parameters.size()) return;
   std::vector<Shape> shapes;
   indices_.clear();
   for (const Parameter* parameter : parameters) {
@@ -36,7 +37,8 @@ void StepGradients::follow_optimizer() {
     indices_[&on_tape] = shapes.size();
     shapes.push_back(on_tape.shape());
   }
-  exchange_.emplace(ranks_, parts_.shards, std::move(shapes), parts_.bucket_bytes);
+  if (parts_.ranks != nullptr)
+    sum_ = parts_.ranks->gradient_sum(parts_.shards, std::move(shapes), parts_.bucket_bytes);
 }
 
 // The rows of a shard of a batch that has so many `rows` on all ranks.
@@ -51,10 +53,10 @@ Batch StepGradients::part_of(const Batch& batch, std::size_t rows, std::size_t s
 // Returns the sum of `own` over all ranks. Every rank passes one number for each part of the step,
 // and 0 for the parts of other ranks, so the sum does not depend on the number of ranks.
 double StepGradients::sum_of_parts(const std::vector<double>& own) const {
-  const std::vector<double> all = ranks_.gather(std::span<const double>(own));
+  const std::vector<double> all = group_.gather(std::span<const double>(own));
   double sum = 0;
   for (std::size_t part = 0; part < own.size(); ++part)
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) sum += all[rank * own.size() + part];
+    for (std::size_t rank = 0; rank < group_.size(); ++rank) sum += all[rank * own.size() + part];
   return sum;
 }
 
@@ -65,7 +67,7 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
   std::vector<Batch> parts;  // [own shard][batch]
   // [shard][batch]: first the weight of each part, then its share of the step's total weight
   std::vector<double> shares(parts_.shards * count);
-  const IndexRange own = range_of(parts_.shards, ranks_.rank(), ranks_.size());
+  const IndexRange own = range_of(parts_.shards, group_.rank(), group_.size());
   for (std::size_t shard = own.begin; shard < own.end; ++shard)
     for (std::size_t i = 0; i < count; ++i) {
       parts.push_back(parts_.shards == 1
@@ -84,8 +86,7 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
   // With several shards, each has random numbers of its own, on whatever rank it is.
   const std::uint32_t seed = parts_.shards > 1 ? parts_.random.bits() : 0;
   std::vector<double> losses(parts_.shards * count);  // [shard][batch]: loss · share
-  // With `give`, the exchange gets those that the last batch has a part in, and they are not
-  // returned.
+  // With `give`, sum_ gets those that the last batch has a part in, and they are not returned.
   const auto gradients_of = [&](std::size_t shard, bool give) {
     Gradients sums(indices_.size());
     std::optional<Random> random_of_shard;
@@ -107,7 +108,7 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
         const std::size_t p = found->second;
         if (!give || i + 1 < count) return sums[p].add(std::move(gradient));
         if (!sums[p].is_none()) gradient.add(std::exchange(sums[p], {}));
-        exchange_->give(p, std::move(gradient));
+        sum_->give(p, std::move(gradient));
       };
       tape.backward(loss, scalar(static_cast<real>(share)), {.keep_values = false, .sink = sink});
       after_backward(tape);
@@ -115,30 +116,35 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
     }
     return sums;
   };
-  const std::vector<IndexRange>& subtrees = exchange_->subtrees();
-  std::vector<Gradients> earlier;
-  for (std::size_t i = 0; i + 1 < subtrees.size(); ++i)
-    earlier.push_back(sum_of_tree<Gradients>(
-        subtrees[i],
+  const auto sum_of = [&](IndexRange shards) {
+    return sum_of_tree<Gradients>(
+        shards,
         [&](IndexRange range, Gradients& gradients) {
           if (range.size() == 1) gradients = gradients_of(range.begin, false);
           return range.size() == 1;
         },
-        [](Gradients& a, Gradients&& b) { rowgrad::add(a, std::move(b)); }));
+        [](Gradients& a, Gradients&& b) { rowgrad::add(a, std::move(b)); });
+  };
+  const auto sum_over_ranks = [&] {
+    const std::vector<IndexRange>& subtrees = sum_->subtrees();
+    std::vector<Gradients> earlier;
+    for (std::size_t i = 0; i + 1 < subtrees.size(); ++i) earlier.push_back(sum_of(subtrees[i]));
+    std::vector<bool> sharded;
+    for (const Parameter* parameter : parts_.optimizer.parameters())
+      sharded.push_back(!watched && table_of(*parameter) != nullptr);
+    sum_->start(std::move(earlier), std::move(sharded));
+    // Others get the gradients of the last shard while it still goes backward.
+    Gradients rest = gradients_of(subtrees.back().begin, true);
+    for (std::size_t p = 0; p < rest.size(); ++p)
+      if (!rest[p].is_none()) sum_->give(p, std::move(rest[p]));
+    return sum_->finish();
+  };
+  Gradients sums = sum_ != nullptr ? sum_over_ranks() : sum_of({0, parts_.shards});
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
-  std::vector<bool> sharded;
-  for (const Parameter* parameter : parameters)
-    sharded.push_back(!watched && table_of(*parameter) != nullptr);
-  exchange_->start(std::move(earlier), std::move(sharded));
-  // Others get the gradients of the last shard while it still goes backward.
-  Gradients rest = gradients_of(subtrees.back().begin, true);
-  for (std::size_t p = 0; p < rest.size(); ++p)
-    if (!rest[p].is_none()) exchange_->give(p, std::move(rest[p]));
-  Gradients sums = exchange_->finish();
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     ShardedTable* const table = table_of(*parameters[p]);
     if (table != nullptr && sums[p].is_rows())
-      table->add_gradient(std::move(sums[p]), watched);
+      parts_.ranks->add_gradient(*table, std::move(sums[p]), watched);
     else if (!sums[p].is_none())
       parameters[p]->add_gradient(std::move(sums[p]));
   }

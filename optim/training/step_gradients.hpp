@@ -5,14 +5,13 @@
 
 #include <cstddef>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
-#include <rowgrad/core/parallel/gradient_exchange.hpp>
-#include <rowgrad/core/parallel/sharded_table.hpp>
+#include <rowgrad/core/parallel/training_ranks.hpp>
 
 namespace rowgrad {
 
@@ -28,7 +27,7 @@ class StepGradients {
   };
 
   /// Borrows both. Throws std::invalid_argument for fewer shards than ranks.
-  StepGradients(const TrainingParts& parts, ProcessGroup& ranks);
+  StepGradients(const TrainingParts& parts, ProcessGroup& group);
 
   /// The rows of each batch that this rank needs.
   BatchShard shard() const;
@@ -45,8 +44,8 @@ class StepGradients {
   Loss add(std::vector<Batch> batches, std::size_t first, bool watched,
            const std::function<void(const Tape&)>& after_backward);
 
-  /// How gradients travel between ranks.
-  const GradientExchange& exchange() const { return *exchange_; }
+  /// The sum over ranks; null for a process alone.
+  const GradientSum* sum() const { return sum_.get(); }
 
  private:
   void follow_optimizer();
@@ -55,8 +54,8 @@ class StepGradients {
   double sum_of_parts(const std::vector<double>& own) const;
 
   const TrainingParts& parts_;
-  ProcessGroup& ranks_;
-  std::optional<GradientExchange> exchange_;
+  ProcessGroup& group_;
+  std::unique_ptr<GradientSum> sum_;  // over ranks; null for a process alone
   // Of the optimizer's parameters, as tapes see them.
   std::unordered_map<const Parameter*, std::size_t> indices_;
 };

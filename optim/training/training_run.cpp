@@ -7,6 +7,7 @@
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/norm.hpp>
+#include <rowgrad/core/parallel/sharded_table.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
@@ -33,22 +34,19 @@ std::uint64_t checksum_of(const Tensor& values) {
 TrainingRun::TrainingRun(const TrainingParts& parts)
     : parts_(parts),
       unit_(parts.loader.dataset()->unit()),
-      ranks_(parts.ranks != nullptr ? *parts.ranks : alone_),
-      gradients_(parts_, ranks_) {
-  const std::size_t sharded = parts_.tables != nullptr ? parts_.tables->ranks().size() : 1;
-  check_argument(!has_shards() || sharded == ranks_.size(),
-                 "TrainingRun: tables of the model are sharded over ", sharded,
-                 " ranks, but the run has ", ranks_.size());
+      group_(parts.ranks != nullptr ? parts.ranks->group() : alone_),
+      gradients_(parts_, group_) {
   for (const auto& [name, layer] : parts_.model.named_layers<EmbeddingTable>()) {
-    check_argument(ranks_.size() == 1 || !layer->lookup().max_norm,
+    check_argument(group_.size() == 1 || !layer->lookup().max_norm,
                    "TrainingRun: ", layer->weight.name(), " has max_norm, by which each of ",
-                   ranks_.size(),
+                   group_.size(),
                    " ranks would scale other rows; expected a sharded table "
                    "(EmbeddingOptions::tables)");
     check_argument(&layer->table() == &layer->weight ||
-                       (has_shards() && parts_.tables->find(layer->weight) != nullptr),
+                       (has_shards() && parts_.ranks->find(layer->weight) != nullptr),
                    "TrainingRun: ", layer->weight.name(),
-                   " has only some rows here, expected its ShardedTables in TrainingParts::tables");
+                   " has only some rows here, expected its ParallelTraining as "
+                   "TrainingParts::ranks");
   }
   check_argument(parts_.loader.position() == DataLoader::Position(),
                  "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
@@ -60,6 +58,7 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
   check_argument(unit_.per_example > 0, "TrainingRun: an example of the data has 0 ", unit_.name,
                  ", expected at least 1");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
+  check_argument(parts_.shards > 0, "TrainingRun: shards is 0, expected at least 1");
   check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
   check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
   check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
@@ -161,10 +160,10 @@ void TrainingRun::each(const std::function<void(RunObserver&)>& call) const {
     for (RunObserver* observer : observers_) call(*observer);
     return;
   }
-  parts_.tables->first_asks([&] {
+  parts_.ranks->first_asks([&] {
     for (RunObserver* observer : observers_)
       if (observer->runs_on_all_ranks())
-        parts_.tables->together([&] { call(*observer); });
+        parts_.ranks->together([&] { call(*observer); });
       else
         call(*observer);
   });
@@ -174,7 +173,7 @@ void TrainingRun::each(const std::function<void(RunObserver&)>& call) const {
 bool TrainingRun::goes_on() {
   if (stopped_) return false;
   for (RunObserver* observer : observers_) stopped_ |= !observer->goes_on(*this);
-  if (ranks_.size() > 1) stopped_ = ranks_.any(stopped_);
+  if (group_.size() > 1) stopped_ = group_.any(stopped_);
   return !stopped_;
 }
 
@@ -183,12 +182,12 @@ double TrainingRun::make_step() {
   auto start = std::chrono::steady_clock::now();
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
   parts_.optimizer.zero_grad();
-  if (has_shards()) parts_.tables->zero_gradients();
+  if (has_shards()) parts_.ranks->zero_gradients();
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   if (first == 0) epoch_ = {};
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
   const bool watched =
-      has_shards() && ranks_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
+      has_shards() && group_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
   const StepGradients::Loss loss =
       gradients_.add(next_batches(count), first, watched, [&](const Tape& tape) {
         for (RunObserver* observer : observers_) observer->after_backward(*this, tape);
@@ -206,7 +205,7 @@ double TrainingRun::make_step() {
     ClipNormOptions options;
     if (has_shards())
       options.all_parts = [&](const Parameter& parameter, std::vector<double> parts) {
-        return parts_.tables->all_parts(parameter, std::move(parts));
+        return parts_.ranks->all_parts(parameter, std::move(parts));
       };
     clip_grad_norm(parts_.optimizer.parameters(), next_clip_norm(), options);
   }
@@ -242,12 +241,12 @@ void TrainingRun::check_finite(double loss) const {
     std::size_t i = 0;
     while (kernels::all_finite(rows.row(i))) ++i;
     const ShardedTable* const table =
-        parts_.tables != nullptr ? parts_.tables->find(*parameters[p]) : nullptr;
+        parts_.ranks != nullptr ? parts_.ranks->find(*parameters[p]) : nullptr;
     first[1] =
         (table != nullptr ? table->first_row() : 0) + static_cast<std::uint64_t>(rows.indices()[i]);
   }
   if (has_shards()) {
-    const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(first));
+    const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(first));
     for (std::size_t i = 0; i < all.size(); i += 2) first = std::min(first, {all[i], all[i + 1]});
   }
   if (first[0] == parameters.size()) return;
@@ -261,7 +260,7 @@ void TrainingRun::fetch(const std::vector<Batch>& batches) {
   std::vector<TableLookup> lookups;
   for (const Batch& batch : batches)
     for (TableLookup& lookup : parts_.model.lookups(batch)) lookups.push_back(std::move(lookup));
-  parts_.tables->fetch(lookups);
+  parts_.ranks->fetch(lookups);
 }
 
 std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
@@ -277,7 +276,7 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
       loop_ = parts_.loader.begin(gradients_.shard());
     batches.push_back(loop_->take());
   }
-  if (ranks_.size() > 1 && has_shards()) {
+  if (group_.size() > 1 && has_shards()) {
     fetch(batches);
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
     for (std::size_t i = 1; i < count; ++i) read_ahead(batches[i]);
@@ -361,8 +360,8 @@ std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record, Da
                                          {.batches = batches,
                                           .accuracy = parts_.evaluation.accuracy,
                                           .after_batch = [&] { return goes_on(); },
-                                          .ranks = parts_.ranks,
-                                          .tables = parts_.tables});
+                                          .ranks = &group_,
+                                          .tables = tables()});
     if (!found) return false;
     loss = found->loss;
     accuracy = found->accuracy;
@@ -374,22 +373,22 @@ std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record, Da
 }
 
 void TrainingRun::compare_ranks() const {
-  if (ranks_.size() == 1) return;
+  if (group_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
     // Of a table that is not in memory as a whole, its last rows are compared; a shard is nowhere
     // twice.
     const Gradient& last = parameter->gradient();
-    sums.push_back(checksum_of(has_shards() && parts_.tables->find(*parameter) ? Tensor()
-                               : parameter->is_in_memory()                     ? parameter->copy()
+    sums.push_back(checksum_of(has_shards() && parts_.ranks->find(*parameter) ? Tensor()
+                               : parameter->is_in_memory()                    ? parameter->copy()
                                : last.is_rows() ? parameter->rows(last.rows().indices())
                                                 : Tensor()));
   }
-  const std::vector<std::uint64_t> all = ranks_.gather(std::span<const std::uint64_t>(sums));
+  const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps_, ", ",
                   parts_.optimizer.parameters()[i % sums.size()]->name(), " on ",
-                  ranks_.name_of(i / sums.size()), " differs from that on ", ranks_.name_of(0));
+                  group_.name_of(i / sums.size()), " differs from that on ", group_.name_of(0));
 }
 
 double TrainingRun::speed() const {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/parallel/sharded_table.hpp>
+#include <rowgrad/core/parallel/training_ranks.hpp>
 #include <rowgrad/layers/model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/training/evaluation.hpp>
@@ -71,13 +71,12 @@ struct TrainingParts {
   /// by one and added up in an order of their own. A run has the same bits on any number of ranks,
   /// if it has the same shards. With more than one, each shard draws random numbers of its own.
   std::size_t shards = 1;
-  /// The processes that share the work, each with equal parts; null if this one is alone. There
-  /// must be at least a shard for each. An exception on one rank makes the others wait in vain.
-  ProcessGroup* ranks = nullptr;
-  /// The model's tables that are sharded over these ranks; null if there are none.
-  ShardedTables* tables = nullptr;
+  /// The processes that share the work, each with equal parts (ParallelTraining); null if this one
+  /// is alone. There must be at least a shard for each. An exception on one rank makes the others
+  /// wait in vain.
+  TrainingRanks* ranks = nullptr;
   /// How many bytes of dense gradients a rank sends to another at once, while it computes others.
-  std::size_t bucket_bytes = GradientExchange::kBucketBytes;
+  std::size_t bucket_bytes = GradientSum::kBucketBytes;
   /// The steps after which ranks compare all parameters; they do so after the first step and after
   /// each epoch, too.
   std::size_t compare_every = 1000;
@@ -178,14 +177,17 @@ class TrainingRun {
   /// The limit for the joint norm of the next step's gradients; 0 for none.
   double next_clip_norm() const { return steps_ < parts_.clip_from ? 0 : parts_.clip_norm; }
 
-  bool is_first_rank() const { return ranks_.rank() == 0; }  // whether it writes and prints
+  /// Fetches rows of sharded tables, for observers; null if all rows are here.
+  TablePlacement* tables() const { return has_shards() ? parts_.ranks : nullptr; }
+
+  bool is_first_rank() const { return group_.rank() == 0; }  // whether it writes and prints
 
   /// How many units a second the steps of this epoch took, since the run was started or its state
   /// was loaded.
   double speed() const;
 
-  /// How gradients travel between ranks.
-  const GradientExchange& exchange() const { return gradients_.exchange(); }
+  /// How gradients travel between ranks: see GradientSum::ways. Null for a process alone.
+  const GradientSum* gradient_sum() const { return gradients_.sum(); }
 
   /// What this process computes with: version, number type, BLAS and threads. States have it, too.
   static std::string arithmetic();
@@ -236,7 +238,7 @@ class TrainingRun {
   void each(const std::function<void(RunObserver&)>& call) const;
   void compare_ranks() const;
   // Whether rows of tables are on other ranks.
-  bool has_shards() const { return parts_.tables != nullptr && !parts_.tables->empty(); }
+  bool has_shards() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
   void fetch(const std::vector<Batch>& batches);
   // Whether an observer or the last step that was asked for ends this call of train().
   bool stops() const { return stopped_ || steps_ >= last_step_; }
@@ -251,7 +253,7 @@ class TrainingRun {
   TrainingParts parts_;
   DataUnit unit_;
   SingleProcess alone_;
-  ProcessGroup& ranks_;
+  ProcessGroup& group_;
   StepGradients gradients_;
   std::optional<DataLoader::Iterator> loop_;  // over an epoch, or the rest of it
   std::string loaded_arithmetic_;

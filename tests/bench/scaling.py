@@ -6,13 +6,13 @@
 A step takes the time to compute the gradients of a rank's share of the batch, the time to exchange
 them as core/parallel does (counts to all; dense numbers to owners and back; rows gathered or by
 owners, whichever is less), and the optimizer's step, which every rank makes for all parameters and
-all rows that any rank touched. Of a split table, a rank asks owners for the rows that it looks up,
+all rows that any rank touched. Of a sharded table, a rank asks owners for the rows that it looks up,
 sends them the gradients, and steps its own rows alone. Dense numbers travel while backward, two thirds of the time of
 computing, still runs: all but those of the last bucket and of a tied table, which has its gradient
 at the end. Messages of a rank go out one after another. Latency and bandwidth are those of
 bench_ranks on the machine at hand, or of a network; the times of computing were measured with one
 process (bench_workloads). With --weak, each rank has a whole batch, as when more ranks read more text. With --one-rank,
-what bench_split_table 1000000 is expected to measure on one machine, whose network all ranks share, where a step of one
+what bench_sharded_table 1000000 is expected to measure on one machine, whose network all ranks share, where a step of one
 rank takes so long.
 """
 
@@ -32,7 +32,7 @@ class Workload:
     table: int  # rows
     width: int  # 0 if the table is tied, and so counted as dense
     late: int = 0  # dense numbers of a tied table
-    split: bool = False  # whether the table's rows are split over ranks
+    sharded: bool = False  # whether the table's rows are sharded over ranks
     uniform: bool = False  # whether all rows are equally likely, and so hardly any two are the same
 
 
@@ -43,8 +43,8 @@ WORKLOADS = [
     Workload("GPT-2 124M, tied (W4)", 1.56, 0.17, 512, 124_000_000, 148, 50_257, 0, 38_597_376),
     Workload("embedding of 50,257 rows x 64 (W1b)", 2.5e-3, 0.6e-3, 16_384, 33_000, 4, 50_257, 64),
     Workload("embedding of 100 M rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 100_000_000, 64),
-    Workload("split table of 10^9 rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 10**9, 64, split=True),
-    Workload("split table of 10^10 rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 10**10, 64, split=True),
+    Workload("sharded table of 10^9 rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 10**9, 64, sharded=True),
+    Workload("sharded table of 10^10 rows x 64", 5.2e-3, 1.3e-3, 16_384, 33_000, 4, 10**10, 64, sharded=True),
 ]
 
 
@@ -80,7 +80,7 @@ def exchange(work, ranks, tokens, latency, bandwidth):
         sent += dense_sent
         seconds = dense_messages * latency + dense_sent / bandwidth
         early = seconds * (1 - work.late / work.dense) * (1 - 1 / buckets)
-    if work.split:
+    if work.sharded:
         # Counts, ids and rows before the step, whose rows are on other ranks but for 1 / ranks of
         # them; two kinds of counts, ids and gradients after it.
         mine = distinct(tokens, work)
@@ -102,10 +102,10 @@ def main():
     options.add_argument("--latency", type=float, default=2e-6, help="seconds a message")
     options.add_argument("--bandwidth", type=float, default=1.25e9, help="bytes a second of a rank")
     options.add_argument("--weak", action="store_true", help="each rank has a whole batch")
-    options.add_argument("--one-rank", type=float, metavar="MS", help="a step of bench_split_table on one rank")
+    options.add_argument("--one-rank", type=float, metavar="MS", help="a step of bench_sharded_table on one rank")
     options = options.parse_args()
     if options.one_rank is not None:
-        work = Workload("", options.one_rank / 1e3, 0, 4096, 0, 1, 10**6, 64, split=True, uniform=True)
+        work = Workload("", options.one_rank / 1e3, 0, 4096, 0, 1, 10**6, 64, sharded=True, uniform=True)
         for ranks in [1, 2, 3, 4]:
             seconds, _, sent = exchange(work, ranks, work.tokens, options.latency, options.bandwidth / ranks)
             step = work.compute * max(1, ranks / os.cpu_count()) + seconds
@@ -120,7 +120,7 @@ def main():
             share = work.tokens if options.weak else work.tokens / ranks
             seconds, early, sent = exchange(work, ranks, share, options.latency, options.bandwidth)
             rows = distinct(share * ranks, work) / distinct(work.tokens, work)
-            update = work.update * (rows if work.width else 1) / (ranks if work.split else 1)
+            update = work.update * (rows if work.width else 1) / (ranks if work.sharded else 1)
             compute = work.compute * share / work.tokens
             seconds -= min(early, compute * 2 / 3)
             step = compute + update + seconds

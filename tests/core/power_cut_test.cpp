@@ -251,7 +251,7 @@ TEST(PowerCut, LeavesAShardedCheckpointWhole) {
   const auto save = [&](real value) {
     run_ranks(2, [&](ProcessGroup& ranks) {
       Random random(1);
-      ShardedTables tables(ranks);
+      ParallelTraining tables(ranks);
       const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
       Checkpoint state;
       state.put("weight", full({10, 4}, value + static_cast<real>(ranks.rank())));

@@ -66,7 +66,7 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
 
 TEST(MaxNorm, LimitsRowsOfATableThatIsShardedOverOneRank) {
   SingleProcess alone;
-  ShardedTables tables(alone);
+  ParallelTraining tables(alone);
   Random random(1), same(1);
   Embedding whole(4, 3, random, {.max_norm = 0.5});
   Embedding sharded(4, 3, same, {.tables = &tables, .max_norm = 0.5});

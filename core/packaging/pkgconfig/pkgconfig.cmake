@@ -1,4 +1,4 @@
-# pkg-config --cflags --libs rowgrad, rowgrad_double or rowgrad_report.
+# pkg-config --cflags --libs rowgrad, rowgrad_double, rowgrad_parallel, rowgrad_parallel_double or rowgrad_report.
 
 # A shared library knows what it needs itself.
 set(common_libraries "")
@@ -34,6 +34,9 @@ rowgrad_pkgconfig(rowgrad "${PROJECT_DESCRIPTION}" "${xtensor} xsimd"
                   "${common_flags}" "-lrowgrad_common ${common_libraries}")
 rowgrad_pkgconfig(rowgrad_double "${PROJECT_DESCRIPTION}, with numbers of type double" "${xtensor} xsimd"
                   "${common_flags} -DROWGRAD_DOUBLE" "-lrowgrad_common ${common_libraries}")
+foreach(number "" _double)
+  rowgrad_pkgconfig(rowgrad_parallel${number} "Training of rowgrad's models in several processes" rowgrad${number} "" "")
+endforeach()
 if(TARGET rowgrad_report)
   rowgrad_pkgconfig(rowgrad_report "Reports of rowgrad's training runs" rowgrad "" "${report_libraries}")
 endif()

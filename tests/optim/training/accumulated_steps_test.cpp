@@ -8,7 +8,8 @@ namespace {
 struct Trained {
   Trained(const MakeModel& make, const Data& data, std::size_t batch, std::size_t accumulate,
           std::size_t shards, ProcessGroup* ranks = nullptr)
-      : model(make(random, nullptr)),
+      : ranks_of_run(parallel(ranks)),
+        model(make(random, nullptr)),
         sgd(model->parameters(), {.learning_rate = 0.5}),
         loader(data, {.batch = batch}),
         run({.model = *model,
@@ -17,13 +18,14 @@ struct Trained {
              .random = random,
              .accumulate = accumulate,
              .shards = shards,
-             .ranks = ranks,
+             .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 1}) {
     model->eval();  // shards draw other masks
     run.observe(losses);
     run.train();
   }
   Random random{1};
+  std::optional<ParallelTraining> ranks_of_run;
   std::unique_ptr<Model> model;
   SGD sgd;
   DataLoader loader;

@@ -48,18 +48,20 @@ Batch bags() {
 template <class Of>
 struct BagRun {
   explicit BagRun(std::size_t shards, std::size_t accumulate = 1, ProcessGroup* ranks = nullptr)
-      : loader(TensorDataset(bags()), {.batch = 6 / accumulate, .shuffle = true}),
+      : ranks_of_run(parallel(ranks)),
+        loader(TensorDataset(bags()), {.batch = 6 / accumulate, .shuffle = true}),
         run({.model = model,
              .optimizer = optimizer,
              .loader = loader,
              .random = random,
              .accumulate = accumulate,
              .shards = shards,
-             .ranks = ranks,
+             .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 3}) {
     run.observe(rows);
   }
   Random random{1};
+  std::optional<ParallelTraining> ranks_of_run;
   Of model{random};
   SGD optimizer{model.parameters(), {.learning_rate = 0.5}};
   DataLoader loader;

@@ -39,7 +39,7 @@ void write_sharded(const fs::path& folder) {
   run_ranks(2, [&](ProcessGroup& ranks) {
     RunOf made(kShardedCases[1], {.shards = 2, .ranks = &ranks, .sharded = true});
     made.run.train(3);
-    write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.tables,
+    write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.ranks,
                              made.model->parameters());
   });
 }
@@ -225,7 +225,7 @@ TEST(DamagedManifests, AreSavedOver) {
   SingleProcess alone;
   Checkpoint state;
   state.put("table", full({2, 2}, 1));
-  ShardedTables tables(alone);
+  ParallelTraining tables(alone);
   Parameter table("table", zeros({2, 2}));
   tables.whole_table(table, 2, {});
   const std::vector<Parameter*> parameters{&table};

@@ -30,8 +30,8 @@ struct Roots : Model {
 struct RootsRun : RunObserver {
   explicit RootsRun(std::size_t shards = 1, ProcessGroup* ranks = nullptr, bool sharded = false,
                     bool allowed = false)
-      : tables(sharded ? std::optional<ShardedTables>(std::in_place, *ranks) : std::nullopt),
-        model(random, tables ? &*tables : nullptr),
+      : ranks_of_run(parallel(ranks)),
+        model(random, sharded ? &*ranks_of_run : nullptr),
         optimizer(model.parameters(), {.learning_rate = 0.1}),
         loader(TensorDataset({.ids = {ids({4}, {29, 7, 25, 29})}}), {.batch = 2}),
         run({.model = model,
@@ -40,8 +40,7 @@ struct RootsRun : RunObserver {
              .random = random,
              .clip_norm = 1,
              .shards = shards,
-             .ranks = ranks,
-             .tables = tables ? &*tables : nullptr,
+             .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .allow_not_finite = allowed,
              .epochs = 3}) {
     run.observe(*this);
@@ -51,7 +50,7 @@ struct RootsRun : RunObserver {
   std::string bits() { return bits_of(model.state_dict()) + bits_of(optimizer.state_dict()); }
 
   Random random{1};
-  std::optional<ShardedTables> tables;
+  std::optional<ParallelTraining> ranks_of_run;
   Roots model;
   AdamW optimizer;
   DataLoader loader;

@@ -67,6 +67,7 @@ class Watched : public Model {
 TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
   run_ranks(2, [](ProcessGroup& ranks) {
     Random random(1);
+    ParallelTraining both(ranks);
     Watched model(random, ranks);
     SGD optimizer(model.parameters(), {.learning_rate = 0.1});
     DataLoader loader(text_windows(40, 1), {.batch = 10});
@@ -75,7 +76,7 @@ TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
                      .loader = loader,
                      .random = random,
                      .shards = 2,
-                     .ranks = &ranks,
+                     .ranks = &both,
                      .bucket_bytes = 0});
     run.run_epoch();
     EXPECT_EQ(model.sent.size(), run.steps());
@@ -99,6 +100,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
     std::vector<std::vector<std::int64_t>> read(count);
     run_ranks(count, [&](ProcessGroup& ranks) {
       const Noted examples(ratings(57, 1));
+      ParallelTraining all(ranks);
       Random random(1);
       Ratings model(kUsers, kFilms, random);
       SGD optimizer(model.parameters());
@@ -109,7 +111,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
                    .random = random,
                    .accumulate = 2,
                    .shards = 5,
-                   .ranks = &ranks})
+                   .ranks = &all})
           .run_epoch();
       read[ranks.rank()] = *examples.read;
     });

@@ -197,14 +197,16 @@ struct RunWay {
   bool other = false;    // whether it begins with other numbers
 };
 
+inline std::optional<ParallelTraining> parallel(ProcessGroup* ranks) {
+  return ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks) : std::nullopt;
+}
+
 /// A run with all that it may have.
 struct RunOf {
   explicit RunOf(const RunCase& of, const RunWay& way = {})
       : random(way.other ? 2 : 1),
-        tables(way.sharded && way.ranks != nullptr
-                   ? std::optional<ShardedTables>(std::in_place, *way.ranks)
-                   : std::nullopt),
-        model(of.model(random, tables ? &*tables : nullptr)),
+        ranks(parallel(way.ranks)),
+        model(of.model(random, way.sharded && ranks ? &*ranks : nullptr)),
         optimizer(make_optimizer(of.optimizer, model->parameters())),
         loader(of.examples(100, 1), {.batch = 9, .shuffle = true, .seed = 3}),
         sample(loader.dataset(), {.batch = 9}),
@@ -219,14 +221,13 @@ struct RunOf {
              .clip_norm = of.clip,
              .accumulate = of.accumulate,
              .shards = way.shards,
-             .ranks = way.ranks,
-             .tables = tables ? &*tables : nullptr,
+             .ranks = ranks ? &*ranks : nullptr,
              .bucket_bytes = way.shards == 4 ? GradientExchange::kBucketBytes : 0,
              .compare_every = 3,
              .evaluation = {.every = 4, .batches = 2, .accuracy = true, .training = &sample}}) {}
 
   Random random;
-  std::optional<ShardedTables> tables;
+  std::optional<ParallelTraining> ranks;
   std::unique_ptr<Model> model;
   std::unique_ptr<Optimizer> optimizer;
   DataLoader loader, sample, validation;
@@ -256,7 +257,7 @@ struct RunOutcome : RunObserver {
         continue;
       }
       const TableLookup all{parameter, all_rows(parameter->shape()[0])};
-      if (run.parts().tables != nullptr) run.parts().tables->fetch({&all, 1});
+      if (run.tables() != nullptr) run.tables()->fetch({&all, 1});
       end.put(parameter->name(), parameter->rows(all.ids));
     }
     std::vector<double> history;
@@ -269,7 +270,7 @@ struct RunOutcome : RunObserver {
   }
 
   static bool sees(const TrainingRun& run) {
-    return run.is_first_rank() || run.parts().tables == nullptr;
+    return run.is_first_rank() || run.tables() == nullptr;
   }
 
   bool watches;

@@ -22,7 +22,8 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
   const auto load = [&](RunOf& made, ProcessGroup* ranks) {
     const std::filesystem::path own = path_of(ranks != nullptr ? ranks->rank() : 0);
     made.run.load_state_dict(with_sharded_rows(read_safetensors(path_of(0)), own,
-                                               made.run.parts().tables, made.model->parameters()));
+                                               made.ranks ? &*made.ranks : nullptr,
+                                               made.model->parameters()));
   };
   for (const std::size_t steps : {2, 5})  // the second one replaces the first
     on(before, [&](ProcessGroup* ranks) {
@@ -31,7 +32,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
       made.run.train(steps);
       const Checkpoint state = made.run.state_dict();
       if (ranks == nullptr) return write_safetensors(path_of(0), state);
-      write_sharded_checkpoint(path_of(ranks->rank()), state, *made.tables,
+      write_sharded_checkpoint(path_of(ranks->rank()), state, *made.ranks,
                                made.model->parameters());
       for (const std::string& name : read_safetensors(path_of(0)).names())
         EXPECT_FALSE(name.ends_with("s.weight.lazy.checksum")) << name;  // of a rank's rows alone
@@ -70,7 +71,7 @@ TEST(ShardedTablesOfATrainingRun, GoOnFromACheckpointOfAnotherNumberOfRanks) {
 TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
   run_ranks(2, [](ProcessGroup& ranks) {
     Random random(1);
-    ShardedTables tables(ranks);
+    ParallelTraining tables(ranks);
     const auto made_table = [&](const EmbeddingOptions& options) {
       return Embedding(20, 4, random, options).weight.shape();
     };
@@ -95,22 +96,19 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     Parameter number("number", scalar(1));
     EXPECT_INVALID("ShardedTable: the table has shape [], expected [rows, width]",
                    ShardedTable(ranks, number, 20));
-    EXPECT_INVALID("ShardedTables: weight is sharded already",
+    EXPECT_INVALID("ParallelTraining: weight is sharded already",
                    tables.whole_table(table.weight, 20, {}));
     RunOf made(kShardedCases.front(), {.shards = 2, .ranks = &ranks, .sharded = true});
     TrainingParts parts = made.run.parts();
     parts.shards = 1;
     EXPECT_INVALID("GradientExchange: 1 shards for 2 ranks, expected at least one for each",
                    TrainingRun{parts});
+    parts.shards = 2;
     parts.ranks = nullptr;
-    EXPECT_ERROR_WITH(std::invalid_argument, "sharded over 2 ranks, but the run has 1",
-                      TrainingRun{parts});
-    TrainingParts without_tables = made.run.parts();
-    without_tables.tables = nullptr;
     EXPECT_INVALID(
-        "TrainingRun: words.weight has only some rows here, expected its ShardedTables in "
-        "TrainingParts::tables",
-        TrainingRun{without_tables});
+        "TrainingRun: words.weight has only some rows here, expected its ParallelTraining as "
+        "TrainingParts::ranks",
+        TrainingRun{parts});
     EXPECT_ERROR_WITH(std::logic_error, "is a sharded table, expected its shard",
                       SGD({&table.table()}, {.learning_rate = 0.1}));
     constexpr std::uint64_t kOther = 99;
@@ -128,7 +126,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
   });
   EXPECT_ERROR_WITH(std::runtime_error, "has a table [", run_ranks(2, [](ProcessGroup& ranks) {
                       Random random(1);
-                      ShardedTables tables(ranks);
+                      ParallelTraining tables(ranks);
                       Embedding(20 + ranks.rank(), 4, random, EmbeddingOptions{.tables = &tables});
                     }));
 }
@@ -154,7 +152,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseGradientsOfAShard) {
 // Rows that observers read are fetched before; nothing is in the first rank's hands otherwise.
 TEST(ShardedTablesOfATrainingRun, GiveTheFirstRankRowsThatItAsksFor) {
   run_ranks(3, [](ProcessGroup& ranks) {
-    ShardedTables tables(ranks);
+    ParallelTraining tables(ranks);
     Random random(1), same(1);
     const Embedding whole(20, 4, same);
     Embedding table(20, 4, random, EmbeddingOptions{.tables = &tables});
@@ -180,7 +178,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
     RunOf made(run_case("momentum and decay, accumulated"),
                {.shards = 2, .ranks = &ranks, .sharded = true});
     made.run.train(2);
-    write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.tables,
+    write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.ranks,
                              made.model->parameters());
   });
   std::filesystem::path path;
@@ -210,7 +208,7 @@ TEST(ShardedTablesOfATrainingRun, BeginWithTheNumbersOfAWholeTable) {
   const Embedding whole(kRows, 3, of_whole);
   run_ranks(3, [&](ProcessGroup& ranks) {
     Random random(1);
-    ShardedTables tables(ranks);
+    ParallelTraining tables(ranks);
     const Embedding table(kRows, 3, random, EmbeddingOptions{.tables = &tables});
     const IndexRange mine = rows_of_rank(kRows, ranks.rank(), 3);
     std::vector<std::int32_t> rows(mine.size());
@@ -223,7 +221,7 @@ TEST(ShardedTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& ranks) {
     Random random(1);
-    ShardedTables tables(ranks);
+    ParallelTraining tables(ranks);
     Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
     words.weight.rename("words.weight");
     Parameter other("in.words.weight", zeros({3, 4}));
@@ -257,7 +255,7 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
       const auto in_ranks = [&](std::size_t ranks_in_all, const auto& call) {
         run_ranks(ranks_in_all, [&](ProcessGroup& ranks) {
           Random random(1);
-          ShardedTables tables(ranks);
+          ParallelTraining tables(ranks);
           Embedding words(kRows, kWidth, random,
                           EmbeddingOptions{.deviation = 0, .tables = &tables});
           const std::vector<Parameter*> parameters{&words.weight};
@@ -272,7 +270,7 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
       };
       if (before > 0)
         in_ranks(before, [&](const Tensor& own, const auto& at, const auto& parameters,
-                             const ShardedTables& tables) {
+                             const ParallelTraining& tables) {
           Checkpoint state;
           put_rows(state, "weight.momentum", own);
           put_integers(state, "weight.lazy.at", at);
@@ -280,13 +278,13 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
           write_sharded_checkpoint(folder / "run", state, tables, parameters);
         });
       in_ranks(count > 0 ? count : 1, [&](const Tensor& own, const auto& at, const auto& parameters,
-                                          const ShardedTables& tables) {
+                                          const ParallelTraining& tables) {
         const Checkpoint file = before > 0 ? read_safetensors(folder / "run") : of_whole;
         const Checkpoint read = with_sharded_rows(file, folder / "run", &tables, parameters);
         EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
         EXPECT_EQ(integers_in(read, "weight.lazy.at", at.size()), at);
         for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
-          EXPECT_EQ(read.contains(rows), tables.ranks().size() < 3) << rows;  // above 1 MiB
+          EXPECT_EQ(read.contains(rows), tables.group().size() < 3) << rows;  // above 1 MiB
       });
     }
 }
@@ -297,7 +295,7 @@ void save_of_two_ranks(
     const std::function<void(Checkpoint&)>& more = [](Checkpoint&) {}) {
   run_ranks(2, [&](ProcessGroup& ranks) {
     Random random(1);
-    ShardedTables tables(ranks);
+    ParallelTraining tables(ranks);
     const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
     Checkpoint state;
     state.put("model.weight", full({10, 4}, value + static_cast<real>(ranks.rank())));
@@ -366,7 +364,7 @@ TEST(ShardedTablesOfATrainingRun, KeepStatesOfAnyName) {
   EXPECT_EQ(read.integers("optimizer.weight.lazy.steps").size(), 10U);
   run_ranks(2, [&](ProcessGroup& ranks) {  // from whole tables
     Random random(1);
-    ShardedTables tables(ranks);
+    ParallelTraining tables(ranks);
     const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
     const Checkpoint own = with_sharded_rows(whole, folder / "whole", &tables, words.parameters());
     for (const std::string& name : names)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Split tables over ranks of this machine, whose network is a loopback of its own, without a limit and with 1 Gbit/s:
-# W5 with a whole table and a split one, and a table alone beside what scaling.py expects. As root, and best alone.
-#   tests/bench/split_tables.sh [ROWS]     # of each head of W5's memory: 1000000
+# Sharded tables over ranks of this machine, whose network is a loopback of its own, without a limit and with 1 Gbit/s:
+# W5 with a whole table and a sharded one, and a table alone beside what scaling.py expects. As root, and best alone.
+#   tests/bench/sharded_tables.sh [ROWS]     # of each head of W5's memory: 1000000
 # ROWGRAD_BUILD names another build folder.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 configure -DROWGRAD_BENCHMARKS=ON
-compile bench_split_table
+compile bench_sharded_table
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # on_ranks COUNT LIMIT ARGUMENT...: with a limit such as 1gbit, or none
@@ -15,7 +15,7 @@ on_ranks() {
   unshare -n bash -c 'ip link set lo up
     [[ $2 == none ]] || tc qdisc add dev lo root tbf rate "$2" burst 256k latency 100ms
     exec mpirun --oversubscribe -n "$1" --mca btl tcp,self --mca btl_tcp_if_include lo "${@:3}"' \
-    bash "$1" "$2" "$build/tests/bench/bench_split_table" "${@:3}"
+    bash "$1" "$2" "$build/tests/bench/bench_sharded_table" "${@:3}"
 }
 
 # measured COUNT LIMIT: milliseconds of the fastest step of a table alone

@@ -1,10 +1,10 @@
 // What a rank has and sends of a table that is sharded over ranks, to be started by mpirun:
-//   mpirun -n 4 build/tests/bench/bench_split_table ROWS [FOLDER]
+//   mpirun -n 4 build/tests/bench/bench_sharded_table ROWS [FOLDER]
 // Steps of SGD with momentum in a table ROWS x 64, in memory or in files in FOLDER. Prints, for
 // each rank, its memory beside that of its share, and the bytes that it sends in a step beside
 // n (P - 1) / P · (8 + 8 width), for n distinct ids and P ranks: ids and rows before the step, ids
 // and gradients after it. And how long the fastest step takes.
-//   mpirun -n 2 build/tests/bench/bench_split_table w5 ROWS
+//   mpirun -n 2 build/tests/bench/bench_sharded_table w5 ROWS
 // Steps of W5 with so many rows for each head of its memory, with a whole table and with a
 // sharded one in turns: medians of times and of their ratios.
 
@@ -72,8 +72,7 @@ struct W5 {
              .loader = loader,
              .random = random,
              .shards = ranks.size(),
-             .ranks = &ranks,
-             .tables = &tables,
+             .ranks = &tables,
              .steps = 1000}) {}
 
   static GptOptions options(const bench::Workload& workload, TablePlacement* tables) {
@@ -91,7 +90,7 @@ struct W5 {
 
   bench::Workload workload;
   Random random{123};
-  ShardedTables tables;
+  ParallelTraining tables;
   GptModel model;
   std::unique_ptr<Optimizer> optimizer;
   DataLoader loader;
@@ -124,7 +123,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
   if (!folder.empty())
     file.emplace(concat(folder, "/table", ranks.rank()),
                  TableFileOptions{.rows = rows, .width = kWidth, .states = 1, .deviation = 0.01});
-  ShardedTables tables(ranks);
+  ParallelTraining tables(ranks);
   std::optional<Table> model;
   if (file)
     model.emplace(*file, tables);
@@ -140,8 +139,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
                    .loader = loader,
                    .random = random,
                    .shards = ranks.size(),
-                   .ranks = &ranks,
-                   .tables = &tables,
+                   .ranks = &tables,
                    .steps = kSteps});
   run.train(2);
   const std::uint64_t sent = ranks.bytes_sent();
@@ -169,7 +167,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
 int main(int argc, char** argv) {
   const auto ranks = rowgrad::mpi_process_group();
   if (argc < 2) {
-    std::cerr << "usage: bench_split_table ROWS [FOLDER] | w5 ROWS\n";
+    std::cerr << "usage: bench_sharded_table ROWS [FOLDER] | w5 ROWS\n";
     return 2;
   }
   rowgrad::set_threads(1);

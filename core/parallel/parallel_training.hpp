@@ -1,0 +1,63 @@
+#pragma once
+
+// Training in several processes: rowgrad::parallel. core/parallel/README.md shows how.
+//
+// Wrong arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <rowgrad/core/parallel/sharded_table.hpp>
+#include <rowgrad/core/parallel/training_ranks.hpp>
+
+namespace rowgrad {
+
+/// The ranks that train a model, and its sharded tables, in the order in which its layers are made,
+/// which is the same on all ranks:
+///
+///   ParallelTraining ranks(*group);
+///   Embedding words(rows, width, random, {.tables = &ranks});
+///   TrainingRun run({…, .shards = 8, .ranks = &ranks});
+///
+/// Must outlive these layers.
+class ParallelTraining final : public TrainingRanks, private ParameterUser {
+ public:
+  explicit ParallelTraining(ProcessGroup& group) : group_(group) {}
+  ~ParallelTraining() override;
+
+  ProcessGroup& group() const override { return group_; }
+  std::unique_ptr<GradientSum> gradient_sum(std::size_t shards, std::vector<Shape> shapes,
+                                            std::size_t bucket_bytes) const override;
+
+  bool has_tables() const override { return !tables_.empty(); }
+  ShardedTable* find(const Parameter& parameter) const override;
+  IndexRange rows_here(std::size_t rows) const override;
+  Parameter& whole_table(Parameter& here, std::size_t rows, const EmbeddingLookup& lookup) override;
+
+  /// All ranks call it together, each with lookups of its own; in first_asks(), where max_norm
+  /// scales nothing, the first rank calls it alone.
+  void fetch(std::span<const TableLookup> lookups) override;
+
+  void add_gradient(ShardedTable& table, Gradient gradient, bool watched) const override;
+  void zero_gradients() const override;
+  std::vector<double> all_parts(const Parameter& parameter,
+                                std::vector<double> parts) const override;
+  void first_asks(const std::function<void()>& work) override;
+  void together(const std::function<void()>& work) override;
+
+ private:
+  enum class Asking { kAll, kFirst };
+
+  void forget(const Parameter& parameter) noexcept override;
+  void meet();
+
+  ProcessGroup& group_;
+  std::vector<std::unique_ptr<ShardedTable>> tables_;
+  Asking asking_ = Asking::kAll;
+  bool scales_ = true;
+};
+
+}  // namespace rowgrad
