@@ -152,6 +152,7 @@ void Parameter::add_gradient(Gradient gradient) {
   check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": a gradient of shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()),
                  " was given, expected ", bracketed(shape()));
+  source_->check_takes_gradient();
   gradient_.add(std::move(gradient));
 }
 

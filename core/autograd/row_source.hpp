@@ -53,6 +53,9 @@ class RowSource {
   /// See Parameter::read_ahead.
   virtual void prefetch(std::span<const std::int32_t> /*ids*/) {}
 
+  /// Throws std::logic_error if no optimizer would train the rows with a gradient of these values.
+  virtual void check_takes_gradient() const {}
+
   /// Throws std::logic_error if rows have deferred updates that only a saved state knows.
   virtual void check_up_to_date() const {}
 

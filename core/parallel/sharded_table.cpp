@@ -39,6 +39,12 @@ class ShardedTable::FetchedRows final : public RowSource {
     throw std::logic_error(concat(shard_.name(), ": rows of a sharded table cannot be replaced"));
   }
 
+  void check_takes_gradient() const override {
+    check_state(is_watched, shard_.name(), ": its gradient has rows of other ranks, which a ",
+                "TrainingRun hands to their shards; expected no backward() without one");
+  }
+
+  bool is_watched = false;         // true if the gradient is for observers
   std::vector<std::int32_t> rows;  // in increasing order
   Tensor values = empty({0});      // of these rows
   std::uint64_t version = 0;       // of the shard when they were fetched
@@ -137,7 +143,10 @@ void ShardedTable::add_gradient(Gradient of_table, bool watched) {
               values.data());
   const auto ids = std::span(gradient.indices()).subspan(mine.begin, mine.size());
   shard_.add_gradient(RowGradient(shard_.shape(), in_shard(ids), std::move(values)));
-  if (watched) table_->add_gradient(std::move(of_table));
+  if (!watched) return;
+  fetched_->is_watched = true;
+  table_->add_gradient(std::move(of_table));
+  fetched_->is_watched = false;
 }
 
 }  // namespace rowgrad

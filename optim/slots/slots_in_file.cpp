@@ -148,8 +148,8 @@ std::unique_ptr<SlotStore> slots_of(Parameter& parameter, const SlotStore::Owner
   RowSource& source = parameter.source();
   if (Tensor* const values = source.dense()) return slots_in_memory(*values, owner);
   auto* const rows = dynamic_cast<FileRows*>(&source);
-  check_argument(rows != nullptr, owner.optimizer, ": the rows of ", owner.parameter,
-                 " are neither in memory nor in a file");
+  check_argument(rows != nullptr, owner.optimizer, ": ", owner.parameter, " has its rows in ",
+                 source.location(), ", expected them in memory or in a file");
   return slots_in_file(rows->file(), owner);
 }
 

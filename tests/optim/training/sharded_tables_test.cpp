@@ -109,8 +109,14 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
         "TrainingRun: words.weight has only some rows here, expected its ParallelTraining as "
         "TrainingParts::ranks",
         TrainingRun{parts});
-    EXPECT_ERROR_WITH(std::logic_error, "is a sharded table, expected its shard",
+    EXPECT_ERROR_WITH(std::invalid_argument, "has its rows in shards on 2 ranks, expected",
                       SGD({&table.table()}, {.learning_rate = 0.1}));
+    const TableLookup looked_up = table.lookup_of(Ids{3});
+    tables.fetch({&looked_up, 1});
+    Tape alone;
+    const Variable row = sum(table.forward(alone, Ids{3}));
+    EXPECT_ERROR_WITH(std::logic_error, "its gradient has rows of other ranks",
+                      alone.backward(row));
     constexpr std::uint64_t kOther = 99;
     if (ranks.rank() == 0) {
       ranks.gather(std::span(&kOther, 1));
