@@ -43,7 +43,7 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
                    " ranks would scale other rows; expected a sharded table "
                    "(EmbeddingOptions::tables)");
     check_argument(&layer->table() == &layer->weight ||
-                       (has_shards() && parts_.ranks->find(layer->weight) != nullptr),
+                       (has_sharded_tables() && parts_.ranks->find(layer->weight) != nullptr),
                    "TrainingRun: ", layer->weight.name(),
                    " has only some rows here, expected its ParallelTraining as "
                    "TrainingParts::ranks");
@@ -156,7 +156,7 @@ bool TrainingRun::step() {
 }
 
 void TrainingRun::each(const std::function<void(RunObserver&)>& call) const {
-  if (!has_shards()) {
+  if (!has_sharded_tables()) {
     for (RunObserver* observer : observers_) call(*observer);
     return;
   }
@@ -182,12 +182,12 @@ double TrainingRun::make_step() {
   auto start = std::chrono::steady_clock::now();
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
   parts_.optimizer.zero_grad();
-  if (has_shards()) parts_.ranks->zero_gradients();
+  if (has_sharded_tables()) parts_.ranks->zero_gradients();
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   if (first == 0) epoch_ = {};
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
-  const bool watched =
-      has_shards() && group_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
+  const bool watched = has_sharded_tables() &&
+                       group_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
   const StepGradients::Loss loss =
       gradients_.add(next_batches(count), first, watched, [&](const Tape& tape) {
         for (RunObserver* observer : observers_) observer->after_backward(*this, tape);
@@ -203,7 +203,7 @@ double TrainingRun::make_step() {
   start = std::chrono::steady_clock::now();
   if (next_clip_norm() > 0) {
     ClipNormOptions options;
-    if (has_shards())
+    if (has_sharded_tables())
       options.all_parts = [&](const Parameter& parameter, std::vector<double> parts) {
         return parts_.ranks->all_parts(parameter, std::move(parts));
       };
@@ -245,7 +245,7 @@ void TrainingRun::check_finite(double loss) const {
     first[1] =
         (table != nullptr ? table->first_row() : 0) + static_cast<std::uint64_t>(rows.indices()[i]);
   }
-  if (has_shards()) {
+  if (has_sharded_tables()) {
     const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(first));
     for (std::size_t i = 0; i < all.size(); i += 2) first = std::min(first, {all[i], all[i + 1]});
   }
@@ -276,7 +276,7 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
       loop_ = parts_.loader.begin(gradients_.shard());
     batches.push_back(loop_->take());
   }
-  if (group_.size() > 1 && has_shards()) {
+  if (group_.size() > 1 && has_sharded_tables()) {
     fetch(batches);
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
     for (std::size_t i = 1; i < count; ++i) read_ahead(batches[i]);
@@ -379,10 +379,10 @@ void TrainingRun::compare_ranks() const {
     // Of a table that is not in memory as a whole, its last rows are compared; a shard is nowhere
     // twice.
     const Gradient& last = parameter->gradient();
-    sums.push_back(checksum_of(has_shards() && parts_.ranks->find(*parameter) ? Tensor()
-                               : parameter->is_in_memory()                    ? parameter->copy()
-                               : last.is_rows() ? parameter->rows(last.rows().indices())
-                                                : Tensor()));
+    sums.push_back(checksum_of(has_sharded_tables() && parts_.ranks->find(*parameter) ? Tensor()
+                               : parameter->is_in_memory() ? parameter->copy()
+                               : last.is_rows()            ? parameter->rows(last.rows().indices())
+                                                           : Tensor()));
   }
   const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)

@@ -178,7 +178,7 @@ class TrainingRun {
   double next_clip_norm() const { return steps_ < parts_.clip_from ? 0 : parts_.clip_norm; }
 
   /// Fetches rows of sharded tables, for observers; null if all rows are here.
-  TablePlacement* tables() const { return has_shards() ? parts_.ranks : nullptr; }
+  TablePlacement* tables() const { return has_sharded_tables() ? parts_.ranks : nullptr; }
 
   bool is_first_rank() const { return group_.rank() == 0; }  // whether it writes and prints
 
@@ -238,7 +238,7 @@ class TrainingRun {
   void each(const std::function<void(RunObserver&)>& call) const;
   void compare_ranks() const;
   // Whether rows of tables are on other ranks.
-  bool has_shards() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
+  bool has_sharded_tables() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
   void fetch(const std::vector<Batch>& batches);
   // Whether an observer or the last step that was asked for ends this call of train().
   bool stops() const { return stopped_ || steps_ >= last_step_; }
