@@ -11,14 +11,6 @@ namespace {
 
 using kernels::Simd;
 
-void add_rows_to(Tensor& dense, const RowGradient& rows) {
-  const std::size_t width = rows.width();
-  for (const auto [number, values] : rows) {
-    real* to = dense.data() + static_cast<std::size_t>(number) * width;
-    kernels::map_span(width, to, std::plus<>(), to, values.data());
-  }
-}
-
 RowGradient sum(const RowGradient& a, const RowGradient& b) {
   std::vector<std::int32_t> indices;
   indices.reserve(a.size() + b.size());
@@ -129,11 +121,13 @@ void Gradient::add(Gradient other) {
   }
   if (is_rows()) kind_.swap(other.kind_);
   Tensor& sum = std::get<Tensor>(kind_);
-  if (other.is_rows()) {
-    add_rows_to(sum, other.rows());
-  } else {
+  if (other.is_dense())
     kernels::map_into(sum.size(), sum.data(), std::plus<>(), sum.data(), other.dense().data());
-  }
+  else
+    for (const auto [index, values] : other.rows()) {
+      real* const to = sum.data() + static_cast<std::size_t>(index) * values.size();
+      kernels::map_span(values.size(), to, std::plus<>(), to, values.data());
+    }
 }
 
 }  // namespace rowgrad

@@ -152,34 +152,21 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
                  bracketed(gradient.shape()), ", expected ", bracketed(y.shape()));
   check_state(nodes_[last].needs_gradient,
               "Tape::backward: the loss depends on nothing that needs a gradient");
-  for (std::size_t i = 0; i <= last; ++i) {
-    const Node& node = nodes_[i];
-    check_state(!node.read_whole || node.parameter->version() == node.version_read,
-                "Tape::backward: ", node.read_whole ? node.parameter->name() : "",
-                " was changed after it was read");
-  }
-  went_backward_ = true;
-
   std::vector<std::pair<Parameter*, Gradient>> sums;
-  const auto give = [&](Parameter& parameter, Gradient sum) {
-    if (options.sink)
-      options.sink(parameter, std::move(sum));
-    else
-      sums.emplace_back(&parameter, std::move(sum));
-  };
   std::vector<std::vector<Node*>> uses;  // the nodes of each parameter, in the order of the first
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
+    check_state(!node.read_whole || node.parameter->version() == node.version_read,
+                "Tape::backward: ", node.read_whole ? node.parameter->name() : "",
+                " was changed after it was read");
     if (node.parameter == nullptr || !node.needs_gradient) continue;
     const auto same = std::find_if(uses.begin(), uses.end(), [&](const auto& nodes) {
       return nodes.front()->parameter == node.parameter;
     });
-    if (same == uses.end())
-      uses.push_back({&node});
-    else
-      same->push_back(&node);
+    (same == uses.end() ? uses.emplace_back() : *same).push_back(&node);
   }
 
+  went_backward_ = true;
   if (!nodes_[last].rule || nodes_[last].retains_gradient) nodes_[last].gradient = gradient;
   for (std::size_t i = last + 1; i-- > 0;) {
     Node& node = nodes_[i];
@@ -199,7 +186,10 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
     };
     Gradient sum = sum_of_tree<Gradient>({0, uses.back().size()}, sum_few,
                                          [](Gradient& a, Gradient b) { a.add(std::move(b)); });
-    if (!sum.is_none()) give(*node.parameter, std::move(sum));
+    if (!options.sink)
+      sums.emplace_back(node.parameter, std::move(sum));
+    else if (!sum.is_none())
+      options.sink(*node.parameter, std::move(sum));
     uses.pop_back();
   }
 

@@ -144,14 +144,12 @@ Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, co
     std::array<Tensor, 6> gradients;
     for (std::size_t i = 0; i < count; ++i)
       if (node.slot(i)) gradients[i] = empty(node.input_shape(i));
-    const auto gradient_of = [&](std::size_t i) {
-      return node.slot(i) ? gradients[i].data() : nullptr;
-    };
+    const auto to = [&](std::size_t i) { return node.slot(i) ? gradients[i].data() : nullptr; };
     call.inputs =
         arrays_of<const real>(call, count, [&](std::size_t i) { return node.input(i).data(); });
     kernels::attention_backward(call, softmax, heads_of(call, node.output().data(), call.queries),
                                 heads_of(call, node.gradient().data(), call.queries),
-                                arrays_of<real>(call, count, gradient_of));
+                                arrays_of<real>(call, count, to));
     for (std::size_t i = 0; i < count; ++i) node.slot(i).take(std::move(gradients[i]));
   };
   return record(op, inputs, std::move(value), std::move(rule));

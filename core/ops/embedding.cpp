@@ -25,11 +25,10 @@ void check_added_shape(std::string_view caller, const Shape& rows, const Shape& 
 }
 
 void check_tokens(std::string_view caller, const Ids& ids, const Ids& tokens) {
-  const auto& shape = ids.shape();
-  const bool fits = tokens.dimension() <= ids.dimension() &&
-                    std::equal(tokens.shape().begin(), tokens.shape().end(), shape.begin());
-  check_argument(fits, caller, ": the tokens have shape ", bracketed(tokens.shape()),
-                 ", expected the first axes of the ids' ", bracketed(shape));
+  check_argument(tokens.dimension() <= ids.dimension() &&
+                     std::equal(tokens.shape().begin(), tokens.shape().end(), ids.shape().begin()),
+                 caller, ": the tokens have shape ", bracketed(tokens.shape()),
+                 ", expected the first axes of the ids' ", bracketed(ids.shape()));
 }
 
 // Scales the rows of ids that have been checked down to max_norm, where their norm is above it.
@@ -95,18 +94,16 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
                  adds = added != nullptr](Backward& node) {
                   if (adds && node.slot(1))
                     node.slot(1).take(kernels::sum_to(node.gradient(), node.input_shape(1)));
-                  GradientSlot slot = node.slot(0);
-                  if (!slot) return;
+                  if (!node.slot(0)) return;
                   const std::span<const std::int32_t> all = shared_ids->storage();
                   kernels::MergedRows merged;
-                  if (!padding && kernels::strictly_increasing(all)) {  // no id is repeated
+                  if (!padding && kernels::strictly_increasing(all))  // no id is repeated
                     merged = {{all.begin(), all.end()},
                               reshaped(node.take_gradient(), {all.size(), node.input_shape(0)[1]})};
-                  } else {
+                  else
                     merged = kernels::merge_rows(all, node.gradient(), padding, mean);
-                  }
                   RowGradient gradient(node.input_shape(0), std::move(merged));
-                  slot.take(dense ? Gradient(gradient.to_dense()) : std::move(gradient));
+                  node.slot(0).take(dense ? Gradient(gradient.to_dense()) : std::move(gradient));
                 });
 }
 

@@ -152,9 +152,8 @@ Variable linear(const Variable& x, const Variable& weight, const std::optional<V
     const blas::MatrixView of_weight{node.input(1).data(), outputs, inputs};
     if (GradientSlot dx = node.slot(0))
       blas::gemm(upstream, of_weight, {dx.data(), rows, inputs}, dx.adds() ? 1 : 0);
-    if (GradientSlot dweight = node.slot(1))
-      blas::gemm(transposed(upstream), of_x, {dweight.data(), outputs, inputs},
-                 dweight.adds() ? 1 : 0);
+    if (GradientSlot dw = node.slot(1))
+      blas::gemm(transposed(upstream), of_x, {dw.data(), outputs, inputs}, dw.adds() ? 1 : 0);
     if (has_bias && node.slot(2)) node.slot(2).take(kernels::sum_to(node.gradient(), {outputs}));
   };
   if (bias) return record("linear", {x, weight, *bias}, std::move(value), std::move(rule));
