@@ -7,11 +7,8 @@
 namespace rowgrad {
 
 void FileRows::gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
-  const std::size_t width = file_.width();
-  file_.fault_in(ids);
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    file_.read(static_cast<std::size_t>(ids[i]), {out + i * width, width});
-  if (added != nullptr) kernels::add_rows(out, width, ids.size(), *added);
+  file_.read(ids, out);
+  if (added != nullptr) kernels::add_rows(out, file_.width(), ids.size(), *added);
 }
 
 void FileRows::scatter(std::span<const std::int32_t> ids, const real* in) {

@@ -263,7 +263,11 @@ void RecordFile::fault_in(std::span<const std::int32_t> ids) const {
   check_usable();
   for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
   if (any_not_resident(ids)) fetch(ids);
-  for (const std::int32_t id : ids) verify_once(static_cast<std::size_t>(id));
+  for (const std::int32_t id : ids) {
+    const auto record = static_cast<std::size_t>(id);
+    if (!is_verified(record)) verify_first(record);
+    __builtin_prefetch(bytes_of(record));  // callers need all heads next
+  }
 }
 
 void RecordFile::prefetch(std::span<const std::int32_t> ids) {
@@ -298,24 +302,13 @@ void RecordFile::fetch(std::span<const std::int32_t> ids) const {
   for (const std::int32_t id : ids) file_->fetch(offset_of(static_cast<std::size_t>(id)), stride_);
 }
 
-auto RecordFile::read(std::size_t record) const -> Record {
+// Verifies a record that has not been used since the file was opened.
+void RecordFile::verify_first(std::size_t record) const {
   check_usable();
   check_id(record);
-  verify_once(record);
-  const Head& head = head_of(record);
-  if (head.generation == 0) return {};
-  Record found{{bytes_of(record) + sizeof head, content_bytes_}};
-  if (head.generation == state().generation) found.note = head.note;
-  return found;
-}
-
-void RecordFile::verify_once(std::size_t record) const {
-  std::uint64_t& bits = verified_[record / 64];
-  const std::uint64_t bit = std::uint64_t{1} << record % 64;
-  if ((bits & bit) != 0) return;
   if (!is_whole(record, bytes_of(record)))
     check_runtime(false, path().string(), ": row ", record, " is damaged");
-  bits |= bit;
+  verified_[record / 64] |= std::uint64_t{1} << record % 64;
 }
 
 std::uint64_t RecordFile::checksum_of(std::size_t record, const std::byte* bytes) const {

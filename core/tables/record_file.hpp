@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <future>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,12 +64,6 @@ class RecordFile {
     void (*renew)(const Facts& facts, std::byte* content);
   };
 
-  /// A record to read. Valid as long as the file.
-  struct Record {
-    std::span<const std::byte> content = {};  // empty if the record is not stored
-    std::optional<std::uint64_t> note = {};   // none if it is not stored, or outdated
-  };
-
   /// Creates a file, which gets its name when it is complete. Throws std::system_error if the path
   /// exists.
   RecordFile(const std::filesystem::path& path, const Kind& kind, const Facts& facts);
@@ -96,8 +89,23 @@ class RecordFile {
   /// Begins to read records that are not in memory, in another thread, and returns at once.
   void prefetch(std::span<const std::int32_t> ids);
 
-  /// Returns a record, verified.
-  Record read(std::size_t record) const;
+  /// Returns the content of a record, verified; nothing if it is not stored. Valid as long as the
+  /// file.
+  std::span<const std::byte> read(std::size_t record) const {
+    if (failed_ || record >= size_ || !is_verified(record)) verify_first(record);
+    if (head_of(record).generation == 0) return {};
+    return {bytes_of(record) + sizeof(Head), content_bytes_};
+  }
+
+  /// Returns true if the record is stored and not outdated. Requires: fault_in() has verified it.
+  bool is_current(std::size_t record) const {
+    return head_of(record).generation == state().generation;
+  }
+
+  /// Returns RecordWriter::note(record); 0 if the record is not current. Requires the same.
+  std::uint64_t note(std::size_t record) const {
+    return is_current(record) ? head_of(record).note : 0;
+  }
 
   /// Prepares records for changes. When this returns, they are stored and current, and the journal
   /// on the disk has their contents at the last checkpoint. If this throws, no contents have
@@ -166,11 +174,14 @@ class RecordFile {
   void check_id(std::size_t record) const;
   std::uint64_t checksum_of(std::size_t record, const std::byte* bytes) const;
   bool is_whole(std::size_t record, const std::byte* bytes) const;
-  void verify_once(std::size_t record) const;
+  void verify_first(std::size_t record) const;
   bool any_not_resident(std::span<const std::int32_t> ids) const;
   void fetch(std::span<const std::int32_t> ids) const;
   void store(std::size_t record);
 
+  bool is_verified(std::size_t record) const {
+    return (verified_[record / 64] >> record % 64 & 1) != 0;
+  }
   Header& header() const { return *reinterpret_cast<Header*>(mapped_.data()); }
   std::size_t offset_of(std::size_t record) const { return kHeaderBytes + record * stride_; }
   std::byte* bytes_of(std::size_t record) const { return mapped_.data() + offset_of(record); }

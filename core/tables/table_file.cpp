@@ -7,6 +7,7 @@
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/hash.hpp>
+#include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/tables/record_file.hpp>
 #include <rowgrad/core/tables/table_file.hpp>
 
@@ -137,21 +138,32 @@ TableFile::Lease TableFile::lease() {
 
 void TableFile::fault_in(std::span<const std::int32_t> ids) const { rep_->records.fault_in(ids); }
 void TableFile::prefetch(std::span<const std::int32_t> ids) { rep_->records.prefetch(ids); }
-std::optional<std::uint64_t> TableFile::step(std::size_t row) const {
-  return rep_->records.read(row).note;
-}
+bool TableFile::is_current(std::size_t row) const { return rep_->records.is_current(row); }
+std::uint64_t TableFile::step(std::size_t row) const { return rep_->records.note(row); }
 RecordWriter TableFile::modify(std::span<const std::int32_t> ids) {
   return rep_->records.modify(ids);
 }
 
 void TableFile::read(std::size_t row, std::span<real> out) const {
-  const RecordFile::Record record = rep_->records.read(row);
-  const std::size_t known = record.note ? out.size() : width();  // outdated slots are zeros
-  if (record.content.empty())
+  const std::span<const std::byte> content = rep_->records.read(row);
+  const std::size_t known = is_current(row) ? out.size() : width();  // outdated slots are zeros
+  if (content.empty())
     draw(rep_->records.facts(), row, std::as_writable_bytes(out).data());
   else
-    std::copy_n(reinterpret_cast<const real*>(record.content.data()), known, out.begin());
+    std::copy_n(reinterpret_cast<const real*>(content.data()), known, out.begin());
   std::ranges::fill(out.subspan(known), real{0});
+}
+
+void TableFile::read(std::span<const std::int32_t> ids, real* out) const {
+  fault_in(ids);
+  const std::size_t row_width = width(), ahead = kernels::rows_ahead(row_width);
+  const auto row = [&](std::size_t i) { return static_cast<std::size_t>(ids[i]); };
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (i + ahead < ids.size())
+      if (const auto next = rep_->records.read(row(i + ahead)); !next.empty())
+        kernels::prefetch_row(reinterpret_cast<const real*>(next.data()), row_width);
+    read(row(i), {out + i * row_width, row_width});
+  }
 }
 
 // --- Optimizer state ----------------------------------------------------------------------------

@@ -101,14 +101,18 @@ class TableFile {
   /// Copies the values of a row, and then its slots as far as `out` has room.
   void read(std::size_t row, std::span<real> out) const;
 
+  /// Copies the values of rows: out[i] = row ids[i].
+  void read(std::span<const std::int32_t> ids, real* out) const;
+
   /// Prepares rows for changes (RecordFile::modify), and returns the only access to rows that can
   /// be written. The content of a record is the row's values and then its slots, `width` elements
   /// each. The note is the step that the row is up to date with (see OptimizedParameter).
   RecordWriter modify(std::span<const std::int32_t> ids);
 
-  /// Returns the step that the row is up to date with; none if it has not been modified since the
-  /// last clear_slots().
-  std::optional<std::uint64_t> step(std::size_t row) const;
+  /// Returns true if the row has been modified since the last clear_slots(), and the step that it
+  /// is up to date with, or else 0. Requires: fault_in() has verified the row.
+  bool is_current(std::size_t row) const;
+  std::uint64_t step(std::size_t row) const;
 
   /// Returns true if rows have deferred updates, which only the state of an optimizer can apply.
   bool has_deferred() const;

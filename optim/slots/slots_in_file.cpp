@@ -54,7 +54,7 @@ class SlotsInFile final : public SlotStore {
   void fault_in(std::span<const std::int32_t> ids, std::uint64_t last) override {
     file_.fault_in(ids);
     for (const std::int32_t id : ids)
-      if (const std::uint64_t step = step_of(static_cast<std::size_t>(id)); step > last)
+      if (const std::uint64_t step = file_.step(static_cast<std::size_t>(id)); step > last)
         check_runtime(false, path(), ": row ", id, " is of step ", step, ", but the history of ",
                       owner_.optimizer, " ends at ", last,
                       "; this is another optimizer's table, or a damaged one");
@@ -73,12 +73,12 @@ class SlotsInFile final : public SlotStore {
     note_loss();
   }
 
-  bool is_stored(std::size_t row) const override { return file_.step(row).has_value(); }
+  bool is_stored(std::size_t row) const override { return file_.is_current(row); }
 
   void copy(std::size_t row, RowCopy& to) const override {
     to.values.resize((1 + file_.states()) * file_.width());
     file_.read(row, to.values);
-    to.step = step_of(row);
+    to.step = file_.step(row);
   }
 
   void save(Checkpoint& state) const override {
@@ -121,8 +121,6 @@ class SlotsInFile final : public SlotStore {
   std::optional<std::size_t> place(std::size_t i) const {
     return begun_ ? file_.find_slot(owner_.names[i]) : std::nullopt;
   }
-
-  std::uint64_t step_of(std::size_t row) const { return file_.step(row).value_or(0); }
 
   void check_mark(const std::string& saved, bool values_follow) const {
     if (values_follow) return file_.check_restore(saved);
