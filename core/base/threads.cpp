@@ -184,7 +184,7 @@ class Workers {
   bool ensure(std::size_t count) {
     try {
       workers_.reserve(count);  // so that no worker that has begun is lost
-      while (workers_.size() < count) workers_.push_back(std::make_unique<Worker>());
+      for (; workers_.size() < count; ++started_) workers_.push_back(std::make_unique<Worker>());
       return true;
     } catch (const std::exception&) {  // no memory, or no more threads
       return false;
@@ -206,10 +206,12 @@ class Workers {
   }
 
   std::mutex& mutex() { return mutex_; }
+  std::size_t started() const { return started_; }
 
  private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::atomic<std::size_t> started_ = 0;  // workers_.size(), for readers without the mutex
 };
 
 // Never destroyed, as its threads are not ended. A forked process has none of them.
@@ -243,6 +245,8 @@ std::atomic<int>& count() {
 }
 
 }  // namespace
+
+std::size_t worker_count() { return workers().started(); }
 
 bool room_for_threads(int more) {
   constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // a buffer and a stack

@@ -24,6 +24,9 @@ int thread_count();
 /// so many threads, and std::logic_error in a range of run_ranges; nothing changes then.
 void set_threads(int count);
 
+/// The number of threads that loops have started in this process. They wait unless a loop runs.
+std::size_t worker_count();
+
 /// Whether there is address space for `more` threads. OpenBLAS maps a buffer for each of them and
 /// retries forever if that fails.
 bool room_for_threads(int more);

@@ -4,8 +4,9 @@
 //
 // OpenBLAS selects its kernel by CPU model number; on a CPU newer than itself it silently falls
 // back to one without AVX, which is five times slower. Before the first product, rowgrad compares
-// this selection with what the CPU reports and selects a better kernel if there is one. A kernel
-// that the user named in OPENBLAS_CORETYPE is kept.
+// this selection with what the CPU reports. If there is a better kernel, rowgrad selects it, unless
+// the program has started threads, which could be in a product: then describe() says how the user
+// selects it. A kernel that the user named in OPENBLAS_CORETYPE is kept.
 //
 // OpenBLAS's own threads are not used, even where a program calls it directly: gemm() cuts large
 // products into ranges for the threads of core/base/threads.hpp, which loops and products share.
@@ -23,26 +24,28 @@ struct Info {
   std::string level;        // what rowgrad was compiled for: "native", "x86-64-v3" …
   std::string kernel;       // OpenBLAS's name for it: "Haswell", "Zen", "SkylakeX" …
   bool reselected = false;  // whether rowgrad replaced OpenBLAS's own choice
+  std::string better;       // what OPENBLAS_CORETYPE should name, or empty if `kernel` is right
   int threads = 1;          // of a large product: thread_count()
 };
 
 /// The level, kernel and threads in use.
 Info info();
 
-/// info() as one line: `level x86-64-v3, OpenBLAS kernel Zen, 2 threads`.
+/// info() as one line: `level x86-64-v3, OpenBLAS kernel Zen, 2 threads`, or after the kernel
+/// `(OPENBLAS_CORETYPE=SkylakeX would be faster)`.
 std::string describe();
 
 /// Ensures that the kernel has been selected, and that OpenBLAS has one thread. gemm() calls it; it
-/// is cheap after the first call.
+/// is cheap after the first call. Programs call it before they start threads or initialize MPI.
 void prepare();
 
 /// The newest vector instructions that a kernel uses, or that this CPU supports.
 enum class VectorLevel { kBeforeAvx, kAvx, kAvx2, kAvx512 };
-VectorLevel kernel_level(const std::string& kernel);
+VectorLevel kernel_level(const std::string& kernel);  // OpenBLAS's name, in any case
 VectorLevel cpu_level();
 
 /// Replaces a kernel that is older than the CPU with the best one available; returns whether it
-/// did. prepare() calls it once. Must not run during a product.
+/// did. prepare() may call it once. Must not run during a product.
 bool upgrade_kernel();
 
 /// Selects a kernel by OpenBLAS's name, as OPENBLAS_CORETYPE does at startup. Returns whether that

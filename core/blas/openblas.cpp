@@ -1,8 +1,10 @@
 #include <cstdlib>
-#include <map>
+#include <filesystem>
+#include <iterator>
 #include <mutex>
 #include <optional>
-#include <string_view>
+#include <strings.h>
+#include <utility>
 
 #include <cblas.h>
 
@@ -23,6 +25,36 @@ namespace {
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
 bool reselected = false;
+std::string better;  // Info::better
+
+bool can_select() {
+  return gotoblas_dynamic_quit != nullptr && gotoblas_dynamic_init != nullptr &&
+         openblas_read_env != nullptr;
+}
+
+// A build with a single kernel spells its name in capitals.
+bool is_same_kernel(const std::string& a, const std::string& b) {
+  return strcasecmp(a.c_str(), b.c_str()) == 0;
+}
+
+// Returns the kernel to select on this CPU, or an empty name if the one in use is not older.
+std::string newer_kernel() {
+  const VectorLevel cpu = cpu_level();
+  if (!can_select() || cpu < VectorLevel::kAvx2 || kernel_level(openblas_get_corename()) >= cpu)
+    return "";
+  return cpu == VectorLevel::kAvx512 ? "SkylakeX" : "Haswell";
+}
+
+// Returns true if no thread but the calling one can be in OpenBLAS: all others are rowgrad's, which
+// enter it after prepare(), or OpenBLAS's own, which wait.
+bool is_alone() {
+  constexpr int kPosixThreads = 1;  // started with the program
+  const int own = openblas_get_parallel() == kPosixThreads ? openblas_get_num_threads() - 1 : 0;
+  std::error_code error;
+  const std::filesystem::directory_iterator threads("/proc/self/task", error);
+  return !error && static_cast<std::size_t>(std::distance(begin(threads), end(threads))) <=
+                       1 + worker_count() + static_cast<std::size_t>(own);
+}
 
 // Makes OpenBLAS select its kernel again as if OPENBLAS_CORETYPE had named this one at startup.
 void reselect(const std::string& kernel) {
@@ -43,13 +75,14 @@ void reselect(const std::string& kernel) {
 
 VectorLevel kernel_level(const std::string& kernel) {
   using enum VectorLevel;
-  static const std::map<std::string_view, VectorLevel> levels{
+  static const std::pair<const char*, VectorLevel> levels[] = {
       {"SkylakeX", kAvx512}, {"Cooperlake", kAvx512}, {"SapphireRapids", kAvx512},
       {"Haswell", kAvx2},    {"Zen", kAvx2},          {"Sandybridge", kAvx},
       {"Bulldozer", kAvx},   {"Piledriver", kAvx},    {"Steamroller", kAvx},
       {"Excavator", kAvx}};
-  const auto found = levels.find(kernel);
-  return found == levels.end() ? kBeforeAvx : found->second;
+  for (const auto& [name, level] : levels)
+    if (is_same_kernel(kernel, name)) return level;
+  return kBeforeAvx;
 }
 
 VectorLevel cpu_level() {
@@ -64,26 +97,28 @@ VectorLevel cpu_level() {
 }
 
 bool select_kernel(const std::string& kernel) {
-  if (gotoblas_dynamic_quit == nullptr || gotoblas_dynamic_init == nullptr ||
-      openblas_read_env == nullptr)
-    return false;
+  if (!can_select()) return false;
   const std::string before = openblas_get_corename();
   reselect(kernel);
-  if (openblas_get_corename() == kernel) return true;
+  if (is_same_kernel(openblas_get_corename(), kernel)) return true;
   reselect(before);  // OpenBLAS has replaced the unknown name by a kernel of its own choice
   return false;
 }
 
 bool upgrade_kernel() {
-  const VectorLevel cpu = cpu_level();
-  if (cpu < VectorLevel::kAvx2 || kernel_level(openblas_get_corename()) >= cpu) return false;
-  return (cpu == VectorLevel::kAvx512 && select_kernel("SkylakeX")) || select_kernel("Haswell");
+  const std::string newer = newer_kernel();
+  return !newer.empty() && (select_kernel(newer) || select_kernel("Haswell"));
 }
 
 void prepare() {
   static std::once_flag once;
   std::call_once(once, [] {
-    if (std::getenv(kCoreVariable) == nullptr) reselected = upgrade_kernel();
+    if (std::getenv(kCoreVariable) == nullptr) {
+      if (is_alone())
+        reselected = upgrade_kernel();
+      else
+        better = newer_kernel();
+    }
     // A build on OpenMP would take the caller's other loops down to one thread, too; gemm() sees to
     // such builds.
     constexpr int kOpenMp = 2;
@@ -96,14 +131,17 @@ Info info() {
   return {.level = ROWGRAD_LEVEL,
           .kernel = openblas_get_corename(),
           .reselected = reselected,
+          .better = better,
           .threads = thread_count()};
 }
 
 std::string describe() {
   const Info now = info();
-  return concat("level ", now.level, ", OpenBLAS kernel ", now.kernel,
-                now.reselected ? " (selected by rowgrad)" : "", ", ", now.threads,
-                now.threads == 1 ? " thread" : " threads");
+  return concat(
+      "level ", now.level, ", OpenBLAS kernel ", now.kernel,
+      now.reselected ? " (selected by rowgrad)" : "",
+      now.better.empty() ? "" : concat(" (", kCoreVariable, '=', now.better, " would be faster)"),
+      ", ", now.threads, now.threads == 1 ? " thread" : " threads");
 }
 
 }  // namespace rowgrad::blas

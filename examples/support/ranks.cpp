@@ -6,6 +6,7 @@
 #include <rowgrad/core/base/cpu_quota.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/threads.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/parallel/mpi_process_group.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
 
@@ -13,6 +14,7 @@ namespace rowgrad {
 
 std::unique_ptr<ProcessGroup> program_ranks(double patience) {
   if (!started_by_mpi()) return nullptr;
+  blas::prepare();  // before MPI starts threads
   auto ranks = mpi_process_group(patience);
   if (ranks->size() == 1) return nullptr;
   // Which ranks share a machine, whoever started them: each boot of a kernel has another id.

@@ -165,6 +165,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
 }  // namespace rowgrad
 
 int main(int argc, char** argv) {
+  rowgrad::blas::prepare();  // before MPI starts threads
   const auto ranks = rowgrad::mpi_process_group();
   if (argc < 2) {
     std::cerr << "usage: bench_sharded_table ROWS [FOLDER] | w5 ROWS\n";

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "tests/test.hpp"
 
 namespace rowgrad::blas {
@@ -13,15 +15,51 @@ Tensor product(std::size_t rows) {
   return result;
 }
 
-TEST(OpenBlas, RunsAKernelThatUsesTheVectorsOfThisCpu) {
-  if (std::getenv("OPENBLAS_CORETYPE") != nullptr)
-    GTEST_SKIP() << "the kernel was named in OPENBLAS_CORETYPE";
-  const VectorLevel cpu = cpu_level();
-  if (cpu < VectorLevel::kAvx2) GTEST_SKIP() << "this CPU has no AVX2";
-  EXPECT_GE(kernel_level(info().kernel), VectorLevel::kAvx2) << describe();
-  if (cpu == VectorLevel::kAvx512) {
-    EXPECT_EQ(kernel_level(info().kernel), cpu) << describe();
+// Programs whose first product comes in a newly started process, in which OpenBLAS has chosen a
+// kernel without AVX, as if it did not know the CPU.
+class OpenBlasAtStart : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (cpu_level() < VectorLevel::kAvx2) GTEST_SKIP() << "this CPU has no AVX2";
+    ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+    if (const char* value = std::getenv(kVariable)) before_ = value;
+    if (before_ == "Prescott") return;  // in the new process, which has computed nothing
+    if (!select_kernel(info().kernel)) GTEST_SKIP() << "this OpenBLAS holds a single kernel";
+    setenv(kVariable, "Prescott", 1);
   }
+  void TearDown() override {
+    before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable);
+  }
+
+  // Calls `start`, which may start threads, and ends the process with describe() on standard error.
+  [[noreturn]] static void describe_after(const std::function<void()>& start) {
+    unsetenv(kVariable);  // nobody has chosen that kernel
+    start();
+    std::cerr << describe();
+    std::_Exit(kernel_level(info().kernel) == cpu_level() ? 0 : 1);
+  }
+
+ private:
+  static constexpr const char* kVariable = "OPENBLAS_CORETYPE";
+  std::optional<std::string> before_;  // the tests may have been started with a kernel
+};
+
+TEST_F(OpenBlasAtStart, SelectsAKernelThatUsesTheVectorsOfThisCpu) {
+  EXPECT_EXIT(describe_after([] {}), ::testing::ExitedWithCode(0), " \\(selected by rowgrad\\), ");
+}
+
+TEST_F(OpenBlasAtStart, SelectsAKernelNextToItsOwnThreads) {
+  const auto start = [] {
+    set_threads(3);
+    EXPECT_EQ(worker_count(), 2U);
+  };
+  EXPECT_EXIT(describe_after(start), ::testing::ExitedWithCode(0), " \\(selected by rowgrad\\), ");
+}
+
+TEST_F(OpenBlasAtStart, LeavesTheKernelNextToOtherThreadsAndSaysWhatToSet) {
+  const auto start = [] { std::thread([] { pause(); }).detach(); };
+  EXPECT_EXIT(describe_after(start), ::testing::ExitedWithCode(1),
+              "kernel Prescott \\(OPENBLAS_CORETYPE=(SkylakeX|Haswell) would be faster\\), ");
 }
 
 TEST(OpenBlas, UpgradesAKernelOlderThanTheCpu) {
@@ -79,6 +117,7 @@ TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {
                                           {"SkylakeX", VectorLevel::kAvx512},
                                           {"Cooperlake", VectorLevel::kAvx512},
                                           {"SapphireRapids", VectorLevel::kAvx512},
+                                          {"SAPPHIRERAPIDS", VectorLevel::kAvx512},
                                           {"unheard of", VectorLevel::kBeforeAvx}})
     EXPECT_EQ(kernel_level(kernel), level) << kernel;
 }
@@ -88,8 +127,10 @@ TEST(OpenBlas, DescribesItselfInOneLine) {
     const Threads scope(threads);
     const Info now = info();
     EXPECT_EQ(now.threads, threads);
-    EXPECT_EQ(describe(), concat("level ", now.level, ", OpenBLAS kernel ", now.kernel,
-                                 now.reselected ? " (selected by rowgrad)" : "",
+    const std::string kernel = concat(
+        now.kernel, now.reselected ? " (selected by rowgrad)" : "",
+        now.better.empty() ? "" : concat(" (OPENBLAS_CORETYPE=", now.better, " would be faster)"));
+    EXPECT_EQ(describe(), concat("level ", now.level, ", OpenBLAS kernel ", kernel,
                                  threads == 1 ? ", 1 thread" : ", 2 threads"));
   }
 }
