@@ -41,10 +41,11 @@ struct AdagradRule : RuleDefaults {
 
   template <class Number>
   void update(Number& w, const Number& g, std::array<Number, 1>& state) const {
+    using std::fma;  // see SgdRule
     using std::sqrt;
     Number d = Number(sign) * g;
-    if (decay != 0) d = d + Number(decay) * w;
-    state[0] = state[0] + d * d;
+    if (decay != 0) d = fma(Number(decay), w, d);
+    state[0] = fma(d, d, state[0]);
     w = w - Number(rate) * d / (sqrt(state[0]) + Number(epsilon));
   }
 
@@ -108,14 +109,14 @@ struct RmsPropRule : RuleDefaults {
     Number spread = square;
     if (centered != 0) {
       mean = fma(Number(alpha), mean, Number(enter) * d);
-      spread = max(square - mean * mean, Number(0));  // rounding may make it negative
+      spread = max(fma(-mean, mean, square), Number(0));  // rounding may make it negative
     }
     const Number quotient = d / (sqrt(spread) + Number(epsilon));
     if (momentum != 0) {
-      velocity = Number(momentum) * velocity + quotient;
-      w = w - Number(rate) * velocity;
+      velocity = fma(Number(momentum), velocity, quotient);
+      w = fma(Number(-rate), velocity, w);
     } else {
-      w = w - Number(rate) * quotient;
+      w = fma(Number(-rate), quotient, w);
     }
   }
 
@@ -191,7 +192,7 @@ struct AdamRuleOf : RuleDefaults {
     if (amsgrad != 0) largest = max(largest, square);
     const Number& divisor = amsgrad != 0 ? largest : square;
     w = w -
-        Number(step_size) * mean / (sqrt(divisor) * Number(inverse_correction) + Number(epsilon));
+        Number(step_size) * mean / fma(sqrt(divisor), Number(inverse_correction), Number(epsilon));
   }
 
   /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by

@@ -116,18 +116,16 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
       // With amsgrad, the largest square does not change any more after the first step.
       const Simd divisor = amsgrad ? max(largest, Simd(beta2) * square) : square;
       const Simd one(real{1});
-      const Simd inverse = one / (Simd(g) * sqrt(divisor) + Simd(epsilon));
-      const Simd y = one - Simd(epsilon) * inverse;  // also if the root is infinite
+      const Simd inverse = one / fma(Simd(g), sqrt(divisor), Simd(epsilon));
+      const Simd y = fma(Simd(-epsilon), inverse, one);  // also if the root is infinite
       Simd sum(sums.back());
-      for (std::size_t n = kTerms - 1; n-- > 0;) sum = sum * y + Simd(sums[n]);
-      // Only one product is added to or subtracted from anything at a time: otherwise, the compiler
-      // might fuse one of two, and the bits would depend on the caller.
-      return {decay_factor(w - mean * inverse * sum), fade(mean), shrink(square),
+      for (std::size_t n = kTerms - 1; n-- > 0;) sum = fma(sum, y, Simd(sums[n]));
+      return {decay_factor(fma(-mean * inverse, sum, w)), fade(mean), shrink(square),
               amsgrad ? divisor : largest};
     }
   };
 
-  // Appends the pieces. Never inlined, for the same reason.
+  // Appends the pieces.
   [[gnu::noinline]] void find_pieces(std::uint64_t from) {
     const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();

@@ -71,7 +71,7 @@ class DeferredSteps {
       Vectors y;
       for (std::size_t i = 0; i < kArrays; ++i) {
         y[i] = map_[i][0] * x[0];
-        for (std::size_t j = 1; j < kArrays; ++j) y[i] = y[i] + map_[i][j] * x[j];
+        for (std::size_t j = 1; j < kArrays; ++j) y[i] = fma(map_[i][j], x[j], y[i]);
       }
       return y;
     }

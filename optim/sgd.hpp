@@ -40,9 +40,9 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
     if (momentum != 0) {
       Number& v = state[0];
       v = fma(Number(enter), d, Number(momentum) * v);
-      d = ahead != 0 ? d + Number(momentum) * v : v;
+      d = ahead != 0 ? fma(Number(momentum), v, d) : v;
     }
-    w = w - Number(rate) * d;
+    w = fma(Number(-rate), d, w);
   }
 
   Deferral deferral() const {

@@ -18,12 +18,9 @@ constexpr std::size_t kQueries = 8 * kTileRows;  // whose scores of a panel stay
 
 real dot(const real* a, const real* b, std::size_t count) {
   Simd sum(real{0});
-  std::size_t i = 0;
-  for (; i + kLanes <= count; i += kLanes)
-    sum = fma(Simd::load_unaligned(a + i), Simd::load_unaligned(b + i), sum);
-  real total = lanes::sum(sum);
-  for (; i < count; ++i) total += a[i] * b[i];
-  return total;
+  for_vectors(0, count,
+              [a, b, &sum](const auto& v) { sum = fma(v.load(a, 0), v.load(b, 0), sum); });
+  return lanes::sum(sum);
 }
 
 // What the backward pass reads, where the gradients go, and the sums, zeros at first and none where

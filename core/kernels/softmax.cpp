@@ -100,8 +100,8 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
     const std::size_t at = i * width;
     const Simd total(sum_span(width, std::identity(), dy + at));
     map_span(
-        width, dx + at, [&](const Simd& v, const Simd& g) { return g - exp(v) * total; }, y + at,
-        dy + at);
+        width, dx + at, [&](const Simd& v, const Simd& g) { return fma(-exp(v), total, g); },
+        y + at, dy + at);
   });
 }
 

@@ -65,7 +65,7 @@ Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights
       if (layout.ids.data()[i] == layout.padding) continue;
       const Simd weight(weights == nullptr ? real{1} : weights[i]);
       kernels::map_span(
-          width, to, [&](const Simd& a, const Simd& b) { return a + weight * b; }, to,
+          width, to, [&](const Simd& a, const Simd& b) { return fma(weight, b, a); }, to,
           rows.data() + i * width);
     }
   };

@@ -71,19 +71,21 @@ xsimd::kernel::select<xsimd::avx512bw, std::int64_t, void>(
   return _mm512_mask_blend_epi64(condition, no, yes);
 }
 
-// For AVX-512, xsimd 8 leaves it to the compiler whether fma rounds once.
-template <>
-inline xsimd::batch<float, xsimd::avx512bw> xsimd::kernel::fma<xsimd::avx512bw, float>(
-    const xsimd::batch<float, xsimd::avx512bw>& x, const xsimd::batch<float, xsimd::avx512bw>& y,
-    const xsimd::batch<float, xsimd::avx512bw>& z,
-    xsimd::kernel::requires_arch<xsimd::generic>) noexcept {
-  return _mm512_fmadd_ps(x, y, z);
-}
-template <>
-inline xsimd::batch<double, xsimd::avx512bw> xsimd::kernel::fma<xsimd::avx512bw, double>(
-    const xsimd::batch<double, xsimd::avx512bw>& x, const xsimd::batch<double, xsimd::avx512bw>& y,
-    const xsimd::batch<double, xsimd::avx512bw>& z,
-    xsimd::kernel::requires_arch<xsimd::generic>) noexcept {
-  return _mm512_fmadd_pd(x, y, z);
-}
+// For AVX-512, xsimd 8 leaves it to the compiler whether these round once.
+#define ROWGRAD_ROUNDS_ONCE(function, Number, instruction)                                       \
+  template <>                                                                                    \
+  inline xsimd::batch<Number, xsimd::avx512bw> xsimd::kernel::function<xsimd::avx512bw, Number>( \
+      const xsimd::batch<Number, xsimd::avx512bw>& x,                                            \
+      const xsimd::batch<Number, xsimd::avx512bw>& y,                                            \
+      const xsimd::batch<Number, xsimd::avx512bw>& z,                                            \
+      xsimd::kernel::requires_arch<xsimd::generic>) noexcept {                                   \
+    return instruction(x, y, z);                                                                 \
+  }
+ROWGRAD_ROUNDS_ONCE(fma, float, _mm512_fmadd_ps)
+ROWGRAD_ROUNDS_ONCE(fma, double, _mm512_fmadd_pd)
+ROWGRAD_ROUNDS_ONCE(fms, float, _mm512_fmsub_ps)
+ROWGRAD_ROUNDS_ONCE(fms, double, _mm512_fmsub_pd)
+ROWGRAD_ROUNDS_ONCE(fnma, float, _mm512_fnmadd_ps)
+ROWGRAD_ROUNDS_ONCE(fnma, double, _mm512_fnmadd_pd)
+#undef ROWGRAD_ROUNDS_ONCE
 #endif
