@@ -21,7 +21,8 @@ function(rowgrad_compile_quickly target)
   if(ROWGRAD_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   else()
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -fno-math-errno -fno-trapping-math)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -ffp-contract=off -fno-math-errno
+                                             -fno-trapping-math)
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # at -O1 it misjudges the sizes of strings
       target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
     endif()
@@ -35,7 +36,9 @@ function(rowgrad_library_sources target type)
     ${XTENSOR_BLAS_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR} ${UTF8PROC_INCLUDE_DIR}
     ${XXHASH_INCLUDE_DIR}
     ${NLOHMANN_JSON_INCLUDE_DIR})
-  target_compile_options(${target} PRIVATE -fno-math-errno -fno-trapping-math)
+  # A product and a sum are rounded once only where the source says fma. Otherwise, results would depend
+  # on the compiler, and on which copy of an inline function the linker keeps.
+  target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)  # in a project that chooses none
     target_compile_options(${target} PRIVATE -O3)
   endif()
@@ -86,16 +89,14 @@ function(rowgrad_tensor_library name number)
   list(REMOVE_ITEM quiet ${loops})
   add_library(${target}_loops OBJECT ${loops})
   add_library(${target}_quiet OBJECT ${quiet})
-  # So that products and sums become multiply-adds as at -O3, which the bits of statistics depend on.
-  set(fused $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-fexpensive-optimizations>)
-  target_compile_options(${target}_quiet PRIVATE $<$<CONFIG:Release>:-O1> ${fused})
+  target_compile_options(${target}_quiet PRIVATE $<$<CONFIG:Release>:-O1>)
   foreach(part ${target}_loops ${target}_quiet)
     rowgrad_library_sources(${part} ${ROWGRAD_LIBRARY_TYPE})
     target_link_libraries(${part} PRIVATE rowgrad_common)
     target_precompile_headers(${part} PRIVATE <rowgrad/core/tensor/xtensor.hpp>)  # one for each -O
     target_compile_definitions(${part} PRIVATE $<$<STREQUAL:${number},double>:ROWGRAD_DOUBLE>)
   endforeach()
-  # In this order: of an inline function that both have, the linker takes the first.
+  # In this order, for speed: of an inline function that both have, the linker takes the first.
   rowgrad_library(${target} $<TARGET_OBJECTS:${target}_loops> $<TARGET_OBJECTS:${target}_quiet>)
   target_link_libraries(${target} PUBLIC rowgrad_common PRIVATE rowgrad::openblas)
   set_target_properties(${target} PROPERTIES INTERFACE_rowgrad_number_type ${number})
