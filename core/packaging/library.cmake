@@ -29,8 +29,15 @@ function(rowgrad_compile_quickly target)
   endif()
 endfunction()
 
-# What compiling the library's sources takes.
-function(rowgrad_library_sources target type)
+# A shared library exports what has a name in rowgrad (core/packaging/exports.map), and calls its own functions directly.
+function(rowgrad_library target)
+  set(type ${ROWGRAD_LIBRARY_TYPE})
+  cmake_parse_arguments(PARSE_ARGV 1 arg STATIC "" "")
+  if(arg_STATIC)
+    set(type STATIC)
+  endif()
+  add_library(${target} ${type} ${arg_UNPARSED_ARGUMENTS})
+  add_library(rowgrad::${target} ALIAS ${target})
   set_target_properties(${target} PROPERTIES ROWGRAD_LEVEL ${ROWGRAD_LEVEL})
   target_include_directories(${target} SYSTEM PRIVATE
     ${XTENSOR_BLAS_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR} ${UTF8PROC_INCLUDE_DIR}
@@ -42,36 +49,21 @@ function(rowgrad_library_sources target type)
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)  # in a project that chooses none
     target_compile_options(${target} PRIVATE -O3)
   endif()
-  if(type STREQUAL SHARED)  # for its level, whatever programs that use it are compiled for
-    target_compile_options(${target} PRIVATE -march=${ROWGRAD_LEVEL} -fvisibility-inlines-hidden
-                                             -fno-semantic-interposition)
-    set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default POSITION_INDEPENDENT_CODE ON)
-  endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ROWGRAD_UNITY} UNITY_BUILD_MODE GROUP)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # or it stops inlining where many sources are one: 6 % of a small step
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # or it stops inlining where many sources are one: 8 % of a small step
     target_compile_options(${target} PRIVATE --param=large-unit-insns=1000000)
   endif()
   rowgrad_warnings(${target})
-endfunction()
-
-# A shared library exports what has a name in rowgrad (core/packaging/exports.map), and calls its own functions directly.
-function(rowgrad_library target)
-  set(type ${ROWGRAD_LIBRARY_TYPE})
-  cmake_parse_arguments(PARSE_ARGV 1 arg STATIC "" "")
-  if(arg_STATIC)
-    set(type STATIC)
-  endif()
-  add_library(${target} ${type} ${arg_UNPARSED_ARGUMENTS})
-  add_library(rowgrad::${target} ALIAS ${target})
-  rowgrad_library_sources(${target} ${type})
-  if(type STREQUAL SHARED)
+  if(type STREQUAL SHARED)  # for its level, whatever programs that use it are compiled for
+    target_compile_options(${target} PRIVATE -march=${ROWGRAD_LEVEL} -fvisibility-inlines-hidden
+                                             -fno-semantic-interposition)
     target_link_options(${target} PRIVATE LINKER:-Bsymbolic-functions
                                           LINKER:--version-script=${PROJECT_SOURCE_DIR}/core/packaging/exports.map)
     set_target_properties(${target} PROPERTIES
+      CXX_VISIBILITY_PRESET default POSITION_INDEPENDENT_CODE ON
       VERSION ${PROJECT_VERSION} SOVERSION ${ROWGRAD_ABI} INSTALL_RPATH $ORIGIN
       LINK_DEPENDS ${PROJECT_SOURCE_DIR}/core/packaging/exports.map LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
   endif()
-  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)  # also of one that is made of objects
 endfunction()
 
 # The library of tensors whose numbers are `number`, for ROWGRAD_LEVEL. Levels after the first are in
@@ -81,23 +73,8 @@ function(rowgrad_tensor_library name number)
   if(TARGET ${name})
     set(target ${name}.level-${ROWGRAD_LEVEL})
   endif()
-  set(loops ${ROWGRAD_SOURCES})
-  if(number STREQUAL double)  # for checks: only its kernels are worth the optimiser's time
-    set(loops ${ROWGRAD_KERNELS})
-  endif()
-  set(quiet ${ROWGRAD_SOURCES} ${ROWGRAD_QUIET_SOURCES})
-  list(REMOVE_ITEM quiet ${loops})
-  add_library(${target}_loops OBJECT ${loops})
-  add_library(${target}_quiet OBJECT ${quiet})
-  target_compile_options(${target}_quiet PRIVATE $<$<CONFIG:Release>:-O1>)
-  foreach(part ${target}_loops ${target}_quiet)
-    rowgrad_library_sources(${part} ${ROWGRAD_LIBRARY_TYPE})
-    target_link_libraries(${part} PRIVATE rowgrad_common)
-    target_precompile_headers(${part} PRIVATE <rowgrad/core/tensor/xtensor.hpp>)  # one for each -O
-    target_compile_definitions(${part} PRIVATE $<$<STREQUAL:${number},double>:ROWGRAD_DOUBLE>)
-  endforeach()
-  # In this order, for speed: of an inline function that both have, the linker takes the first.
-  rowgrad_library(${target} $<TARGET_OBJECTS:${target}_loops> $<TARGET_OBJECTS:${target}_quiet>)
+  rowgrad_library(${target} ${ROWGRAD_SOURCES})
+  target_precompile_headers(${target} PRIVATE <rowgrad/core/tensor/xtensor.hpp>)
   target_link_libraries(${target} PUBLIC rowgrad_common PRIVATE rowgrad::openblas)
   set_target_properties(${target} PROPERTIES INTERFACE_rowgrad_number_type ${number})
   set_property(TARGET ${target} PROPERTY COMPATIBLE_INTERFACE_STRING rowgrad_number_type)
