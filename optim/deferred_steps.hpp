@@ -114,8 +114,7 @@ class DeferredSteps {
   Piece piece_;
 };
 
-// --- Values that a map does not hold for
-// ------------------------------------------------------------
+// --- Values that a map does not hold for ---------------------------------------------------------
 
 // Replays every step for values that the map does not hold for: those that overflow on the way,
 // or are not finite to begin with, end as they do under the dense optimizer.

@@ -90,6 +90,8 @@ StepPlan OptimizedParameter::plan() const {
 }
 
 void OptimizedParameter::step(const StepPlan& plan) {
+  check_state(plan.step == steps_ + 1, rule_.name, ": the plan is of step ", plan.step,
+              ", expected step ", steps_ + 1);
   const Gradient& gradient = parameter_->gradient();
   if (gradient.is_dense()) {
     parameter_->apply_deferred();

@@ -30,9 +30,8 @@ namespace rowgrad {
 /// Nothing passes over all rows of a table in a file: what would have to is refused, and its
 /// history grows as long as steps differ.
 ///
-/// Rows without a record (RowView::has_record) are left out wherever all rows are brought up to
-/// date, if the deferred steps do not change them: momentum does not, weight decay does. So that
-/// costs the rows that ever had a gradient or, with weight decay, a pass over the table.
+/// Where all rows are brought up to date, rows without a record (RowView::has_record) are left out
+/// if the deferred steps do not change them: momentum does not, weight decay does.
 class OptimizedParameter final : public DeferredUpdates,
                                  public std::enable_shared_from_this<OptimizedParameter> {
  public:
@@ -46,14 +45,12 @@ class OptimizedParameter final : public DeferredUpdates,
   /// Call before the parameter is destroyed.
   void forget() noexcept;
 
-  /// Call before the optimizer is destroyed. If updates are deferred, only the parameter keeps this
-  /// from now on.
+  /// Call before the optimizer is destroyed. Deferred updates then stay with the parameter alone.
   void abandon() noexcept;
 
-  /// Plans a step with the gradient of the parameter. Throws std::invalid_argument for a step that
-  /// would take a pass over all rows of a file, std::logic_error for a file whose rows have
-  /// deferred updates that only the state of an optimizer knows, and std::runtime_error for damaged
-  /// rows.
+  /// Plans a step with the gradient of the parameter; reads rows of a file. Throws
+  /// std::invalid_argument for a step that would pass over all rows of a file, std::logic_error for
+  /// rows with deferred updates that only a saved state knows, and std::runtime_error for damage.
   StepPlan plan() const;
 
   /// Makes the step of the last plan(). Fails only if memory or the disk does.
@@ -62,7 +59,7 @@ class OptimizedParameter final : public DeferredUpdates,
   /// See Optimizer::decay_without_gradient.
   std::optional<double> decay_without_gradient() const;
 
-  /// The number of rows read, updated or brought up to date, plus that of steps replayed on rows.
+  /// See Optimizer::rows_visited.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
   /// Returns the number of steps ("step"), the slots, and while updates are deferred ("lazy") what

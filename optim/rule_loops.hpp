@@ -31,6 +31,7 @@ struct RuleFacts {
 
 /// A step of one parameter that is to be made: everything that was checked beforehand.
 struct StepPlan {
+  std::uint64_t step;      // its number, counted from 1
   SlotStore::Needs slots;  // that it uses
   RuleMembers rule;        // its coefficients
   bool defers = false;     // true if it is deferred for rows without a gradient
@@ -110,7 +111,8 @@ class RuleLoopsOf final : public RuleLoops {
   StepPlan plan(const StepNumber& number) const override {
     const Rule rule(*options_, number);
     const std::size_t runs = history_.runs().size();
-    return {.slots = needs(),
+    return {.step = number.step,
+            .slots = needs(),
             .rule = members_of(rule),
             .defers = options_->rows == RowUpdates::kExact && rule.deferral() != Deferral::kNothing,
             .continues = runs == 0 || rule.continues(history_.rule(runs - 1))};

@@ -10,6 +10,8 @@
 namespace rowgrad {
 namespace {
 
+static_assert(TableFile::kMaxSlots == kMaxSlots);
+
 class SlotsInFile final : public SlotStore {
  public:
   SlotsInFile(TableFile& file, const Owner& owner)
