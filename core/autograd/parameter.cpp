@@ -56,7 +56,7 @@ Tensor Parameter::rows(std::span<const std::int32_t> ids) const {
   return gathered_rows(ids);
 }
 
-void Parameter::read_ahead(std::span<const std::int32_t> ids) const {
+void Parameter::prefetch(std::span<const std::int32_t> ids) const {
   check_rows(ids);
   source_->prefetch(ids);
 }

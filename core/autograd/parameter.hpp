@@ -129,7 +129,7 @@ class Parameter {
   /// Begins to read the rows `ids` of a table in a file from the disk, and returns at once: for
   /// rows that will be needed soon, while something else is computed. Throws std::invalid_argument
   /// for an id outside the table.
-  void read_ahead(std::span<const std::int32_t> ids) const;
+  void prefetch(std::span<const std::int32_t> ids) const;
 
   /// The values, for changing in place. Counts as a change: a tape that has read the whole value
   /// before refuses to go backward, since its gradients would belong to other values. Valid until
@@ -143,13 +143,17 @@ class Parameter {
   /// for ids outside the table or not strictly increasing, and for values of another shape.
   void assign_rows(std::span<const std::int32_t> ids, const Tensor& values);
 
-  /// What a checkpoint has of it: all values or, of a table in a file, the mark of
-  /// the file's checkpoint. check_saved() throws std::invalid_argument for a value that is missing,
-  /// of another shape, or a mark that the file cannot go back to; load() then cannot fail but for
-  /// the disk. Optimizers have to load the state of that time: saved() throws std::logic_error if
-  /// rows in a file have updates of an optimizer that was destroyed before its state was saved.
+  /// Returns what a checkpoint stores: all values, or the id of a file's checkpoint. Throws
+  /// std::logic_error if rows in a file have deferred updates of an optimizer that was destroyed
+  /// before its state was saved.
   Checkpoint::Value saved() const;
+
+  /// Throws std::invalid_argument for a value that is missing or of another shape, and for a
+  /// checkpoint that the file cannot go back to.
   void check_saved(const Checkpoint& state, const std::string& name) const;
+
+  /// Loads a value that check_saved() accepts. Only the disk can fail. Requires: optimizers load
+  /// the state of the same time.
   void load(const Checkpoint& state, const std::string& name);
 
   /// How many times the value has changed.

@@ -50,7 +50,7 @@ class RowSource {
   /// Returns where they are, for messages: the path of a file.
   virtual std::string location() const { return {}; }
 
-  /// See Parameter::read_ahead.
+  /// See Parameter::prefetch.
   virtual void prefetch(std::span<const std::int32_t> /*ids*/) {}
 
   /// Throws std::logic_error if no optimizer would train the rows with a gradient of these values.

@@ -264,9 +264,9 @@ void TrainingRun::fetch(const std::vector<Batch>& batches) {
 }
 
 std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
-  const auto read_ahead = [&](const Batch& batch) {
+  const auto prefetch = [&](const Batch& batch) {
     for (const TableLookup& lookup : parts_.model.lookups(batch))
-      lookup.table->read_ahead(lookup.ids);
+      lookup.table->prefetch(lookup.ids);
   };
   std::vector<Batch> batches;
   while (batches.size() < count) {
@@ -279,8 +279,8 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
   if (group_.size() > 1 && has_sharded_tables()) {
     fetch(batches);
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
-    for (std::size_t i = 1; i < count; ++i) read_ahead(batches[i]);
-    if (const auto next = loop_->next()) read_ahead(*next);
+    for (std::size_t i = 1; i < count; ++i) prefetch(batches[i]);
+    if (const auto next = loop_->next()) prefetch(*next);
   }
   return batches;
 }

@@ -123,7 +123,7 @@ void run_gpt(std::size_t rows_of_a_head) {
     return median_ms([&](std::size_t i) {
       if (reads_ahead && i + 1 < kSets)
         for (const TableLookup& lookup : model.lookups({.ids = {batches[i + 1], {}}}))
-          lookup.table->read_ahead(lookup.ids);
+          lookup.table->prefetch(lookup.ids);
       adamw->zero_grad();
       Tape tape;
       tape.backward(model.loss(tape, batches[i], batches[(i + 1) % kSets]));
