@@ -41,11 +41,11 @@ class LayerList : public Layer {
                                 std::forward<Arguments>(arguments)...);
   }
 
-  std::size_t size() const { return layers_.size(); }  // number of layers
-  L& operator[](std::size_t i) { return layers_[i]; }  // layer i, below size()
-  const L& operator[](std::size_t i) const { return layers_[i]; }
-  auto begin() { return layers_.begin(); }  // the first layer
-  auto end() { return layers_.end(); }      // after the last
+  std::size_t size() const { return layers_.size(); }              // number of layers
+  L& operator[](std::size_t i) { return layers_[i]; }              // layer i, below size()
+  const L& operator[](std::size_t i) const { return layers_[i]; }  // the same
+  auto begin() { return layers_.begin(); }                         // the first layer
+  auto end() { return layers_.end(); }                             // after the last
 
  private:
   std::deque<Part<L>> layers_;  // a deque, so that addresses stay valid

@@ -53,10 +53,10 @@ class StepRuns {
   }
 
  protected:
-  std::vector<Run> runs_;          // of equal steps
-  std::uint64_t last_replay_ = 0;  // the last step that has no closed form
-  bool moves_without_state_ = false;
-  bool makes_state_ = false;
+  std::vector<Run> runs_;             // of equal steps
+  std::uint64_t last_replay_ = 0;     // the last step that has no closed form
+  bool moves_without_state_ = false;  // returned by moves_without_state()
+  bool makes_state_ = false;          // returned by makes_state()
 };
 
 /// The steps of one rule. Composing a range of steps takes a number of products that grows with the

@@ -45,9 +45,9 @@ class UndoJournal {
   /// Removes a journal, or the beginning of one. Throws std::runtime_error for any other file.
   static void remove(const std::filesystem::path& path);
 
-  const Header& header() const { return start_.header; }
-  std::uint64_t size_bytes() const { return end_; }     // on the disk
-  bool empty() const { return end_ == sizeof(Start); }  // true if it has no records
+  const Header& header() const { return start_.header; }  // facts that begin the journal
+  std::uint64_t size_bytes() const { return end_; }       // on the disk
+  bool empty() const { return end_ == sizeof(Start); }    // true if it has no records
 
   /// Adds a record as it is before its change. The record must not change before flush() returns.
   void add(std::uint64_t record, std::span<const std::byte> before);

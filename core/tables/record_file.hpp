@@ -76,12 +76,12 @@ class RecordFile {
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
 
-  const std::filesystem::path& path() const { return file_->path(); }
-  std::size_t size() const { return size_; }                        // the number of records
+  const std::filesystem::path& path() const { return file_->path(); }  // as it is now
+  std::size_t size() const { return size_; }                           // the number of records
   std::uint64_t stored() const { return header().version.stored; }  // the number of stored records
-  const Facts& facts() const { return header().facts; }
-  const State& state() const { return header().version.state; }
-  State& state() { return header().version.state; }
+  const Facts& facts() const { return header().facts; }             // words of the owner
+  const State& state() const { return header().version.state; }     // the same
+  State& state() { return header().version.state; }                 // the same, to change
 
   /// Reads records from the disk, all at once, if they are not in memory, and verifies them.
   void fault_in(std::span<const std::int32_t> ids) const;

@@ -48,7 +48,7 @@ struct TableFileOptions {
 /// (Btrfs, tmpfs), and if the disk cannot be read, the kernel ends the program (SIGBUS).
 class TableFile {
  public:
-  static constexpr std::size_t kMaxSlots = 8;
+  static constexpr std::size_t kMaxSlots = 8;  // next to each value
 
   /// Creates a table in a new file. Throws std::invalid_argument if the path exists, and for
   /// options that are out of range.
@@ -62,9 +62,9 @@ class TableFile {
   const std::filesystem::path& path() const;  // its journals are next to it
   std::size_t rows() const;
   std::size_t width() const;
-  Shape shape() const { return {rows(), width()}; }
-  std::size_t states() const;         // the number of slots
-  std::uint64_t rows_stored() const;  // the number of rows that take space
+  Shape shape() const { return {rows(), width()}; }  // [rows, width]
+  std::size_t states() const;                        // the number of slots
+  std::uint64_t rows_stored() const;                 // the number of rows that take space
 
   /// Reads all stored rows and returns their number. Throws std::runtime_error if rows are damaged
   /// or missing, and std::logic_error if the table has changed since its last checkpoint.

@@ -128,6 +128,7 @@ class SlotStore {
     std::array<double, kMaxSlots> starts{};  // the initial value of a slot
   };
 
+  /// Makes a store without slots.
   explicit SlotStore(const Owner& owner) : owner_(owner) {}
   SlotStore(const SlotStore&) = delete;
   SlotStore& operator=(const SlotStore&) = delete;
@@ -190,7 +191,7 @@ class SlotStore {
   virtual void commit() noexcept {}
 
  protected:
-  const Owner owner_;
+  const Owner owner_;  // whose slots they are
 };
 
 /// Returns all names that SlotStore::save may put for slots of these names.
