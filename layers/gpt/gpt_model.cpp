@@ -79,7 +79,7 @@ std::vector<std::string> shaw_names(std::size_t farthest) {
 
 void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random) {
   check_argument(layers > 0, "initialize_as_gpt2: layers is 0, expected at least 1");
-  for (Parameter* parameter : layer.parameters())
+  for (Parameter* parameter : layer.parameters_on_tape())
     parameter->check_in_memory("initialize_as_gpt2 draws all values");
   const double added_up = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
   for (Parameter* parameter : layer.parameters()) {

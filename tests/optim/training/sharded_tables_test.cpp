@@ -85,6 +85,8 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
                       table.forward(tape, Ids{3}));
     EXPECT_ERROR_WITH(std::invalid_argument, "a table in shards on 2 ranks cannot be dense",
                       made_table({.dense_gradient = true, .tables = &tables}));
+    EXPECT_ERROR_WITH(std::invalid_argument, "are in shards on 2 ranks",
+                      initialize_as_gpt2(table, 1, random));
     EXPECT_TRUE(tables.find(table.weight) != nullptr && tables.find(table.table()) != nullptr);
     Parameter wrong("wrong", zeros({9, 4}));
     EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]", ShardedTable(ranks, wrong, 20));
