@@ -2,7 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <ranges>
+#include <numeric>
 #include <utility>
 
 #include <rowgrad/core/base/hash.hpp>
@@ -52,7 +52,8 @@ void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
 }
 
 // Returns those of the rows that deferred steps change and that are of a step that is due.
-std::vector<std::int32_t> OptimizedParameter::changed_rows(const auto& ids, const auto& is_due) {
+std::vector<std::int32_t> OptimizedParameter::changed_rows(std::span<const std::int32_t> ids,
+                                                           const auto& is_due) {
   const RowView rows = slots_->rows();
   const bool moves_all = loops_->history().moves_without_state();
   std::vector<std::int32_t> changed;
@@ -129,8 +130,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   }
   const bool may_be_stale = plan.defers || has_deferred();
   slots_->prepare_write(ids);
-  // If memory runs out in the loop, some rows are of a step that the history lacks. So it must not
-  // be used any more.
+  // Until the loop has ended: if memory runs out, rows are of a step that the history lacks.
   parameter_->drop_deferred();
   parameter_->note_change();
   RowView rows = slots_->rows();
@@ -206,8 +206,8 @@ void OptimizedParameter::shorten_history() {
   const std::uint64_t since = runs[half - 1].end;
   const std::size_t count = parameter_->shape()[0];
   const auto bring_stale_rows = [&](std::size_t begin, std::size_t end) {
-    const auto rows =
-        std::views::iota(static_cast<std::int32_t>(begin), static_cast<std::int32_t>(end));
+    std::vector<std::int32_t> rows(end - begin);
+    std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(begin));
     bring_up_to_date(changed_rows(rows, [&](std::uint64_t step) { return step < since; }), since);
   };
   const std::size_t share = runs.size() - half;

@@ -83,7 +83,7 @@ class OptimizedParameter final : public DeferredUpdates,
   bool has_deferred() const { return parameter_ != nullptr && parameter_->deferred() == this; }
   void for_parts(const RowRange& all, const auto& loop);
   RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, parameter_->shape()[0]}; }
-  std::vector<std::int32_t> changed_rows(const auto& ids, const auto& is_due);
+  std::vector<std::int32_t> changed_rows(std::span<const std::int32_t> ids, const auto& is_due);
   void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since);
   std::size_t half_history() const;
   void step_dense(const Tensor& gradient, const StepPlan& plan);
