@@ -14,7 +14,7 @@ file(GLOB ROWGRAD_HEADERS CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
 list(APPEND ROWGRAD_HEADERS core/kernels/broadcast.hpp)  # for backward rules of one's own
 
 # What is installed: these, and what they include of kernels, which authors of ops may name, too.
-set(ROWGRAD_INSTALLED_HEADERS ${ROWGRAD_HEADERS} optim/report/run_report.hpp)
+set(ROWGRAD_INSTALLED_HEADERS ${ROWGRAD_HEADERS})
 foreach(kernel elementwise parallel rows simd)
   list(APPEND ROWGRAD_INSTALLED_HEADERS core/kernels/${kernel}.hpp)
 endforeach()

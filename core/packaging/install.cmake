@@ -3,9 +3,6 @@
 # of examples; mpi, all that needs MPI; doc, what there is to read. Each is a package.
 set(ROWGRAD_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/rowgrad)
 set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double rowgrad_parallel rowgrad_parallel_double)
-if(ZLIB_FOUND)
-  list(APPEND ROWGRAD_TARGETS rowgrad_report)
-endif()
 install(TARGETS ${ROWGRAD_TARGETS} EXPORT rowgradTargets
         LIBRARY COMPONENT runtime NAMELINK_COMPONENT dev ARCHIVE COMPONENT dev)
 foreach(level IN LISTS ROWGRAD_LEVELS)
@@ -49,7 +46,7 @@ install(FILES core/packaging/rowgradLibraries.cmake ${PROJECT_BINARY_DIR}/rowgra
 install(FILES LICENSE core/packaging/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 file(GLOB ROWGRAD_DOCS RELATIVE ${PROJECT_SOURCE_DIR}
      README.md */README.md */*/README.md core/tables/FORMAT.md optim/DEFERRED_STEPS.md tests/bench/ngram_memory.svg
-     optim/report/pictures/* examples/*.cpp examples/support/*.[ch]pp)
+     examples/report/pictures/* examples/*.cpp examples/report/*.[ch]pp examples/support/*.[ch]pp)
 foreach(file IN LISTS ROWGRAD_DOCS)
   cmake_path(GET file PARENT_PATH folder)
   install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT doc)

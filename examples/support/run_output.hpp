@@ -8,7 +8,7 @@
 
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/optim/report/run_report.hpp>
+#include <rowgrad/examples/report/run_report.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {

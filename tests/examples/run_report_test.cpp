@@ -1,9 +1,9 @@
 #include "tests/support/models.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
-#include <rowgrad/optim/report/report_page.hpp>
-#include <rowgrad/optim/report/run_analysis.hpp>
-#include <rowgrad/optim/report/run_report.hpp>
+#include <rowgrad/examples/report/report_page.hpp>
+#include <rowgrad/examples/report/run_analysis.hpp>
+#include <rowgrad/examples/report/run_report.hpp>
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <iostream>
 #include <iterator>
 
-#include <rowgrad/optim/report/run_report.hpp>
+#include <rowgrad/examples/report/run_report.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 using namespace rowgrad;

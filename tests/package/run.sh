@@ -49,21 +49,10 @@ fi
 consumer=(cmake -S "$root/tests/package" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed")
 mpi=
 [[ ! -e $targets/rowgradMpiTargets.cmake ]] || mpi=mpi
-quietly "${consumer[@]}" -B "$scratch/consumer" -DCMAKE_BUILD_TYPE=Release "-DROWGRAD_COMPONENTS=report;$mpi"
+quietly "${consumer[@]}" -B "$scratch/consumer" -DCMAKE_BUILD_TYPE=Release "-DROWGRAD_COMPONENTS=$mpi"
 quietly cmake --build "$scratch/consumer"
 "$scratch/consumer/consumer_rowgrad"
 "$scratch/consumer/consumer_rowgrad_double"
-"$scratch/consumer/consumer_report" "$scratch/run.html"
-if [[ -x ${CHROMIUM:=/usr/bin/chromium} ]]; then
-  "$CHROMIUM" --headless --no-sandbox --disable-gpu --virtual-time-budget=20000 --dump-dom \
-    "file://$scratch/run.html" >"$scratch/shown.html" 2>/dev/null || fail "the browser does not open the page"
-  grep -q 'user.weight' "$scratch/shown.html" || fail "the page does not show the table"
-  grep -q 'there and back' "$scratch/shown.html" || fail "the page does not say why a row moved"
-  ! grep -q '<p class="notice">This report cannot' "$scratch/shown.html" || fail "the page cannot be shown"
-  echo "the page of a model of one's own, in the browser"
-fi
-expect_failure "zlib, with which rowgrad was built, is not installed" \
-  "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=report -DCMAKE_DISABLE_FIND_PACKAGE_ZLIB=ON
 if [[ $mpi ]]; then
   mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"
   expect_failure "started as rank 1, but MPI takes it for rank 0 of 1" \

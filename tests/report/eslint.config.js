@@ -18,7 +18,7 @@ const rules = {
 export default [
   { ignores: ["**/node_modules/**", "**/out/**"] },
   {
-    files: ["**/optim/report/page/*.js"],
+    files: ["**/examples/report/page/*.js"],
     languageOptions: { globals: { ...globals.browser, Dygraph: "readonly" } },
     rules,
   },

@@ -1,12 +1,10 @@
-# pkg-config --cflags --libs rowgrad, rowgrad_double, rowgrad_parallel, rowgrad_parallel_double or rowgrad_report.
+# pkg-config --cflags --libs rowgrad, rowgrad_double, rowgrad_parallel or rowgrad_parallel_double.
 
 # A shared library knows what it needs itself.
 set(common_libraries "")
 set(common_flags -DXTENSOR_USE_XSIMD)
-set(report_libraries "")
 if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
   set(common_libraries "-lopenblas -lutf8proc")
-  set(report_libraries -lz)
 endif()
 
 # Relative to the file, so that what is installed can be moved, unless a folder was given from the root.
@@ -37,6 +35,3 @@ rowgrad_pkgconfig(rowgrad_double "${PROJECT_DESCRIPTION}, with numbers of type d
 foreach(number "" _double)
   rowgrad_pkgconfig(rowgrad_parallel${number} "Training of rowgrad's models in several processes" rowgrad${number} "" "")
 endforeach()
-if(TARGET rowgrad_report)
-  rowgrad_pkgconfig(rowgrad_report "Reports of rowgrad's training runs" rowgrad "" "${report_libraries}")
-endif()

@@ -4,7 +4,7 @@
 #include <zlib.h>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/optim/report/report_page.hpp>
+#include <rowgrad/examples/report/report_page.hpp>
 
 namespace rowgrad {
 namespace {

@@ -7,9 +7,9 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/report/report_page.hpp>
-#include <rowgrad/optim/report/run_analysis.hpp>
-#include <rowgrad/optim/report/run_report.hpp>
+#include <rowgrad/examples/report/report_page.hpp>
+#include <rowgrad/examples/report/run_analysis.hpp>
+#include <rowgrad/examples/report/run_report.hpp>
 #include <rowgrad/optim/training/row_list.hpp>
 
 namespace rowgrad {

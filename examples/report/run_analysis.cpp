@@ -8,7 +8,7 @@
 
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
-#include <rowgrad/optim/report/run_analysis.hpp>
+#include <rowgrad/examples/report/run_analysis.hpp>
 
 namespace rowgrad {
 namespace {

@@ -1,6 +1,6 @@
 #pragma once
 
-// The page of a report: optim/report/page, with the data in it.
+// The page of a report: examples/report/page, with the data in it.
 
 #include <string>
 #include <string_view>
