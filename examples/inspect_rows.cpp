@@ -99,10 +99,10 @@ void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& t
 }
 
 // Those of the first and the last step.
-struct Losses : RunObserver {
-  void after_step(const TrainingRun&, double loss) override {
-    if (!first) first = loss;
-    last = loss;
+struct Losses : TrainingCallback {
+  void after_step(const TrainingRun&, const StepResult& result) override {
+    if (!first) first = result.loss;
+    last = result.loss.value_or(last);
   }
   std::optional<double> first;
   double last = 0;
@@ -145,8 +145,8 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
   TrainingRun& run = training.run;
   RowHistory rows(training.model());
   Losses losses;
-  run.observe(rows);
-  run.observe(losses);
+  run.add(rows);
+  run.add(losses);
   std::optional<RunReport> page;
   if (is_wanted(options.report)) {
     RunReportOptions shown =

@@ -215,7 +215,7 @@ const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
 }
 
 // What is left to do and to say at the end of a run.
-class Results : public RunObserver {
+class Results : public TrainingCallback {
  public:
   Results(const Options& options, const Corpus& corpus, TextRun& training, Samples& samples,
           RowHistory& rows, std::optional<RunReport>& page)
@@ -371,12 +371,12 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
 
   const HeldInterrupts until_they_stop_it;
   StopsOnInterrupts interrupts;
-  run.observe(interrupts);
+  run.add(interrupts);
   if (options.evaluate_first && run.steps() == 0)
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model(), run.tables());
-  if (leads && (is_wanted(options.report) || !options.row_list.empty())) run.observe(rows);
+  if (leads && (is_wanted(options.report) || !options.row_list.empty())) run.add(rows);
   std::optional<RunReport> page;
   ProgressLines progress(
       options.book.empty() ? BookLog() : book_log(options.book, training->options().clip_from));
@@ -395,16 +395,16 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   // All ranks save, as each has its own files of tables; but only the first writes the file.
   struct : RunFile {
     using RunFile::RunFile;
-    bool runs_on_all_ranks() const override { return true; }
+    CallbackNeeds needs() const override { return {.all_ranks = true}; }
   } checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every,
                [&] { training->save(options.save); });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
   Results results(options, corpus, *training, samples, rows, page);
-  if (leads) run.observe(progress);
-  if (leads) run.observe(samples);
-  run.observe(checkpoint);
-  if (leads) run.observe(metrics);
-  if (leads) run.observe(results);
+  if (leads) run.add(progress);
+  if (leads) run.add(samples);
+  run.add(checkpoint);
+  if (leads) run.add(metrics);
+  if (leads) run.add(results);
   if (leads && is_wanted(options.report)) {
     RunReportOptions shown = report_of(line, *training, corpus, options.report, prompt);
     shown.rows = &rows;

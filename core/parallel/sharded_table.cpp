@@ -44,7 +44,7 @@ class ShardedTable::FetchedRows final : public RowSource {
                 "TrainingRun hands to their shards; expected no backward() without one");
   }
 
-  bool is_watched = false;         // true if the gradient is for observers
+  bool is_watched = false;         // true if the gradient is for callbacks
   std::vector<std::int32_t> rows;  // in increasing order
   Tensor values = empty({0});      // of these rows
   std::uint64_t version = 0;       // of the shard when they were fetched

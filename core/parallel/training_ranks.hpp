@@ -75,7 +75,7 @@ class TrainingRanks : public TablePlacement {
   /// rows to that of table().
   virtual void add_gradient(ShardedTable& table, Gradient gradient, bool watched) const = 0;
 
-  /// Clears the gradients of tables, which are for observers.
+  /// Clears the gradients of tables, which are for callbacks.
   virtual void zero_gradients() const = 0;
 
   /// Completes the partial sums of a shard's gradient: returns those of all ranks, in the order of

@@ -278,11 +278,11 @@ RunReport::RunReport(TrainingRun& run, RunReportOptions options)
     unigram_loss_ = unigram_loss(*training, validation != nullptr ? *validation : *training,
                                  model->vocabulary());
   }
-  run.observe(*this);
+  run.add(*this);
 }
 
 RunReport::~RunReport() {
-  if (run_ != nullptr) run_->forget(*this);
+  if (run_ != nullptr) run_->remove(*this);
 }
 
 void RunReport::after_backward(const Tape& tape) {
@@ -339,7 +339,8 @@ void RunReport::after_step(double loss) {
                 " was made: call it between backward and the optimizer's step()");
   });
   attempt(fault_, [&] {
-    if (own_rows_ && was_told && run_ != nullptr) own_rows_->after_step(*run_, loss);
+    if (own_rows_ && was_told && run_ != nullptr)
+      own_rows_->after_step(*run_, {.loss = loss, .records = {}});
     if (own_rows_ && was_told && run_ == nullptr) own_rows_->after_update(steps_);
     const std::chrono::duration<double> seconds = Clock::now() - start_;
     add_point(loss,
@@ -348,13 +349,14 @@ void RunReport::after_step(double loss) {
   if (run_ == nullptr || run_->makes_more_steps()) write_if_due();
 }
 
-void RunReport::after_step(const TrainingRun& run, double loss) {
+void RunReport::after_step(const TrainingRun& run, const StepResult& result) {
+  if (!result.loss) return;
   const TrainingParts& parts = run.parts();
   const std::size_t first = (run.steps() - 1) % run.steps_per_epoch() * parts.accumulate;
   const std::size_t end = std::min(first + parts.accumulate, parts.loader.size());
   for (std::size_t batch = first; batch < end; ++batch)
     lookups_ += parts.loader.rows(batch) * run.unit().per_example;
-  after_step(loss);
+  after_step(*result.loss);
 }
 
 void RunReport::add_point(double loss, double speed) {

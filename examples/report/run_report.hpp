@@ -27,7 +27,7 @@ struct RunReportOptions {
   std::string about = "{}";
   /// Turns ids of the table of tokens into texts; null for the ids themselves.
   const Tokenizer* tokenizer = nullptr;
-  /// The history of rows, if there is one: an observer that was added before. Null for one of its
+  /// The history of rows, if there is one: a callback that was added before. Null for one of its
   /// own.
   const RowHistory* rows = nullptr;
   /// What the model wrote, if it did.
@@ -42,12 +42,11 @@ struct RunReportOptions {
 };
 
 /// Does not end the run that it reports on: see fault().
-class RunReport : public RunObserver {
+class RunReport : public TrainingCallback {
  public:
-  /// Reports on a run, which it observes as long as it lives. Borrows the run, which must outlive
-  /// it, and what the options point to. Throws std::runtime_error if there is to be a
-  /// page and its parts were not there when this was built. Of several ranks, the first one
-  /// reports.
+  /// Reports on a run, of which it is a callback as long as it lives. Borrows the run, which must
+  /// outlive it, and what the options point to. Throws std::runtime_error if there is to be a page
+  /// and its parts were not there when this was built. Of several ranks, the first one reports.
   RunReport(TrainingRun& run, RunReportOptions options);
 
   /// Reports on a loop of one's own, which calls the next functions, as a run does.
@@ -82,9 +81,9 @@ class RunReport : public RunObserver {
     steps_ = run.steps();
     before_update();
   }
-  void after_step(const TrainingRun& run, double loss) override;
+  void after_step(const TrainingRun& run, const StepResult& result) override;
   void at_end(const TrainingRun&) override { at_end(); }
-  bool watches_gradients() const override { return true; }
+  CallbackNeeds needs() const override { return {.gradients = true}; }
 
  private:
   using Timer = RowHistory::Timer;

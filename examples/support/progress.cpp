@@ -75,14 +75,16 @@ std::string ProgressLines::place(const TrainingRun& run) const {
   return parts.steps > 0 ? concat(text, '/', parts.steps) : text;
 }
 
-void ProgressLines::after_step(const TrainingRun& run, double loss) {
+void ProgressLines::after_step(const TrainingRun& run, const StepResult& result) {
+  for (const TrainingRecord& record : result.records) print(run, record);
+  if (!result.loss) return;
   const double rate = run.speed();
-  progress_.show(concat(place(run), formatted("  loss %.4f  ", loss), readable_count(rate), ' ',
-                        run.unit().name, "/s  ",
+  progress_.show(concat(place(run), formatted("  loss %.4f  ", *result.loss), readable_count(rate),
+                        ' ', run.unit().name, "/s  ",
                         readable_seconds(static_cast<double>(run.units_left()) / rate), " left"));
 }
 
-void ProgressLines::after_record(const TrainingRun& run, const TrainingRecord& record) {
+void ProgressLines::print(const TrainingRun& run, const TrainingRecord& record) {
   clear();
   if (!record.ends_epoch()) {
     print_losses(place(run), record, 3, beside(book_, record.steps));

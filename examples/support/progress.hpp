@@ -46,27 +46,27 @@ void print_losses(const std::string& where, const TrainingRecord& record, int di
                   const std::string& behind = "");
 
 /// Prints the progress of a run, next to the log of the book's run if there is one.
-class ProgressLines : public RunObserver {
+class ProgressLines : public TrainingCallback {
  public:
   explicit ProgressLines(BookLog book = {}) : book_(std::move(book)) {}
 
   /// Before other output.
   void clear() { progress_.clear(); }
 
-  void after_record(const TrainingRun& run, const TrainingRecord& record) override;
-  void after_step(const TrainingRun& run, double loss) override;
+  void after_step(const TrainingRun& run, const StepResult& result) override;
   void at_end(const TrainingRun& run) override;
 
  private:
   std::string place(const TrainingRun& run) const;
+  void print(const TrainingRun& run, const TrainingRecord& record);
 
   Progress progress_;
   BookLog book_;
 };
 
 /// Stops a run when the user has stopped the program: needs HeldInterrupts.
-struct StopsOnInterrupts : RunObserver {
-  bool goes_on(const TrainingRun&) override { return !interrupted(); }
+struct StopsOnInterrupts : TrainingCallback {
+  bool should_continue(const TrainingRun&) override { return !interrupted(); }
 };
 
 }  // namespace rowgrad

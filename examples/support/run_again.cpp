@@ -161,7 +161,7 @@ void print_why(RunAgain& again, const WhyOptions& options) {
   const RowNames names = training.model().names_of_rows(table);
   const std::int32_t row = row_named(options.row, names, training.tokenizer(), table);
   RowMovement movement(training.model(), table, row, {.steps = options.steps, .windows = 2});
-  training.run.observe(movement);
+  training.run.add(movement);
   again.train();
   std::cout << "Row        " << row << " of " << options.table;
   if (names.kind == "token") std::cout << ", " << in_quotes(training.tokenizer().token(row));

@@ -137,14 +137,10 @@ std::string run_json(const TextRun& training, const Corpus& corpus, const RunRes
 RunFile::RunFile(std::string path, std::size_t every, std::function<void()> write)
     : path_(std::move(path)), every_(every), write_(std::move(write)) {}
 
-void RunFile::after_record(const TrainingRun&, const TrainingRecord& record) {
+void RunFile::after_step(const TrainingRun& run, const StepResult& result) {
   has_news_ = true;
-  ended_epoch_ |= record.ends_epoch();
-}
-
-void RunFile::after_step(const TrainingRun& run, double /*loss*/) {
-  has_news_ = true;
-  if (ended_epoch_ || (every_ > 0 && run.steps() % every_ == 0)) rewrite();
+  const bool ends_epoch = std::ranges::any_of(result.records, &TrainingRecord::ends_epoch);
+  if (ends_epoch || (every_ > 0 && run.steps() % every_ == 0)) rewrite();
 }
 
 // A pipe gets nothing twice.
@@ -155,7 +151,7 @@ void RunFile::at_end(const TrainingRun&) {
 void RunFile::rewrite() {
   if (!path_.empty()) write_();
   has_written_ = true;
-  has_news_ = ended_epoch_ = false;
+  has_news_ = false;
 }
 
 std::string metrics_csv(const TrainingRun& run) {

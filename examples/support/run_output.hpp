@@ -34,12 +34,11 @@ std::string metrics_csv(const TrainingRun& run);
 
 /// A file that is rewritten after each epoch, every `every` steps (0 for none within an epoch), and
 /// where the run ends or is stopped. None with an empty path.
-class RunFile : public RunObserver {
+class RunFile : public TrainingCallback {
  public:
   RunFile(std::string path, std::size_t every, std::function<void()> write);
 
-  void after_record(const TrainingRun& run, const TrainingRecord& record) override;
-  void after_step(const TrainingRun& run, double loss) override;
+  void after_step(const TrainingRun& run, const StepResult& result) override;
   void at_end(const TrainingRun&) override;
 
   void rewrite();
@@ -49,8 +48,7 @@ class RunFile : public RunObserver {
   std::size_t every_;
   std::function<void()> write_;
   bool has_written_ = false;
-  bool has_news_ = false;     // since it was written,
-  bool ended_epoch_ = false;  // the end of an epoch among them
+  bool has_news_ = false;  // since it was written
 };
 
 /// The files of a report.

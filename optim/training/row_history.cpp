@@ -351,7 +351,8 @@ void RowHistory::before_update(const TrainingRun& run) {
   before_update(run.steps() + 1, run.parts().optimizer);
 }
 
-void RowHistory::after_step(const TrainingRun& run, double /*loss*/) {
+void RowHistory::after_step(const TrainingRun& run, const StepResult& result) {
+  if (!result.loss) return;
   const std::size_t steps = run.parts().steps;
   const std::size_t steps_a_frame =
       steps > 0 ? std::max<std::size_t>(1, steps / kFramesOfASteppedRun) : run.steps_per_epoch();

@@ -3,7 +3,7 @@
 // Which rows of tables get gradients in the course of training, and how far they move, and why.
 //
 //   RowHistory rows(model);
-//   run.observe(rows);
+//   run.add(rows);
 //   run.train();
 //   for (const std::int32_t id : rows.tables().front().ids()) …
 //
@@ -201,8 +201,8 @@ class TableHistory {
 
 /// The histories of all tables of a model that are looked up or get row gradients. Observes a
 /// TrainingRun, with frames at equal distances in it; or is told by a loop of one's own. With
-/// several ranks, each knows the lookups of its own shards only; one is enough to observe.
-class RowHistory : public RunObserver {
+/// several ranks, each knows the lookups of its own shards only; one rank is enough.
+class RowHistory : public TrainingCallback {
  public:
   /// Adds the time until it goes out of scope to `cost`.
   class Timer {
@@ -232,8 +232,8 @@ class RowHistory : public RunObserver {
 
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
   void before_update(const TrainingRun& run) override;
-  void after_step(const TrainingRun& run, double loss) override;
-  bool watches_gradients() const override { return true; }
+  void after_step(const TrainingRun& run, const StepResult& result) override;
+  CallbackNeeds needs() const override { return {.gradients = true}; }
 
   /// The time that it has taken so far.
   Timer::Clock::duration cost() const { return cost_; }

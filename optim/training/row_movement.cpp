@@ -87,7 +87,8 @@ void RowMovement::before_update(const TrainingRun& run) {
   decay_ = run.parts().optimizer.decay_without_gradient(*trained_);
 }
 
-void RowMovement::after_step(const TrainingRun& run, double /*loss*/) {
+void RowMovement::after_step(const TrainingRun& run, const StepResult& result) {
+  if (!result.loss) return;
   Way values = read(run);
   Way way(values.size());
   for (std::size_t i = 0; i < way.size(); ++i) {

@@ -4,7 +4,7 @@
 // way momentum and weight decay made.
 //
 //   RowMovement movement(model, model.token.weight, 17);
-//   run.observe(movement);
+//   run.add(movement);
 //   run.train();
 //   for (const RowMovement::Step& step : movement.summary().steps) …
 //
@@ -31,7 +31,7 @@ struct RowMovementOptions {
   std::size_t windows = 4;  // the most windows of each of them
 };
 
-class RowMovement : public RunObserver {
+class RowMovement : public TrainingCallback {
  public:
   /// A window that looked the row up, at some of its positions.
   struct Window {
@@ -73,8 +73,8 @@ class RowMovement : public RunObserver {
 
   void after_backward(const TrainingRun&, const Tape& tape) override;
   void before_update(const TrainingRun& run) override;
-  void after_step(const TrainingRun& run, double loss) override;
-  bool watches_gradients() const override { return true; }
+  void after_step(const TrainingRun& run, const StepResult& result) override;
+  CallbackNeeds needs() const override { return {.gradients = true}; }
 
  private:
   struct KeptStep {

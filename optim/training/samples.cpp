@@ -27,7 +27,7 @@ std::string Samples::write(const TrainingRun& run) {
 }
 
 // There is none at the end of the run, whose last one is up to the program.
-void Samples::after_step(const TrainingRun& run, double /*loss*/) {
+void Samples::after_step(const TrainingRun& run, const StepResult&) {
   if (run.makes_more_steps()) make(run);
 }
 

@@ -32,7 +32,7 @@ struct SampleOptions {
 };
 
 /// Has the model write in the course of its training. Texts begin with the prompt.
-class Samples : public RunObserver {
+class Samples : public TrainingCallback {
  public:
   /// Adds to `samples`, which may have those of a run that is resumed. Borrows both.
   Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options);
@@ -43,7 +43,7 @@ class Samples : public RunObserver {
   const Ids& prompt() const { return options_.prompt; }  // what texts begin with
 
   void before_update(const TrainingRun& run) override;
-  void after_step(const TrainingRun& run, double loss) override;
+  void after_step(const TrainingRun& run, const StepResult&) override;
 
  private:
   void make(const TrainingRun& run);

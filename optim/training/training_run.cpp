@@ -121,9 +121,9 @@ bool TrainingRun::train(std::size_t last_step) {
                  "a last step");
   last_step_ = last_step;
   stopped_ = false;
-  goes_on();
+  should_continue();
   while (!stopped_ && (steps_ < last_step_ || is_due()) && step()) continue;
-  each([&](RunObserver& observer) { observer.at_end(*this); });
+  each([&](TrainingCallback& callback) { callback.at_end(*this); });
   last_step_ = kNoLimit;
   stopped_ = false;
   return has_ended();
@@ -141,12 +141,15 @@ bool TrainingRun::step() {
   check_state(phase_ == Phase::kReady, "TrainingRun: step() was called during a step");
   if (has_ended() || std::exchange(stopped_, false)) return false;
   try {
-    std::optional<double> loss;
+    StepResult result;
+    const std::size_t before = history_.size();
     phase_ = Phase::kUpdates;
-    if (!is_due()) loss = make_step();
+    if (!is_due()) result.loss = make_step();
     phase_ = Phase::kReports;
     add_due_records();
-    if (loss) each([&](RunObserver& observer) { observer.after_step(*this, *loss); });
+    result.records = std::span(history_).subspan(before);
+    if (result.loss || !result.records.empty())
+      each([&](TrainingCallback& callback) { callback.after_step(*this, result); });
   } catch (...) {
     phase_ = phase_ == Phase::kReports ? Phase::kReportsFailed : Phase::kFailed;
     throw;
@@ -155,24 +158,24 @@ bool TrainingRun::step() {
   return true;
 }
 
-void TrainingRun::each(const std::function<void(RunObserver&)>& call) const {
+void TrainingRun::each(const std::function<void(TrainingCallback&)>& call) const {
   if (!has_sharded_tables()) {
-    for (RunObserver* observer : observers_) call(*observer);
+    for (TrainingCallback* callback : callbacks_) call(*callback);
     return;
   }
   parts_.ranks->first_asks([&] {
-    for (RunObserver* observer : observers_)
-      if (observer->runs_on_all_ranks())
-        parts_.ranks->together([&] { call(*observer); });
+    for (TrainingCallback* callback : callbacks_)
+      if (callback->needs().all_ranks)
+        parts_.ranks->together([&] { call(*callback); });
       else
-        call(*observer);
+        call(*callback);
   });
 }
 
-// Whether no observer on any rank stops the run.
-bool TrainingRun::goes_on() {
+// Whether no callback on any rank stops the run.
+bool TrainingRun::should_continue() {
   if (stopped_) return false;
-  for (RunObserver* observer : observers_) stopped_ |= !observer->goes_on(*this);
+  for (TrainingCallback* callback : callbacks_) stopped_ |= !callback->should_continue(*this);
   if (group_.size() > 1) stopped_ = group_.any(stopped_);
   return !stopped_;
 }
@@ -186,11 +189,12 @@ double TrainingRun::make_step() {
   const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
   if (first == 0) epoch_ = {};
   const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
-  const bool watched = has_sharded_tables() &&
-                       group_.any(std::ranges::any_of(observers_, &RunObserver::watches_gradients));
+  const auto needs_gradients = [](const auto* callback) { return callback->needs().gradients; };
+  const bool watched =
+      has_sharded_tables() && group_.any(std::ranges::any_of(callbacks_, needs_gradients));
   const StepGradients::Loss loss =
       gradients_.add(next_batches(count), first, watched, [&](const Tape& tape) {
-        for (RunObserver* observer : observers_) observer->after_backward(*this, tape);
+        for (TrainingCallback* callback : callbacks_) callback->after_backward(*this, tape);
       });
   epoch_.loss_sum += loss.mean * loss.weight;
   epoch_.weight += loss.weight;
@@ -199,7 +203,7 @@ double TrainingRun::make_step() {
   if (steps_ == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
   check_finite(loss.mean);
   epoch_.seconds += seconds_since(start);
-  each([&](RunObserver& observer) { observer.before_update(*this); });
+  each([&](TrainingCallback& callback) { callback.before_update(*this); });
   start = std::chrono::steady_clock::now();
   if (next_clip_norm() > 0) {
     ClipNormOptions options;
@@ -215,7 +219,7 @@ double TrainingRun::make_step() {
   epoch_.seconds += seconds_since(start);
   if (epoch_is_due()) loop_.reset();
   if (steps_ == 1 || steps_ % parts_.compare_every == 0) compare_ranks();
-  goes_on();
+  should_continue();
   return loss.mean;
 }
 
@@ -307,7 +311,7 @@ void TrainingRun::check_finite(const TrainingRecord& record) const {
   if (record.validation_loss) check("validation", *record.validation_loss);
 }
 
-// Those that are not there where an observer stops the run are still due.
+// Those that are not there where a callback stops the run are still due.
 void TrainingRun::add_due_records() {
   const EvaluationParts& parts = parts_.evaluation;
   while (is_due()) {
@@ -327,7 +331,6 @@ void TrainingRun::add_due_records() {
     }
     history_.push_back(*record);
     if (record->ends_epoch()) epoch_.loss_sum = epoch_.weight = 0;
-    each([&](RunObserver& observer) { observer.after_record(*this, *record); });
   }
 }
 
@@ -359,7 +362,7 @@ std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record, Da
     const auto found = rowgrad::evaluate(parts_.model, *loader,
                                          {.batches = batches,
                                           .accuracy = parts_.evaluation.accuracy,
-                                          .after_batch = [&] { return goes_on(); },
+                                          .after_batch = [&] { return should_continue(); },
                                           .ranks = &group_,
                                           .tables = tables()});
     if (!found) return false;

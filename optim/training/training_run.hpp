@@ -18,8 +18,8 @@
 #include <rowgrad/layers/model.hpp>
 #include <rowgrad/optim/learning_rate_schedule.hpp>
 #include <rowgrad/optim/training/evaluation.hpp>
-#include <rowgrad/optim/training/run_observer.hpp>
 #include <rowgrad/optim/training/step_gradients.hpp>
+#include <rowgrad/optim/training/training_callback.hpp>
 
 namespace rowgrad {
 
@@ -100,23 +100,22 @@ class TrainingRun {
   /// ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
-  /// Adds an observer, which must live until the last step or until it is removed. Not during a
-  /// step. One that is there already stays in its place. Of several ranks, one that writes or
-  /// prints is for the first (is_first_rank()); one that stops the run, for any or all. One that
-  /// reads rows of sharded tables fetches them before: see RunObserver::runs_on_all_ranks.
-  void observe(RunObserver& observer) {
-    if (std::ranges::find(observers_, &observer) == observers_.end())
-      observers_.push_back(&observer);
+  /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
+  /// it was added before. Must not be called during a step. On several ranks, add callbacks that
+  /// print or write on the first one (is_first_rank()); any rank may have one that stops the run.
+  void add(TrainingCallback& callback) {
+    if (std::ranges::find(callbacks_, &callback) == callbacks_.end())
+      callbacks_.push_back(&callback);
   }
-  void forget(const RunObserver& observer) { std::erase(observers_, &observer); }
+  void remove(const TrainingCallback& callback) { std::erase(callbacks_, &callback); }
 
   /// Makes a step, and the records that are due then: that of an evaluation, and that of the epoch
-  /// if it has ended. Returns false, and does nothing, if the run has ended; and once if an
-  /// observer has stopped it, even in an evaluation, which the next call makes instead of a step.
+  /// if it has ended. Returns false, and does nothing, if the run has ended; and once if a callback
+  /// has stopped it, even in an evaluation, which the next call makes instead of a step.
   ///
-  /// What the model, the optimizer or an observer throws ends the run, and so does a failure of the
+  /// What the model, the optimizer or a callback throws ends the run, and so does a failure of the
   /// memory or the disk: further calls throw std::logic_error until a state is loaded. After a
-  /// failure in an evaluation, after_record() or after_step(), the run can still be saved. On
+  /// failure in an evaluation or in after_step(), the run can still be saved. On
   /// several ranks, start all processes again. (A rate that the schedule refuses is refused before
   /// anything changes, but ends it, too.)
   ///
@@ -130,15 +129,15 @@ class TrainingRun {
   /// them are a std::runtime_error that names parameter and rank.
   bool step();
 
-  /// Makes steps until the run has ended, an observer stops it, or step `last_step` was made, and
-  /// then calls RunObserver::at_end. Returns whether the run has ended. Throws
+  /// Makes steps until the run has ended, a callback stops it, or step `last_step` was made, and
+  /// then calls TrainingCallback::at_end. Returns whether the run has ended. Throws
   /// std::invalid_argument if it has no length and there is no last step.
   bool train(std::size_t last_step = kNoLimit);
 
   /// The same to the end of the epoch. Returns whether its record was added.
   bool run_epoch();
 
-  /// The losses of the batches of these loaders, from their first epoch on; nothing if an observer
+  /// The losses of the batches of these loaders, from their first epoch on; nothing if a callback
   /// stops the run meanwhile.
   std::optional<TrainingRecord> evaluate(DataLoader& training, DataLoader* validation,
                                          std::size_t batches = 0);
@@ -177,7 +176,7 @@ class TrainingRun {
   /// The limit for the joint norm of the next step's gradients; 0 for none.
   double next_clip_norm() const { return steps_ < parts_.clip_from ? 0 : parts_.clip_norm; }
 
-  /// Fetches rows of sharded tables, for observers; null if all rows are here.
+  /// Fetches rows of sharded tables, for callbacks; null if all rows are here.
   TablePlacement* tables() const { return has_sharded_tables() ? parts_.ranks : nullptr; }
 
   bool is_first_rank() const { return group_.rank() == 0; }  // whether it writes and prints
@@ -234,13 +233,13 @@ class TrainingRun {
   std::optional<TrainingRecord> record_of_epoch();
   std::optional<TrainingRecord> with_losses(TrainingRecord record, DataLoader* training,
                                             DataLoader* validation, std::size_t batches);
-  bool goes_on();
-  void each(const std::function<void(RunObserver&)>& call) const;
+  bool should_continue();
+  void each(const std::function<void(TrainingCallback&)>& call) const;
   void compare_ranks() const;
   // Whether rows of tables are on other ranks.
   bool has_sharded_tables() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
   void fetch(const std::vector<Batch>& batches);
-  // Whether an observer or the last step that was asked for ends this call of train().
+  // Whether a callback or the last step that was asked for ends this call of train().
   bool stops() const { return stopped_ || steps_ >= last_step_; }
   // Whether the last step has records that were not made yet.
   bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
@@ -257,11 +256,11 @@ class TrainingRun {
   StepGradients gradients_;
   std::optional<DataLoader::Iterator> loop_;  // over an epoch, or the rest of it
   std::string loaded_arithmetic_;
-  std::vector<RunObserver*> observers_;
+  std::vector<TrainingCallback*> callbacks_;
   std::vector<TrainingRecord> history_;
   std::size_t steps_ = 0;
   std::size_t last_step_ = kNoLimit;  // of this call of train()
-  bool stopped_ = false;              // by an observer
+  bool stopped_ = false;              // by a callback
   Phase phase_ = Phase::kReady;
   struct Epoch {          // so far
     double loss_sum = 0;  // over all targets

@@ -69,7 +69,7 @@ json described(TextRun& training, bool at_end) {
                                   .samples = &training.samples,
                                   .prompt = to_ids(std::vector{1, 2, 3})});
   training.run.train();
-  training.run.forget(report);
+  training.run.remove(report);
   return json::parse(report.data(at_end));
 }
 
@@ -345,7 +345,7 @@ TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
                                         .ngrams = {.orders = {2, 3}, .heads = 2, .rows = 3000},
                                         .memory = {.head_width = 4}}));
   RowHistory history(training->model());
-  training->run.observe(history);
+  training->run.add(history);
   RunReport report(training->run, {.rows = &history});
   training->run.train();
   const TableHistory& all = history.tables().back();

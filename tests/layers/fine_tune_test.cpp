@@ -84,7 +84,7 @@ void expect_same_training(TextModel& model, TokenWindows windows, const char* ru
                         .shards = shards,
                         .steps = run["loss"].size()});
   Losses losses;
-  training.observe(losses);
+  training.add(losses);
   training.train();
   const Tensor expected = tensor_from(run["loss"]);
   ASSERT_EQ(losses.all.size(), expected.size());

@@ -44,8 +44,10 @@ inline TokenWindows windows(std::size_t tokens, std::size_t ignored = 0) {
 }
 
 /// Keeps the losses of a run's steps.
-struct Losses : RunObserver {
-  void after_step(const TrainingRun&, double loss) override { all.push_back(loss); }
+struct Losses : TrainingCallback {
+  void after_step(const TrainingRun&, const StepResult& result) override {
+    if (result.loss) all.push_back(*result.loss);
+  }
   std::vector<double> all;
 };
 
@@ -60,7 +62,7 @@ class RunningTraining : public Running {
  public:
   explicit RunningTraining(auto&&... arguments)
       : trained(std::forward<decltype(arguments)>(arguments)...) {
-    trained.run.observe(losses);
+    trained.run.add(losses);
   }
   std::string step() override {
     trained.run.step();

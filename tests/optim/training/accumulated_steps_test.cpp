@@ -21,7 +21,7 @@ struct Trained {
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 1}) {
     model->eval();  // shards draw other masks
-    run.observe(losses);
+    run.add(losses);
     run.train();
   }
   Random random{1};

@@ -58,7 +58,7 @@ struct BagRun {
              .shards = shards,
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 3}) {
-    run.observe(rows);
+    run.add(rows);
   }
   Random random{1};
   std::optional<ParallelTraining> ranks_of_run;

@@ -119,8 +119,8 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
     RowMovement movement(model, weight, row);
     TrainingRun run(
         {.model = model, .optimizer = adamw, .loader = loader, .random = random, .steps = 2});
-    run.observe(history);
-    run.observe(movement);
+    run.add(history);
+    run.add(movement);
     run.train();
     const RowMovement::Summary all = movement.summary();
     ASSERT_EQ(history.tables().size(), frozen ? 2U : 3U);

@@ -27,7 +27,7 @@ struct Roots : Model {
   real factor = 1;
 };
 
-struct RootsRun : RunObserver {
+struct RootsRun : TrainingCallback {
   explicit RootsRun(std::size_t shards = 1, ProcessGroup* ranks = nullptr, bool sharded = false,
                     bool allowed = false)
       : ranks_of_run(parallel(ranks)),
@@ -43,7 +43,7 @@ struct RootsRun : RunObserver {
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .allow_not_finite = allowed,
              .epochs = 3}) {
-    run.observe(*this);
+    run.add(*this);
   }
   void before_update(const TrainingRun&) override { ++updates; }
 
@@ -123,14 +123,14 @@ TEST(NotFinite, RecordsAreRefused) {
     TrainingParts parts = trained.run.parts();
     parts.validation = &validation;
     TrainingRun run(parts);
-    struct Breaks : RunObserver {
+    struct Breaks : TrainingCallback {
       void before_update(const TrainingRun& broken) override {
         if (broken.steps() == 1) std::ranges::fill(parameter->mutable_values(), kInfinity);
       }
       Parameter* parameter;
     } breaks;
     breaks.parameter = &trained.model.other;
-    run.observe(breaks);
+    run.add(breaks);
     EXPECT_EQ(error_of<std::runtime_error>([&] { run.train(2); }),
               allowed ? "no error"
                       : "TrainingRun: the validation loss became inf after step 2, expected a "
@@ -150,13 +150,13 @@ TEST(NotFinite, FrozenParametersAreSaved) {
 
 TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
   enum Where { kBackward, kUpdate, kStep };
-  struct Fails : RunObserver {
+  struct Fails : TrainingCallback {
     void after_backward(const TrainingRun&, const Tape&) override { fail(kBackward); }
     void before_update(const TrainingRun& run) override {
       EXPECT_THROW(run.state_dict(), std::logic_error);
       fail(kUpdate);
     }
-    void after_step(const TrainingRun& run, double) override {
+    void after_step(const TrainingRun& run, const StepResult&) override {
       EXPECT_NO_THROW(run.state_dict());
       fail(kStep);
     }
@@ -166,7 +166,7 @@ TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
   for (const Where where : {kBackward, kUpdate, kStep}) {
     RunOf trained(kWholeCases.front()), reference(kWholeCases.front());
     Fails fails;
-    trained.run.observe(fails);
+    trained.run.add(fails);
     trained.run.train(2);
     const Checkpoint good = trained.run.state_dict();
     fails.bad = where;

@@ -147,7 +147,7 @@ TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
 
 // All ranks fail alike: before the update, or while gradients are added up.
 TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
-  struct Failing : RunObserver {
+  struct Failing : TrainingCallback {
     explicit Failing(bool in_backward) : in_backward_(in_backward) {}
     void after_backward(const TrainingRun&, const Tape&) override { fail(in_backward_); }
     void before_update(const TrainingRun&) override { fail(!in_backward_); }
@@ -161,8 +161,8 @@ TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
     RunOf made(kWholeCases.front(), {.shards = shards, .ranks = ranks});
     Failing failing(in_backward);
     RunOutcome outcome;
-    made.run.observe(failing);
-    made.run.observe(outcome);
+    made.run.add(failing);
+    made.run.add(outcome);
     for (std::size_t step = 0; step < failures; ++step) {
       made.run.train(step);
       const Checkpoint last = made.run.state_dict();

@@ -4,7 +4,7 @@ namespace {
 
 constexpr std::int32_t kFollowed = 7;
 // What the row's gradients are, by the numbers of their steps.
-struct Norms : RunObserver {
+struct Norms : TrainingCallback {
   void before_update(const TrainingRun& run) override {
     const Gradient& gradient = run.parts().optimizer.parameters()[0]->gradient();
     if (!gradient.is_rows()) return;
@@ -30,9 +30,9 @@ struct FollowedRun {
               random),
         optimizer(make_optimizer(options, model.parameters())),
         movement(model, model.token.weight, kFollowed, kept) {
-    run.observe(norms);
-    run.observe(history);
-    run.observe(movement);
+    run.add(norms);
+    run.add(history);
+    run.add(movement);
     run.train();
     all = movement.summary();
   }

@@ -237,10 +237,10 @@ struct RunOf {
 
 /// The bits of all rows and losses at the end of a run and, if it watches them, the rows that had
 /// gradients in each step. Where tables are sharded, those that the first rank sees.
-struct RunOutcome : RunObserver {
+struct RunOutcome : TrainingCallback {
   explicit RunOutcome(bool watched = false) : watches(watched) {}
 
-  bool watches_gradients() const override { return watches; }
+  CallbackNeeds needs() const override { return {.gradients = watches}; }
   void before_update(const TrainingRun& run) override {
     if (!watches || !sees(run)) return;
     for (const Parameter* parameter : run.parts().model.parameters_on_tape())
@@ -280,7 +280,7 @@ struct RunOutcome : RunObserver {
 inline std::string outcome_of(const RunCase& of, const RunWay& way, bool watched) {
   RunOf made(of, way);
   RunOutcome outcome(watched);
-  made.run.observe(outcome);
+  made.run.add(outcome);
   made.run.train(15);
   return outcome.bits;
 }

@@ -44,7 +44,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
   on(after, [&](ProcessGroup* ranks) {
     RunOf made(of, {.shards = 4, .ranks = ranks, .sharded = true});
     RunOutcome outcome;
-    made.run.observe(outcome);
+    made.run.add(outcome);
     load(made, ranks);
     made.run.train(15);
     if (ranks != nullptr && ranks->rank() > 0) return;
@@ -157,7 +157,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseGradientsOfAShard) {
                     }));
 }
 
-// Rows that observers read are fetched before; nothing is in the first rank's hands otherwise.
+// Rows that callbacks read are fetched before; nothing is in the first rank's hands otherwise.
 TEST(ShardedTablesOfATrainingRun, GiveTheFirstRankRowsThatItAsksFor) {
   run_ranks(3, [](ProcessGroup& ranks) {
     ParallelTraining tables(ranks);

@@ -168,7 +168,7 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
       const auto file = open_or_make(concat(ranks.rank()));
       RunOf training(case_of(*file), {.shards = 4, .ranks = &ranks});
       RunOutcome outcome;
-      training.run.observe(outcome);
+      training.run.add(outcome);
       if (again) training.run.load_state_dict(saved);
       training.run.train(again ? 15 : 7);
       file->checkpoint();
@@ -182,7 +182,7 @@ TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   RunOf training(case_of(*file), {.shards = 4});
   RunOutcome outcome;
   TrainingRun& run = training.run;
-  run.observe(outcome);
+  run.add(outcome);
   run.train(7);
   // [checkpoint]
   file->checkpoint();

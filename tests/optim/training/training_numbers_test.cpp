@@ -83,15 +83,15 @@ TEST(NumbersOfATrainingRun, AreThoseOfPlainLoops) {
            .epochs = kEpochs,
            .evaluation = {
                .every = kEvery, .batches = 2, .training = &sample, .validation = &validation}});
-      struct Rates : RunObserver {
+      struct Rates : TrainingCallback {
         void before_update(const TrainingRun& run) override {
           all.push_back(run.parts().optimizer.learning_rate());
         }
         std::vector<double> all;
       } rates;
       Losses losses;
-      run.observe(rates);
-      run.observe(losses);
+      run.add(rates);
+      run.add(losses);
       EXPECT_TRUE(run.train());
 
       LineInDouble line;
@@ -142,10 +142,10 @@ TEST(NumbersOfATrainingRun, AreThoseOfPlainLoops) {
     }
 }
 
-TEST(NumbersOfATrainingRun, EndWithTheEpochOrWhereAnObserverStops) {
-  struct Stops : RunObserver {
+TEST(NumbersOfATrainingRun, EndWithTheEpochOrWhereACallbackStops) {
+  struct Stops : TrainingCallback {
     explicit Stops(std::size_t step) : last(step) {}
-    bool goes_on(const TrainingRun& run) override { return run.steps() < last; }
+    bool should_continue(const TrainingRun& run) override { return run.steps() < last; }
     std::size_t last;
   };
   for (const std::size_t last : {1, 2, 3, 4, 9}) {
@@ -155,14 +155,14 @@ TEST(NumbersOfATrainingRun, EndWithTheEpochOrWhereAnObserverStops) {
     DataLoader loader(TensorDataset(points(8, 1)), {.batch = 2});
     TrainingRun run({.model = model, .optimizer = sgd, .loader = loader, .random = random});
     Stops stops(last);
-    run.observe(stops);
+    run.add(stops);
     EXPECT_EQ(run.run_epoch(), last >= 4) << last;
     EXPECT_EQ(run.steps(), std::min<std::size_t>(last, 4)) << last;
     EXPECT_EQ(run.epochs(), last >= 4 ? 1U : 0U) << last;
   }
 }
 
-// Speeds are of steps alone: evaluations and observers take no part.
+// Speeds are of steps alone: evaluations and callbacks take no part.
 TEST(NumbersOfATrainingRun, HaveTheTimesOfAClockOutside) {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
@@ -173,9 +173,9 @@ TEST(NumbersOfATrainingRun, HaveTheTimesOfAClockOutside) {
       return Line::loss(tape, batch);
     }
   };
-  struct Waits : RunObserver {
+  struct Waits : TrainingCallback {
     void before_update(const TrainingRun&) override { std::this_thread::sleep_for(kElsewhere); }
-    void after_step(const TrainingRun&, double) override {
+    void after_step(const TrainingRun&, const StepResult&) override {
       std::this_thread::sleep_for(kElsewhere);
     }
   };
@@ -191,11 +191,11 @@ TEST(NumbersOfATrainingRun, HaveTheTimesOfAClockOutside) {
                    .random = random,
                    .validation = &validation,
                    .epochs = 1});
-  run.observe(waits);
+  run.add(waits);
   const auto start = Clock::now();
   run.train();
   const Seconds all = Clock::now() - start;
-  const Seconds least = 3 * kStep, elsewhere = 7 * kElsewhere;  // 3 · 2 by observers, 1 evaluation
+  const Seconds least = 3 * kStep, elsewhere = 7 * kElsewhere;  // 3 · 2 by callbacks, 1 evaluation
   for (const double speed : {run.speed(), run.history().back().speed}) {
     EXPECT_LE(speed, 10 / least.count());
     EXPECT_GE(speed, 10 / (all - elsewhere).count());

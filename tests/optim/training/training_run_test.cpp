@@ -60,7 +60,7 @@ TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
     trained.parts.epochs = 1;
     TrainingRun run(trained.parts);
     Losses losses;
-    run.observe(losses);
+    run.add(losses);
     while (run.step()) EXPECT_EQ(run.steps(), losses.all.size());
     const std::vector<double> expected = make_steps(by_hand, by_hand_too, [&](std::size_t step) {
       if (of.clip_norm == 0 || step < of.clip_from) return;
@@ -172,8 +172,8 @@ TEST(TrainingRun, TakesForeignWeights) {
 // The last evaluation is that of an epoch or, where the last step is in the middle of one, one in
 // its course. It is made where one was broken off, also after its first batch, and draws the same.
 TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
-  struct Stops : RunObserver {
-    bool goes_on(const TrainingRun& run) override {
+  struct Stops : TrainingCallback {
+    bool should_continue(const TrainingRun& run) override {
       return run.steps_left() > 0 || asked++ < batches;
     }
     int batches = 0, asked = 0;
@@ -192,14 +192,14 @@ TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
       stops.batches = stops_too.batches = batches;
       TrainingRun run(evaluated(plain)), stepwise(evaluated(by_steps));
       TrainingRun other(evaluated(resumed)), whole(evaluated(reference));
-      run.observe(stops);
-      stepwise.observe(stops_too);
+      run.add(stops);
+      stepwise.add(stops_too);
       EXPECT_FALSE(run.train());
       while (stepwise.step()) continue;
       EXPECT_TRUE(whole.train());
       other.load_state_dict(run.state_dict());
-      run.forget(stops);
-      stepwise.forget(stops_too);
+      run.remove(stops);
+      stepwise.remove(stops_too);
       for (TrainingRun* each : {&run, &stepwise, &other}) {
         EXPECT_FALSE(each->has_ended());
         EXPECT_EQ(each->history().size(), whole.history().size() - 1);
@@ -416,27 +416,31 @@ TEST(TrainingRun, KnowsTheTokensOfTheStepsThatAreLeft) {
   }
 }
 
-TEST(TrainingRun, TellsItsObserversWhatItDoes) {
+TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
   // Writes down what it is told, with the step.
-  struct Diary : RunObserver {
+  struct Diary : TrainingCallback {
     void after_backward(const TrainingRun& run, const Tape& tape) override {
       EXPECT_EQ(tape.parameters().size(), 3U);  // table, weight and bias
       note("backward", run);
     }
     void before_update(const TrainingRun& run) override { note("update", run); }
-    void after_step(const TrainingRun& run, double) override {
+    void after_step(const TrainingRun& run, const StepResult& result) override {
       EXPECT_GT(run.speed(), 0);
-      note("step", run);
+      EXPECT_EQ(result.records.size(), run.history().size() - known);
+      for (const TrainingRecord& record : result.records) {
+        EXPECT_GT(record.speed, 0);
+        note(record.ends_epoch() ? "epoch" : "losses", run);
+      }
+      known = run.history().size();
+      if (result.loss) note("step", run);
     }
-    void after_record(const TrainingRun& run, const TrainingRecord& record) override {
-      EXPECT_GT(record.speed, 0);
-      note(record.ends_epoch() ? "epoch" : "losses", run);
-    }
+    bool should_continue(const TrainingRun& run) override { return run.steps() < last_step; }
     void at_end(const TrainingRun& run) override { note("end", run); }
 
     void note(const char* what, const TrainingRun& run) {
       text += concat(what, ' ', run.steps(), run.makes_more_steps() ? ", " : "; ");
     }
+    std::size_t known = 0, last_step = 9;
     std::string text;
   };
   for (const std::size_t shards : {1, 3}) {
@@ -448,7 +452,7 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
     TrainingRun run(plain.parts);
     ASSERT_EQ(run.steps_per_epoch(), 2U);
     Diary diary;
-    run.observe(diary);
+    run.add(diary);
     const auto backward = [&](int step) {
       std::string all;
       for (std::size_t i = 0; i < 2 * shards; ++i) all += concat("backward ", step, ", ");
@@ -457,9 +461,14 @@ TEST(TrainingRun, TellsItsObserversWhatItDoes) {
     run.train(1);
     EXPECT_EQ(diary.text, backward(0) + "update 0, losses 1; step 1; end 1; ");
     diary.text.clear();
+    diary.last_step = 3;  // before the evaluation after it
     run.train();
     EXPECT_EQ(diary.text, backward(1) + "update 1, epoch 2, step 2, " + backward(2) +
-                              "update 2, losses 3; step 3; end 3; ");
+                              "update 2, step 3; end 3; ");
+    diary.text.clear();
+    diary.last_step = 9;
+    run.train();
+    EXPECT_EQ(diary.text, "losses 3; end 3; ");
   }
 }
 
@@ -484,7 +493,7 @@ TEST(TrainingRun, IgnoresBatchesOfAStepWithoutUnmaskedTargets) {
     plain.parts.accumulate = accumulate;
     TrainingRun run(plain.parts);
     Losses losses;
-    run.observe(losses);
+    run.add(losses);
     run.train(accumulate == 1 ? 2 : 1);
     return std::pair(losses.all.back(), bits_of(plain.model.state_dict()));
   };
