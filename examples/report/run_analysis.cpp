@@ -91,13 +91,6 @@ Component take_component(Tensor& variances) {
 
 }  // namespace
 
-double rounded(double number) {
-  if (!std::isfinite(number)) return number;
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", number);
-  return std::strtod(text, nullptr);
-}
-
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& goes_on, std::size_t most, TablePlacement* tables) {
   std::vector<std::int32_t> ids;

@@ -8,15 +8,13 @@
 #include <span>
 #include <vector>
 
+#include <rowgrad/core/base/columns.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/language_model.hpp>
 
 namespace rowgrad {
-
-/// The number with three significant digits, which keeps files short.
-double rounded(double number);
 
 /// The loss of each token and the tokens that were likeliest in its place, for at most `most`
 /// tokens, of which up to half are from the text that the model was not trained on. Both texts are

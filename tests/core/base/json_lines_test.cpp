@@ -1,0 +1,46 @@
+#include "tests/test.hpp"
+#include <rowgrad/core/base/json_lines.hpp>
+
+namespace {
+
+TEST(JsonLines, KeepsWholeLinesAndDropsWhatAKillLeft) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "lines";
+  {
+    JsonLines lines(path);
+    EXPECT_EQ(lines.first_line(), "");
+    EXPECT_ERROR_WITH(std::runtime_error, "is open already", JsonLines again(path));
+    lines.append(R"({"a":1})");
+    lines.append(R"({"a":2,"b":"x"})");
+  }
+  const std::string whole = read_file(path);
+  const std::size_t first = whole.find('\n') + 1;
+  EXPECT_EQ(json::parse(whole.substr(first))["b"], "x");
+  EXPECT_TRUE(is_whole_line(whole.substr(0, first - 1)));
+  EXPECT_FALSE(is_whole_line(whole.substr(0, first)));
+  for (std::size_t bytes = 0; bytes <= whole.size(); ++bytes) {
+    write_file(path, whole.substr(0, bytes));
+    EXPECT_EQ(JsonLines(path).whole_bytes(), bytes == whole.size() ? bytes
+                                             : bytes < first       ? 0
+                                                                   : first);
+  }
+  std::string damaged = whole;
+  damaged[first + 6] = '3';
+  write_file(path, damaged);
+  JsonLines lines(path);
+  EXPECT_EQ(lines.whole_bytes(), first);
+  EXPECT_EQ(lines.first_line(), whole.substr(0, first - 1));
+  lines.truncate(first);
+  lines.append(R"({"a":2,"b":"x"})");
+  EXPECT_EQ(read_file(path), whole);
+}
+
+TEST(JsonLines, SaysThatItsFileWasRemoved) {
+  const TemporaryFolder folder;
+  JsonLines lines(folder / "lines");
+  lines.append(R"({"a":1})");
+  std::filesystem::remove(folder / "lines");
+  EXPECT_ERROR_WITH(std::runtime_error, "lines: was removed", lines.append(R"({"a":2})"));
+}
+
+}  // namespace
