@@ -14,7 +14,7 @@ int main() {
                     {.batch = 2});
   NextTokenModel model({.vocabulary = tokenizer.size(), .context = 4, .width = 32}, Random(123));
   SGD sgd(model.parameters(), {.learning_rate = 0.1});
-  for (const Batch& batch : loader) {
+  for (const Batch& batch : loader.epoch(0)) {
     sgd.zero_grad();
     Tape tape;
     const Variable loss = model.loss(tape, batch);

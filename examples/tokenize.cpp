@@ -62,7 +62,7 @@ void run_files(const Tokenizer& tokenizer, const Options& options) {
   const std::vector<std::filesystem::path> files(options.files.begin(), options.files.end());
   std::uint64_t bytes = 0;
   for (const auto& file : files) bytes += InputFile(file).size_bytes();
-  Progress progress;
+  ProgressLine progress;
   const auto begin = std::chrono::steady_clock::now();
   const auto seconds = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -240,7 +240,7 @@ class Results : public TrainingCallback {
     const double baseline = unigram_loss(training_.training_ids(), training_.evaluated_ids(),
                                          training_.tokenizer().size());
     const std::size_t batches = training_.run.parts().evaluation.batches;
-    const bool is_part = batches > 0 && batches < training_.run.parts().validation->size();
+    const bool is_part = batches > 0 && batches < training_.run.parts().validation->batches();
     results.validation_unigram_loss = baseline;
     if (interrupted()) return;
     const double loss = training_.validation_loss().value();

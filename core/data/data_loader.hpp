@@ -13,63 +13,55 @@
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/random.hpp>
 
-// Batches of examples, in order or shuffled. Wrong arguments throw std::invalid_argument, and
-// change nothing.
+// Batches of examples, in order or shuffled. Wrong arguments throw std::invalid_argument.
 
 namespace rowgrad {
 
-/// Some of the rows of every batch: those of the ranges [begin, end) of `count` that they are cut
-/// into.
-struct BatchShard {
-  std::size_t begin = 0;  // the first range of the shard
-  std::size_t end = 1;    // the one after its last
-  std::size_t count = 1;  // the number of ranges
+/// A position in the batches of a loader, between two batches.
+struct Progress {
+  std::size_t epoch = 0;         // counted from 0
+  std::size_t batch = 0;         // the next one of the epoch, counted from 0
+  std::uint64_t order_seed = 0;  // of the epoch: see DataLoader::start()
+  bool operator==(const Progress&) const = default;
+};
 
-  IndexRange rows(std::size_t of_batch) const {  // of a batch of so many rows, those of the shard
-    return {range_of(of_batch, begin, count).begin, range_of(of_batch, end, count).begin};
-  }
-  bool operator==(const BatchShard&) const = default;
+/// One of `count` parts of every batch. The parts differ by at most one row.
+struct BatchShard {
+  std::size_t index = 0;
+  std::size_t count = 1;
+
+  /// The rows of a batch of `rows` rows that belong to the shard.
+  IndexRange of(std::size_t rows) const { return range_of(rows, index, count); }
 };
 
 /// The defaults are those of PyTorch, except for `batch`.
 struct DataLoaderOptions {
   /// The number of examples in a batch.
   std::size_t batch = 8;
-  /// Whether each epoch takes the examples in a new random order: up to 2^24 examples in the order
+  /// If true, each epoch takes the examples in a new random order: up to 2^24 examples in the order
   /// of torch.randperm, which takes 4 bytes an example. The order of more examples takes no memory.
   bool shuffle = false;
   /// The order depends only on this seed, the number of the epoch and the number of examples.
   std::uint64_t seed = 0;
-  /// Whether each epoch drops the examples left over after the last full batch; otherwise they form
-  /// a shorter batch.
+  /// If true, each epoch drops the examples left over after the last full batch. Otherwise they
+  /// form a shorter batch.
   bool drop_last = false;
-  /// Draws the order from this generator, which the loader borrows, instead, as PyTorch's
-  /// DataLoader draws it from the global generator (torch.manual_seed): at the beginning of each
-  /// loop 64 bits that nobody uses and, to shuffle, 64 bits that seed the permutation. This is not
-  /// PyTorch's option `generator`, which gives another order.
-  Random* generator = nullptr;
+  /// If true, start() draws the seed of an epoch from a generator instead, as PyTorch's DataLoader
+  /// draws it from the global generator (torch.manual_seed): 64 bits that the order does not use
+  /// and, to shuffle, 64 bits that seed the permutation. This is not PyTorch's option `generator`,
+  /// which gives another order.
+  bool draw_order = false;
 };
 
-/// Iterates over examples in batches; each range-for loop is one epoch:
+/// The batches of a data set, by epoch and number:
 ///
-///   for (const Batch& batch : loader) { … }
+///   for (const Batch& batch : loader.epoch(n)) { … }
 ///
-/// The loop owns the batch, until it reads the next one. If a loop is left early, the next loop
-/// begins a new epoch; to continue the old one instead, call
-/// `loader.load_state_dict(loader.state_dict())`. A loop that cannot read an example
-/// throws std::runtime_error, as it does at its beginning if a file was changed after it was
-/// opened. Several loops may run at the same time, for example one inside another. Each is an epoch
-/// of its own. The loader must outlive its loops. Copyable and movable, but not moved during a
-/// loop.
+/// A loader never changes, so any number of loops may run at the same time. Where a run is in its
+/// data is a Progress, which the run keeps and saves. Copies share the data.
 class DataLoader {
  public:
-  /// A position between two batches: `batch` batches of the epoch have been returned so far.
-  struct Position {
-    std::size_t epoch = 0;  // counted from 0
-    std::size_t batch = 0;  // the next one, counted from 0
-    bool operator==(const Position&) const = default;
-  };
-
+  class Epoch;
   class Iterator;
 
   /// Takes a copy of the data, or shares what copies and other loaders may share, as it never
@@ -82,47 +74,66 @@ class DataLoader {
                       const DataLoaderOptions& options = {});
 
   /// The number of batches in an epoch, at least 1.
-  std::size_t size() const { return size_; }
+  std::size_t batches() const { return batches_; }
 
   /// The number of rows of a whole batch of an epoch, whatever the shard.
   std::size_t rows(std::size_t batch) const;
 
-  /// What batches are made of.
+  /// The data set.
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
 
-  /// The position of the loop that was started last, after the batch that it is at. After the last
-  /// batch of an epoch, it is the start of the next epoch.
-  Position position() const { return position_; }
+  /// Returns the beginning of an epoch. Draws its order from `random` if draw_order is set.
+  Progress start(std::size_t epoch, Random& random) const;
 
-  /// The position, and what it is a position in, "data": what describes the examples, how many are
-  /// in a batch, and how they are shuffled. Loading refuses the state of a loader with others; one
-  /// without "data", of version 0.2.0, is taken. After loading, the next loop continues from there
-  /// to the end of that epoch. Do not load during a loop.
-  Checkpoint state_dict() const;
-  void load_state_dict(const Checkpoint& state);
+  /// The batches of an epoch from one of them on. With a shard, only its rows are read; a batch may
+  /// have none. Throws std::runtime_error if a file was changed after it was opened. The first form
+  /// is for orders that are not drawn.
+  Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchShard& shard = {}) const;
+  Epoch epoch(const Progress& progress, const BatchShard& shard = {}) const;
 
-  /// Makes the next loop the first epoch again. Not to be called during a loop.
-  void rewind();
+  /// Integers that tell this loader from others: those of the data, and the options.
+  Checkpoint description() const;
 
-  /// Starts an epoch. With a shard, the loop reads and returns only these rows of each batch; there
-  /// may be none if a batch has fewer than there are shards. Positions are those of whole batches.
-  Iterator begin(const BatchShard& shard = {});
-  std::default_sentinel_t end() const { return {}; }  // the end of the epoch
+  /// A progress as the state of a run, with the description.
+  Checkpoint state_dict(const Progress& progress) const;
+
+  /// Returns the progress in such a state. Refuses one of a loader with another description.
+  Progress progress(const Checkpoint& state) const;
 
  private:
-  Checkpoint data() const;
+  std::uint64_t seed_of(std::size_t epoch) const;
 
   std::shared_ptr<const Dataset> dataset_;
   DataLoaderOptions options_;
-  std::size_t size_;
-  mutable std::optional<Checkpoint> description_;  // of the data, once a state was made
-  Position position_;
-  std::uint64_t order_seed_ = 0;  // of the epoch of position_
-  bool loaded_ = true;            // the next loop starts at position_, even inside an epoch
-  std::uint64_t loop_ = 0;        // the number of the loop that moves position_
+  std::size_t batches_;
+  mutable std::optional<Checkpoint> of_data_;  // its description, once a state was made
 };
 
-/// A single-pass input iterator; `end()` is its sentinel.
+/// A range of the batches of an epoch, and access to each of them. It may outlive the loader.
+class DataLoader::Epoch {
+ public:
+  /// Reads the first batch.
+  Iterator begin() const;
+  std::default_sentinel_t end() const { return {}; }
+
+  /// Reads a batch of the epoch, or a shard of it. Throws std::runtime_error if an example cannot
+  /// be read.
+  Batch read(std::size_t batch) const { return read(batch, shard_); }
+  Batch read(std::size_t batch, const BatchShard& shard) const;
+
+ private:
+  friend class DataLoader;
+  friend class Iterator;
+
+  Epoch(DataLoader loader, const Progress& start, const BatchShard& shard);
+
+  DataLoader loader_;
+  Progress start_;
+  BatchShard shard_;
+  std::optional<ExampleOrder> order_;  // if it is shuffled
+};
+
+/// A single-pass input iterator over an Epoch, which must outlive it. `end()` is its sentinel.
 class DataLoader::Iterator {
  public:
   using iterator_concept = std::input_iterator_tag;
@@ -130,29 +141,19 @@ class DataLoader::Iterator {
   using value_type = Batch;
 
   const Batch& operator*() const { return batch_; }
-  Batch take() { return std::move(batch_); }  // the batch, which the loop then lacks
   Iterator& operator++();
   void operator++(int) { ++*this; }
-  bool operator==(std::default_sentinel_t) const { return at_end_; }
-
-  /// The batch after this one, if there is one in its epoch: a model can read ahead what it needs.
-  std::optional<Batch> next() const {
-    return next_.batch < loader_->size_ ? std::optional(read()) : std::nullopt;
-  }
+  bool operator==(std::default_sentinel_t) const { return number_ == epoch_->loader_.batches_; }
 
  private:
-  friend class DataLoader;
+  friend class Epoch;
 
-  Iterator(DataLoader& loader, const BatchShard& shard, std::optional<ExampleOrder> order);
-  Batch read() const;
+  explicit Iterator(const Epoch& epoch) : epoch_(&epoch), number_(epoch.start_.batch) { read(); }
+  void read();
 
-  DataLoader* loader_;
-  std::uint64_t loop_;                 // its number
-  BatchShard shard_;                   // the rows of each batch that it reads
-  std::optional<ExampleOrder> order_;  // of the epoch, if it is shuffled
-  Position next_;                      // of the batch after batch_
+  const Epoch* epoch_;
+  std::size_t number_;  // of batch_
   Batch batch_;
-  bool at_end_ = false;  // behind the last batch
 };
 
 }  // namespace rowgrad

@@ -63,7 +63,7 @@ class Dataset {
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
 
   /// What tells these examples from others, integers by name, for the state of a loader, which adds
-  /// its own (batch, drop_last, generator, shuffle, shuffle_seed). The number of examples, unless a
+  /// its own (batch, draw_order, drop_last, seed, shuffle). The number of examples, unless a
   /// class overrides it.
   virtual Checkpoint description() const;
 

@@ -353,7 +353,7 @@ void RunReport::after_step(const TrainingRun& run, const StepResult& result) {
   if (!result.loss) return;
   const TrainingParts& parts = run.parts();
   const std::size_t first = (run.steps() - 1) % run.steps_per_epoch() * parts.accumulate;
-  const std::size_t end = std::min(first + parts.accumulate, parts.loader.size());
+  const std::size_t end = std::min(first + parts.accumulate, parts.loader.batches());
   for (std::size_t batch = first; batch < end; ++batch)
     lookups_ += parts.loader.rows(batch) * run.unit().per_example;
   after_step(*result.loss);

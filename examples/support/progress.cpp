@@ -32,10 +32,10 @@ std::string readable_count(double count) {
   return formatted("%.2f M", count / 1e6);
 }
 
-Progress::Progress()
+ProgressLine::ProgressLine()
     : terminal_(isatty(STDOUT_FILENO) == 1), last_(std::chrono::steady_clock::now()) {}
 
-void Progress::show(const std::string& line) {
+void ProgressLine::show(const std::string& line) {
   const auto now = std::chrono::steady_clock::now();
   if (now - last_ < (terminal_ ? std::chrono::milliseconds(100) : std::chrono::seconds(5))) return;
   last_ = now;
@@ -47,7 +47,7 @@ void Progress::show(const std::string& line) {
   }
 }
 
-void Progress::clear() {
+void ProgressLine::clear() {
   if (shown_) std::cout << "\r\033[K" << std::flush;
   shown_ = false;
 }

@@ -23,9 +23,9 @@ std::string readable_seconds(double seconds);
 /// 1234567 → "1.23 M", 53210 → "53.2 k".
 std::string readable_count(double count);
 
-class Progress {
+class ProgressLine {
  public:
-  Progress();
+  ProgressLine();
 
   /// Shows the line if the last one was shown long enough ago.
   void show(const std::string& line);
@@ -60,7 +60,7 @@ class ProgressLines : public TrainingCallback {
   std::string place(const TrainingRun& run) const;
   void print(const TrainingRun& run, const TrainingRecord& record);
 
-  Progress progress_;
+  ProgressLine progress_;
   BookLog book_;
 };
 

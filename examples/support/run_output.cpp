@@ -46,7 +46,7 @@ void print_start(const TextRun& training, const Corpus& corpus) {
             << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
             << training.training_ids().size() << " tokens to train on, "
             << training.validation_tokens() << " for validation\n"
-            << "Batches    " << training.run.parts().loader.size() << " an epoch, each of "
+            << "Batches    " << training.run.parts().loader.batches() << " an epoch, each of "
             << training.options().loader.batch << " windows of " << training.options().gpt.context
             << " tokens, stride " << training.options().stride << '\n'
             << "Computing  " << blas::describe() << '\n';

@@ -13,28 +13,28 @@ namespace rowgrad {
 
 namespace {
 
-constexpr const char* kFormat = "rowgrad training 10";
+constexpr const char* kFormat = "rowgrad training 11";
 
 TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.gpt.context, .stride = stride});
 }
 
-DataLoader training_loader(const TrainOptions& options, const TokenSequence& ids, Random& random) {
+DataLoader training_loader(const TrainOptions& options, const TokenSequence& ids) {
   DataLoaderOptions loader = options.loader;
   loader.seed = options.seed;
   loader.drop_last = options.draws_as_pytorch;
-  if (options.draws_as_pytorch) loader.generator = &random;
+  loader.draw_order = options.draws_as_pytorch;
   return DataLoader(windows(ids, options, options.stride), loader);
 }
 
 std::optional<DataLoader> validation_loader(const TrainOptions& options, const TokenSequence& ids,
-                                            Random* generator) {
+                                            bool draw_order) {
   if (options.validation == 0) return std::nullopt;
   const std::size_t context = options.gpt.context;
   check_argument(ids.size() > context, "--validation ", options.validation, " leaves ", ids.size(),
                  " tokens, fewer than one window of --context ", context, " and its target");
   return DataLoader(windows(ids, options, context),
-                    {.batch = options.loader.batch, .generator = generator});
+                    {.batch = options.loader.batch, .draw_order = draw_order});
 }
 
 const TokenSequence& text_of(const DataLoader& loader) {
@@ -55,11 +55,10 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
       text_files_(corpus.files()),
       tokenizer_(std::move(tokenizer)),
       random_(options.seed),
-      training_(training_loader(options, parts.train, random_)),
-      validation_(validation_loader(options, parts.validation, nullptr)),
-      training_sample_(training_loader(options, parts.train, random_)),
-      validation_sample_(validation_loader(options, parts.validation,
-                                           options.draws_as_pytorch ? &random_ : nullptr)),
+      training_(training_loader(options, parts.train)),
+      validation_(validation_loader(options, parts.validation, false)),
+      training_sample_(training_loader(options, parts.train)),
+      validation_sample_(validation_loader(options, parts.validation, options.draws_as_pytorch)),
       ranks_(ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks)
                               : std::nullopt),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
@@ -95,7 +94,6 @@ std::optional<TrainingRecord> TextRun::evaluate_all() {
 
 std::optional<double> TextRun::validation_loss() {
   if (!validation_) return std::nullopt;
-  validation_->rewind();
   return evaluate(*model_, *validation_,
                   {.batches = run.parts().evaluation.batches, .tables = run.tables()})
       ->loss;
@@ -110,7 +108,7 @@ const TokenSequence* TextRun::validation_ids() const {
 TokenSequence TextRun::evaluated_ids() const {
   const TokenSequence& all = *validation_ids();
   const std::uint64_t batches = run.parts().evaluation.batches;
-  if (batches == 0 || batches >= validation_->size()) return all;
+  if (batches == 0 || batches >= validation_->batches()) return all;
   return all.slice(0, batches * options_.loader.batch * options_.gpt.context + 1);  // with targets
 }
 

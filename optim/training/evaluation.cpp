@@ -1,38 +1,36 @@
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include <rowgrad/optim/training/evaluation.hpp>
 
 namespace rowgrad {
 
-std::optional<Score> evaluate(Model& model, DataLoader& loader, const EvaluateOptions& options) {
+std::optional<Score> evaluate(Model& model, const DataLoader& loader,
+                              const EvaluateOptions& options) {
   const EvaluationMode mode(model);
   SingleProcess alone;
   ProcessGroup& ranks = options.ranks != nullptr ? *options.ranks : alone;
-  const std::size_t last =
-      options.batches > 0 ? std::min(options.batches, loader.size()) : loader.size();
-  std::vector<double> sums;  // four of each batch of this rank, which is one of as many as ranks
-  std::size_t batches = 0;
-  std::optional<Batch> mine;
-  for (const Batch& batch : loader) {
-    if (batches % ranks.size() == ranks.rank()) mine = batch;
-    if (++batches % ranks.size() == 0 || batches == last) {
-      BatchScore score;
-      if (options.tables != nullptr)
-        options.tables->fetch(mine ? model.lookups(*mine) : std::vector<TableLookup>());
-      Tape tape(Tape::inference);
-      if (mine) score = model.score(tape, *std::exchange(mine, {}), options.accuracy);
-      sums.insert(sums.end(), {score.loss, score.weight, static_cast<double>(score.correct),
-                               static_cast<double>(score.predicted)});
-    }
+  const DataLoader::Epoch epoch =
+      options.random != nullptr ? loader.epoch(loader.start(0, *options.random)) : loader.epoch(0);
+  const std::size_t all = loader.batches();
+  const std::size_t count = options.batches > 0 ? std::min(options.batches, all) : all;
+  std::vector<double> sums;  // four of each batch of this rank
+  for (std::size_t first = 0; first < count; first += ranks.size()) {
+    std::optional<Batch> batch;  // one for each rank, except in the last round
+    if (first + ranks.rank() < count) batch = epoch.read(first + ranks.rank());
+    if (options.tables != nullptr)
+      options.tables->fetch(batch ? model.lookups(*batch) : std::vector<TableLookup>());
+    BatchScore score;
+    Tape tape(Tape::inference);
+    if (batch) score = model.score(tape, *batch, options.accuracy);
+    sums.insert(sums.end(), {score.loss, score.weight, static_cast<double>(score.correct),
+                             static_cast<double>(score.predicted)});
     if (options.after_batch && !options.after_batch()) return std::nullopt;
-    if (batches == last) break;
   }
-  const std::vector<double> all = ranks.gather(std::span<const double>(sums));
+  const std::vector<double> of_ranks = ranks.gather(std::span<const double>(sums));
   double loss = 0, weight = 0, correct = 0, predicted = 0;
-  for (std::size_t i = 0; i < batches; ++i) {
-    const double* const of_batch = &all[i % ranks.size() * sums.size() + i / ranks.size() * 4];
+  for (std::size_t i = 0; i < count; ++i) {
+    const double* const of_batch = &of_ranks[i % ranks.size() * sums.size() + i / ranks.size() * 4];
     loss += of_batch[0];
     weight += of_batch[1];
     correct += of_batch[2];

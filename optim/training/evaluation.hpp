@@ -18,7 +18,9 @@ struct EvaluateOptions {
   std::size_t batches = 0;
   /// Whether the accuracy is wanted, too. Of a text, it needs all logits of a batch at once.
   bool accuracy = false;
-  /// Called after each batch; if it returns false, there is no result.
+  /// The generator for a loader that draws its order (DataLoaderOptions::draw_order).
+  Random* random = nullptr;
+  /// Called after each batch, or after one batch on each rank; false ends without a result.
   std::function<bool()> after_batch = {};
   /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
   /// result is the same.
@@ -35,9 +37,9 @@ struct Score {
   std::optional<double> accuracy = std::nullopt;
 };
 
-/// The loss over an epoch of the loader, in evaluation mode. Throws std::invalid_argument if no
-/// target counts.
-std::optional<Score> evaluate(Model& model, DataLoader& loader,
+/// The loss over the first epoch of the loader, in evaluation mode. Throws std::invalid_argument if
+/// no target counts.
+std::optional<Score> evaluate(Model& model, const DataLoader& loader,
                               const EvaluateOptions& options = {});
 
 }  // namespace rowgrad

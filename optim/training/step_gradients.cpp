@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include <rowgrad/core/parallel/sharded_table.hpp>
@@ -14,9 +13,8 @@ StepGradients::StepGradients(const TrainingParts& parts, ProcessGroup& group)
   follow_optimizer();
 }
 
-BatchShard StepGradients::shard() const {
-  const IndexRange own = range_of(parts_.shards, group_.rank(), group_.size());
-  return {own.begin, own.end, parts_.shards};
+IndexRange StepGradients::own_shards() const {
+  return range_of(parts_.shards, group_.rank(), group_.size());
 }
 
 // The table of which this parameter is a shard; null for any other.
@@ -41,15 +39,6 @@ void StepGradients::follow_optimizer() {
     sum_ = parts_.ranks->gradient_sum(parts_.shards, std::move(shapes), parts_.bucket_bytes);
 }
 
-// The rows of a shard of a batch that has so many `rows` on all ranks.
-Batch StepGradients::part_of(const Batch& batch, std::size_t rows, std::size_t shard) const {
-  const IndexRange part = range_of(rows, shard, parts_.shards);
-  std::vector<std::int64_t> indices(part.size());
-  std::iota(indices.begin(), indices.end(),
-            static_cast<std::int64_t>(part.begin - this->shard().rows(rows).begin));
-  return batch.rows(indices);
-}
-
 // Returns the sum of `own` over all ranks. Every rank passes one number for each part of the step,
 // and 0 for the parts of other ranks, so the sum does not depend on the number of ranks.
 double StepGradients::sum_of_parts(const std::vector<double>& own) const {
@@ -60,23 +49,19 @@ double StepGradients::sum_of_parts(const std::vector<double>& own) const {
   return sum;
 }
 
-StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t first, bool watched,
+StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool watched,
                                        const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
-  const std::size_t count = batches.size();
-  std::vector<Batch> parts;  // [own shard][batch]
+  const IndexRange own = own_shards();
+  const std::size_t count = parts.size() / own.size();  // of batches
   // [shard][batch]: first the weight of each part, then its share of the step's total weight
   std::vector<double> shares(parts_.shards * count);
-  const IndexRange own = range_of(parts_.shards, group_.rank(), group_.size());
-  for (std::size_t shard = own.begin; shard < own.end; ++shard)
-    for (std::size_t i = 0; i < count; ++i) {
-      parts.push_back(parts_.shards == 1
-                          ? std::move(batches[i])
-                          : part_of(batches[i], parts_.loader.rows(first + i), shard));
-      const double weight = shares[shard * count + i] = parts_.model.weight(parts.back());
-      check_argument(std::isfinite(weight) && weight >= 0, "TrainingRun: the weight of a batch is ",
-                     weight, ", expected a finite number, not negative");
-    }
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double weight = parts_.model.weight(parts[i]);
+    shares[(own.begin + i % own.size()) * count + i / own.size()] = weight;
+    check_argument(std::isfinite(weight) && weight >= 0, "TrainingRun: the weight of a batch is ",
+                   weight, ", expected a finite number, not negative");
+  }
   const double weight = sum_of_parts(shares);
   check_argument(std::isfinite(weight), "TrainingRun: the weights of a step add up to ", weight,
                  ", expected a finite number");
@@ -96,7 +81,7 @@ StepGradients::Loss StepGradients::add(std::vector<Batch> batches, std::size_t f
       const double share = shares[shard * count + i];
       if (share == 0) continue;
       Tape tape(random_of_shard ? *random_of_shard : parts_.random);
-      const Variable loss = parts_.model.loss(tape, parts[(shard - own.begin) * count + i]);
+      const Variable loss = parts_.model.loss(tape, parts[i * own.size() + shard - own.begin]);
       const auto sink = [&](Parameter& parameter, Gradient gradient) {
         const auto found = indices_.find(&parameter);
         check_state(found != indices_.end() || table_of(parameter) == nullptr,

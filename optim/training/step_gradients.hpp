@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/data/data_loader.hpp>
+#include <rowgrad/core/data/dataset.hpp>
 #include <rowgrad/core/parallel/training_ranks.hpp>
 
 namespace rowgrad {
@@ -29,19 +29,19 @@ class StepGradients {
   /// Borrows both. Throws std::invalid_argument for fewer shards than ranks.
   StepGradients(const TrainingParts& parts, ProcessGroup& group);
 
-  /// The rows of each batch that this rank needs.
-  BatchShard shard() const;
+  /// The shards of each batch that this rank computes.
+  IndexRange own_shards() const;
 
   /// Adds the gradients of the loss of a step to the parameters, which have none. Every shard of
   /// every batch contributes by its share of the total weight (Model::weight), so a step equals the
   /// step on one batch of all its examples.
   ///
-  /// `batches` are this rank's rows of batch number `first` of an epoch and of those after it.
+  /// `parts` has this rank's shards of the batches: all shards of the first batch, of the next …
   /// Calls `after_backward` with each tape that went backward. For sharded tables, each rank's
   /// shard gets the gradients of its rows and, if they are `watched`, ShardedTable::table those of
   /// all rows. Throws std::logic_error for a parameter that gets a gradient but is not one of the
   /// optimizer's. After an exception on several ranks, messages may still be under way.
-  Loss add(std::vector<Batch> batches, std::size_t first, bool watched,
+  Loss add(const std::vector<Batch>& parts, bool watched,
            const std::function<void(const Tape&)>& after_backward);
 
   /// The sum over ranks; null for a process alone.
@@ -50,7 +50,6 @@ class StepGradients {
  private:
   void follow_optimizer();
   ShardedTable* table_of(const Parameter& parameter) const;
-  Batch part_of(const Batch& batch, std::size_t rows, std::size_t shard) const;
   double sum_of_parts(const std::vector<double>& own) const;
 
   const TrainingParts& parts_;

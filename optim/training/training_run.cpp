@@ -48,9 +48,6 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
                    " has only some rows here, expected its ParallelTraining as "
                    "TrainingParts::ranks");
   }
-  check_argument(parts_.loader.position() == DataLoader::Position(),
-                 "TrainingRun: the loader is at batch ", parts_.loader.position().batch,
-                 " of epoch ", parts_.loader.position().epoch, ", expected its beginning");
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
                  "TrainingRun: the schedule is not at step 0");
   check_argument(parts_.schedule == nullptr || &parts_.schedule->optimizer() == &parts_.optimizer,
@@ -66,8 +63,12 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
                  parts_.evaluation.every, " steps");
 }
 
+std::size_t TrainingRun::steps() const {
+  return progress_.epoch * steps_per_epoch() + progress_.batch / parts_.accumulate;
+}
+
 std::size_t TrainingRun::steps_per_epoch() const {
-  const std::size_t batches = parts_.loader.size();
+  const std::size_t batches = parts_.loader.batches();
   return batches / parts_.accumulate + (batches % parts_.accumulate > 0);
 }
 
@@ -84,8 +85,8 @@ void TrainingRun::set_length(std::size_t epochs, std::size_t steps) {
 
 std::size_t TrainingRun::units_left(std::size_t last_step) const {
   const std::size_t a_batch = parts_.loader.rows(0) * unit_.per_example;
-  const std::size_t an_epoch =
-      std::min(parts_.loader.dataset()->size() * unit_.per_example, parts_.loader.size() * a_batch);
+  const std::size_t an_epoch = std::min(parts_.loader.dataset()->size() * unit_.per_example,
+                                        parts_.loader.batches() * a_batch);
   // Only the last step of an epoch may have fewer of them than the others.
   const auto units = [&](std::size_t steps) {
     const std::size_t whole = steps / steps_per_epoch();
@@ -93,8 +94,8 @@ std::size_t TrainingRun::units_left(std::size_t last_step) const {
     if (whole >= kNoLimit / an_epoch) return kNoLimit;
     return whole * an_epoch + std::min(more * parts_.accumulate * a_batch, an_epoch);
   };
-  const std::size_t all = units(std::max(std::min(steps_in_all(), last_step), steps_));
-  return all == kNoLimit ? all : all - units(steps_);
+  const std::size_t all = units(std::max(std::min(steps_in_all(), last_step), steps()));
+  return all == kNoLimit ? all : all - units(steps());
 }
 
 std::size_t TrainingRun::epochs() const {
@@ -122,7 +123,7 @@ bool TrainingRun::train(std::size_t last_step) {
   last_step_ = last_step;
   stopped_ = false;
   should_continue();
-  while (!stopped_ && (steps_ < last_step_ || is_due()) && step()) continue;
+  while (!stopped_ && (steps() < last_step_ || is_due()) && step()) continue;
   each([&](TrainingCallback& callback) { callback.at_end(*this); });
   last_step_ = kNoLimit;
   stopped_ = false;
@@ -186,21 +187,26 @@ double TrainingRun::make_step() {
   if (parts_.schedule != nullptr) parts_.schedule->check_step();
   parts_.optimizer.zero_grad();
   if (has_sharded_tables()) parts_.ranks->zero_gradients();
-  const std::size_t first = steps_ % steps_per_epoch() * parts_.accumulate;
-  if (first == 0) epoch_ = {};
-  const std::size_t count = std::min(parts_.accumulate, parts_.loader.size() - first);
+  const std::size_t first = progress_.batch, all = parts_.loader.batches();
+  if (first == 0) {
+    progress_ = parts_.loader.start(progress_.epoch, parts_.random);
+    data_.reset();
+    epoch_ = {};
+  }
+  if (!data_) data_ = parts_.loader.epoch(progress_);
+  const std::size_t count = std::min(parts_.accumulate, all - first);
   const auto needs_gradients = [](const auto* callback) { return callback->needs().gradients; };
   const bool watched =
       has_sharded_tables() && group_.any(std::ranges::any_of(callbacks_, needs_gradients));
   const StepGradients::Loss loss =
-      gradients_.add(next_batches(count), first, watched, [&](const Tape& tape) {
+      gradients_.add(read_parts(count), watched, [&](const Tape& tape) {
         for (TrainingCallback* callback : callbacks_) callback->after_backward(*this, tape);
       });
   epoch_.loss_sum += loss.mean * loss.weight;
   epoch_.weight += loss.weight;
   for (std::size_t i = 0; i < count; ++i)
     epoch_.timed_units += parts_.loader.rows(first + i) * unit_.per_example;
-  if (steps_ == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
+  if (steps() == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
   check_finite(loss.mean);
   epoch_.seconds += seconds_since(start);
   each([&](TrainingCallback& callback) { callback.before_update(*this); });
@@ -215,10 +221,13 @@ double TrainingRun::make_step() {
   }
   parts_.optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
-  ++steps_;
   epoch_.seconds += seconds_since(start);
-  if (epoch_is_due()) loop_.reset();
-  if (steps_ == 1 || steps_ % parts_.compare_every == 0) compare_ranks();
+  progress_.batch += count;
+  if (progress_.batch == all) {
+    progress_ = {.epoch = progress_.epoch + 1};
+    data_.reset();
+  }
+  if (steps() == 1 || steps() % parts_.compare_every == 0) compare_ranks();
   should_continue();
   return loss.mean;
 }
@@ -228,7 +237,7 @@ void TrainingRun::check_finite(double loss) const {
   if (parts_.allow_not_finite) return;
   const auto refuse = [&](const auto&... what) {
     throw std::runtime_error(
-        concat("TrainingRun: ", what..., " at step ", steps_ + 1,
+        concat("TrainingRun: ", what..., " at step ", steps() + 1,
                ", expected finite numbers; no parameter has changed. Try a smaller learning rate "
                "or clip_norm, or check the data; with allow_not_finite, training goes on"));
   };
@@ -259,34 +268,33 @@ void TrainingRun::check_finite(double loss) const {
   refuse("the gradient of ", name, " is not finite in row ", first[1]);
 }
 
-// What the batches look up of sharded tables.
-void TrainingRun::fetch(const std::vector<Batch>& batches) {
-  std::vector<TableLookup> lookups;
+std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches) const {
+  std::vector<TableLookup> all;
   for (const Batch& batch : batches)
-    for (TableLookup& lookup : parts_.model.lookups(batch)) lookups.push_back(std::move(lookup));
-  parts_.ranks->fetch(lookups);
+    for (TableLookup& lookup : parts_.model.lookups(batch)) all.push_back(std::move(lookup));
+  return all;
 }
 
-std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
-  const auto prefetch = [&](const Batch& batch) {
-    for (const TableLookup& lookup : parts_.model.lookups(batch))
-      lookup.table->prefetch(lookup.ids);
+// Reads this rank's shards of the next `count` batches: all shards of the first batch, of the next
+// …
+std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
+  std::vector<Batch> parts;
+  const IndexRange own = gradients_.own_shards();
+  const auto read = [&](std::size_t batch) {
+    for (std::size_t shard = own.begin; shard < own.end; ++shard)
+      parts.push_back(data_->read(batch, {.index = shard, .count = parts_.shards}));
   };
-  std::vector<Batch> batches;
-  while (batches.size() < count) {
-    if (loop_)
-      ++*loop_;
-    else
-      loop_ = parts_.loader.begin(gradients_.shard());
-    batches.push_back(loop_->take());
-  }
+  const std::size_t first = progress_.batch, end = first + count;
+  for (std::size_t batch = first; batch < end; ++batch) read(batch);
   if (group_.size() > 1 && has_sharded_tables()) {
-    fetch(batches);
+    parts_.ranks->fetch(lookups_of(parts));
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
-    for (std::size_t i = 1; i < count; ++i) prefetch(batches[i]);
-    if (const auto next = loop_->next()) prefetch(*next);
+    if (end < parts_.loader.batches()) read(end);
+    for (const TableLookup& lookup : lookups_of(std::span(parts).subspan(own.size())))
+      lookup.table->prefetch(lookup.ids);
+    parts.resize(count * own.size());
   }
-  return batches;
+  return parts;
 }
 
 // --- Records ------------------------------------------------------------------------------------
@@ -294,8 +302,8 @@ std::vector<Batch> TrainingRun::next_batches(std::size_t count) {
 // Whether the last step has an evaluation that was not made yet: it comes before all other records.
 bool TrainingRun::evaluation_is_due() const {
   const std::size_t every = parts_.evaluation.every;
-  return steps_ > 0 && every > 0 && (steps_ - 1) % every == 0 &&
-         (history_.empty() || history_.back().steps < steps_);
+  return steps() > 0 && every > 0 && (steps() - 1) % every == 0 &&
+         (history_.empty() || history_.back().steps < steps());
 }
 
 // The gradients of a step may be finite where its update is not: then losses show it.
@@ -334,9 +342,10 @@ void TrainingRun::add_due_records() {
   }
 }
 
-std::optional<TrainingRecord> TrainingRun::evaluate(DataLoader& training, DataLoader* validation,
+std::optional<TrainingRecord> TrainingRun::evaluate(const DataLoader& training,
+                                                    const DataLoader* validation,
                                                     std::size_t batches) {
-  return with_losses({.steps = steps_, .speed = speed()}, &training, validation, batches);
+  return with_losses({.steps = steps(), .speed = speed()}, &training, validation, batches);
 }
 
 std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
@@ -344,7 +353,7 @@ std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
   check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", epoch,
                  " counts, so it has no loss");
   compare_ranks();
-  return with_losses({.steps = steps_,
+  return with_losses({.steps = steps(),
                       .epoch = epoch,
                       .training_loss = epoch_.loss_sum / epoch_.weight,
                       .speed = speed()},
@@ -352,16 +361,17 @@ std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
 }
 
 // The record with the losses of those loaders that are not null.
-std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record, DataLoader* training,
-                                                       DataLoader* validation,
+std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record,
+                                                       const DataLoader* training,
+                                                       const DataLoader* validation,
                                                        std::size_t batches) {
-  const auto score = [&](DataLoader* loader, auto& loss, std::optional<double>& accuracy) {
+  const auto score = [&](const DataLoader* loader, auto& loss, std::optional<double>& accuracy) {
     if (loader == nullptr) return true;
     if (stopped_) return false;
-    loader->rewind();  // each evaluation takes the same examples in the same order
     const auto found = rowgrad::evaluate(parts_.model, *loader,
                                          {.batches = batches,
                                           .accuracy = parts_.evaluation.accuracy,
+                                          .random = &parts_.random,
                                           .after_batch = [&] { return should_continue(); },
                                           .ranks = &group_,
                                           .tables = tables()});
@@ -389,7 +399,7 @@ void TrainingRun::compare_ranks() const {
   }
   const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)
-    check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps_, ", ",
+    check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps(), ", ",
                   parts_.optimizer.parameters()[i % sums.size()]->name(), " on ",
                   group_.name_of(i / sums.size()), " differs from that on ", group_.name_of(0));
 }

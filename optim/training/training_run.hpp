@@ -38,25 +38,24 @@ struct EvaluationParts {
   bool accuracy = false;
   /// Loaders for the evaluations in the course of epochs. Without one for validation, these have
   /// no validation loss.
-  DataLoader* training = nullptr;
-  DataLoader* validation = nullptr;
+  const DataLoader* training = nullptr;
+  const DataLoader* validation = nullptr;
 };
 
-/// The parts of a run, all borrowed. Do not use the loaders for anything else during the run.
+/// The parts of a run, all borrowed.
 struct TrainingParts {
   /// The model to train. The loss of a step is the mean over all targets of all its batches,
   /// weighted by Model::weight, no matter how many batches, shards and ranks compute it. A step
   /// without weights has no gradients and a loss of 0.
   Model& model;
   Optimizer& optimizer;  // of the model's parameters
-  /// Must be at its beginning. Each rank reads its own rows of each batch.
-  DataLoader& loader;
-  /// The random numbers for dropout.
+  const DataLoader& loader;
+  /// The random numbers for dropout, and for loaders that draw their order.
   Random& random;
   /// Its step() is called after each step of the optimizer; null for a constant learning rate.
   LearningRateSchedule* schedule = nullptr;
   /// The data for the evaluation after each epoch; null for no evaluation.
-  DataLoader* validation = nullptr;
+  const DataLoader* validation = nullptr;
   /// The limit for the joint norm of all gradients (see clip_grad_norm); 0 for no limit.
   double clip_norm = 0;
   /// After how many steps clipping begins.
@@ -95,9 +94,8 @@ struct TrainingParts {
 
 class TrainingRun {
  public:
-  /// Throws std::invalid_argument for a loader or a schedule that is not at its beginning, for a
-  /// clip_norm that is negative or not finite, if `accumulate` is 0, and for fewer shards than
-  /// ranks.
+  /// Throws std::invalid_argument for a schedule that is not at its beginning, for a clip_norm that
+  /// is negative or not finite, if `accumulate` is 0, and for fewer shards than ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
@@ -139,7 +137,7 @@ class TrainingRun {
 
   /// The losses of the batches of these loaders, from their first epoch on; nothing if a callback
   /// stops the run meanwhile.
-  std::optional<TrainingRecord> evaluate(DataLoader& training, DataLoader* validation,
+  std::optional<TrainingRecord> evaluate(const DataLoader& training, const DataLoader* validation,
                                          std::size_t batches = 0);
 
   const TrainingParts& parts() const { return parts_; }  // as they were given
@@ -154,10 +152,10 @@ class TrainingRun {
 
   /// Steps since the start of the run, in each epoch, in the whole run, and of those the ones that
   /// are left.
-  std::size_t steps() const { return steps_; }
+  std::size_t steps() const;
   std::size_t steps_per_epoch() const;
   std::size_t steps_in_all() const;
-  std::size_t steps_left() const { return steps_in_all() - std::min(steps_, steps_in_all()); }
+  std::size_t steps_left() const { return steps_in_all() - std::min(steps(), steps_in_all()); }
 
   /// What the data is counted in: tokens of a text, examples, …
   const DataUnit& unit() const { return unit_; }
@@ -174,7 +172,7 @@ class TrainingRun {
   bool makes_more_steps() const { return steps_left() > 0 && !stops(); }
 
   /// The limit for the joint norm of the next step's gradients; 0 for none.
-  double next_clip_norm() const { return steps_ < parts_.clip_from ? 0 : parts_.clip_norm; }
+  double next_clip_norm() const { return steps() < parts_.clip_from ? 0 : parts_.clip_norm; }
 
   /// Fetches rows of sharded tables, for callbacks; null if all rows are here.
   TablePlacement* tables() const { return has_sharded_tables() ? parts_.ranks : nullptr; }
@@ -228,39 +226,39 @@ class TrainingRun {
   double make_step();
   void check_finite(double loss) const;
   void check_finite(const TrainingRecord& record) const;
-  std::vector<Batch> next_batches(std::size_t count);
+  std::vector<Batch> read_parts(std::size_t count);
   void add_due_records();
   std::optional<TrainingRecord> record_of_epoch();
-  std::optional<TrainingRecord> with_losses(TrainingRecord record, DataLoader* training,
-                                            DataLoader* validation, std::size_t batches);
+  std::optional<TrainingRecord> with_losses(TrainingRecord record, const DataLoader* training,
+                                            const DataLoader* validation, std::size_t batches);
   bool should_continue();
   void each(const std::function<void(TrainingCallback&)>& call) const;
   void compare_ranks() const;
   // Whether rows of tables are on other ranks.
   bool has_sharded_tables() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
-  void fetch(const std::vector<Batch>& batches);
+  std::vector<TableLookup> lookups_of(std::span<const Batch> batches) const;
   // Whether a callback or the last step that was asked for ends this call of train().
-  bool stops() const { return stopped_ || steps_ >= last_step_; }
+  bool stops() const { return stopped_ || steps() >= last_step_; }
   // Whether the last step has records that were not made yet.
   bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
   bool evaluation_is_due() const;
-  bool epoch_is_due() const { return parts_.loader.position().epoch > epochs(); }
-  Checkpoint progress() const;
-  void load_progress(const Checkpoint& state);
-  void check_progress(const Checkpoint& optimizer) const;
+  bool epoch_is_due() const { return progress_.epoch > epochs(); }
+  Checkpoint own_state() const;
+  void load_own_state(const Checkpoint& state);
+  void check_counts(const Checkpoint& optimizer) const;
 
   TrainingParts parts_;
   DataUnit unit_;
   SingleProcess alone_;
   ProcessGroup& group_;
   StepGradients gradients_;
-  std::optional<DataLoader::Iterator> loop_;  // over an epoch, or the rest of it
   std::string loaded_arithmetic_;
   std::vector<TrainingCallback*> callbacks_;
   std::vector<TrainingRecord> history_;
-  std::size_t steps_ = 0;
-  std::size_t last_step_ = kNoLimit;  // of this call of train()
-  bool stopped_ = false;              // by a callback
+  Progress progress_;                      // of the steps that were made
+  std::optional<DataLoader::Epoch> data_;  // of the epoch, from its next step on
+  std::size_t last_step_ = kNoLimit;       // of this call of train()
+  bool stopped_ = false;                   // by a callback
   Phase phase_ = Phase::kReady;
   struct Epoch {          // so far
     double loss_sum = 0;  // over all targets

@@ -70,27 +70,28 @@ void TrainingRun::check_can_save() const {
     if (parameter->trainable() && values != nullptr)
       check_runtime(kernels::all_finite({values->data(), values->size()}),
                     "TrainingRun::state_dict: ", parameter->name(), " is not finite after step ",
-                    steps_, ", expected finite numbers. Try a smaller learning rate or clip_norm; ",
+                    steps(),
+                    ", expected finite numbers. Try a smaller learning rate or clip_norm; ",
                     "with allow_not_finite, it is saved");
   }
 }
 
 Checkpoint TrainingRun::state_dict() const {
   check_can_save();
-  Checkpoint state = progress();
+  Checkpoint state = own_state();
   state.put("model", parts_.model.state_dict());
   state.put("optimizer", parts_.optimizer.state_dict());
   return state;
 }
 
 // All but the model and the optimizer, which are large, or in files.
-Checkpoint TrainingRun::progress() const {
+Checkpoint TrainingRun::own_state() const {
   Checkpoint state;
   if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
-  state.put("loader", parts_.loader.state_dict());
+  state.put("progress", parts_.loader.state_dict(progress_));
+  state.put("steps", steps());
   state.put("random", parts_.random.state_dict());
   state.put("history", saved(history_, unit_));
-  state.put("steps", steps_);
   state.put("arithmetic", arithmetic());
   state.put("epoch_loss_sum", epoch_.loss_sum);
   state.put(concat("epoch_", unit_.name), epoch_.weight);
@@ -98,23 +99,23 @@ Checkpoint TrainingRun::progress() const {
 }
 
 void TrainingRun::load_state_dict(const Checkpoint& state) {
-  check_argument(state.part("history").contains("epoch"),
-                 "TrainingRun: the state is of version 0.2.0 or older, or of no run; its model and "
+  check_argument(state.contains("progress.epoch"),
+                 "TrainingRun: the state is of an older version, or of no run; its model and "
                  "optimizer may be loaded alone");
   check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
                  "TrainingRun: the state has a schedule, the run has none");
   const Checkpoint model = state.part("model"), optimizer = state.part("optimizer");
   const std::string arithmetic = state.text("arithmetic");
-  loop_.reset();
-  const Checkpoint before = progress();
+  const Checkpoint before = own_state();
   const auto epoch = epoch_;  // with its times, which no state has
+  data_.reset();
   try {
-    load_progress(state);
-    check_progress(optimizer);
+    load_own_state(state);
+    check_counts(optimizer);
     parts_.model.load_state_dict(model, {.check_only = true});
     parts_.optimizer.check_state_dict(optimizer);
   } catch (...) {
-    load_progress(before);
+    load_own_state(before);
     epoch_ = epoch;
     throw;
   }
@@ -127,49 +128,46 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
   stopped_ = false;
 }
 
-void TrainingRun::load_progress(const Checkpoint& state) {
+void TrainingRun::load_own_state(const Checkpoint& state) {
   history_ = history_in(state.part("history"), unit_);
-  steps_ = state.count("steps");
   epoch_ = {.loss_sum = state.number("epoch_loss_sum"),
             .weight = state.number(concat("epoch_", unit_.name))};
-  parts_.loader.load_state_dict(state.part("loader"));
+  progress_ = parts_.loader.progress(state.part("progress"));
+  check_argument(state.count("steps") == steps(), "TrainingRun: the state has ",
+                 state.count("steps"), " steps, expected ", steps(),
+                 " for its progress, with accumulate ", parts_.accumulate);
   parts_.random.load_state_dict(state.part("random"));
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
 }
 
-// Checks all counts against each other, against the batches in an epoch, and those of an
-// optimizer's state: how much work that takes depends on them.
-void TrainingRun::check_progress(const Checkpoint& optimizer) const {
-  const auto position = parts_.loader.position();
-  const std::size_t batch = steps_ % steps_per_epoch() * parts_.accumulate;
-  check_argument(
-      epochs() == position.epoch || (epochs() + 1 == position.epoch && position.batch == 0),
-      "TrainingRun: the history has ", epochs(), " epochs at batch ", position.batch, " of epoch ",
-      position.epoch + 1);
-  check_argument(steps_ / steps_per_epoch() == position.epoch && batch == position.batch,
-                 "TrainingRun: step ", steps_, " is not batch ", position.batch, " of epoch ",
-                 position.epoch + 1);
-  check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps_,
-                 "TrainingRun: the schedule is not at step ", steps_);
-  const bool has_begun = epoch_is_due() || position.batch > 0;
-  check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 &&
-                     (epoch_.weight == 0 ? epoch_.loss_sum == 0 : has_begun),
-                 "TrainingRun: the epoch has ", epoch_.weight, ' ', unit_.name,
-                 " and a sum of losses of ", epoch_.loss_sum, " at batch ", position.batch);
-  std::size_t epoch = 0;
+// Checks the counts of the other parts against the progress of the run.
+void TrainingRun::check_counts(const Checkpoint& optimizer) const {
+  const std::size_t epoch = progress_.epoch, batch = progress_.batch;
+  const auto check_steps = [&](const std::string& what, std::uint64_t steps) {
+    check_argument(steps <= this->steps(), "TrainingRun: ", what, " is ", steps, ", more than the ",
+                   this->steps(), " steps of the run");
+  };
+  check_argument(batch % parts_.accumulate == 0 && batch < parts_.loader.batches(),
+                 "TrainingRun: no step begins at batch ", batch, " of an epoch");
+  std::size_t ended = 0;
   for (const TrainingRecord& record : history_) {
-    check_argument(record.steps <= steps_, "TrainingRun: the history has a record of step ",
-                   record.steps, ", the run ", steps_, " steps");
+    check_steps("a step of the history", record.steps);
     if (!record.ends_epoch()) continue;
-    check_argument(record.epoch == ++epoch && record.steps == epoch * steps_per_epoch(),
-                   "TrainingRun: the history has ", record.steps, " steps after epoch ", epoch);
+    check_argument(record.epoch == ++ended && record.steps == ended * steps_per_epoch(),
+                   "TrainingRun: the history has ", record.steps, " steps after epoch ", ended);
   }
-  for (Parameter* parameter : parts_.optimizer.parameters()) {
-    const std::string name = parameter->name() + ".step";
-    const std::uint64_t steps = optimizer.contains(name) ? optimizer.count(name) : 0;
-    check_argument(steps <= steps_, "TrainingRun: the optimizer's '", name, "' is ", steps,
-                   ", more than the ", steps_, " steps of the run");
-  }
+  check_argument(ended == epoch || (ended + 1 == epoch && batch == 0),
+                 "TrainingRun: the history has ", ended, " epochs at batch ", batch, " of epoch ",
+                 epoch + 1);
+  check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 &&
+                     (epoch_.weight > 0 || epoch_.loss_sum == 0),
+                 "TrainingRun: the epoch has ", epoch_.weight, ' ', unit_.name,
+                 " and a sum of losses of ", epoch_.loss_sum);
+  check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps(),
+                 "TrainingRun: the schedule is not at step ", steps());
+  for (Parameter* parameter : parts_.optimizer.parameters())
+    if (const std::string name = parameter->name() + ".step"; optimizer.contains(name))
+      check_steps(concat("the optimizer's '", name, '\''), optimizer.count(name));
 }
 
 }  // namespace rowgrad

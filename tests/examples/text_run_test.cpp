@@ -185,8 +185,8 @@ TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
   const std::vector<std::pair<std::string, Checkpoint::Value>> lies{
       {"steps", Checkpoint::Integers{{}, {epoch_ + 3}}},
       {"epoch_tokens", Checkpoint::Integers{{}, {0}}},
-      {"loader.epoch", Checkpoint::Integers{{}, {2}}},
-      {"loader.batch", Checkpoint::Integers{{}, {3}}},
+      {"progress.epoch", Checkpoint::Integers{{}, {2}}},
+      {"progress.batch", Checkpoint::Integers{{}, {3}}},
       {"schedule.step", Checkpoint::Integers{{}, {std::int64_t{1} << 40}}},
       {"history.steps", Checkpoint::Doubles{{1}, {epoch + 1}}},
       {"history.steps", Checkpoint::Doubles{{0}, {}}},
@@ -198,8 +198,8 @@ TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
   for (const auto& [name, value] : lies)
     EXPECT_TRUE(refusal(with(good_, name, value)).starts_with("cannot be resumed: ")) << name;
   EXPECT_EQ(refusal(with(good_, "history.steps", Checkpoint::Doubles{{1}, {epoch + 3}})),
-            concat("cannot be resumed: TrainingRun: the history has a record of step ", epoch_ + 3,
-                   ", the run ", epoch_ + 2, " steps"));
+            concat("cannot be resumed: TrainingRun: a step of the history is ", epoch_ + 3,
+                   ", more than the ", epoch_ + 2, " steps of the run"));
 }
 
 }  // namespace

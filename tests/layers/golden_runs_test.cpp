@@ -77,7 +77,7 @@ void follow(const json& run, LanguageModel& model, Optimizer& optimizer, const I
   const auto losses = run["loss"].get<std::vector<double>>();
   const std::size_t batches_a_step = run.value("accumulate", std::size_t{1});
   for (std::size_t number = 0; number < losses.size();)
-    for (const Batch& batch : loader) {
+    for (const Batch& batch : loader.epoch(0)) {
       if (number % batches_a_step == 0) optimizer.zero_grad();
       Tape tape;
       const Variable loss =

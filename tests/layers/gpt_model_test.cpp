@@ -120,7 +120,7 @@ TEST(GptModel, IsTrainedAndAskedAsTheReadmeSays) {
       {.vocabulary = 62, .context = 32, .width = 24, .heads = 3, .layers = 2, .dropout = 0.1},
       random);
   AdamW optimizer(model.parameters(), {.learning_rate = 4e-4, .weight_decay = 0.1});
-  for (const Batch& batch : loader) {
+  for (const Batch& batch : loader.epoch(0)) {
     optimizer.zero_grad();
     Tape tape(random);
     tape.backward(model.loss(tape, batch));

@@ -54,7 +54,7 @@ struct Losses : TrainingCallback {
 /// Damage of a run's state that is not refused: any numbers may be those of a model, and losses.
 inline const std::vector<std::string> kTakenByRuns{
     "NaN in model.*", "NaN in optimizer.!(*.rules)", "@(NaN|-1) in epoch_loss_sum",
-    "@(NaN|-1) in history.!(steps|epoch)", "unknown ?(history.|loader.|random.|schedule.)more"};
+    "@(NaN|-1) in history.!(steps|epoch)", "unknown ?(history.|progress.|random.|schedule.)more"};
 
 /// A training run, with all its parts, as something that is saved and goes on.
 template <class Trained>

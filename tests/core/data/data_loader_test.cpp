@@ -7,8 +7,6 @@
 
 namespace {
 
-using Position = DataLoader::Position;
-
 static_assert(std::input_iterator<DataLoader::Iterator>);
 static_assert(std::sentinel_for<std::default_sentinel_t, DataLoader::Iterator>);
 
@@ -27,18 +25,9 @@ Ids32 window_numbers(const Batch& batch) {
   return numbers;
 }
 
-// The batches of one loop, each of which is known while the one before it is there.
-std::vector<Ids32> loop(DataLoader& loader, const BatchShard& shard = {}) {
+std::vector<Ids32> loop(const DataLoader::Epoch& epoch) {
   std::vector<Ids32> batches;
-  std::optional<Batch> next;
-  for (auto at = loader.begin(shard); at != loader.end(); ++at) {
-    batches.push_back(window_numbers(*at));
-    if (batches.size() > 1) {
-      EXPECT_EQ(next.value().ids, (*at).ids);
-    }
-    next = at.next();
-  }
-  EXPECT_FALSE(next.has_value());
+  for (const Batch& batch : epoch) batches.push_back(window_numbers(batch));
   return batches;
 }
 
@@ -55,10 +44,10 @@ TEST(DataLoader, KeepsOrDropsTheShortBatch) {
   };
   for (const Case& c : cases) {
     DataLoader loader(windows(c.windows), {.batch = c.batch, .drop_last = c.drop_last});
-    EXPECT_EQ(loader.size(), c.rows.size());
-    for (int epoch = 0; epoch < 2; ++epoch) {
+    EXPECT_EQ(loader.batches(), c.rows.size());
+    for (std::size_t epoch = 0; epoch < 2; ++epoch) {
       std::vector<std::size_t> rows;
-      for (const Ids32& batch : loop(loader)) rows.push_back(batch.size());
+      for (const Ids32& batch : loop(loader.epoch(epoch))) rows.push_back(batch.size());
       EXPECT_EQ(rows, c.rows);
     }
   }
@@ -69,8 +58,8 @@ TEST(DataLoader, ShufflesEachEpochOfEachSeedAnew) {
   constexpr std::uint64_t kSeeds[] = {0, 1, 7, 8, std::uint64_t{1} << 32};  // all 64 bits count
   for (const std::uint64_t seed : kSeeds) {
     DataLoader loader(windows(50), {.batch = 50, .shuffle = true, .seed = seed});
-    for (int epoch = 0; epoch < 4; ++epoch) {
-      const std::vector<Ids32> order = loop(loader);
+    for (std::size_t epoch = 0; epoch < 4; ++epoch) {
+      const std::vector<Ids32> order = loop(loader.epoch(epoch));
       EXPECT_TRUE(orders.insert(order).second) << seed << ' ' << epoch;
       EXPECT_FALSE(std::ranges::is_sorted(order.at(0)));
       EXPECT_EQ(std::set(order[0].begin(), order[0].end()).size(), 50U);
@@ -85,13 +74,13 @@ TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
       return DataLoader(windows(run["windows"]), {.batch = run["batch"],
                                                   .shuffle = shuffle,
                                                   .drop_last = run["drop_last"],
-                                                  .generator = &random});
+                                                  .draw_order = true});
     };
-    DataLoader training = loader(true);
-    DataLoader validation = loader(false);
+    const DataLoader training = loader(true), validation = loader(false);
     for (const json& expected : run["loops"]) {
       std::vector<Ids32> batches;
-      for (const Batch& batch : expected["shuffle"].get<bool>() ? training : validation) {
+      const DataLoader& drawn = expected["shuffle"].get<bool>() ? training : validation;
+      for (const Batch& batch : drawn.epoch(drawn.start(0, random))) {
         batches.push_back(window_numbers(batch));
         if (batches.size() == expected["count"]) break;
       }
@@ -101,101 +90,93 @@ TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
   }
 }
 
+// A loop of one's own that saves its progress.
 class RunningLoader : public Running {
  public:
-  RunningLoader(DataLoaderOptions options, bool drawn, bool other) : random_(other ? 1 : 2) {
-    if (drawn) options.generator = &random_;
-    loader_.emplace(windows(10), options);
-  }
+  RunningLoader(const DataLoaderOptions& options, bool other)
+      : random_(other ? 1 : 2), loader_(windows(10), options) {}
+
   std::string step() override {
-    if (at_) ++*at_;
-    if (!at_ || *at_ == loader_->end()) at_.emplace(loader_->begin());
-    const Ids32 numbers = window_numbers(**at_);
+    if (progress_.batch == loader_.batches()) progress_ = {.epoch = progress_.epoch + 1};
+    if (progress_.batch == 0) progress_ = loader_.start(progress_.epoch, random_);
+    const Ids32 numbers = window_numbers(loader_.epoch(progress_).read(progress_.batch++));
     return {reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size()};
   }
   Checkpoint save() override {
-    Checkpoint state = loader_->state_dict();
+    Checkpoint state = loader_.state_dict(progress_);
     state.put("random", random_.state_dict());
     return state;
   }
   void load(const Checkpoint& state) override {
-    loader_->load_state_dict(state);
+    const Progress progress = loader_.progress(state);
     random_.load_state_dict(state.part("random"));
-    at_.reset();
+    progress_ = progress;
   }
 
  private:
   Random random_;
-  std::optional<DataLoader> loader_;
-  std::optional<DataLoader::Iterator> at_;
+  DataLoader loader_;
+  Progress progress_;
 };
 
 TEST(DataLoader, IsResumable) {
-  const auto expect = [](const char* name, const DataLoaderOptions& options, bool drawn = false) {
+  const auto expect = [](const char* name, const DataLoaderOptions& options) {
     std::vector<std::string> taken{"2^62 in epoch", "unknown *(random.)more"};
-    if (drawn) taken.push_back("2^62 in order_seed");
+    if (options.draw_order) taken.push_back("2^62 in order_seed");
     expect_resumable(
         {.name = name,
-         .make = [&](bool other) { return std::make_unique<RunningLoader>(options, drawn, other); },
+         .make = [&](bool other) { return std::make_unique<RunningLoader>(options, other); },
          .steps = 14,
          .taken = taken,
          .failing = {0, 2, 4}});
   };
   expect("in order", {.batch = 3});
   expect("shuffled", {.batch = 3, .shuffle = true, .seed = 5});
-  expect("in a drawn order", {.batch = 3, .shuffle = true, .drop_last = true}, true);
+  expect("in a drawn order", {.batch = 3, .shuffle = true, .drop_last = true, .draw_order = true});
 }
 
-// Of a batch, a shard may be several of the parts that it is cut into: ranks need not have as many.
 TEST(DataLoader, CutsBatchesIntoShards) {
-  DataLoader loader(windows(12), {.batch = 5, .shuffle = true, .seed = 5});
-  const std::vector<Ids32> whole = loop(loader);
+  const DataLoader loader(windows(12), {.batch = 5, .shuffle = true, .seed = 5});
+  const std::vector<Ids32> whole = loop(loader.epoch(0));
   for (std::size_t count = 1; count <= 7; ++count)
-    for (std::size_t begin = 0; begin < count; ++begin)
-      for (std::size_t end = begin + 1; end <= count; ++end) {
-        loader.rewind();
-        const std::vector<Ids32> parts = loop(loader, {begin, end, count});
-        ASSERT_EQ(parts.size(), whole.size());
-        for (std::size_t batch = 0; batch < whole.size(); ++batch) {
-          const std::size_t rows = loader.rows(batch);
-          EXPECT_EQ(rows, whole[batch].size());
-          const auto at = [&](std::size_t shard) {
-            return whole[batch].begin() + static_cast<std::ptrdiff_t>(rows * shard / count);
-          };
-          EXPECT_EQ(parts[batch], Ids32(at(begin), at(end))) << begin << ' ' << end << ' ' << count;
-        }
+    for (std::size_t index = 0; index < count; ++index) {
+      const BatchShard shard{.index = index, .count = count};
+      const std::vector<Ids32> parts = loop(loader.epoch(0, 0, shard));
+      ASSERT_EQ(parts.size(), whole.size());
+      for (std::size_t batch = 0; batch < whole.size(); ++batch) {
+        const std::size_t rows = loader.rows(batch);
+        EXPECT_EQ(rows, whole[batch].size());
+        const auto at = [&](std::size_t i) {
+          return whole[batch].begin() + static_cast<std::ptrdiff_t>(rows * i / count);
+        };
+        EXPECT_EQ(parts[batch], Ids32(at(index), at(index + 1))) << index << ' ' << count;
+        EXPECT_EQ(window_numbers(loader.epoch(0).read(batch, shard)), parts[batch]);
       }
-  loader.rewind();
-  EXPECT_EQ(loop(loader), whole);  // the shard is that of one loop
+    }
 }
 
-TEST(DataLoader, BeginsANewEpochAfterALoopThatWasLeftEarly) {
-  DataLoader loader(windows(6), {.batch = 2});
-  for ([[maybe_unused]] const Batch& batch : loader) break;
-  EXPECT_EQ(loader.position(), (Position{0, 1})) << "the batch that a loop is at counts";
-  EXPECT_EQ(loop(loader), (std::vector<Ids32>{{0, 1}, {2, 3}, {4, 5}}));
-  EXPECT_EQ(loader.position(), (Position{2, 0}));
-  for ([[maybe_unused]] const Batch& batch : loader) break;
-  loader.load_state_dict(loader.state_dict());
-  EXPECT_EQ(loop(loader), (std::vector<Ids32>{{2, 3}, {4, 5}}));
+TEST(DataLoader, GoesOnInsideAnEpoch) {
+  const DataLoader loader(windows(6), {.batch = 2});
+  EXPECT_EQ(loop(loader.epoch(7, 1)), (std::vector<Ids32>{{2, 3}, {4, 5}}));
+  EXPECT_TRUE(loop(loader.epoch(7, 3)).empty());  // where the epoch has ended
 }
 
-TEST(DataLoader, RunsSeveralLoopsAtOnceEachAnEpochOfItsOwn) {
-  const DataLoaderOptions options{.batch = 2, .shuffle = true, .seed = 5};
-  DataLoader loader(windows(6), options), one_by_one(windows(6), options);
-  std::vector<std::vector<Ids32>> epochs;  // of loops one after another
-  for (int i = 0; i < 5; ++i) epochs.push_back(loop(one_by_one));
-
+TEST(DataLoader, RunsSeveralLoopsAtOnce) {
+  const DataLoader loader(windows(6), {.batch = 2, .shuffle = true, .seed = 5});
+  const std::vector<Ids32> first = loop(loader.epoch(0)), second = loop(loader.epoch(1));
   std::vector<Ids32> outer;
-  std::size_t inner = 1;
-  for (const Batch& batch : loader) {
-    EXPECT_EQ(loop(loader), epochs[inner]);
-    EXPECT_EQ(loader.position(), (Position{++inner, 0})) << "of the loop that was started last";
+  for (const Batch& batch : loader.epoch(0)) {
+    EXPECT_EQ(loop(loader.epoch(1)), second);
+    EXPECT_EQ(loop(loader.epoch(0)), first);
     outer.push_back(window_numbers(batch));
   }
-  EXPECT_EQ(outer, epochs[0]);
-  EXPECT_EQ(loader.position(), (Position{4, 0}));
-  EXPECT_EQ(loop(loader), epochs[4]);
+  EXPECT_EQ(outer, first);
+}
+
+TEST(DataLoader, MayBeGoneDuringALoop) {
+  std::size_t count = 0;
+  for (const Batch& batch : DataLoader(windows(6), {.batch = 4}).epoch(0)) count += batch.rows();
+  EXPECT_EQ(count, 6U);
 }
 
 // Example i is the id i.
@@ -207,44 +188,32 @@ struct Numbered100Million : Dataset {
 };
 
 TEST(DataLoader, ShufflesManyExamplesWithoutAListOfThem) {
-  const DataLoaderOptions options{.batch = 16, .shuffle = true, .seed = 3};
-  DataLoader loader(Numbered100Million(), options), again(Numbered100Million(), options);
+  const DataLoader loader(Numbered100Million(), {.batch = 16, .shuffle = true, .seed = 3});
   const auto start = std::chrono::steady_clock::now();
-  auto at = loader.begin();
+  const DataLoader::Epoch epoch = loader.epoch(0);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
   std::set<std::int32_t> seen;
-  for (int i = 0; i < 1000; ++i, ++at) seen.insert((*at).ids[0].begin(), (*at).ids[0].end());
+  for (std::size_t i = 0; i < 1000; ++i) {
+    const Batch batch = epoch.read(i);
+    seen.insert(batch.ids[0].begin(), batch.ids[0].end());
+  }
   EXPECT_EQ(seen.size(), 16'000U);
-  again.load_state_dict(loader.state_dict());
-  auto resumed = again.begin();
-  ++at;
-  EXPECT_EQ((*resumed).ids, (*at).ids);
-
-  Checkpoint old = loader.state_dict();  // of a version that had another order
-  EXPECT_INVALID("Checkpoint: \"data.keyed_order\" is missing",
-                 again.load_state_dict(without(old, "data.keyed_order")));
-}
-
-// What states of version 0.2.0 have, too.
-Checkpoint at(const Position& position) {
-  Checkpoint state;
-  state.put("epoch", position.epoch);
-  state.put("batch", position.batch);
-  return state;
 }
 
 TEST(DataLoader, RefusesWhatIsNotThere) {
-  DataLoader loader(windows(5), {.batch = 2});
-  loader.load_state_dict(at({2, 1}));
-  EXPECT_INVALID("DataLoader::load_state_dict: there is no batch 3 in an epoch of 3 batches",
-                 loader.load_state_dict(at({0, 3})));
-  EXPECT_INVALID("DataLoader::rows: there is no batch 3 in an epoch of 3 batches", loader.rows(3));
-  EXPECT_INVALID("DataLoader: the shard is [1, 1) of 2, expected a range that is not empty",
-                 loader.begin({1, 1, 2}));
-  EXPECT_INVALID("DataLoader: the shard is [2, 3) of 2, expected a range that is not empty",
-                 loader.begin({2, 3, 2}));
-  EXPECT_EQ(loader.position(), (Position{2, 1})) << "a refusal changes nothing";
-  EXPECT_EQ(loop(loader), (std::vector<Ids32>{{2, 3}, {4}}));
+  const DataLoader loader(windows(5), {.batch = 2});
+  const std::string message = "DataLoader: there is no batch ";
+  EXPECT_INVALID(message + "4 in an epoch of 3 batches",
+                 loader.progress(loader.state_dict({.batch = 4})));
+  EXPECT_INVALID(message + "4 in an epoch of 3 batches", loader.epoch(0, 4));
+  EXPECT_INVALID(message + "3 in an epoch of 3 batches", loader.epoch(0).read(3));
+  EXPECT_INVALID(message + "3 in an epoch of 3 batches", loader.rows(3));
+  EXPECT_INVALID("DataLoader: there is no shard 2 of 2", loader.epoch(0).read(0, {2, 2}));
+  EXPECT_INVALID("DataLoader: there is no shard 0 of 0", loader.epoch(0).read(0, {0, 0}));
+  EXPECT_INVALID(
+      "DataLoader::epoch: the order of an epoch is drawn, expected the progress that start() "
+      "returned for it",
+      DataLoader(windows(5), {.draw_order = true}).epoch(0));
   EXPECT_INVALID("DataLoader: batch is -1, expected at least 1",
                  DataLoader(windows(4), {.batch = ~std::size_t{0}}));
   EXPECT_INVALID("DataLoader: batch is 0, expected at least 1",
@@ -265,37 +234,31 @@ TEST(DataLoader, RefusesTheStateOfAnother) {
   const auto learned = [&](const Ids32& targets) {
     return TokenWindows(to_ids(ids), to_ids(targets), {.context = 3, .stride = 2});
   };
-  Random random(1);
   const std::vector<std::pair<DataLoader, std::string>> cases = {
       {DataLoader(text(ids, 2), {.batch = 4, .shuffle = true, .seed = 5}),
        "batch 3, this one has 4"},
       {DataLoader(text(ids, 2), {.batch = 3, .seed = 5}), "shuffle 1, this one has 0"},
       {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 6}),
-       "shuffle_seed 5, this one has 6"},
+       "seed 5, this one has 6"},
       {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5, .drop_last = true}),
        "drop_last 0, this one has 1"},
-      {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5, .generator = &random}),
-       "generator 0, this one has 1"},
+      {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5, .draw_order = true}),
+       "draw_order 0, this one has 1"},
       {DataLoader(text(ids, 3), {.batch = 3, .shuffle = true, .seed = 5}),
        "stride 2, this one has 3"},
       {DataLoader(learned(ids), {.batch = 3, .shuffle = true, .seed = 5}),
        "context 2, this one has 3"},
   };
-  const std::string message = "DataLoader::load_state_dict: the state is of a loader with ";
+  const std::string message = "DataLoader: the state is of a loader with ";
   const Checkpoint state =
-      DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5}).state_dict();
-  for (const auto& item : cases) {
-    DataLoader loader = item.first;
-    EXPECT_INVALID(message + item.second, loader.load_state_dict(state));
-  }
+      DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5}).state_dict({});
+  for (const auto& item : cases) EXPECT_INVALID(message + item.second, item.first.progress(state));
   DataLoader other_text(text(other_ids, 2), {.batch = 3});
-  EXPECT_ERROR_WITH(
-      std::invalid_argument, message + "ids_checksum ",
-      other_text.load_state_dict(DataLoader(text(ids, 2), {.batch = 3}).state_dict()));
+  EXPECT_ERROR_WITH(std::invalid_argument, message + "ids_checksum ",
+                    other_text.progress(DataLoader(text(ids, 2), {.batch = 3}).state_dict({})));
   DataLoader other_targets(learned(other_ids), {.batch = 3});
-  EXPECT_ERROR_WITH(
-      std::invalid_argument, message + "ids_checksum ",
-      other_targets.load_state_dict(DataLoader(learned(ids), {.batch = 3}).state_dict()));
+  EXPECT_ERROR_WITH(std::invalid_argument, message + "ids_checksum ",
+                    other_targets.progress(DataLoader(learned(ids), {.batch = 3}).state_dict({})));
 }
 
 }  // namespace

@@ -98,8 +98,7 @@ TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
                        TokenFileOptions{.raw_bytes = 2, .vocabulary = &vocabulary});
     DataLoader loader(TokenWindows(TokenSequence(std::move(files)), {.context = 4, .stride = 5}),
                       {.batch = 6});
-    for (auto at = loader.begin({index, index + 1, 2}); at != loader.end(); ++at)
-      EXPECT_EQ((*at).rows(), 3U);
+    for (const Batch& batch : loader.epoch(0, 0, {index, 2})) EXPECT_EQ(batch.rows(), 3U);
   };
   EXPECT_NO_THROW(loop(0));
   EXPECT_THROW(loop(1), std::runtime_error);
@@ -107,13 +106,13 @@ TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
 
 TEST_F(TokenSources, AreReadOnlyAsLongAsTheyAreUnchanged) {
   DataLoader loader(TokenWindows(shards({30}), {.context = 4, .stride = 4}), {.batch = 2});
-  for (const Batch& batch : loader) EXPECT_EQ(batch.inputs().shape(1), 4U);
+  for (const Batch& batch : loader.epoch(0)) EXPECT_EQ(batch.inputs().shape(1), 4U);
   std::filesystem::create_hard_link(folder_ / "0.bin", folder_ / "kept");
   write_file(folder_ / "0.bin", "another file of this name");
-  EXPECT_NO_THROW(loader.begin());
+  EXPECT_NO_THROW(loader.epoch(0));
   std::filesystem::resize_file(folder_ / "kept", 70);
   EXPECT_ERROR(std::runtime_error,
-               (folder_ / "0.bin").string() + ": was changed after it was opened", loader.begin());
+               (folder_ / "0.bin").string() + ": was changed after it was opened", loader.epoch(0));
 }
 
 }  // namespace
