@@ -103,7 +103,8 @@ Batch DataLoader::Epoch::read(std::size_t batch, const BatchShard& shard) const 
             static_cast<std::int64_t>(batch * loader_.options_.batch + rows.begin));
   if (order_)
     for (std::int64_t& example : examples) example = (*order_)[static_cast<std::size_t>(example)];
-  Batch read = loader_.dataset_->batch(examples);
+  Random random(splitmix64(splitmix64(splitmix64(start_.order_seed) + batch) + shard.index));
+  Batch read = loader_.dataset_->draw(examples, random);
   check_argument(read.rows() == examples.size(), "DataLoader: the data gave ", read.rows(),
                  " examples, expected ", examples.size());
   return read;

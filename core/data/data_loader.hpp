@@ -41,7 +41,8 @@ struct DataLoaderOptions {
   /// If true, each epoch takes the examples in a new random order: up to 2^24 examples in the order
   /// of torch.randperm, which takes 4 bytes an example. The order of more examples takes no memory.
   bool shuffle = false;
-  /// The order depends only on this seed, the number of the epoch and the number of examples.
+  /// The order depends only on this seed, the number of the epoch and the number of examples. So do
+  /// the random numbers of Dataset::draw(), and on the number of the batch and the shard.
   std::uint64_t seed = 0;
   /// If true, each epoch drops the examples left over after the last full batch. Otherwise they
   /// form a shorter batch.

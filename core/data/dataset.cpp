@@ -94,6 +94,10 @@ Batch Batch::rows(std::span<const std::int64_t> indices) const {
   return batch;
 }
 
+Batch Dataset::draw(std::span<const std::int64_t> examples, Random& /*random*/) const {
+  return batch(examples);
+}
+
 Checkpoint Dataset::description() const {
   Checkpoint description;
   description.put("examples", size());

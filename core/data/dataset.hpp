@@ -12,6 +12,7 @@
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
+#include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
@@ -62,9 +63,16 @@ class Dataset {
   /// The examples with these numbers, in this order; there may be none.
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
 
+  /// What loaders read. Override it for examples that are made with random numbers: negatives,
+  /// dropped words, augmentation. By default, it is batch(examples).
+  ///
+  /// `random` depends only on the order of the epoch, the number of the batch, and the shard. So a
+  /// resumed run, an evaluation and any number of ranks with the same shards repeat the draws.
+  virtual Batch draw(std::span<const std::int64_t> examples, Random& random) const;
+
   /// What tells these examples from others, integers by name, for the state of a loader, which adds
-  /// its own (batch, draw_order, drop_last, seed, shuffle). The number of examples, unless a
-  /// class overrides it.
+  /// its own (batch, draw_order, drop_last, seed, shuffle). The number of examples, unless a class
+  /// overrides it.
   virtual Checkpoint description() const;
 
   /// Throws std::runtime_error if a file was changed after it was opened.

@@ -45,11 +45,42 @@ Batch bags() {
   return all;
 }
 
-template <class Of>
+/// Drops half of the words, and draws a word that is not to be like the bag.
+struct DrawnBags : TensorDataset {
+  using TensorDataset::TensorDataset;
+  Batch draw(std::span<const std::int64_t> examples, Random& random) const override {
+    Batch drawn = batch(examples);
+    const RaggedIds all = std::exchange(drawn.bags[0], {});
+    Ids32 kept, offsets, negatives;
+    for (std::size_t bag = 0; bag < examples.size(); ++bag) {
+      offsets.push_back(static_cast<std::int32_t>(kept.size()));
+      negatives.push_back(static_cast<std::int32_t>(random.bits() % (kTokens - 1)));
+      const std::size_t end = bag + 1 < examples.size()
+                                  ? static_cast<std::size_t>(all.offsets[bag + 1])
+                                  : all.ids.size();
+      for (auto i = static_cast<std::size_t>(all.offsets[bag]); i < end; ++i)
+        if (random.bits() % 2 == 0) kept.push_back(all.ids[i]);
+    }
+    drawn.bags[0] = {to_ids(kept), to_ids(offsets)};
+    drawn.ids.push_back(to_ids(negatives));
+    return drawn;
+  }
+};
+
+struct NegativesModel : BagModel {
+  using BagModel::BagModel;
+  Variable loss(Tape& tape, const Batch& batch) override {
+    const Variable x = bag.forward(tape, batch.bags[0]);
+    const Variable negative = embedding(tape.parameter(bag.weight), batch.ids[2]);
+    return head.cross_entropy(x, batch.ids[0]) + mean(softplus(sum(x * negative, {-1})));
+  }
+};
+
+template <class Of, class Data = TensorDataset>
 struct BagRun {
   explicit BagRun(std::size_t shards, std::size_t accumulate = 1, ProcessGroup* ranks = nullptr)
       : ranks_of_run(parallel(ranks)),
-        loader(TensorDataset(bags()), {.batch = 6 / accumulate, .shuffle = true}),
+        loader(Data(bags()), {.batch = 6 / accumulate, .shuffle = true}),
         run({.model = model,
              .optimizer = optimizer,
              .loader = loader,
@@ -110,6 +141,51 @@ TEST(Bags, OfARunAreResumable) {
   resumed.run.load_state_dict(begun.run.state_dict());
   resumed.run.train();
   EXPECT_TRUE(bits_of(resumed.model.state_dict()) == bits_of(whole.model.state_dict()));
+}
+
+using DrawingRun = BagRun<NegativesModel, DrawnBags>;
+
+std::string bits_after(DrawingRun& trained) {
+  trained.run.train();
+  return bits_of(trained.model.state_dict());
+}
+
+TEST(DrawnExamples, OfAResumedRunAreTheSame) {
+  for (const std::size_t shards : {1, 3}) {
+    DrawingRun whole(shards);
+    const std::string expected = bits_after(whole);
+    for (const std::size_t step : {1, 4, 7}) {  // of 4 in an epoch
+      DrawingRun begun(shards), resumed(shards);
+      begun.run.train(step);
+      resumed.run.load_state_dict(begun.run.state_dict());
+      EXPECT_TRUE(bits_after(resumed) == expected) << shards << ' ' << step;
+    }
+    run_ranks(shards, [&](ProcessGroup& ranks) {
+      DrawingRun parallel(shards, 1, &ranks);
+      EXPECT_TRUE(bits_after(parallel) == expected);
+    });
+  }
+}
+
+TEST(DrawnExamples, DependOnTheEpochAndTheBatchAlone) {
+  const DataLoader loader(DrawnBags(bags()), {.batch = 6});
+  const auto drawn = [](const Batch& batch) {
+    return std::pair(values(batch.bags[0].ids), values(batch.ids[2]));
+  };
+  std::set<std::pair<Ids32, Ids32>> all;
+  for (const std::size_t epoch : {0, 1})
+    for (std::size_t i = 0; const Batch& batch : loader.epoch(epoch)) {
+      all.insert(drawn(batch));
+      std::size_t k = 0;
+      for (const Batch& again : loader.epoch(epoch))
+        EXPECT_EQ(drawn(again) == drawn(batch), k++ == i);
+      EXPECT_EQ(drawn(loader.epoch(epoch, i).read(i)), drawn(batch));
+      ++i;
+    }
+  EXPECT_EQ(all.size(), 8U);
+  Random random(1);
+  NegativesModel model(random);
+  EXPECT_EQ(evaluate(model, loader)->loss, evaluate(model, loader)->loss);
 }
 
 }  // namespace
