@@ -92,14 +92,16 @@ int main(int argc, char** argv) {
                    .random = random,
                    .validation = &validation,
                    .clip_norm = 1,
-                   .epochs = 10});
+                   .epochs = 10,
+                   .evaluation = {.accuracy = true}});
   run.train();
   const Ids more =
       generate(model, tokenizer.encode("The clock"), {.count = 80, .temperature = 0.5}, random);
-  std::cout << model.summary() << "\nepoch  training  validation\n" << std::fixed;
+  std::cout << model.summary() << "\nepoch  training  validation  accuracy\n" << std::fixed;
   for (const TrainingRecord& record : run.history())
     std::cout << std::setw(5) << record.epoch << std::setprecision(3) << std::setw(10)
-              << record.training_loss << std::setw(12) << *record.validation_loss << '\n';
+              << record.training_loss << std::setw(12) << *record.validation_loss << std::setw(10)
+              << *record.validation_accuracy << '\n';
   std::cout << "\nThe clock" << tokenizer.decode(more) << '\n';
   const auto& history = run.history();
   const bool learned = *history.back().validation_loss < *history.front().validation_loss;

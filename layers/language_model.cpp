@@ -70,34 +70,6 @@ Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          : cross_entropy(forward(tape, ids), targets, options);
 }
 
-void TextModel::set_loss(CrossEntropyOptions options) {
-  check_argument(options.reduction == LossReduction::kMean && !options.target_weights,
-                 "TextModel: the loss is a mean, without weights of the targets of one batch");
-  loss_ = std::move(options);
-}
-
-Variable TextModel::loss(Tape& tape, const Batch& batch) {
-  return loss(tape, batch.inputs(), batch.targets(), loss_);
-}
-
-double TextModel::weight(const Batch& batch) const {
-  return total_weight(batch.targets(), classes(), loss_);
-}
-
-BatchScore TextModel::score(Tape& tape, const Batch& batch, bool accuracy) {
-  CrossEntropyOptions sum_of = loss_;
-  sum_of.reduction = LossReduction::kSum;
-  BatchScore score{.weight = weight(batch)};
-  if (accuracy) {
-    const Variable logits = forward(tape, batch.inputs());
-    score.loss = cross_entropy(logits, batch.targets(), sum_of).item();
-    count_correct(score, logits.value(), batch.targets(), loss_.ignore_index);
-  } else if (score.weight > 0) {
-    score.loss = loss(tape, batch.inputs(), batch.targets(), sum_of).item();
-  }
-  return score;
-}
-
 std::optional<RowNames> LanguageModel::row_names(const Parameter& table) const {
   const Shape& shape = table.shape();
   return shape.size() == 2 && shape[0] == vocabulary() ? std::optional(RowNames{"token"})

@@ -43,7 +43,7 @@ class TextReader {
 /// A model that gives each position of a text logits of some classes: of the next token, or of what
 /// the text is about. Its batches are windows (TokenWindows), its loss is the cross-entropy, in
 /// nats. A model names its head and says what that reads; the rest follows.
-class TextModel : public Model {
+class TextModel : public Classifier {
  public:
   /// The head, a linear layer with an output for each class; null for a model that has none, and
   /// overrides forward() instead of before_head().
@@ -59,26 +59,17 @@ class TextModel : public Model {
 
   /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. With a
   /// head, it is faster than that, and never has all logits in memory.
+  using Classifier::loss;  // of a batch
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
 
-  /// Of the windows of a batch, with the options of set_loss().
-  Variable loss(Tape& tape, const Batch& batch) final;
-
-  /// Which targets of batches count and how much, in training and evaluation; by default, all but
-  /// kIgnoredTarget, and each once. Refuses what is no mean, and weights of single targets
-  /// (target_weights), as batches have none.
-  void set_loss(CrossEntropyOptions options);
-
-  double weight(const Batch& batch) const final;
-  /// Right are targets that have the largest logit, among those that are not ignored.
-  BatchScore score(Tape& tape, const Batch& batch, bool accuracy) final;
+  Variable logits(Tape& tape, const Batch& batch) final { return forward(tape, batch.inputs()); }
+  const Ids& targets(const Batch& batch) const final { return batch.targets(); }
+  Variable loss_with(Tape& tape, const Batch& batch, const CrossEntropyOptions& options) final {
+    return loss(tape, batch.inputs(), batch.targets(), options);
+  }
 
   virtual std::size_t context() const = 0;  // the longest input
-  virtual std::size_t classes() const = 0;  // number of logits of a position
-
- private:
-  CrossEntropyOptions loss_;
 };
 
 /// A model that predicts each next token of a text: its classes are the vocabulary.

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <rowgrad/layers/model.hpp>
 
@@ -14,6 +15,34 @@ BatchScore Model::score(Tape& tape, const Batch& batch, bool /*accuracy*/) {
 }
 
 std::vector<TableLookup> Model::lookups(const Batch&) const { return {}; }
+
+Variable Classifier::loss_with(Tape& tape, const Batch& batch, const CrossEntropyOptions& options) {
+  return cross_entropy(logits(tape, batch), targets(batch), options);
+}
+
+void Classifier::set_loss(CrossEntropyOptions options) {
+  check_argument(options.reduction == LossReduction::kMean && !options.target_weights,
+                 "Classifier: the loss is a mean, without weights of the targets of one batch");
+  loss_ = std::move(options);
+}
+
+double Classifier::weight(const Batch& batch) const {
+  return total_weight(targets(batch), classes(), loss_);
+}
+
+BatchScore Classifier::score(Tape& tape, const Batch& batch, bool accuracy) {
+  CrossEntropyOptions sum_of = loss_;
+  sum_of.reduction = LossReduction::kSum;
+  BatchScore score{.weight = weight(batch)};
+  if (accuracy) {
+    const Variable logits = this->logits(tape, batch);
+    score.loss = cross_entropy(logits, targets(batch), sum_of).item();
+    count_correct(score, logits.value(), targets(batch), loss_.ignore_index);
+  } else if (score.weight > 0) {
+    score.loss = loss_with(tape, batch, sum_of).item();
+  }
+  return score;
+}
 
 void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
                    std::optional<std::int32_t> ignored) {

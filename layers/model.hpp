@@ -10,6 +10,7 @@
 
 #include <rowgrad/core/autograd/tape.hpp>
 #include <rowgrad/core/data/data_loader.hpp>
+#include <rowgrad/core/ops/loss.hpp>
 #include <rowgrad/core/ops/table_placement.hpp>
 #include <rowgrad/layers/layer.hpp>
 
@@ -33,14 +34,43 @@ class Model : public Layer {
   /// Parts of a batch have parts of it. The number of rows, unless a model overrides it.
   virtual double weight(const Batch& batch) const;
 
-  /// What evaluate() sums. Unless a model overrides it, its loss alone. A model for which right and
-  /// wrong can be told counts that, too, if the accuracy is wanted: see count_correct().
+  /// What evaluate() sums. Unless a model overrides it, its loss alone. A Classifier also counts
+  /// correct targets if the accuracy is wanted.
   virtual BatchScore score(Tape& tape, const Batch& batch, bool accuracy);
 
   /// Returns the rows that loss() and score() will look up for this batch. A run reads rows in
   /// files ahead, and fetches rows that this process does not have. The default is none: only
   /// models with such tables need to override it.
   virtual std::vector<TableLookup> lookups(const Batch& batch) const;
+};
+
+/// A model that predicts a class for each target. Its loss is the mean cross-entropy, in nats; its
+/// weight is the total weight of the targets. Logits, targets and classes are all that a model has
+/// to say; loss, weight, evaluation and accuracy follow.
+class Classifier : public Model {
+ public:
+  /// The logits [..., classes] for the targets of a batch.
+  virtual Variable logits(Tape& tape, const Batch& batch) = 0;
+
+  /// The class of each row of the logits: [...].
+  virtual const Ids& targets(const Batch& batch) const = 0;
+
+  virtual std::size_t classes() const = 0;  // number of logits of a target
+
+  /// cross_entropy(logits(tape, batch), targets(batch), options). Override it to compute the same
+  /// without all logits: see Linear::cross_entropy().
+  virtual Variable loss_with(Tape& tape, const Batch& batch, const CrossEntropyOptions& options);
+
+  /// Sets which targets are unmasked, and class weights. By default, all targets except
+  /// kIgnoredTarget count once. Requires a mean without target_weights, as batches have none.
+  void set_loss(CrossEntropyOptions options);
+
+  Variable loss(Tape& tape, const Batch& batch) final { return loss_with(tape, batch, loss_); }
+  double weight(const Batch& batch) const final;
+  BatchScore score(Tape& tape, const Batch& batch, bool accuracy) final;
+
+ private:
+  CrossEntropyOptions loss_;
 };
 
 /// Counts into `score` how many of the targets have the largest of the logits [..., classes] of

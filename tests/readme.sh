@@ -10,7 +10,7 @@ readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules
 parts=0
 for program in examples/{first_step,custom_layer,own_model}.cpp \
   tests/package/report.cpp tests/examples/run_report_test.cpp \
-  tests/optim/rule_optimizer_test.cpp tests/optim/training/{training_run_test.cpp,table_file_run_test.cpp,runs.hpp} \
+  tests/optim/rule_optimizer_test.cpp tests/optim/training/{training_run_test.cpp,table_file_run_test.cpp,bags_test.cpp,runs.hpp} \
   tests/layers/{gpt_model_test,gpt2_weights_test,fine_tune_test}.cpp; do
   for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do
     part=$(awk -v mark="// [$name]" '{ line = $0; sub(/^ +/, "", line) }
@@ -46,7 +46,7 @@ echo "All $expressions expressions for PyTorch's are run"
 # The tables of ops and layers are complete.
 tables=$(sed -n '/^## What there is/,/^## From PyTorch/p' layers/README.md)
 names=$(sed -nE 's/^(Variable|Ids|RelativeRows) ([a-z0-9_]+)\(.*/\2/p' core/ops/*.hpp
-  sed -nE 's/^class (\w+) : public (Layer|Model|TextModel|LanguageModel|Sequential) .*/\1/p' layers/*.hpp layers/gpt/*.hpp)
+  sed -nE 's/^class (\w+) : public (Layer|Model|Classifier|TextModel|LanguageModel|Sequential) .*/\1/p' layers/*.hpp layers/gpt/*.hpp)
 for name in $names; do
   if ! grep -qw "$name" <<<"$tables"; then
     echo "layers/README.md lists no $name"

@@ -4,26 +4,32 @@
 
 namespace {
 
-/// Classifies bags by the mean of their rows.
-struct BagModel : Model {
-  explicit BagModel(Random& random)
-      : bag(*this, "bag", kTokens, 4, random), head(*this, "head", 4, 2, random) {}
+// [classifier]
+struct Opinions : Classifier {
+  Opinions(std::size_t words, Random& random)
+      : bag(*this, "bag", words, 4, random), head(*this, "head", 4, 2, random) {}
 
-  Variable loss(Tape& tape, const Batch& batch) override {
-    return head.cross_entropy(bag.forward(tape, batch.bags[0]), batch.ids[0]);
+  Variable logits(Tape& tape, const Batch& batch) override {
+    return head.forward(bag.forward(tape, batch.bags[0]));
   }
+  const Ids& targets(const Batch& batch) const override { return batch.ids[0]; }
+  std::size_t classes() const override { return 2; }
 
   Part<EmbeddingBag> bag;
   Part<Linear> head;
+};
+// [classifier]
+
+struct BagModel : Opinions {
+  explicit BagModel(Random& random) : Opinions(kTokens, random) {}
 };
 
 /// The same on ids [rows, length], filled up with padding that bags ignore.
 struct PaddedModel : BagModel {
   using BagModel::BagModel;
-  Variable loss(Tape& tape, const Batch& batch) override {
-    const Variable x =
-        embedding_bag(tape.parameter(bag.weight), {batch.ids[1]}, {.padding_idx = kTokens - 1});
-    return head.cross_entropy(x, batch.ids[0]);
+  Variable logits(Tape& tape, const Batch& batch) override {
+    return head.forward(
+        embedding_bag(tape.parameter(bag.weight), {batch.ids[1]}, {.padding_idx = kTokens - 1}));
   }
 };
 
@@ -67,13 +73,16 @@ struct DrawnBags : TensorDataset {
   }
 };
 
-struct NegativesModel : BagModel {
-  using BagModel::BagModel;
+struct NegativesModel : Model {
+  explicit NegativesModel(Random& random) : bag(*this, "bag", kTokens, 4, random) {}
+
   Variable loss(Tape& tape, const Batch& batch) override {
     const Variable x = bag.forward(tape, batch.bags[0]);
     const Variable negative = embedding(tape.parameter(bag.weight), batch.ids[2]);
-    return head.cross_entropy(x, batch.ids[0]) + mean(softplus(sum(x * negative, {-1})));
+    return mean(x * x) + mean(softplus(sum(x * negative, {-1})));
   }
+
+  Part<EmbeddingBag> bag;
 };
 
 template <class Of, class Data = TensorDataset>
@@ -120,6 +129,32 @@ TEST(Bags, TrainAsPaddedIdsDo) {
     BagRun<BagModel> trained(3, 1, &ranks);
     expect_equal(trained);
   });
+}
+
+TEST(Bags, AreClassifiedWithAnAccuracy) {
+  BagRun<BagModel> trained(1);
+  DataLoader all(TensorDataset(bags()), {.batch = 7});
+  TrainingParts parts = trained.run.parts();
+  parts.validation = &all;
+  parts.evaluation.accuracy = true;
+  parts.epochs = 40;
+  TrainingRun run(parts);
+  run.train();
+  const Batch whole = bags();
+  Tape tape(Tape::inference);
+  const Variable logits = trained.model.logits(tape, whole);
+  BatchScore counted;
+  count_correct(counted, logits.value(), whole.ids[0]);
+  const double accuracy = static_cast<double>(counted.correct) / 20;
+  EXPECT_GT(accuracy, 0.8);
+  EXPECT_EQ(run.history().back().validation_accuracy, accuracy);
+  const Score score = *evaluate(trained.model, all, {.accuracy = true});
+  EXPECT_EQ(score.accuracy, accuracy);
+  EXPECT_NEAR(score.loss, cross_entropy(logits, whole.ids[0]).item(), 30 * kEpsilon);
+  // Class weights weigh losses, not accuracies.
+  trained.model.set_loss({.class_weights = Tensor{0, 2}});
+  EXPECT_EQ(evaluate(trained.model, all, {.accuracy = true})->accuracy, accuracy);
+  EXPECT_EQ(trained.model.weight(whole), 20);  // 10 targets of class 1
 }
 
 TEST(Bags, AreCountedInTheHistoryOfRows) {

@@ -353,7 +353,7 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
       "TrainingRun: the state has 2 steps, expected 0 for its progress, with accumulate 1",
       run.load_state_dict(with(good, "steps", std::int64_t{2})));
   const std::string message =
-      "TextModel: the loss is a mean, without weights of the targets of one batch";
+      "Classifier: the loss is a mean, without weights of the targets of one batch";
   EXPECT_INVALID(message, plain.model.set_loss({.reduction = LossReduction::kSum}));
   EXPECT_INVALID(message, plain.model.set_loss({.target_weights = Tensor{1}}));
   EXPECT_NO_THROW(run.train(1));  // with the loss as it was
