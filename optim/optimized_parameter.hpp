@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
@@ -59,6 +60,10 @@ class OptimizedParameter final : public DeferredUpdates,
   /// See Optimizer::decay_without_gradient.
   std::optional<double> decay_without_gradient() const;
 
+  /// See Optimizer::moves_without_gradient and Optimizer::watch_next_step.
+  bool moves_without_gradient() const;
+  void watch_next_step(std::weak_ptr<RowWatcher> watcher) { watcher_ = std::move(watcher); }
+
   /// See Optimizer::rows_visited.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
@@ -80,6 +85,7 @@ class OptimizedParameter final : public DeferredUpdates,
   void commit() noexcept;
 
  private:
+  StepPlan next_plan() const;
   bool has_deferred() const { return parameter_ != nullptr && parameter_->deferred() == this; }
   void for_parts(const RowRange& all, const auto& loop);
   RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, parameter_->shape()[0]}; }
@@ -87,7 +93,7 @@ class OptimizedParameter final : public DeferredUpdates,
   void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since);
   std::size_t half_history() const;
   void step_dense(const Tensor& gradient, const StepPlan& plan);
-  void step_rows(const RowGradient& gradient, const StepPlan& plan);
+  void step_rows(const RowGradient& gradient, const StepPlan& plan, RowWatcher* watcher);
   bool history_is_full() const;
   void shorten_history();
   Checkpoint deferred_state() const;
@@ -103,10 +109,11 @@ class OptimizedParameter final : public DeferredUpdates,
   Parameter* parameter_;
   const RuleFacts rule_;
   std::unique_ptr<SlotStore> slots_;
-  std::unique_ptr<RuleLoops> loops_;  // with the history of deferred steps
-  std::uint64_t steps_ = 0;           // made so far, also with dense gradients
-  bool is_abandoned_ = false;         // see abandon()
-  bool is_loaded_ = false;            // true if commit() has deferred updates to put in place
+  std::unique_ptr<RuleLoops> loops_;   // with the history of deferred steps
+  std::uint64_t steps_ = 0;            // made so far, also with dense gradients
+  bool is_abandoned_ = false;          // see abandon()
+  bool is_loaded_ = false;             // true if commit() has deferred updates to put in place
+  std::weak_ptr<RowWatcher> watcher_;  // of the next step
   std::atomic<std::uint64_t> rows_visited_ = 0;
 };
 

@@ -149,8 +149,17 @@ void OptimizedParameter::commit() noexcept {
   parameter_->set_deferred(shared_from_this());
 }
 
+// The plan of the next step of rows whose slots exist.
+StepPlan OptimizedParameter::next_plan() const {
+  return loops_->fresh()->plan({.step = steps_ + 1, .first_of_state = false});
+}
+
+bool OptimizedParameter::moves_without_gradient() const {
+  return loops_->deferral(next_plan()) != Deferral::kNothing;
+}
+
 std::optional<double> OptimizedParameter::decay_without_gradient() const {
-  const StepPlan plan = loops_->fresh()->plan({.step = steps_ + 1, .first_of_state = false});
+  const StepPlan plan = next_plan();
   const Deferral deferral = loops_->deferral(plan);
   if (deferral == Deferral::kNothing) return 0;
   std::vector<double> one(1 + rule_.slots.size(), 0.0);

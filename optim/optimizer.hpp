@@ -13,6 +13,7 @@
 
 #include <rowgrad/core/autograd/parameter.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/optim/row_watcher.hpp>
 
 namespace rowgrad {
 
@@ -55,6 +56,15 @@ class Optimizer : private ParameterUser {
   /// weight decay does; none if that is not known, as where decay is a part of the gradient.
   virtual std::optional<double> decay_without_gradient(const Parameter&) const {
     return std::nullopt;
+  }
+
+  /// Returns false if the next step leaves values without a gradient as they are.
+  virtual bool moves_without_gradient(const Parameter&) const { return true; }
+
+  /// Makes the next step call `watcher` for each row of the parameter's row gradient. Returns false
+  /// if this optimizer cannot do so.
+  virtual bool watch_next_step(const Parameter&, std::weak_ptr<RowWatcher> /*watcher*/) const {
+    return false;
   }
 
   /// How many table rows have been read, updated or brought up to date because of row gradients,

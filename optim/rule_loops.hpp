@@ -18,6 +18,7 @@
 
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/optim/deferred_steps.hpp>
+#include <rowgrad/optim/row_watcher.hpp>
 #include <rowgrad/optim/slots/slot_store.hpp>
 
 namespace rowgrad {
@@ -75,9 +76,9 @@ class RuleLoops {
   // The loops return how many rows they changed or copied, plus one for each replayed step.
 
   /// Makes the deferred steps of rows, then the step of the plan. From then on the rows are of step
-  /// `after`. Rows without steps (RowView::steps) are up to date.
+  /// `after`. Rows without steps (RowView::steps) are up to date. `watcher` may be null.
   virtual std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
-                             std::uint64_t after) const = 0;
+                             std::uint64_t after, RowWatcher* watcher) const = 0;
 
   /// Replays the deferred steps of rows that have no closed form. Then applies the rest to rows
   /// whose step is before `closed_before`. Rows without a record (RowView::has_record) are left out
@@ -133,21 +134,27 @@ class RuleLoopsOf final : public RuleLoops {
   void drop_runs(std::size_t count) override { history_.drop_runs(count); }
 
   std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
-                     std::uint64_t after) const override {
+                     std::uint64_t after, RowWatcher* watcher) const override {
     const Rule rule = rule_with<Rule>(plan.rule);
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
     const bool may_be_stale = range.rows.steps != nullptr;
     std::optional<DeferredSteps<Rule>> deferred;
     if (may_be_stale) deferred.emplace(history_, history_.steps(), range.end - range.begin);
+    std::vector<real> before(watcher != nullptr ? width : 0);
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       prefetch(range, i, ahead);
       const RowOf row = range.rows.row<kArrays>(range[i]);
       const real* values = gradients + i * width;
       bool is_stale = false;
+      if (may_be_stale && history_.has_replay(*row.step)) visited += replay(row, width);
+      if (watcher != nullptr) {
+        const real* const now =
+            may_be_stale ? up_to_date(row, *deferred, width, before.data()) : row.arrays[0];
+        if (now != before.data()) kernels::map_span(width, before.data(), std::identity(), now);
+      }
       if (may_be_stale) {
-        if (history_.has_replay(*row.step)) visited += replay(row, width);
         is_stale = deferred->for_each_piece(*row.step, [&](const auto piece, auto last) {
           change_values<Rule>(width, row.arrays, values,
                               [&piece, rule, last](Vectors& x, const Simd& g) {
@@ -160,6 +167,7 @@ class RuleLoopsOf final : public RuleLoops {
       if (!is_stale)
         change_values<Rule>(width, row.arrays, values,
                             [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
+      if (watcher != nullptr) watcher->row_changed(i, before.data(), row.arrays[0]);
     }
     return visited;
   }
@@ -195,18 +203,12 @@ class RuleLoopsOf final : public RuleLoops {
           range[i], [&](std::uint64_t step) { return history_.has_replay(step); }, copy);
       if (history_.has_replay(*row.step)) visited += replay(row, width);
       real* const to = out + i * width;
-      auto arrays = row.arrays;
-      const bool stale =
-          changes(range, i) && deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
-            read_values<Rule>(width, arrays,
-                              [&](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
-            arrays[0] = to;  // where the next piece goes on
-          });
+      const real* const now =
+          changes(range, i) ? up_to_date(row, deferred, width, to) : row.arrays[0];
       if (added != nullptr)
-        kernels::map_span(width, to, std::plus<>(), arrays[0],
-                          added->data() + i * width % added->size());
-      else if (!stale)
-        std::copy_n(arrays[0], width, to);
+        kernels::map_span(width, to, std::plus<>(), now, added->data() + i * width % added->size());
+      else if (now != to)
+        std::copy_n(now, width, to);
     }
     return visited;
   }
@@ -227,6 +229,20 @@ class RuleLoopsOf final : public RuleLoops {
   // Returns false if deferred steps do not change the row at place i.
   bool changes(const RowRange& range, std::size_t i) const {
     return range.rows.has_record(range[i]) || history_.moves_without_state();
+  }
+
+  // Writes the values of a row after its deferred steps to `to`, if it is stale. Returns where the
+  // values are that are up to date. Requires: all deferred steps have a closed form.
+  [[gnu::always_inline]] static const real* up_to_date(const RowOf& row,
+                                                       DeferredSteps<Rule>& deferred,
+                                                       std::size_t width, real* to) {
+    auto arrays = row.arrays;
+    deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
+      read_values<Rule>(width, arrays,
+                        [&](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
+      arrays[0] = to;  // where the next piece goes on
+    });
+    return arrays[0];
   }
 
   // Makes the deferred steps of a row until all later ones have a closed form. Never inlined:

@@ -19,9 +19,15 @@ RuleEngine::~RuleEngine() {
   for (const auto& optimized : optimized_) optimized->abandon();
 }
 
-void RuleEngine::forget(const Parameter& parameter) noexcept {
+// Null if it is not one of the optimizer's parameters.
+OptimizedParameter* RuleEngine::find(const Parameter& parameter) const {
   for (const auto& optimized : optimized_)
-    if (optimized->parameter() == &parameter) optimized->forget();
+    if (optimized->parameter() == &parameter) return optimized.get();
+  return nullptr;
+}
+
+void RuleEngine::forget(const Parameter& parameter) noexcept {
+  if (OptimizedParameter* const optimized = find(parameter)) optimized->forget();
   Optimizer::forget(parameter);
 }
 
@@ -32,9 +38,20 @@ std::uint64_t RuleEngine::rows_visited() const {
 }
 
 std::optional<double> RuleEngine::decay_without_gradient(const Parameter& parameter) const {
-  for (const auto& optimized : optimized_)
-    if (optimized->parameter() == &parameter) return optimized->decay_without_gradient();
-  return std::nullopt;
+  const OptimizedParameter* const optimized = find(parameter);
+  return optimized != nullptr ? optimized->decay_without_gradient() : std::nullopt;
+}
+
+bool RuleEngine::moves_without_gradient(const Parameter& parameter) const {
+  const OptimizedParameter* const optimized = find(parameter);
+  return optimized != nullptr && optimized->moves_without_gradient();
+}
+
+bool RuleEngine::watch_next_step(const Parameter& parameter,
+                                 std::weak_ptr<RowWatcher> watcher) const {
+  OptimizedParameter* const optimized = find(parameter);
+  if (optimized != nullptr) optimized->watch_next_step(std::move(watcher));
+  return optimized != nullptr;
 }
 
 // Whatever is wrong in any parameter is found before one of them changes. After that, only memory

@@ -19,6 +19,9 @@ class RuleEngine : public Optimizer {
   ~RuleEngine() override;  // visits no rows: see RuleOptimizer
   void step() override;
   std::optional<double> decay_without_gradient(const Parameter& parameter) const override;
+  bool moves_without_gradient(const Parameter& parameter) const override;
+  bool watch_next_step(const Parameter& parameter,
+                       std::weak_ptr<RowWatcher> watcher) const override;
   std::uint64_t rows_visited() const override;
   Checkpoint state_dict() const override;
   void load_state_dict(const Checkpoint& state) override;
@@ -40,6 +43,7 @@ class RuleEngine : public Optimizer {
   using OptimizedParameters = std::vector<std::shared_ptr<OptimizedParameter>>;
 
   void forget(const Parameter& parameter) noexcept override;
+  OptimizedParameter* find(const Parameter& parameter) const;
   OptimizedParameters loaded(const Checkpoint& state, bool values_follow) const;
   std::set<std::string> check_names(const char* caller) const;
 

@@ -44,6 +44,31 @@ double sum_row(const real* x, std::size_t width, const auto& f) {
 constexpr auto absolute = [](double x) { return std::abs(x); };
 constexpr auto square = [](double x) { return x * x; };
 
+// Σ x² of a short row in the precision of `real`, where x is at(i) and at_vector(i), from i on.
+double fast_sum(std::size_t width, const auto& at_vector, const auto& at) {
+  std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};  // two hide the latency of an addition
+  std::size_t i = 0;
+  for (; i + 2 * kLanes <= width; i += 2 * kLanes)
+    for (std::size_t k = 0; k < 2; ++k) {
+      const Simd x = at_vector(i + k * kLanes);
+      sums[k] = fma(x, x, sums[k]);
+    }
+  if (i + kLanes <= width) {
+    const Simd x = at_vector(i);
+    sums[0] = fma(x, x, sums[0]);
+    i += kLanes;
+  }
+  real rest = 0;
+  for (; i < width; ++i) rest += at(i) * at(i);
+  return static_cast<double>(lanes::sum(sums[0] + sums[1]) + rest);
+}
+
+// True unless squares may have overflowed or underflowed.
+bool is_precise(double squares) {
+  constexpr double kLeast = std::numeric_limits<real>::min() * 0x1p30;
+  return squares >= kLeast && std::isfinite(squares);
+}
+
 double sum_of(std::span<const Rows> arrays, const AllParts& all_parts, const auto& f) {
   double total = 0;
   std::array<double, kPieces> sums;
@@ -98,6 +123,34 @@ double norm(std::span<const Rows> arrays, double p, const AllParts& all_parts) {
 double norm(std::span<const real> row, double p) {
   const Rows only{row.data(), 1, row.size()};
   return norm({&only, 1}, p);
+}
+
+double distance(std::size_t width, const real* a, const real* b, double factor) {
+  if (factor == 1) {
+    const double squares = fast_sum(
+        width,
+        [=](std::size_t i) { return Simd::load_unaligned(a + i) - Simd::load_unaligned(b + i); },
+        [=](std::size_t i) { return a[i] - b[i]; });
+    if (is_precise(squares)) return std::sqrt(squares);
+  }
+  double total = 0;
+  std::array<double, 8> sums{};
+  std::size_t i = 0;
+  const auto term = [=](std::size_t k) {
+    return square(static_cast<double>(a[k]) - factor * static_cast<double>(b[k]));
+  };
+  for (; i + sums.size() <= width; i += sums.size())
+    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += term(i + j);
+  for (; i < width; ++i) total += term(i);
+  for (const double sum : sums) total += sum;
+  return std::sqrt(total);
+}
+
+double length(std::size_t width, const real* a) {
+  const double squares = fast_sum(
+      width, [=](std::size_t i) { return Simd::load_unaligned(a + i); },
+      [=](std::size_t i) { return a[i]; });
+  return is_precise(squares) ? std::sqrt(squares) : norm({a, width}, 2);
 }
 
 double largest_magnitude(std::span<const real> values) {

@@ -32,6 +32,12 @@ double norm(std::span<const Rows> arrays, double p, const AllParts& all_parts = 
 /// The norm of a single row.
 double norm(std::span<const real> row, double p);
 
+/// |a − factor · b| for short vectors of `width` values, to the precision of `real`.
+double distance(std::size_t width, const real* a, const real* b, double factor = 1);
+
+/// |a|, likewise.
+double length(std::size_t width, const real* a);
+
 /// max |x|, NaN if a number is.
 double largest_magnitude(std::span<const real> values);
 

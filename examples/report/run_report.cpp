@@ -107,13 +107,13 @@ Json reasons_json(const ShownRows& shown, const TableHistory::Frame& now) {
   for (std::size_t i = 0; i < shown.farthest.size(); ++i) {
     const std::size_t place = shown.farthest[i];
     Json steps = Json::array();
-    for (const TableHistory::Step& step : shown.history.steps()[place]) {
+    for (const TableHistory::Step& step : shown.history.steps(place)) {
       Json one{{"step", step.step},
                {"lookups", step.lookups},
                {"norm", rounded(step.gradient_norm)},
                {"moved", rounded(step.moved)}};
       if (!step.text.empty()) {
-        one["text"] = step.text;
+        one["text"] = std::vector(step.text.begin(), step.text.end());
         one["place"] = step.place;
       }
       steps.push_back(std::move(one));

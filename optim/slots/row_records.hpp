@@ -35,6 +35,9 @@ class RowRecords {
   real* at(std::size_t number) {
     return chunks_[number >> chunk_bits_].data() + (number & in_chunk_) * layout_.stride;
   }
+  const real* at(std::size_t number) const {
+    return chunks_[number >> chunk_bits_].data() + (number & in_chunk_) * layout_.stride;
+  }
   std::uint64_t* step(real* record) const {
     return reinterpret_cast<std::uint64_t*>(record + layout_.step);
   }

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <utility>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/layers/gpt/ngram_memory.hpp>
+#include <rowgrad/optim/row_watcher.hpp>
 #include <rowgrad/optim/training/row_history.hpp>
 
 namespace rowgrad {
@@ -16,18 +17,22 @@ namespace {
 constexpr double kMostDecay = 0.999999;  // of a value in a step
 constexpr double kLeastKept = 1e-30;     // of a value that decay has left, to tell where it began
 constexpr std::size_t kFramesOfASteppedRun = 20;
-constexpr std::size_t kTokensBefore = 8;  // of a lookup, that are kept as its text
-constexpr std::size_t kTokensAfter = 3;
-constexpr double kRounding = 1e-6;  // of a row's length: less is no movement
+constexpr double kRounding = 1e-6;                     // of a row's length: less is no movement
+constexpr std::size_t kAhead = 4, kLookupsAhead = 16;  // that are prefetched
+constexpr std::size_t kRowsPerRead = 1024;             // that are read
 
-// |a − factor · b|
-double distance(std::size_t width, const real* a, const real* b, double factor = 1) {
-  double squares = 0;
-  for (std::size_t i = 0; i < width; ++i) {
-    const double difference = static_cast<double>(a[i]) - factor * static_cast<double>(b[i]);
-    squares += difference * difference;
-  }
-  return std::sqrt(squares);
+using kernels::distance;
+
+// What decay has left of each value, or 1 where that is too little to tell where one began.
+double kept_of(double log_kept) {
+  const double kept = std::exp(log_kept);
+  return kept < kLeastKept ? 1 : kept;
+}
+
+// The number of rows of a table.
+std::size_t rows_of(const Parameter& table) {
+  kernels::check_table(table.name(), table.shape());
+  return table.shape()[0];
 }
 
 }  // namespace
@@ -41,25 +46,47 @@ std::shared_ptr<const Ids> tokens_of(const Tape::Lookup& lookup, std::string_vie
 
 TableHistory::TableHistory(Parameter& table, RowNames names, const NgramHash* hash,
                            std::size_t most_rows, TablePlacement* tables)
-    : table_(&table), tables_(tables), names_(std::move(names)), most_rows_(most_rows) {
+    : table_(&table),
+      tables_(tables),
+      names_(std::move(names)),
+      most_rows_(most_rows),
+      counts_(rows_of(table)),
+      values_(counts_.size(), table.shape()[1]) {
+  values_.add_slot();
+  records_.reserve(std::min(most_rows, table.shape()[0]));  // addresses only: pages come with use
+  steps_.reserve(kMostSteps * records_.capacity());
   if (hash != nullptr) ngrams_.emplace(*hash);
 }
 
-Tensor TableHistory::values(const std::vector<std::int32_t>& ids) const {
-  const TableLookup lookup{table_, ids};
-  if (tables_ != nullptr) tables_->fetch({&lookup, 1});
+Tensor TableHistory::values(std::span<const std::int32_t> ids) const {
+  if (tables_ != nullptr) {
+    const TableLookup lookup{table_, {ids.begin(), ids.end()}};
+    tables_->fetch({&lookup, 1});
+  }
   return table_->rows(ids);
 }
 
 void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens) {
+  kernels::check_ids("TableHistory", ids->storage(), ids->shape(), table_->shape()[0]);
   if (ngrams_ && tokens != nullptr) ngrams_->add(*tokens);
+  // No branch tells the first lookup of a row from later ones: a processor cannot predict which it
+  // is.
+  std::size_t distinct = looked_up_.size();
+  looked_up_.resize(distinct + ids->size());
+  std::int32_t* const looked_up = looked_up_.data();
+  Count* const counts = counts_.data();
+  const std::span<const std::int32_t> all = ids->storage();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    __builtin_prefetch(&counts[all[std::min(i + kLookupsAhead, all.size() - 1)]], 1);
+    Count& count = counts[all[i]];
+    const bool is_first = count.lookups++ == 0;
+    count.first = is_first ? static_cast<std::uint32_t>(lookups_ + i) : count.first;
+    looked_up[distinct] = all[i];
+    distinct += is_first ? 1 : 0;
+  }
+  looked_up_.resize(distinct);
+  lookups_ += ids->size();
   waiting_.push_back({std::move(ids), std::move(tokens)});
-}
-
-// What decay has left of each value, or 1 where that is too little to tell where one began.
-double TableHistory::kept() const {
-  const double kept = std::exp(log_kept_);
-  return kept < kLeastKept ? 1 : kept;
 }
 
 // Before rows move that nobody follows, in a way that cannot be told backwards.
@@ -67,29 +94,38 @@ void TableHistory::copy_start(bool knows_decay) {
   const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMostRows);
   if (!moves_all || start_.size() > 0 || !table_->is_in_memory()) return;
   start_ = table_->copy();
-  start_ /= static_cast<real>(kept());
+  start_ /= static_cast<real>(kept_of(log_kept_));
 }
 
-// The row's place among ids(); none if so many are followed already that it is only counted.
-std::optional<std::size_t> TableHistory::follow(std::int32_t id) {
-  if (const auto known = place_of(id)) return known;
+// Before rows move without a gradient. Until then, their values are those after their last step.
+void TableHistory::keep_latest() {
+  if (std::exchange(keeps_latest_, true)) return;
+  values_.add_slot();
+  if (ids_.empty()) return;
+  const std::size_t width = table_->shape()[1];
+  const Tensor latest = this->values(ids_);
+  for (std::size_t place = 0; place < ids_.size(); ++place)
+    std::copy_n(latest.data() + place * width, width, values_.at(place + 1) + width);
+}
+
+// Follows a row, or only counts it if so many are followed already.
+void TableHistory::follow(std::int32_t id) {
   if (ids_.size() < most_rows_) {
-    places_.emplace(id, ids_.size());
+    values_.make({&id, 1});
     ids_.push_back(id);
-    rows_.emplace_back();
-    steps_.emplace_back().reserve(kMostSteps);
-    return ids_.size() - 1;
+    records_.emplace_back();
+    steps_.resize(steps_.size() + kMostSteps);
+    return;
   }
   is_not_followed_.resize(table_->shape()[0]);
   std::vector<bool>::reference is_counted = is_not_followed_[static_cast<std::size_t>(id)];
   not_followed_ += is_counted ? 0 : 1;
   is_counted = true;
-  return std::nullopt;
 }
 
 std::optional<std::size_t> TableHistory::place_of(std::int32_t id) const {
-  const auto found = places_.find(id);
-  return found != places_.end() ? std::optional(found->second) : std::nullopt;
+  const std::size_t number = values_.number_of(static_cast<std::size_t>(id));
+  return number > 0 ? std::optional(number - 1) : std::nullopt;
 }
 
 bool TableHistory::was_touched(std::int32_t id) const {
@@ -97,146 +133,153 @@ bool TableHistory::was_touched(std::int32_t id) const {
 }
 
 // Remembers the values that a row began with, which has this one before its first gradient.
-void TableHistory::begin(std::size_t place, const real* value) {
+void TableHistory::begin(real* first, std::int32_t id, const real* value) const {
   const std::size_t width = table_->shape()[1];
-  const auto kept = static_cast<real>(this->kept());
-  const std::size_t start = static_cast<std::size_t>(ids_[place]) * width;
-  real* const first = first_.data() + place * width;
+  const auto kept = static_cast<real>(kept_of(log_kept_before_));
   if (start_.size() > 0)
-    std::copy_n(start_.data() + start, width, first);
+    std::copy_n(start_.data() + static_cast<std::size_t>(id) * width, width, first);
   else
     std::transform(value, value + width, first, [kept](real x) { return x / kept; });
-  std::copy_n(value, width, latest_.data() + place * width);
-  rows_[place].log_kept = log_kept_;
 }
 
-// Returns its norm.
-double TableHistory::add_gradient(Row& row, std::span<const real> values) const {
-  ++row.steps;
-  row.last = step_;
-  const auto squares = static_cast<double>(kernels::sum_span(
-      values.size(), [](const kernels::Simd& x) { return x * x; }, values.data()));
-  row.squares += squares;
-  row.largest = std::max(row.largest, std::sqrt(squares));
-  return std::sqrt(squares);
+// Adds the way from `then`, after the row's last update, to `now` to what it moved without
+// gradients.
+void TableHistory::settle(Row& row, const real* now, const real* then, double log_kept) const {
+  const std::size_t width = table_->shape()[1];
+  const double kept = has_decayed_ ? std::exp(log_kept - row.log_kept) : 1;
+  row.log_kept = log_kept;
+  if (kept == 1 && std::equal(now, now + width, then)) return;
+  const double length = distance(width, then, then, 0);
+  const double by_momentum = distance(width, now, then, kept);
+  if (by_momentum > kRounding * length) row.momentum += by_momentum;
+  row.decay += (1 - kept) * length;
 }
 
-void TableHistory::before_update(std::uint64_t step, std::optional<double> known_decay) {
+void TableHistory::before_update(std::uint64_t step, std::optional<double> known_decay,
+                                 bool is_watched, bool moves_all) {
   step_ = step;
   decay_ = known_decay.value_or(0);
   const Gradient& gradient = table_->gradient();
   is_dense_ |= gradient.is_dense();
   copy_start(known_decay.has_value());
-  std::vector<std::int32_t> looked_up;
-  for (const Lookup& lookup : waiting_)
-    looked_up.insert(looked_up.end(), lookup.ids->begin(), lookup.ids->end());
-  const kernels::RowGroups lookups(looked_up, std::nullopt);
-  std::vector<std::int32_t> ids;  // with a gradient, in increasing order
-  if (gradient.is_dense())        // every row has one: follow those that are looked up
-    ids = lookups.indices;
+  if (gradient.is_dense())  // every row has one: follow those that are looked up
+    std::ranges::sort(now_ = looked_up_);
   else if (gradient.is_rows())
-    ids = gradient.rows().indices();
-  rows_now_ = ids.size();
+    now_ = gradient.rows().indices();
+  else
+    now_.clear();
+  const bool has_moved = !ids_.empty() && table_->version() != version_;
+  if (!now_.empty() && (!is_watched || moves_all || has_moved)) keep_latest();
+  for (const std::int32_t id : now_)
+    if (values_.number_of(static_cast<std::size_t>(id)) == 0) follow(id);
+  const auto has_tokens = [](const Lookup& lookup) { return lookup.tokens != nullptr; };
+  if (!texts_.empty() || std::ranges::any_of(waiting_, has_tokens)) texts_.resize(steps_.size());
 
   const std::size_t width = table_->shape()[1];
-  const std::size_t known = ids_.size();
-  now_.clear();
-  now_ids_.clear();
-  // Those of rows without a gradient, such as that of padding, count if it had one before.
-  std::size_t next = 0;
-  const auto count_until = [&](std::int64_t id) {
-    for (; next < lookups.indices.size() && lookups.indices[next] < id; ++next)
-      if (const auto place = place_of(lookups.indices[next]))
-        rows_[*place].lookups += lookups.starts[next + 1] - lookups.starts[next];
-  };
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    count_until(ids[i]);
-    const std::optional<std::size_t> place = follow(ids[i]);
-    if (!place) continue;
-    now_ids_.push_back(ids[i]);
-    now_.push_back({.place = *place,
-                    .of_gradient = gradient.is_dense() ? static_cast<std::size_t>(ids[i]) : i});
-    if (next == lookups.indices.size() || lookups.indices[next] != ids[i]) continue;
-    const std::size_t first = lookups.starts[next], end = lookups.starts[++next];
-    now_.back().lookups = end - first;
-    now_.back().first_lookup = lookups.position(first);
-    rows_[*place].lookups += end - first;
-  }
-  count_until(std::numeric_limits<std::int64_t>::max());
-  first_.resize(ids_.size() * width);
-  latest_.resize(ids_.size() * width);
-  if (!now_.empty()) {
-    before_ = this->values(now_ids_);
-    const real* const gradients =
-        gradient.is_dense() ? gradient.dense().data() : gradient.rows().values().data();
-    kernels::parallel_for(
-        now_.size(), kernels::row_grain(width), [&](std::size_t first, std::size_t end) {
-          for (std::size_t i = first; i < end; ++i) {
-            const std::size_t place = now_[i].place;
-            const real* const value = before_.data() + i * width;
-            if (place >= known)
-              begin(place, value);
-            else
-              settle(rows_[place], value, latest_.data() + place * width);
-            now_[i].gradient_norm =
-                add_gradient(rows_[place], {gradients + now_[i].of_gradient * width, width});
-          }
-        });
-  }
+  norms_.resize(now_.size());
+  kernels::parallel_for_each(now_.size(), width,
+                             [width, gradients = gradient.values().data(), norms = norms_.data(),
+                              ids = gradient.is_dense() ? now_.data() : nullptr](std::size_t i) {
+                               const std::size_t row =
+                                   ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
+                               norms[i] = kernels::length(width, gradients + row * width);
+                             });
+  before_ = is_watched || now_.empty() ? empty({0}) : this->values(now_);
+  was_watched_ = false;
+  log_kept_before_ = log_kept_;
   log_kept_ += std::log1p(-std::min(decay_, kMostDecay));
   has_decayed_ |= decay_ != 0;
   has_unknown_decay_ |= !known_decay.has_value();
 }
 
+void TableHistory::row_changed(std::size_t i, const real* before, const real* after) {
+  const std::size_t width = table_->shape()[1];
+  if (i + kAhead < now_.size())
+    if (const std::size_t number = values_.number_of(static_cast<std::size_t>(now_[i + kAhead]))) {
+      __builtin_prefetch(&records_[number - 1], 1, 2);
+      if (keeps_latest_) kernels::prefetch_row(values_.at(number) + width, width);
+    }
+  if (!was_watched_.load(std::memory_order_relaxed)) was_watched_ = true;
+  const std::size_t number = values_.number_of(static_cast<std::size_t>(now_[i]));
+  if (number == 0) return;
+  Record& record = records_[number - 1];
+  Row& row = record.row;
+  real* const first = values_.at(number);
+  if (row.steps == 0)
+    begin(first, now_[i], before);
+  else if (keeps_latest_)
+    settle(row, before, first + width, log_kept_before_);
+  if (keeps_latest_) {
+    std::copy_n(after, width, first + width);
+    row.log_kept = log_kept_;
+  }
+  const double moved = distance(width, after, before, 1 - decay_);
+  ++row.steps;
+  row.last = step_;
+  row.squares += norms_[i] * norms_[i];
+  row.largest = std::max(row.largest, norms_[i]);
+  row.path += moved;
+  float* const shortest = std::ranges::min_element(record.kept);
+  if (static_cast<float>(moved) > *shortest) {
+    *shortest = static_cast<float>(moved);
+    keep_step((number - 1) * kMostSteps + static_cast<std::size_t>(shortest - record.kept.begin()),
+              i, moved);
+  }
+}
+
 void TableHistory::after_update() {
-  if (!now_.empty()) {
+  if (!was_watched_ && !now_.empty()) {
+    const Tensor after = this->values(now_);
+    const Tensor& before = before_.size() > 0 ? before_ : after;
     const std::size_t width = table_->shape()[1];
-    const Tensor values = this->values(now_ids_);
-    kernels::parallel_for(
-        now_.size(), kernels::row_grain(width), [&](std::size_t first, std::size_t end) {
-          for (std::size_t i = first; i < end; ++i) {
-            const real* const value = values.data() + i * width;
-            const std::size_t place = now_[i].place;
-            const double moved = distance(width, value, before_.data() + i * width, 1 - decay_);
-            std::copy_n(value, width, latest_.data() + place * width);
-            rows_[place].log_kept = log_kept_;
-            rows_[place].path += moved;
-            keep_step(now_[i], moved);
-          }
-        });
+    kernels::parallel_for_each(now_.size(), width, [&, width](std::size_t i) {
+      row_changed(i, before.data() + i * width, after.data() + i * width);
+    });
+  }
+  for (const std::int32_t id : looked_up_) {
+    const std::uint32_t lookups = std::exchange(counts_[static_cast<std::size_t>(id)].lookups, 0);
+    if (const std::size_t number = values_.number_of(static_cast<std::size_t>(id)))
+      records_[number - 1].row.lookups += lookups;
   }
   waiting_.clear();
+  looked_up_.clear();
+  lookups_ = 0;
+  version_ = table_->version();
 }
 
-// Among the steps of this row that moved it farthest, if it is one.
-void TableHistory::keep_step(const Now& now, double moved) {
-  std::vector<Step>& kept = steps_[now.place];
-  if (kept.size() == kMostSteps) {
-    if (moved <= kept.back().moved) return;
-    kept.pop_back();
-  }
-  Step step{
-      .step = step_, .lookups = now.lookups, .gradient_norm = now.gradient_norm, .moved = moved};
-  copy_text(now, step);
-  const auto place = std::ranges::upper_bound(kept, moved, std::greater<>(), &Step::moved);
-  kept.insert(place, std::move(step));
+// Keeps this step of row now_[i] as steps_[at].
+void TableHistory::keep_step(std::size_t at, std::size_t i, double moved) {
+  const Count& count = counts_[static_cast<std::size_t>(now_[i])];
+  steps_[at] = {step_, count.lookups, norms_[i], moved};
+  if (!texts_.empty()) texts_[at] = count.lookups > 0 ? text_of(count.first) : KeptText();
 }
 
-// The tokens around its first lookup.
-void TableHistory::copy_text(const Now& now, Step& step) const {
-  if (now.lookups == 0) return;
-  std::size_t place = now.first_lookup;
+// Returns the tokens around a lookup, whose place is among all ids since the last update.
+TableHistory::KeptText TableHistory::text_of(std::size_t at) const {
   auto lookup = waiting_.begin();
-  for (; place >= lookup->ids->size(); ++lookup) place -= lookup->ids->size();
+  for (; at >= lookup->ids->size(); ++lookup) at -= lookup->ids->size();
   const std::shared_ptr<const Ids>& tokens = lookup->tokens;
-  if (tokens == nullptr) return;
-  place /= lookup->ids->size() / tokens->size();
+  if (tokens == nullptr) return {};
+  at /= lookup->ids->size() / tokens->size();
   const std::size_t context = tokens->shape().back();
-  const std::size_t in_window = place % context;
-  const std::size_t before = std::min(in_window, kTokensBefore);
-  const std::size_t after = std::min(kTokensAfter, context - 1 - in_window);
-  step.text.assign(tokens->data() + place - before, tokens->data() + place + after + 1);
-  step.place = before;
+  const std::size_t in_window = at % context;
+  const std::size_t before = std::min(in_window, Text::kBefore);
+  const std::size_t after = std::min(Text::kAfter, context - 1 - in_window);
+  return {Text({tokens->data() + at - before, before + 1 + after}),
+          static_cast<std::uint32_t>(before)};
+}
+
+std::vector<TableHistory::Step> TableHistory::steps(std::size_t place) const {
+  std::vector<Step> steps;
+  for (std::size_t at = place * kMostSteps; at < (place + 1) * kMostSteps; ++at) {
+    const KeptStep& kept = steps_.at(at);
+    if (kept.step == 0) continue;
+    const KeptText text = texts_.empty() ? KeptText() : texts_[at];
+    steps.push_back(
+        {kept.step, kept.lookups, kept.gradient_norm, kept.moved, text.text, text.place});
+  }
+  std::ranges::sort(steps, {}, [](const Step& step) { return std::pair(-step.moved, step.step); });
+  return steps;
 }
 
 double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> value) const {
@@ -245,19 +288,6 @@ double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> val
     return distance(width, value.data(), start_.data() + static_cast<std::size_t>(id) * width);
   if (has_unknown_decay_ || std::exp(log_kept_) < kLeastKept) return std::nan("");
   return std::expm1(0 - log_kept_) * distance(width, value.data(), value.data(), 0);
-}
-
-// Adds the way from `then`, after the row's last update, to `now` to what it moved without
-// gradients.
-void TableHistory::settle(Row& row, const real* now, const real* then) const {
-  const std::size_t width = table_->shape()[1];
-  const double kept = std::exp(log_kept_ - row.log_kept);
-  row.log_kept = log_kept_;
-  if (kept == 1 && std::equal(now, now + width, then)) return;
-  const double length = distance(width, then, then, 0);
-  const double by_momentum = distance(width, now, then, kept);
-  if (by_momentum > kRounding * length) row.momentum += by_momentum;
-  row.decay += (1 - kept) * length;
 }
 
 void TableHistory::take_frame(std::uint64_t step) {
@@ -270,27 +300,37 @@ void TableHistory::take_frame(std::uint64_t step) {
   frames_.push_back(now(step));
 }
 
-TableHistory::Frame TableHistory::now(std::uint64_t step) const {
-  Frame frame{step, rows_, std::vector<double>(ids_.size())};
-  if (ids_.empty()) return frame;
-  const Tensor values = this->values(ids_);
+TableHistory::Frame TableHistory::now(std::uint64_t step,
+                                      std::span<const std::size_t> places) const {
+  Frame frame{step, std::vector<Row>(places.size()), std::vector<double>(places.size())};
   const std::size_t width = table_->shape()[1];
-  kernels::parallel_for(ids_.size(), kernels::row_grain(width),
-                        [&](std::size_t begin, std::size_t end) {
-                          for (std::size_t i = begin; i < end; ++i) {
-                            const real* const value = values.data() + i * width;
-                            frame.moved[i] = distance(width, value, first_.data() + i * width);
-                            settle(frame.rows[i], value, latest_.data() + i * width);
-                          }
-                        });
+  for (std::size_t first = 0; first < places.size(); first += kRowsPerRead) {
+    const std::span some = places.subspan(first, std::min(kRowsPerRead, places.size() - first));
+    std::vector<std::int32_t> ids;
+    for (const std::size_t place : some) ids.push_back(ids_.at(place));
+    const Tensor values = this->values(ids);
+    kernels::parallel_for_each(some.size(), width, [&, first](std::size_t i) {
+      const real* const value = values.data() + i * width;
+      const real* const began = values_.at(some[i] + 1);
+      frame.moved[first + i] = distance(width, value, began);
+      Row& row = frame.rows[first + i] = records_[some[i]].row;
+      if (keeps_latest_) settle(row, value, began + width, log_kept_);
+    });
+  }
   return frame;
+}
+
+TableHistory::Frame TableHistory::now(std::uint64_t step) const {
+  std::vector<std::size_t> places(ids_.size());
+  std::iota(places.begin(), places.end(), 0);
+  return now(step, places);
 }
 
 std::vector<std::int32_t> TableHistory::most_frequent(std::size_t count) const {
   std::vector<std::size_t> places(ids_.size());
   std::iota(places.begin(), places.end(), 0);
   std::ranges::stable_sort(places, std::greater<>(),
-                           [&](std::size_t place) { return rows_[place].lookups; });
+                           [&](std::size_t place) { return row(place).lookups; });
   places.resize(std::min(count, places.size()));
   std::vector<std::int32_t> ids;
   for (const std::size_t place : places) ids.push_back(ids_[place]);
@@ -302,21 +342,21 @@ std::optional<double> TableHistory::kept_without_gradient() const {
 }
 
 TableHistory& RowHistory::of(Parameter& table) {
-  for (TableHistory& known : tables_)
-    if (&known.table() == &table) return known;
+  for (const auto& known : tables_)
+    if (&known->table() == &table) return *known;
   const std::vector<Parameter*> all = model_.parameters_on_tape();
   check_argument(std::ranges::count(all, &table) > 0, "RowHistory: ", table.name(),
                  " is no parameter of the model");
   const NgramHash* hash = nullptr;
   for (const auto& [name, memory] : model_.named_layers<NgramMemory>())
     if (&memory->table.table() == &table) hash = &memory->hash();
-  TableHistory added(table, model_.names_of_rows(table), hash, TableHistory::kMostRows,
-                     tables_of_model_);
-  const auto order = [&](const TableHistory& of) {
-    return std::pair(of.kind() != "token", std::ranges::find(all, &of.table()) - all.begin());
+  const auto added = std::make_shared<TableHistory>(table, model_.names_of_rows(table), hash,
+                                                    TableHistory::kMostRows, tables_of_model_);
+  const auto order = [&](const std::shared_ptr<TableHistory>& of) {
+    return std::pair(of->kind() != "token", std::ranges::find(all, &of->table()) - all.begin());
   };
-  const auto place = std::ranges::upper_bound(tables_, order(added), {}, order);
-  return *tables_.insert(place, std::move(added));
+  tables_.insert(std::ranges::upper_bound(tables_, order(added), {}, order), added);
+  return *added;
 }
 
 void RowHistory::after_backward(const Tape& tape) {
@@ -341,9 +381,13 @@ void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
   const std::vector<Parameter*> own = model_.parameters(), on_tape = model_.parameters_on_tape();
   for (Parameter* parameter : on_tape)
     if (parameter->gradient().is_rows()) of(*parameter);
-  for (TableHistory& table : tables_) {
-    const auto i = std::ranges::find(on_tape, &table.table()) - on_tape.begin();
-    table.before_update(step, optimizer.decay_without_gradient(*own[static_cast<std::size_t>(i)]));
+  for (const std::shared_ptr<TableHistory>& table : tables_) {
+    const auto i = std::ranges::find(on_tape, &table->table()) - on_tape.begin();
+    const Parameter& trained = *own[static_cast<std::size_t>(i)];
+    const bool is_watched = &trained == &table->table() && trained.gradient().is_rows() &&
+                            optimizer.watch_next_step(trained, table);
+    table->before_update(step, optimizer.decay_without_gradient(trained), is_watched,
+                         optimizer.moves_without_gradient(trained));
   }
 }
 
@@ -366,9 +410,9 @@ void RowHistory::end_step(std::uint64_t step, bool has_frame) {
   check_state(begun_ == step, "RowHistory: before_update(", step,
               ", …) was not called before that step was made");
   begun_ = 0;
-  for (TableHistory& table : tables_) {
-    table.after_update();
-    if (has_frame) table.take_frame(step);
+  for (const auto& table : tables_) {
+    table->after_update();
+    if (has_frame) table->take_frame(step);
   }
 }
 

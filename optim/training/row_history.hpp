@@ -10,14 +10,17 @@
 // They are those that tapes have looked up or that have row gradients: tables of any model, under
 // the names that its layers give their rows (Layer::row_names).
 //
-// Memory grows with the rows that had a gradient, not with the table: some 550 bytes and twice its
-// values for each, and 80 bytes in each of up to 20 frames, up to 131,072 rows of a table, the
-// first ones; others are counted, a bit each. Tables may be in files. One all of whose rows move in
-// a way that cannot be told backwards, by dense gradients or a decay that is not known, is copied
-// before the first such step: unless it is in a file, or has more than 131,072 rows and no dense
-// gradient. Of the table of a memory, the n-grams that look rows up are counted, too: see
-// ngram_counts.hpp.
+// Memory grows with the rows that had a gradient: some 500 bytes and up to twice its values for
+// each, and 80 bytes in each of up to 20 frames, up to 131,072 rows of a table, the first ones.
+// Others are counted, a bit each, and each row of the table takes 4 bytes. Tables may be in files.
+// One all of whose rows move in a way that cannot be told backwards, by dense gradients or a decay
+// that is not known, is copied before the first such step: unless it is in a file, or has more than
+// 131,072 rows and no dense gradient. Of the table of a memory, the n-grams that look rows up are
+// counted, too: see ngram_counts.hpp.
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,10 +29,12 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include <rowgrad/core/base/buffer_pool.hpp>
+#include <rowgrad/optim/row_watcher.hpp>
+#include <rowgrad/optim/slots/row_records.hpp>
 #include <rowgrad/optim/training/ngram_counts.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -40,51 +45,82 @@ namespace rowgrad {
 std::shared_ptr<const Ids> tokens_of(const Tape::Lookup& lookup, std::string_view kind);
 
 /// The history of one table.
-class TableHistory {
+class TableHistory final : public RowWatcher {
  public:
   /// What a row has gone through so far.
   struct Row {
     std::uint64_t lookups = 0;  // how often its id was looked up, in all
-    std::uint64_t steps = 0;    // in which it had a gradient (that looked it up, where dense),
-    std::uint64_t last = 0;     // and the last one of these
-    double squares = 0;         // sum of the squares of its gradients in these
+    std::uint64_t steps = 0;    // number of steps with a gradient (if dense, that looked it up)
+    std::uint64_t last = 0;     // the last of these steps
+    double squares = 0;         // sum of the squares of its gradients in these steps
     double largest = 0;         // the largest gradient norm of a step
-    double path = 0;            // sum of the distances it moved in these steps, but for decay
-    double momentum = 0;        // distance moved between its gradients, by momentum,
-    double decay = 0;           // and by weight decay
-    double log_kept = 0;        // log_kept_ when it last had a gradient
+    double path = 0;            // sum of the distances it moved in these steps, except by decay
+    double momentum = 0;        // distance moved between its gradients by momentum
+    double decay = 0;           // distance moved between its gradients by weight decay
+    double log_kept = 0;        // see log_kept_, when it last had a gradient
+  };
+
+  /// Some tokens around a lookup: up to 8 before it and 3 after it, in the same text.
+  class Text {
+   public:
+    static constexpr std::size_t kBefore = 8, kAfter = 3;
+
+    Text() = default;
+    /// Copies at most kBefore + 1 + kAfter tokens.
+    explicit Text(std::span<const std::int32_t> tokens)
+        : size_(static_cast<std::uint32_t>(tokens.size())) {
+      std::ranges::copy(tokens, tokens_.begin());
+    }
+
+    const std::int32_t* begin() const { return tokens_.data(); }
+    const std::int32_t* end() const { return begin() + size_; }
+    std::size_t size() const { return size_; }
+    bool empty() const { return size_ == 0; }
+    bool operator==(const Text&) const = default;
+
+   private:
+    std::uint32_t size_ = 0;
+    std::array<std::int32_t, kBefore + 1 + kAfter> tokens_{};
   };
 
   /// A step in which a row had a gradient.
   struct Step {
-    std::uint64_t step = 0;               // counted from 1
-    std::uint64_t lookups = 0;            // how often its batch looked the row up
-    double gradient_norm = 0;             // before clipping
-    double moved = 0;                     // distance, without what weight decay took
-    std::vector<std::int32_t> text = {};  // tokens around a lookup, if they are what looks rows up,
-    std::size_t place = 0;                // and where in it that was
+    std::uint64_t step = 0;     // counted from 1
+    std::uint64_t lookups = 0;  // how often its batch looked the row up
+    double gradient_norm = 0;   // before clipping
+    double moved = 0;           // distance, without what weight decay took
+    Text text = {};             // around the first lookup, if tokens looked the row up
+    std::size_t place = 0;      // of the lookup in the text
   };
 
   static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // the most rows that are followed
   static constexpr std::size_t kMostSteps = 3;                    // steps that are kept of each row
 
-  /// The table must outlive this, and so must the hash of a memory's table. `tables`, if not null,
-  /// fetches rows before they are read.
+  /// The table [rows, width] must outlive this, and so must the hash of a memory's table. `tables`,
+  /// if not null, fetches rows before they are read.
   explicit TableHistory(Parameter& table, RowNames names = {}, const NgramHash* hash = nullptr,
                         std::size_t most_rows = kMostRows, TablePlacement* tables = nullptr);
+  TableHistory(const TableHistory&) = delete;
+  TableHistory& operator=(const TableHistory&) = delete;
 
-  /// Lookups since the last update, and the tokens that made them, if there are any: see tokens_of.
+  /// Counts lookups before an update, made by `tokens` if they are not null: see tokens_of.
   void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
 
-  /// To be called before each update, when the table has its gradient, and after it. `decay` is the
-  /// share of each value that weight decay takes in this step, also from rows without a gradient;
-  /// none if that is not known: then what it moves counts as moved by momentum.
-  void before_update(std::uint64_t step, std::optional<double> decay);
+  /// Call before each update, when the table has its gradient. `decay` is the share of each value
+  /// that weight decay takes in this step, also from rows without a gradient. If it is not known,
+  /// what it moves counts as moved by momentum. With `is_watched`, the optimizer calls
+  /// row_changed() for each row, and moves others only if it `moves_all`. Otherwise, rows are read
+  /// before and after the update.
+  void before_update(std::uint64_t step, std::optional<double> decay, bool is_watched = false,
+                     bool moves_all = true);
+  void row_changed(std::size_t i, const real* before, const real* after) override;
+
+  /// Call after each update.
   void after_update();
 
   /// The rows that had a gradient in this step; those that were looked up where gradients are
   /// dense.
-  std::size_t rows_now() const { return rows_now_; }
+  std::size_t rows_now() const { return now_.size(); }
 
   /// The rows that have had one so far, or that were looked up where gradients are dense; also
   /// those that are not followed.
@@ -99,13 +135,16 @@ class TableHistory {
   /// n-th is kept, n such that there are at most kMostFrames.
   void take_frame(std::uint64_t step);
 
-  /// At most kMostFrames, and what has happened by now.
+  /// What has happened to some rows.
   struct Frame {
     std::uint64_t step;         // after which it was taken
-    std::vector<Row> rows;      // of all rows so far, in the order of ids()
+    std::vector<Row> rows;      // one for each of the rows
     std::vector<double> moved;  // distance of each of them from where it began
   };
-  const std::vector<Frame>& frames() const { return frames_; }
+  const std::vector<Frame>& frames() const { return frames_; }  // at most kMostFrames
+
+  /// Returns what has happened by now to the rows at these places among ids(), or to all of them.
+  Frame now(std::uint64_t step, std::span<const std::size_t> places) const;
   Frame now(std::uint64_t step) const;
 
   /// The rows that had most lookups, the most frequent first.
@@ -117,19 +156,19 @@ class TableHistory {
   /// nothing of the row by then.
   const std::vector<std::int32_t>& ids() const { return ids_; }
   std::optional<std::size_t> place_of(std::int32_t id) const;  // among these, if it is there
-  const std::vector<Row>& rows() const { return rows_; }
+  const Row& row(std::size_t place) const { return records_[place].row; }
   std::vector<double> moved() const { return now(0).moved; }
 
-  /// For each of ids(), the kMostSteps steps that moved it farthest, the farthest first.
-  const std::vector<std::vector<Step>>& steps() const { return steps_; }
+  /// Returns the kMostSteps steps that moved the row at a place farthest, the farthest first.
+  std::vector<Step> steps(std::size_t place) const;
 
   /// How far a row that is not followed, as it had no gradient, or a dense one without a lookup, is
   /// from where it began, if this is its value now. NaN if it is not known where that was.
   double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
 
-  const Parameter& table() const { return *table_; }          // whose history it is
-  Tensor values(const std::vector<std::int32_t>& ids) const;  // of these rows, as they are now
-  const std::string& kind() const { return names_.kind; }     // what its rows stand for
+  const Parameter& table() const { return *table_; }       // whose history it is
+  Tensor values(std::span<const std::int32_t> ids) const;  // of these rows, as they are now
+  const std::string& kind() const { return names_.kind; }  // what its rows stand for
   const std::vector<std::string>& labels() const { return names_.names; }  // see RowNames
 
   /// What rows stand for in the table of a memory; null for other tables.
@@ -146,49 +185,69 @@ class TableHistory {
 
  private:
   static constexpr std::size_t kMostFrames = 20;
-
-  // Ids that were looked up since the last update, and the tokens that did, if there are any.
+  // A lookup since the last update, and the tokens that made it, if there are any.
   struct Lookup {
     std::shared_ptr<const Ids> ids, tokens;
   };
-  // A followed row that has a gradient in this step.
-  struct Now {
-    std::size_t place = 0;         // among ids()
-    std::size_t of_gradient = 0;   // where its gradient is
-    std::uint64_t lookups = 0;     // since the last update
-    std::size_t first_lookup = 0;  // the place of the first one among all of the table's
-    double gradient_norm = 0;
+  // Lookups of a row since the last update, and the place of the first one among all.
+  struct Count {
+    std::uint32_t lookups = 0, first = 0;
   };
+  // A followed row. Without momentum and decay, steps touch only one line of the cache.
+  struct alignas(64) Record {
+    std::array<float, kMostSteps> kept{-1, -1, -1};  // how far the steps that are kept moved it
+    Row row;
+  };
+  // The steps that moved a row farthest, in the order of Record::kept, and their texts.
+  struct KeptStep {
+    std::uint64_t step = 0;  // 0 for none
+    std::uint64_t lookups = 0;
+    double gradient_norm = 0, moved = 0;
+  };
+  struct KeptText {
+    Text text;
+    std::uint32_t place = 0;
+  };
+  template <class T>
+  using PoolVector = std::vector<T, PoolAllocator<T>>;
 
-  double kept() const;
   void copy_start(bool knows_decay);
-  std::optional<std::size_t> follow(std::int32_t id);
-  void begin(std::size_t place, const real* value);
-  double add_gradient(Row& row, std::span<const real> values) const;
-  void keep_step(const Now& now, double moved);
-  void copy_text(const Now& now, Step& step) const;
-  void settle(Row& row, const real* now, const real* then) const;
+  void keep_latest();
+  void follow(std::int32_t id);
+  void begin(real* first, std::int32_t id, const real* value) const;
+  void settle(Row& row, const real* now, const real* then, double log_kept) const;
+  void keep_step(std::size_t at, std::size_t i, double moved);
+  KeptText text_of(std::size_t lookup) const;
 
   Parameter* table_;
   TablePlacement* tables_;
   RowNames names_;
   std::optional<NgramCounts> ngrams_;
   std::size_t most_rows_;
-  std::vector<Lookup> waiting_;                           // until the next update
-  std::unordered_map<std::int32_t, std::size_t> places_;  // of rows that are followed, among ids_
+  // Lookups until the next update.
+  std::vector<Lookup> waiting_;
+  std::size_t lookups_ = 0;              // number of ids in them
+  std::vector<std::int32_t> looked_up_;  // the distinct ids
+  PoolVector<Count> counts_;             // of all rows
+  // Followed rows. Record number place + 1 has the values with which the row began and, if
+  // keeps_latest_, those after its last step.
+  RowRecords values_;
   std::vector<std::int32_t> ids_;
-  std::vector<Row> rows_;
-  std::vector<std::vector<Step>> steps_;
-  std::vector<real> first_;            // the values with which each row began
-  std::vector<real> latest_;           // the values after each row's last step
+  PoolVector<Record> records_;
+  PoolVector<KeptStep> steps_;         // kMostSteps of each of them
+  PoolVector<KeptText> texts_;         // of these, if tokens look rows up
+  bool keeps_latest_ = false;          // true once rows have moved without a gradient
   std::vector<bool> is_not_followed_;  // of all rows, once there are such ones
   std::size_t not_followed_ = 0;
-  std::size_t rows_now_ = 0;  // that have a gradient in this step
-  std::vector<Now> now_;      // those of them that are followed
-  std::vector<std::int32_t> now_ids_;
-  Tensor before_;  // their values before the update
+  // The step that is being made.
   std::uint64_t step_ = 0;
-  double decay_ = 0;           // of this step
+  double decay_ = 0;
+  double log_kept_before_ = 0;             // log_kept_ without this step
+  std::vector<std::int32_t> now_;          // rows that have a gradient or, if dense, are looked up
+  std::vector<double> norms_;              // of these gradients
+  Tensor before_ = empty({0});             // values of these rows; none if the optimizer watches
+  std::atomic<bool> was_watched_ = false;  // true once row_changed() was called
+  std::uint64_t version_ = 0;              // of the table after the last update
   Tensor start_ = empty({0});  // of a table that is copied: all values with which it began
   std::vector<Frame> frames_;
   std::size_t frame_calls_ = 0;
@@ -197,6 +256,38 @@ class TableHistory {
   bool has_decayed_ = false;
   bool has_unknown_decay_ = false;
   bool is_dense_ = false;
+};
+
+/// A list of histories.
+class TableHistories {
+ public:
+  using List = std::vector<std::shared_ptr<TableHistory>>;
+
+  /// Goes over the list.
+  struct Iterator {
+    List::const_iterator at;  // the history that it is at
+
+    const TableHistory& operator*() const { return **at; }
+    Iterator& operator++() {
+      ++at;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+  };
+
+  /// Borrows the list.
+  explicit TableHistories(const List& list) : list_(list) {}
+
+  std::size_t size() const { return list_.size(); }
+  bool empty() const { return list_.empty(); }
+  const TableHistory& operator[](std::size_t i) const { return *list_[i]; }
+  const TableHistory& front() const { return *list_.front(); }
+  const TableHistory& back() const { return *list_.back(); }
+  Iterator begin() const { return {list_.begin()}; }
+  Iterator end() const { return {list_.end()}; }
+
+ private:
+  const List& list_;
 };
 
 /// The histories of all tables of a model that are looked up or get row gradients. Observes a
@@ -223,10 +314,9 @@ class RowHistory : public TrainingCallback {
       : model_(model), tables_of_model_(tables) {}
 
   /// Those of tokens first, and then the others, each in the order of the model's parameters.
-  const std::vector<TableHistory>& tables() const { return tables_; }
+  TableHistories tables() const { return TableHistories(tables_); }
 
-  /// The history of a table (EmbeddingTable::table), which begins now if it has none; valid until
-  /// another one begins.
+  /// The history of a table (EmbeddingTable::table), which begins now if it has none.
   /// Throws std::invalid_argument for a parameter that is none of the model.
   TableHistory& of(Parameter& table);
 
@@ -252,7 +342,7 @@ class RowHistory : public TrainingCallback {
   Layer& model_;
   TablePlacement* tables_of_model_;
   std::uint64_t begun_ = 0;  // the step whose update is awaited; 0 for none
-  std::vector<TableHistory> tables_;
+  TableHistories::List tables_;
   Timer::Clock::duration cost_ = {};
 };
 

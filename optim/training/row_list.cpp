@@ -99,7 +99,7 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
       for (const real x : value) row.norm += static_cast<double>(x) * static_cast<double>(x);
       row.norm = std::sqrt(row.norm);
       if (const auto place = history.place_of(row.id)) {
-        const TableHistory::Row& what = history.rows()[*place];
+        const TableHistory::Row& what = history.row(*place);
         row.lookups = what.lookups;
         row.steps = what.steps;
         row.gradient_norm = std::sqrt(what.squares);

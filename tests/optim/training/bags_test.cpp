@@ -166,7 +166,7 @@ TEST(Bags, AreCountedInTheHistoryOfRows) {
   const TableHistory& table = trained.rows.of(trained.model.bag.weight);
   ASSERT_EQ(table.ids().size(), expected.size());
   for (std::size_t i = 0; i < table.ids().size(); ++i)
-    EXPECT_EQ(table.rows()[i].lookups, expected.at(table.ids()[i])) << table.ids()[i];
+    EXPECT_EQ(table.row(i).lookups, expected.at(table.ids()[i])) << table.ids()[i];
 }
 
 TEST(Bags, OfARunAreResumable) {

@@ -105,7 +105,7 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
     model.named_layers<Embedding>().at(0).second->weight.set_trainable(!frozen);
     const NgramHash& hash = model.memories[0].hash();
     Parameter& weight = model.memories[0].table.weight;
-    const auto looks_up = [&](const std::vector<std::int32_t>& text, std::size_t place,
+    const auto looks_up = [&](std::span<const std::int32_t> text, std::size_t place,
                               std::int32_t row) {
       const Ids rows = hash.rows(ids({1, text.size()}, text));
       return std::ranges::count(std::span(rows.data() + 2 * place, 2), row) > 0;
@@ -136,12 +136,12 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
       ASSERT_TRUE(expected.contains(id));
       std::uint64_t lookups = 0;
       for (const auto& [ngram, count] : expected.at(id)) lookups += count;
-      EXPECT_EQ(table.rows()[i].lookups, 2 * lookups);
+      EXPECT_EQ(table.row(i).lookups, 2 * lookups);
       if (id == row) {
         EXPECT_EQ(all.lookups, 2 * lookups);
       }
       EXPECT_GT(table.moved()[i], 0);
-      const TableHistory::Step& step = table.steps()[i].front();
+      const TableHistory::Step& step = table.steps(i).front();
       EXPECT_TRUE(looks_up(step.text, step.place, id));
     }
     ASSERT_EQ(all.steps.size(), 2U);
@@ -186,8 +186,8 @@ TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {
   std::set<std::string> found;
   for (const std::int32_t row : table.ids()) found.insert(labels.of(row));
   EXPECT_EQ(found, (std::set<std::string>{"[start] 3", "3 4", "4 5"}));
-  for (const auto& steps : table.steps())
-    EXPECT_EQ(steps.at(0).text, (std::vector<std::int32_t>{3, 4, 5}));
+  const TableHistory::Text text(std::vector<std::int32_t>{3, 4, 5});
+  for (std::size_t i = 0; i < table.ids().size(); ++i) EXPECT_EQ(table.steps(i)[0].text, text);
   const auto tokenizer = CharacterTokenizer::from_text("abcde");  // without the id 5
   EXPECT_HAS(rows_text(table, list_rows(table), &tokenizer, ','), "\"4 5\"");
 }

@@ -53,7 +53,7 @@ struct NaiveRow {
 };
 
 void expect_same(const TableHistory::Row& row, const NaiveRow& expected,
-                 const std::vector<TableHistory::Step>& steps) {
+                 std::span<const TableHistory::Step> steps) {
   EXPECT_EQ(row.lookups, expected.row.lookups);
   EXPECT_EQ(row.steps, expected.row.steps);
   EXPECT_EQ(row.last, expected.row.last);
@@ -107,7 +107,7 @@ struct MadeUpStep {
     const std::int32_t* const place = tokens.data() + first;
     return {.lookups = lookups,
             .gradient_norm = distance(values, zeros(values.shape()), static_cast<std::size_t>(id)),
-            .text = {place - before, place + after + 1},
+            .text = TableHistory::Text({place - before, place + after + 1}),
             .place = before};
   }
 
@@ -175,7 +175,7 @@ void expect_history(const AnyOptions& options, bool dense) {
       const TableHistory::Frame now = each->now(30);
       NaiveRow expected = naive[order[i]];
       expected.settle(end, static_cast<std::size_t>(order[i]));
-      expect_same(now.rows[i], expected, each->steps()[i]);
+      expect_same(now.rows[i], expected, each->steps(i));
       EXPECT_NEAR(now.moved[i], distances[i], 1e-6);
     }
   std::ranges::sort(distances);
@@ -352,11 +352,11 @@ TEST(RowHistory, FollowsAllTablesThatAreLookedUp) {
   EXPECT_EQ(left.kind(), "user");
   EXPECT_EQ(RowLabels(left, nullptr).of(3), "Di");
   EXPECT_EQ(left.ids(), (std::vector<std::int32_t>{1, 3}));
-  EXPECT_EQ(left.rows()[0].lookups, 6U);
-  EXPECT_TRUE(left.steps()[0].front().text.empty());
+  EXPECT_EQ(left.row(0).lookups, 6U);
+  EXPECT_TRUE(left.steps(0).front().text.empty());
   EXPECT_EQ(right.kind(), "row");
   EXPECT_EQ(right.ids(), std::vector<std::int32_t>{4});
-  EXPECT_EQ(right.rows()[0].lookups, 9U);
+  EXPECT_EQ(right.row(0).lookups, 9U);
   EXPECT_NEAR(left.kept_without_gradient().value(), std::pow(0.95, 3), 1e-6);
 }
 
@@ -394,7 +394,7 @@ TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
   rows.before_update(1, sgd);
   sgd.step();
   rows.after_update(1);
-  EXPECT_EQ(rows.tables()[0].rows()[0].lookups, 3U);
+  EXPECT_EQ(rows.tables()[0].row(0).lookups, 3U);
   EXPECT_ERROR(std::logic_error, untold, rows.after_update(1));
 }
 

@@ -56,7 +56,7 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
   const std::size_t place = history.place_of(kFollowed).value();
   const auto& norms = followed.norms.of_steps;
   ASSERT_GT(norms.size(), 3U);
-  EXPECT_EQ(all.lookups, history.rows()[place].lookups);
+  EXPECT_EQ(all.lookups, history.row(place).lookups);
   EXPECT_EQ(all.with_gradient, norms.size());
   EXPECT_EQ(all.without, 20 - norms.size());
   ASSERT_EQ(all.steps.size(), norms.size());
@@ -75,7 +75,7 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
     EXPECT_EQ(lookups, step.lookups);
     EXPECT_GT(lookups, 0U);
   }
-  EXPECT_NEAR(path, history.rows()[place].path, 1e-12);
+  EXPECT_NEAR(path, history.row(place).path, 1e-12);
   EXPECT_NEAR(shares, 1, 1e-9);
   EXPECT_NEAR(all.by_gradients, 1, 1e-9);
   EXPECT_EQ(all.by_momentum, 0);
@@ -86,7 +86,8 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
   EXPECT_EQ(few.all.with_gradient, all.with_gradient);
   EXPECT_EQ(few.all.by_gradients, all.by_gradients);
   ASSERT_EQ(few.all.steps.size(), 2U);
-  for (const TableHistory::Step& far : std::span(history.steps()[place]).first(2)) {
+  const std::vector<TableHistory::Step> history_steps = history.steps(place);
+  for (const TableHistory::Step& far : std::span(history_steps).first(2)) {
     const auto kept = std::ranges::find(few.all.steps, far.step, &RowMovement::Step::step);
     const auto step = std::ranges::find(all.steps, far.step, &RowMovement::Step::step);
     ASSERT_NE(kept, few.all.steps.end());
