@@ -17,7 +17,7 @@ using namespace rowgrad;
 class RecurrentModel : public LanguageModel {
  public:
   RecurrentModel(std::size_t vocabulary, std::size_t context, std::size_t width, Random& random)
-      : token(*this, "token", vocabulary, width, random),
+      : token(*this, "token", vocabulary, width, random, EmbeddingOptions{.kind = RowKind::kToken}),
         recurrent(*this, "recurrent", width, width, random),
         head(*this, "head", width, vocabulary, random),
         context_(context) {}

@@ -32,7 +32,8 @@ EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> her
              .dense_gradient = options.dense_gradient,
              .max_norm = options.max_norm,
              .norm_type = options.norm_type,
-             .include_last_offset = options.include_last_offset};
+             .include_last_offset = options.include_last_offset,
+             .kind = options.kind};
   const Shape& shape = weight.shape();
   const bool is_given = rows == 0;
   if (is_given && !shape.empty()) rows = shape[0];
@@ -56,6 +57,11 @@ EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> her
 
 Parameter& EmbeddingTable::on_tape(Parameter& parameter) const {
   return &parameter == &weight ? *table_ : parameter;
+}
+
+std::optional<RowNames> EmbeddingTable::row_names(const Parameter& of_table) const {
+  if (&of_table != table_ || lookup_.kind == RowKind::kRow) return {};
+  return RowNames{.kind = lookup_.kind};
 }
 
 Variable EmbeddingTable::scaled(const Variable& rows) const {

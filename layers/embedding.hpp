@@ -37,6 +37,7 @@ struct EmbeddingOptions {
   bool scale_grad_by_freq = false;
   bool dense_gradient = false;
   bool include_last_offset = false;
+  RowKind kind = RowKind::kRow;
   /// Whether the table is frozen: not trained at all.
   bool frozen = false;
   /// Decides which of the rows this process draws, trains and saves, or has in its file; null for
@@ -59,6 +60,9 @@ class EmbeddingTable : public Layer {
   /// The table that lookups read, [rows, width]: `weight`, unless other processes have some rows.
   Parameter& table() const { return *table_; }
   Parameter& on_tape(Parameter& parameter) const override;
+
+  /// Names the kind of the table's rows, unless it is kRow.
+  std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
   Parameter weight;  // [rows, width], those rows that this process has
 

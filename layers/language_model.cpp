@@ -70,12 +70,6 @@ Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          : cross_entropy(forward(tape, ids), targets, options);
 }
 
-std::optional<RowNames> LanguageModel::row_names(const Parameter& table) const {
-  const Shape& shape = table.shape();
-  return shape.size() == 2 && shape[0] == vocabulary() ? std::optional(RowNames{"token"})
-                                                       : std::nullopt;
-}
-
 std::unique_ptr<TextReader> LanguageModel::reader() {
   return std::make_unique<ReadingAgain>(*this);
 }

@@ -78,9 +78,6 @@ class LanguageModel : public TextModel {
   /// A reader of a new text. That of a model which remembers nothing reads all of it again.
   virtual std::unique_ptr<TextReader> reader();
 
-  /// Tables with a row for each token are of tokens.
-  std::optional<RowNames> row_names(const Parameter& table) const override;
-
   virtual std::size_t vocabulary() const = 0;  // number of tokens
   std::size_t classes() const final { return vocabulary(); }
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <iomanip>
 #include <set>
 
@@ -204,6 +205,11 @@ LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& op
         parameter->load(state, name);
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
+}
+
+std::string RowNames::word() const {
+  constexpr std::array<const char*, 5> kWords{"row", "token", "position", "distance", "n-gram"};
+  return noun.empty() ? kWords.at(static_cast<std::size_t>(kind)) : noun;
 }
 
 std::optional<RowNames> Layer::row_names(const Parameter& /*table*/) const { return {}; }

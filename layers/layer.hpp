@@ -22,6 +22,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/autograd/row_kind.hpp>
 #include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
@@ -41,10 +42,17 @@ struct LoadReport {                     // of Layer::load_state_dict()
   std::vector<std::string> unexpected;  // names of the state that the layer lacks
 };
 
+class NgramHash;
+
 /// What the rows of a table stand for.
 struct RowNames {
-  std::string kind = "row";             // of all of them: "token", "position"
-  std::vector<std::string> names = {};  // of each; empty where that is its number
+  RowKind kind = RowKind::kRow;         // the kind of all of them
+  std::string noun = {};                // "user"; empty for the word of the kind
+  std::vector<std::string> names = {};  // the name of each row; empty if these are its numbers
+  const NgramHash* ngrams = nullptr;    // finds the rows of n-grams; null for other tables
+
+  /// The noun, or the word of the kind: "row", "token", "position", "distance" or "n-gram".
+  std::string word() const;
 };
 
 /// Neither copyable nor movable: layers keep the addresses of their members.

@@ -40,7 +40,7 @@ Part<Linear> make_head(Layer& owner, const NextTokenOptions& options, Parameter&
 NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
     : options_(checked(options)),
       token(*this, "token", options.vocabulary, options.width, random,
-            EmbeddingOptions{.dense_gradient = options.dense_gradients}),
+            EmbeddingOptions{.dense_gradient = options.dense_gradients, .kind = RowKind::kToken}),
       position(part_if<PositionalEmbedding>(
           options.positions == Positions::kLearned, *this, "position", options.context,
           options.width, random, EmbeddingOptions{.dense_gradient = options.dense_gradients})),

@@ -66,10 +66,6 @@ Variable PositionalEmbedding::rows(Tape& tape, std::size_t length, std::size_t f
   return scaled(embedding(tape.parameter(table()), positions, lookup()));
 }
 
-std::optional<RowNames> PositionalEmbedding::row_names(const Parameter& of_table) const {
-  return &of_table == &table() ? std::optional(RowNames{"position"}) : std::nullopt;
-}
-
 Variable PositionalEmbedding::forward(const Variable& x) {
   return x + rows(x.tape(), length_of("PositionalEmbedding", x.shape(), weight.shape()[1]));
 }

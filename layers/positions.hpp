@@ -33,15 +33,19 @@ class PositionalEmbedding : public EmbeddingTable {
   /// Draws the table from normal(0, deviation).
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                       const EmbeddingOptions& options = {})
-      : EmbeddingTable("PositionalEmbedding", context, width, random, options) {}
+      : EmbeddingTable("PositionalEmbedding", context, width, random, of_positions(options)) {}
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
-
-  std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
   /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
   /// lookup.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
+
+ private:
+  static EmbeddingOptions of_positions(EmbeddingOptions options) {
+    options.kind = RowKind::kPosition;
+    return options;
+  }
 };
 
 /// The angle of column j at position t; columns 2i are sines and columns 2i + 1 cosines.

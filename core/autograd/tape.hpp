@@ -19,6 +19,7 @@
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/parameter.hpp>
+#include <rowgrad/core/autograd/row_kind.hpp>
 #include <rowgrad/core/autograd/variable.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 
@@ -124,17 +125,20 @@ class Tape {
   struct Lookup {
     Parameter* table;                  // borrowed
     std::shared_ptr<const Ids> owner;  // with the op's rule, as copies would cost small steps 3 %
-    std::shared_ptr<const Ids> tokens = nullptr;  // EmbeddingLookup::tokens; null for none
-    const Ids& ids = *owner;                      // as the op was given them, with repetitions
+    RowKind kind = RowKind::kRow;      // EmbeddingLookup::kind
+    /// The tokens that looked the rows up: EmbeddingLookup::tokens or, if rows are tokens, the ids.
+    /// Null if there are none.
+    std::shared_ptr<const Ids> tokens = nullptr;
+    const Ids& ids = *owner;  // as the op was given them, with repetitions
   };
 
   /// All lookups on this tape, in their order; none on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
   /// For read_rows(): records a lookup.
-  void note_lookup(Parameter& table, std::shared_ptr<const Ids> ids,
+  void note_lookup(Parameter& table, std::shared_ptr<const Ids> ids, RowKind kind = RowKind::kRow,
                    std::shared_ptr<const Ids> tokens = nullptr) {
-    if (!is_inference()) lookups_.push_back({&table, std::move(ids), std::move(tokens)});
+    if (!is_inference()) lookups_.push_back({&table, std::move(ids), kind, std::move(tokens)});
   }
 
   /// Whether it keeps values only, and how many values it has recorded.

@@ -120,8 +120,11 @@ Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<con
   if (options.tokens) check_tokens(op, ids, *options.tokens);
   renormalize(op, table, ids, options);
   if (Parameter* const parameter = table.parameter()) {
-    const auto tokens = options.tokens ? std::make_shared<const Ids>(*options.tokens) : nullptr;
-    table.tape().note_lookup(*parameter, shared_ids, tokens);
+    auto tokens = options.tokens                    ? std::make_shared<const Ids>(*options.tokens)
+                  : options.kind == RowKind::kToken ? shared_ids
+                                                    : nullptr;
+    if (tokens != nullptr && (tokens->dimension() == 0 || tokens->size() == 0)) tokens = nullptr;
+    table.tape().note_lookup(*parameter, shared_ids, options.kind, std::move(tokens));
     return reshaped(parameter->gathered_rows(ids.storage(), added), shape);
   }
   Tensor rows = empty(shape);

@@ -43,6 +43,8 @@ struct EmbeddingLookup {
   double norm_type = 2;
   /// Whether the last offset is the end of the last bag instead of the start of another one.
   bool include_last_offset = false;
+  /// For observers: what the rows stand for.
+  RowKind kind = RowKind::kRow;
   /// For observers: the tokens that look these rows up, if the ids are not tokens themselves. Their
   /// shape is that of the first axes of the ids: tokens [batch, length] for ids [batch, length, n].
   std::optional<Ids> tokens = std::nullopt;

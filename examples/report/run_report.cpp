@@ -163,7 +163,7 @@ Json table_json(const TableHistory& history, std::uint64_t step, const Tokenizer
     idle["decay"].push_back(rounded(row.decay));
   }
   Json table{{"name", history.table().name()},
-             {"kind", shown.is_part ? "row" : history.kind()},
+             {"kind", shown.is_part ? "row" : history.noun()},
              {"rows", shown.is_part ? shown.places.size() : shape[0]},
              {"width", shape[1]},
              {"frames", std::move(frames)},
@@ -205,7 +205,7 @@ Json vocabulary_json(const Layer& model, const RowHistory& rows, const Tokenizer
   };
   if (const auto* language = dynamic_cast<const LanguageModel*>(&model)) {
     add_all(language->vocabulary(), [&](std::int32_t id) { return token_label(tokenizer, id); });
-  } else if (!rows.tables().empty() && rows.tables().front().kind() == "token") {
+  } else if (!rows.tables().empty() && rows.tables().front().kind() == RowKind::kToken) {
     const RowLabels labels(rows.tables().front(), tokenizer);
     add_all(rows.tables().front().table().shape()[0],
             [&](std::int32_t id) { return labels.of(id); });
@@ -462,7 +462,7 @@ std::string RunReport::data(bool at_end) {
 // What the model, and its text, look like at the end.
 void RunReport::add_analysis(Json& report) const {
   for (const TableHistory& table : rows_.tables())
-    if (table.kind() == "token" && !table.ids().empty())
+    if (table.kind() == RowKind::kToken && !table.ids().empty())
       report["embeddings"] = embeddings_of(table);
   if (model_of_text(run_) != nullptr) add_reading(report);
 }

@@ -34,14 +34,14 @@ std::int32_t row_named(const std::string& wanted, const RowNames& names, const T
                    " of ", table.name(), "; rows have the numbers 0 to ", table.shape()[0] - 1);
     return row;
   }
-  const bool has_tokens = names.kind == "token";
+  const bool has_tokens = names.kind == RowKind::kToken;
   const std::size_t rows = has_tokens ? tokenizer.size() : names.names.size();
   for (std::size_t i = 0; i < rows; ++i) {
     const std::string name =
         has_tokens ? tokenizer.token(static_cast<std::int32_t>(i)) : names.names[i];
     if (wanted == name || wanted == readable_token(name)) return static_cast<std::int32_t>(i);
   }
-  throw std::invalid_argument(concat("--why ", in_quotes(wanted), ": no ", names.kind, " of ",
+  throw std::invalid_argument(concat("--why ", in_quotes(wanted), ": no ", names.word(), " of ",
                                      table.name(), " is that; rows have the numbers 0 to ",
                                      table.shape()[0] - 1));
 }
@@ -164,10 +164,11 @@ void print_why(RunAgain& again, const WhyOptions& options) {
   training.run.add(movement);
   again.train();
   std::cout << "Row        " << row << " of " << options.table;
-  if (names.kind == "token") std::cout << ", " << in_quotes(training.tokenizer().token(row));
+  if (names.kind == RowKind::kToken)
+    std::cout << ", " << in_quotes(training.tokenizer().token(row));
   std::cout << "; trained again, it ends at the same values, bit for bit\n";
   print(movement.summary(), training.tokenizer(), again.first(), again.last(),
-        names.kind == "token" || names.kind == "n-gram");
+        names.kind == RowKind::kToken || names.kind == RowKind::kNgram);
 }
 
 std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer) {

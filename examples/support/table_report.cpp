@@ -74,7 +74,7 @@ std::vector<TableReport::Head> TableReport::heads() const {
 
 // Its label, in quotes where that is a text of its own.
 std::string TableReport::shown(std::int32_t row) const {
-  const bool is_text = history_.kind() == "token" || !labels_.ngrams(row).empty();
+  const bool is_text = history_.kind() == RowKind::kToken || !labels_.ngrams(row).empty();
   return is_text ? readable_token(labels_.of(row)) : labels_.of(row);
 }
 
@@ -101,7 +101,7 @@ void TableReport::print(std::size_t limit, bool farthest_first) const {
   std::ranges::stable_sort(rows, std::greater<>(),
                            [&](const ListedRow& row) { return labels_.ngrams(row.id).size(); });
   const std::size_t touched = history_.with_gradient(), untouched = size() - touched;
-  const bool names_untouched = history_.kind() != "token" && !has_ngrams && untouched > 0;
+  const bool names_untouched = history_.kind() != RowKind::kToken && !has_ngrams && untouched > 0;
   std::cout << '\n'
             << name() << " table: " << touched << " of " << size()
             << formatted(" rows got a gradient (%.3g %%), %zu were never touched",
@@ -112,7 +112,7 @@ void TableReport::print(std::size_t limit, bool farthest_first) const {
     std::cout << "  The table is also the head's weight; " << history_.touched()
               << " of its rows were looked up\n";
   if (has_ngrams) print_heads();
-  std::cout << "     row  looked up  steps  gradient norm      moved  " << history_.kind() << '\n';
+  std::cout << "     row  looked up  steps  gradient norm      moved  " << history_.noun() << '\n';
   for (std::size_t i = 0; i < std::min(limit, rows.size()); ++i) {
     const ListedRow& row = rows[i];
     std::cout << formatted("%8d%11zu%7zu%15.4e%11.3e  ", row.id, row.lookups, row.steps,
@@ -132,7 +132,7 @@ Json TableReport::to_json() const {
              {"norm", row.norm},
              {"moved", row.moved},
              {"learned", name_of(row.learned)}};
-    Json& meaning = one[history_.kind()];
+    Json& meaning = one[history_.noun()];
     if (history_.ngrams() == nullptr) meaning = labels_.of(row.id);
     for (const NgramCounts::Ngram& ngram : labels_.ngrams(row.id))
       meaning.push_back({{"text", text_of(ngram, &tokenizer_)}, {"looked_up", ngram.count}});
@@ -158,7 +158,7 @@ Json TableReport::to_json() const {
 // Quotes in a text are doubled (RFC 4180).
 void TableReport::append_csv(std::ostream& csv) const {
   for (const ListedRow& row : rows_)
-    csv << name() << ',' << row.id << ',' << history_.kind() << ','
+    csv << name() << ',' << row.id << ',' << history_.noun() << ','
         << std::quoted(shown(row.id), '"', '"') << ',' << row.lookups << ',' << row.steps << ','
         << row.gradient_norm << ',' << row.norm << ',' << row.moved << ',' << name_of(row.learned)
         << '\n';

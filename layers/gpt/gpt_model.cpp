@@ -95,7 +95,8 @@ void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random) {
 
 GptModel::GptModel(const GptOptions& options, Random& random)
     : options_(checked(options)),
-      token(*this, "token", options.vocabulary, options.width, random),
+      token(*this, "token", options.vocabulary, options.width, random,
+            EmbeddingOptions{.kind = RowKind::kToken}),
       position(part_if<PositionalEmbedding>(options.positions == Positions::kLearned, *this,
                                             "position", options.context, options.width, random)),
       sinusoidal(part_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
@@ -136,10 +137,11 @@ void GptModel::add_memory(std::size_t i, Random& random) {
 
 std::optional<RowNames> GptModel::row_names(const Parameter& table) const {
   if (t5_table && &table == &*t5_table)
-    return RowNames{"distance", t5_names(options_.t5_buckets, options_.t5_max_distance)};
+    return RowNames{.kind = RowKind::kDistance,
+                    .names = t5_names(options_.t5_buckets, options_.t5_max_distance)};
   if (shaw_keys && (&table == &*shaw_keys || &table == &*shaw_values))
-    return RowNames{"distance", shaw_names(options_.shaw_max_distance)};
-  return LanguageModel::row_names(table);
+    return RowNames{.kind = RowKind::kDistance, .names = shaw_names(options_.shaw_max_distance)};
+  return {};
 }
 
 Variable GptModel::embed(Tape& tape, const Ids& ids, std::size_t first_position) {

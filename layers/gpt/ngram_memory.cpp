@@ -74,6 +74,7 @@ Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
                  bracketed(shape), " for texts of shape ", bracketed(text.ids.shape()),
                  ", expected [batch, length, width]");
   EmbeddingLookup lookup = table.lookup();
+  lookup.kind = RowKind::kNgram;
   if (text.ids.shape(1) == shape[1]) lookup.tokens = text.ids;  // not a piece of a longer text
   const Variable rows =
       embedding(x.tape().parameter(table.table()), hash_.rows(text.ids, shape[1]), lookup);
@@ -81,7 +82,8 @@ Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
 }
 
 std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const {
-  return &of_table == &table.table() ? std::optional(RowNames{"n-gram"}) : std::nullopt;
+  if (&of_table != &table.table()) return {};
+  return RowNames{.kind = RowKind::kNgram, .ngrams = &hash_};
 }
 
 // silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece

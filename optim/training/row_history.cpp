@@ -7,7 +7,6 @@
 #include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
-#include <rowgrad/layers/gpt/ngram_memory.hpp>
 #include <rowgrad/optim/row_watcher.hpp>
 #include <rowgrad/optim/training/row_history.hpp>
 
@@ -37,15 +36,8 @@ std::size_t rows_of(const Parameter& table) {
 
 }  // namespace
 
-std::shared_ptr<const Ids> tokens_of(const Tape::Lookup& lookup, std::string_view kind) {
-  const std::shared_ptr<const Ids>& tokens =
-      lookup.tokens == nullptr && kind == "token" ? lookup.owner : lookup.tokens;
-  const bool has_some = tokens != nullptr && tokens->dimension() > 0 && tokens->size() > 0;
-  return has_some ? tokens : nullptr;
-}
-
-TableHistory::TableHistory(Parameter& table, RowNames names, const NgramHash* hash,
-                           std::size_t most_rows, TablePlacement* tables)
+TableHistory::TableHistory(Parameter& table, RowNames names, std::size_t most_rows,
+                           TablePlacement* tables)
     : table_(&table),
       tables_(tables),
       names_(std::move(names)),
@@ -55,7 +47,7 @@ TableHistory::TableHistory(Parameter& table, RowNames names, const NgramHash* ha
   values_.add_slot();
   records_.reserve(std::min(most_rows, table.shape()[0]));  // addresses only: pages come with use
   steps_.reserve(kMostSteps * records_.capacity());
-  if (hash != nullptr) ngrams_.emplace(*hash);
+  if (names_.ngrams != nullptr) ngrams_.emplace(*names_.ngrams);
 }
 
 Tensor TableHistory::values(std::span<const std::int32_t> ids) const {
@@ -341,19 +333,22 @@ std::optional<double> TableHistory::kept_without_gradient() const {
   return has_decayed_ ? std::optional(std::exp(log_kept_)) : std::nullopt;
 }
 
-TableHistory& RowHistory::of(Parameter& table) {
+TableHistory& RowHistory::of(Parameter& table) { return history_of(table, RowKind::kRow); }
+
+// `kind` is that of a lookup, for rows of which no layer tells it.
+TableHistory& RowHistory::history_of(Parameter& table, RowKind kind) {
   for (const auto& known : tables_)
     if (&known->table() == &table) return *known;
   const std::vector<Parameter*> all = model_.parameters_on_tape();
   check_argument(std::ranges::count(all, &table) > 0, "RowHistory: ", table.name(),
                  " is no parameter of the model");
-  const NgramHash* hash = nullptr;
-  for (const auto& [name, memory] : model_.named_layers<NgramMemory>())
-    if (&memory->table.table() == &table) hash = &memory->hash();
-  const auto added = std::make_shared<TableHistory>(table, model_.names_of_rows(table), hash,
+  RowNames names = model_.names_of_rows(table);
+  if (names.kind == RowKind::kRow) names.kind = kind;
+  const auto added = std::make_shared<TableHistory>(table, std::move(names),
                                                     TableHistory::kMostRows, tables_of_model_);
   const auto order = [&](const std::shared_ptr<TableHistory>& of) {
-    return std::pair(of->kind() != "token", std::ranges::find(all, &of->table()) - all.begin());
+    return std::pair(of->kind() != RowKind::kToken,
+                     std::ranges::find(all, &of->table()) - all.begin());
   };
   tables_.insert(std::ranges::upper_bound(tables_, order(added), {}, order), added);
   return *added;
@@ -367,8 +362,7 @@ void RowHistory::after_backward(const Tape& tape) {
     if (std::ranges::count(own, lookup.table) == 0) continue;
     has_own = true;
     if (!lookup.table->trainable()) continue;
-    TableHistory& table = of(*lookup.table);
-    table.look_up(lookup.owner, tokens_of(lookup, table.kind()));
+    history_of(*lookup.table, lookup.kind).look_up(lookup.owner, lookup.tokens);
   }
   if (!has_own && !tape.lookups().empty())
     check_argument(false, "RowHistory: the tape has looked up ",

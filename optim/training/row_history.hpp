@@ -28,7 +28,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,10 +38,6 @@
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
-
-/// Returns the tokens that looked rows up, one for each position: EmbeddingLookup::tokens, or the
-/// ids themselves if rows are of the kind "token". Null if neither is known.
-std::shared_ptr<const Ids> tokens_of(const Tape::Lookup& lookup, std::string_view kind);
 
 /// The history of one table.
 class TableHistory final : public RowWatcher {
@@ -96,14 +91,14 @@ class TableHistory final : public RowWatcher {
   static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // the most rows that are followed
   static constexpr std::size_t kMostSteps = 3;                    // steps that are kept of each row
 
-  /// The table [rows, width] must outlive this, and so must the hash of a memory's table. `tables`,
-  /// if not null, fetches rows before they are read.
-  explicit TableHistory(Parameter& table, RowNames names = {}, const NgramHash* hash = nullptr,
-                        std::size_t most_rows = kMostRows, TablePlacement* tables = nullptr);
+  /// The table [rows, width] must outlive this, and so must RowNames::ngrams. `tables`, if not
+  /// null, fetches rows before they are read.
+  explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t most_rows = kMostRows,
+                        TablePlacement* tables = nullptr);
   TableHistory(const TableHistory&) = delete;
   TableHistory& operator=(const TableHistory&) = delete;
 
-  /// Counts lookups before an update, made by `tokens` if they are not null: see tokens_of.
+  /// Counts lookups before an update, made by `tokens` if they are not null: see Tape::Lookup.
   void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
 
   /// Call before each update, when the table has its gradient. `decay` is the share of each value
@@ -168,7 +163,8 @@ class TableHistory final : public RowWatcher {
 
   const Parameter& table() const { return *table_; }       // whose history it is
   Tensor values(std::span<const std::int32_t> ids) const;  // of these rows, as they are now
-  const std::string& kind() const { return names_.kind; }  // what its rows stand for
+  RowKind kind() const { return names_.kind; }             // what its rows stand for
+  std::string noun() const { return names_.word(); }       // one of them is a "token", a "user"
   const std::vector<std::string>& labels() const { return names_.names; }  // see RowNames
 
   /// What rows stand for in the table of a memory; null for other tables.
@@ -337,6 +333,7 @@ class RowHistory : public TrainingCallback {
   void after_update(std::uint64_t step);
 
  private:
+  TableHistory& history_of(Parameter& table, RowKind kind);
   void end_step(std::uint64_t step, bool has_frame);
 
   Layer& model_;

@@ -133,7 +133,7 @@ std::string RowLabels::of(std::int32_t id) const {
   if (history_.ngrams() != nullptr) return label_of(ngrams(id), tokenizer_);
   const std::vector<std::string>& labels = history_.labels();
   if (!labels.empty()) return labels.at(static_cast<std::size_t>(id));
-  return token_label(history_.kind() == "token" ? tokenizer_ : nullptr, id);
+  return token_label(history_.kind() == RowKind::kToken ? tokenizer_ : nullptr, id);
 }
 
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,

@@ -36,7 +36,7 @@ std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
 
 RowMovement::RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
                          const RowMovementOptions& options)
-    : table_(&table), row_(row), kind_(model.names_of_rows(table).kind), options_(options) {
+    : table_(&table), row_(row), options_(options) {
   check_argument(table.shape().size() == 2, "RowMovement: ", table.name(),
                  " is no table, of shape ", bracketed(table.shape()));
   check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowMovement: row ",
@@ -60,7 +60,7 @@ void RowMovement::after_backward(const TrainingRun&, const Tape& tape) {
   for (const Tape::Lookup& lookup : tape.lookups()) {
     if (lookup.table != table_) continue;
     now_.lookups += static_cast<std::size_t>(std::ranges::count(lookup.ids, row_));
-    const std::shared_ptr<const Ids> tokens = tokens_of(lookup, kind_);
+    const std::shared_ptr<const Ids>& tokens = lookup.tokens;
     if (tokens == nullptr) continue;
     const std::size_t context = tokens->shape().back();
     const std::size_t of_a_token = lookup.ids.size() / tokens->size();

@@ -88,7 +88,6 @@ class RowMovement : public TrainingCallback {
   const Parameter* table_;
   const Parameter* trained_ = nullptr;  // in place of the table
   std::int32_t row_;
-  std::string kind_;  // what rows stand for
   RowMovementOptions options_;
   std::vector<double> start_;
   std::vector<double> latest_;

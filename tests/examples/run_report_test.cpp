@@ -461,7 +461,7 @@ TEST(RunReport, ShowsARunWithoutAText) {
       return mean(user.forward(tape, batch.ids[0]) * film.forward(tape, batch.ids[1]));
     }
     std::optional<RowNames> row_names(const Parameter& table) const override {
-      return RowNames{&table == &user.weight ? "user" : "film"};
+      return RowNames{.noun = &table == &user.weight ? "user" : "film"};
     }
     Part<Embedding> user, film;
   };

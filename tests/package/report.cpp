@@ -23,9 +23,9 @@ struct Ratings : Layer {
 
   // [namedrows]
   std::optional<RowNames> row_names(const Parameter& table) const override {
-    if (&table == &user.weight) return RowNames{"user", names_of_users};
-    if (&table == &film.weight) return RowNames{"film"};
-    return {};  // in a LanguageModel: LanguageModel::row_names(table)
+    if (&table == &user.weight) return RowNames{.noun = "user", .names = names_of_users};
+    if (&table == &film.weight) return RowNames{.noun = "film"};
+    return {};
   }
   // [namedrows]
 
@@ -73,8 +73,8 @@ int main(int argc, char** argv) {
   const std::string text{std::istreambuf_iterator<char>(page), {}};
   const bool right = loss < first && tables.size() == 2 && tables[0].touched() <= 30 &&
                      tables[0].ids().size() > 20 && lookups == 60 * 16 &&
-                     text.find("</html>") != std::string::npos && tables[0].kind() == "user" &&
-                     tables[1].kind() == "film";
+                     text.find("</html>") != std::string::npos && tables[0].noun() == "user" &&
+                     tables[1].noun() == "film";
   std::cout << (right ? "a page shows which users and films were learned\n"
                       : "the page is wrong\n");
   return right ? EXIT_SUCCESS : EXIT_FAILURE;

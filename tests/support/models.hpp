@@ -17,7 +17,7 @@ class Bigram : public LanguageModel {
   static constexpr std::size_t kVocabulary = 7;
 
   explicit Bigram(Random& random)
-      : token(*this, "token", kVocabulary, 4, random),
+      : token(*this, "token", kVocabulary, 4, random, EmbeddingOptions{.kind = RowKind::kToken}),
         dropout(*this, "dropout", 0.2),
         head(*this, "head", 4, kVocabulary, random) {}
 

@@ -107,7 +107,7 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
     Parameter& weight = model.memories[0].table.weight;
     const auto looks_up = [&](std::span<const std::int32_t> text, std::size_t place,
                               std::int32_t row) {
-      const Ids rows = hash.rows(ids({1, text.size()}, text));
+      const Ids rows = hash.rows(ids({1, text.size()}, {text.begin(), text.end()}));
       return std::ranges::count(std::span(rows.data() + 2 * place, 2), row) > 0;
     };
     AdamW adamw(model.parameters(), {.learning_rate = 0.1});
@@ -126,7 +126,7 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
     ASSERT_EQ(history.tables().size(), frozen ? 2U : 3U);
     EXPECT_EQ(history.tables().front().ngrams(), nullptr);
     const TableHistory& table = history.tables().back();
-    EXPECT_EQ(table.kind(), "n-gram");
+    EXPECT_EQ(table.kind(), RowKind::kNgram);
     EXPECT_EQ(&table.table(), &weight);
     const auto expected = counted(hash, two_texts());
     EXPECT_EQ(table.ngrams()->by_row().size(), expected.size());

@@ -121,7 +121,7 @@ void expect_history(const AnyOptions& options, bool dense) {
   const Tensor start = irregular({kTableRows, 4});
   Parameter table("token.weight", start);
   const auto optimizer = make_optimizer(options, {&table});
-  TableHistory history(table, {"token"}), some(table, {"token"}, nullptr, 3);
+  TableHistory history(table, {.kind = RowKind::kToken}), some(table, {.kind = RowKind::kToken}, 3);
   std::map<std::int32_t, NaiveRow> naive;
   std::vector<std::int32_t> order;
   double kept = 1;  // of rows that never had a gradient
@@ -223,9 +223,9 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
     model.forward(tape, to_ids(std::vector<std::int32_t>(40, 1)));
     rows.after_backward(tape);
     EXPECT_EQ(rows.tables().size(), tables);
-    EXPECT_EQ(rows.tables()[0].kind(), "token");
+    EXPECT_EQ(rows.tables()[0].kind(), RowKind::kToken);
     EXPECT_TRUE(rows.tables()[0].labels().empty());
-    return std::pair(rows.tables().back().kind(), rows.tables().back().labels());
+    return std::pair(rows.tables().back().noun(), rows.tables().back().labels());
   };
   using Labels = std::vector<std::string>;
   EXPECT_EQ(last_table(2), std::pair(std::string("position"), Labels()));
@@ -243,10 +243,49 @@ TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
   EXPECT_EQ((Labels{few[16], few[20], few[31]}), (Labels{"16", "no distance", "17 and more"}));
 }
 
+// A table of segments that looks like the table of tokens.
+struct TokensAndSegments : Layer {
+  explicit TokensAndSegments(Random& random)
+      : segment(*this, "segment", 5, 4, random),
+        token(*this, "token", 5, 4, random, EmbeddingOptions{.kind = RowKind::kToken}),
+        plain(*this, "plain", zeros({5, 4})) {}
+
+  Part<Embedding> segment, token;
+  Parameter plain;
+};
+
+TEST(RowHistory, OnlyLookupsOfTokensHaveTexts) {
+  Random random(1);
+  TokensAndSegments model(random);
+  SGD sgd(model.parameters());
+  RowHistory rows(model);
+  Tape tape;
+  const Ids tokens{3, 4, 0};
+  const Variable x = model.segment.forward(tape, Ids{1, 1, 2}) + model.token.forward(tape, tokens);
+  const Variable plain =
+      embedding(tape.parameter(model.plain), Ids{2, 2, 2}, {.kind = RowKind::kPosition});
+  tape.backward(sum(x * x + plain));
+  rows.after_backward(tape);
+  rows.before_update(1, sgd);
+  sgd.step();
+  rows.after_update(1);
+  ASSERT_EQ(rows.tables().size(), 3U);
+  const auto tokenizer = CharacterTokenizer::from_text("abcde");
+  const TableHistory &token = rows.tables()[0], &segment = rows.tables()[1];
+  EXPECT_EQ(&token.table(), &model.token.weight);
+  EXPECT_EQ(RowLabels(token, &tokenizer).of(3), "d");
+  EXPECT_EQ(token.steps(0).at(0).text, TableHistory::Text(tokens.storage()));
+  EXPECT_EQ(&segment.table(), &model.segment.weight);
+  EXPECT_EQ(segment.noun(), "row");
+  EXPECT_EQ(RowLabels(segment, &tokenizer).of(1), "1");
+  EXPECT_TRUE(segment.steps(0).at(0).text.empty());
+  EXPECT_EQ(rows.tables()[2].noun(), "position");
+}
+
 TEST(RowHistory, KeepsAFewFramesOfALongRun) {
   Parameter table("token.weight", irregular({6, 4}));
   SGD sgd({&table});
-  TableHistory history(table, {"token"});
+  TableHistory history(table, {.kind = RowKind::kToken});
   for (std::uint64_t number = 1; number <= 1000; ++number) {
     step(sgd, table, history, number, {static_cast<std::int32_t>(number % 6)});
     history.take_frame(number);
@@ -265,7 +304,7 @@ TEST(RowHistory, KeepsAFewFramesOfALongRun) {
 TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
   Parameter table("token.weight", irregular({3, 4}));
   SGD sgd({&table}, {.learning_rate = 0.3, .weight_decay = 0.5});
-  TableHistory history(table, {"token"});
+  TableHistory history(table, {.kind = RowKind::kToken});
   for (std::uint64_t number = 1; number < 1500; ++number)
     step(sgd, table, history, number, {0}, *sgd.decay_without_gradient(table));
   const Tensor before = table.copy();
@@ -280,7 +319,7 @@ TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
 
 TEST(RowList, IsTextThatSpreadsheetsRead) {
   Parameter table("token.weight", zeros({5, 2}));
-  TableHistory history(table, {"token"});
+  TableHistory history(table, {.kind = RowKind::kToken});
   const auto controls = CharacterTokenizer::from_text(std::string_view("\0\v=\xE2\x80\xA8z", 7));
   const CharacterTokenizer tokenizer = CharacterTokenizer::from_text("\t\n\"a\\");
   EXPECT_HAS(rows_text(history, list_rows(history), &controls),
@@ -306,7 +345,7 @@ TEST(RowList, IsTextThatSpreadsheetsRead) {
           .starts_with("id;token;lookups;steps;gradient_norm;norm;moved;learned\n0;\"\\t\";0;"));
   // The table may have more rows than there are tokens, and rows may have names of their own.
   EXPECT_HAS(rows_text(history, rows, &few), "\n4\t4\t0\t");
-  const TableHistory named(table, {"token", {"v", "w", "x", "y", "z"}});
+  const TableHistory named(table, {.kind = RowKind::kToken, .names = {"v", "w", "x", "y", "z"}});
   EXPECT_HAS(rows_text(named, rows, &tokenizer), "\n3\ty\t7\t");
 }
 
@@ -319,7 +358,7 @@ struct Pairs : Layer {
 
   std::optional<RowNames> row_names(const Parameter& table) const override {
     if (&table != &left.weight) return {};
-    return RowNames{"user", names};
+    return RowNames{.noun = "user", .names = names};
   }
   Variable product(Tape& tape, const Ids& ids) {
     const Variable x = matmul(left.forward(tape, ids), tape.parameter(scale));
@@ -349,12 +388,12 @@ TEST(RowHistory, FollowsAllTablesThatAreLookedUp) {
   ASSERT_EQ(rows.tables().size(), 2U);
   const TableHistory &left = rows.tables()[0], &right = rows.tables()[1];
   EXPECT_EQ(&left.table(), &model.left.weight);
-  EXPECT_EQ(left.kind(), "user");
+  EXPECT_EQ(left.noun(), "user");
   EXPECT_EQ(RowLabels(left, nullptr).of(3), "Di");
   EXPECT_EQ(left.ids(), (std::vector<std::int32_t>{1, 3}));
   EXPECT_EQ(left.row(0).lookups, 6U);
   EXPECT_TRUE(left.steps(0).front().text.empty());
-  EXPECT_EQ(right.kind(), "row");
+  EXPECT_EQ(right.noun(), "row");
   EXPECT_EQ(right.ids(), std::vector<std::int32_t>{4});
   EXPECT_EQ(right.row(0).lookups, 9U);
   EXPECT_NEAR(left.kept_without_gradient().value(), std::pow(0.95, 3), 1e-6);
