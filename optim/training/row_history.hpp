@@ -34,7 +34,7 @@
 #include <rowgrad/core/base/buffer_pool.hpp>
 #include <rowgrad/optim/row_watcher.hpp>
 #include <rowgrad/optim/slots/row_records.hpp>
-#include <rowgrad/optim/training/ngram_counts.hpp>
+#include <rowgrad/core/data/ngram_counts.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {

@@ -1,93 +1,6 @@
-#include "tests/test.hpp"
+#include "tests/core/data/counted_ngrams.hpp"
 
 namespace {
-
-Ids two_texts() { return ids({2, 4}, {1, 2, 1, 2, 3, 2, 1, 2}); }
-
-// The n-grams of each row, counted lookup by lookup.
-std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> counted(
-    const NgramHash& hash, const Ids& batch) {
-  std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> all;
-  const Ids rows = hash.rows(batch);
-  const std::size_t length = batch.shape(1);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::size_t token = i / hash.lookups();
-    const std::size_t order = hash.orders()[i % hash.lookups() / hash.heads()];
-    const std::size_t tokens = std::min(order, token % length + 1);
-    ++all[rows.data()[i]][{batch.data() + token + 1 - tokens, batch.data() + token + 1}];
-  }
-  return all;
-}
-
-TEST(NgramCounts, TellsWhichNgramsFellIntoARow) {
-  const NgramHash hash(5, {.orders = {2, 3}, .heads = 2, .rows = 3}, {0}, 0);
-  NgramCounts counts(hash);
-  const Ids batch = two_texts();
-  counts.add(batch);
-  std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> found;
-  for (const auto& [row, ngrams] : counts.by_row()) {
-    for (const NgramCounts::Ngram& ngram : ngrams)
-      found[row][{ngram.ids.begin(), ngram.ids.end()}] = ngram.count;
-    EXPECT_TRUE(std::ranges::is_sorted(ngrams, std::greater<>(), &NgramCounts::Ngram::count));
-  }
-  EXPECT_EQ(found, counted(hash, batch));
-  EXPECT_EQ(counts.not_told_apart(), 0U);
-}
-
-TEST(NgramCounts, RefusesIdsOutsideTheVocabulary) {
-  for (const std::vector<std::int32_t>& canonical : {Ids32{}, Ids32{0, 0, 1}}) {
-    const NgramHash hash(3, {.heads = 1, .rows = 11, .canonical = canonical}, {0}, 0);
-    NgramCounts counts(hash);
-    EXPECT_INVALID("NgramHash: id 3 at 1 is outside the vocabulary of 3", counts.add(Ids{{0, 3}}));
-    EXPECT_INVALID("NgramHash: id -1 at 0 is outside the vocabulary of 3", counts.add(Ids{{-1}}));
-    EXPECT_INVALID("NgramCounts: texts have no axes", counts.add(Ids::from_shape({})));
-    EXPECT_TRUE(counts.by_row().empty());
-  }
-}
-
-TEST(NgramCounts, SpellingsThatCountAsOneAreOne) {
-  const NgramHash hash(6, {.orders = {2}, .heads = 1, .rows = 101, .canonical = {0, 0, 1, 1, 2, 2}},
-                       {0}, 0);
-  NgramCounts counts(hash);
-  counts.add(ids({2, 2}, {2, 5, 3, 4}));
-  const auto rows = counts.by_row();
-  ASSERT_EQ(rows.size(), 2U);
-  const std::int32_t row = hash.rows(ids({1, 2}, {3, 5})).data()[1];
-  ASSERT_EQ(rows.at(row).size(), 1U);
-  EXPECT_EQ(rows.at(row)[0].count, 2U);
-  EXPECT_EQ(text_of(rows.at(row)[0], nullptr), "2 4");
-  EXPECT_EQ(label_of(rows.at(hash.rows(ids({1, 1}, {2})).data()[0]), nullptr), "[start] 2");
-}
-
-TEST(NgramCounts, CountsTheRestWhereThereAreTooMany) {
-  const NgramHash hash(5, {.orders = {1}, .heads = 1, .rows = 2}, {0}, 0);
-  NgramCounts counts(hash, 2);
-  counts.add(two_texts());
-  std::uint64_t sum = 0;
-  for (const auto& [row, ngrams] : counts.by_row())
-    for (const NgramCounts::Ngram& ngram : ngrams) sum += ngram.count;
-  EXPECT_EQ(sum, 7U);
-  EXPECT_EQ(counts.not_told_apart(), 1U);  // the only 3
-}
-
-TEST(NgramCounts, LabelsNameAFewNgrams) {
-  const NgramHash hash(100'000, {.orders = {1}, .heads = 1, .rows = 1}, {0}, 0);
-  NgramCounts counts(hash);
-  std::vector<std::int32_t> text(60);
-  std::iota(text.begin(), text.end(), 50'000);
-  text.insert(text.end(), 3, 77'777);
-  counts.add(ids({1, 63}, text));
-  const auto rows = counts.by_row();
-  ASSERT_EQ(rows.size(), 2U);  // of the two rows of the first prime
-  std::size_t frequent = 0;
-  for (const auto& [row, ngrams] : rows) {
-    const std::string label = label_of(ngrams, nullptr);
-    EXPECT_LE(label.size(), 70U) << label;
-    EXPECT_TRUE(label.ends_with(" more")) << label;
-    frequent += label.starts_with("77777 | ") ? 1 : 0;
-  }
-  EXPECT_EQ(frequent, 1U);
-}
 
 // Also where the table of the tokens is frozen, whose lookups tell which these are.
 TEST(RowHistory, FollowsTheTableOfAMemory) {
@@ -149,9 +62,14 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
     for (const RowMovement::Window& window : all.steps[0].windows)
       for (const std::size_t place : window.positions)
         EXPECT_TRUE(looks_up(window.tokens, place, row));
-    const std::string listed = rows_text(table, list_rows(table), nullptr, ',');
-    EXPECT_HAS(listed, "\"[start] 1");
-    EXPECT_HAS(listed, ",\"\",0,0,0,");  // no n-gram fell into this one
+    const RowLabels labels(table, nullptr);
+    std::set<std::string> names;
+    for (const ListedRow& listed : list_rows(table)) {
+      const std::string label = labels.of(listed.id);
+      EXPECT_EQ(label.empty(), listed.lookups == 0);
+      names.insert(label.substr(0, 9));
+    }
+    EXPECT_TRUE(names.contains("[start] 1"));
   }
 }
 
@@ -189,7 +107,7 @@ TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {
   const TableHistory::Text text(std::vector<std::int32_t>{3, 4, 5});
   for (std::size_t i = 0; i < table.ids().size(); ++i) EXPECT_EQ(table.steps(i)[0].text, text);
   const auto tokenizer = CharacterTokenizer::from_text("abcde");  // without the id 5
-  EXPECT_HAS(rows_text(table, list_rows(table), &tokenizer, ','), "\"4 5\"");
+  EXPECT_EQ(RowLabels(table, &tokenizer).of(table.ids().back()), labels.of(table.ids().back()));
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include <rowgrad/core/base/check.hpp>
-#include <rowgrad/optim/training/ngram_counts.hpp>
+#include <rowgrad/core/data/ngram_counts.hpp>
 
 namespace rowgrad {
 namespace {
