@@ -1,0 +1,315 @@
+#include <sys/resource.h>
+
+#include "tests/support/models.hpp"
+#include "tests/test.hpp"
+#include <rowgrad/core/base/columns.hpp>
+
+namespace {
+
+using Path = std::filesystem::path;
+
+// A run of 14 steps of a Bigram, two of them an epoch, with momentum and evaluations.
+struct Logged {
+  explicit Logged(const Path& path, std::size_t steps = 14)
+      : run({.model = model,
+             .optimizer = optimizer,
+             .loader = loader,
+             .random = random,
+             .steps = steps,
+             .evaluation = {.every = 4, .training = &evaluated}}),
+        log(run, path, {.about = R"({"program": "test"})"}) {}
+
+  Checkpoint state() {
+    Checkpoint all;
+    all.put("run", run.state_dict());
+    all.put("log", log.state_dict());
+    return all;
+  }
+  void load(const Checkpoint& state) {
+    run.load_state_dict(state.part("run"));
+    log.load_state_dict(state.part("log"));
+  }
+
+  Random random{1};
+  Bigram model{random};
+  SGD optimizer{model.parameters(), {.learning_rate = 0.1, .momentum = 0.9}};
+  DataLoader loader{windows(26), {.batch = 3, .shuffle = true, .seed = 5}};
+  DataLoader evaluated{windows(26), {.batch = 3}};
+  TrainingRun run;
+  RunLog log;
+};
+
+// The records of a log, without those that resumed runs took back. All lines must be whole.
+std::vector<json> records_of(const Path& path) {
+  std::istringstream text(read_file(path));
+  std::vector<json> records;
+  for (std::string line; std::getline(text, line);) {
+    EXPECT_TRUE(is_whole_line(line)) << line;
+    const json record = json::parse(line);
+    if (record["event"] == "resume")
+      std::erase_if(records, [&](const json& one) { return one["step"] > record["step"]; });
+    else
+      records.push_back(record);
+  }
+  return records;
+}
+
+// What does not depend on time: the points of curves, however they were written, and all other
+// records.
+json content_of(const Path& path) {
+  json content{{"records", json::array()}};
+  for (json record : records_of(path)) {
+    for (const char* own : {"seconds", "log_seconds", "speed", "sum", "id"}) record.erase(own);
+    if (record["event"] == "rows") continue;  // counted from where a run was resumed
+    if (record["event"] != "curves" && record["event"] != "norms") {
+      content["records"].push_back(record);
+      continue;
+    }
+    for (const auto& [name, numbers] : record.items())
+      if (numbers.is_array())
+        for (const json& number : numbers)
+          content[record["event"].get<std::string>()][name].push_back(number);
+  }
+  return content;
+}
+
+TEST(RunLog, HasWhatARunDid) {
+  const TemporaryFolder folder;
+  const Path path = folder / "run.log";
+  Logged logged(path);
+  EXPECT_TRUE(logged.run.train(5) == false);
+  logged.log.add("note", {{"text", "half way"}});
+  EXPECT_TRUE(logged.run.train());
+  EXPECT_EQ(logged.log.fault(), "");
+  const std::vector<json> records = records_of(path);
+  EXPECT_EQ(records[0]["event"], "run");
+  EXPECT_EQ(records[0]["format"], "rowgrad log 1");
+  EXPECT_EQ(records[0]["about"], json({{"program", "test"}}));
+  EXPECT_EQ(records[0]["parameters"].size(), 3U);
+  EXPECT_EQ(records[0]["tokens"], Bigram::kVocabulary);
+  EXPECT_EQ(records.back()["event"], "end");
+  EXPECT_EQ(records.back()["finished"], true);
+  const json content = content_of(path);
+  EXPECT_EQ(content["curves"]["steps"].size(), 14U);
+  EXPECT_EQ(content["norms"]["steps"].size(), 14U);
+  std::map<std::string, int> count;
+  for (const json& record : records) ++count[record["event"]];
+  EXPECT_EQ(count["table"], 1);
+  EXPECT_EQ(count["rows"], 14 + 2);  // after each step, as they are few, and at both ends
+  EXPECT_EQ(count["evaluation"], 7 + 4);
+  EXPECT_EQ(count["note"], 1);
+  const json& rows = *std::find_if(records.rbegin(), records.rend(),
+                                   [](const json& record) { return record["event"] == "rows"; });
+  EXPECT_EQ(rows["table"], "token.weight");
+  const std::vector<std::uint64_t> lookups = unpack_counts(rows["lookups"].get<std::string>());
+  EXPECT_EQ(std::accumulate(lookups.begin(), lookups.end(), 0U), 14U / 2 * 5 * 5);
+  const std::vector<double> moved = unpack_numbers(rows["moved"].get<std::string>());
+  const TableHistory& history = logged.log.rows().tables()[0];
+  EXPECT_EQ(moved.size(), history.ids().size());
+  EXPECT_NEAR(std::ranges::max(moved), std::ranges::max(history.moved()), 0.01);
+  ASSERT_EQ(rows["reasons"].size(), moved.size());
+  const json& reason = rows["reasons"][0];  // of the row that moved farthest
+  EXPECT_EQ(reason.size(), 2 + TableHistory::kMostSteps);
+  EXPECT_EQ(reason[2][5][reason[2][4].get<std::size_t>()], reason[0]);  // in the text
+}
+
+TEST(RunLog, ReplacesOnlyLogs) {
+  const TemporaryFolder folder;
+  const Path path = folder / "run.log";
+  write_file(path, "mine\n");
+  EXPECT_ERROR_WITH(std::runtime_error, "not the log of a run", Logged logged(path));
+  EXPECT_EQ(read_file(path), "mine\n");
+  write_file(path, "");
+  { Logged(path, 3).run.train(); }
+  const std::string before = read_file(path);
+  {
+    Logged logged(path, 2);
+    EXPECT_EQ(read_file(path), before);  // until there is something to write
+    EXPECT_ERROR_WITH(std::runtime_error, "is open already", Logged again(path));
+    logged.run.train();
+  }
+  EXPECT_EQ(records_of(path).back()["step"], 2);
+  EXPECT_ERROR_WITH(std::runtime_error, "cannot write", Logged logged(folder / "none" / "run.log"));
+  EXPECT_ERROR_WITH(std::runtime_error, "RunLogOptions::about", Random random(1);
+                    Bigram model(random); SGD sgd(model.parameters());
+                    RunLog log(model, sgd, folder / "other", {.about = "no JSON"}));
+}
+
+// Each process is killed some steps after its checkpoint, in the midst of a record.
+TEST(RunLog, OfARunThatWasKilledThreeTimesIsThatOfOneThatNeverStopped) {
+  const TemporaryFolder folder;
+  const Path whole = folder / "whole.log", path = folder / "run.log", left = folder / "left.log";
+  { Logged(whole).run.train(); }
+  Checkpoint state;
+  for (const std::size_t stop : {3, 4, 9}) {
+    Logged logged(path);
+    if (!state.empty()) logged.load(state);
+    EXPECT_EQ(logged.log.continues(), !state.empty());
+    while (logged.run.steps() < stop) logged.run.step();
+    state = logged.state();
+    for (int more = 0; more < 3; ++more) logged.run.step();
+    logged.log.state_dict();
+    std::filesystem::copy_file(path, left, std::filesystem::copy_options::overwrite_existing);
+    std::filesystem::resize_file(left, std::filesystem::file_size(left) - stop);
+    std::filesystem::remove(path);
+    ::testing::internal::CaptureStderr();  // at its end, it finds that its file is gone
+    logged.run.step();
+    ::testing::internal::GetCapturedStderr();
+    std::filesystem::rename(left, path);
+  }
+  {
+    Logged logged(path);
+    logged.load(state);
+    logged.run.train();
+  }
+  EXPECT_EQ(content_of(path), content_of(whole));
+  // Without the file, a new log begins, which has all rows.
+  Logged logged(folder / "new.log");
+  logged.load(state);
+  EXPECT_FALSE(logged.log.continues());
+  logged.run.train();
+  const json content = content_of(folder / "new.log"), before = content_of(whole);
+  EXPECT_EQ(content["curves"]["steps"].front(), 10);
+  EXPECT_EQ(content["records"].back(), before["records"].back());
+}
+
+TEST(RunLog, RefusesAStateThatIsNotALogs) {
+  const TemporaryFolder folder;
+  Logged logged(folder / "run.log");
+  logged.run.step();
+  Checkpoint state = logged.log.state_dict();
+  EXPECT_THROW(logged.log.load_state_dict(state), std::logic_error);  // after the first step
+  Logged other(folder / "other.log");
+  EXPECT_THROW(other.log.load_state_dict(Checkpoint()), std::invalid_argument);
+  EXPECT_INVALID("RunLog: the state is of step 1, but the run is at step 0, expected the run's own "
+                 "state to be loaded before",
+                 other.log.load_state_dict(state));
+  state.erase("summed");
+  state.put("summed", 9);
+  EXPECT_INVALID("RunLog: the state contradicts itself", other.log.load_state_dict(state));
+}
+
+TEST(RunLog, ThatFailsDoesNotEndTheRun) {
+  const TemporaryFolder folder;
+  const Path path = folder / "run.log";
+  const auto faults = [&](const auto& damage, const auto& repair) {
+    Logged logged(path);
+    logged.run.step();
+    damage();
+    ::testing::internal::CaptureStderr();
+    logged.run.train(7);
+    repair();
+    EXPECT_TRUE(logged.run.train());
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_HAS(said, "The log of the run is not complete: " + logged.log.fault() + '\n');
+    EXPECT_EQ(std::ranges::count(said, '\n'), 2);  // once
+    return logged.log.fault();
+  };
+  EXPECT_HAS(faults([&] { std::filesystem::remove(path); }, [] {}), "run.log: was removed");
+  // A file that may not grow, for a while: what is left out is said in the log.
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
+  const auto set_limit = [&](rlim_t bytes) {
+    const rlimit other{bytes, limit.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &other);
+  };
+  EXPECT_HAS(faults([&] { set_limit(std::filesystem::file_size(path) + 10); },
+                    [&] { set_limit(limit.rlim_cur); }),
+             "cannot write");
+  std::signal(SIGXFSZ, ignored);
+  const std::vector<json> records = records_of(path);
+  EXPECT_EQ(std::ranges::count(records, "fault", [](const json& one) { return one["event"]; }), 1);
+  EXPECT_EQ(records.back()["finished"], true);
+  EXPECT_EQ(content_of(path)["curves"]["steps"].size(), 14U);  // they waited
+}
+
+// In a loop of one's own: b for before_update(), s for the optimizer's step, z for zero_grad(), and
+// after_step() at the end of each step.
+TEST(RunLog, SaysThatALoopTellsItOfGradientsTooLate) {
+  const std::string late = "before_update() was not called before step ";
+  const std::map<std::string, std::string> loops{
+      {"bs bs bs", ""},    {"bsz bsz", ""},       {"bs zb bs", ""},     {"sb sb", late + "1"},
+      {"szb", late + "1"}, {"bs sb", late + "2"}, {"s bs", late + "1"}, {"bs s", late + "2"}};
+  const TemporaryFolder folder;
+  for (const auto& [loop, expected] : loops) {
+    Random random(1);
+    Bigram model(random);
+    SGD optimizer(model.parameters());
+    RunLog log(model, optimizer, folder / "run.log");
+    ::testing::internal::CaptureStderr();
+    std::istringstream steps(loop);
+    for (std::string calls; steps >> calls;) {
+      optimizer.zero_grad();
+      Tape tape(random);
+      tape.backward(model.loss(tape, Ids{{1, 2}}, Ids{{2, 3}}));
+      log.after_backward(tape);
+      for (const char call : calls)
+        call == 'b' ? log.before_update() : call == 's' ? optimizer.step() : optimizer.zero_grad();
+      log.after_step(1);
+    }
+    log.at_end();
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.empty(), expected.empty()) << loop;
+    EXPECT_EQ(log.fault().substr(0, late.size() + 1), expected) << loop;
+  }
+}
+
+TEST(RunLog, HasTheMeansOfTheStepsOfALongRun) {
+  const TemporaryFolder folder;
+  Random random(1);
+  Bigram model(random);
+  SGD optimizer(model.parameters());
+  RunLog log(model, optimizer, folder / "run.log");
+  for (int step = 1; step <= 2048 + 2 * 2048 + 6; ++step) {
+    log.before_update();
+    log.after_step(step % 8);
+  }
+  log.state_dict();
+  const json curves = content_of(folder / "run.log")["curves"];
+  ASSERT_EQ(curves["steps"].size(), 2048U + 2048 + 1);
+  EXPECT_EQ(curves["steps"][2048], 2050);
+  EXPECT_EQ(curves["loss"][2048], 1.5);  // of steps 2049 and 2050
+  EXPECT_EQ(curves["steps"].back(), 6148);
+  EXPECT_EQ(curves["loss"].back(), 2.5);
+}
+
+// A step costs what it changes: only the end has all rows of a large table.
+TEST(RunLog, HasTheRowsThatMovedFarthestOfALargeTable) {
+  const TemporaryFolder folder;
+  struct Table : Layer {
+    explicit Table(Random& random) : rows(*this, "rows", 5000, 2, random) {}
+    Part<Embedding> rows;
+  };
+  Random random(1);
+  Table model(random);
+  SGD optimizer(model.parameters(), {.learning_rate = 1});
+  RunLog log(model, optimizer, folder / "run.log");
+  Ids all = Ids::from_shape({3000});
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i + 7);
+  for (const Ids& ids : {all, Ids{4000, 9}}) {
+    optimizer.zero_grad();
+    Tape tape;
+    const Variable rows = model.rows.forward(tape, ids);
+    tape.backward(sum(rows * rows));
+    log.after_backward(tape);
+    log.before_update();
+    optimizer.step();
+    log.after_step(1);
+  }
+  log.at_end();
+  std::vector<std::vector<std::uint64_t>> written;
+  for (const json& record : records_of(folder / "run.log"))
+    if (record["event"] == "rows") {
+      std::vector<std::uint64_t> ids = unpack_counts(record["rows"].get<std::string>());
+      std::partial_sum(ids.begin(), ids.end(), ids.begin());
+      written.push_back(ids);
+      EXPECT_LE(record["reasons"].size(), written.size() < 3 ? 100U : 2000U);
+    }
+  ASSERT_EQ(written.size(), 3U);
+  EXPECT_EQ(written[0].size(), 2000U);
+  EXPECT_EQ(written[1].size(), 1001U);  // those that the first frame left out, and one more
+  EXPECT_EQ(written[2].size(), 3001U);
+}
+
+}  // namespace
