@@ -21,10 +21,10 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/ranks.hpp>
+#include <rowgrad/examples/support/row_list_text.hpp>
 #include <rowgrad/examples/support/run_output.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
-#include <rowgrad/optim/training/row_list.hpp>
 #include <rowgrad/version.hpp>
 
 namespace rowgrad {

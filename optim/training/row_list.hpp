@@ -1,7 +1,6 @@
 #pragma once
 
-// Every row of a table at the end of a run, those that never learned, too: for spreadsheets, and
-// for the viewers of embeddings that read a line for each row.
+// Every row of a table at the end of a run, also those that never learned.
 
 #include <cstddef>
 #include <cstdint>
@@ -60,15 +59,5 @@ class RowLabels {
   const Tokenizer* tokenizer_;
   std::map<std::int32_t, std::vector<NgramCounts::Ngram>> ngrams_;
 };
-
-/// A line of titles and one for each row: id, token, lookups, steps, gradient_norm, norm, moved,
-/// learned. `token` is the row's label, with \n, \t, \r and \\ for these characters and <0xNN> for
-/// bytes of other control characters, and of what is not UTF-8. Fields are separated by tabs and
-/// never quoted (IANA's text/tab-separated-values; quotes become \", as many programs take them for
-/// the beginning of a field in quotes); or by commas or another separator, tokens in quotes (RFC
-/// 4180), with a \ in front of =, +, - and @ at their beginning, which spreadsheets take for that
-/// of a formula.
-std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
-                      const Tokenizer* tokenizer, char separator = '\t');
 
 }  // namespace rowgrad

@@ -1,8 +1,7 @@
 #pragma once
 
-#include <rowgrad/core/data/ngram_counts.hpp>
-
 #include "tests/test.hpp"
+#include <rowgrad/core/data/ngram_counts.hpp>
 
 namespace rowgrad::testing {
 
