@@ -94,7 +94,9 @@ void OptimizedParameter::step(const StepPlan& plan) {
   check_state(plan.step == steps_ + 1, rule_.name, ": the plan is of step ", plan.step,
               ", expected step ", steps_ + 1);
   const Gradient& gradient = parameter_->gradient();
-  const std::shared_ptr<RowWatcher> watcher = std::exchange(watcher_, {}).lock();
+  std::vector<std::shared_ptr<RowWatcher>> watchers;
+  for (const std::weak_ptr<RowWatcher>& watcher : std::exchange(watchers_, {}))
+    if (auto alive = watcher.lock()) watchers.push_back(std::move(alive));
   if (gradient.is_dense()) {
     parameter_->apply_deferred();
     slots_->make_all();
@@ -104,7 +106,7 @@ void OptimizedParameter::step(const StepPlan& plan) {
   if (gradient.is_dense())
     step_dense(gradient.dense(), plan);
   else
-    step_rows(gradient.rows(), plan, watcher.get());
+    step_rows(gradient.rows(), plan, watchers);
 }
 
 void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan) {
@@ -114,12 +116,12 @@ void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan
       gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
         // A range of values, as one row.
         const RowView row{.first = values.at<1 + kMaxSlots>(begin), .width = end - begin};
-        loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, plan, 0, nullptr);
+        loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, plan, 0, {});
       });
 }
 
 void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& plan,
-                                   RowWatcher* watcher) {
+                                   RowWatchers watchers) {
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
   const StepRuns& history = loops_->history();
@@ -139,8 +141,9 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   if (!may_be_stale) rows.steps = nullptr;
   if (plan.defers) slots_->note_deferred();
   const std::uint64_t after = history.steps() + (plan.defers ? 1 : 0);
-  for_parts({rows, ids.data(), 0, ids.size()},
-            [&](const RowRange& part) { return loops_->step(part, values, plan, after, watcher); });
+  for_parts({rows, ids.data(), 0, ids.size()}, [&](const RowRange& part) {
+    return loops_->step(part, values, plan, after, watchers);
+  });
   const std::size_t runs = history.runs().size();
   if (plan.defers) loops_->append(plan.rule, 1);
   if (may_be_stale) parameter_->set_deferred(shared_from_this());

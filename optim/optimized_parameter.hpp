@@ -62,7 +62,9 @@ class OptimizedParameter final : public DeferredUpdates,
 
   /// See Optimizer::moves_without_gradient and Optimizer::watch_next_step.
   bool moves_without_gradient() const;
-  void watch_next_step(std::weak_ptr<RowWatcher> watcher) { watcher_ = std::move(watcher); }
+  void watch_next_step(std::weak_ptr<RowWatcher> watcher) {
+    watchers_.push_back(std::move(watcher));
+  }
 
   /// See Optimizer::rows_visited.
   std::uint64_t rows_visited() const { return rows_visited_; }
@@ -93,7 +95,7 @@ class OptimizedParameter final : public DeferredUpdates,
   void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since);
   std::size_t half_history() const;
   void step_dense(const Tensor& gradient, const StepPlan& plan);
-  void step_rows(const RowGradient& gradient, const StepPlan& plan, RowWatcher* watcher);
+  void step_rows(const RowGradient& gradient, const StepPlan& plan, RowWatchers watchers);
   bool history_is_full() const;
   void shorten_history();
   Checkpoint deferred_state() const;
@@ -109,11 +111,11 @@ class OptimizedParameter final : public DeferredUpdates,
   Parameter* parameter_;
   const RuleFacts rule_;
   std::unique_ptr<SlotStore> slots_;
-  std::unique_ptr<RuleLoops> loops_;   // with the history of deferred steps
-  std::uint64_t steps_ = 0;            // made so far, also with dense gradients
-  bool is_abandoned_ = false;          // see abandon()
-  bool is_loaded_ = false;             // true if commit() has deferred updates to put in place
-  std::weak_ptr<RowWatcher> watcher_;  // of the next step
+  std::unique_ptr<RuleLoops> loops_;  // with the history of deferred steps
+  std::uint64_t steps_ = 0;           // made so far, also with dense gradients
+  bool is_abandoned_ = false;         // see abandon()
+  bool is_loaded_ = false;            // true if commit() has deferred updates to put in place
+  std::vector<std::weak_ptr<RowWatcher>> watchers_;  // of the next step
   std::atomic<std::uint64_t> rows_visited_ = 0;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <span>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -15,5 +17,7 @@ class RowWatcher {
   /// the values of that row, up to date. Threads call it at the same time for different rows.
   virtual void row_changed(std::size_t i, const real* before, const real* after) = 0;
 };
+
+using RowWatchers = std::span<const std::shared_ptr<RowWatcher>>;
 
 }  // namespace rowgrad

@@ -76,9 +76,10 @@ class RuleLoops {
   // The loops return how many rows they changed or copied, plus one for each replayed step.
 
   /// Makes the deferred steps of rows, then the step of the plan. From then on the rows are of step
-  /// `after`. Rows without steps (RowView::steps) are up to date. `watcher` may be null.
+  /// `after`. Rows without steps (RowView::steps) are up to date. Calls the watchers
+  /// for each row.
   virtual std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
-                             std::uint64_t after, RowWatcher* watcher) const = 0;
+                             std::uint64_t after, RowWatchers watchers) const = 0;
 
   /// Replays the deferred steps of rows that have no closed form. Then applies the rest to rows
   /// whose step is before `closed_before`. Rows without a record (RowView::has_record) are left out
@@ -134,14 +135,14 @@ class RuleLoopsOf final : public RuleLoops {
   void drop_runs(std::size_t count) override { history_.drop_runs(count); }
 
   std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
-                     std::uint64_t after, RowWatcher* watcher) const override {
+                     std::uint64_t after, RowWatchers watchers) const override {
     const Rule rule = rule_with<Rule>(plan.rule);
     const std::size_t width = range.rows.width;
     const std::size_t ahead = kernels::rows_ahead(width);
     const bool may_be_stale = range.rows.steps != nullptr;
     std::optional<DeferredSteps<Rule>> deferred;
     if (may_be_stale) deferred.emplace(history_, history_.steps(), range.end - range.begin);
-    std::vector<real> before(watcher != nullptr ? width : 0);
+    std::vector<real> before(watchers.empty() ? 0 : width);
     std::uint64_t visited = range.end - range.begin;
     for (std::size_t i = range.begin; i < range.end; ++i) {
       prefetch(range, i, ahead);
@@ -149,10 +150,10 @@ class RuleLoopsOf final : public RuleLoops {
       const real* values = gradients + i * width;
       bool is_stale = false;
       if (may_be_stale && history_.has_replay(*row.step)) visited += replay(row, width);
-      if (watcher != nullptr) {
+      if (!watchers.empty()) {
         const real* const now =
             may_be_stale ? up_to_date(row, *deferred, width, before.data()) : row.arrays[0];
-        if (now != before.data()) kernels::map_span(width, before.data(), std::identity(), now);
+        if (now != before.data()) copy_short(now, width, before.data());
       }
       if (may_be_stale) {
         is_stale = deferred->for_each_piece(*row.step, [&](const auto piece, auto last) {
@@ -167,7 +168,7 @@ class RuleLoopsOf final : public RuleLoops {
       if (!is_stale)
         change_values<Rule>(width, row.arrays, values,
                             [rule](Vectors& x, const Simd& g) { update(rule, x, g); });
-      if (watcher != nullptr) watcher->row_changed(i, before.data(), row.arrays[0]);
+      for (const auto& watcher : watchers) watcher->row_changed(i, before.data(), row.arrays[0]);
     }
     return visited;
   }
@@ -219,6 +220,15 @@ class RuleLoopsOf final : public RuleLoops {
   using Vectors = RuleVectors<Rule>;
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
   using RowOf = StoredRow<kArrays>;
+
+  // std::copy_n costs as much as the step of a short row.
+  static void copy_short(const real* from, std::size_t count, real* to) {
+    constexpr std::size_t kLanes = kernels::kLanes;
+    if (count < kLanes) return void(std::copy_n(from, count, to));
+    for (std::size_t i = 0; i + kLanes < count; i += kLanes)
+      Simd::load_unaligned(from + i).store_unaligned(to + i);
+    Simd::load_unaligned(from + count - kLanes).store_unaligned(to + count - kLanes);
+  }
 
   // The row `ahead` places after i, and first the place of its record.
   static void prefetch(const RowRange& range, std::size_t i, std::size_t ahead) {

@@ -76,6 +76,56 @@ std::map<std::int32_t, std::vector<NgramCounts::Ngram>> NgramCounts::by_row() co
   return rows;
 }
 
+Checkpoint NgramCounts::state_dict() const {
+  Checkpoint state;
+  for (std::size_t order = 0; order < counts_.size(); ++order) {
+    const std::map<std::u32string, std::uint64_t> sorted(counts_[order].begin(),
+                                                         counts_[order].end());
+    std::vector<std::int64_t> lengths, ids, counts;
+    for (const auto& [ngram, count] : sorted) {
+      lengths.push_back(static_cast<std::int64_t>(ngram.size()));
+      ids.insert(ids.end(), ngram.begin(), ngram.end());
+      counts.push_back(static_cast<std::int64_t>(count));
+    }
+    state.put(concat(order, ".lengths"), std::move(lengths));
+    state.put(concat(order, ".ids"), std::move(ids));
+    state.put(concat(order, ".counts"), std::move(counts));
+  }
+  state.put("not_told_apart", not_told_apart_);
+  return state;
+}
+
+void NgramCounts::load_state_dict(const Checkpoint& state) {
+  NgramCounts loaded(*hash_, most_);
+  const auto check = [](bool holds) {
+    check_argument(holds,
+                   "NgramCounts::load_state_dict: the counts are damaged, or of another hash");
+  };
+  for (std::size_t order = 0; order < counts_.size(); ++order) {
+    const std::vector<std::int64_t> lengths = state.integers(concat(order, ".lengths"));
+    const std::vector<std::int64_t> ids = state.integers(concat(order, ".ids"));
+    const std::vector<std::int64_t> counts = state.integers(concat(order, ".counts"));
+    check(lengths.size() == counts.size() && loaded.size_ + counts.size() <= most_);
+    for (const std::int64_t id : ids) check(std::in_range<std::int32_t>(id));
+    const std::u32string all(ids.begin(), ids.end());
+    if (!ids.empty()) hash_->check_ids(to_ids(std::vector<std::int32_t>(ids.begin(), ids.end())));
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      check(counts[i] > 0 && lengths[i] > 0 && std::cmp_less_equal(lengths[i], all.size() - at) &&
+            std::cmp_less_equal(lengths[i], hash_->orders()[order]));
+      const auto length = static_cast<std::size_t>(lengths[i]);
+      check(loaded.counts_[order]
+                .emplace(all.substr(at, length), static_cast<std::uint64_t>(counts[i]))
+                .second);
+      at += length;
+    }
+    check(at == all.size());
+    loaded.size_ += counts.size();
+  }
+  loaded.not_told_apart_ = state.count("not_told_apart");
+  *this = std::move(loaded);
+}
+
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer) {
   std::string text = ngram.ids.size() < ngram.order ? "[start]" : "";
   const auto add = [&](const std::string& more) { text += (text.empty() ? "" : " ") + more; };

@@ -14,6 +14,7 @@
 
 #include <rowgrad/core/data/ngram_hash.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/tensor/checkpoint.hpp>
 
 namespace rowgrad {
 
@@ -41,6 +42,11 @@ class NgramCounts {
 
   /// How often there was one that is not told apart, as there were already `most`.
   std::uint64_t not_told_apart() const { return not_told_apart_; }
+
+  /// The counts so far. Loading throws std::invalid_argument for a state that no counts of this
+  /// hash have, and then changes nothing.
+  Checkpoint state_dict() const;
+  void load_state_dict(const Checkpoint& state);
 
   const NgramHash& hash() const { return *hash_; }  // whose n-grams these are
 

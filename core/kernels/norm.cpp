@@ -126,23 +126,18 @@ double norm(std::span<const real> row, double p) {
 }
 
 double distance(std::size_t width, const real* a, const real* b, double factor) {
-  if (factor == 1) {
-    const double squares = fast_sum(
-        width,
-        [=](std::size_t i) { return Simd::load_unaligned(a + i) - Simd::load_unaligned(b + i); },
-        [=](std::size_t i) { return a[i] - b[i]; });
-    if (is_precise(squares)) return std::sqrt(squares);
-  }
+  const auto rest = static_cast<real>(1 - factor);
+  const double squares = fast_sum(
+      width,
+      [=](std::size_t i) {
+        const Simd y = Simd::load_unaligned(b + i);
+        return fma(Simd(rest), y, Simd::load_unaligned(a + i) - y);
+      },
+      [=](std::size_t i) { return std::fma(rest, b[i], a[i] - b[i]); });
+  if (is_precise(squares)) return std::sqrt(squares);
   double total = 0;
-  std::array<double, 8> sums{};
-  std::size_t i = 0;
-  const auto term = [=](std::size_t k) {
-    return square(static_cast<double>(a[k]) - factor * static_cast<double>(b[k]));
-  };
-  for (; i + sums.size() <= width; i += sums.size())
-    for (std::size_t j = 0; j < sums.size(); ++j) sums[j] += term(i + j);
-  for (; i < width; ++i) total += term(i);
-  for (const double sum : sums) total += sum;
+  for (std::size_t i = 0; i < width; ++i)
+    total += square(static_cast<double>(a[i]) - factor * static_cast<double>(b[i]));
   return std::sqrt(total);
 }
 

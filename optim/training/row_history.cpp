@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 
 #include <rowgrad/core/kernels/elementwise.hpp>
@@ -116,6 +117,7 @@ void TableHistory::follow(std::int32_t id) {
 }
 
 std::optional<std::size_t> TableHistory::place_of(std::int32_t id) const {
+  if (id < 0 || std::cmp_greater_equal(id, table_->shape()[0])) return std::nullopt;
   const std::size_t number = values_.number_of(static_cast<std::size_t>(id));
   return number > 0 ? std::optional(number - 1) : std::nullopt;
 }
@@ -141,7 +143,7 @@ void TableHistory::settle(Row& row, const real* now, const real* then, double lo
   const double kept = has_decayed_ ? std::exp(log_kept - row.log_kept) : 1;
   row.log_kept = log_kept;
   if (kept == 1 && std::equal(now, now + width, then)) return;
-  const double length = distance(width, then, then, 0);
+  const double length = kernels::length(width, then);
   const double by_momentum = distance(width, now, then, kept);
   if (by_momentum > kRounding * length) row.momentum += by_momentum;
   row.decay += (1 - kept) * length;
@@ -279,7 +281,7 @@ double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> val
   if (start_.size() > 0)
     return distance(width, value.data(), start_.data() + static_cast<std::size_t>(id) * width);
   if (has_unknown_decay_ || std::exp(log_kept_) < kLeastKept) return std::nan("");
-  return std::expm1(0 - log_kept_) * distance(width, value.data(), value.data(), 0);
+  return std::expm1(0 - log_kept_) * kernels::length(width, value.data());
 }
 
 void TableHistory::take_frame(std::uint64_t step) {
@@ -333,25 +335,179 @@ std::optional<double> TableHistory::kept_without_gradient() const {
   return has_decayed_ ? std::optional(std::exp(log_kept_)) : std::nullopt;
 }
 
+// --- Saving and loading -------------------------------------------------------------------------
+
+// Calls visit(name, count, number) for all columns of the state, where number(i) is a reference.
+void TableHistory::for_each_column(auto& of, const auto& visit) {
+  const auto rows = [&](const char* name, const auto member) {
+    visit(
+        name, of.ids_.size(), [&](std::size_t i) -> auto& { return of.records_[i].row.*member; });
+  };
+  rows("lookups", &Row::lookups);
+  rows("steps", &Row::steps);
+  rows("last", &Row::last);
+  rows("squares", &Row::squares);
+  rows("largest", &Row::largest);
+  rows("path", &Row::path);
+  rows("momentum", &Row::momentum);
+  rows("decay", &Row::decay);
+  rows("log_kept", &Row::log_kept);
+  const auto steps = [&](const char* name, const auto member) {
+    visit(
+        name, of.steps_.size(), [&](std::size_t i) -> auto& { return of.steps_[i].*member; });
+  };
+  steps("kept.step", &KeptStep::step);
+  steps("kept.lookups", &KeptStep::lookups);
+  steps("kept.gradient_norm", &KeptStep::gradient_norm);
+  steps("kept.moved", &KeptStep::moved);
+  const std::size_t texts = of.texts_.size();
+  visit(
+      "texts.place", texts, [&](std::size_t i) -> auto& { return of.texts_[i].place; });
+  visit(
+      "texts.size", texts, [&](std::size_t i) -> auto& { return of.texts_[i].text.size_; });
+  visit(
+      "texts.tokens", texts * Text::kMost, [&](std::size_t i) -> auto& {
+        return of.texts_[i / Text::kMost].text.tokens_[i % Text::kMost];
+      });
+  visit(
+      "all.log_kept", 1, [&](std::size_t) -> auto& { return of.log_kept_; });
+  visit(
+      "all.has_decayed", 1, [&](std::size_t) -> auto& { return of.has_decayed_; });
+  visit(
+      "all.has_unknown_decay", 1, [&](std::size_t) -> auto& { return of.has_unknown_decay_; });
+  visit(
+      "all.is_dense", 1, [&](std::size_t) -> auto& { return of.is_dense_; });
+}
+
+Checkpoint TableHistory::state_dict() const {
+  Checkpoint state;
+  state.put("kind", static_cast<int>(names_.kind));
+  state.put("shape", std::vector<std::int64_t>(table_->shape().begin(), table_->shape().end()));
+  state.put("ids", std::vector<std::int64_t>(ids_.begin(), ids_.end()));
+  std::vector<std::int64_t> not_followed;
+  for (std::size_t row = 0; row < is_not_followed_.size(); ++row)
+    if (is_not_followed_[row]) not_followed.push_back(static_cast<std::int64_t>(row));
+  state.put("not_followed", std::move(not_followed));
+  const std::size_t rows = ids_.size(), width = table_->shape()[1];
+  for (std::size_t slot = 0; slot < (keeps_latest_ ? 2 : 1); ++slot) {
+    Tensor values = empty({rows, width});
+    for (std::size_t i = 0; i < rows; ++i)
+      std::copy_n(values_.at(i + 1) + slot * width, width, values.data() + i * width);
+    state.put(slot == 0 ? "first" : "latest", std::move(values));
+  }
+  if (start_.size() > 0) state.put("start", start_);
+  state.put("has_texts", static_cast<int>(!texts_.empty()));
+  for_each_column(*this, [&](const char* name, std::size_t count, const auto& number) {
+    constexpr bool is_real = std::is_same_v<decltype(number(0)), const double&>;
+    std::vector<std::conditional_t<is_real, double, std::int64_t>> numbers(count);
+    for (std::size_t i = 0; i < count; ++i)
+      numbers[i] = static_cast<typename decltype(numbers)::value_type>(number(i));
+    state.put(name, std::move(numbers));
+  });
+  if (ngrams_) state.put("ngrams", ngrams_->state_dict());
+  return state;
+}
+
+void TableHistory::load_state_dict(const Checkpoint& state) {
+  const auto check = [&](bool holds) {
+    check_argument(holds, "RowHistory::load_state_dict: the history of ", table_->name(),
+                   " is damaged, or of another table");
+  };
+  const Shape& shape = table_->shape();
+  const std::vector<std::int64_t> saved_shape = state.integers("shape");
+  check(ids_.empty() && Shape(saved_shape.begin(), saved_shape.end()) == shape);
+  for (const char* name : {"ids", "not_followed"})
+    for (const std::int64_t id : state.integers(name)) {
+      const auto row = static_cast<std::int32_t>(id);
+      check(id >= 0 && std::cmp_less(id, shape[0]) && !was_touched(row));
+      follow(row);
+    }
+  const std::size_t rows = ids_.size(), width = shape[1];
+  check(rows == state.integers("ids").size());
+  keeps_latest_ = state.contains("latest");
+  if (keeps_latest_) values_.add_slot();
+  for (std::size_t slot = 0; slot < (keeps_latest_ ? 2 : 1); ++slot) {
+    const Tensor values = state.tensor(slot == 0 ? "first" : "latest", {rows, width});
+    for (std::size_t i = 0; i < rows; ++i)
+      std::copy_n(values.data() + i * width, width, values_.at(i + 1) + slot * width);
+  }
+  if (state.contains("start")) start_ = state.tensor("start", shape);
+  if (state.integer("has_texts") != 0) texts_.resize(steps_.size());
+  for_each_column(*this, [&](const char* name, std::size_t count, const auto& number) {
+    using Number = std::remove_reference_t<decltype(number(0))>;
+    const auto load = [&](const auto& numbers) {
+      check(numbers.size() == count);
+      for (std::size_t i = 0; i < count; ++i) {
+        check(std::is_same_v<Number, double> || numbers[i] >= 0);
+        number(i) = static_cast<Number>(numbers[i]);
+      }
+    };
+    if constexpr (std::is_same_v<Number, double>)
+      load(state.doubles(name));
+    else
+      load(state.integers(name));
+  });
+  for (const KeptText& text : texts_)
+    check(text.text.size() <= Text::kMost && text.place <= text.text.size());
+  for (std::size_t i = 0; i < steps_.size(); ++i)
+    if (steps_[i].step > 0)
+      records_[i / kMostSteps].kept[i % kMostSteps] = static_cast<float>(steps_[i].moved);
+  if (ngrams_) ngrams_->load_state_dict(state.part("ngrams"));
+  version_ = table_->version();
+}
+
+Checkpoint RowHistory::state_dict() const {
+  Checkpoint state;
+  for (const auto& table : tables_) state.put(table->table().name(), table->state_dict());
+  return state;
+}
+
+void RowHistory::load_state_dict(const Checkpoint& state) {
+  TableHistories::List loaded;
+  std::size_t known = 0;
+  for (Parameter* table : model_.parameters_on_tape()) {
+    const Checkpoint part = state.part(table->name());
+    if (part.empty()) continue;
+    const std::int64_t kind = part.integer("kind");
+    check_argument(kind >= 0 && kind <= static_cast<std::int64_t>(RowKind::kNgram),
+                   "RowHistory::load_state_dict: there is no kind ", kind, " of rows");
+    insert(loaded, new_history(*table, static_cast<RowKind>(kind))).load_state_dict(part);
+    known += part.names().size();
+  }
+  check_argument(known == state.names().size(),
+                 "RowHistory::load_state_dict: the state has tables that the model has not");
+  tables_ = std::move(loaded);
+}
+
+// --- All tables ---------------------------------------------------------------------------------
+
 TableHistory& RowHistory::of(Parameter& table) { return history_of(table, RowKind::kRow); }
 
-// `kind` is that of a lookup, for rows of which no layer tells it.
 TableHistory& RowHistory::history_of(Parameter& table, RowKind kind) {
   for (const auto& known : tables_)
     if (&known->table() == &table) return *known;
-  const std::vector<Parameter*> all = model_.parameters_on_tape();
-  check_argument(std::ranges::count(all, &table) > 0, "RowHistory: ", table.name(),
-                 " is no parameter of the model");
+  return insert(tables_, new_history(table, kind));
+}
+
+// `kind` is that of a lookup, for rows of which no layer tells it.
+std::shared_ptr<TableHistory> RowHistory::new_history(Parameter& table, RowKind kind) const {
+  check_argument(std::ranges::count(model_.parameters_on_tape(), &table) > 0,
+                 "RowHistory: ", table.name(), " is no parameter of the model");
   RowNames names = model_.names_of_rows(table);
   if (names.kind == RowKind::kRow) names.kind = kind;
-  const auto added = std::make_shared<TableHistory>(table, std::move(names),
-                                                    TableHistory::kMostRows, tables_of_model_);
+  return std::make_shared<TableHistory>(table, std::move(names), TableHistory::kMostRows,
+                                        tables_of_model_);
+}
+
+TableHistory& RowHistory::insert(TableHistories::List& list,
+                                 std::shared_ptr<TableHistory> added) const {
+  const std::vector<Parameter*> all = model_.parameters_on_tape();
   const auto order = [&](const std::shared_ptr<TableHistory>& of) {
     return std::pair(of->kind() != RowKind::kToken,
                      std::ranges::find(all, &of->table()) - all.begin());
   };
-  tables_.insert(std::ranges::upper_bound(tables_, order(added), {}, order), added);
-  return *added;
+  const auto place = std::ranges::upper_bound(list, order(added), {}, order);
+  return **list.insert(place, std::move(added));
 }
 
 void RowHistory::after_backward(const Tape& tape) {

@@ -10,9 +10,9 @@
 // They are those that tapes have looked up or that have row gradients: tables of any model, under
 // the names that its layers give their rows (Layer::row_names).
 //
-// Memory grows with the rows that had a gradient: some 500 bytes and up to twice its values for
-// each, and 80 bytes in each of up to 20 frames, up to 131,072 rows of a table, the first ones.
-// Others are counted, a bit each, and each row of the table takes 4 bytes. Tables may be in files.
+// Each row of a table takes 12 bytes. Rows that had a gradient take some 250 bytes, 180 more if
+// tokens look them up, up to twice their values, and 80 bytes in each of up to 20 frames: up to
+// 131,072 rows of a table, the first ones. Others are counted, a bit each. Tables may be in files.
 // One all of whose rows move in a way that cannot be told backwards, by dense gradients or a decay
 // that is not known, is copied before the first such step: unless it is in a file, or has more than
 // 131,072 rows and no dense gradient. Of the table of a memory, the n-grams that look rows up are
@@ -32,9 +32,9 @@
 #include <vector>
 
 #include <rowgrad/core/base/buffer_pool.hpp>
+#include <rowgrad/core/data/ngram_counts.hpp>
 #include <rowgrad/optim/row_watcher.hpp>
 #include <rowgrad/optim/slots/row_records.hpp>
-#include <rowgrad/core/data/ngram_counts.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -58,10 +58,10 @@ class TableHistory final : public RowWatcher {
   /// Some tokens around a lookup: up to 8 before it and 3 after it, in the same text.
   class Text {
    public:
-    static constexpr std::size_t kBefore = 8, kAfter = 3;
+    static constexpr std::size_t kBefore = 8, kAfter = 3, kMost = kBefore + 1 + kAfter;
 
     Text() = default;
-    /// Copies at most kBefore + 1 + kAfter tokens.
+    /// Copies at most kMost tokens.
     explicit Text(std::span<const std::int32_t> tokens)
         : size_(static_cast<std::uint32_t>(tokens.size())) {
       std::ranges::copy(tokens, tokens_.begin());
@@ -74,8 +74,10 @@ class TableHistory final : public RowWatcher {
     bool operator==(const Text&) const = default;
 
    private:
+    friend TableHistory;
+
     std::uint32_t size_ = 0;
-    std::array<std::int32_t, kBefore + 1 + kAfter> tokens_{};
+    std::array<std::int32_t, kMost> tokens_{};
   };
 
   /// A step in which a row had a gradient.
@@ -177,6 +179,12 @@ class TableHistory final : public RowWatcher {
   /// What weight decay has left of rows that never had a gradient, none if there was no decay; and
   /// whether there is decay that is not known.
   std::optional<double> kept_without_gradient() const;
+
+  /// The history between two steps, except its frames: a column for each member of rows and steps.
+  /// Load it into a new history, with the values of the table that were saved at the same time.
+  /// Throws std::invalid_argument for a state of another table.
+  Checkpoint state_dict() const;
+  void load_state_dict(const Checkpoint& state);
   bool has_unknown_decay() const { return has_unknown_decay_; }
 
  private:
@@ -207,6 +215,7 @@ class TableHistory final : public RowWatcher {
   template <class T>
   using PoolVector = std::vector<T, PoolAllocator<T>>;
 
+  static void for_each_column(auto& of, const auto& visit);
   void copy_start(bool knows_decay);
   void keep_latest();
   void follow(std::int32_t id);
@@ -321,6 +330,13 @@ class RowHistory : public TrainingCallback {
   void after_step(const TrainingRun& run, const StepResult& result) override;
   CallbackNeeds needs() const override { return {.gradients = true}; }
 
+  /// The histories of all tables after a step, by the names of the tables. With the values of the
+  /// model from the same time, a loaded history goes on like one that never stopped. Loading
+  /// replaces all of them. Throws std::invalid_argument for a state of another model, and then
+  /// changes nothing.
+  Checkpoint state_dict() const;
+  void load_state_dict(const Checkpoint& state);
+
   /// The time that it has taken so far.
   Timer::Clock::duration cost() const { return cost_; }
 
@@ -334,6 +350,8 @@ class RowHistory : public TrainingCallback {
 
  private:
   TableHistory& history_of(Parameter& table, RowKind kind);
+  std::shared_ptr<TableHistory> new_history(Parameter& table, RowKind kind) const;
+  TableHistory& insert(TableHistories::List& list, std::shared_ptr<TableHistory> added) const;
   void end_step(std::uint64_t step, bool has_frame);
 
   Layer& model_;

@@ -1,4 +1,6 @@
 #include "tests/core/data/counted_ngrams.hpp"
+#include "tests/optim/optimizers.hpp"
+#include "tests/support/checkpoints.hpp"
 
 namespace {
 
@@ -107,7 +109,62 @@ TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {
   const TableHistory::Text text(std::vector<std::int32_t>{3, 4, 5});
   for (std::size_t i = 0; i < table.ids().size(); ++i) EXPECT_EQ(table.steps(i)[0].text, text);
   const auto tokenizer = CharacterTokenizer::from_text("abcde");  // without the id 5
-  EXPECT_EQ(RowLabels(table, &tokenizer).of(table.ids().back()), labels.of(table.ids().back()));
+  const RowLabels texts(table, &tokenizer);
+  for (const std::int32_t row : table.ids())
+    EXPECT_EQ(texts.of(row) == labels.of(row), labels.of(row) == "4 5");
+}
+
+// Histories of all steps of a model with tokens, n-grams and a dense table, and of their halves.
+TEST(RowHistory, GoesOnFromASavedState) {
+  for (const AnyOptions& options : std::vector<AnyOptions>{
+           SgdOptions{.learning_rate = 0.5},
+           SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1},
+           AdamWOptions{.learning_rate = 0.1}}) {
+    Random random(1);
+    GptModel model({.vocabulary = 5,
+                    .context = 4,
+                    .width = 4,
+                    .heads = 1,
+                    .layers = 1,
+                    .tie_weights = true,
+                    .memories = {.blocks = {0}, .ngrams = {.orders = {2}, .heads = 1, .rows = 7}}},
+                   random);
+    const auto optimizer = make_optimizer(options, model.parameters());
+    RowHistory whole(model), first(model), second(model);
+    const auto step = [&](std::uint64_t number, RowHistory& half) {
+      optimizer->zero_grad();
+      Tape tape(random);
+      Ids text = ids({2, 4}, {1, 2, 1, 2, 3, 2, 1, 2});
+      for (std::int32_t& id : text) id = static_cast<std::int32_t>(random.bits() % 5);
+      tape.backward(model.loss(tape, text, text));
+      for (RowHistory* each : {&whole, &half}) each->after_backward(tape);
+      for (RowHistory* each : {&whole, &half}) each->before_update(number, *optimizer);
+      optimizer->step();
+      for (RowHistory* each : {&whole, &half}) each->after_update(number);
+    };
+    for (std::uint64_t number = 1; number <= 5; ++number) step(number, first);
+    const Checkpoint state = first.state_dict();
+    EXPECT_EQ(bits_of(state), bits_of(whole.state_dict()));
+    second.load_state_dict(state);
+    for (std::uint64_t number = 6; number <= 10; ++number) step(number, second);
+    EXPECT_EQ(bits_of(second.state_dict()), bits_of(whole.state_dict()));
+    ASSERT_EQ(second.tables().size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+      const TableHistory &a = second.tables()[i], &b = whole.tables()[i];
+      EXPECT_EQ(a.table().name(), b.table().name());
+      EXPECT_EQ(a.moved(), b.moved());
+      EXPECT_EQ(RowLabels(a, nullptr).of(a.ids()[0]), RowLabels(b, nullptr).of(a.ids()[0]));
+      EXPECT_EQ(a.steps(0)[0].text, b.steps(0)[0].text);
+    }
+    const std::string before = bits_of(second.state_dict());
+    for (const Checkpoint& wrong :
+         {with(state, "token.weight.shape", std::vector<std::int64_t>{4, 4}),
+          with(state, "token.weight.ids", std::vector<std::int64_t>{1, 1, 2, 3, 4}),
+          with(state, "token.weight.texts.size", std::vector<std::int64_t>(15, 13)),
+          with(state, "other.shape", std::vector<std::int64_t>{4, 4})})
+      EXPECT_THROW(second.load_state_dict(wrong), std::invalid_argument);
+    EXPECT_EQ(bits_of(second.state_dict()), before);
+  }
 }
 
 }  // namespace

@@ -271,7 +271,7 @@ TEST(RowHistory, OnlyLookupsOfTokensHaveTexts) {
   rows.after_update(1);
   ASSERT_EQ(rows.tables().size(), 3U);
   const auto tokenizer = CharacterTokenizer::from_text("abcde");
-  const TableHistory &token = rows.tables()[0], &segment = rows.tables()[1];
+  const TableHistory &token = rows.tables()[0], &segment = rows.tables()[2];
   EXPECT_EQ(&token.table(), &model.token.weight);
   EXPECT_EQ(RowLabels(token, &tokenizer).of(3), "d");
   EXPECT_EQ(token.steps(0).at(0).text, TableHistory::Text(tokens.storage()));
@@ -279,7 +279,7 @@ TEST(RowHistory, OnlyLookupsOfTokensHaveTexts) {
   EXPECT_EQ(segment.noun(), "row");
   EXPECT_EQ(RowLabels(segment, &tokenizer).of(1), "1");
   EXPECT_TRUE(segment.steps(0).at(0).text.empty());
-  EXPECT_EQ(rows.tables()[2].noun(), "position");
+  EXPECT_EQ(rows.tables()[1].noun(), "position");
 }
 
 TEST(RowHistory, KeepsAFewFramesOfALongRun) {
