@@ -128,6 +128,7 @@ int compare(const Run& first, const Run& second, std::size_t most) {
     std::cout << "They are at different steps: what follows is what they have there\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
   std::erase_if(all, [&](const auto& difference) {
+    if (difference.name.starts_with("watched.")) return true;  // what --report keeps
     return is_about_machine(first, difference.name) || is_about_machine(second, difference.name);
   });
   print_losses(losses_of(first), losses_of(second));

@@ -16,8 +16,8 @@
 #include <rowgrad/examples/support/program.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_again.hpp>
-#include <rowgrad/examples/support/run_output.hpp>
 #include <rowgrad/examples/support/table_report.hpp>
+#include <rowgrad/examples/support/text_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 
 namespace rowgrad {
@@ -30,7 +30,7 @@ struct Options {
   std::size_t rows = 50;
   std::string json;
   std::string csv;
-  RunReportOptions report;
+  ReportFiles report;
   bool force = false;
   WhyOptions why;
   TrainOptions train{.tokenizer = "word",
@@ -136,25 +136,20 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
   read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
   if (again != nullptr)
     for (const std::string& table : again->table_files()) read.push_back(table);
-  check_outputs({{"--json", options.json, kRowsJson},
-                 {"--csv", options.csv, kRowsCsv},
-                 {"--report", options.report.page, kReportPage},
-                 {"--report-data", options.report.data, kReportData}},
-                read, options.force);
+  std::vector<Output> outputs{{"--json", options.json, kRowsJson},
+                              {"--csv", options.csv, kRowsCsv}};
+  for (Output& output : outputs_of(options.report)) outputs.push_back(std::move(output));
+  check_outputs(outputs, read, options.force);
   const TrainOptions& train = training.options();
   TrainingRun& run = training.run;
   RowHistory rows(training.model());
   Losses losses;
   run.add(rows);
   run.add(losses);
-  std::optional<RunReport> page;
-  if (is_wanted(options.report)) {
-    RunReportOptions shown =
-        report_of(line, training, corpus, options.report, training.first_words(train.gpt.context));
-    shown.rows = &rows;
-    if (again == nullptr) shown.samples = nullptr;  // it makes none
-    page.emplace(run, std::move(shown));
-  }
+  std::optional<TextReport> page;
+  if (is_wanted(options.report))
+    page.emplace(line, training, corpus, options.report, rows,
+                 training.first_words(train.gpt.context), Checkpoint(), options.force);
   std::map<const Parameter*, Tensor> starts;
   if (again == nullptr) {
     starts = values_of(training.model());
@@ -209,7 +204,7 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
   };
   write(options.json, report.dump(2) + "\n", "JSON in    ");
   write(options.csv, csv.str(), "Rows in    ");
-  if (page) announce(*page, options.report);
+  if (page) page->finish();
 }
 
 void inspect(const CommandLine& line, const Options& options) {

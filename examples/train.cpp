@@ -23,6 +23,7 @@
 #include <rowgrad/examples/support/ranks.hpp>
 #include <rowgrad/examples/support/row_list_text.hpp>
 #include <rowgrad/examples/support/run_output.hpp>
+#include <rowgrad/examples/support/text_report.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
 #include <rowgrad/version.hpp>
@@ -48,7 +49,7 @@ struct Options {
   std::string metrics = "";
   std::string json = "";
   std::string row_list = "";
-  RunReportOptions report = {};
+  ReportFiles report = {};
   bool force = false;
   std::size_t stop_after = 0;
   std::size_t threads = 0;
@@ -154,13 +155,12 @@ void check_files(const Options& options) {
       {"--metrics", options.metrics, kLossesCsv},
       {"--json", options.json, kRunJson},
       {"--row-list", options.row_list, kRowList},
-      {"--report", options.report.page, kReportPage},
-      {"--report-data", options.report.data, kReportData},
       {"--gpt2-export", options.gpt2_export, kGpt2Weights},
       {"--gpt2-export", gpt2_config_path(options.gpt2_export), kCheckedLater},
       {"--save", options.save, kRunFile}};
   for (const std::string& table : options.train.table_paths())
     outputs.push_back({"--ngram-file", table, kCheckedLater});
+  for (Output& output : outputs_of(options.report)) outputs.push_back(std::move(output));
   check_outputs(outputs, read, options.force);
 }
 
@@ -218,13 +218,13 @@ const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
 class Results : public TrainingCallback {
  public:
   Results(const Options& options, const Corpus& corpus, TextRun& training, Samples& samples,
-          RowHistory& rows, std::optional<RunReport>& page)
+          RowHistory& rows, std::optional<TextReport>& report)
       : options_(options),
         corpus_(corpus),
         training_(training),
         samples_(samples),
         rows_(rows),
-        page_(page),
+        report_(report),
         first_step_(training.run.steps()) {}
 
   void at_end(const TrainingRun& run) override {
@@ -247,9 +247,8 @@ class Results : public TrainingCallback {
     check_runtime(std::isfinite(loss), "the validation loss became ", std::abs(loss),
                   "; try a smaller --learning-rate or --clip");
     results.validation_loss = loss;
-    if (page_)
-      page_->add(
-          {.steps = training_.run.steps(), .training_loss = std::nan(""), .validation_loss = loss});
+    if (report_)
+      report_->log().add("evaluation", {{"training_loss", Json()}, {"validation_loss", loss}});
     std::cout << "\nValidation " << bits(loss) << " a token"
               << (is_part ? concat(" of ", batches, " batches") : "")
               << "; knowing only how often each token occurs gives " << bits(baseline) << '\n';
@@ -261,6 +260,7 @@ class Results : public TrainingCallback {
     results.sample = samples_.write(training_.run);
     std::cout << *results.sample << std::endl;
     training_.samples.push_back({training_.run.steps(), *results.sample});
+    if (report_) report_->log().add("sample", {{"text", *results.sample}});
   }
 
   void write(const RunResults& results) {
@@ -313,7 +313,7 @@ class Results : public TrainingCallback {
   TextRun& training_;
   Samples& samples_;
   RowHistory& rows_;
-  std::optional<RunReport>& page_;
+  std::optional<TextReport>& report_;
   std::vector<ListedRow> listed_;
   std::size_t first_step_;
 };
@@ -359,6 +359,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
                             ? start(line, options, corpus, ranks.get())
                             : TextRun::resume(saved, options.resume, corpus, ranks.get());
   if (!options.resume.empty()) training->set_options(options.train);
+  const Checkpoint watched = saved.part("watched");
   saved = Checkpoint();
   TrainingRun& run = training->run;
   if (!options.gpt2_export.empty()) check_gpt2_export(*training, options, leads);
@@ -376,8 +377,12 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
     if (const auto losses = training->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model(), run.tables());
-  if (leads && (is_wanted(options.report) || !options.row_list.empty())) run.add(rows);
-  std::optional<RunReport> page;
+  const bool watches = leads && (is_wanted(options.report) || !options.row_list.empty());
+  if (watches) run.add(rows);
+  std::optional<TextReport> report;
+  if (leads && is_wanted(options.report))
+    report.emplace(line, *training, corpus, options.report, rows, prompt, watched.part("log"),
+                   options.force);
   ProgressLines progress(
       options.book.empty() ? BookLog() : book_log(options.book, training->options().clip_from));
   GenerateOptions sample = options.sample;
@@ -391,25 +396,24 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
                    .show = [&](const std::string& text) {
                      progress.clear();
                      std::cout << text << '\n' << std::endl;
+                     if (report && !interrupted()) report->log().add("sample", {{"text", text}});
                    }});
   // All ranks save, as each has its own files of tables; but only the first writes the file.
   struct : RunFile {
     using RunFile::RunFile;
     CallbackNeeds needs() const override { return {.all_ranks = true}; }
-  } checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every,
-               [&] { training->save(options.save); });
+  } checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every, [&] {
+    Checkpoint state;
+    if (report) state.put("log", report->log().state_dict());
+    training->save(options.save, state);
+  });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
-  Results results(options, corpus, *training, samples, rows, page);
+  Results results(options, corpus, *training, samples, rows, report);
   if (leads) run.add(progress);
   if (leads) run.add(samples);
   run.add(checkpoint);
   if (leads) run.add(metrics);
   if (leads) run.add(results);
-  if (leads && is_wanted(options.report)) {
-    RunReportOptions shown = report_of(line, *training, corpus, options.report, prompt);
-    shown.rows = &rows;
-    page.emplace(run, std::move(shown));
-  }
   const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
   if (run.has_ended() || run.steps() >= last_step)
     std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
@@ -417,7 +421,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   // before they change.
   if (run.steps() == 0 && !training->options().table_paths().empty()) checkpoint.rewrite();
   run.train(last_step);
-  if (page) announce(*page, options.report);
+  if (report) report->finish();
 }
 
 OptionTable own_table(Options& o) {

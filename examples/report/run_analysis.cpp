@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <set>
 #include <utility>
 
+#include <rowgrad/core/base/columns.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
 #include <rowgrad/examples/report/run_analysis.hpp>

@@ -16,6 +16,7 @@
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/outputs.hpp>
+#include <rowgrad/optim/training/run_log.hpp>
 
 namespace rowgrad {
 namespace {
@@ -125,6 +126,8 @@ const OutputKind kReportData{"the data of a report", [](const fs::path& path) {
                                return read_file(path).find(R"("format":"rowgrad report )") !=
                                       std::string::npos;
                              }};
+const OutputKind kRunLog{"the log of a run",
+                         [](const fs::path& path) { return is_run_log(read_file(path)); }};
 const OutputKind kTokenizerFile{
     "a tokenizer", [](const fs::path& path) {
       return first_bytes(path).find(R"("format": "rowgrad tokenizer")") != std::string::npos;

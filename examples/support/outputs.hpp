@@ -28,6 +28,7 @@ extern const OutputKind kRowsJson;        // inspect_rows --json
 extern const OutputKind kRowsCsv;         // inspect_rows --csv
 extern const OutputKind kReportPage;      // --report
 extern const OutputKind kReportData;      // --report-data
+extern const OutputKind kRunLog;          // --log
 extern const OutputKind kTokenizerFile;   // tokenize --save
 extern const OutputKind kTokenIds;        // tokenize --output
 extern const OutputKind kClassifierFile;  // fine_tune --save

@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <ctime>
-#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
@@ -75,35 +73,6 @@ void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::siz
   std::cout << '\n';
 }
 
-namespace {
-
-std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::ostringstream started;
-  started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
-  const TrainingRanks* ranks = training.run.parts().ranks;
-  const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
-  TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
-  OptionTable options = table_of_model(train);
-  for (const Option& option : line.options())
-    if (find(option_table_of(train), option.name) == nullptr) options.push_back(option);
-  Json all{{"program", std::filesystem::path(line.program()).filename().string()},
-           {"command", line.repeated()},
-           {"started", started.str()},
-           {"machine", each + blas::describe()},
-           {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
-           {"tokenizer", {{"name", train.tokenizer}, {"size", training.tokenizer().size()}}},
-           {"tokens",
-            {{"training", training.training_ids().size()},
-             {"validation", training.validation_tokens()}}}};
-  for (const auto& [name, text] : texts_of(options)) all["options"][name] = text;
-  return all.dump();
-}
-
-}  // namespace
-
 std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results) {
   Json history = Json::array();
   Json evaluations = Json::array();  // in the course of epochs
@@ -165,32 +134,6 @@ std::string metrics_csv(const TrainingRun& run) {
     csv << ',' << record.speed << '\n';
   }
   return std::move(csv).str();
-}
-
-OptionTable option_table_of(RunReportOptions& options) {
-  return {{"--report", &options.page, "page to look at: HTML file, written as the run goes on",
-           file_name()},
-          {"--report-data", &options.data, "JSON file of what the page shows", file_name()}};
-}
-
-bool is_wanted(const RunReportOptions& options) {
-  return !options.page.empty() || !options.data.empty();
-}
-
-RunReportOptions report_of(const CommandLine& line, const TextRun& training, const Corpus& corpus,
-                           RunReportOptions files, Ids prompt) {
-  files.about = about_run(line, training, corpus);
-  files.tokenizer = &training.tokenizer();
-  files.samples = &training.samples;
-  files.prompt = std::move(prompt);
-  files.goes_on = [] { return !interrupted(); };
-  return files;
-}
-
-void announce(const RunReport& report, const RunReportOptions& files) {
-  check_runtime(report.fault().empty(), "the report is not complete: ", report.fault());
-  if (!files.page.empty()) std::cout << "Report in  " << files.page << '\n';
-  if (!files.data.empty()) std::cout << "Its data in " << files.data << '\n';
 }
 
 }  // namespace rowgrad

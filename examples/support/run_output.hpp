@@ -8,7 +8,6 @@
 
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/examples/report/run_report.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -50,18 +49,5 @@ class RunFile : public TrainingCallback {
   bool has_written_ = false;
   bool has_news_ = false;  // since it was written
 };
-
-/// The files of a report.
-OptionTable option_table_of(RunReportOptions& options);
-
-/// Whether there is one.
-bool is_wanted(const RunReportOptions& options);
-
-/// The same files, and what the report of a run is made of. Borrows the run.
-RunReportOptions report_of(const CommandLine& line, const TextRun& training, const Corpus& corpus,
-                           RunReportOptions files, Ids prompt);
-
-/// Says where a report is. Throws std::runtime_error if it is not complete.
-void announce(const RunReport& report, const RunReportOptions& files);
 
 }  // namespace rowgrad

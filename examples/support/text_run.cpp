@@ -146,7 +146,7 @@ void TextRun::check_can_save() const {
     if (!of_rank.empty()) throw std::runtime_error(of_rank);
 }
 
-void TextRun::save(const std::filesystem::path& path) const {
+void TextRun::save(const std::filesystem::path& path, const Checkpoint& watched) const {
   check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
@@ -155,6 +155,7 @@ void TextRun::save(const std::filesystem::path& path) const {
   if (!run.is_first_rank() && !is_sharded) return;
   Checkpoint file = run.state_dict();
   file.put("samples", samples_json());
+  file.put("watched", watched);
   file.put("format", kFormat);
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());

@@ -38,8 +38,9 @@ class TextRun {
 
   /// Saves everything that resume() needs, tables in files too. Replaces the file, as write_file
   /// does. Throws std::runtime_error, and leaves the file, for a run that has diverged.
-  /// On several ranks, all call it, and the first writes the file.
-  void save(const std::filesystem::path& path) const;
+  /// On several ranks, all call it, and the first writes the file. What watched the run has its
+  /// state in the part "watched".
+  void save(const std::filesystem::path& path, const Checkpoint& watched = {}) const;
 
   /// Sets the options that may change in a resumed run: --epochs, --steps and --learning-rate.
   void set_options(const TrainOptions& options);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What a crash leaves on the disk. Training runs that save after every step are killed (SIGKILL) at
 # random moments: each time there must be a whole checkpoint and a whole report, and the run that goes
-# on from it must end with the bits of one that was never stopped. So it is with a table in a file.
+# on from it must end with the bits of one that was never stopped, and have one log of all its steps. So it
+# is with a table in a file.
 # Then what cannot be written: a full disk, a limit of sizes, a folder that is or becomes read-only,
 # /dev/full. Each is to be a clear error that leaves the old file as it was. Of two writers, each file is
 # whole.
@@ -17,7 +18,7 @@ kills=${1-30}
 # Mounts are made in a name space that ends with this script, and with them all that they hold.
 if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then
   configure
-  compile train
+  compile train report compare_runs
   for as_root in "" --map-root-user; do
     # shellcheck disable=SC2086
     if unshare --mount $as_root mount -t tmpfs none /tmp 2>/dev/null; then
@@ -62,6 +63,22 @@ expect_whole_page() {
   [[ $data == "{"*"}" ]] || fail "the data of $1 are cut off"
 }
 
+# expect_whole_log FILE: it is one log, of all steps of the reference.
+expect_whole_log() {
+  local steps
+  [[ $(grep -c '^{"event":"run"' "$1") == 1 ]] || fail "$1 is not one log"
+  "$build/examples/report" "$1" --data data >/dev/null || fail "$1 is damaged"
+  steps=$(sed -nE 's/.*"curves":\{[^}]*"step":\[([0-9,]*)\].*/\1/p' data)
+  [[ $steps == "$(seq -s , "$(tail -n 1 runs/reference.log | sed -E 's/.*"step":([0-9]+).*/\1/')")" ]] ||
+    fail "$1 lacks steps: $steps"
+  rm data
+}
+
+# expect_same_run FIRST SECOND: all but what --report keeps.
+expect_same_run() {
+  "$build/examples/compare_runs" "$1" "$2" >log 2>&1 || fail "$1 and $2 differ"
+}
+
 # expect_error WORDS COMMAND...: it fails, and says so.
 expect_error() {
   local words=$1 status=0
@@ -91,8 +108,9 @@ kill_runs() {
   shift
   "$@" --epochs 3 --save runs/reference >log 2>&1 || fail "the reference run failed"
   micros=$((${EPOCHREALTIME/./} - started))
+  [[ ! -e runs/page.log ]] || cp runs/page.log runs/reference.log
   "$@" --epochs 4 --resume runs/reference --save runs/longer >log 2>&1 || fail "the reference has no fourth epoch"
-  rm -f runs/table* runs/page
+  rm -f runs/table* runs/page*
   killed=0 in_a_save=0 ended=0 pages=0
   while ((killed < kills)); do
     resume=()
@@ -101,12 +119,15 @@ kill_runs() {
     case $status in
       0)  # it was faster
         ended=$((ended + 1))
-        expect_same_numbers runs/reference runs/ck
-        left=$(find runs -type f ! -name ck ! -name page ! -name reference ! -name longer ! -name table \
+        expect_same_run runs/reference runs/ck
+        left=$(find runs -type f ! -name ck ! -name 'page*' ! -name 'reference*' ! -name longer ! -name table \
           ! -name 'table.undo-*'; find runs -name 'table.undo-*' | tail -n +3)
         [[ ! $left ]] || fail "there are files left: $left"
-        [[ " $* " != *" --report "* ]] || expect_whole_page runs/page
-        rm -f runs/ck runs/table* runs/page
+        if [[ " $* " == *" --report "* ]]; then
+          expect_whole_page runs/page
+          expect_whole_log runs/page.log
+        fi
+        rm -f runs/ck runs/table* runs/page*
         ;;
       137)
         killed=$((killed + 1))
@@ -126,9 +147,10 @@ kill_runs() {
   resume=()
   [[ ! -e runs/ck ]] || resume=(--resume runs/ck)
   "$@" --epochs 3 --save runs/ck "${resume[@]}" >log 2>&1 || fail "no resumption"
-  expect_same_numbers runs/reference runs/ck
+  expect_same_run runs/reference runs/ck
+  [[ " $* " != *" --report "* ]] || expect_whole_log runs/page.log
   "$@" --epochs 4 --save runs/ck --resume runs/ck >log 2>&1 || fail "no fourth epoch"
-  expect_same_numbers runs/longer runs/ck
+  expect_same_run runs/longer runs/ck
   echo "$killed kills, $in_a_save of them in the midst of a save, $ended runs to their end:"
   rm -rf runs/*
 }

@@ -78,11 +78,11 @@ for page in html/index.html README.md core/README.md CHANGELOG.md; do
   [[ -s $system/usr/share/doc/rowgrad/$page ]] || fail "there is no $page"
 done
 cp -r "$root/tests/package" "$system/root/consumer"
-quietly inside cmake -S /root/consumer -B /root/found -DCMAKE_BUILD_TYPE=Debug -DROWGRAD_COMPONENTS=report
-quietly inside make -C /root/found -j "$(nproc)" consumer_rowgrad consumer_rowgrad_double consumer_report
+quietly inside cmake -S /root/consumer -B /root/found -DCMAKE_BUILD_TYPE=Debug
+quietly inside make -C /root/found -j "$(nproc)" consumer_rowgrad consumer_rowgrad_double consumer_log
 inside /root/found/consumer_rowgrad
 inside /root/found/consumer_rowgrad_double
-inside /root/found/consumer_report /root/run.html
+inside /root/found/consumer_log /root/run.log
 for number in rowgrad rowgrad_double; do
   inside sh -c "g++ -std=c++20 /root/consumer/main.cpp \$(pkg-config --cflags --libs $number) -o /root/by_$number"
   inside "/root/by_$number"

@@ -53,6 +53,16 @@ quietly "${consumer[@]}" -B "$scratch/consumer" -DCMAKE_BUILD_TYPE=Release "-DRO
 quietly cmake --build "$scratch/consumer"
 "$scratch/consumer/consumer_rowgrad"
 "$scratch/consumer/consumer_rowgrad_double"
+"$scratch/consumer/consumer_log" "$scratch/run.log"
+"$scratch/installed/bin/report" "$scratch/run.log"
+if [[ -x ${CHROMIUM:=/usr/bin/chromium} ]]; then
+  "$CHROMIUM" --headless --no-sandbox --disable-gpu --virtual-time-budget=20000 --dump-dom \
+    "file://$scratch/run.html" >"$scratch/shown.html" 2>/dev/null || fail "the browser does not open the page"
+  grep -q 'user.weight' "$scratch/shown.html" || fail "the page does not show the table"
+  grep -q 'there and back' "$scratch/shown.html" || fail "the page does not say why a row moved"
+  ! grep -q '<p class="notice">This report cannot' "$scratch/shown.html" || fail "the page cannot be shown"
+  echo "the page of a model of one's own, in the browser"
+fi
 if [[ $mpi ]]; then
   mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"
   expect_failure "started as rank 1, but MPI takes it for rank 0 of 1" \

@@ -253,7 +253,7 @@ export function makeReport({
   const norm = measured.map((i) => rounded(0.6 + 3 * Math.exp((-6 * i) / steps) + 0.4 * random()));
   const evaluated = range(frames + 1).map((i) => Math.round((i * steps) / frames));
   const report = {
-    format: "rowgrad report 1",
+    format: "rowgrad report 2",
     run: {
       program: "train",
       command: `build/examples/train --model gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,

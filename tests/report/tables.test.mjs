@@ -232,6 +232,22 @@ testReport("as many rows as the history follows are shown, and that which moved 
   assert.match(await textOf(other, "#strips > p:last-child"), /^row 777: moved 9\.00,/);
 });
 
+const sparse = makeReport({ steps: 60, frames: 4 });
+const [{ frames: all }] = sparse.tables;
+sparse.tables[0].frames = all.map((one, i) => {
+  const before = i > 0 ? all[i - 1] : { rows: [], last: [] };
+  const changed = one.rows.map((row, place) => before.rows.indexOf(row) < 0 || one.last[place] > before.step);
+  const columns = ["rows", "lookups", "steps", "last", "norm", "moved"];
+  return { step: one.step, ...Object.fromEntries(columns.map((key) => [key, one[key].filter((_, place) => changed[place])])) };
+});
+
+testReport("frames that list the rows that have changed are shown with all rows", sparse, {}, async (other) => {
+  const shown = await other.evaluate(() => window.rowgradReport.report.tables[0].frames);
+  assert.deepEqual(shown.map(({ rows }) => rows.length), all.map(({ rows }) => rows.length));
+  assert.deepEqual(shown.map(({ lookups }) => lookups), all.map(({ lookups }) => lookups));
+  assert.ok(sparse.tables[0].frames[3].rows.length < all[3].rows.length);
+});
+
 const coupled = makeReport({ steps: 60, frames: 3, table: "coupled" });
 
 testReport("where decay is a part of the gradient, no row is said to have stayed", coupled, {}, async (other) => {

@@ -6,6 +6,8 @@ import { formatCount, formatNumber, formatPercent, formatText, formatToken } fro
 
 const longestTableName = 60;
 const longestLabel = 90;
+/** @type {["rows", "lookups", "steps", "last", "norm", "moved"]} */
+const columns = ["rows", "lookups", "steps", "last", "norm", "moved"];
 
 /** The JSON that the page holds as gzip, in base64. A Response reads the stream; nothing is fetched. */
 async function unpackData() {
@@ -21,17 +23,38 @@ async function unpackData() {
   }
 }
 
+/**
+ * The frames of a table with all rows: those that a frame does not list are as in the frame before.
+ * @param {RowTable} table @returns {Frame[]}
+ */
+function wholeFrames(table) {
+  const places = new Map();
+  /** @type {Frame} */
+  const whole = { step: 0, rows: [], lookups: [], steps: [], last: [], norm: [], moved: [] };
+  return table.frames.map((frame) => {
+    frame.rows.forEach((row, i) => {
+      const place = places.get(row) ?? places.size;
+      places.set(row, place);
+      for (const column of columns) whole[column][place] = frame[column][i];
+    });
+    const copy = { ...whole, step: frame.step };
+    for (const column of columns) copy[column] = whole[column].slice();
+    return copy;
+  });
+}
+
 /** @returns {Promise<Report>} */
 export async function readReport() {
   /** @type {Report} */
   const report = await unpackData();
-  if (report.format !== "rowgrad report 1")
-    throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 1"`);
+  if (report.format !== "rowgrad report 2")
+    throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 2"`);
   report.vocabulary ??= [];
   for (const table of report.tables ?? []) {
     table.kind = formatText(table.kind).slice(0, longestTableName);
     table.name = formatText(table.name).slice(0, longestTableName);
     table.labels = table.labels?.map((label) => formatText(label).slice(0, longestLabel));
+    table.frames = wholeFrames(table);
   }
   return report;
 }

@@ -31,7 +31,7 @@ function describeState({ run, curves, text }) {
   const steps = curves?.step.at(-1) ?? run.first_step;
   if (run.state === "running")
     return `The run was still going on when this was written, after step ${formatCount(steps)}. ` +
-      "Reload the page to see how it goes on; the text and the embeddings are shown when it is over.";
+      "Reload the page to see how it goes on; the text, the embeddings and all rows of large tables are shown when it is over.";
   const fault = run.fault === undefined ? "" : `This report is not complete: ${formatText(run.fault)}`;
   if (run.state !== "stopped") return fault;
   const planned = Number(run.options?.["--steps"]);

@@ -1,4 +1,4 @@
-// The data of a report, as --report-data writes them and a page holds them, and the types of what the
+// The data of a report, as `report --data` writes them and a page holds them, and the types of what the
 // page uses of dygraphs.
 //
 // Arrays of numbers that belong together have the same length. What a run does not have is absent.
@@ -19,7 +19,7 @@ export interface Run {
   started?: string;
   /** Time since then. */
   seconds: number;
-  /** What the report took of it; writing the last page is not included. */
+  /** What the log took of it, and the reading of the text at the end. */
   report_seconds?: number;
   /**
    * Stopped is by Ctrl-C or --max-steps. Text, embeddings and attention are there at the end of the
@@ -29,8 +29,8 @@ export interface Run {
   /** What went wrong with the report; absent if nothing did. */
   fault?: string;
   /**
-   * Steps that had been made when the report began: 0 for a new run. Lookups, gradients and movement
-   * of a run that was resumed are counted from there.
+   * Steps that had been made when the log began: 0 for a new run. Lookups, gradients and movement of a
+   * run that was resumed without its log are counted from there.
    */
   first_step: number;
   /** What speed is counted in, "tokens" or "examples"; absent for a loop of one's own. */
@@ -46,7 +46,7 @@ export interface Run {
   parameters?: { name: string; shape: number[]; count: number; trainable: boolean }[];
 }
 
-/** One entry a step, or for each n steps if there are more than 4,000. */
+/** One entry a step, or for each n steps if there are more than 4,096. */
 export interface Curves {
   step: number[];
   /** The mean loss of the step's batch. */
@@ -73,7 +73,11 @@ export interface Evaluation {
   validation_loss: number | null;
 }
 
-/** A table at one time; rows that have never had a gradient are not listed. */
+/**
+ * A table at one time. Rows that are not listed are as in the frame before, or have never had a
+ * gradient. If more than 2,000 rows have changed, those are listed that moved farthest; the last frame
+ * of a run that has ended lists all rows.
+ */
 export interface Frame {
   /** When the frame was taken. */
   step: number;
@@ -127,7 +131,7 @@ export interface RowTable {
    * the table of a memory of n-grams, at most 2,000.
    */
   ids?: number[];
-  /** At most 20 at equal distances, and one more for the end. */
+  /** Some 20 at equal distances, or more where the length of the run was not known, and one for the end. */
   frames: Frame[];
   /**
    * Rows that moved in steps without a gradient, after their first one: distances, added up over
@@ -193,7 +197,7 @@ export interface Embeddings {
 }
 
 export interface Report {
-  /** "rowgrad report 1" */
+  /** "rowgrad report 2" */
   format: string;
   run: Run;
   /** Of a model of tokens: the text of each id; bytes that are not UTF-8 are shown as <0xNN>. */

@@ -1,12 +1,9 @@
-// A model of one's own, in a loop of one's own, whose rows are watched and shown, with nothing but
+// A model of one's own, in a loop of one's own, whose rows are watched and logged, with nothing but
 // the installed library: ratings as products of rows of users and films.
 
 #include <cstdlib>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
-#include <rowgrad/examples/report/run_report.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 using namespace rowgrad;
@@ -39,9 +36,7 @@ int main(int argc, char** argv) {
   Random random(1);
   Ratings model(random);
   AdamW optimizer(model.parameters(), {.learning_rate = 0.05});
-  RunReport report(
-      model, optimizer,
-      {.page = argv[1], .data = concat(argv[1], ".json"), .about = R"({"program": "ratings"})"});
+  RunLog log(model, optimizer, argv[1], {.about = R"({"program": "ratings"})"});
   double loss = 0, first = 0;
   for (int step = 0; step < 60; ++step) {
     Ids users = Ids::from_shape({16}), films = Ids::from_shape({16});
@@ -56,26 +51,23 @@ int main(int argc, char** argv) {
     Tape tape;
     const Variable error = model.loss(tape, users, films, stars);
     tape.backward(error);
-    report.after_backward(tape);
-    report.before_update();
+    log.after_backward(tape);
+    log.before_update();
     optimizer.step();
-    report.after_step(error.item());
+    log.after_step(error.item());
     // [watchedloop]
     loss = error.item();
     if (step == 0) first = loss;
   }
-  report.at_end();
+  log.at_end();
 
-  const auto& tables = report.rows().tables();
+  const TableHistories tables = log.rows().tables();
   std::uint64_t lookups = 0;
-  for (const auto& row : tables.at(0).rows()) lookups += row.lookups;
-  std::ifstream page(argv[1]);
-  const std::string text{std::istreambuf_iterator<char>(page), {}};
+  for (std::size_t place = 0; place < tables[0].ids().size(); ++place)
+    lookups += tables[0].row(place).lookups;
   const bool right = loss < first && tables.size() == 2 && tables[0].touched() <= 30 &&
-                     tables[0].ids().size() > 20 && lookups == 60 * 16 &&
-                     text.find("</html>") != std::string::npos && tables[0].noun() == "user" &&
-                     tables[1].noun() == "film";
-  std::cout << (right ? "a page shows which users and films were learned\n"
-                      : "the page is wrong\n");
+                     tables[0].ids().size() > 20 && lookups == 60 * 16 && log.fault().empty() &&
+                     tables[0].noun() == "user" && tables[1].noun() == "film";
+  std::cout << (right ? "a log has the users and films that were learned\n" : "the log is wrong\n");
   return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,0 +1,28 @@
+// Makes a page of the log of a training run.
+
+#include <iostream>
+
+#include <rowgrad/examples/report/report_data.hpp>
+#include <rowgrad/examples/support/outputs.hpp>
+#include <rowgrad/examples/support/program.hpp>
+
+int main(int argc, char** argv) {
+  using namespace rowgrad;
+  return run_program("report", [&] {
+    std::string log, page, data;
+    bool force = false;
+    CommandLine line(
+        "Makes a page of the log of a training run, one that still goes on, too.",
+        {{"FILE", &log, "log, as train --report and RunLog write it", file_name() + required()},
+         {"--output", &page, "page to look at: HTML file; run.html for run.log if not given",
+          file_name()},
+         {"--data", &data, "JSON file of what the page shows, instead of a page", file_name()},
+         force_option(force)});
+    line.parse(argc, argv);
+    if (page.empty() && data.empty()) page = std::filesystem::path(log).replace_extension(".html");
+    check_outputs({{"--output", page, kReportPage}, {"--data", data, kReportData}}, {log}, force);
+    write_report(log, page, data);
+    if (!page.empty()) std::cout << "Report in  " << page << '\n';
+    return 0;
+  });
+}

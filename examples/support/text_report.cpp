@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+#include <unistd.h>
+#include <utility>
+
+#include <rowgrad/core/base/columns.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/examples/report/report_data.hpp>
+#include <rowgrad/examples/report/report_page.hpp>
+#include <rowgrad/examples/report/run_analysis.hpp>
+#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/support/text_report.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxEmbeddings = 2000;
+constexpr std::size_t kMaxPrompt = 32;  // tokens whose attention is shown
+// Tokens that the model reads at the end: one for every 16 it was trained on, within bounds, so
+// that a short run does not wait for them.
+constexpr std::size_t kTrainedAToken = 16;
+constexpr std::size_t kMinRead = 1000;
+constexpr std::size_t kMaxRead = 24'000;
+constexpr int kShareOfTime = 200;  // that writing may take in the course of a run, one in 200
+
+// A page that goes to a pipe or a device has a temporary log.
+bool has_lasting_log(const ReportFiles& files) {
+  std::error_code none;
+  const std::string& beside = files.page.empty() ? files.data : files.page;
+  return !files.log.empty() || !fs::exists(beside, none) || fs::is_regular_file(beside, none);
+}
+
+std::string log_of(const ReportFiles& files) {
+  if (!files.log.empty()) return files.log;
+  if (!has_lasting_log(files))
+    return fs::temp_directory_path() / concat("rowgrad-", ::getpid(), ".log");
+  return fs::path(files.page.empty() ? files.data : files.page).replace_extension(".log");
+}
+
+std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::ostringstream started;
+  started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
+  const TrainingRanks* ranks = training.run.parts().ranks;
+  const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
+  TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
+  OptionTable options = table_of_model(train);
+  for (const Option& option : line.options())
+    if (find(option_table_of(train), option.name) == nullptr) options.push_back(option);
+  Json all{{"program", fs::path(line.program()).filename().string()},
+           {"command", line.repeated()},
+           {"started", started.str()},
+           {"machine", each + blas::describe()},
+           {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
+           {"tokenizer", {{"name", train.tokenizer}, {"size", training.tokenizer().size()}}},
+           {"tokens",
+            {{"training", training.training_ids().size()},
+             {"validation", training.validation_tokens()}}}};
+  for (const auto& [name, text] : texts_of(options)) all["options"][name] = text;
+  return all.dump();
+}
+
+// The path of the log, which is empty now if another file may be replaced.
+std::string prepared(const std::string& path, bool force) {
+  if (force && file_exists(path) && !is_run_log(read_file(path))) write_file(path, "");
+  return path;
+}
+
+}  // namespace
+
+OptionTable option_table_of(ReportFiles& files) {
+  return {{"--report", &files.page,
+           "page to look at: HTML file, written as the run goes on, with its log next to it (.log)",
+           file_name()},
+          {"--report-data", &files.data, "JSON file of what the page shows", file_name()},
+          {"--log", &files.log, "log of the run, of which `report` makes a page", file_name()}};
+}
+
+bool is_wanted(const ReportFiles& files) {
+  return !files.page.empty() || !files.data.empty() || !files.log.empty();
+}
+
+std::vector<Output> outputs_of(const ReportFiles& files) {
+  std::vector<Output> outputs{{"--report", files.page, kReportPage},
+                              {"--report-data", files.data, kReportData}};
+  if (is_wanted(files) && has_lasting_log(files))
+    outputs.push_back({"--log", log_of(files), kRunLog});
+  return outputs;
+}
+
+TextReport::TextReport(const CommandLine& line, TextRun& training, const Corpus& corpus,
+                       const ReportFiles& files, RowHistory& rows, Ids prompt,
+                       const Checkpoint& state, bool force)
+    : training_(training),
+      files_(files),
+      rows_(rows),
+      prompt_(std::move(prompt)),
+      log_(training.run, prepared(log_of(files), force),
+           {.about = about_run(line, training, corpus),
+            .tokenizer = &training.tokenizer(),
+            .rows = &rows}),
+      first_step_(training.run.steps()) {
+  if (!files.page.empty()) check_report_page();
+  begin(state);
+  training.run.add(*this);
+}
+
+TextReport::~TextReport() {
+  training_.run.remove(*this);
+  std::error_code none;
+  if (!has_lasting_log(files_)) fs::remove(log_of(files_), none);
+}
+
+// A new log also has what was known before it.
+void TextReport::begin(const Checkpoint& state) {
+  if (!state.empty()) log_.load_state_dict(state);
+  if (log_.continues()) return;
+  const TokenSequence* const validation = training_.validation_ids();
+  const std::size_t vocabulary = training_.model().vocabulary();
+  log_.add("baselines",
+           {{"uniform", rounded(std::log(static_cast<double>(vocabulary)))},
+            {"unigram",
+             rounded(unigram_loss(training_.training_ids(),
+                                  validation != nullptr ? *validation : training_.training_ids(),
+                                  vocabulary))}});
+  for (const TrainingRecord& record : training_.run.history()) {
+    Json data{{"steps", record.steps},
+              {"training_loss", record.training_loss},
+              {"validation_loss", record.validation_loss}};
+    if (record.ends_epoch()) data["epoch"] = record.epoch;
+    log_.add("evaluation", data);
+  }
+  for (const Sample& sample : training_.samples)
+    log_.add("sample", {{"steps", sample.steps}, {"text", sample.text}});
+}
+
+// Makes the page of what there is, unless the last time was so recent that it would slow the run.
+void TextReport::after_step(const TrainingRun& run, const StepResult&) {
+  const auto begin = Clock::now();
+  if (files_.page.empty() && files_.data.empty()) return;
+  if (fails_ || !run.makes_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
+  try {
+    write_report(log_of(files_), files_.page, files_.data);
+  } catch (const std::exception& error) {
+    fails_ = true;  // until the end
+    std::cerr << "\nThe report is not complete: " << error.what() << '\n';
+  }
+  last_end_ = Clock::now();
+  last_cost_ = last_end_ - begin;
+}
+
+void TextReport::read_text() {
+  const auto begin = Clock::now();
+  const auto goes_on = [] { return !interrupted(); };
+  for (const TableHistory& table : rows_.tables()) {
+    if (table.kind() != RowKind::kToken || table.ids().empty()) continue;
+    const std::vector<std::int32_t> ids = table.most_frequent(kMaxEmbeddings);
+    table.values(ids);  // fetches them
+    log_.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
+  }
+  const TrainOptions& options = training_.options();
+  const std::size_t trained = (training_.run.steps() - first_step_) * options.accumulate *
+                              options.loader.batch * options.gpt.context;
+  TablePlacement* const tables = training_.run.tables();
+  log_.add("text",
+           {{"text", text_json(training_.model(), training_.training_ids(),
+                               training_.validation_ids(), goes_on,
+                               std::clamp(trained / kTrainedAToken, kMinRead, kMaxRead), tables)}});
+  if (auto* gpt = dynamic_cast<GptModel*>(&training_.model()); gpt != nullptr && prompt_.size() > 0)
+    log_.add("attention",
+             {{"attention",
+               attention_json(*gpt,
+                              to_ids(std::span(prompt_.data(), std::min({prompt_.size(), kMaxPrompt,
+                                                                         gpt->context()}))),
+                              tables)}});
+  log_.add("reading", {{"seconds", std::chrono::duration<double>(Clock::now() - begin).count()}});
+}
+
+void TextReport::finish() {
+  std::string fault;
+  try {
+    if (!interrupted()) read_text();
+  } catch (const std::exception& error) {
+    fault = error.what();
+    log_.add("fault", {{"text", fault}});
+  }
+  if (!log_.fault().empty()) fault = log_.fault();
+  write_report(log_of(files_), files_.page, files_.data);
+  check_runtime(fault.empty(), "the report is not complete: ", fault);
+  if (!files_.page.empty()) std::cout << "Report in  " << files_.page << '\n';
+  if (!files_.data.empty()) std::cout << "Its data in " << files_.data << '\n';
+  if (has_lasting_log(files_)) std::cout << "Its log in " << log_of(files_) << '\n';
+}
+
+}  // namespace rowgrad
