@@ -16,8 +16,7 @@ namespace {
 
 constexpr double kMostDecay = 0.999999;  // of a value in a step
 constexpr double kLeastKept = 1e-30;     // of a value that decay has left, to tell where it began
-constexpr std::size_t kFramesOfASteppedRun = 20;
-constexpr double kRounding = 1e-6;                     // of a row's length: less is no movement
+constexpr double kRounding = 1e-6;       // of a row's length: less is no movement
 constexpr std::size_t kAhead = 4, kLookupsAhead = 16;  // that are prefetched
 constexpr std::size_t kRowsPerRead = 1024;             // that are read
 
@@ -284,16 +283,6 @@ double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> val
   return std::expm1(0 - log_kept_) * kernels::length(width, value.data());
 }
 
-void TableHistory::take_frame(std::uint64_t step) {
-  if (frame_calls_++ % calls_a_frame_ != 0) return;
-  if (frames_.size() == kMostFrames) {  // every second one stays
-    for (std::size_t i = 1; 2 * i < frames_.size(); ++i) frames_[i] = std::move(frames_[2 * i]);
-    frames_.resize(kMostFrames / 2);
-    calls_a_frame_ *= 2;
-  }
-  frames_.push_back(now(step));
-}
-
 TableHistory::Frame TableHistory::now(std::uint64_t step,
                                       std::span<const std::size_t> places) const {
   Frame frame{step, std::vector<Row>(places.size()), std::vector<double>(places.size())};
@@ -546,24 +535,15 @@ void RowHistory::before_update(const TrainingRun& run) {
 }
 
 void RowHistory::after_step(const TrainingRun& run, const StepResult& result) {
-  if (!result.loss) return;
-  const std::size_t steps = run.parts().steps;
-  const std::size_t steps_a_frame =
-      steps > 0 ? std::max<std::size_t>(1, steps / kFramesOfASteppedRun) : run.steps_per_epoch();
-  end_step(run.steps(), run.steps() % steps_a_frame == 0);
+  if (result.loss) after_update(run.steps());
 }
 
-void RowHistory::after_update(std::uint64_t step) { end_step(step, true); }
-
-void RowHistory::end_step(std::uint64_t step, bool has_frame) {
+void RowHistory::after_update(std::uint64_t step) {
   const Timer timer(cost_);
   check_state(begun_ == step, "RowHistory: before_update(", step,
               ", …) was not called before that step was made");
   begun_ = 0;
-  for (const auto& table : tables_) {
-    table->after_update();
-    if (has_frame) table->take_frame(step);
-  }
+  for (const auto& table : tables_) table->after_update();
 }
 
 }  // namespace rowgrad

@@ -128,17 +128,12 @@ class TableHistory final : public RowWatcher {
   std::size_t with_gradient() const { return is_dense_ ? table_->shape()[0] : touched(); }
   bool had_gradient(std::int32_t id) const { return is_dense_ || was_touched(id); }
 
-  /// Keeps what has happened so far as a frame. To be called at equal distances, of which every
-  /// n-th is kept, n such that there are at most kMostFrames.
-  void take_frame(std::uint64_t step);
-
   /// What has happened to some rows.
   struct Frame {
     std::uint64_t step;         // after which it was taken
     std::vector<Row> rows;      // one for each of the rows
     std::vector<double> moved;  // distance of each of them from where it began
   };
-  const std::vector<Frame>& frames() const { return frames_; }  // at most kMostFrames
 
   /// Returns what has happened by now to the rows at these places among ids(), or to all of them.
   Frame now(std::uint64_t step, std::span<const std::size_t> places) const;
@@ -188,7 +183,6 @@ class TableHistory final : public RowWatcher {
   bool has_unknown_decay() const { return has_unknown_decay_; }
 
  private:
-  static constexpr std::size_t kMostFrames = 20;
   // A lookup since the last update, and the tokens that made it, if there are any.
   struct Lookup {
     std::shared_ptr<const Ids> ids, tokens;
@@ -254,10 +248,7 @@ class TableHistory final : public RowWatcher {
   std::atomic<bool> was_watched_ = false;  // true once row_changed() was called
   std::uint64_t version_ = 0;              // of the table after the last update
   Tensor start_ = empty({0});  // of a table that is copied: all values with which it began
-  std::vector<Frame> frames_;
-  std::size_t frame_calls_ = 0;
-  std::size_t calls_a_frame_ = 1;
-  double log_kept_ = 0;  // of what decay has left of rows that never had a gradient
+  double log_kept_ = 0;        // of what decay has left of rows that never had a gradient
   bool has_decayed_ = false;
   bool has_unknown_decay_ = false;
   bool is_dense_ = false;
@@ -295,9 +286,9 @@ class TableHistories {
   const List& list_;
 };
 
-/// The histories of all tables of a model that are looked up or get row gradients. Observes a
-/// TrainingRun, with frames at equal distances in it; or is told by a loop of one's own. With
-/// several ranks, each knows the lookups of its own shards only; one rank is enough.
+/// The histories of all tables of a model that are looked up or get row gradients, in a TrainingRun
+/// or a loop of one's own. With several ranks, each knows the lookups of its own shards only; one
+/// rank is enough.
 class RowHistory : public TrainingCallback {
  public:
   /// Adds the time until it goes out of scope to `cost`.
@@ -352,8 +343,6 @@ class RowHistory : public TrainingCallback {
   TableHistory& history_of(Parameter& table, RowKind kind);
   std::shared_ptr<TableHistory> new_history(Parameter& table, RowKind kind) const;
   TableHistory& insert(TableHistories::List& list, std::shared_ptr<TableHistory> added) const;
-  void end_step(std::uint64_t step, bool has_frame);
-
   Layer& model_;
   TablePlacement* tables_of_model_;
   std::uint64_t begun_ = 0;  // the step whose update is awaited; 0 for none

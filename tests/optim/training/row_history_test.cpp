@@ -282,24 +282,6 @@ TEST(RowHistory, OnlyLookupsOfTokensHaveTexts) {
   EXPECT_EQ(rows.tables()[1].noun(), "position");
 }
 
-TEST(RowHistory, KeepsAFewFramesOfALongRun) {
-  Parameter table("token.weight", irregular({6, 4}));
-  SGD sgd({&table});
-  TableHistory history(table, {.kind = RowKind::kToken});
-  for (std::uint64_t number = 1; number <= 1000; ++number) {
-    step(sgd, table, history, number, {static_cast<std::int32_t>(number % 6)});
-    history.take_frame(number);
-  }
-  const std::vector<TableHistory::Frame>& frames = history.frames();
-  EXPECT_GE(frames.size(), 9U);
-  EXPECT_LE(frames.size(), 20U);
-  const std::size_t distance = frames[1].step - 1;
-  for (std::size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].step, 1 + i * distance);
-  ASSERT_EQ(frames.front().rows.size(), 1U);
-  EXPECT_EQ(frames.front().rows[0].steps, 1U);
-  EXPECT_EQ(history.now(1000).step, 1000U);
-}
-
 // Where decay has left nothing of the rows before their first gradient.
 TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
   Parameter table("token.weight", irregular({3, 4}));
