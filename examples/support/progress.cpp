@@ -80,8 +80,8 @@ void ProgressLines::after_step(const TrainingRun& run, const StepResult& result)
   if (!result.loss) return;
   const double rate = run.speed();
   progress_.show(concat(place(run), formatted("  loss %.4f  ", *result.loss), readable_count(rate),
-                        ' ', run.unit().name, "/s  ",
-                        readable_seconds(static_cast<double>(run.units_left()) / rate), " left"));
+                        ' ', run.unit().name, "/s  ", readable_seconds(run.seconds_left()),
+                        " left"));
 }
 
 void ProgressLines::print(const TrainingRun& run, const TrainingRecord& record) {

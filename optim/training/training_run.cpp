@@ -83,21 +83,6 @@ void TrainingRun::set_length(std::size_t epochs, std::size_t steps) {
   parts_.steps = steps;
 }
 
-std::size_t TrainingRun::units_left(std::size_t last_step) const {
-  const std::size_t a_batch = parts_.loader.rows(0) * unit_.per_example;
-  const std::size_t an_epoch = std::min(parts_.loader.dataset()->size() * unit_.per_example,
-                                        parts_.loader.batches() * a_batch);
-  // Only the last step of an epoch may have fewer of them than the others.
-  const auto units = [&](std::size_t steps) {
-    const std::size_t whole = steps / steps_per_epoch();
-    const std::size_t more = steps % steps_per_epoch();
-    if (whole >= kNoLimit / an_epoch) return kNoLimit;
-    return whole * an_epoch + std::min(more * parts_.accumulate * a_batch, an_epoch);
-  };
-  const std::size_t all = units(std::max(std::min(steps_in_all(), last_step), steps()));
-  return all == kNoLimit ? all : all - units(steps());
-}
-
 std::size_t TrainingRun::epochs() const {
   const auto last = std::find_if(history_.rbegin(), history_.rend(),
                                  [](const TrainingRecord& record) { return record.ends_epoch(); });
@@ -205,7 +190,7 @@ double TrainingRun::make_step() {
   epoch_.loss_sum += loss.mean * loss.weight;
   epoch_.weight += loss.weight;
   for (std::size_t i = 0; i < count; ++i)
-    epoch_.timed_units += parts_.loader.rows(first + i) * unit_.per_example;
+    epoch_.units += parts_.loader.rows(first + i) * unit_.per_example;
   if (steps() == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
   check_finite(loss.mean);
   epoch_.seconds += seconds_since(start);
@@ -222,6 +207,7 @@ double TrainingRun::make_step() {
   parts_.optimizer.step();
   if (parts_.schedule != nullptr) parts_.schedule->step();
   epoch_.seconds += seconds_since(start);
+  ++epoch_.steps;
   progress_.batch += count;
   if (progress_.batch == all) {
     progress_ = {.epoch = progress_.epoch + 1};
@@ -405,7 +391,13 @@ void TrainingRun::compare_ranks() const {
 }
 
 double TrainingRun::speed() const {
-  return epoch_.seconds > 0 ? static_cast<double>(epoch_.timed_units) / epoch_.seconds : 0;
+  return epoch_.seconds > 0 ? static_cast<double>(epoch_.units) / epoch_.seconds : 0;
+}
+
+double TrainingRun::seconds_left() const {
+  const auto left =
+      static_cast<double>(std::max(std::min(steps_in_all(), last_step_), steps()) - steps());
+  return epoch_.steps > 0 ? left * epoch_.seconds / static_cast<double>(epoch_.steps) : 0;
 }
 
 }  // namespace rowgrad

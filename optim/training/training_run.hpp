@@ -160,11 +160,6 @@ class TrainingRun {
   /// What the data is counted in: tokens of a text, examples, …
   const DataUnit& unit() const { return unit_; }
 
-  /// How many of these units the steps have that are left until the end or until `last_step`;
-  /// kNoLimit if they are too many to be counted.
-  std::size_t units_left(std::size_t last_step) const;
-  std::size_t units_left() const { return units_left(last_step_); }
-
   /// Whether nothing is left to be trained and evaluated.
   bool has_ended() const;
 
@@ -180,8 +175,9 @@ class TrainingRun {
   bool is_first_rank() const { return group_.rank() == 0; }  // whether it writes and prints
 
   /// How many units a second the steps of this epoch took, since the run was started or its state
-  /// was loaded.
+  /// was loaded, and the time that the steps of this call of train() still take at this speed.
   double speed() const;
+  double seconds_left() const;
 
   /// How gradients travel between ranks: see GradientSum::ways. Null for a process alone.
   const GradientSum* gradient_sum() const { return gradients_.sum(); }
@@ -263,8 +259,9 @@ class TrainingRun {
   struct Epoch {          // so far
     double loss_sum = 0;  // over all targets
     double weight = 0;    // theirs: their number, if each counts once
-    double seconds = 0;   // in steps since the start or the last load
-    std::size_t timed_units = 0;
+    // Since the start or the last load:
+    double seconds = 0;
+    std::size_t steps = 0, units = 0;
   } epoch_;
 };
 

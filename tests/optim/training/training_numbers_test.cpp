@@ -175,8 +175,10 @@ TEST(NumbersOfATrainingRun, HaveTheTimesOfAClockOutside) {
   };
   struct Waits : TrainingCallback {
     void before_update(const TrainingRun&) override { std::this_thread::sleep_for(kElsewhere); }
-    void after_step(const TrainingRun&, const StepResult&) override {
+    void after_step(const TrainingRun& run, const StepResult&) override {
       std::this_thread::sleep_for(kElsewhere);
+      const double left = 4 * static_cast<double>(run.steps_left());  // in batches of 4
+      EXPECT_NEAR(run.seconds_left() * run.speed(), left, 1e-9);
     }
   };
   Random random(1);

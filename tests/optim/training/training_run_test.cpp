@@ -120,8 +120,6 @@ TEST(TrainingRun, TrainsAnyModelInAFewLines) {
   EXPECT_NEAR(last, model.loss(tape, unknown).item(), 100 * kEpsilon);
   EXPECT_FALSE(run.history().back().validation_accuracy.has_value());
   EXPECT_EQ(run.unit().name, "examples");
-  run.set_length(11, 0);
-  EXPECT_EQ(run.units_left(), 200U);
 }
 
 TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
@@ -370,10 +368,7 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
       "step";
   EXPECT_INVALID(endless, run.train());
   EXPECT_FALSE(run.train(1));
-  for (const std::size_t epochs : {kNoLimit / 8, kNoLimit}) {
-    run.set_length(epochs, 0);
-    EXPECT_EQ(run.units_left(), kNoLimit);
-  }
+  run.set_length(kNoLimit, 0);
   EXPECT_INVALID(endless, run.train());
   run.set_length(2, 0);
   EXPECT_EQ(run.steps_in_all(), 2 * run.steps_per_epoch());
@@ -385,31 +380,6 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
   EXPECT_TRUE(run.train());
   EXPECT_EQ(run.steps_left(), 0U);
   EXPECT_EQ(run.history().size(), 2U);
-}
-
-TEST(TrainingRun, KnowsTheTokensOfTheStepsThatAreLeft) {
-  for (const bool drop_last : {false, true}) {
-    Plain plain;
-    DataLoader loader(windows(81), {.batch = 3, .drop_last = drop_last});
-    TrainingRun run({.model = plain.model,
-                     .optimizer = plain.optimizer,
-                     .loader = loader,
-                     .random = plain.random,
-                     .accumulate = 2,
-                     .epochs = 2});
-    const std::size_t last = drop_last ? 15 : 20;  // of an epoch's three steps
-    std::size_t left = 2 * (60 + last);
-    for (std::size_t step = 1; step <= 6; ++step) {
-      const std::size_t next = step % 3 == 0 ? last : 30;
-      EXPECT_EQ(run.units_left(), left);
-      EXPECT_EQ(run.units_left(step), next);
-      EXPECT_EQ(run.units_left(step + 2), std::min(left, 60 + last));
-      run.step();
-      left -= next;
-    }
-    EXPECT_EQ(run.units_left(), 0U);
-    EXPECT_EQ(run.units_left(1), 0U);
-  }
 }
 
 TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
