@@ -133,21 +133,8 @@ void TextRun::start_schedule(std::uint64_t step) {
   schedule_->load_state_dict(state);
 }
 
-// On all ranks, which have different rows of sharded tables: what one refuses, all do.
-void TextRun::check_can_save() const {
-  if (!ranks_ || !ranks_->has_tables()) return run.check_can_save();
-  std::string refusal;
-  try {
-    run.check_can_save();
-  } catch (const std::runtime_error& error) {
-    refusal = error.what();
-  }
-  for (const std::string& of_rank : ranks_->group().gather_lists(refusal))
-    if (!of_rank.empty()) throw std::runtime_error(of_rank);
-}
-
 void TextRun::save(const std::filesystem::path& path, const Checkpoint& watched) const {
-  check_can_save();
+  run.check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ranks_ && !tables_.empty()) ranks_->group().any(false);

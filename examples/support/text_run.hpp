@@ -70,7 +70,6 @@ class TextRun {
   std::uint64_t validation_tokens() const { return validation_ ? validation_ids()->size() : 0; }
 
  private:
-  void check_can_save() const;
   TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,
           const Split& parts, ProcessGroup* ranks, bool resumed);
   void start_schedule(std::uint64_t step);

@@ -21,6 +21,10 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+constexpr const char* kAdvice =
+    ". Try a smaller learning rate or clip_norm, or check the data; with "
+    "allow_not_finite, training goes on";
+
 bool is_in_file(Parameter* parameter) { return !parameter->is_in_memory(); }
 
 std::uint64_t checksum_of(const Tensor& values) {
@@ -133,6 +137,7 @@ bool TrainingRun::step() {
     if (!is_due()) result.loss = make_step();
     phase_ = Phase::kReports;
     add_due_records();
+    if (!makes_more_steps()) check_parameters();
     result.records = std::span(history_).subspan(before);
     if (result.loss || !result.records.empty())
       each([&](TrainingCallback& callback) { callback.after_step(*this, result); });
@@ -218,40 +223,51 @@ double TrainingRun::make_step() {
   return loss.mean;
 }
 
-// Ranks have the same loss and the same gradients, except of sharded tables.
-void TrainingRun::check_finite(double loss) const {
-  if (parts_.allow_not_finite) return;
-  const auto refuse = [&](const auto&... what) {
-    throw std::runtime_error(
-        concat("TrainingRun: ", what..., " at step ", steps() + 1,
-               ", expected finite numbers; no parameter has changed. Try a smaller learning rate "
-               "or clip_norm, or check the data; with allow_not_finite, training goes on"));
-  };
-  if (!std::isfinite(loss)) refuse("the loss became ", std::abs(loss));  // NaN may have a sign
+// Names the first of the optimizer's parameters that is not finite, or the first whose gradient is
+// not finite, and the row of a row gradient. Returns "" if all are finite. All ranks return the
+// same string: only sharded tables differ between them.
+std::string TrainingRun::first_not_finite(Values values) const {
   constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
   std::array<std::uint64_t, 2> first{parameters.size(), kAllRows};  // parameter and row
   for (std::size_t p = 0; p < parameters.size() && first[0] == parameters.size(); ++p) {
     const Gradient& gradient = parameters[p]->gradient();
-    if (kernels::all_finite(gradient.values())) continue;
-    first = {p, kAllRows};
-    if (!gradient.is_rows()) continue;
-    const RowGradient& rows = gradient.rows();
-    std::size_t i = 0;
-    while (kernels::all_finite(rows.row(i))) ++i;
-    const ShardedTable* const table =
-        parts_.ranks != nullptr ? parts_.ranks->find(*parameters[p]) : nullptr;
-    first[1] =
-        (table != nullptr ? table->first_row() : 0) + static_cast<std::uint64_t>(rows.indices()[i]);
+    if (values == Values::kParameters) {
+      const Tensor* const dense = parameters[p]->source().dense();
+      if (parameters[p]->trainable() && dense != nullptr &&
+          !kernels::all_finite({dense->data(), dense->size()}))
+        first = {p, kAllRows};
+    } else if (!kernels::all_finite(gradient.values())) {
+      first = {p, kAllRows};
+      if (!gradient.is_rows()) continue;
+      const RowGradient& rows = gradient.rows();
+      std::size_t i = 0;
+      while (kernels::all_finite(rows.row(i))) ++i;
+      const ShardedTable* const table =
+          parts_.ranks != nullptr ? parts_.ranks->find(*parameters[p]) : nullptr;
+      first[1] = (table != nullptr ? table->first_row() : 0) +
+                 static_cast<std::uint64_t>(rows.indices()[i]);
+    }
   }
   if (has_sharded_tables()) {
     const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(first));
     for (std::size_t i = 0; i < all.size(); i += 2) first = std::min(first, {all[i], all[i + 1]});
   }
-  if (first[0] == parameters.size()) return;
-  const std::string& name = parameters[first[0]]->name();
-  if (first[1] == kAllRows) refuse("the gradient of ", name, " is not finite");
-  refuse("the gradient of ", name, " is not finite in row ", first[1]);
+  if (first[0] == parameters.size()) return "";
+  const std::string row = first[1] == kAllRows ? "" : concat(" in row ", first[1]);
+  return concat(parameters[first[0]]->name(), " is not finite", row);
+}
+
+// Checks a step before its update.
+void TrainingRun::check_finite(double loss) const {
+  if (parts_.allow_not_finite) return;
+  std::string what;
+  if (!std::isfinite(loss))
+    what = concat("the loss became ", std::abs(loss));  // NaN may have a sign
+  else if (const std::string bad = first_not_finite(Values::kGradients); !bad.empty())
+    what = concat("the gradient of ", bad);
+  check_runtime(what.empty(), "TrainingRun: ", what, " at step ", steps() + 1,
+                ", expected finite numbers; no parameter has changed", kAdvice);
 }
 
 std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches) const {
@@ -261,8 +277,7 @@ std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches)
   return all;
 }
 
-// Reads this rank's shards of the next `count` batches: all shards of the first batch, of the next
-// …
+// Reads this rank's shards of the next `count` batches, those of the first batch first.
 std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
   std::vector<Batch> parts;
   const IndexRange own = gradients_.own_shards();
@@ -285,79 +300,74 @@ std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
 
 // --- Records ------------------------------------------------------------------------------------
 
-// Whether the last step has an evaluation that was not made yet: it comes before all other records.
+// Whether the last step has an evaluation that was not made yet.
 bool TrainingRun::evaluation_is_due() const {
   const std::size_t every = parts_.evaluation.every;
   return steps() > 0 && every > 0 && (steps() - 1) % every == 0 &&
          (history_.empty() || history_.back().steps < steps());
 }
 
-// The gradients of a step may be finite where its update is not: then losses show it.
 void TrainingRun::check_finite(const TrainingRecord& record) const {
-  if (parts_.allow_not_finite) return;
   const auto check = [&](const char* data, double loss) {
-    check_runtime(std::isfinite(loss), "TrainingRun: the ", data, " loss became ", std::abs(loss),
-                  " after step ", record.steps,
-                  ", expected a finite number. Try a smaller learning rate or clip_norm, or check "
-                  "the data; with allow_not_finite, training goes on");
+    check_runtime(parts_.allow_not_finite || std::isfinite(loss), "TrainingRun: the ", data,
+                  " loss became ", std::abs(loss), " after step ", record.steps,
+                  ", expected a finite number", kAdvice);
   };
   check("training", record.training_loss);
   if (record.validation_loss) check("validation", *record.validation_loss);
 }
 
-// Those that are not there where a callback stops the run are still due.
+// The gradients of a step may be finite where its update is not. After other steps, the next loss
+// shows that.
+void TrainingRun::check_parameters() const {
+  if (parts_.allow_not_finite) return;
+  const std::string bad = first_not_finite(Values::kParameters);
+  check_runtime(bad.empty(), "TrainingRun: ", bad, " after step ", steps(),
+                ", expected finite numbers", kAdvice);
+}
+
+// Records that are not made because a callback stops the run stay due, and draw the same then.
 void TrainingRun::add_due_records() {
   const EvaluationParts& parts = parts_.evaluation;
   while (is_due()) {
-    const Random before = parts_.random;
-    std::optional<TrainingRecord> record;
-    try {
-      record = evaluation_is_due() ? evaluate(*parts.training, parts.validation, parts.batches)
-                                   : record_of_epoch();
-      if (record) check_finite(*record);
-    } catch (...) {
-      parts_.random = before;
-      throw;
+    const bool ends_epoch = !evaluation_is_due();
+    TrainingRecord record{.steps = steps(), .speed = speed()};
+    if (ends_epoch) {
+      record.epoch = epochs() + 1;
+      check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", record.epoch,
+                     " counts, so it has no loss");
+      record.training_loss = epoch_.loss_sum / epoch_.weight;
+      compare_ranks();
     }
-    if (!record) {
-      parts_.random = before;
+    Random random = parts_.random;
+    if (!add_losses(record, ends_epoch ? nullptr : parts.training,
+                    ends_epoch ? parts_.validation : parts.validation, parts.batches, random))
       return;
-    }
-    history_.push_back(*record);
-    if (record->ends_epoch()) epoch_.loss_sum = epoch_.weight = 0;
+    check_finite(record);
+    parts_.random = random;
+    history_.push_back(record);
+    if (ends_epoch) epoch_.loss_sum = epoch_.weight = 0;
   }
 }
 
 std::optional<TrainingRecord> TrainingRun::evaluate(const DataLoader& training,
                                                     const DataLoader* validation,
                                                     std::size_t batches) {
-  return with_losses({.steps = steps(), .speed = speed()}, &training, validation, batches);
+  TrainingRecord record{.steps = steps(), .speed = speed()};
+  const bool whole = add_losses(record, &training, validation, batches, parts_.random);
+  return whole ? std::optional(record) : std::nullopt;
 }
 
-std::optional<TrainingRecord> TrainingRun::record_of_epoch() {
-  const std::size_t epoch = epochs() + 1;
-  check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", epoch,
-                 " counts, so it has no loss");
-  compare_ranks();
-  return with_losses({.steps = steps(),
-                      .epoch = epoch,
-                      .training_loss = epoch_.loss_sum / epoch_.weight,
-                      .speed = speed()},
-                     nullptr, parts_.validation, parts_.evaluation.batches);
-}
-
-// The record with the losses of those loaders that are not null.
-std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record,
-                                                       const DataLoader* training,
-                                                       const DataLoader* validation,
-                                                       std::size_t batches) {
-  const auto score = [&](const DataLoader* loader, auto& loss, std::optional<double>& accuracy) {
+// Adds the losses of those loaders that are not null. Returns false if a callback stops the run.
+bool TrainingRun::add_losses(TrainingRecord& record, const DataLoader* training,
+                             const DataLoader* validation, std::size_t batches, Random& random) {
+  const auto add = [&](const DataLoader* loader, auto& loss, std::optional<double>& accuracy) {
     if (loader == nullptr) return true;
     if (stopped_) return false;
     const auto found = rowgrad::evaluate(parts_.model, *loader,
                                          {.batches = batches,
                                           .accuracy = parts_.evaluation.accuracy,
-                                          .random = &parts_.random,
+                                          .random = &random,
                                           .after_batch = [&] { return should_continue(); },
                                           .ranks = &group_,
                                           .tables = tables()});
@@ -366,9 +376,8 @@ std::optional<TrainingRecord> TrainingRun::with_losses(TrainingRecord record,
     accuracy = found->accuracy;
     return true;
   };
-  const bool complete = score(training, record.training_loss, record.training_accuracy) &&
-                        score(validation, record.validation_loss, record.validation_accuracy);
-  return complete ? std::optional(record) : std::nullopt;
+  return add(training, record.training_loss, record.training_accuracy) &&
+         add(validation, record.validation_loss, record.validation_accuracy);
 }
 
 void TrainingRun::compare_ranks() const {

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <limits>
 
-#include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
@@ -64,16 +63,7 @@ void TrainingRun::check_can_save() const {
               "the state that was saved last");
   check_state(phase_ != Phase::kUpdates,
               "TrainingRun::state_dict: a step is under way; save after it (after_step)");
-  if (parts_.allow_not_finite) return;
-  for (Parameter* parameter : parts_.optimizer.parameters()) {
-    const Tensor* values = parameter->source().dense();
-    if (parameter->trainable() && values != nullptr)
-      check_runtime(kernels::all_finite({values->data(), values->size()}),
-                    "TrainingRun::state_dict: ", parameter->name(), " is not finite after step ",
-                    steps(),
-                    ", expected finite numbers. Try a smaller learning rate or clip_norm; ",
-                    "with allow_not_finite, it is saved");
-  }
+  check_parameters();
 }
 
 Checkpoint TrainingRun::state_dict() const {

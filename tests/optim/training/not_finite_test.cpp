@@ -110,10 +110,36 @@ TEST(NotFinite, ParametersAreNotSaved) {
     std::ranges::fill(trained.model.other.mutable_values(), kInfinity);
     const std::string message = error_of<std::runtime_error>([&] { trained.run.state_dict(); });
     EXPECT_EQ(message, allowed ? "no error"
-                               : "TrainingRun::state_dict: other is not finite after step 1, "
-                                 "expected finite numbers. Try a smaller learning rate or "
-                                 "clip_norm; with allow_not_finite, it is saved");
+                               : "TrainingRun: other is not finite after step 1, expected finite "
+                                 "numbers. Try a smaller learning rate or clip_norm, or check the "
+                                 "data; with allow_not_finite, training goes on");
   }
+}
+
+TEST(NotFinite, ParametersAfterTheLastStepAreRefused) {
+  struct Breaks : TrainingCallback {
+    void before_update(const TrainingRun& run) override {
+      if (run.steps() == 5) std::ranges::fill(parameter->mutable_values(), kInfinity);
+    }
+    Parameter* parameter;
+  };
+  for (const std::size_t ranks : {1, 2})
+    for (const bool allowed : {false, true})
+      for (const bool by_steps : {false, true})
+        run_ranks(ranks, [&](ProcessGroup& group) {
+          RootsRun trained(2, &group, ranks > 1, allowed);
+          Breaks breaks;
+          breaks.parameter = &trained.model.table.weight;
+          if (group.rank() + 1 == ranks) trained.run.add(breaks);
+          EXPECT_EQ(error_of<std::runtime_error>([&] {
+                      while (by_steps && trained.run.step()) continue;
+                      trained.run.train();
+                    }),
+                    allowed ? "no error"
+                            : "TrainingRun: table.weight is not finite after step 6, expected "
+                              "finite numbers. Try a smaller learning rate or clip_norm, or check "
+                              "the data; with allow_not_finite, training goes on");
+        });
 }
 
 TEST(NotFinite, RecordsAreRefused) {
