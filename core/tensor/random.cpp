@@ -20,13 +20,15 @@ std::uint32_t twist(std::uint32_t a, std::uint32_t b, std::uint32_t lagged) {
 
 }  // namespace
 
-MersenneTwister::MersenneTwister(std::uint32_t seed) {
-  state_[0] = seed;
+void MersenneTwister::seed() {
+  if (next_ != kUnseeded) return;
+  next_ = kWords;
   for (std::uint32_t i = 1; i < kWords; ++i)
     state_[i] = 1812433253U * (state_[i - 1] ^ (state_[i - 1] >> 30)) + i;
 }
 
 void MersenneTwister::advance() {
+  seed();
   std::uint32_t* s = state_.data();
   for (std::size_t i = 0; i < kWords - kLag; ++i) s[i] = twist(s[i], s[i + 1], s[i + kLag]);
   for (std::size_t i = kWords - kLag; i < kWords - 1; ++i)
@@ -36,6 +38,7 @@ void MersenneTwister::advance() {
 }
 
 void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
+  seed();
   const auto copy_rest = [&] {  // what is left of the state
     const std::size_t count = std::min(kWords - next_, words.size());
     std::copy_n(state_.begin() + static_cast<std::ptrdiff_t>(next_), count, words.begin());
@@ -152,7 +155,8 @@ std::vector<std::int64_t> Random::permutation(std::int64_t count) {
 
 Checkpoint Random::state_dict() const {
   Checkpoint state;
-  state.put("words", std::vector<std::int64_t>(engine_.words().begin(), engine_.words().end()));
+  MersenneTwister engine = engine_;
+  state.put("words", std::vector<std::int64_t>(engine.words().begin(), engine.words().end()));
   state.put("next", engine_.next());
   if (second_normal_) state.put("second_normal", *second_normal_);
   return state;

@@ -5,6 +5,7 @@
 // that layers constructed one after another start with the weights that textbooks print. Normal
 // numbers: Box & Muller 1958. Wrong arguments throw std::invalid_argument, and change nothing.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -21,12 +22,13 @@ namespace rowgrad {
 /// a long loop that compilers vectorise. Gives the same numbers as std::mt19937.
 class MersenneTwister {
  public:
-  /// Fills the state from one word.
-  explicit MersenneTwister(std::uint32_t seed);
+  /// Begins with the state of one word, which the first draw makes: a generator that nobody draws
+  /// from costs nothing.
+  explicit MersenneTwister(std::uint32_t seed) : state_{seed}, next_(kUnseeded) {}
 
   /// The next 32 random bits.
   std::uint32_t operator()() {
-    if (next_ == kWords) advance();
+    if (next_ >= kWords) advance();
     return temper(state_[next_++]);
   }
 
@@ -52,14 +54,20 @@ class MersenneTwister {
 
   /// The state: its words, and the index of the next one, at most kWords.
   MersenneTwister(const Words& words, std::size_t next) : state_(words), next_(next) {}
-  const Words& words() const { return state_; }
-  std::size_t next() const { return next_; }
+  const Words& words() {
+    seed();
+    return state_;
+  }
+  std::size_t next() const { return std::min(next_, kWords); }
 
  private:
+  static constexpr std::size_t kUnseeded = kWords + 1;
+
+  void seed();
   void advance();
 
-  Words state_;
-  std::size_t next_ = kWords;
+  Words state_;  // only its first word before it is seeded
+  std::size_t next_;
 };
 
 /// A generator with its own state; a copy continues independently with the same numbers. The double
