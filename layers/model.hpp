@@ -16,7 +16,7 @@
 
 namespace rowgrad {
 
-/// What a model makes of a batch, summed over its targets.
+/// The losses and predictions of a batch, summed over its targets.
 struct BatchScore {
   double loss = 0;            // the losses, each times its weight
   double weight = 0;          // the weights
@@ -30,17 +30,18 @@ class Model : public Layer {
   /// The mean loss of the targets of a batch, a scalar. It is not asked for if no target counts.
   virtual Variable loss(Tape& tape, const Batch& batch) = 0;
 
-  /// How many targets of the batch count, or the sum of their weights: what that mean divides by.
-  /// Parts of a batch have parts of it. The number of rows, unless a model overrides it.
+  /// The number of unmasked targets of the batch, or the sum of their weights, by which that mean
+  /// divides. The weights of the parts of a batch add up to its weight. The default is the number
+  /// of rows.
   virtual double weight(const Batch& batch) const;
 
-  /// What evaluate() sums. Unless a model overrides it, its loss alone. A Classifier also counts
+  /// Returns the sums for evaluate(). The default has the loss alone. A Classifier also counts
   /// correct targets if the accuracy is wanted.
   virtual BatchScore score(Tape& tape, const Batch& batch, bool accuracy);
 
   /// Returns the rows that loss() and score() will look up for this batch. A run reads rows in
-  /// files ahead, and fetches rows that this process does not have. The default is none: only
-  /// models with such tables need to override it.
+  /// files ahead, and fetches rows that this process does not have. The default is
+  /// none. Models with sharded tables must override it.
   virtual std::vector<TableLookup> lookups(const Batch& batch) const;
 };
 

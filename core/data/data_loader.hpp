@@ -34,7 +34,7 @@ struct BatchShard {
   IndexRange of(std::size_t rows) const { return range_of(rows, index, count); }
 };
 
-/// The defaults are those of PyTorch, except for `batch`.
+/// All defaults except `batch` are as in PyTorch.
 struct DataLoaderOptions {
   /// The number of examples in a batch.
   std::size_t batch = 8;
@@ -58,8 +58,8 @@ struct DataLoaderOptions {
 ///
 ///   for (const Batch& batch : loader.epoch(n)) { … }
 ///
-/// A loader never changes, so any number of loops may run at the same time. Where a run is in its
-/// data is a Progress, which the run keeps and saves. Copies share the data.
+/// A loader never changes, so any number of loops may run at the same time. A run keeps and saves
+/// its position as a Progress. Copies share the data.
 class DataLoader {
  public:
   class Epoch;
@@ -92,13 +92,13 @@ class DataLoader {
   Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchShard& shard = {}) const;
   Epoch epoch(const Progress& progress, const BatchShard& shard = {}) const;
 
-  /// Integers that tell this loader from others: those of the data, and the options.
+  /// Integers that tell this loader from others: the description of the data, and the options.
   Checkpoint description() const;
 
   /// A progress as the state of a run, with the description.
   Checkpoint state_dict(const Progress& progress) const;
 
-  /// Returns the progress in such a state. Refuses one of a loader with another description.
+  /// Returns the progress in a state. Refuses the state of a loader with another description.
   Progress progress(const Checkpoint& state) const;
 
  private:

@@ -46,7 +46,7 @@ struct Batch {
   const Ids& of_text(std::size_t array) const;
 };
 
-/// What the speed of a run is counted in.
+/// The unit of a run's speed.
 struct DataUnit {
   std::string name = "examples";  // several of them
   std::size_t per_example = 1;    // how many of them an example has
@@ -63,22 +63,21 @@ class Dataset {
   /// The examples with these numbers, in this order; there may be none.
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
 
-  /// What loaders read. Override it for examples that are made with random numbers: negatives,
-  /// dropped words, augmentation. By default, it is batch(examples).
+  /// Reads examples for a loader. Override it for examples that are made with random numbers:
+  /// negatives, dropped words, augmentation. The default is batch(examples).
   ///
   /// `random` depends only on the order of the epoch, the number of the batch, and the shard. So a
   /// resumed run, an evaluation and any number of ranks with the same shards repeat the draws.
   virtual Batch draw(std::span<const std::int64_t> examples, Random& random) const;
 
-  /// What tells these examples from others, integers by name, for the state of a loader, which adds
-  /// its own (batch, draw_order, drop_last, seed, shuffle). The number of examples, unless a class
-  /// overrides it.
+  /// Integers by name that tell these examples from others. A loader adds its own (batch,
+  /// draw_order, drop_last, seed, shuffle). The default is the number of examples.
   virtual Checkpoint description() const;
 
   /// Throws std::runtime_error if a file was changed after it was opened.
   virtual void check_unchanged() const {}
 
-  /// What the examples are counted in: themselves, unless a class overrides it.
+  /// The unit of speeds. The default counts examples.
   virtual DataUnit unit() const { return {}; }
 };
 

@@ -14,9 +14,9 @@ namespace rowgrad {
 
 /// Options of evaluate().
 struct EvaluateOptions {
-  /// How many batches are used, the first ones of an epoch; 0 for all.
+  /// The number of batches, the first ones of an epoch; 0 for all.
   std::size_t batches = 0;
-  /// Whether the accuracy is wanted, too. Of a text, it needs all logits of a batch at once.
+  /// If true, the accuracy is also found. This keeps all logits of a batch in memory.
   bool accuracy = false;
   /// The generator for a loader that draws its order (DataLoaderOptions::draw_order).
   Random* random = nullptr;
@@ -29,7 +29,7 @@ struct EvaluateOptions {
   TablePlacement* tables = nullptr;
 };
 
-/// What evaluate() found.
+/// The result of evaluate().
 struct Score {
   double loss = 0;  // the mean over the targets that count, weighted
   /// The share of targets that the model gets right, whatever their weights; none if it was not

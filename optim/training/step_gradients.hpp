@@ -38,9 +38,10 @@ class StepGradients {
   ///
   /// `parts` has this rank's shards of the batches: all shards of the first batch, of the next …
   /// Calls `after_backward` with each tape that went backward. For sharded tables, each rank's
-  /// shard gets the gradients of its rows and, if they are `watched`, ShardedTable::table those of
-  /// all rows. Throws std::logic_error for a parameter that gets a gradient but is not one of the
-  /// optimizer's. After an exception on several ranks, messages may still be under way.
+  /// shard gets the gradients of its rows and, if they are `watched`, ShardedTable::table
+  /// the gradients of all rows. Throws std::logic_error for a parameter that gets a gradient but is
+  /// not one of the optimizer's. After an exception on several ranks, messages may still be under
+  /// way.
   Loss add(const std::vector<Batch>& parts, bool watched,
            const std::function<void(const Tape&)>& after_backward);
 
@@ -55,7 +56,7 @@ class StepGradients {
   const TrainingParts& parts_;
   ProcessGroup& group_;
   std::unique_ptr<GradientSum> sum_;  // over ranks; null for a process alone
-  // Of the optimizer's parameters, as tapes see them.
+  // By each of the optimizer's parameters as tapes see it, its index.
   std::unordered_map<const Parameter*, std::size_t> indices_;
 };
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // The callbacks of a training run: progress lines, checkpoints, samples, the history of rows. A run
-// calls them in the order in which they were added. They must not change the run. What a callback
-// throws ends the run: see TrainingRun::step().
+// calls them in the order in which they were added. They must not change the run. An exception of a
+// callback ends the run: see TrainingRun::step().
 
 #include <cstddef>
 #include <optional>
@@ -14,7 +14,7 @@ namespace rowgrad {
 
 class TrainingRun;
 
-/// What a run has found out after some of its steps: at the end of an epoch, or in its course (see
+/// The losses of a run after some of its steps: at the end of an epoch, or during it (see
 /// EvaluationParts). Losses are means, accuracies shares: see Score.
 struct TrainingRecord {
   std::size_t steps = 0;  // since the start of the run
@@ -24,14 +24,14 @@ struct TrainingRecord {
   double training_loss = 0;
   double speed = 0;                                      // see TrainingRun::speed()
   std::optional<double> validation_loss = std::nullopt;  // none without validation data
-  /// Accuracies, if they are asked for; that of the training data only in the course of an epoch.
+  /// Accuracies, if they are wanted; on the training data only during an epoch.
   std::optional<double> training_accuracy = std::nullopt;
   std::optional<double> validation_accuracy = std::nullopt;
 
   bool ends_epoch() const { return epoch > 0; }  // or was made in the course of one
 };
 
-/// What a step has found out.
+/// The results of a step.
 struct StepResult {
   /// The mean loss over the targets of the step. None if the call of TrainingRun::step() only made
   /// records that were left when a callback stopped the run during an evaluation.
@@ -40,7 +40,7 @@ struct StepResult {
   std::span<const TrainingRecord> records;
 };
 
-/// What a run provides for a callback.
+/// The needs of a callback, which a run provides.
 struct CallbackNeeds {
   /// True if every rank has added this callback, in the same order, and its functions exchange
   /// messages. Other callbacks run on each rank by itself. On the first rank, all their functions
@@ -75,8 +75,8 @@ class TrainingCallback {
   /// has made run.steps() steps.
   virtual void before_update(const TrainingRun&) {}
 
-  /// Called after each step, with the records that were due after it; they are in run.history(),
-  /// too. The place to save the run.
+  /// Called after each step, with the records that were due after it, which are also in
+  /// run.history(). The place to save the run.
   virtual void after_step(const TrainingRun&, const StepResult&) {}
 
   /// Called at the end of train() and run_epoch(), whether the run has ended or was stopped.

@@ -163,7 +163,7 @@ void TrainingRun::each(const std::function<void(TrainingCallback&)>& call) const
   });
 }
 
-// Whether no callback on any rank stops the run.
+// Returns false if a callback on any rank stops the run.
 bool TrainingRun::should_continue() {
   if (stopped_) return false;
   for (TrainingCallback* callback : callbacks_) stopped_ |= !callback->should_continue(*this);
@@ -277,7 +277,7 @@ std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches)
   return all;
 }
 
-// Reads this rank's shards of the next `count` batches, those of the first batch first.
+// Reads this rank's shards of the next `count` batches, batch by batch.
 std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
   std::vector<Batch> parts;
   const IndexRange own = gradients_.own_shards();
@@ -300,7 +300,7 @@ std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
 
 // --- Records ------------------------------------------------------------------------------------
 
-// Whether the last step has an evaluation that was not made yet.
+// Returns true if an evaluation after the last step was not made yet.
 bool TrainingRun::evaluation_is_due() const {
   const std::size_t every = parts_.evaluation.every;
   return steps() > 0 && every > 0 && (steps() - 1) % every == 0 &&
@@ -358,7 +358,7 @@ std::optional<TrainingRecord> TrainingRun::evaluate(const DataLoader& training,
   return whole ? std::optional(record) : std::nullopt;
 }
 
-// Adds the losses of those loaders that are not null. Returns false if a callback stops the run.
+// Adds the losses of the loaders that are not null. Returns false if a callback stops the run.
 bool TrainingRun::add_losses(TrainingRecord& record, const DataLoader* training,
                              const DataLoader* validation, std::size_t batches, Random& random) {
   const auto add = [&](const DataLoader* loader, auto& loss, std::optional<double>& accuracy) {
@@ -384,8 +384,7 @@ void TrainingRun::compare_ranks() const {
   if (group_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
-    // Of a table that is not in memory as a whole, its last rows are compared; a shard is nowhere
-    // twice.
+    // If a table is not in memory, only its last rows are compared. Each shard exists only once.
     const Gradient& last = parameter->gradient();
     sums.push_back(checksum_of(has_sharded_tables() && parts_.ranks->find(*parameter) ? Tensor()
                                : parameter->is_in_memory() ? parameter->copy()

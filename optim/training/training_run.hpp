@@ -24,7 +24,7 @@
 
 namespace rowgrad {
 
-/// For what has no limit, or one that cannot be counted.
+/// No limit, or a limit that cannot be counted.
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 /// Evaluations of a run. Only loaders that draw their order draw from the run's random numbers.
@@ -99,7 +99,8 @@ class TrainingRun {
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
   /// it was added before. Must not be called during a step. On several ranks, add callbacks that
-  /// print or write on the first one (is_first_rank()); any rank may have one that stops the run.
+  /// print or write on the first one (is_first_rank()); a callback that stops the run may be on any
+  /// rank.
   void add(TrainingCallback& callback) {
     if (std::ranges::find(callbacks_, &callback) == callbacks_.end())
       callbacks_.push_back(&callback);
@@ -113,7 +114,7 @@ class TrainingRun {
   /// What the model, the optimizer or a callback throws ends the run: further calls throw
   /// std::logic_error until a state is loaded. After a failure in an evaluation or in after_step(),
   /// the run can still be saved. On several ranks, start all processes again. (A rate that the
-  /// schedule refuses is refused before anything changes, but ends the run, too.)
+  /// schedule refuses is refused before anything changes, but also ends the run.)
   ///
   /// Throws std::runtime_error on all ranks:
   /// - if the loss or a gradient is not finite, before anything but the random numbers changes;
@@ -128,7 +129,7 @@ class TrainingRun {
 
   /// Makes steps until the run has ended, a callback stops it, or step `last_step` was made, and
   /// then calls TrainingCallback::at_end. Returns true if the run has ended. Throws
-  /// std::invalid_argument if it has no length and there is no last step.
+  /// std::invalid_argument without a length and without a last step.
   bool train(std::size_t last_step = kNoLimit);
 
   /// Trains to the end of the epoch. Returns true if its record was added.
@@ -152,7 +153,7 @@ class TrainingRun {
   std::size_t steps_in_all() const;
   std::size_t steps_left() const { return steps_in_all() - std::min(steps(), steps_in_all()); }
 
-  /// What the data is counted in: tokens of a text, examples, …
+  /// The unit of the data: tokens of a text, examples, …
   const DataUnit& unit() const { return unit_; }
 
   /// Returns true if nothing is left to be trained and evaluated.
@@ -174,14 +175,14 @@ class TrainingRun {
   double speed() const;
   double seconds_left() const;
 
-  /// How gradients travel between ranks: see GradientSum::ways. Null for a process alone.
+  /// The sum over ranks, whose ways() say how gradients travel. Null for a process alone.
   const GradientSum* gradient_sum() const { return gradients_.sum(); }
 
-  /// What this process computes with: version, number type, BLAS and threads. States have it, too.
+  /// Describes version, number type, BLAS and threads of this process. States contain it.
   static std::string arithmetic();
 
-  /// The arithmetic of the process that saved the loaded state; "" if none was loaded. If it is
-  /// another, the last bits may differ from those of a run that never stopped.
+  /// The arithmetic of the process that saved the loaded state; "" if none was loaded. If it
+  /// differs, the run may differ in its last bits from a run that never stopped.
   const std::string& loaded_arithmetic() const { return loaded_arithmetic_; }
 
   /// The state of all parts and of the run itself. A run with equal parts that loads it continues
@@ -224,11 +225,11 @@ class TrainingRun {
   void check_finite(double loss) const;
   void check_finite(const TrainingRecord& record) const;
   void check_parameters() const;
-  // Whether rows of tables are on other ranks.
+  // True if rows of tables are on other ranks.
   bool has_sharded_tables() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
-  // Whether a callback or the last step that was asked for ends this call of train().
+  // True if a callback or the last step ends this call of train().
   bool stops() const { return stopped_ || steps() >= last_step_; }
-  // Whether the last step has records that were not made yet. An evaluation comes first.
+  // True if records of the last step were not made yet. An evaluation comes first.
   bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
   bool evaluation_is_due() const;
   bool epoch_is_due() const { return progress_.epoch > epochs(); }

@@ -7,7 +7,7 @@
 namespace rowgrad {
 namespace {
 
-// The columns of the history in a state, all of numbers. Of a text, there are tokens_per_second.
+// Calls `column` with each column of the history: for a text, the speed is tokens_per_second.
 void for_each_column(const DataUnit& unit, const auto& column) {
   column("steps", &TrainingRecord::steps);
   column("epoch", &TrainingRecord::epoch);
@@ -18,7 +18,7 @@ void for_each_column(const DataUnit& unit, const auto& column) {
   column("validation_accuracy", &TrainingRecord::validation_accuracy);
 }
 
-// What is not there is saved as NaN.
+// A value that does not exist is saved as NaN.
 double number(std::size_t count) { return static_cast<double>(count); }
 double number(double value) { return value; }
 double number(const std::optional<double>& value) {
