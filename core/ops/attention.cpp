@@ -171,13 +171,17 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
                  bracketed(q.shape()));
   check_argument(options.dropout_p == 0, kOp, ": dropout_p is ", options.dropout_p, ", expected 0");
   check_argument(options.key_lengths.empty(), kOp, ": key_lengths are for a batch of texts");
-  const std::size_t before = cache->length_;
-  const std::size_t length = before + q.shape()[1];
-  check_argument(length <= capacity, kOp, ": position ", length - 1, " is past the ", capacity,
-                 " that there is room for");
-  std::copy_n(k.read().data(), k.value().size(), cache->keys_.data() + before * width);
-  std::copy_n(v.read().data(), v.value().size(), cache->values_.data() + before * width);
-  const Cached cached{length, cache->keys_.data(), cache->values_.data()};
+  const std::size_t length = cache->length_ + q.shape()[1];
+  const std::size_t seen = std::min(length, cache->window_);
+  check_argument(length - cache->first_ <= capacity, kOp, ": position ", length - 1,
+                 " is past the ", cache->first_ + capacity, " that there is room for");
+  check_argument(seen == length || q.shape()[1] == 1, kOp, ": q has ", q.shape()[1],
+                 " queries past the window of ", cache->window_, ", expected one at a time");
+  const std::size_t next = (cache->length_ - cache->first_) * width;
+  std::copy_n(k.read().data(), k.value().size(), cache->keys_.data() + next);
+  std::copy_n(v.read().data(), v.value().size(), cache->values_.data() + next);
+  const std::size_t oldest = (length - seen - cache->first_) * width;
+  const Cached cached{seen, cache->keys_.data() + oldest, cache->values_.data() + oldest};
   const Variable result = attend(kCausal, true, q, k, v, options, &cached);
   cache->length_ = length;  // after all that may fail
   return result;
@@ -225,12 +229,30 @@ Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOp
       .value();
 }
 
-KeyValueCache::KeyValueCache(std::size_t capacity, std::size_t width)
-    : keys_(empty({capacity, width})), values_(empty({capacity, width})) {}
+KeyValueCache::KeyValueCache(std::size_t window, std::size_t width)
+    : keys_(empty({window, width})), values_(empty({window, width})), window_(window) {}
+
+// As there is room for twice the window, each position is copied once on average.
+void KeyValueCache::make_room(std::size_t count) {
+  const std::size_t held = length_ - first_;
+  if (held + count <= keys_.shape()[0]) return;
+  const std::size_t width = keys_.shape()[1];
+  const std::size_t kept = std::min(held, window_);
+  const Shape shape{std::max(2 * window_, kept + count), width};
+  Tensor keys = empty(shape), values = empty(shape);
+  std::copy_n(keys_.data() + (held - kept) * width, kept * width, keys.data());
+  std::copy_n(values_.data() + (held - kept) * width, kept * width, values.data());
+  keys_ = std::move(keys);
+  values_ = std::move(values);
+  first_ = length_ - kept;
+}
 
 void KeyValueCache::truncate(std::size_t length) {
   check_argument(length <= length_, "KeyValueCache::truncate: length is ", length,
                  ", but there are ", length_, " positions");
+  check_argument(length >= first_ + std::min(length, window_),
+                 "KeyValueCache::truncate: length is ", length, ", but positions before ", first_,
+                 " are forgotten, and the window is ", window_);
   length_ = length;
 }
 

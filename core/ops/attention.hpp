@@ -54,8 +54,9 @@ class KeyValueCache;
 ///
 /// For a sequence that is read piece by piece, as in generation, `cache` has the keys and values of
 /// earlier positions: q, k and v [1, length, width] are those of the next ones, which are added to
-/// it. Throws std::invalid_argument if it has no room for them, for dropout and for key_lengths,
-/// and std::logic_error for a tape that is not for inference; then the cache stays as it is.
+/// it. Throws std::invalid_argument if it has no room for them, for several queries past its window,
+/// for dropout and for key_lengths, and std::logic_error for a tape that is not for inference; then
+/// the cache stays as it is.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 
@@ -69,24 +70,32 @@ Variable attention(const Variable& q, const Variable& k, const Variable& v,
 /// [batch, heads, queries, keys].
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options);
 
-/// The keys and values of the positions that one attention layer has read so far.
+/// The keys and values of the positions that one attention layer has read so far. A query sees the
+/// last `window` of them, its own included.
 class KeyValueCache {
  public:
-  /// Room for `capacity` positions of `width` values, the same for keys and values.
-  KeyValueCache(std::size_t capacity, std::size_t width);
+  /// Makes room for `window` positions of `width` values, the same for keys and values.
+  KeyValueCache(std::size_t window, std::size_t width);
 
-  /// How many positions it holds.
+  /// The number of positions read so far, including those that make_room() forgot.
   std::size_t length() const { return length_; }
 
-  /// Forgets the positions from `length` on. Throws std::invalid_argument if it holds fewer.
+  /// Makes room for `count` more positions, in memory that does not grow with the text: positions
+  /// that no later query sees are forgotten. Queries past the window are read one at a time.
+  void make_room(std::size_t count);
+
+  /// Removes the positions from `length` on. Throws std::invalid_argument if there are fewer, or if
+  /// positions that the next query would see are forgotten.
   void truncate(std::size_t length);
 
  private:
   friend Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                                    const AttentionOptions& options, KeyValueCache* cache);
 
-  Tensor keys_;    // [capacity, width]
-  Tensor values_;  // [capacity, width]
+  Tensor keys_;    // [capacity, width], from position `first_` on
+  Tensor values_;  // [capacity, width], from position `first_` on
+  std::size_t window_;
+  std::size_t first_ = 0;
   std::size_t length_ = 0;
 };
 

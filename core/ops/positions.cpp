@@ -78,7 +78,7 @@ Variable relative_rows(const Variable& table, std::size_t length) {
 
 RotaryTable::RotaryTable(std::size_t positions, std::size_t head_width,
                          const RotaryOptions& options)
-    : head_width_(head_width), layout_(options.layout) {
+    : head_width_(head_width), layout_(options.layout), first_position_(options.first_position) {
   const std::size_t columns = options.columns == 0 ? head_width : options.columns;
   check_argument(positions > 0, "RotaryTable: there are 0 positions");
   check_argument(columns > 0 && columns % 2 == 0 && columns <= head_width, "RotaryTable: ", columns,
@@ -91,10 +91,10 @@ RotaryTable::RotaryTable(std::size_t positions, std::size_t head_width,
   for (std::size_t i = 0; i < columns / 2; ++i) {
     const double rate =
         std::pow(options.base, -2 * static_cast<double>(i) / static_cast<double>(columns));
-    for (std::size_t position = 0; position < positions; ++position) {
-      const double angle = static_cast<double>(position) * rate;
-      cosines_(position, i) = static_cast<real>(std::cos(angle));
-      sines_(position, i) = static_cast<real>(std::sin(angle));
+    for (std::size_t row = 0; row < positions; ++row) {
+      const double angle = static_cast<double>(first_position_ + row) * rate;
+      cosines_(row, i) = static_cast<real>(std::cos(angle));
+      sines_(row, i) = static_cast<real>(std::sin(angle));
     }
   }
 }
@@ -109,16 +109,18 @@ Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
       "rotary: x has shape ", bracketed(shape), ", expected [..., length, ", heads, " · ",
       head_width, "]");
   const std::size_t length = shape[shape.size() - 2];
-  const std::size_t positions = table.positions();
-  check_argument(first_position <= positions && length <= positions - first_position,
-                 "rotary: position ", std::max(first_position, positions), " is past the table's ",
-                 positions, " positions (", length, " from ", first_position, " on)");
+  const std::size_t first_row = first_position - table.first_position();
+  check_argument(first_position >= table.first_position() && first_row <= table.positions() &&
+                     length <= table.positions() - first_row,
+                 "rotary: x has ", length, " positions from ", first_position,
+                 " on, expected some of the table's ", table.positions(), " from ",
+                 table.first_position(), " on");
   const std::size_t rows = x.value().size() / shape.back();
   const std::size_t pairs = table.cosines_.shape()[1];
   const auto rotate = [=, interleaved = table.layout_ == RotaryLayout::kInterleaved,
-                       cosines = table.cosines_.data() + first_position * pairs,
-                       sines = table.sines_.data() + first_position * pairs](
-                          const Tensor& from, real sign, Tensor& to) {
+                       cosines = table.cosines_.data() + first_row * pairs,
+                       sines = table.sines_.data() + first_row * pairs](const Tensor& from,
+                                                                        real sign, Tensor& to) {
     kernels::rotate_rows({.pairs = pairs, .interleaved = interleaved}, from.data(), rows, length,
                          heads, head_width, cosines, sines, sign, to.data());
   };

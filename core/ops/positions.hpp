@@ -52,17 +52,20 @@ struct RotaryOptions {
   double base = 10000;
   /// How many columns of each head are rotated, from the first on; 0 for all.
   std::size_t columns = 0;
+  /// The position of the table's first row.
+  std::size_t first_position = 0;
 };
 
-/// The angles of all positions, made once for a model: cosines and sines [positions, columns / 2],
-/// computed in double.
+/// The angles of consecutive positions: cosines and sines [positions, columns / 2], computed in
+/// double.
 class RotaryTable {
  public:
   /// `columns` must be even, and at most head_width; the base finite and above 0.
   RotaryTable(std::size_t positions, std::size_t head_width, const RotaryOptions& options = {});
 
-  std::size_t positions() const { return cosines_.shape()[0]; }  // the longest sequence
-  std::size_t head_width() const { return head_width_; }         // columns of a head
+  std::size_t first_position() const { return first_position_; }  // of the first row
+  std::size_t positions() const { return cosines_.shape()[0]; }   // number of rows
+  std::size_t head_width() const { return head_width_; }          // columns of a head
 
  private:
   friend Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
@@ -70,6 +73,7 @@ class RotaryTable {
 
   std::size_t head_width_;
   RotaryLayout layout_;
+  std::size_t first_position_;
   Tensor cosines_;
   Tensor sines_;
 };

@@ -49,6 +49,19 @@ TEST(T5Bias, LooksUpTheBucketsOfDistances) {
   EXPECT_EQ(tape.gradient(table).rows().indices(), (Ids32{0, 1, 2}));  // those that were reached
 }
 
+TEST(Rotary, DependsOnTheDistanceAloneFarFromTheFirstPosition) {
+  Tape tape;
+  const Variable q = tape.constant(irregular({1, 8})), k = tape.constant(irregular({1, 8}, 1));
+  const auto product = [&](std::size_t first) {
+    const RotaryTable table(6, 8, {.first_position = first});
+    return sum(rotary(q, table, 1, first + 5) * rotary(k, table, 1, first)).item();
+  };
+  // Angles near 10^6 are rounded to 2^-34.
+  EXPECT_NEAR(product(1'000'000), product(0), std::max(40 * kEpsilon, 1e-9));
+  const RotaryTable all(9, 8), last(2, 8, {.first_position = 7});
+  EXPECT_EQ(rotary(q, last, 1, 8).value(), rotary(q, all, 1, 8).value());
+}
+
 TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
   for (const std::size_t length : {0U, 1U, 2U, 4U, 5U, 100U}) {
     Tape tape;

@@ -353,6 +353,17 @@ TEST_F(RefusedByOps, CachesOfAttention) {
   EXPECT_INVALID("KeyValueCache::truncate: length is 2, but there are 1 positions",
                  cache.truncate(2));
   EXPECT_EQ(cache.length(), 1);
+  cache.make_room(3);
+  EXPECT_INVALID(op + "q has 2 queries past the window of 2, expected one at a time",
+                 attend({1, 2, 4}, {1, 2, 4}));
+  for (int i = 0; i < 3; ++i) attend(one, one);
+  EXPECT_INVALID(op + "position 4 is past the 4 that there is room for", attend(one, one));
+  cache.make_room(1);
+  EXPECT_INVALID(
+      "KeyValueCache::truncate: length is 3, but positions before 2 are forgotten, and the window "
+      "is 2",
+      cache.truncate(3));
+  cache.truncate(4);
 }
 
 template <class Table>
@@ -371,11 +382,15 @@ TEST_F(RefusedByOps, Positions) {
   EXPECT_INVALID("rotary: x has shape [8], expected [..., length, 2 · 4]",
                  rotary(of({8}), table, 2));
   EXPECT_INVALID("rotary: there are 0 heads", rotary(of({2, 3, 0}), table, 0));
-  EXPECT_INVALID("rotary: position 8 is past the table's 8 positions (3 from 6 on)",
-                 rotary(text, table, 2, 6));
-  EXPECT_INVALID(concat("rotary: position ", kMost, " is past the table's 8 positions (3 from ",
-                        kMost, " on)"),
-                 rotary(text, table, 2, kMost));
+  for (const std::size_t first : {std::size_t{6}, kMost})
+    EXPECT_INVALID(concat("rotary: x has 3 positions from ", first,
+                          " on, expected some of the table's 8 from 0 on"),
+                   rotary(text, table, 2, first));
+  const RotaryTable later(8, 4, {.first_position = 5});
+  for (const std::size_t first : {4, 11})
+    EXPECT_INVALID(concat("rotary: x has 3 positions from ", first,
+                          " on, expected some of the table's 8 from 5 on"),
+                   rotary(text, later, 2, first));
 
   EXPECT_INVALID("RotaryTable: there are 0 positions", RotaryTable(0, 4));
   EXPECT_INVALID("RotaryTable: 0 columns of 0 cannot be rotated in pairs", RotaryTable(8, 0));
