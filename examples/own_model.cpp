@@ -32,6 +32,9 @@ class RecurrentModel : public LanguageModel {
   /// LanguageModel's reader would read the whole text again for each token.
   std::unique_ptr<TextReader> reader() override { return std::make_unique<Reader>(*this); }
 
+  /// The state has the same size after any number of tokens.
+  std::unique_ptr<TextReader> sliding_reader() override { return reader(); }
+
   Part<Embedding> token;
   Part<Linear> recurrent;
   Part<Linear> head;

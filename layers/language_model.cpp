@@ -74,6 +74,12 @@ std::unique_ptr<TextReader> LanguageModel::reader() {
   return std::make_unique<ReadingAgain>(*this);
 }
 
+std::unique_ptr<TextReader> LanguageModel::sliding_reader() {
+  throw std::invalid_argument(
+      "LanguageModel: this model has no sliding_reader(), expected one with a reader that goes on "
+      "past the context");
+}
+
 LanguageModel& as_language_model(Layer& model, std::string_view caller) {
   if (auto* const language = dynamic_cast<LanguageModel*>(&model)) return *language;
   const auto* const text = dynamic_cast<const TextModel*>(&model);
@@ -132,14 +138,17 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
                  ", expected at least 0");
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
-  std::unique_ptr<TextReader> reader = model.reader();
+  const bool slides = options.past_context == PastContext::kSlide;
+  std::unique_ptr<TextReader> reader = slides ? model.sliding_reader() : model.reader();
   std::size_t unread = std::min(text.size(), model.context());
-  std::size_t first = text.size() - unread;  // token that the reader has read
+  std::size_t first = text.size() - unread;  // token of the window
   for (std::size_t i = 0; i < options.count; ++i) {
-    if (i > 0 && text.size() > model.context()) {  // all positions have changed
-      reader = model.reader();
-      unread = model.context();
-      first = text.size() - unread;
+    if (text.size() - first > model.context()) {
+      ++first;
+      if (!slides) {  // all positions have changed
+        reader = model.reader();
+        unread = model.context();
+      }
     }
     if (options.tables != nullptr) options.tables->fetch(lookups_of(model, text, first));
     const Tensor logits = reader->read(std::span(text).last(unread));

@@ -21,7 +21,8 @@ namespace rowgrad {
 /// The text around x that a layer reads: x is [batch, length, width].
 struct TextSoFar {
   /// [batch, positions]: the tokens from the beginning of the text to the last position of x. The
-  /// last `length` are those of x; there are more only if a text is read piece by piece.
+  /// last `length` are those of x; there are more only if a text is read piece by piece. A sliding
+  /// reader gives the last `context` tokens of a longer text.
   const Ids& ids;
   /// Where the layer keeps what it needs of earlier positions besides their ids, if a text is read
   /// piece by piece: a tensor for this layer and this text, empty at first. Null if x has all
@@ -75,8 +76,12 @@ class TextModel : public Classifier {
 /// A model that predicts each next token of a text: its classes are the vocabulary.
 class LanguageModel : public TextModel {
  public:
-  /// A reader of a new text. That of a model which remembers nothing reads all of it again.
+  /// Returns a reader of a new text. By default, it reads the whole text again for each piece.
   virtual std::unique_ptr<TextReader> reader();
+
+  /// Returns a reader of a new text that goes on past the context, in bounded memory. Throws
+  /// std::invalid_argument, saying why, if the model has none, as by default.
+  virtual std::unique_ptr<TextReader> sliding_reader();
 
   virtual std::size_t vocabulary() const = 0;  // number of tokens
   std::size_t classes() const final { return vocabulary(); }
@@ -86,9 +91,26 @@ class LanguageModel : public TextModel {
 /// it does not.
 LanguageModel& as_language_model(Layer& model, std::string_view caller);
 
+/// Ways to continue a text that is longer than the context.
+enum class PastContext {
+  /// Reads the last `context` tokens again for each new token, as a text of their own. All models
+  /// can do this. Each token costs a pass over `context` positions.
+  kReadAgain,
+  /// Reads each token once, with a LanguageModel::sliding_reader(). Each token costs one position,
+  /// as within the context.
+  ///
+  /// In a GptModel, each layer attends to the last `context` positions, whose keys and values stay
+  /// as they were when their tokens were read. So logits depend, through the layers, on the last
+  /// layers · (context − 1) + 1 tokens, as with sliding-window attention (Jiang et al. 2023,
+  /// "Mistral 7B"). A model that was not trained that way may write worse texts (Xiao et al. 2024,
+  /// "Efficient Streaming Language Models with Attention Sinks").
+  kSlide
+};
+
 /// Options of generate().
 struct GenerateOptions {
-  /// The number of tokens to generate.
+  /// The number of tokens to generate. Past the context, each of them costs as much as reading the
+  /// whole context, unless past_context is kSlide.
   std::size_t count = 100;
   /// The logits are divided by it; at 0, the most likely token is always taken.
   double temperature = 1;
@@ -98,10 +120,14 @@ struct GenerateOptions {
   std::function<bool(std::int32_t)> on_token = {};
   /// Fetches rows of tables before they are looked up; null if all rows are here.
   TablePlacement* tables = nullptr;
+  /// Says how a text goes on past the context. Models that cannot slide throw
+  /// std::invalid_argument before anything is drawn.
+  PastContext past_context = PastContext::kReadAgain;
 };
 
-/// The ids that continue `prompt`, each drawn from softmax(logits / temperature) as by
-/// torch.multinomial, given the last `context` ids, in evaluation mode.
+/// The ids that continue the last `context` ids of `prompt`, each drawn from softmax(logits /
+/// temperature) as by torch.multinomial, in evaluation mode. Until the text is longer than the
+/// context, an id depends on all ids before it; afterwards, see PastContext.
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random);
 

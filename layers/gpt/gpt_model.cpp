@@ -118,9 +118,7 @@ GptModel::GptModel(const GptOptions& options, Random& random)
     shaw_keys.emplace(*this, "shaw_keys", random.normal(table));
     shaw_values.emplace(*this, "shaw_values", random.normal(table));
   }
-  if (options.positions == Positions::kRotary)
-    rotary.emplace(options.context, options.width / options.heads,
-                   RotaryOptions{.layout = options.rotary_layout, .base = options.rotary_base});
+  if (options.positions == Positions::kRotary) rotary.emplace(rotary_table(0, options.context));
   if (options.initialization == Initialization::kGpt2)
     initialize_as_gpt2(*this, options.layers, random);
   for (std::size_t i = 0; i < options.memories.blocks.size(); ++i) add_memory(i, random);
@@ -151,6 +149,13 @@ Variable GptModel::embed(Tape& tape, const Ids& ids, std::size_t first_position)
       : sinusoidal ? token.forward(tape, ids, sinusoidal->rows(tape, length, first_position))
                    : token.forward(tape, ids);
   return dropout.forward(x);
+}
+
+RotaryTable GptModel::rotary_table(std::size_t first_position, std::size_t positions) const {
+  return RotaryTable(positions, options_.width / options_.heads,
+                     {.layout = options_.rotary_layout,
+                      .base = options_.rotary_base,
+                      .first_position = first_position});
 }
 
 AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length) {
@@ -227,7 +232,8 @@ std::vector<Tensor> GptModel::memory_gates(const Ids& ids) {
 
 class GptModel::Reader : public TextReader {
  public:
-  explicit Reader(GptModel& model) : model_(model), kept_(model.options().layers, empty({0})) {
+  Reader(GptModel& model, bool slides)
+      : model_(model), slides_(slides), kept_(model.options().layers, empty({0})) {
     const GptOptions& options = model.options();
     for (std::size_t i = 0; i < options.layers; ++i)
       caches_.emplace_back(options.context, options.width);
@@ -235,39 +241,53 @@ class GptModel::Reader : public TextReader {
 
   // Ids that are refused, and those at which something fails, have not been read.
   Tensor read(std::span<const std::int32_t> ids) override {
-    const std::size_t before = text_.size();
-    check_argument(!ids.empty() && before + ids.size() <= model_.context(),
-                   "GptModel: cannot read ", ids.size(), " ids after ", before, ", the context is ",
-                   model_.context());
+    const std::size_t before = caches_.front().length();
+    const std::size_t free = model_.context() - text_.size();
+    check_argument(!ids.empty() && (slides_ || ids.size() <= free), "GptModel: cannot read ",
+                   ids.size(), " ids after ", before, ", the context is ", model_.context());
+    std::vector<std::int32_t> text = text_;
     std::vector<Tensor> kept = kept_;
-    text_.insert(text_.end(), ids.begin(), ids.end());
     try {
-      return read_from(before);
+      for (KeyValueCache& cache : caches_) cache.make_room(ids.size());
+      // Past the context, one at a time: each sees another window.
+      for (std::size_t count = std::clamp<std::size_t>(free, 1, ids.size());; count = 1) {
+        Tensor logits = read_next(ids.first(count));
+        ids = ids.subspan(count);
+        if (ids.empty()) return logits;
+      }
     } catch (...) {
       for (KeyValueCache& cache : caches_) cache.truncate(std::min(before, cache.length()));
-      text_.resize(before);
+      text_.swap(text);
       kept_.swap(kept);
       throw;
     }
   }
 
  private:
-  Tensor read_from(std::size_t first) {
+  // Reads ids that fit the context together, or a single one.
+  Tensor read_next(std::span<const std::int32_t> ids) {
+    const std::size_t first = caches_.front().length();
+    const std::size_t window = std::min(text_.size() + ids.size(), model_.context());
+    text_.insert(text_.end(), ids.begin(), ids.end());
+    text_.erase(text_.begin(), text_.end() - static_cast<std::ptrdiff_t>(window));
     const EvaluationMode mode(model_);
+    std::optional<RotaryTable> past_context;
     Tape tape(Tape::inference);
-    const auto rows = [&](std::size_t begin) {
-      Ids row = to_ids(std::span(text_).subspan(begin));
-      row.reshape(Ids::shape_type{1, text_.size() - begin});
+    const auto rows = [&](std::size_t count) {
+      Ids row = to_ids(std::span(text_).last(count));
+      row.reshape(Ids::shape_type{1, count});
       return row;
     };
-    const Ids text = rows(0);
-    Variable x = model_.embed(tape, rows(first), first);
-    const AttentionPositions positions = model_.attention_positions(tape, text_.size());
+    const Ids text = rows(window);
+    Variable x = model_.embed(tape, rows(ids.size()), first);
+    AttentionPositions positions = model_.attention_positions(tape, window);
+    if (model_.rotary && first + ids.size() > model_.context())
+      positions.rotary = &past_context.emplace(model_.rotary_table(first, ids.size()));
     for (std::size_t i = 0; i < caches_.size(); ++i) {
       x = model_.input_of(i, x, {.ids = text, .kept = &kept_[i]});
       x = model_.blocks[i].forward(x, positions, &caches_[i]);
     }
-    const auto last = static_cast<std::ptrdiff_t>(text_.size() - first);
+    const auto last = static_cast<std::ptrdiff_t>(ids.size());
     x = slice(x, 1, last - 1, last);
     Tensor logits = model_.head.forward(model_.norm.forward(x)).value();
     logits.reshape(Shape{model_.vocabulary()});
@@ -275,7 +295,8 @@ class GptModel::Reader : public TextReader {
   }
 
   GptModel& model_;
-  std::vector<std::int32_t> text_;  // read so far
+  bool slides_;                     // past the context
+  std::vector<std::int32_t> text_;  // the last `context` ids that were read
   std::vector<Tensor> kept_;        // [block]
   std::vector<KeyValueCache> caches_;
 };
@@ -287,6 +308,14 @@ std::vector<TableLookup> GptModel::lookups(const Batch& batch) const {
   return all;
 }
 
-std::unique_ptr<TextReader> GptModel::reader() { return std::make_unique<Reader>(*this); }
+std::unique_ptr<TextReader> GptModel::reader() { return std::make_unique<Reader>(*this, false); }
+
+std::unique_ptr<TextReader> GptModel::sliding_reader() {
+  check_argument(!position && !sinusoidal, "GptModel: a reader cannot slide with ",
+                 position ? "learned" : "sinusoidal",
+                 " positions, as there are none past the context of ", options_.context,
+                 "; expected rotary, alibi, t5, shaw or none");
+  return std::make_unique<Reader>(*this, true);
+}
 
 }  // namespace rowgrad

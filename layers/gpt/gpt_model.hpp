@@ -84,6 +84,9 @@ class GptModel : public LanguageModel {
   /// Those of relative positions are named by their distances: "8 to 11".
   std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<TextReader> reader() final;
+  /// For positions that count distances (rotary, ALiBi, T5's and Shaw's), and for none. Reads ids
+  /// past the context one at a time.
+  std::unique_ptr<TextReader> sliding_reader() final;
 
   /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked
   /// at: [batch, heads, length, length], a row of weights for each position.
@@ -110,6 +113,7 @@ class GptModel : public LanguageModel {
   void add_memory(std::size_t i, Random& random);
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
   Variable input_of(std::size_t block, const Variable& x, const TextSoFar& text);
+  RotaryTable rotary_table(std::size_t first_position, std::size_t positions) const;
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
   // before_head(); adds the attention weights of each block to `weights` and the gates of each
   // memory to `gates` unless these are null.

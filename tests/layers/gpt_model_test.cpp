@@ -19,15 +19,18 @@ constexpr Positions kAll[] = {Positions::kNone,   Positions::kLearned, Positions
                               Positions::kShaw};
 
 // Has memories of n-grams, which remember some of a text; the last one fails if told to.
+// `passes_left` is the number of passes until then.
 class WithMemories : public GptModel {
  public:
   WithMemories(Positions positions, std::size_t kernel)
       : GptModel(options_with(positions, kernel), Random(3)) {}
-  bool fails = false, doubles = false;
+  int passes_left = -1;
+  bool doubles = false;
+  std::size_t positions_read = 0;
 
- protected:
   Variable before_block(std::size_t block, const Variable& x, const TextSoFar& text) override {
-    if (block == 1 && fails) throw std::runtime_error("no memory, say");
+    if (block == 1 && passes_left-- == 0) throw std::runtime_error("no memory, say");
+    if (block == 0) positions_read += x.shape()[1];
     return doubles ? concatenate({x, x}, 1) : GptModel::before_block(block, x, text);
   }
 
@@ -53,9 +56,8 @@ void expect_read_in_pieces(WithMemories& model) {
   std::size_t read = 0;
   for (const std::size_t piece : {3, 1, 2, 1, 1}) {
     const auto next = std::span(kText).subspan(read, piece);
-    model.fails = true;
+    model.passes_left = 0;
     EXPECT_THROW(reader->read(next), std::runtime_error);
-    model.fails = false;
     const Tensor logits = reader->read(next);
     read += piece;
     const auto end = static_cast<std::ptrdiff_t>(read);
@@ -89,6 +91,185 @@ TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnceAndContinuesIt) {
       expect_read_in_pieces(model);
       expect_continued(model);
     }
+}
+
+// Attention in which each position sees the last `context` ones, itself included, by the formulas:
+// q, k and v [1, length, width] → the same shape.
+Tensor banded_attention(const GptModel& model, const Tensor& q, const Tensor& k, const Tensor& v) {
+  const GptOptions& options = model.options();
+  const std::size_t width = options.width / options.heads, half = width / 2;
+  const std::vector<double> slopes = alibi_slopes(options.heads);
+  const bool is_shaw = options.positions == Positions::kShaw;
+  const auto rotated = [&](const Tensor& x, std::size_t position, std::size_t h, std::size_t j) {
+    const auto at = [&](std::size_t column) -> double {
+      return x(0, position, h * width + column);
+    };
+    if (options.positions != Positions::kRotary) return at(j);
+    const double rate = std::pow(options.rotary_base,
+                                 -2.0 * static_cast<double>(j % half) / static_cast<double>(width));
+    const double angle = static_cast<double>(position) * rate;
+    const double a = at(j % half), b = at(j % half + half);
+    return j < half ? a * std::cos(angle) - b * std::sin(angle)
+                    : a * std::sin(angle) + b * std::cos(angle);
+  };
+  Tensor result = empty(q.shape());
+  for (std::size_t h = 0; h < options.heads; ++h)
+    for (std::size_t query = 0; query < q.shape()[1]; ++query) {
+      double total = 0;
+      std::vector<double> sums(width);
+      for (std::size_t distance = 0; distance <= std::min(query, options.context - 1); ++distance) {
+        const std::size_t key = query - distance;
+        const std::size_t row =
+            options.shaw_max_distance - std::min(distance, options.shaw_max_distance);
+        double score = 0;
+        for (std::size_t j = 0; j < width; ++j)
+          score += rotated(q, query, h, j) *
+                   (rotated(k, key, h, j) + (is_shaw ? model.shaw_keys->value()(row, j) : 0));
+        score /= std::sqrt(static_cast<double>(width));
+        if (options.positions == Positions::kAlibi)
+          score -= slopes[h] * static_cast<double>(distance);
+        if (options.positions == Positions::kT5)
+          score += model.t5_table->value()(
+              t5_bucket(distance, options.t5_buckets, options.t5_max_distance), h);
+        total += std::exp(score);
+        for (std::size_t j = 0; j < width; ++j)
+          sums[j] += std::exp(score) * (v(0, key, h * width + j) +
+                                        (is_shaw ? model.shaw_values->value()(row, j) : 0));
+      }
+      for (std::size_t j = 0; j < width; ++j)
+        result(0, query, h * width + j) = static_cast<real>(sums[j] / total);
+    }
+  return result;
+}
+
+// The logits [1, length, vocabulary] of a text that is longer than the context, in one pass.
+Tensor banded_pass(WithMemories& model, const std::vector<std::int32_t>& text) {
+  const EvaluationMode mode(model);
+  Tape tape(Tape::inference);
+  const Ids all = ids({1, text.size()}, text);
+  Variable x = model.token.forward(tape, all);
+  for (std::size_t i = 0; i < model.options().layers; ++i) {
+    TransformerBlock& block = model.blocks[i];
+    x = model.before_block(i, x, {.ids = all, .kept = nullptr});
+    const Variable y = block.norm1.forward(x);
+    CausalSelfAttention& attention = block.attention;
+    const Tensor attended =
+        banded_attention(model, attention.query.forward(y).value(),
+                         attention.key.forward(y).value(), attention.value.forward(y).value());
+    x = x + attention.out.forward(tape.constant(attended));
+    x = x + block.feed_forward.forward(block.norm2.forward(x));
+  }
+  return model.head.forward(model.norm.forward(x)).value();
+}
+
+Tensor row_of(const Tensor& logits, std::size_t position) {
+  const std::size_t vocabulary = logits.shape()[2];
+  Tensor row = empty({vocabulary});
+  std::copy_n(logits.data() + position * vocabulary, vocabulary, row.data());
+  return row;
+}
+
+std::vector<std::int32_t> long_text() {
+  std::vector<std::int32_t> text(30);
+  for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::int32_t>(i * i * i % 11);
+  return text;
+}
+
+constexpr Positions kSliding[] = {Positions::kNone, Positions::kRotary, Positions::kAlibi,
+                                  Positions::kT5, Positions::kShaw};
+
+TEST(GptModel, SlidesAsOnePassInWhichAttentionSeesTheLastPositions) {
+  const std::vector<std::int32_t> text = long_text();
+  for (const Positions positions : kSliding)
+    for (const std::size_t kernel : {1U, 4U}) {
+      SCOPED_TRACE(concat("positions ", static_cast<int>(positions), ", kernel ", kernel));
+      WithMemories model(positions, kernel);
+      const Tensor expected = banded_pass(model, text);
+      const auto within = model.reader(), sliding = model.sliding_reader();
+      for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto next = std::span(text).subspan(i, 1);
+        const Tensor logits = sliding->read(next);
+        expect_near(logits, row_of(expected, i), 500 * kEpsilon, concat("position ", i));
+        if (i < model.context()) {
+          EXPECT_EQ(logits, within->read(next));
+        }
+      }
+    }
+}
+
+TEST(GptModel, SlidesInPiecesAndReadsThemAgainAfterAFailure) {
+  const std::vector<std::int32_t> text = long_text();
+  for (const Positions positions : kSliding) {
+    SCOPED_TRACE(concat("positions ", static_cast<int>(positions)));
+    WithMemories model(positions, 4);
+    const Tensor expected = banded_pass(model, text);
+    const auto reader = model.sliding_reader();
+    std::size_t read = 0;
+    for (const std::size_t piece : {3, 9, 1, 17}) {
+      const auto next = std::span(text).subspan(read, piece);
+      model.passes_left = static_cast<int>(piece) / 4;
+      EXPECT_THROW(reader->read(next), std::runtime_error);
+      EXPECT_THROW(reader->read(std::vector<std::int32_t>{1, 11}), std::invalid_argument);
+      read += piece;
+      expect_near(reader->read(next), row_of(expected, read - 1), 500 * kEpsilon,
+                  concat("after ", read));
+    }
+  }
+}
+
+TEST(GptModel, GeneratesPastTheContextWithOnePositionForEachToken) {
+  for (const Positions positions : kSliding) {
+    SCOPED_TRACE(concat("positions ", static_cast<int>(positions)));
+    WithMemories model(positions, 4);
+    Random random(1);
+    GenerateOptions options{.count = 28, .temperature = 0};
+    const Ids prompt = ids({2}, {3, 1});
+    const Ids again = generate(model, prompt, options, random);
+    options.past_context = PastContext::kSlide;
+    model.positions_read = 0;
+    const Ids slid = generate(model, prompt, options, random);
+    EXPECT_EQ(model.positions_read, 2 + 27U);
+    EXPECT_TRUE(std::equal(slid.begin(), slid.begin() + 7, again.begin()));
+    std::vector<std::int32_t> text{3, 1};
+    text.insert(text.end(), slid.begin(), slid.end());
+    const Ids likeliest = argmax(Tape().constant(banded_pass(model, text)), -1);
+    for (std::size_t i = 1; i + 1 < text.size(); ++i)
+      EXPECT_EQ(text[i + 1], likeliest.data()[i]) << i;
+  }
+}
+
+TEST(GptModel, SlidesToTheSameBitsOnAnyNumberOfThreads) {
+  GptModel model({.vocabulary = 300,
+                  .context = 32,
+                  .width = 64,
+                  .heads = 4,
+                  .layers = 2,
+                  .positions = Positions::kRotary},
+                 Random(3));
+  const std::vector<std::int32_t> text(100, 7);
+  const auto logits = [&](int count) {
+    const Threads threads(count);
+    return model.sliding_reader()->read(text);
+  };
+  EXPECT_EQ(logits(1), logits(2));
+}
+
+TEST(GptModel, CannotSlideWithPositionsThatEnd) {
+  Random random(1);
+  const std::string before = bits_of(random.state_dict());
+  const auto message = [](const char* positions) {
+    return concat(
+        "GptModel: a reader cannot slide with ", positions,
+        " positions, as there are none past the context of 8; expected rotary, alibi, t5, "
+        "shaw or none");
+  };
+  GptModel learned(small(Positions::kLearned), Random(1));
+  EXPECT_INVALID(message("learned"), learned.sliding_reader());
+  EXPECT_INVALID(message("learned"),
+                 generate(learned, Ids{1}, {.past_context = PastContext::kSlide}, random));
+  EXPECT_EQ(bits_of(random.state_dict()), before);
+  GptModel sinusoidal(small(Positions::kSinusoidal), Random(1));
+  EXPECT_INVALID(message("sinusoidal"), sinusoidal.sliding_reader());
 }
 
 TEST(GptModel, StartsAsWithoutMemoriesAndAttendsBehindThem) {

@@ -127,6 +127,36 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
                    generate(model, prompt, {.temperature = temperature}, random));
 }
 
+TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
+  struct Sliding : TableOfLogits {
+    using TableOfLogits::TableOfLogits;
+    struct Reader : TextReader {
+      explicit Reader(Sliding& of) : model(of) {}
+      Tensor read(std::span<const std::int32_t> ids) override {
+        model.seen.insert(model.seen.end(), ids.begin(), ids.end());
+        return reshaped(model.logits.weight.rows(ids.last(1)), {7});
+      }
+      Sliding& model;
+    };
+    std::unique_ptr<TextReader> sliding_reader() override {
+      return std::make_unique<Reader>(*this);
+    }
+    std::vector<std::int32_t> seen;
+  };
+  Random random(1);
+  TableOfLogits table(random);
+  EXPECT_INVALID(
+      "LanguageModel: this model has no sliding_reader(), expected one with a reader that goes on "
+      "past the context",
+      generate(table, Ids{1}, {.past_context = PastContext::kSlide}, random));
+  Sliding model(random);
+  const Ids more = generate(model, Ids{6, 1, 2, 3, 4},
+                            {.count = 9, .past_context = PastContext::kSlide}, random);
+  std::vector<std::int32_t> expected{1, 2, 3, 4};  // the last ones of the prompt, then each once
+  expected.insert(expected.end(), more.begin(), more.end() - 1);
+  EXPECT_EQ(model.seen, expected);
+}
+
 TEST(Generate, ShowsEachTokenAndStopsWhenItIsTold) {
   Random random(1);
   TableOfLogits model(random);
