@@ -47,7 +47,11 @@ int main(int argc, char** argv) {
         {{"FILE", &options.file, "file of train --save, or of save_gpt()",
           existing_file() + required()},
          {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
-         {"--sample", &options.sample.count, "tokens to write", whole_number(1)},
+         {"--sample", &options.sample.count,
+          "tokens to write; those past the context are slow, as each one reads the whole context "
+          "again, unless --past-context is slide",
+          whole_number(1)},
+         past_context_option(options.sample.past_context),
          {"--temperature", &options.sample.temperature, "of sampling; 0 takes the likeliest token",
           finite_number(0)},
          {"--top-k", &options.sample.top_k, "sample among so many likeliest tokens; 0 for all",

@@ -364,6 +364,8 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   TrainingRun& run = training->run;
   if (!options.gpt2_export.empty()) check_gpt2_export(*training, options, leads);
   const Ids prompt = shows_text ? encode_prompt(*training, options) : training->first_words();
+  if (options.sample.past_context == PastContext::kSlide)
+    training->model().sliding_reader();  // throws now rather than after training
   if (ranks != nullptr) check_ranks(*ranks, *training);
   print_start(*training, corpus);
   if (replaced) std::cout << "Replaces " << options.save << ", a run at step " << *replaced << '\n';
@@ -428,10 +430,15 @@ OptionTable own_table(Options& o) {
   const OptionRules samples = is_for("--sample"), gpt = is_for("--model", {"gpt"});
   const OptionTable text{
       {"--prompt", &o.prompt, "text that samples continue; the corpus's first words if not given"},
-      {"--sample", &o.sample.count, "tokens to sample when trained; 0 for none", whole_number(0)},
+      {"--sample", &o.sample.count,
+       "tokens to sample when trained; 0 for none; those past --context are slow, as each one "
+       "reads "
+       "the whole context again, unless --past-context is slide",
+       whole_number(0)},
       {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
        whole_number(0) + samples},
       {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", samples},
+      past_context_option(o.sample.past_context, samples + gpt),
       {"--temperature", &o.sample.temperature, "of sampling; 0 takes the likeliest token",
        finite_number(0) + samples},
       {"--top-k", &o.sample.top_k, "sample among so many likeliest tokens; 0 for all",

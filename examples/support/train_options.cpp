@@ -306,6 +306,16 @@ TrainOptions default_options(const std::string& model) {
   return options;
 }
 
+Option past_context_option(PastContext& past_context, OptionRules rules) {
+  return {"--past-context",
+          choice(past_context,
+                 {{"read-again", PastContext::kReadAgain}, {"slide", PastContext::kSlide}}),
+          "read-again: each token past the context reads the last ones again as a new text; slide: "
+          "a GPT reads it alone and goes on with the keys and values of the last ones, which is "
+          "fast, gives other texts, and is not for learned and sinusoidal positions",
+          std::move(rules)};
+}
+
 OptionTable table_of_model(TrainOptions& options) {
   OptionTable table = option_table_of(options);
   std::erase_if(table, [&](const Option& option) {

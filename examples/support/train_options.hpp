@@ -132,6 +132,9 @@ extern const char* const kGptDefaults;
 OptionTable option_table_of(TrainOptions& options);
 OptionTable table_of_model(TrainOptions& options);
 
+/// Returns the option --past-context of programs that generate text.
+Option past_context_option(PastContext& past_context, OptionRules rules = {});
+
 /// Those that the model has as a JSON object, in the order of their names, and back. Throws
 /// std::runtime_error for what is no JSON, and std::invalid_argument for a JSON of something else.
 std::string to_json(TrainOptions options);
