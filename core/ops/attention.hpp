@@ -54,9 +54,9 @@ class KeyValueCache;
 ///
 /// For a sequence that is read piece by piece, as in generation, `cache` has the keys and values of
 /// earlier positions: q, k and v [1, length, width] are those of the next ones, which are added to
-/// it. Throws std::invalid_argument if it has no room for them, for several queries past its window,
-/// for dropout and for key_lengths, and std::logic_error for a tape that is not for inference; then
-/// the cache stays as it is.
+/// it. Throws std::invalid_argument if it has no room for them, for several queries past its
+/// window, for dropout and for key_lengths, and std::logic_error for a tape that is not for
+/// inference; then the cache stays as it is.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 
