@@ -37,10 +37,10 @@ class NgramCounts {
   /// std::invalid_argument for ids that are not in the hash's vocabulary.
   void add(const Ids& texts);
 
-  /// Those of each row, the most frequent first. They are valid until the next add().
+  /// Returns the n-grams of each row, the most frequent first. They are valid until the next add().
   std::map<std::int32_t, std::vector<Ngram>> by_row() const;
 
-  /// How often there was one that is not told apart, as there were already `most`.
+  /// The number of n-grams that were only counted, as there were already `most`.
   std::uint64_t not_told_apart() const { return not_told_apart_; }
 
   /// The counts so far. Loading throws std::invalid_argument for a state that no counts of this
@@ -66,7 +66,7 @@ class NgramCounts {
 /// "[start]".
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer);
 
-/// Those of a row, in a line that is not too long: "the dog | of a | 3 more".
+/// Returns the n-grams of a row in a line that is not too long: "the dog | of a | 3 more".
 std::string label_of(std::span<const NgramCounts::Ngram> ngrams, const Tokenizer* tokenizer);
 
 }  // namespace rowgrad

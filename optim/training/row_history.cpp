@@ -22,7 +22,7 @@ constexpr std::size_t kRowsPerRead = 1024;             // that are read
 
 using kernels::distance;
 
-// What decay has left of each value, or 1 where that is too little to tell where one began.
+// Returns what decay has left of each value, or 1 if that is too little to tell where it began.
 double kept_of(double log_kept) {
   const double kept = std::exp(log_kept);
   return kept < kLeastKept ? 1 : kept;
@@ -81,7 +81,7 @@ void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const
   waiting_.push_back({std::move(ids), std::move(tokens)});
 }
 
-// Before rows move that nobody follows, in a way that cannot be told backwards.
+// Copies the table before rows move that are not followed, if their way cannot be told backwards.
 void TableHistory::copy_start(bool knows_decay) {
   const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMostRows);
   if (!moves_all || start_.size() > 0 || !table_->is_in_memory()) return;
@@ -89,7 +89,7 @@ void TableHistory::copy_start(bool knows_decay) {
   start_ /= static_cast<real>(kept_of(log_kept_));
 }
 
-// Before rows move without a gradient. Until then, their values are those after their last step.
+// Begins to keep the values after each step, before rows move without a gradient.
 void TableHistory::keep_latest() {
   if (std::exchange(keeps_latest_, true)) return;
   values_.add_slot();
@@ -100,7 +100,7 @@ void TableHistory::keep_latest() {
     std::copy_n(latest.data() + place * width, width, values_.at(place + 1) + width);
 }
 
-// Follows a row, or only counts it if so many are followed already.
+// Follows a row, or only counts it if most_rows_ are followed already.
 void TableHistory::follow(std::int32_t id) {
   if (ids_.size() < most_rows_) {
     values_.make({&id, 1});
@@ -125,7 +125,8 @@ bool TableHistory::was_touched(std::int32_t id) const {
   return place_of(id) || (not_followed_ > 0 && is_not_followed_.at(static_cast<std::size_t>(id)));
 }
 
-// Remembers the values that a row began with, which has this one before its first gradient.
+// Writes the values that a row began with to `first`. `value` has its values before its first
+// gradient.
 void TableHistory::begin(real* first, std::int32_t id, const real* value) const {
   const std::size_t width = table_->shape()[1];
   const auto kept = static_cast<real>(kept_of(log_kept_before_));
@@ -135,8 +136,8 @@ void TableHistory::begin(real* first, std::int32_t id, const real* value) const 
     std::transform(value, value + width, first, [kept](real x) { return x / kept; });
 }
 
-// Adds the way from `then`, after the row's last update, to `now` to what it moved without
-// gradients.
+// Adds the way from `then`, the values after the row's last update, to `now` to the distances that
+// the row moved without gradients.
 void TableHistory::settle(Row& row, const real* now, const real* then, double log_kept) const {
   const std::size_t width = table_->shape()[1];
   const double kept = has_decayed_ ? std::exp(log_kept - row.log_kept) : 1;
@@ -207,17 +208,20 @@ void TableHistory::row_changed(std::size_t i, const real* before, const real* af
     row.log_kept = log_kept_;
   }
   const double moved = distance(width, after, before, 1 - decay_);
+  const Count count = std::exchange(counts_[static_cast<std::size_t>(now_[i])], {});
+  row.lookups += count.lookups;
   ++row.steps;
   row.last = step_;
   row.squares += norms_[i] * norms_[i];
   row.largest = std::max(row.largest, norms_[i]);
   row.path += moved;
   float* const shortest = std::ranges::min_element(record.kept);
-  if (static_cast<float>(moved) > *shortest) {
-    *shortest = static_cast<float>(moved);
-    keep_step((number - 1) * kMostSteps + static_cast<std::size_t>(shortest - record.kept.begin()),
-              i, moved);
-  }
+  if (static_cast<float>(moved) <= *shortest) return;
+  *shortest = static_cast<float>(moved);
+  const std::size_t at =
+      (number - 1) * kMostSteps + static_cast<std::size_t>(shortest - record.kept.begin());
+  steps_[at] = {step_, count.lookups, norms_[i], moved};
+  if (!texts_.empty()) texts_[at] = count.lookups > 0 ? text_of(count.first) : KeptText();
 }
 
 void TableHistory::after_update() {
@@ -229,22 +233,16 @@ void TableHistory::after_update() {
       row_changed(i, before.data() + i * width, after.data() + i * width);
     });
   }
-  for (const std::int32_t id : looked_up_) {
-    const std::uint32_t lookups = std::exchange(counts_[static_cast<std::size_t>(id)].lookups, 0);
-    if (const std::size_t number = values_.number_of(static_cast<std::size_t>(id)))
-      records_[number - 1].row.lookups += lookups;
+  for (const std::int32_t id : looked_up_) {  // without a gradient, as rows of padding
+    Count& count = counts_[static_cast<std::size_t>(id)];
+    if (count.lookups == 0) continue;
+    if (const auto place = place_of(id)) records_[*place].row.lookups += count.lookups;
+    count = {};
   }
   waiting_.clear();
   looked_up_.clear();
   lookups_ = 0;
   version_ = table_->version();
-}
-
-// Keeps this step of row now_[i] as steps_[at].
-void TableHistory::keep_step(std::size_t at, std::size_t i, double moved) {
-  const Count& count = counts_[static_cast<std::size_t>(now_[i])];
-  steps_[at] = {step_, count.lookups, norms_[i], moved};
-  if (!texts_.empty()) texts_[at] = count.lookups > 0 ? text_of(count.first) : KeptText();
 }
 
 // Returns the tokens around a lookup, whose place is among all ids since the last update.
@@ -478,7 +476,7 @@ TableHistory& RowHistory::history_of(Parameter& table, RowKind kind) {
   return insert(tables_, new_history(table, kind));
 }
 
-// `kind` is that of a lookup, for rows of which no layer tells it.
+// `kind` is the kind of a lookup. It is used if no layer names the rows.
 std::shared_ptr<TableHistory> RowHistory::new_history(Parameter& table, RowKind kind) const {
   check_argument(std::ranges::count(model_.parameters_on_tape(), &table) > 0,
                  "RowHistory: ", table.name(), " is no parameter of the model");

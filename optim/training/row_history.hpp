@@ -16,7 +16,7 @@
 // One all of whose rows move in a way that cannot be told backwards, by dense gradients or a decay
 // that is not known, is copied before the first such step: unless it is in a file, or has more than
 // 131,072 rows and no dense gradient. Of the table of a memory, the n-grams that look rows up are
-// counted, too: see ngram_counts.hpp.
+// also counted: see ngram_counts.hpp.
 
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ namespace rowgrad {
 /// The history of one table.
 class TableHistory final : public RowWatcher {
  public:
-  /// What a row has gone through so far.
+  /// The statistics of a row so far.
   struct Row {
     std::uint64_t lookups = 0;  // how often its id was looked up, in all
     std::uint64_t steps = 0;    // number of steps with a gradient (if dense, that looked it up)
@@ -115,8 +115,7 @@ class TableHistory final : public RowWatcher {
   /// Call after each update.
   void after_update();
 
-  /// The rows that had a gradient in this step; those that were looked up where gradients are
-  /// dense.
+  /// The number of rows that had a gradient in this step or, if it was dense, were looked up.
   std::size_t rows_now() const { return now_.size(); }
 
   /// The rows that have had one so far, or that were looked up where gradients are dense; also
@@ -128,7 +127,7 @@ class TableHistory final : public RowWatcher {
   std::size_t with_gradient() const { return is_dense_ ? table_->shape()[0] : touched(); }
   bool had_gradient(std::int32_t id) const { return is_dense_ || was_touched(id); }
 
-  /// What has happened to some rows.
+  /// The statistics of some rows.
   struct Frame {
     std::uint64_t step;         // after which it was taken
     std::vector<Row> rows;      // one for each of the rows
@@ -164,7 +163,7 @@ class TableHistory final : public RowWatcher {
   std::string noun() const { return names_.word(); }       // one of them is a "token", a "user"
   const std::vector<std::string>& labels() const { return names_.names; }  // see RowNames
 
-  /// What rows stand for in the table of a memory; null for other tables.
+  /// The n-grams of the rows of a memory's table; null for other tables.
   const NgramCounts* ngrams() const { return ngrams_ ? &*ngrams_ : nullptr; }
 
   /// Whether the table has had dense gradients: then all rows have one in each of these steps, and
@@ -174,13 +173,13 @@ class TableHistory final : public RowWatcher {
   /// What weight decay has left of rows that never had a gradient, none if there was no decay; and
   /// whether there is decay that is not known.
   std::optional<double> kept_without_gradient() const;
+  bool has_unknown_decay() const { return has_unknown_decay_; }
 
   /// The history between two steps, except its frames: a column for each member of rows and steps.
   /// Load it into a new history, with the values of the table that were saved at the same time.
   /// Throws std::invalid_argument for a state of another table.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
-  bool has_unknown_decay() const { return has_unknown_decay_; }
 
  private:
   // A lookup since the last update, and the tokens that made it, if there are any.
@@ -215,7 +214,6 @@ class TableHistory final : public RowWatcher {
   void follow(std::int32_t id);
   void begin(real* first, std::int32_t id, const real* value) const;
   void settle(Row& row, const real* now, const real* then, double log_kept) const;
-  void keep_step(std::size_t at, std::size_t i, double moved);
   KeptText text_of(std::size_t lookup) const;
 
   Parameter* table_;
@@ -309,11 +307,11 @@ class RowHistory : public TrainingCallback {
   explicit RowHistory(Layer& model, TablePlacement* tables = nullptr)
       : model_(model), tables_of_model_(tables) {}
 
-  /// Those of tokens first, and then the others, each in the order of the model's parameters.
+  /// The tables of tokens first, then the others, each in the order of the model's parameters.
   TableHistories tables() const { return TableHistories(tables_); }
 
   /// The history of a table (EmbeddingTable::table), which begins now if it has none.
-  /// Throws std::invalid_argument for a parameter that is none of the model.
+  /// Throws std::invalid_argument for a parameter that is not one of the model.
   TableHistory& of(Parameter& table);
 
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
