@@ -102,10 +102,9 @@ void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& t
 struct Losses : TrainingCallback {
   void after_step(const TrainingRun&, const StepResult& result) override {
     if (!first) first = result.loss;
-    last = result.loss.value_or(last);
+    if (result.loss) last = result.loss;
   }
-  std::optional<double> first;
-  double last = 0;
+  std::optional<double> first, last;
 };
 
 std::unique_ptr<TextRun> first_steps(TrainOptions train, const Corpus& corpus) {
@@ -154,20 +153,25 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
   if (again == nullptr) {
     starts = values_of(training.model());
     run.train();
+  } else if (again->has_history() && !page) {
+    again->load(rows);
   } else {
     again->train();
   }
+  const char* const source = losses.first
+                                 ? "; trained again, it ends at the same values, bit for bit"
+                                 : ", as the run has counted them";
 
   std::cout << "Text       " << corpus.source() << '\n'
             << "Tokens     " << train.tokenizer << ", " << training.tokenizer().size() << " ids\n"
             << "Steps      "
-            << (again == nullptr
-                    ? steps_text(train)
-                    : concat(again->first() + 1, " to ", again->last(), " of ", options.run,
-                             "; trained again, it ends at the same values, bit for bit"))
-            << '\n'
-            << "Loss       " << *losses.first << " before the first update"
-            << (run.steps() > 1 ? concat(", ", losses.last, " before the last") : "") << '\n';
+            << (again == nullptr ? steps_text(train)
+                                 : concat(again->first() + 1, " to ", again->last(), " of ",
+                                          options.run, source))
+            << '\n';
+  if (losses.first)
+    std::cout << "Loss       " << *losses.first << " before the first update"
+              << (run.steps() > 1 ? concat(", ", *losses.last, " before the last") : "") << '\n';
   Json report{{"text", corpus.source()},
               {"tokenizer", train.tokenizer},
               {"batch", train.loader.batch},
@@ -175,7 +179,7 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
               {"stride", train.stride},
               {"steps", run.steps()},
               {"learning_rate", train.learning_rate},
-              {"first_loss", *losses.first},
+              {"first_loss", losses.first},
               {"last_loss", losses.last}};
   std::ostringstream csv;
   csv << TableReport::kCsvTitles;
@@ -254,7 +258,8 @@ OptionTable option_table_of(Options& o) {
        "with --run, where the text of the run is now",
        file_name()},
       {"--run", &o.run,
-       "checkpoint of a run, which is trained again up to there, instead of first steps",
+       "checkpoint of a run, instead of first steps; trained again up to there, unless it was "
+       "saved with --report or --row-list",
        file_name() + excludes(names(first_steps))},
       {"--from", &o.from, "an earlier checkpoint of the run to begin at",
        file_name() + needs("--run")},

@@ -218,12 +218,13 @@ const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
 class Results : public TrainingCallback {
  public:
   Results(const Options& options, const Corpus& corpus, TextRun& training, Samples& samples,
-          RowHistory& rows, std::optional<TextReport>& report)
+          RowHistory& rows, std::uint64_t watched_from, std::optional<TextReport>& report)
       : options_(options),
         corpus_(corpus),
         training_(training),
         samples_(samples),
         rows_(rows),
+        watched_from_(watched_from),
         report_(report),
         first_step_(training.run.steps()) {}
 
@@ -304,7 +305,7 @@ class Results : public TrainingCallback {
     say_where("Rows in    ", options_.row_list,
               concat(": of ", listed_.size(), " tokens, ", count_of(Learned::kNo),
                      " were never looked up, and ", count_of(Learned::kHardly), " hardly moved",
-                     first_step_ > 0 ? concat(", since step ", first_step_) : ""));
+                     watched_from_ > 0 ? concat(", since step ", watched_from_) : ""));
     if (options_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
   }
 
@@ -313,6 +314,7 @@ class Results : public TrainingCallback {
   TextRun& training_;
   Samples& samples_;
   RowHistory& rows_;
+  std::uint64_t watched_from_;  // the steps before the history of rows
   std::optional<TextReport>& report_;
   std::vector<ListedRow> listed_;
   std::size_t first_step_;
@@ -380,6 +382,9 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model(), run.tables());
   const bool watches = leads && (is_wanted(options.report) || !options.row_list.empty());
+  const bool goes_on = watches && !watched.empty();
+  if (goes_on) rows.load_state_dict(watched.part("rows"));
+  const std::uint64_t watched_from = goes_on ? watched.count("first_step") : run.steps();
   if (watches) run.add(rows);
   std::optional<TextReport> report;
   if (leads && is_wanted(options.report))
@@ -406,11 +411,13 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
     CallbackNeeds needs() const override { return {.all_ranks = true}; }
   } checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every, [&] {
     Checkpoint state;
+    if (watches) state.put("first_step", watched_from);
+    if (watches) state.put("rows", rows.state_dict());
     if (report) state.put("log", report->log().state_dict());
     training->save(options.save, state);
   });
   RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
-  Results results(options, corpus, *training, samples, rows, report);
+  Results results(options, corpus, *training, samples, rows, watched_from, report);
   if (leads) run.add(progress);
   if (leads) run.add(samples);
   run.add(checkpoint);

@@ -118,6 +118,7 @@ RunAgain::RunAgain(const std::string& path, const std::string& from,
     run_ = TextRun::resume(from, corpus_);
     run_->set_options(options_);  // changed on the way, perhaps
   }
+  has_history_ = from.empty() && !has_tables && !file_.part("watched.rows").empty();
   first_ = run_->run.steps();
   check_argument(first_ < last_, "--from: is at step ", first_, ", and --run at step ", last_);
 }
@@ -136,6 +137,12 @@ std::vector<std::string> RunAgain::table_files() const {
     }
   }
   return files;
+}
+
+void RunAgain::load(RowHistory& rows) {
+  first_ = file_.count("watched.first_step");
+  rows.load_state_dict(file_.part("watched.rows"));
+  run_->run.load_state_dict(file_);
 }
 
 void RunAgain::train() {

@@ -26,13 +26,18 @@ class RunAgain {
   /// Trains up to the checkpoint. Throws std::runtime_error if that ends at other values.
   void train();
 
+  /// Returns true if the run was watched, so that the checkpoint has a history of its rows, and is
+  /// to be taken from its start. load() takes the checkpoint with that history instead of training.
+  bool has_history() const { return has_history_; }
+  void load(RowHistory& rows);
+
   TextRun& run() { return *run_; }
   const Corpus& corpus() const { return corpus_; }
 
   /// The files of its tables, those of other ranks too, and the undo files beside them.
   std::vector<std::string> table_files() const;
 
-  std::size_t first() const { return first_; }  // the step that it began at
+  std::size_t first() const { return first_; }  // the step that it or its history began at
   std::size_t last() const { return last_; }    // that of the checkpoint
 
  private:
@@ -42,6 +47,7 @@ class RunAgain {
   Corpus corpus_;
   std::unique_ptr<TextRun> run_;
   std::size_t first_, last_;
+  bool has_history_ = false;
 };
 
 struct WhyOptions {

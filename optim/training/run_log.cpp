@@ -418,6 +418,7 @@ Checkpoint RunLog::state_dict() {
     state.put(name, times.find(name)->number());
   }
   for (const auto& [name, paths] : paths_) state.put("paths." + name, paths);
+  if (own_rows_) state.put("rows", own_rows_->state_dict());
   return state;
 }
 
@@ -430,6 +431,7 @@ void RunLog::load_state_dict(const Checkpoint& state) {
                  loaded_step_, ", but the run is at step ", step(),
                  ", expected the run's own state to be loaded before");
   for (const auto& [name, number] : numbers()) state.number(name);  // throws if one is missing
+  if (own_rows_) own_rows_->load_state_dict(state.part("rows"));
   for (const auto& [name, number] : numbers()) {
     if (auto* const count = std::get_if<std::uint64_t*>(&number))
       **count = state.count(name);

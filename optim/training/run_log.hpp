@@ -69,8 +69,9 @@ class RunLog : public TrainingCallback {
 
   const RowHistory& rows() const { return rows_; }  // of the options, or the log's own
 
-  /// Returns what a resumed run needs to continue the log, to be saved with the run. Load it before
-  /// the first step. If the file does not have the log of this run, a new one begins.
+  /// Returns what a resumed run needs to continue the log, to be saved with the run, and the log's
+  /// own history of rows. Load it before the first step. If the file does not have the log of this
+  /// run, a new one begins.
   Checkpoint state_dict();
   void load_state_dict(const Checkpoint& state);
   bool continues() const { return continues_; }  // true if it adds to the log in the file
