@@ -10,7 +10,8 @@ endforeach()
 # <rowgrad/rowgrad.hpp> includes every public header, so it is written from their list.
 file(GLOB ROWGRAD_HEADERS CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      core/base/*.hpp core/tensor/*.hpp core/blas/*.hpp core/autograd/*.hpp core/tables/*.hpp core/ops/*.hpp core/data/*.hpp
-     core/data/tokenizers/*.hpp core/parallel/*.hpp layers/*.hpp layers/gpt/*.hpp optim/*.hpp optim/slots/*.hpp optim/training/*.hpp)
+     core/data/tokenizers/*.hpp core/parallel/*.hpp layers/*.hpp layers/gpt/*.hpp optim/*.hpp optim/slots/*.hpp optim/training/*.hpp
+     optim/callbacks/*.hpp)
 list(APPEND ROWGRAD_HEADERS core/kernels/broadcast.hpp)  # for backward rules of one's own
 
 # What is installed: these, and what they include of kernels, which authors of ops may name, too.

@@ -12,7 +12,7 @@
 #include <rowgrad/core/base/json_lines.hpp>
 #include <rowgrad/examples/report/report_data.hpp>
 #include <rowgrad/examples/report/report_page.hpp>
-#include <rowgrad/optim/training/run_log.hpp>
+#include <rowgrad/optim/callbacks/run_log.hpp>
 
 namespace rowgrad {
 namespace {

@@ -16,7 +16,7 @@
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/outputs.hpp>
-#include <rowgrad/optim/training/run_log.hpp>
+#include <rowgrad/optim/callbacks/run_log.hpp>
 
 namespace rowgrad {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/optim/training/row_list.hpp>
+#include <rowgrad/optim/callbacks/row_list.hpp>
 
 namespace rowgrad {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/optim/training/row_movement.hpp>
+#include <rowgrad/optim/callbacks/row_movement.hpp>
 
 namespace rowgrad {
 

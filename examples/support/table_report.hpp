@@ -10,7 +10,7 @@
 
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/optim/training/row_list.hpp>
+#include <rowgrad/optim/callbacks/row_list.hpp>
 
 namespace rowgrad {
 

@@ -8,7 +8,7 @@
 #include <rowgrad/examples/support/options.hpp>
 #include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/optim/training/run_log.hpp>
+#include <rowgrad/optim/callbacks/run_log.hpp>
 
 namespace rowgrad {
 

@@ -12,7 +12,7 @@
 #include <rowgrad/core/parallel/parallel_training.hpp>
 #include <rowgrad/examples/support/corpus.hpp>
 #include <rowgrad/examples/support/train_options.hpp>
-#include <rowgrad/optim/training/samples.hpp>
+#include <rowgrad/optim/callbacks/samples.hpp>
 
 namespace rowgrad {
 

@@ -22,7 +22,7 @@
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/base/json_lines.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/optim/training/row_history.hpp>
+#include <rowgrad/optim/callbacks/row_history.hpp>
 
 namespace rowgrad {
 

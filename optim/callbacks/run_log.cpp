@@ -11,9 +11,9 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/optim/callbacks/row_list.hpp>
+#include <rowgrad/optim/callbacks/run_log.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
-#include <rowgrad/optim/training/row_list.hpp>
-#include <rowgrad/optim/training/run_log.hpp>
 
 namespace rowgrad {
 namespace {

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/optim/training/row_history.hpp>
+#include <rowgrad/optim/callbacks/row_history.hpp>
 
 namespace rowgrad {
 

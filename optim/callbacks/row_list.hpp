@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/optim/training/row_history.hpp>
+#include <rowgrad/optim/callbacks/row_history.hpp>
 
 namespace rowgrad {
 

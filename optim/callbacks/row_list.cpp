@@ -4,7 +4,7 @@
 #include <numeric>
 #include <span>
 
-#include <rowgrad/optim/training/row_list.hpp>
+#include <rowgrad/optim/callbacks/row_list.hpp>
 
 namespace rowgrad {
 namespace {

@@ -8,8 +8,8 @@
 #include <rowgrad/core/kernels/norm.hpp>
 #include <rowgrad/core/kernels/parallel.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
+#include <rowgrad/optim/callbacks/row_history.hpp>
 #include <rowgrad/optim/row_watcher.hpp>
-#include <rowgrad/optim/training/row_history.hpp>
 
 namespace rowgrad {
 namespace {

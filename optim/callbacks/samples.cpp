@@ -1,6 +1,6 @@
 #include <utility>
 
-#include <rowgrad/optim/training/samples.hpp>
+#include <rowgrad/optim/callbacks/samples.hpp>
 
 namespace rowgrad {
 

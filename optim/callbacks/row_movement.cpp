@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include <rowgrad/optim/training/row_movement.hpp>
+#include <rowgrad/optim/callbacks/row_movement.hpp>
 
 namespace rowgrad {
 namespace {
