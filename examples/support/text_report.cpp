@@ -109,8 +109,7 @@ TextReport::TextReport(const CommandLine& line, TextRun& training, const Corpus&
       log_(training.run, prepared(log_of(files), force),
            {.about = about_run(line, training, corpus),
             .tokenizer = &training.tokenizer(),
-            .rows = &rows}),
-      first_step_(training.run.steps()) {
+            .rows = &rows}) {
   if (!files.page.empty()) check_report_page();
   begin(state);
   training.run.add(*this);
@@ -170,8 +169,8 @@ void TextReport::read_text() {
     log_.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
   }
   const TrainOptions& options = training_.options();
-  const std::size_t trained = (training_.run.steps() - first_step_) * options.accumulate *
-                              options.loader.batch * options.gpt.context;
+  const std::size_t trained =
+      training_.run.steps() * options.accumulate * options.loader.batch * options.gpt.context;
   TablePlacement* const tables = training_.run.tables();
   log_.add("text",
            {{"text", text_json(training_.model(), training_.training_ids(),
@@ -184,19 +183,23 @@ void TextReport::read_text() {
                               to_ids(std::span(prompt_.data(), std::min({prompt_.size(), kMaxPrompt,
                                                                          gpt->context()}))),
                               tables)}});
-  log_.add("reading", {{"seconds", std::chrono::duration<double>(Clock::now() - begin).count()}});
+  log_.add("reading",
+           {{"seconds", rounded(std::chrono::duration<double>(Clock::now() - begin).count())}});
 }
 
-void TextReport::finish() {
-  std::string fault;
+// Within the run, as reading fetches rows of sharded tables.
+void TextReport::at_end(const TrainingRun&) {
   try {
     if (!interrupted()) read_text();
   } catch (const std::exception& error) {
-    fault = error.what();
-    log_.add("fault", {{"text", fault}});
+    fault_ = error.what();
+    log_.add("fault", {{"text", fault_}});
   }
-  if (!log_.fault().empty()) fault = log_.fault();
+}
+
+void TextReport::finish() {
   write_report(log_of(files_), files_.page, files_.data);
+  const std::string& fault = log_.fault().empty() ? fault_ : log_.fault();
   check_runtime(fault.empty(), "the report is not complete: ", fault);
   if (!files_.page.empty()) std::cout << "Report in  " << files_.page << '\n';
   if (!files_.data.empty()) std::cout << "Its data in " << files_.data << '\n';

@@ -42,26 +42,27 @@ class TextReport : public TrainingCallback {
 
   RunLog& log() { return log_; }
 
-  /// Adds what the model makes of its text, unless the user has stopped the program, writes the
-  /// files and says where they are. Throws std::runtime_error if the report is not complete.
+  /// Writes the files after the run, and says where they are. Throws std::runtime_error if the
+  /// report is not complete.
   void finish();
 
   void after_step(const TrainingRun& run, const StepResult& result) override;
+  /// Adds what the model makes of its text, unless the user has stopped the program.
+  void at_end(const TrainingRun& run) override;
 
  private:
   void begin(const Checkpoint& state);
   void read_text();
-  void add_sample(std::size_t steps, const std::string& text);
 
   TextRun& training_;
   ReportFiles files_;
   RowHistory& rows_;
   Ids prompt_;
   RunLog log_;
-  std::size_t first_step_;
   std::chrono::steady_clock::time_point last_end_;
   std::chrono::steady_clock::duration last_cost_ = {};
   bool fails_ = false;  // to be written
+  std::string fault_;   // of reading the text
 };
 
 }  // namespace rowgrad
