@@ -142,7 +142,8 @@ void TextRun::save(const std::filesystem::path& path, const Checkpoint& watched)
   if (!run.is_first_rank() && !is_sharded) return;
   Checkpoint file = run.state_dict();
   file.put("samples", samples_json());
-  file.put("watched", watched);
+  // Its names have those of tables, by which values are sharded.
+  if (!is_sharded) file.put("watched", watched);
   file.put("format", kFormat);
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
