@@ -279,21 +279,21 @@ std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches)
 
 // Reads this rank's shards of the next `count` batches, batch by batch.
 std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
-  std::vector<Batch> parts;
+  std::vector<Batch> parts = std::exchange(read_ahead_, {});
   const IndexRange own = gradients_.own_shards();
-  const auto read = [&](std::size_t batch) {
+  const auto read = [&](std::size_t batch, std::vector<Batch>& to) {
     for (std::size_t shard = own.begin; shard < own.end; ++shard)
-      parts.push_back(data_->read(batch, {.index = shard, .count = parts_.shards}));
+      to.push_back(data_->read(batch, {.index = shard, .count = parts_.shards}));
   };
   const std::size_t first = progress_.batch, end = first + count;
-  for (std::size_t batch = first; batch < end; ++batch) read(batch);
+  for (std::size_t batch = first + !parts.empty(); batch < end; ++batch) read(batch, parts);
   if (group_.size() > 1 && has_sharded_tables()) {
     parts_.ranks->fetch(lookups_of(parts));
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
-    if (end < parts_.loader.batches()) read(end);
-    for (const TableLookup& lookup : lookups_of(std::span(parts).subspan(own.size())))
-      lookup.table->prefetch(lookup.ids);
-    parts.resize(count * own.size());
+    if (end < parts_.loader.batches()) read(end, read_ahead_);
+    for (const std::span<const Batch> batches :
+         {std::span(parts).subspan(own.size()), std::span(read_ahead_)})
+      for (const TableLookup& lookup : lookups_of(batches)) lookup.table->prefetch(lookup.ids);
   }
   return parts;
 }

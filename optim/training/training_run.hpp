@@ -249,6 +249,7 @@ class TrainingRun {
   std::vector<TrainingRecord> history_;
   std::size_t last_step_ = kNoLimit;  // of this call of train()
   bool stopped_ = false;              // by a callback
+  std::vector<Batch> read_ahead_;          // this rank's shards of the next batch; may be empty
   Phase phase_ = Phase::kReady;
   struct Epoch {          // so far
     double loss_sum = 0;  // over all targets

@@ -99,6 +99,7 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
   const Checkpoint before = own_state();
   const auto epoch = epoch_;  // with its times, which no state has
   data_.reset();
+  read_ahead_.clear();
   try {
     load_own_state(state);
     check_counts(optimizer);

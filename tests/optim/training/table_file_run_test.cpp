@@ -109,6 +109,31 @@ TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
   EXPECT_TRUE(read_ahead(case_of(table)).empty());
 }
 
+TEST_F(RunsWithTablesInFiles, DrawEachExampleOnce) {
+  struct Counted : TokenWindows {
+    using TokenWindows::TokenWindows;
+    Batch draw(std::span<const std::int64_t> examples, Random&) const override {
+      drawn += examples.size();
+      return batch(examples);
+    }
+    mutable std::size_t drawn = 0;
+  };
+  const auto file = open_or_make("drawn");
+  const auto data = std::make_shared<Counted>(text_of(402, 1), kWindows);
+  Random random(1);
+  TableBigram model(*file, random, nullptr);
+  AdamW optimizer(model.parameters());
+  const DataLoader loader(data, {.batch = 9});
+  TrainingRun run({.model = model,
+                   .optimizer = optimizer,
+                   .loader = loader,
+                   .random = random,
+                   .accumulate = 2,
+                   .shards = 3});
+  run.run_epoch();
+  EXPECT_EQ(data->drawn, data->size());
+}
+
 TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
   EXPECT_ERROR_WITH(std::runtime_error, "token.weight on rank 1 differs",
                     run_ranks(2, [&](ProcessGroup& ranks) {
