@@ -255,19 +255,22 @@ std::string TrainingRun::first_not_finite(Values values) const {
   }
   if (first[0] == parameters.size()) return "";
   const std::string row = first[1] == kAllRows ? "" : concat(" in row ", first[1]);
-  return concat(parameters[first[0]]->name(), " is not finite", row);
+  return concat(values == Values::kGradients ? "the gradient of " : "",
+                parameters[first[0]]->name(), " is not finite", row);
 }
 
 // Checks a step before its update.
 void TrainingRun::check_finite(double loss) const {
   if (parts_.allow_not_finite) return;
-  std::string what;
-  if (!std::isfinite(loss))
+  std::string what, bad;
+  if (!std::isfinite(loss)) {
     what = concat("the loss became ", std::abs(loss));  // NaN may have a sign
-  else if (const std::string bad = first_not_finite(Values::kGradients); !bad.empty())
-    what = concat("the gradient of ", bad);
+    bad = first_not_finite(Values::kParameters);
+  }
+  if (bad.empty()) bad = first_not_finite(Values::kGradients);
+  if (!bad.empty()) what += (what.empty() ? "" : " and ") + bad;
   check_runtime(what.empty(), "TrainingRun: ", what, " at step ", steps() + 1,
-                ", expected finite numbers; no parameter has changed", kAdvice);
+                ", expected finite numbers; no update was made", kAdvice);
 }
 
 std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches) const {

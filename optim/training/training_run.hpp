@@ -117,9 +117,9 @@ class TrainingRun {
   /// schedule refuses is refused before anything changes, but also ends the run.)
   ///
   /// Throws std::runtime_error on all ranks:
-  /// - if the loss or a gradient is not finite, before anything but the random numbers changes;
+  /// - if the loss or a gradient is not finite, before the update (see allow_not_finite);
   /// - if the loss of a record is not finite, or a parameter in memory after the last step of the
-  ///   run, of train(), or before a stop (see allow_not_finite);
+  ///   run, of train(), or before a stop;
   /// - if parameters differ between ranks.
   ///
   /// Throws std::logic_error for a parameter that gets a gradient but is not the optimizer's and,

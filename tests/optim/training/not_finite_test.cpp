@@ -59,7 +59,7 @@ struct RootsRun : TrainingCallback {
 };
 
 constexpr const char* kAdvice =
-    " at step 2, expected finite numbers; no parameter has changed. Try a smaller learning rate or "
+    " at step 2, expected finite numbers; no update was made. Try a smaller learning rate or "
     "clip_norm, or check the data; with allow_not_finite, training goes on";
 
 TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
@@ -68,8 +68,10 @@ TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
     std::function<void(Roots&)> change;
   };
   const std::vector<Case> cases{
-      {"the loss became inf", [](Roots& model) { model.factor = kInfinity; }},
-      {"the loss became nan", [](Roots& model) { model.factor = -kNaN; }},
+      {"the loss became inf and the gradient of other is not finite",
+       [](Roots& model) { model.factor = kInfinity; }},
+      {"the loss became nan and other is not finite",
+       [](Roots& model) { std::ranges::fill(model.other.mutable_values(), -kNaN); }},
       {"the gradient of table.weight is not finite in row 25",
        [](Roots& model) { model.bad_row = true; }},
       {"the gradient of other is not finite", [](Roots& model) { model.bad_parameter = true; }}};
