@@ -63,8 +63,8 @@ class TrainingCallback {
   /// Returns the same needs during the whole run.
   virtual CallbackNeeds needs() const { return {}; }
 
-  /// Called after each step and after each batch of an evaluation. The run stops on all ranks if
-  /// any callback returns false.
+  /// Called before the first step of train(), after each step and after each batch of an
+  /// evaluation. The run stops on all ranks if any callback returns false.
   virtual bool should_continue(const TrainingRun&) { return true; }
 
   /// Called after `backward`, once for each shard of each batch that this rank computes. The tape

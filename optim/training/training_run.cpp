@@ -109,13 +109,20 @@ bool TrainingRun::train(std::size_t last_step) {
   check_argument(std::min(steps_in_all(), last_step) < kNoLimit,
                  "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
                  "a last step");
+  check_can_step();
+  const struct Reset {
+    ~Reset() {
+      run.last_step_ = kNoLimit;
+      run.stopped_ = false;
+    }
+    TrainingRun& run;
+  } reset{*this};
   last_step_ = last_step;
   stopped_ = false;
-  should_continue();
+  in_phase(Phase::kReports, [&] { should_continue(); });
   while (!stopped_ && (steps() < last_step_ || is_due()) && step()) continue;
-  each([&](TrainingCallback& callback) { callback.at_end(*this); });
-  last_step_ = kNoLimit;
-  stopped_ = false;
+  in_phase(Phase::kReports,
+           [&] { each([&](TrainingCallback& callback) { callback.at_end(*this); }); });
   return has_ended();
 }
 
@@ -126,27 +133,39 @@ bool TrainingRun::run_epoch() {
 }
 
 bool TrainingRun::step() {
-  check_state(phase_ != Phase::kFailed && phase_ != Phase::kReportsFailed,
-              "TrainingRun: a step has failed, so load the state that was saved last");
-  check_state(phase_ == Phase::kReady, "TrainingRun: step() was called during a step");
+  check_can_step();
   if (has_ended() || std::exchange(stopped_, false)) return false;
-  try {
-    StepResult result;
-    const std::size_t before = history_.size();
-    phase_ = Phase::kUpdates;
-    if (!is_due()) result.loss = make_step();
-    phase_ = Phase::kReports;
+  StepResult result;
+  const std::size_t before = history_.size();
+  if (!is_due()) in_phase(Phase::kUpdates, [&] { result.loss = make_step(); });
+  in_phase(Phase::kReports, [&] {
+    if (result.loss) should_continue();
     add_due_records();
     if (!makes_more_steps()) check_parameters();
     result.records = std::span(history_).subspan(before);
     if (result.loss || !result.records.empty())
       each([&](TrainingCallback& callback) { callback.after_step(*this, result); });
+  });
+  return true;
+}
+
+void TrainingRun::check_can_step() const {
+  check_state(phase_ != Phase::kFailed && phase_ != Phase::kReportsFailed,
+              "TrainingRun: the run has failed, so load the state that was saved last");
+  check_state(phase_ == Phase::kReady, "TrainingRun: a step was requested during a step");
+}
+
+// Calls `body` in this phase of the run, which then is ready again. If `body` throws, the run has
+// failed.
+void TrainingRun::in_phase(Phase phase, const auto& body) {
+  phase_ = phase;
+  try {
+    body();
   } catch (...) {
-    phase_ = phase_ == Phase::kReports ? Phase::kReportsFailed : Phase::kFailed;
+    phase_ = phase == Phase::kReports ? Phase::kReportsFailed : Phase::kFailed;
     throw;
   }
   phase_ = Phase::kReady;
-  return true;
 }
 
 void TrainingRun::each(const std::function<void(TrainingCallback&)>& call) const {
@@ -219,7 +238,6 @@ double TrainingRun::make_step() {
     data_.reset();
   }
   if (steps() == 1 || steps() % parts_.compare_every == 0) compare_ranks();
-  should_continue();
   return loss.mean;
 }
 

@@ -91,6 +91,7 @@ struct TrainingParts {
   EvaluationParts evaluation = {};  // during epochs
 };
 
+/// A loop of training steps and evaluations, with its progress, its history and a state to save.
 class TrainingRun {
  public:
   /// Throws std::invalid_argument for a schedule that is not at its beginning, for a clip_norm that
@@ -111,10 +112,11 @@ class TrainingRun {
   /// if it has ended. Returns false without a step if the run has ended, and once after a callback
   /// has stopped it. Records that were left then are made by the next call, instead of a step.
   ///
-  /// What the model, the optimizer or a callback throws ends the run: further calls throw
-  /// std::logic_error until a state is loaded. After a failure in an evaluation or in after_step(),
-  /// the run can still be saved. On several ranks, start all processes again. (A rate that the
-  /// schedule refuses is refused before anything changes, but also ends the run.)
+  /// An exception of the model, the optimizer or a callback ends the run: further calls throw
+  /// std::logic_error until a state is loaded. After a failure between two steps (in an evaluation,
+  /// should_continue(), after_step() or at_end()), the run can still be saved. On several ranks,
+  /// start all processes again. (A rate that the schedule refuses is refused before anything
+  /// changes, but also ends the run.)
   ///
   /// Throws std::runtime_error on all ranks:
   /// - if the loss or a gradient is not finite, before the update (see allow_not_finite);
@@ -207,11 +209,14 @@ class TrainingRun {
   void load_state_dict(const Checkpoint& state);
 
  private:
-  // The phase of a run. Its parts are at different steps during kUpdates and after kFailed. After
-  // kReportsFailed, they are at the same step: it can be saved, but makes no further steps.
+  // The phase of a run. Its parts are at different steps during kUpdates and after kFailed. During
+  // kReports and after kReportsFailed, they are at the same step, so the run can be saved. A failed
+  // run makes no further steps.
   enum class Phase { kReady, kUpdates, kReports, kFailed, kReportsFailed };
   enum class Values { kParameters, kGradients };
 
+  void check_can_step() const;
+  void in_phase(Phase phase, const auto& body);
   double make_step();
   std::vector<Batch> read_parts(std::size_t count);
   std::vector<TableLookup> lookups_of(std::span<const Batch> batches) const;
@@ -244,12 +249,12 @@ class TrainingRun {
   StepGradients gradients_;
   Progress progress_;                      // of the steps that were made
   std::optional<DataLoader::Epoch> data_;  // of the epoch, from its next step on
+  std::vector<Batch> read_ahead_;          // this rank's shards of the next batch; may be empty
   std::string loaded_arithmetic_;
   std::vector<TrainingCallback*> callbacks_;
   std::vector<TrainingRecord> history_;
   std::size_t last_step_ = kNoLimit;  // of this call of train()
   bool stopped_ = false;              // by a callback
-  std::vector<Batch> read_ahead_;          // this rank's shards of the next batch; may be empty
   Phase phase_ = Phase::kReady;
   struct Epoch {          // so far
     double loss_sum = 0;  // over all targets

@@ -114,7 +114,6 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
   parts_.model.load_state_dict(model);
   parts_.optimizer.load_state_dict(optimizer);
   loaded_arithmetic_ = arithmetic;
-  last_step_ = kNoLimit;
   phase_ = Phase::kReady;
   stopped_ = false;
 }

@@ -177,7 +177,7 @@ TEST(NotFinite, FrozenParametersAreSaved) {
 }
 
 TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
-  enum Where { kBackward, kUpdate, kStep };
+  enum Where { kBackward, kUpdate, kBegin, kContinue, kStep, kEnd };
   struct Fails : TrainingCallback {
     void after_backward(const TrainingRun&, const Tape&) override { fail(kBackward); }
     void before_update(const TrainingRun& run) override {
@@ -188,10 +188,15 @@ TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
       EXPECT_NO_THROW(run.state_dict());
       fail(kStep);
     }
+    bool should_continue(const TrainingRun& run) override {
+      fail(run.steps() == 2 ? kBegin : kContinue);
+      return true;
+    }
+    void at_end(const TrainingRun&) override { fail(kEnd); }
     void fail(Where here) const { check_runtime(bad != here, "a failure"); }
     std::optional<Where> bad;
   };
-  for (const Where where : {kBackward, kUpdate, kStep}) {
+  for (const Where where : {kBackward, kUpdate, kBegin, kContinue, kStep, kEnd}) {
     RunOf trained(kWholeCases.front()), reference(kWholeCases.front());
     Fails fails;
     trained.run.add(fails);
@@ -199,9 +204,12 @@ TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
     const Checkpoint good = trained.run.state_dict();
     fails.bad = where;
     EXPECT_ERROR(std::runtime_error, "a failure", trained.run.train(4));
-    EXPECT_THROW(trained.run.step(), std::logic_error);
+    EXPECT_TRUE(trained.run.makes_more_steps());  // step 4 was the last one of that call only
+    EXPECT_ERROR(std::logic_error,
+                 "TrainingRun: the run has failed, so load the state that was saved last",
+                 trained.run.step());
     Checkpoint latest = good;
-    if (where == kStep)
+    if (where >= kBegin)
       latest = trained.run.state_dict();
     else
       EXPECT_ERROR(std::logic_error,

@@ -170,7 +170,7 @@ TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
       EXPECT_THROW(made.run.step(), std::runtime_error);
       failing.fails = false;
       EXPECT_ERROR(std::logic_error,
-                   "TrainingRun: a step has failed, so load the state that was saved last",
+                   "TrainingRun: the run has failed, so load the state that was saved last",
                    made.run.step());
       made.run.load_state_dict(last);
       EXPECT_EQ(made.run.steps(), step);
