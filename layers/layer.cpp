@@ -217,7 +217,12 @@ std::optional<RowNames> Layer::row_names(const Parameter& /*table*/) const { ret
 RowNames Layer::names_of_rows(const Parameter& table) const {
   RowNames names;
   for_each_layer([&](const Layer& layer) {
-    if (auto of_layer = layer.row_names(table)) names = std::move(*of_layer);
+    const std::optional<RowNames> of_layer = layer.row_names(table);
+    if (!of_layer) return;
+    if (names.kind == RowKind::kRow) names.kind = of_layer->kind;
+    if (names.noun.empty()) names.noun = of_layer->noun;
+    if (names.names.empty()) names.names = of_layer->names;
+    if (names.ngrams == nullptr) names.ngrams = of_layer->ngrams;
   });
   check_argument(names.names.empty() || names.names.size() == table.shape()[0], table.name(),
                  ": there are ", names.names.size(), " names of rows, expected none or ",

@@ -118,12 +118,13 @@ class Layer : public ParameterOwner {
   /// changed: open that one again, and load the same state.
   LoadReport load_state_dict(const Checkpoint& state, const LoadOptions& options = {});
 
-  /// What the rows of a table that this layer knows stand for, for whoever shows them: a layer of
-  /// one's own overrides it for its tables. Unless it does, it says nothing of any.
+  /// Says what the rows of a table stand for, for callbacks that show rows. Returns nothing for
+  /// tables that the layer does not know, as by default. Override it to name the rows of a table.
   virtual std::optional<RowNames> row_names(const Parameter& table) const;
 
-  /// What this layer, or a part of it, says of a table; of several, what the innermost one says.
-  /// Throws std::invalid_argument if not all of its rows have names.
+  /// Returns what this layer and its parts say of a table. Each member is set by the outermost
+  /// layer that gives it, so a model can name the tokens of an embedding that only knows its kind.
+  /// Throws std::invalid_argument if only some rows have names.
   RowNames names_of_rows(const Parameter& table) const;
 
   /// A table for printing: the name, shape and number of values of every parameter and buffer. For

@@ -275,6 +275,34 @@ TEST(Layer, MayGoBeforeItsParts) {
   owner.reset();
 }
 
+TEST(Layer, NamesRowsAsItsOutermostPartsSay) {
+  struct Letters : Layer {
+    explicit Letters(Random& random)
+        : token(*this, "token", 2, 3, random, EmbeddingOptions{.kind = RowKind::kToken}) {}
+    std::optional<RowNames> row_names(const Parameter& table) const override {
+      if (&table != &token.weight) return {};
+      return RowNames{.noun = "letter", .names = {"a", "b"}};
+    }
+    Part<Embedding> token;
+  };
+  struct Named : Layer {
+    explicit Named(Random& random) : letters(*this, "letters", random) {}
+    std::optional<RowNames> row_names(const Parameter&) const override {
+      return RowNames{.noun = "character"};
+    }
+    Part<Letters> letters;
+  };
+  Random random(1);
+  const Named outer(random);
+  const Letters& letters = outer.letters;
+  const RowNames all = outer.names_of_rows(letters.token.weight);
+  EXPECT_EQ(all.kind, RowKind::kToken);
+  EXPECT_EQ(all.word(), "character");
+  EXPECT_EQ(all.names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(letters.names_of_rows(letters.token.weight).word(), "letter");
+  EXPECT_EQ(letters.token.names_of_rows(letters.token.weight).word(), "token");
+}
+
 TEST(LayerList, NamesItsLayersByTheirPlace) {
   class Stack : public Layer {
    public:
