@@ -2,7 +2,7 @@
 
 namespace rowgrad {
 
-/// What the rows of a table stand for. Only observers of training use it.
+/// The kind of things that the rows of a table stand for. Only callbacks of training use it.
 enum class RowKind { kRow, kToken, kPosition, kDistance, kNgram };
 
 }  // namespace rowgrad

@@ -43,10 +43,12 @@ struct EmbeddingLookup {
   double norm_type = 2;
   /// Whether the last offset is the end of the last bag instead of the start of another one.
   bool include_last_offset = false;
-  /// For observers: what the rows stand for.
+  /// What the rows stand for, for callbacks.
   RowKind kind = RowKind::kRow;
-  /// For observers: the tokens that look these rows up, if the ids are not tokens themselves. Their
-  /// shape is that of the first axes of the ids: tokens [batch, length] for ids [batch, length, n].
+  /// The tokens that look these rows up, for callbacks. By default, these are the ids if the rows
+  /// are tokens, unless the ids are bags with offsets, which do not show where a text ends. The
+  /// shape consists of the first axes of the ids: tokens [batch, length] for ids [batch, length,
+  /// n].
   std::optional<Ids> tokens = std::nullopt;
 };
 

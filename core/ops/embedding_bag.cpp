@@ -217,7 +217,10 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
   auto starts = starts_of(bags, options.include_last_offset);
   check_sample_weights(table, bags, options.mode);
   const auto& weights = bags.per_sample_weights;
-  Tensor rows = read_rows(kBag, table, bags.ids, options);
+  EmbeddingLookup lookup = options;
+  if (bags.offsets && lookup.kind == RowKind::kToken && !lookup.tokens)
+    lookup.tokens = Ids::from_shape({});  // a scalar means none: flat ids would be one text
+  Tensor rows = read_rows(kBag, table, bags.ids, lookup);
   BagLayout layout{std::move(bags.ids), std::move(starts),
                    padding_row(kBag, options.padding_idx, table.shape()[0])};
   const bool is_max = options.mode == BagMode::kMax;

@@ -76,6 +76,18 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
   }
 }
 
+TEST(EmbeddingBag, TakesFlatIdsForNoText) {
+  Random random(1);
+  EmbeddingBag bag(5, 2, random, {.kind = RowKind::kToken});
+  Tape tape;
+  bag.forward(tape, {ids({2, 2}, {0, 1, 2, 3})});
+  bag.forward(tape, {Ids{0, 1, 2, 3}, Ids{0, 3}});
+  ASSERT_EQ(tape.lookups().size(), 2U);
+  for (const Tape::Lookup& lookup : tape.lookups()) EXPECT_EQ(lookup.kind, RowKind::kToken);
+  EXPECT_EQ(*tape.lookups()[0].tokens, ids({2, 2}, {0, 1, 2, 3}));
+  EXPECT_EQ(tape.lookups()[1].tokens, nullptr);
+}
+
 TEST(EmbeddingBag, WeighsByTheRowsThatItReadWhateverBecomesOfThem) {
   Parameter table("table", counting({3, 2}));
   Tape tape;
