@@ -60,7 +60,7 @@ class ScaleNorm : public Layer {
 class NormedModel : public LanguageModel {
  public:
   NormedModel(std::size_t vocabulary, std::size_t context, std::size_t width, Random& random)
-      : token(*this, "token", vocabulary, width, random),
+      : token(*this, "token", vocabulary, width, random, EmbeddingOptions{.kind = RowKind::kToken}),
         position(*this, "position", context, width, random),
         norm(*this, "norm", std::sqrt(static_cast<real>(width))),
         head(*this, "head", width, vocabulary, random) {}

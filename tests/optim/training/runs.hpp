@@ -47,9 +47,20 @@ struct Ratings : Model {
   Ratings(std::size_t users, std::size_t films, Random& random)
       : user(*this, "user", users, 8, random), film(*this, "film", films, 8, random) {}
 
+  Variable predicted(Tape& tape, const Batch& batch) {
+    return sum(user.forward(tape, batch.ids[0]) * film.forward(tape, batch.ids[1]), {-1});
+  }
   Variable loss(Tape& tape, const Batch& batch) override {
-    const Variable product = user.forward(tape, batch.ids[0]) * film.forward(tape, batch.ids[1]);
-    return mse_loss(sum(product, {-1}), tape.constant(batch.tensors[0]));
+    return mse_loss(predicted(tape, batch), tape.constant(batch.tensors[0]));
+  }
+  BatchScore score(Tape& tape, const Batch& batch, bool accuracy) override {
+    BatchScore score = Model::score(tape, batch, accuracy);
+    if (!accuracy) return score;
+    const Tensor error = predicted(tape, batch).value() - batch.tensors[0];
+    for (const real stars : error.storage())
+      if (std::abs(stars) <= 0.5) ++score.correct;
+    score.predicted = error.size();
+    return score;
   }
 
   Part<Embedding> user;

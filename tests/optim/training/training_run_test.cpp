@@ -111,14 +111,18 @@ TEST(TrainingRun, TrainsAnyModelInAFewLines) {
                    .schedule = &schedule,
                    .validation = &validation,
                    .clip_norm = 1,
-                   .epochs = 10});
+                   .epochs = 10,
+                   .evaluation = {.accuracy = true}});
   run.train();
   // [ratings]
   const double last = run.history().back().validation_loss.value();
   EXPECT_LT(last, 0.8 * *run.history().front().validation_loss);
   Tape tape(Tape::inference);
   EXPECT_NEAR(last, model.loss(tape, unknown).item(), 100 * kEpsilon);
-  EXPECT_FALSE(run.history().back().validation_accuracy.has_value());
+  EXPECT_EQ(run.history().back().validation_accuracy,
+            evaluate(model, validation, {.accuracy = true})->accuracy);
+  EXPECT_GT(*run.history().back().validation_accuracy, *run.history().front().validation_accuracy);
+  EXPECT_FALSE(evaluate(model, validation)->accuracy.has_value());
   EXPECT_EQ(run.unit().name, "examples");
 }
 
