@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -16,12 +17,20 @@ std::size_t end_of(const RaggedIds& bags, std::size_t row) {
                                        : bags.ids.size();
 }
 
+// Returns the offset of a bag that follows `ids` ids.
+std::int32_t offset_after(std::size_t ids) {
+  constexpr std::int32_t kMax = std::numeric_limits<std::int32_t>::max();
+  check_argument(ids <= std::size_t{kMax}, "Batch: bags have ", ids, " ids, expected at most ",
+                 kMax);
+  return static_cast<std::int32_t>(ids);
+}
+
 void check_offsets(const RaggedIds& bags) {
   check_argument(bags.ids.dimension() == 1 && bags.offsets.dimension() == 1,
                  "Batch: bags have ids of shape ", bracketed(bags.ids.shape()),
                  " and offsets of shape ", bracketed(bags.offsets.shape()),
                  ", expected one axis each");
-  const auto count = static_cast<std::int32_t>(bags.ids.size());
+  const std::int32_t count = offset_after(bags.ids.size());
   check_argument(count == 0 || bags.offsets.size() > 0, "Batch: bags have ", count,
                  " ids without offsets");
   for (std::size_t i = 0; i < bags.offsets.size(); ++i) {
@@ -34,14 +43,22 @@ void check_offsets(const RaggedIds& bags) {
 
 // Returns copies of these bags, in this order.
 RaggedIds copies_of_bags(const RaggedIds& bags, std::span<const std::int64_t> indices) {
-  std::vector<std::int32_t> ids, offsets;
-  for (const std::int64_t index : indices) {
+  std::vector<std::int32_t> offsets;
+  std::size_t count = 0;
+  const auto bag = [&](std::int64_t index) {
     const auto row = static_cast<std::size_t>(index);
-    offsets.push_back(static_cast<std::int32_t>(ids.size()));
-    ids.insert(ids.end(), bags.ids.data() + bags.offsets.data()[row],
-               bags.ids.data() + end_of(bags, row));
+    const auto begin = static_cast<std::size_t>(bags.offsets.data()[row]);
+    return std::span(bags.ids.data() + begin, end_of(bags, row) - begin);
+  };
+  for (const std::int64_t index : indices) {
+    offsets.push_back(offset_after(count));
+    count += bag(index).size();
   }
-  return {to_ids(ids), to_ids(offsets)};
+  offset_after(count);  // refuses ids that are too many, before they take memory
+  Ids ids = Ids::from_shape({count});
+  std::int32_t* to = ids.data();
+  for (const std::int64_t index : indices) to = std::ranges::copy(bag(index), to).out;
+  return {std::move(ids), to_ids(offsets)};
 }
 
 }  // namespace
@@ -73,23 +90,26 @@ const Ids& Batch::of_text(std::size_t array) const {
 }
 
 Batch Batch::rows(std::span<const std::int64_t> indices) const {
-  const std::size_t count = rows();
+  return copies_of(indices, rows());
+}
+
+Batch Batch::copies_of(std::span<const std::int64_t> indices, std::size_t count) const {
   for (const std::int64_t i : indices)
     check_argument(i >= 0 && static_cast<std::size_t>(i) < count, "Batch: row ", i,
                    " is out of range: there are ", count, " rows");
-  const auto copies_of = [&]<class Array>(const Array& array) {
+  const auto copies = [&]<class Array>(const Array& array) {
     auto shape = array.shape();
     shape[0] = indices.size();
-    Array copies = Array::from_shape(shape);
+    Array chosen = Array::from_shape(shape);
     const std::size_t width = array.size() / std::max<std::size_t>(count, 1);
     for (std::size_t i = 0; i < indices.size(); ++i)
       std::copy_n(array.data() + static_cast<std::size_t>(indices[i]) * width, width,
-                  copies.data() + i * width);
-    return copies;
+                  chosen.data() + i * width);
+    return chosen;
   };
   Batch batch;
-  for (const Ids& array : ids) batch.ids.push_back(copies_of(array));
-  for (const Tensor& array : tensors) batch.tensors.push_back(copies_of(array));
+  for (const Ids& array : ids) batch.ids.push_back(copies(array));
+  for (const Tensor& array : tensors) batch.tensors.push_back(copies(array));
   for (const RaggedIds& each : bags) batch.bags.push_back(copies_of_bags(each, indices));
   return batch;
 }
@@ -110,7 +130,7 @@ TensorDataset::TensorDataset(Batch examples)
 }
 
 Batch TensorDataset::batch(std::span<const std::int64_t> examples) const {
-  return examples_.rows(examples);
+  return examples_.copies_of(examples, size_);
 }
 
 Checkpoint TensorDataset::description() const {

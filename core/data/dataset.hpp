@@ -35,15 +35,19 @@ struct Batch {
   const Ids& inputs() const { return of_text(0); }
   const Ids& targets() const { return of_text(1); }
 
-  /// The number of examples. Refuses arrays that differ in it, arrays without axes, offsets that
-  /// do not fit their ids, and a batch without arrays.
+  /// Returns the number of examples. Refuses arrays that differ in it, arrays without axes, offsets
+  /// that do not fit their ids, bags with more than 2^31 - 1 ids, and a batch without arrays.
   std::size_t rows() const;
 
-  /// Copies of these rows, in this order.
+  /// Returns copies of these rows, in this order. Checks the whole batch first.
   Batch rows(std::span<const std::int64_t> indices) const;
 
  private:
+  friend class TensorDataset;
+
   const Ids& of_text(std::size_t array) const;
+  // Copies rows of a batch that has been checked and has `count` rows.
+  Batch copies_of(std::span<const std::int64_t> indices, std::size_t count) const;
 };
 
 /// The unit of a run's speed.

@@ -28,6 +28,12 @@ TEST(Batch, KnowsItsRowsAndParts) {
                    all.rows(std::vector{std::int64_t{0}, outside}));
 }
 
+TEST(Batch, RefusesBagsThatOffsetsCannotDescribe) {
+  const Batch one{.bags = {{Ids::from_shape({65536}), Ids{0}}}};
+  EXPECT_INVALID("Batch: bags have 2147483648 ids, expected at most 2147483647",
+                 one.rows(std::vector<std::int64_t>(32768, 0)));
+}
+
 TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
   const std::string hint = "; ids of any length for each row, with offsets, belong in Batch::bags";
   const std::vector<std::pair<Batch, std::string>> cases = {
