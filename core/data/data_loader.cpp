@@ -26,8 +26,8 @@ std::size_t DataLoader::rows(std::size_t batch) const {
 }
 
 Checkpoint DataLoader::description() const {
-  if (!of_data_) of_data_ = dataset_->description();
-  Checkpoint all = *of_data_;
+  std::call_once(description_->once, [&] { description_->of_data = dataset_->description(); });
+  Checkpoint all = description_->of_data;
   for (const std::string& name : all.names()) all.integer(name);  // throws for another kind
   all.put("batch", options_.batch);
   all.put("drop_last", options_.drop_last);

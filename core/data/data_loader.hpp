@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <iterator>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -19,9 +20,9 @@ namespace rowgrad {
 
 /// A position in the batches of a loader, between two batches.
 struct Progress {
-  std::size_t epoch = 0;         // counted from 0
-  std::size_t batch = 0;         // the next one of the epoch, counted from 0
-  std::uint64_t order_seed = 0;  // of the epoch: see DataLoader::start()
+  std::size_t epoch = 0;         // number of the epoch, from 0
+  std::size_t batch = 0;         // number of the next batch in the epoch, from 0
+  std::uint64_t order_seed = 0;  // seed of the epoch's order: see DataLoader::start()
   bool operator==(const Progress&) const = default;
 };
 
@@ -41,8 +42,8 @@ struct DataLoaderOptions {
   /// If true, each epoch takes the examples in a new random order: up to 2^24 examples in the order
   /// of torch.randperm, which takes 4 bytes an example. The order of more examples takes no memory.
   bool shuffle = false;
-  /// The order depends only on this seed, the number of the epoch and the number of examples. So do
-  /// the random numbers of Dataset::draw(), and on the number of the batch and the shard.
+  /// The order depends only on this seed, the number of the epoch and the number of examples. The
+  /// random numbers of Dataset::draw() also depend on the batch and the shard.
   std::uint64_t seed = 0;
   /// If true, each epoch drops the examples left over after the last full batch. Otherwise they
   /// form a shorter batch.
@@ -86,10 +87,12 @@ class DataLoader {
   /// Returns the beginning of an epoch. Draws its order from `random` if draw_order is set.
   Progress start(std::size_t epoch, Random& random) const;
 
-  /// The batches of an epoch from one of them on. With a shard, only its rows are read; a batch may
-  /// have none. Throws std::runtime_error if a file was changed after it was opened. The first form
-  /// is for orders that are not drawn.
+  /// Returns the batches of epoch `number`, from `from_batch` on. With a shard, only the rows of
+  /// the shard are read; it may have none of a batch. Refused for an order that is drawn. Throws
+  /// std::runtime_error if a file was changed after it was opened.
   Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchShard& shard = {}) const;
+
+  /// Returns the batches of an epoch from a progress on, also for an order that is drawn.
   Epoch epoch(const Progress& progress, const BatchShard& shard = {}) const;
 
   /// Integers that tell this loader from others: the description of the data, and the options.
@@ -107,7 +110,11 @@ class DataLoader {
   std::shared_ptr<const Dataset> dataset_;
   DataLoaderOptions options_;
   std::size_t batches_;
-  mutable std::optional<Checkpoint> of_data_;  // its description, once a state was made
+  struct Description {  // is made by the first call that asks for it
+    std::once_flag once;
+    Checkpoint of_data;
+  };
+  std::shared_ptr<Description> description_ = std::make_shared<Description>();
 };
 
 /// A range of the batches of an epoch, and access to each of them. It may outlive the loader.

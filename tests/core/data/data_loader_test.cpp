@@ -1,6 +1,7 @@
 #include <chrono>
 #include <iterator>
 #include <set>
+#include <thread>
 
 #include "tests/support/resumable.hpp"
 #include "tests/test.hpp"
@@ -198,6 +199,22 @@ TEST(DataLoader, ShufflesManyExamplesWithoutAListOfThem) {
     seen.insert(batch.ids[0].begin(), batch.ids[0].end());
   }
   EXPECT_EQ(seen.size(), 16'000U);
+}
+
+TEST(DataLoader, DescribesItsDataOnceOnAnyThread) {
+  struct Described : Numbered100Million {
+    Checkpoint description() const override {
+      ++*count;
+      return Numbered100Million::description();
+    }
+    std::shared_ptr<int> count = std::make_shared<int>(0);
+  };
+  const Described data;
+  const DataLoader loader(data);
+  std::thread other([copy = loader] { copy.description(); });
+  EXPECT_EQ(loader.description().count("examples"), 100'000'000U);
+  other.join();
+  EXPECT_EQ(*data.count, 1);
 }
 
 TEST(DataLoader, RefusesWhatIsNotThere) {
