@@ -155,8 +155,8 @@ std::vector<std::int64_t> Random::permutation(std::int64_t count) {
 
 Checkpoint Random::state_dict() const {
   Checkpoint state;
-  MersenneTwister engine = engine_;
-  state.put("words", std::vector<std::int64_t>(engine.words().begin(), engine.words().end()));
+  const MersenneTwister::Words words = engine_.words();
+  state.put("words", std::vector<std::int64_t>(words.begin(), words.end()));
   state.put("next", engine_.next());
   if (second_normal_) state.put("second_normal", *second_normal_);
   return state;

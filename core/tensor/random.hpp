@@ -54,9 +54,10 @@ class MersenneTwister {
 
   /// The state: its words, and the index of the next one, at most kWords.
   MersenneTwister(const Words& words, std::size_t next) : state_(words), next_(next) {}
-  const Words& words() {
-    seed();
-    return state_;
+  Words words() const {
+    MersenneTwister seeded = *this;
+    seeded.seed();
+    return seeded.state_;
   }
   std::size_t next() const { return std::min(next_, kWords); }
 
