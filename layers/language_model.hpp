@@ -58,9 +58,10 @@ class TextModel : public Classifier {
   /// The logits [batch, length, classes]: what the head makes of before_head().
   virtual Variable forward(Tape& tape, const Ids& ids);
 
-  /// cross_entropy(forward(tape, ids), targets, options): targets have the shape of ids. With a
-  /// head, it is faster than that, and never has all logits in memory.
   using Classifier::loss;  // of a batch
+
+  /// Returns cross_entropy(forward(tape, ids), targets, options), where targets have the shape of
+  /// ids. With a head, this is faster and never has all logits in memory.
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
 
