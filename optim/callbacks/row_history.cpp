@@ -445,13 +445,16 @@ void TableHistory::load_state_dict(const Checkpoint& state) {
 
 Checkpoint RowHistory::state_dict() const {
   Checkpoint state;
+  if (first_step_) state.put("first_step", *first_step_);
   for (const auto& table : tables_) state.put(table->table().name(), table->state_dict());
   return state;
 }
 
 void RowHistory::load_state_dict(const Checkpoint& state) {
   TableHistories::List loaded;
-  std::size_t known = 0;
+  std::optional<std::uint64_t> first_step;
+  if (state.contains("first_step")) first_step = state.count("first_step");
+  std::size_t known = first_step ? 1 : 0;
   for (Parameter* table : model_.parameters_on_tape()) {
     const Checkpoint part = state.part(table->name());
     if (part.empty()) continue;
@@ -464,6 +467,7 @@ void RowHistory::load_state_dict(const Checkpoint& state) {
   check_argument(known == state.names().size(),
                  "RowHistory::load_state_dict: the state has tables that the model has not");
   tables_ = std::move(loaded);
+  first_step_ = first_step;
 }
 
 // --- All tables ---------------------------------------------------------------------------------
@@ -515,6 +519,7 @@ void RowHistory::after_backward(const Tape& tape) {
 void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
   const Timer timer(cost_);
   begun_ = step;
+  if (!first_step_) first_step_ = step - 1;
   const std::vector<Parameter*> own = model_.parameters(), on_tape = model_.parameters_on_tape();
   for (Parameter* parameter : on_tape)
     if (parameter->gradient().is_rows()) of(*parameter);

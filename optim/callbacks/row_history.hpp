@@ -326,6 +326,10 @@ class RowHistory : public TrainingCallback {
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
+  /// The number of steps that the run had made before the first step in this history. None before
+  /// that step.
+  std::optional<std::uint64_t> first_step() const { return first_step_; }
+
   /// The time that it has taken so far.
   Timer::Clock::duration cost() const { return cost_; }
 
@@ -344,6 +348,7 @@ class RowHistory : public TrainingCallback {
   Layer& model_;
   TablePlacement* tables_of_model_;
   std::uint64_t begun_ = 0;  // the step whose update is awaited; 0 for none
+  std::optional<std::uint64_t> first_step_;
   TableHistories::List tables_;
   Timer::Clock::duration cost_ = {};
 };

@@ -96,7 +96,6 @@ RunLog::RunLog(TrainingRun* run, Layer& model, const Optimizer& optimizer,
       optimizer_(optimizer),
       options_(std::move(options)),
       file_(path),
-      first_step_(run != nullptr ? run->steps() : 0),
       rows_(options_.rows != nullptr
                 ? *options_.rows
                 : own_rows_.emplace(model, run != nullptr ? run->tables() : nullptr)) {
@@ -160,7 +159,7 @@ bool RunLog::write(std::string_view event, const Json& data) {
 Json RunLog::header() const {
   Json header{{"format", kLogFormat},
               {"about", Json(options_.about, "RunLogOptions::about")},
-              {"first_step", first_step_},
+              {"first_step", rows_.first_step().value_or(step())},
               {"id", id_},
               {"parameters", parameters_json(model_)}};
   if (run_ != nullptr) header["unit"] = run_->unit().name;
@@ -396,11 +395,15 @@ void RunLog::write_rows(const TableHistory& table, bool whole) {
 
 // The numbers of the state, by name.
 std::map<std::string, std::variant<std::uint64_t*, double*>> RunLog::numbers() {
-  return {{"first_step", &first_step_},  {"last_frame", &last_frame_},
-          {"points", &points_},          {"steps_a_point", &steps_a_point_},
-          {"summed", &summed_},          {"lookups", &lookups_},
-          {"loss_sum", &loss_sum_},      {"row_sum", &row_sum_},
-          {"seconds", &seconds_before_}, {"log_seconds", &cost_before_}};
+  return {{"last_frame", &last_frame_},
+          {"points", &points_},
+          {"steps_a_point", &steps_a_point_},
+          {"summed", &summed_},
+          {"lookups", &lookups_},
+          {"loss_sum", &loss_sum_},
+          {"row_sum", &row_sum_},
+          {"seconds", &seconds_before_},
+          {"log_seconds", &cost_before_}};
 }
 
 Checkpoint RunLog::state_dict() {

@@ -111,7 +111,7 @@ class RunLog : public TrainingCallback {
   std::string id_;  // of the run
   bool has_begun_ = false, continues_ = false, fault_is_noted_ = false;
   std::string fault_;
-  std::uint64_t first_step_, steps_ = 0, loaded_step_ = 0, last_frame_ = 0;
+  std::uint64_t steps_ = 0, loaded_step_ = 0, last_frame_ = 0;
   std::optional<RowHistory> own_rows_;
   RowHistory& rows_;
   // In a loop of one's own: lookups in the first table, and how often the model has changed.
