@@ -146,12 +146,13 @@ testReport("a run of a few steps has curves, and lines of models that know nothi
   assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
 });
 
-const faulty = makeReport({ steps: 60, frames: 3 });
-faulty.run.fault = "GRU: cannot read it";
-
-testReport("a report that is not complete says why", faulty, {}, async (other) => {
-  assert.equal(await textOf(other, "#state"), "This report is not complete: GRU: cannot read it");
-});
+for (const state of ["finished", "running"]) {
+  const faulty = makeReport({ steps: 60, frames: 3, state });
+  faulty.run.fault = "GRU: cannot read it";
+  testReport(`a report of a ${state} run that is not complete says why`, faulty, {}, async (other) => {
+    assert.match(await textOf(other, "#state"), /This report is not complete: GRU: cannot read it$/);
+  });
+}
 
 const diverged = makeReport({ steps: 60, frames: 3 });
 for (const losses of [diverged.curves.loss, diverged.norms.norm, diverged.norms.clipped, diverged.text.loss]) losses.fill(null);
@@ -164,7 +165,7 @@ testReport("a run none of whose numbers is finite is shown all the same", diverg
 });
 
 testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
-  assert.match(await textOf(going, "#state"), /still going on .* after step 600\. Reload/);
+  assert.match(await textOf(going, "#state"), /had not ended .* after step 600\. .* reload it/);
   const shown = await going.$$eval("#contents a", (links) => links.map((link) => link.hash));
   assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#samples"]);
   const visible = await going.$$eval("main section", (all) => all.filter((one) => one.offsetHeight > 0).map((one) => `#${one.id}`));

@@ -70,7 +70,7 @@ function neverTouched(report) {
       words: [`${table.name} is the head’s weight too, so every row has a gradient in each step. ` +
         (rows.length === 0 ? `All ${formatCount(table.rows)} ${what} have also stood in a batch${since}.`
           : `${formatCount(rows.length)} of ${formatCount(table.rows)} ${what} never stood in a batch${since}: ` +
-            "theirs only made them less likely answers.")] };
+            "these gradients only made them less likely answers.")] };
   if (rows.length === 0)
     return { ...answer, figure: "None", words: [`Every row of ${table.name} has had one${since}.`], link: "Map", part: "vocabulary" };
   const { ids = [], training = 0, loss = [] } = report.text ?? {};

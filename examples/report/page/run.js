@@ -29,10 +29,11 @@ export function showTitle(report) {
 /** @param {Report} report */
 function describeState({ run, curves, text }) {
   const steps = curves?.step.at(-1) ?? run.first_step;
-  if (run.state === "running")
-    return `The run was still going on when this was written, after step ${formatCount(steps)}. ` +
-      "Reload the page to see how it goes on; the text, the embeddings and all rows of large tables are shown when it is over.";
   const fault = run.fault === undefined ? "" : `This report is not complete: ${formatText(run.fault)}`;
+  if (run.state === "running")
+    return `The run had not ended when this was written, after step ${formatCount(steps)}. While a program still writes the page, ` +
+      "reload it to see more; the text, the embeddings and all rows of large tables are shown when the run has ended." +
+      (fault && ` ${fault}`);
   if (run.state !== "stopped") return fault;
   const planned = Number(run.options?.["--steps"]);
   const all = planned > steps ? ` of ${formatCount(planned)}` : "";
