@@ -128,7 +128,11 @@ int compare(const Run& first, const Run& second, std::size_t most) {
     std::cout << "They are at different steps: what follows is what they have there\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
   std::erase_if(all, [&](const auto& difference) {
-    if (difference.name.starts_with("watched.")) return true;  // what --report keeps
+    using Kind = CheckpointDifference::Kind;
+    const bool is_in_one =
+        difference.kind == Kind::only_in_first || difference.kind == Kind::only_in_second;
+    if (difference.name.starts_with("watched.log.")) return true;
+    if (difference.name.starts_with("watched.") && is_in_one) return true;  // --report of one run
     return is_about_machine(first, difference.name) || is_about_machine(second, difference.name);
   });
   print_losses(losses_of(first), losses_of(second));
@@ -152,8 +156,9 @@ int main(int argc, char** argv) {
     std::size_t most = 10;
     CommandLine line(
         "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
-        "which they differ. Speed and machine are not compared. Ends with 0 if they are equal, "
-        "with 1 if not, and with 2 if they cannot be compared.",
+        "which they differ, and in which histories of rows if both have them. Speed, machine and "
+        "logs are not compared. Ends with 0 if they are equal, with 1 if not, and with 2 if they "
+        "cannot be compared.",
         {{"FIRST", &first, "checkpoint", file_name() + required()},
          {"SECOND", &second, "checkpoint", file_name() + required()},
          {"--most", &most, "differences to show", whole_number(0)}});
