@@ -59,7 +59,7 @@ struct GateReport {
   }
 };
 
-// Of the first tokens of the text, in windows as long as the model can read.
+// Reads the first tokens of a text, in windows as long as the model's context.
 std::vector<GateReport> read_gates(LanguageModel& model, const TokenSequence& text) {
   constexpr std::uint64_t kMostTokens = 24'000;
   auto* gpt = dynamic_cast<GptModel*>(&model);
@@ -98,7 +98,7 @@ void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& t
   }
 }
 
-// Those of the first and the last step.
+// The losses of the first and the last step.
 struct Losses : TrainingCallback {
   void after_step(const TrainingRun&, const StepResult& result) override {
     if (!first) first = result.loss;
@@ -128,7 +128,7 @@ std::string steps_text(const TrainOptions& train) {
                 ", no shuffle");
 }
 
-// Of first steps, or of a run that is made `again`.
+// Prints and writes what first steps, or a run that is made `again`, did to the rows.
 void inspect(const CommandLine& line, const Options& options, const Corpus& corpus,
              TextRun& training, RunAgain* again) {
   std::vector<std::string> read = corpus.files();
@@ -150,14 +150,14 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
     page.emplace(line, training, corpus, options.report, rows,
                  training.first_words(train.gpt.context), Checkpoint(), options.force);
   std::map<const Parameter*, Tensor> starts;
-  if (again == nullptr) {
-    starts = values_of(training.model());
-    run.train();
-  } else if (again->has_history() && !page) {
+  if (again == nullptr) starts = values_of(training.model());
+  const auto make_steps = [&] { again == nullptr ? void(run.train()) : again->train(); };
+  if (page)
+    page->train(make_steps);
+  else if (again != nullptr && again->has_history())
     again->load(rows);
-  } else {
-    again->train();
-  }
+  else
+    make_steps();
   const char* const source = losses.first
                                  ? "; trained again, it ends at the same values, bit for bit"
                                  : ", as the run has counted them";
@@ -258,8 +258,8 @@ OptionTable option_table_of(Options& o) {
        "with --run, where the text of the run is now",
        file_name()},
       {"--run", &o.run,
-       "checkpoint of a run, instead of first steps; trained again up to there, unless it was "
-       "saved with --report or --row-list",
+       "checkpoint of a run, instead of first steps; trained again up to there, for --report or "
+       "unless the run was watched from its start (train --report or --row-list)",
        file_name() + excludes(names(first_steps))},
       {"--from", &o.from, "an earlier checkpoint of the run to begin at",
        file_name() + needs("--run")},

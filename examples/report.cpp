@@ -12,14 +12,18 @@ int main(int argc, char** argv) {
     std::string log, page, data;
     bool force = false;
     CommandLine line(
-        "Makes a page of the log of a training run, one that still goes on, too.",
+        "Makes a page of the log of a training run, even while it still goes on.",
         {{"FILE", &log, "log, as train --report and RunLog write it", file_name() + required()},
-         {"--output", &page, "page to look at: HTML file; run.html for run.log if not given",
+         {"--output", &page,
+          "page that shows the run: HTML file; run.html for run.log and run.html.log if not given",
           file_name()},
          {"--data", &data, "JSON file of what the page shows, instead of a page", file_name()},
          force_option(force)});
     line.parse(argc, argv);
-    if (page.empty() && data.empty()) page = std::filesystem::path(log).replace_extension(".html");
+    if (page.empty() && data.empty()) {
+      const std::filesystem::path name = std::filesystem::path(log).replace_extension();
+      page = name.extension() == ".html" ? name.string() : name.string() + ".html";
+    }
     check_outputs({{"--output", page, kReportPage}, {"--data", data, kReportData}}, {log}, force);
     write_report(log, page, data);
     if (!page.empty()) std::cout << "Report in  " << page << '\n';

@@ -218,13 +218,12 @@ const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
 class Results : public TrainingCallback {
  public:
   Results(const Options& options, const Corpus& corpus, TextRun& training, Samples& samples,
-          RowHistory& rows, std::uint64_t watched_from, std::optional<TextReport>& report)
+          RowHistory& rows, std::optional<TextReport>& report)
       : options_(options),
         corpus_(corpus),
         training_(training),
         samples_(samples),
         rows_(rows),
-        watched_from_(watched_from),
         report_(report),
         first_step_(training.run.steps()) {}
 
@@ -302,10 +301,11 @@ class Results : public TrainingCallback {
               concat(has_config ? " and config.json beside it" : "", ", as Hugging Face's GPT-2"));
     say_where("Losses in  ", options_.metrics);
     say_where("Run in     ", options_.json);
+    const std::uint64_t since = rows_.first_step().value_or(run.steps());
     say_where("Rows in    ", options_.row_list,
               concat(": of ", listed_.size(), " tokens, ", count_of(Learned::kNo),
                      " were never looked up, and ", count_of(Learned::kHardly), " hardly moved",
-                     watched_from_ > 0 ? concat(", since step ", watched_from_) : ""));
+                     since > 0 ? concat(", since step ", since) : ""));
     if (options_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
   }
 
@@ -314,7 +314,6 @@ class Results : public TrainingCallback {
   TextRun& training_;
   Samples& samples_;
   RowHistory& rows_;
-  std::uint64_t watched_from_;  // the steps before the history of rows
   std::optional<TextReport>& report_;
   std::vector<ListedRow> listed_;
   std::size_t first_step_;
@@ -334,7 +333,7 @@ void check_gpt2_export(const TextRun& training, const Options& options, bool wri
 // Where a run goes on, and with which changes.
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changed) {
   std::cout << "Going on from " << file << ", step " << run.steps()
-            << (changed.empty() ? "" : ", as if never stopped but for " + changed) << '\n';
+            << (changed.empty() ? "" : ", with " + changed) << '\n';
   if (!run.loaded_arithmetic().empty() && run.loaded_arithmetic() != TrainingRun::arithmetic())
     std::cout
         << "From here on, last bits may be others than those of a run that never stopped: the "
@@ -382,9 +381,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   RowHistory rows(training->model(), run.tables());
   const bool watches = leads && (is_wanted(options.report) || !options.row_list.empty());
-  const bool goes_on = watches && !watched.empty();
-  if (goes_on) rows.load_state_dict(watched.part("rows"));
-  const std::uint64_t watched_from = goes_on ? watched.count("first_step") : run.steps();
+  if (watches) rows.load_state_dict(watched.part("rows"));
   if (watches) run.add(rows);
   std::optional<TextReport> report;
   if (leads && is_wanted(options.report))
@@ -406,18 +403,19 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
                      if (report && !interrupted()) report->log().add("sample", {{"text", text}});
                    }});
   // All ranks save, as each has its own files of tables; but only the first writes the file.
-  struct : RunFile {
-    using RunFile::RunFile;
-    CallbackNeeds needs() const override { return {.all_ranks = true}; }
-  } checkpoint(leads || options.save.empty() ? options.save : "/dev/null", options.save_every, [&] {
-    Checkpoint state;
-    if (watches) state.put("first_step", watched_from);
-    if (watches) state.put("rows", rows.state_dict());
-    if (report) state.put("log", report->log().state_dict());
-    training->save(options.save, state);
-  });
-  RunFile metrics(options.metrics, 0, [&] { write_file(options.metrics, metrics_csv(run)); });
-  Results results(options, corpus, *training, samples, rows, watched_from, report);
+  std::function<void()> save, write_metrics;
+  if (!options.save.empty())
+    save = [&] {
+      Checkpoint watching;
+      if (watches) watching.put("rows", rows.state_dict());
+      if (report) watching.put("log", report->log().state_dict());
+      training->save(options.save, watching);
+    };
+  if (!options.metrics.empty())
+    write_metrics = [&] { write_file(options.metrics, metrics_csv(run)); };
+  RunFile checkpoint(save, options.save_every, {.all_ranks = true});
+  RunFile metrics(write_metrics);
+  Results results(options, corpus, *training, samples, rows, report);
   if (leads) run.add(progress);
   if (leads) run.add(samples);
   run.add(checkpoint);
@@ -429,7 +427,8 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   // Tables can go back to the checkpoint before the last one, but not to none: so a new run has one
   // before they change.
   if (run.steps() == 0 && !training->options().table_paths().empty()) checkpoint.rewrite();
-  run.train(last_step);
+  const auto train = [&] { run.train(last_step); };
+  report ? report->train(train) : train();
   if (report) report->finish();
 }
 
@@ -438,9 +437,8 @@ OptionTable own_table(Options& o) {
   const OptionTable text{
       {"--prompt", &o.prompt, "text that samples continue; the corpus's first words if not given"},
       {"--sample", &o.sample.count,
-       "tokens to sample when trained; 0 for none; those past --context are slow, as each one "
-       "reads "
-       "the whole context again, unless --past-context is slide",
+       "tokens to sample when trained; 0 for none; tokens past --context are slow, as each one "
+       "reads the whole context again, unless --past-context is slide",
        whole_number(0)},
       {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
        whole_number(0) + samples},
@@ -453,7 +451,10 @@ OptionTable own_table(Options& o) {
       {"--evaluate-first", &o.evaluate_first,
        "first the losses before training, over the whole text"}};
   const OptionTable files{
-      {"--save", &o.save, "file to keep the run in, written after each epoch and on Ctrl-C",
+      {"--save", &o.save,
+       "file to keep the run in, written after each epoch and on Ctrl-C; with --report or "
+       "--row-list also the history of rows: for each with a gradient, some 500 bytes and twice "
+       "its values",
        file_name()},
       {"--save-every", &o.save_every,
        "steps after which it is written too; 0 for none within an epoch",

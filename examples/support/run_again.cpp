@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <iostream>
 #include <optional>
-#include <stdlib.h>
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
+#include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/progress.hpp>
 #include <rowgrad/examples/support/run_again.hpp>
 #include <rowgrad/examples/support/tokenizers.hpp>
@@ -84,19 +84,6 @@ void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::siz
   }
 }
 
-// Removed as soon as the files in it are open, so that nothing is left of it, however the program
-// ends.
-struct TemporaryFolder {
-  TemporaryFolder() : path(std::filesystem::temp_directory_path() / "rowgrad.XXXXXX") {
-    check_runtime(::mkdtemp(path.data()) != nullptr, "cannot make a folder ", path);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::string path;
-};
-
 }  // namespace
 
 RunAgain::RunAgain(const std::string& path, const std::string& from,
@@ -109,16 +96,18 @@ RunAgain::RunAgain(const std::string& path, const std::string& from,
   check_argument(last_ > 0, path, ": has made no steps");
   const bool has_tables = !options_.table_paths().empty();
   if (from.empty()) {
-    std::optional<TemporaryFolder> tables;
+    // Removed as soon as the files in it are open: nothing is left of them, however this ends.
+    std::optional<ScratchFolder> tables;
     if (has_tables) tables.emplace();
-    run_ = TextRun::begin_again(file_, path, corpus_, tables ? tables->path : "");
+    run_ = TextRun::begin_again(file_, path, corpus_, tables ? tables->path() : "");
   } else {
     check_argument(!has_tables, "--from: ", path,
                    " has tables in files, which only a run from its start can make again");
     run_ = TextRun::resume(from, corpus_);
     run_->set_options(options_);  // changed on the way, perhaps
   }
-  has_history_ = from.empty() && !has_tables && !file_.part("watched.rows").empty();
+  has_history_ = from.empty() && !has_tables && file_.contains("watched.rows.first_step") &&
+                 file_.count("watched.rows.first_step") == 0;
   first_ = run_->run.steps();
   check_argument(first_ < last_, "--from: is at step ", first_, ", and --run at step ", last_);
 }
@@ -140,7 +129,6 @@ std::vector<std::string> RunAgain::table_files() const {
 }
 
 void RunAgain::load(RowHistory& rows) {
-  first_ = file_.count("watched.first_step");
   rows.load_state_dict(file_.part("watched.rows"));
   run_->run.load_state_dict(file_);
 }

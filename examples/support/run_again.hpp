@@ -26,8 +26,8 @@ class RunAgain {
   /// Trains up to the checkpoint. Throws std::runtime_error if that ends at other values.
   void train();
 
-  /// Returns true if the run was watched, so that the checkpoint has a history of its rows, and is
-  /// to be taken from its start. load() takes the checkpoint with that history instead of training.
+  /// Returns true if the run was watched from its start, so that the checkpoint has the history of
+  /// its rows. load() reads the checkpoint and this history, and replaces train().
   bool has_history() const { return has_history_; }
   void load(RowHistory& rows);
 
@@ -37,8 +37,8 @@ class RunAgain {
   /// The files of its tables, those of other ranks too, and the undo files beside them.
   std::vector<std::string> table_files() const;
 
-  std::size_t first() const { return first_; }  // the step that it or its history began at
-  std::size_t last() const { return last_; }    // that of the checkpoint
+  std::size_t first() const { return first_; }  // the step that it begins at
+  std::size_t last() const { return last_; }    // the step of the checkpoint
 
  private:
   std::string path_;

@@ -103,8 +103,8 @@ std::string run_json(const TextRun& training, const Corpus& corpus, const RunRes
   return all.dump(2) + "\n";
 }
 
-RunFile::RunFile(std::string path, std::size_t every, std::function<void()> write)
-    : path_(std::move(path)), every_(every), write_(std::move(write)) {}
+RunFile::RunFile(std::function<void()> write, std::size_t every, CallbackNeeds needs)
+    : write_(std::move(write)), every_(every), needs_(needs) {}
 
 void RunFile::after_step(const TrainingRun& run, const StepResult& result) {
   has_news_ = true;
@@ -118,7 +118,7 @@ void RunFile::at_end(const TrainingRun&) {
 }
 
 void RunFile::rewrite() {
-  if (!path_.empty()) write_();
+  if (write_) write_();
   has_written_ = true;
   has_news_ = false;
 }

@@ -31,21 +31,22 @@ std::string run_json(const TextRun& training, const Corpus& corpus, const RunRes
 /// tokens_per_second.
 std::string metrics_csv(const TrainingRun& run);
 
-/// A file that is rewritten after each epoch, every `every` steps (0 for none within an epoch), and
-/// where the run ends or is stopped. None with an empty path.
+/// Calls `write` after each epoch, every `every` steps (0 for none within an epoch), and at the end
+/// of the run or where it is stopped. Does nothing if `write` is null.
 class RunFile : public TrainingCallback {
  public:
-  RunFile(std::string path, std::size_t every, std::function<void()> write);
+  explicit RunFile(std::function<void()> write, std::size_t every = 0, CallbackNeeds needs = {});
 
+  CallbackNeeds needs() const override { return needs_; }
   void after_step(const TrainingRun& run, const StepResult& result) override;
   void at_end(const TrainingRun&) override;
 
   void rewrite();
 
  private:
-  std::string path_;
-  std::size_t every_;
   std::function<void()> write_;
+  std::size_t every_;
+  CallbackNeeds needs_;
   bool has_written_ = false;
   bool has_news_ = false;  // since it was written
 };

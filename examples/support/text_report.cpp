@@ -5,7 +5,6 @@
 #include <iomanip>
 #include <iostream>
 #include <sstream>
-#include <unistd.h>
 #include <utility>
 
 #include <rowgrad/core/base/columns.hpp>
@@ -32,18 +31,12 @@ constexpr std::size_t kMinRead = 1000;
 constexpr std::size_t kMaxRead = 24'000;
 constexpr int kShareOfTime = 200;  // that writing may take in the course of a run, one in 200
 
-// A page that goes to a pipe or a device has a temporary log.
-bool has_lasting_log(const ReportFiles& files) {
+// The path of the log; "" for a temporary one, of a page that goes to a pipe or a device.
+std::string log_of(const ReportFiles& files) {
+  if (!files.log.empty() || !is_wanted(files)) return files.log;
   std::error_code none;
   const std::string& beside = files.page.empty() ? files.data : files.page;
-  return !files.log.empty() || !fs::exists(beside, none) || fs::is_regular_file(beside, none);
-}
-
-std::string log_of(const ReportFiles& files) {
-  if (!files.log.empty()) return files.log;
-  if (!has_lasting_log(files))
-    return fs::temp_directory_path() / concat("rowgrad-", ::getpid(), ".log");
-  return fs::path(files.page.empty() ? files.data : files.page).replace_extension(".log");
+  return fs::exists(beside, none) && !fs::is_regular_file(beside, none) ? "" : beside + ".log";
 }
 
 std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
@@ -71,8 +64,8 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   return all.dump();
 }
 
-// The path of the log, which is empty now if another file may be replaced.
-std::string prepared(const std::string& path, bool force) {
+// Returns the path. With `force`, the file is empty now if it was not a log.
+const std::string& prepared(const std::string& path, bool force) {
   if (force && file_exists(path) && !is_run_log(read_file(path))) write_file(path, "");
   return path;
 }
@@ -81,7 +74,7 @@ std::string prepared(const std::string& path, bool force) {
 
 OptionTable option_table_of(ReportFiles& files) {
   return {{"--report", &files.page,
-           "page to look at: HTML file, written as the run goes on, with its log next to it (.log)",
+           "page that shows the run: HTML file, written as the run goes on; its log is FILE.log",
            file_name()},
           {"--report-data", &files.data, "JSON file of what the page shows", file_name()},
           {"--log", &files.log, "log of the run, of which `report` makes a page", file_name()}};
@@ -92,11 +85,13 @@ bool is_wanted(const ReportFiles& files) {
 }
 
 std::vector<Output> outputs_of(const ReportFiles& files) {
-  std::vector<Output> outputs{{"--report", files.page, kReportPage},
-                              {"--report-data", files.data, kReportData}};
-  if (is_wanted(files) && has_lasting_log(files))
-    outputs.push_back({"--log", log_of(files), kRunLog});
-  return outputs;
+  std::error_code none;
+  check_argument(!fs::exists(files.log, none) || fs::is_regular_file(files.log, none),
+                 "--log: ", files.log, " is not a file, expected one that can be read again");
+  const char* const option = files.log.empty() ? "--log, by default next to the report" : "--log";
+  return {{"--report", files.page, kReportPage},
+          {"--report-data", files.data, kReportData},
+          {option, log_of(files), kRunLog}};
 }
 
 TextReport::TextReport(const CommandLine& line, TextRun& training, const Corpus& corpus,
@@ -106,7 +101,8 @@ TextReport::TextReport(const CommandLine& line, TextRun& training, const Corpus&
       files_(files),
       rows_(rows),
       prompt_(std::move(prompt)),
-      log_(training.run, prepared(log_of(files), force),
+      log_path_(log_of(files).empty() ? folder_.emplace().path() + "/log" : log_of(files)),
+      log_(training.run, prepared(log_path_, force),
            {.about = about_run(line, training, corpus),
             .tokenizer = &training.tokenizer(),
             .rows = &rows}) {
@@ -115,16 +111,16 @@ TextReport::TextReport(const CommandLine& line, TextRun& training, const Corpus&
   training.run.add(*this);
 }
 
-TextReport::~TextReport() {
-  training_.run.remove(*this);
-  std::error_code none;
-  if (!has_lasting_log(files_)) fs::remove(log_of(files_), none);
-}
+TextReport::~TextReport() { training_.run.remove(*this); }
 
 // A new log also has what was known before it.
 void TextReport::begin(const Checkpoint& state) {
   if (!state.empty()) log_.load_state_dict(state);
   if (log_.continues()) return;
+  if (const std::size_t steps = training_.run.steps(); steps > 0 && !folder_)
+    std::cout << log_path_ << " begins anew at step " << steps << ": "
+              << (state.empty() ? "the steps before were not logged\n"
+                                : "it does not have the log of this run\n");
   const TokenSequence* const validation = training_.validation_ids();
   const std::size_t vocabulary = training_.model().vocabulary();
   log_.add("baselines",
@@ -144,17 +140,26 @@ void TextReport::begin(const Checkpoint& state) {
     log_.add("sample", {{"steps", sample.steps}, {"text", sample.text}});
 }
 
+void TextReport::write() {
+  if (!files_.page.empty() || !files_.data.empty())
+    write_report(log_path_, files_.page, files_.data);
+}
+
+// What cannot be written is tried again after the next steps.
+void TextReport::try_to_write() {
+  try {
+    write();
+  } catch (const std::exception& error) {
+    if (!std::exchange(has_failed_, true))
+      std::cerr << "\nThe report is not complete: " << error.what() << '\n';
+  }
+}
+
 // Makes the page of what there is, unless the last time was so recent that it would slow the run.
 void TextReport::after_step(const TrainingRun& run, const StepResult&) {
   const auto begin = Clock::now();
-  if (files_.page.empty() && files_.data.empty()) return;
-  if (fails_ || !run.makes_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
-  try {
-    write_report(log_of(files_), files_.page, files_.data);
-  } catch (const std::exception& error) {
-    fails_ = true;  // until the end
-    std::cerr << "\nThe report is not complete: " << error.what() << '\n';
-  }
+  if (!run.makes_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
+  try_to_write();
   last_end_ = Clock::now();
   last_cost_ = last_end_ - begin;
 }
@@ -189,6 +194,7 @@ void TextReport::read_text() {
 
 // Within the run, as reading fetches rows of sharded tables.
 void TextReport::at_end(const TrainingRun&) {
+  has_ended_ = true;
   try {
     if (!interrupted()) read_text();
   } catch (const std::exception& error) {
@@ -197,13 +203,26 @@ void TextReport::at_end(const TrainingRun&) {
   }
 }
 
+void TextReport::train(const std::function<void()>& train) {
+  try {
+    train();
+  } catch (const std::exception& error) {
+    log_.add("fault", {{"text", concat("the run failed: ", error.what())}});
+    // Rows of other ranks cannot be fetched any more.
+    if (!has_ended_)
+      training_.run.tables() == nullptr ? log_.at_end() : log_.add("end", {{"finished", false}});
+    try_to_write();
+    throw;
+  }
+}
+
 void TextReport::finish() {
-  write_report(log_of(files_), files_.page, files_.data);
+  write();
   const std::string& fault = log_.fault().empty() ? fault_ : log_.fault();
   check_runtime(fault.empty(), "the report is not complete: ", fault);
   if (!files_.page.empty()) std::cout << "Report in  " << files_.page << '\n';
   if (!files_.data.empty()) std::cout << "Its data in " << files_.data << '\n';
-  if (has_lasting_log(files_)) std::cout << "Its log in " << log_of(files_) << '\n';
+  if (!folder_) std::cout << "Its log in " << log_path_ << '\n';
 }
 
 }  // namespace rowgrad
