@@ -85,6 +85,22 @@ expect_same_numbers alone ranks
 rm ranks
 echo "samples on the way and at the end: those of a run alone"
 
+# The first rank alone has a log. At the end it reads the text, with rows of tables that others have.
+logged=("${split[@]}" --shards 4 --steps 12)
+"${logged[@]}" --save alone >log 2>&1 || fail "the run alone failed"
+for option in --report --log; do
+  on_ranks 2 "${logged[@]}" $option watched$option --save ranks >log 2>&1 || fail "a run on 2 ranks with $option failed"
+  "${logged[@]}" --resume ranks --save ranks >>log 2>&1 || fail "the parts do not make a whole"
+  expect_same_numbers alone ranks
+  rm -f ranks ranks.part-*
+done
+for file in watched--report.log watched--log; do
+  grep -q '^{"event":"text"' $file || fail "$file lacks the text"
+  ! grep '^{"event":"fault"' $file || fail "$file has a fault"
+done
+rm watched*
+echo "reports and logs of split tables: the bits of a run alone, and its text read"
+
 # A rank whose OpenBLAS has another kernel, if it does have it.
 mixed=("${verdict[@]}" --hidden "3000,1000" --stop-after 1)
 timeout -k 5 120 mpirun --oversubscribe -n 1 "${mixed[@]}" \
