@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include <rowgrad/core/base/buffer_pool.hpp>
+#include <rowgrad/core/base/zeroed_allocator.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
@@ -64,7 +64,7 @@ class RowRecords {
   unsigned chunk_bits_;    // a chunk has 2^chunk_bits_ records
   std::size_t in_chunk_;   // a mask: the place of a record in its chunk
   std::size_t count_ = 0;  // of records, with record 0
-  std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> numbers_;  // of each row
+  std::vector<std::uint32_t, ZeroedAllocator<std::uint32_t>> numbers_;  // of each row
   std::vector<Chunk> chunks_;
 };
 

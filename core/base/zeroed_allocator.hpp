@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+
+#include <rowgrad/core/base/buffer_pool.hpp>
+
+namespace rowgrad {
+
+/// The standard allocator interface to blocks of zeros from the pool. A large block takes memory
+/// page by page, where it is written. Vectors leave new elements as they are. Requires: an element
+/// of zero bytes equals T(), and no vector shrinks before it grows.
+template <class T>
+class ZeroedAllocator : public PoolAllocator<T> {
+ public:
+  ZeroedAllocator() = default;
+  template <class Other>
+  ZeroedAllocator(const ZeroedAllocator<Other>&) noexcept {}
+
+  template <class Other>
+  struct rebind {  // for std::allocator_traits
+    using other = ZeroedAllocator<Other>;
+  };
+
+  T* allocate(std::size_t count) {
+    T* const block = PoolAllocator<T>::allocate(count);
+    BufferPool::clear(block, count * sizeof(T));
+    return block;
+  }
+  void construct(T* /*element*/) noexcept {}
+};
+
+}  // namespace rowgrad
