@@ -74,6 +74,13 @@ void OptimizedParameter::bring_up_to_date(std::span<const std::int32_t> ids,
 
 // --- A step -------------------------------------------------------------------------------------
 
+void OptimizedParameter::watch_next_step(const std::shared_ptr<RowWatcher>& watcher) {
+  std::erase_if(watchers_, [&](const std::weak_ptr<RowWatcher>& known) {
+    return known.expired() || known.lock() == watcher;
+  });
+  watchers_.push_back(watcher);
+}
+
 StepPlan OptimizedParameter::plan() const {
   const Gradient& gradient = parameter_->gradient();
   if (!gradient.is_rows())
@@ -96,7 +103,9 @@ void OptimizedParameter::step(const StepPlan& plan) {
   const Gradient& gradient = parameter_->gradient();
   std::vector<std::shared_ptr<RowWatcher>> watchers;
   for (const std::weak_ptr<RowWatcher>& watcher : std::exchange(watchers_, {}))
-    if (auto alive = watcher.lock()) watchers.push_back(std::move(alive));
+    if (auto alive = watcher.lock();
+        alive != nullptr && gradient.is_rows() && alive->begin_step(gradient.rows()))
+      watchers.push_back(std::move(alive));
   if (gradient.is_dense()) {
     parameter_->apply_deferred();
     slots_->make_all();

@@ -62,9 +62,7 @@ class OptimizedParameter final : public DeferredUpdates,
 
   /// See Optimizer::moves_without_gradient and Optimizer::watch_next_step.
   bool moves_without_gradient() const;
-  void watch_next_step(std::weak_ptr<RowWatcher> watcher) {
-    watchers_.push_back(std::move(watcher));
-  }
+  void watch_next_step(const std::shared_ptr<RowWatcher>& watcher);
 
   /// See Optimizer::rows_visited.
   std::uint64_t rows_visited() const { return rows_visited_; }

@@ -61,9 +61,10 @@ class Optimizer : private ParameterUser {
   /// Returns false if the next step leaves values without a gradient as they are.
   virtual bool moves_without_gradient(const Parameter&) const { return true; }
 
-  /// Makes the next step call `watcher` for each row of the parameter's row gradient. Returns false
-  /// if this optimizer cannot do so.
-  virtual bool watch_next_step(const Parameter&, std::weak_ptr<RowWatcher> /*watcher*/) const {
+  /// Makes the next step of the parameter call `watcher`, once, for each row of its row gradient.
+  /// Returns false if this optimizer cannot do so.
+  virtual bool watch_next_step(const Parameter&,
+                               const std::shared_ptr<RowWatcher>& /*watcher*/) const {
     return false;
   }
 

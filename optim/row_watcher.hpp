@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include <rowgrad/core/tensor/tensor.hpp>
+#include <rowgrad/core/autograd/gradient.hpp>
 
 namespace rowgrad {
 
@@ -13,11 +13,16 @@ class RowWatcher {
  public:
   virtual ~RowWatcher() = default;
 
+  /// Called before the step. Returns false if the watcher does not expect this gradient. Then
+  /// row_changed() is not called.
+  virtual bool begin_step(const RowGradient& gradient) = 0;
+
   /// Called after row `i` of the gradient (RowGradient::row) was applied. `before` and `after` are
   /// the values of that row, up to date. Threads call it at the same time for different rows.
   virtual void row_changed(std::size_t i, const real* before, const real* after) = 0;
 };
 
+/// The watchers of one step.
 using RowWatchers = std::span<const std::shared_ptr<RowWatcher>>;
 
 }  // namespace rowgrad

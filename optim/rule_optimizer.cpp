@@ -48,9 +48,9 @@ bool RuleEngine::moves_without_gradient(const Parameter& parameter) const {
 }
 
 bool RuleEngine::watch_next_step(const Parameter& parameter,
-                                 std::weak_ptr<RowWatcher> watcher) const {
+                                 const std::shared_ptr<RowWatcher>& watcher) const {
   OptimizedParameter* const optimized = find(parameter);
-  if (optimized != nullptr) optimized->watch_next_step(std::move(watcher));
+  if (optimized != nullptr) optimized->watch_next_step(watcher);
   return optimized != nullptr;
 }
 

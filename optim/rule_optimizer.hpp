@@ -21,7 +21,7 @@ class RuleEngine : public Optimizer {
   std::optional<double> decay_without_gradient(const Parameter& parameter) const override;
   bool moves_without_gradient(const Parameter& parameter) const override;
   bool watch_next_step(const Parameter& parameter,
-                       std::weak_ptr<RowWatcher> watcher) const override;
+                       const std::shared_ptr<RowWatcher>& watcher) const override;
   std::uint64_t rows_visited() const override;
   Checkpoint state_dict() const override;
   void load_state_dict(const Checkpoint& state) override;

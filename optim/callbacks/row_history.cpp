@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <type_traits>
 #include <utility>
@@ -45,8 +46,10 @@ TableHistory::TableHistory(Parameter& table, RowNames names, std::size_t most_ro
       counts_(rows_of(table)),
       values_(counts_.size(), table.shape()[1]) {
   values_.add_slot();
-  records_.reserve(std::min(most_rows, table.shape()[0]));  // addresses only: pages come with use
-  steps_.reserve(kMostSteps * records_.capacity());
+  // Reserves addresses only: pages come with use.
+  ids_.reserve(std::min(most_rows, table.shape()[0]));
+  records_.reserve(ids_.capacity());
+  steps_.reserve(kMostSteps * ids_.capacity());
   if (names_.ngrams != nullptr) ngrams_.emplace(*names_.ngrams);
 }
 
@@ -91,11 +94,11 @@ void TableHistory::copy_start(bool knows_decay) {
 
 // Begins to keep the values after each step, before rows move without a gradient.
 void TableHistory::keep_latest() {
-  if (std::exchange(keeps_latest_, true)) return;
-  values_.add_slot();
-  if (ids_.empty()) return;
+  if (keeps_latest_) return;
   const std::size_t width = table_->shape()[1];
-  const Tensor latest = this->values(ids_);
+  const Tensor latest = ids_.empty() ? empty({0}) : this->values(ids_);
+  values_.add_slot();
+  keeps_latest_ = true;
   for (std::size_t place = 0; place < ids_.size(); ++place)
     std::copy_n(latest.data() + place * width, width, values_.at(place + 1) + width);
 }
@@ -103,7 +106,7 @@ void TableHistory::keep_latest() {
 // Follows a row, or only counts it if most_rows_ are followed already.
 void TableHistory::follow(std::int32_t id) {
   if (ids_.size() < most_rows_) {
-    values_.make({&id, 1});
+    values_.make({&id, 1});  // may fail, the rest may not
     ids_.push_back(id);
     records_.emplace_back();
     steps_.resize(steps_.size() + kMostSteps);
@@ -129,7 +132,7 @@ bool TableHistory::was_touched(std::int32_t id) const {
 // gradient.
 void TableHistory::begin(real* first, std::int32_t id, const real* value) const {
   const std::size_t width = table_->shape()[1];
-  const auto kept = static_cast<real>(kept_of(log_kept_before_));
+  const auto kept = static_cast<real>(kept_of(log_kept_));
   if (start_.size() > 0)
     std::copy_n(start_.data() + static_cast<std::size_t>(id) * width, width, first);
   else
@@ -140,30 +143,31 @@ void TableHistory::begin(real* first, std::int32_t id, const real* value) const 
 // the row moved without gradients.
 void TableHistory::settle(Row& row, const real* now, const real* then, double log_kept) const {
   const std::size_t width = table_->shape()[1];
-  const double kept = has_decayed_ ? std::exp(log_kept - row.log_kept) : 1;
+  const double kept = log_kept != row.log_kept ? std::exp(log_kept - row.log_kept) : 1;
   row.log_kept = log_kept;
-  if (kept == 1 && std::equal(now, now + width, then)) return;
+  if (kept == 1 && std::memcmp(now, then, width * sizeof(real)) == 0) return;
   const double length = kernels::length(width, then);
   const double by_momentum = distance(width, now, then, kept);
   if (by_momentum > kRounding * length) row.momentum += by_momentum;
   row.decay += (1 - kept) * length;
 }
 
-void TableHistory::before_update(std::uint64_t step, std::optional<double> known_decay,
-                                 bool is_watched, bool moves_all) {
+void TableHistory::before_update(std::uint64_t step, const Update& update) {
+  awaits_update_ = was_watched_ = false;
   step_ = step;
-  decay_ = known_decay.value_or(0);
+  update_ = update;
+  version_before_ = table_->version();
   const Gradient& gradient = table_->gradient();
   is_dense_ |= gradient.is_dense();
-  copy_start(known_decay.has_value());
+  copy_start(update.decay.has_value());
   if (gradient.is_dense())  // every row has one: follow those that are looked up
     std::ranges::sort(now_ = looked_up_);
   else if (gradient.is_rows())
     now_ = gradient.rows().indices();
   else
     now_.clear();
-  const bool has_moved = !ids_.empty() && table_->version() != version_;
-  if (!now_.empty() && (!is_watched || moves_all || has_moved)) keep_latest();
+  const bool has_moved = !ids_.empty() && version_before_ != version_;
+  if (!now_.empty() && (!update.is_watched || update.moves_all || has_moved)) keep_latest();
   for (const std::int32_t id : now_)
     if (values_.number_of(static_cast<std::size_t>(id)) == 0) follow(id);
   const auto has_tokens = [](const Lookup& lookup) { return lookup.tokens != nullptr; };
@@ -178,12 +182,14 @@ void TableHistory::before_update(std::uint64_t step, std::optional<double> known
                                    ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
                                norms[i] = kernels::length(width, gradients + row * width);
                              });
-  before_ = is_watched || now_.empty() ? empty({0}) : this->values(now_);
-  was_watched_ = false;
-  log_kept_before_ = log_kept_;
-  log_kept_ += std::log1p(-std::min(decay_, kMostDecay));
-  has_decayed_ |= decay_ != 0;
-  has_unknown_decay_ |= !known_decay.has_value();
+  before_ = update.is_watched || now_.empty() ? empty({0}) : this->values(now_);
+  log_kept_after_ = log_kept_ + std::log1p(-std::min(update.decay.value_or(0), kMostDecay));
+  awaits_update_ = true;
+}
+
+bool TableHistory::begin_step(const RowGradient& gradient) {
+  was_watched_ = awaits_update_ && update_.is_watched && gradient.indices() == now_;
+  return was_watched_;
 }
 
 void TableHistory::row_changed(std::size_t i, const real* before, const real* after) {
@@ -193,7 +199,6 @@ void TableHistory::row_changed(std::size_t i, const real* before, const real* af
       __builtin_prefetch(&records_[number - 1], 1, 2);
       if (keeps_latest_) kernels::prefetch_row(values_.at(number) + width, width);
     }
-  if (!was_watched_.load(std::memory_order_relaxed)) was_watched_ = true;
   const std::size_t number = values_.number_of(static_cast<std::size_t>(now_[i]));
   if (number == 0) return;
   Record& record = records_[number - 1];
@@ -202,12 +207,12 @@ void TableHistory::row_changed(std::size_t i, const real* before, const real* af
   if (row.steps == 0)
     begin(first, now_[i], before);
   else if (keeps_latest_)
-    settle(row, before, first + width, log_kept_before_);
+    settle(row, before, first + width, log_kept_);
   if (keeps_latest_) {
     std::copy_n(after, width, first + width);
-    row.log_kept = log_kept_;
+    row.log_kept = log_kept_after_;
   }
-  const double moved = distance(width, after, before, 1 - decay_);
+  const double moved = distance(width, after, before, 1 - update_.decay.value_or(0));
   const Count count = std::exchange(counts_[static_cast<std::size_t>(now_[i])], {});
   row.lookups += count.lookups;
   ++row.steps;
@@ -224,14 +229,20 @@ void TableHistory::row_changed(std::size_t i, const real* before, const real* af
   if (!texts_.empty()) texts_[at] = count.lookups > 0 ? text_of(count.first) : KeptText();
 }
 
-void TableHistory::after_update() {
-  if (!was_watched_ && !now_.empty()) {
+bool TableHistory::after_update() {
+  if (!std::exchange(awaits_update_, false)) return true;
+  const bool is_missing = update_.is_watched && !std::exchange(was_watched_, false);
+  if (!update_.is_watched && !now_.empty()) {
     const Tensor after = this->values(now_);
-    const Tensor& before = before_.size() > 0 ? before_ : after;
     const std::size_t width = table_->shape()[1];
     kernels::parallel_for_each(now_.size(), width, [&, width](std::size_t i) {
-      row_changed(i, before.data() + i * width, after.data() + i * width);
+      row_changed(i, before_.data() + i * width, after.data() + i * width);
     });
+  }
+  if (!is_missing) {
+    log_kept_ = log_kept_after_;
+    has_decayed_ |= update_.decay.value_or(0) != 0;
+    has_unknown_decay_ |= !update_.decay.has_value();
   }
   for (const std::int32_t id : looked_up_) {  // without a gradient, as rows of padding
     Count& count = counts_[static_cast<std::size_t>(id)];
@@ -243,6 +254,7 @@ void TableHistory::after_update() {
   looked_up_.clear();
   lookups_ = 0;
   version_ = table_->version();
+  return !is_missing;
 }
 
 // Returns the tokens around a lookup, whose place is among all ids since the last update.
@@ -293,8 +305,9 @@ TableHistory::Frame TableHistory::now(std::uint64_t step,
     kernels::parallel_for_each(some.size(), width, [&, first](std::size_t i) {
       const real* const value = values.data() + i * width;
       const real* const began = values_.at(some[i] + 1);
-      frame.moved[first + i] = distance(width, value, began);
       Row& row = frame.rows[first + i] = records_[some[i]].row;
+      if (row.steps == 0) return;  // its first step was not recorded
+      frame.moved[first + i] = distance(width, value, began);
       if (keeps_latest_) settle(row, value, began + width, log_kept_);
     });
   }
@@ -353,8 +366,8 @@ void TableHistory::for_each_column(auto& of, const auto& visit) {
   visit(
       "texts.size", texts, [&](std::size_t i) -> auto& { return of.texts_[i].text.size_; });
   visit(
-      "texts.tokens", texts * Text::kMost, [&](std::size_t i) -> auto& {
-        return of.texts_[i / Text::kMost].text.tokens_[i % Text::kMost];
+      "texts.tokens", texts * Text::kMax, [&](std::size_t i) -> auto& {
+        return of.texts_[i / Text::kMax].text.tokens_[i % Text::kMax];
       });
   visit(
       "all.log_kept", 1, [&](std::size_t) -> auto& { return of.log_kept_; });
@@ -435,7 +448,7 @@ void TableHistory::load_state_dict(const Checkpoint& state) {
       load(state.integers(name));
   });
   for (const KeptText& text : texts_)
-    check(text.text.size() <= Text::kMost && text.place <= text.text.size());
+    check(text.text.size() <= Text::kMax && text.place <= text.text.size());
   for (std::size_t i = 0; i < steps_.size(); ++i)
     if (steps_[i].step > 0)
       records_[i / kMostSteps].kept[i % kMostSteps] = static_cast<float>(steps_[i].moved);
@@ -445,6 +458,10 @@ void TableHistory::load_state_dict(const Checkpoint& state) {
 
 Checkpoint RowHistory::state_dict() const {
   Checkpoint state;
+  for (const auto& table : tables_)
+    check_state(!table->is_between(), "RowHistory::state_dict: step ", begun_,
+                " was made, expected after_update(", begun_,
+                ") before: add the history to the run before the callback that saves it");
   if (first_step_) state.put("first_step", *first_step_);
   for (const auto& table : tables_) state.put(table->table().name(), table->state_dict());
   return state;
@@ -518,19 +535,28 @@ void RowHistory::after_backward(const Tape& tape) {
 
 void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
   const Timer timer(cost_);
-  begun_ = step;
+  begun_ = 0;
   if (!first_step_) first_step_ = step - 1;
   const std::vector<Parameter*> own = model_.parameters(), on_tape = model_.parameters_on_tape();
   for (Parameter* parameter : on_tape)
     if (parameter->gradient().is_rows()) of(*parameter);
-  for (const std::shared_ptr<TableHistory>& table : tables_) {
-    const auto i = std::ranges::find(on_tape, &table->table()) - on_tape.begin();
-    const Parameter& trained = *own[static_cast<std::size_t>(i)];
-    const bool is_watched = &trained == &table->table() && trained.gradient().is_rows() &&
-                            optimizer.watch_next_step(trained, table);
-    table->before_update(step, optimizer.decay_without_gradient(trained), is_watched,
-                         optimizer.moves_without_gradient(trained));
+  try {
+    for (const std::shared_ptr<TableHistory>& table : tables_) {
+      const auto i = std::ranges::find(on_tape, &table->table()) - on_tape.begin();
+      const Parameter& trained = *own[static_cast<std::size_t>(i)];
+      TableHistory::Update update{.moves_all = false};
+      if (trained.trainable() && !trained.gradient().is_none())
+        update = {.decay = optimizer.decay_without_gradient(trained),
+                  .moves_all = optimizer.moves_without_gradient(trained),
+                  .is_watched = &trained == &table->table() && trained.gradient().is_rows() &&
+                                optimizer.watch_next_step(trained, table)};
+      table->before_update(step, update);
+    }
+  } catch (...) {  // no table records a step that some do not know of
+    for (const std::shared_ptr<TableHistory>& table : tables_) table->cancel_update();
+    throw;
   }
+  begun_ = step;
 }
 
 void RowHistory::before_update(const TrainingRun& run) {
@@ -546,7 +572,10 @@ void RowHistory::after_update(std::uint64_t step) {
   check_state(begun_ == step, "RowHistory: before_update(", step,
               ", …) was not called before that step was made");
   begun_ = 0;
-  for (const auto& table : tables_) table->after_update();
+  bool is_recorded = true;
+  for (const auto& table : tables_) is_recorded &= table->after_update();
+  check_state(is_recorded, "RowHistory: step ", step,
+              " was not made, or with another gradient than before_update() was told of");
 }
 
 }  // namespace rowgrad

@@ -7,20 +7,24 @@
 //   run.train();
 //   for (const std::int32_t id : rows.tables().front().ids()) …
 //
-// They are those that tapes have looked up or that have row gradients: tables of any model, under
-// the names that its layers give their rows (Layer::row_names).
+// A history follows each table of a model that a tape looks up or that has row gradients. Layers
+// name the rows (Layer::row_names). Tables may be in files. N-grams that look up the rows of a
+// memory's table are also counted: see ngram_counts.hpp.
 //
-// Each row of a table takes 12 bytes. Rows that had a gradient take some 250 bytes, 180 more if
-// tokens look them up, up to twice their values, and 80 bytes in each of up to 20 frames: up to
-// 131,072 rows of a table, the first ones. Others are counted, a bit each. Tables may be in files.
-// One all of whose rows move in a way that cannot be told backwards, by dense gradients or a decay
-// that is not known, is copied before the first such step: unless it is in a file, or has more than
-// 131,072 rows and no dense gradient. Of the table of a memory, the n-grams that look rows up are
-// also counted: see ngram_counts.hpp.
+// The first 131,072 rows of a table that get a gradient are followed. Each takes some 250 bytes,
+// 180 more if tokens look it up, and its values once or twice. Later rows are only counted, a bit
+// each. In addition, the table takes address space of 12 bytes a row, and memory only for the pages
+// with rows that were looked up.
+//
+// Dense gradients and an unknown weight decay move all rows in a way that cannot be undone. Then
+// the table is copied before the first such step, except if it is in a file, or if it has more than
+// 131,072 rows and no dense gradient.
+//
+// Changes of rows between two updates, as by lookups with max_norm, count as moved by momentum,
+// except for the first ones of a table.
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -31,7 +35,7 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/base/buffer_pool.hpp>
+#include <rowgrad/core/base/zeroed_allocator.hpp>
 #include <rowgrad/core/data/ngram_counts.hpp>
 #include <rowgrad/optim/row_watcher.hpp>
 #include <rowgrad/optim/slots/row_records.hpp>
@@ -44,7 +48,7 @@ class TableHistory final : public RowWatcher {
  public:
   /// The statistics of a row so far.
   struct Row {
-    std::uint64_t lookups = 0;  // how often its id was looked up, in all
+    std::uint64_t lookups = 0;  // the number of lookups of its id
     std::uint64_t steps = 0;    // number of steps with a gradient (if dense, that looked it up)
     std::uint64_t last = 0;     // the last of these steps
     double squares = 0;         // sum of the squares of its gradients in these steps
@@ -55,16 +59,16 @@ class TableHistory final : public RowWatcher {
     double log_kept = 0;        // see log_kept_, when it last had a gradient
   };
 
-  /// Some tokens around a lookup: up to 8 before it and 3 after it, in the same text.
+  /// The tokens around a lookup: up to 8 before it and 3 after it.
   class Text {
    public:
-    static constexpr std::size_t kBefore = 8, kAfter = 3, kMost = kBefore + 1 + kAfter;
+    static constexpr std::size_t kBefore = 8, kAfter = 3, kMax = kBefore + 1 + kAfter;
 
     Text() = default;
-    /// Copies at most kMost tokens.
+    /// Copies the first kMax tokens.
     explicit Text(std::span<const std::int32_t> tokens)
-        : size_(static_cast<std::uint32_t>(tokens.size())) {
-      std::ranges::copy(tokens, tokens_.begin());
+        : size_(static_cast<std::uint32_t>(std::min(tokens.size(), kMax))) {
+      std::copy_n(tokens.begin(), size_, tokens_.begin());
     }
 
     const std::int32_t* begin() const { return tokens_.data(); }
@@ -77,7 +81,7 @@ class TableHistory final : public RowWatcher {
     friend TableHistory;
 
     std::uint32_t size_ = 0;
-    std::array<std::int32_t, kMost> tokens_{};
+    std::array<std::int32_t, kMax> tokens_{};
   };
 
   /// A step in which a row had a gradient.
@@ -87,97 +91,118 @@ class TableHistory final : public RowWatcher {
     double gradient_norm = 0;   // before clipping
     double moved = 0;           // distance, without what weight decay took
     Text text = {};             // around the first lookup, if tokens looked the row up
-    std::size_t place = 0;      // of the lookup in the text
+    std::size_t place = 0;      // position of the lookup in the text
   };
 
   static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // the most rows that are followed
-  static constexpr std::size_t kMostSteps = 3;                    // steps that are kept of each row
+  static constexpr std::size_t kMostSteps = 3;                    // steps kept for each row
 
-  /// The table [rows, width] must outlive this, and so must RowNames::ngrams. `tables`, if not
-  /// null, fetches rows before they are read.
+  /// Borrows the table [rows, width], RowNames::ngrams and `tables`. If not null, `tables` fetches
+  /// rows before they are read.
   explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t most_rows = kMostRows,
                         TablePlacement* tables = nullptr);
   TableHistory(const TableHistory&) = delete;
   TableHistory& operator=(const TableHistory&) = delete;
 
-  /// Counts lookups before an update, made by `tokens` if they are not null: see Tape::Lookup.
+  /// Counts lookups before an update. `tokens` made them, unless null: see Tape::Lookup.
   void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
 
-  /// Call before each update, when the table has its gradient. `decay` is the share of each value
-  /// that weight decay takes in this step, also from rows without a gradient. If it is not known,
-  /// what it moves counts as moved by momentum. With `is_watched`, the optimizer calls
-  /// row_changed() for each row, and moves others only if it `moves_all`. Otherwise, rows are read
-  /// before and after the update.
-  void before_update(std::uint64_t step, std::optional<double> decay, bool is_watched = false,
-                     bool moves_all = true);
-  void row_changed(std::size_t i, const real* before, const real* after) override;
-
-  /// Call after each update.
-  void after_update();
-
-  /// The number of rows that had a gradient in this step or, if it was dense, were looked up.
-  std::size_t rows_now() const { return now_.size(); }
-
-  /// The rows that have had one so far, or that were looked up where gradients are dense; also
-  /// those that are not followed.
-  std::size_t touched() const { return ids_.size() + not_followed_; }
-  bool was_touched(std::int32_t id) const;
-
-  /// The same with all rows of a table that has had dense gradients, in which each row has one.
-  std::size_t with_gradient() const { return is_dense_ ? table_->shape()[0] : touched(); }
-  bool had_gradient(std::int32_t id) const { return is_dense_ || was_touched(id); }
-
-  /// The statistics of some rows.
-  struct Frame {
-    std::uint64_t step;         // after which it was taken
-    std::vector<Row> rows;      // one for each of the rows
-    std::vector<double> moved;  // distance of each of them from where it began
+  /// An update that an optimizer is about to make.
+  struct Update {
+    /// The share of each value that weight decay takes, also from rows without a gradient. If it is
+    /// not known, what decay moves counts as moved by momentum.
+    std::optional<double> decay = 0;
+    bool moves_all = true;    // false if rows without a gradient stay as they are
+    bool is_watched = false;  // true if the optimizer calls row_changed() for each row
   };
 
-  /// Returns what has happened by now to the rows at these places among ids(), or to all of them.
+  /// Call before each update, when the table has its gradient. Rows are read before and after the
+  /// update unless it is watched. If the last update was not made, this one takes its place.
+  void before_update(std::uint64_t step, const Update& update);
+  bool begin_step(const RowGradient& gradient) override;
+  void row_changed(std::size_t i, const real* before, const real* after) override;
+
+  /// Call after each update. Returns false, and leaves the gradients of the step out, if the
+  /// optimizer did not make the update with the gradient of before_update().
+  bool after_update();
+
+  /// Forgets the update of before_update(), which is not made or not to be recorded.
+  void cancel_update() { awaits_update_ = false; }
+
+  /// Returns true if the table has changed since before_update(), but after_update() was not
+  /// called.
+  bool is_between() const { return awaits_update_ && table_->version() != version_before_; }
+
+  /// Returns the number of rows that have a gradient in this step or, if it is dense, were looked
+  /// up.
+  std::size_t rows_now() const { return now_.size(); }
+
+  /// Returns the number of rows that had a row gradient so far, or were looked up in a step with a
+  /// dense gradient. Rows that are not followed are included.
+  std::size_t touched() const { return ids_.size() + not_followed_; }
+  /// Returns true if the row is one of them.
+  bool was_touched(std::int32_t id) const;
+
+  /// Returns the number of rows that had a gradient: all rows once there was a dense one.
+  std::size_t with_gradient() const { return is_dense_ ? table_->shape()[0] : touched(); }
+  /// Returns true if the row is one of them.
+  bool had_gradient(std::int32_t id) const { return is_dense_ || was_touched(id); }
+
+  /// A snapshot of some rows.
+  struct Frame {
+    std::uint64_t step;         // the step after which it was taken
+    std::vector<Row> rows;      // the statistics of each row
+    std::vector<double> moved;  // the distance of each row from where it began
+  };
+
+  /// Returns a snapshot of the rows at these places among ids(), or of all rows.
   Frame now(std::uint64_t step, std::span<const std::size_t> places) const;
+  /// Returns a snapshot of all rows of ids().
   Frame now(std::uint64_t step) const;
 
-  /// The rows that had most lookups, the most frequent first.
+  /// Returns the `count` rows with the most lookups, the most frequent first.
   std::vector<std::int32_t> most_frequent(std::size_t count) const;
 
-  /// The rows that had a gradient, in the order of their first ones; what happened to each, and how
-  /// far each is from where it began or, where that cannot be told, from where it was before its
-  /// first gradient: in a table in a file with a decay that is not known, and where decay had left
-  /// nothing of the row by then.
+  /// Returns the rows that are followed, in the order of their first gradients.
   const std::vector<std::int32_t>& ids() const { return ids_; }
-  std::optional<std::size_t> place_of(std::int32_t id) const;  // among these, if it is there
+  /// Returns the place of a row among ids(), none if it is not followed.
+  std::optional<std::size_t> place_of(std::int32_t id) const;
+  /// Returns the statistics of the row at a place.
   const Row& row(std::size_t place) const { return records_[place].row; }
+  /// Returns the distance of each row of ids() from where it began. If that is not known, as in a
+  /// file with an unknown decay, it is the distance from where the row was before its first
+  /// gradient; so also if decay had left nothing of the row by then.
   std::vector<double> moved() const { return now(0).moved; }
 
   /// Returns the kMostSteps steps that moved the row at a place farthest, the farthest first.
   std::vector<Step> steps(std::size_t place) const;
 
-  /// How far a row that is not followed, as it had no gradient, or a dense one without a lookup, is
-  /// from where it began, if this is its value now. NaN if it is not known where that was.
+  /// Returns the distance of a row that had no gradient, or only dense ones without a lookup, from
+  /// where it began. `value` is its value now. Returns NaN if it is not known where the row began.
   double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
 
-  const Parameter& table() const { return *table_; }       // whose history it is
-  Tensor values(std::span<const std::int32_t> ids) const;  // of these rows, as they are now
-  RowKind kind() const { return names_.kind; }             // what its rows stand for
-  std::string noun() const { return names_.word(); }       // one of them is a "token", a "user"
+  const Parameter& table() const { return *table_; }       // the table of this history
+  Tensor values(std::span<const std::int32_t> ids) const;  // the values of these rows now
+  RowKind kind() const { return names_.kind; }             // the kind of thing a row stands for
+  std::string noun() const { return names_.word(); }       // the name of a row: "token", "user"
   const std::vector<std::string>& labels() const { return names_.names; }  // see RowNames
 
   /// The n-grams of the rows of a memory's table; null for other tables.
   const NgramCounts* ngrams() const { return ngrams_ ? &*ngrams_ : nullptr; }
 
-  /// Whether the table has had dense gradients: then all rows have one in each of these steps, and
-  /// only those that were looked up are followed.
+  /// Returns true if the table has had dense gradients. Then only rows that were looked up are
+  /// followed, although all rows have a gradient.
   bool is_dense() const { return is_dense_; }
 
-  /// What weight decay has left of rows that never had a gradient, none if there was no decay; and
-  /// whether there is decay that is not known.
+  /// Returns the share that weight decay has left of rows that never had a gradient; none if there
+  /// was no decay.
   std::optional<double> kept_without_gradient() const;
+  /// Returns true if there was decay that is not known.
   bool has_unknown_decay() const { return has_unknown_decay_; }
 
-  /// The history between two steps, except its frames: a column for each member of rows and steps.
-  /// Load it into a new history, with the values of the table that were saved at the same time.
-  /// Throws std::invalid_argument for a state of another table.
+  /// Returns the history between two steps: a column for each member of rows and steps. Load it
+  /// into a new history, with the values of the table that were saved at the same time. Throws
+  /// std::invalid_argument for a state of another table.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
@@ -186,7 +211,7 @@ class TableHistory final : public RowWatcher {
   struct Lookup {
     std::shared_ptr<const Ids> ids, tokens;
   };
-  // Lookups of a row since the last update, and the place of the first one among all.
+  // The number of lookups of a row since the last update, and the place of the first one.
   struct Count {
     std::uint32_t lookups = 0, first = 0;
   };
@@ -223,9 +248,9 @@ class TableHistory final : public RowWatcher {
   std::size_t most_rows_;
   // Lookups until the next update.
   std::vector<Lookup> waiting_;
-  std::size_t lookups_ = 0;              // number of ids in them
-  std::vector<std::int32_t> looked_up_;  // the distinct ids
-  PoolVector<Count> counts_;             // of all rows
+  std::size_t lookups_ = 0;                            // number of ids in them
+  std::vector<std::int32_t> looked_up_;                // the distinct ids
+  std::vector<Count, ZeroedAllocator<Count>> counts_;  // of all rows
   // Followed rows. Record number place + 1 has the values with which the row began and, if
   // keeps_latest_, those after its last step.
   RowRecords values_;
@@ -238,21 +263,23 @@ class TableHistory final : public RowWatcher {
   std::size_t not_followed_ = 0;
   // The step that is being made.
   std::uint64_t step_ = 0;
-  double decay_ = 0;
-  double log_kept_before_ = 0;             // log_kept_ without this step
-  std::vector<std::int32_t> now_;          // rows that have a gradient or, if dense, are looked up
-  std::vector<double> norms_;              // of these gradients
-  Tensor before_ = empty({0});             // values of these rows; none if the optimizer watches
-  std::atomic<bool> was_watched_ = false;  // true once row_changed() was called
-  std::uint64_t version_ = 0;              // of the table after the last update
-  Tensor start_ = empty({0});  // of a table that is copied: all values with which it began
-  double log_kept_ = 0;        // of what decay has left of rows that never had a gradient
+  bool awaits_update_ = false;        // true between before_update() and after_update()
+  std::uint64_t version_before_ = 0;  // of the table before the update
+  double log_kept_after_ = 0;         // log_kept_ after the update
+  Update update_;
+  std::vector<std::int32_t> now_;  // rows that have a gradient or, if dense, are looked up
+  std::vector<double> norms_;      // of these gradients
+  Tensor before_ = empty({0});     // values of these rows; none if the optimizer watches
+  bool was_watched_ = false;       // true once the watched step has begun
+  std::uint64_t version_ = 0;      // of the table after the last update
+  Tensor start_ = empty({0});      // of a table that is copied: all values with which it began
+  double log_kept_ = 0;            // of what decay has left of rows that never had a gradient
   bool has_decayed_ = false;
   bool has_unknown_decay_ = false;
   bool is_dense_ = false;
 };
 
-/// A list of histories.
+/// A list of histories, which RowHistory owns.
 class TableHistories {
  public:
   using List = std::vector<std::shared_ptr<TableHistory>>;
@@ -285,8 +312,8 @@ class TableHistories {
 };
 
 /// The histories of all tables of a model that are looked up or get row gradients, in a TrainingRun
-/// or a loop of one's own. With several ranks, each knows the lookups of its own shards only; one
-/// rank is enough.
+/// or a loop of the user. With several ranks, one of them is enough. Each rank knows the lookups of
+/// its own shards only.
 class RowHistory : public TrainingCallback {
  public:
   /// Adds the time until it goes out of scope to `cost`.
@@ -307,10 +334,10 @@ class RowHistory : public TrainingCallback {
   explicit RowHistory(Layer& model, TablePlacement* tables = nullptr)
       : model_(model), tables_of_model_(tables) {}
 
-  /// The tables of tokens first, then the others, each in the order of the model's parameters.
+  /// Returns the tables of tokens and then the others, each in the order of the model's parameters.
   TableHistories tables() const { return TableHistories(tables_); }
 
-  /// The history of a table (EmbeddingTable::table), which begins now if it has none.
+  /// Returns the history of a table (EmbeddingTable::table), which begins now if it has none.
   /// Throws std::invalid_argument for a parameter that is not one of the model.
   TableHistory& of(Parameter& table);
 
@@ -319,10 +346,13 @@ class RowHistory : public TrainingCallback {
   void after_step(const TrainingRun& run, const StepResult& result) override;
   CallbackNeeds needs() const override { return {.gradients = true}; }
 
-  /// The histories of all tables after a step, by the names of the tables. With the values of the
-  /// model from the same time, a loaded history goes on like one that never stopped. Loading
+  /// Returns the histories of all tables after a step, by the names of the tables. With the values
+  /// of the model from the same time, a loaded history goes on like one that never stopped. Loading
   /// replaces all of them. Throws std::invalid_argument for a state of another model, and then
   /// changes nothing.
+  ///
+  /// A callback that saves the history must be added to the run after it: state_dict() throws
+  /// std::logic_error if an update was made whose after_step() was not called yet.
   Checkpoint state_dict() const;
   void load_state_dict(const Checkpoint& state);
 
@@ -330,13 +360,15 @@ class RowHistory : public TrainingCallback {
   /// that step.
   std::optional<std::uint64_t> first_step() const { return first_step_; }
 
-  /// The time that it has taken so far.
+  /// Returns the time that the history has taken so far.
   Timer::Clock::duration cost() const { return cost_; }
 
-  /// For a loop of one's own: when a tape has gone backward, and before and after each update.
-  /// `step` counts from 1. Of a tape with several models, these are the tables of its own: throws
-  /// std::invalid_argument if none is. After the update of a step that before_update() was not told
-  /// of, throws std::logic_error.
+  /// For loops without a TrainingRun: call after each backward, before each update, and after it.
+  /// `step` counts from 1. after_backward() throws std::invalid_argument if the tape looks up
+  /// tables of other models only. If the update of before_update() is not made, call
+  /// before_update() for the next one. after_update() throws std::logic_error if before_update()
+  /// was not called for this step, or if the optimizer made the step with another gradient: then
+  /// the step is not recorded.
   void after_backward(const Tape& tape);
   void before_update(std::uint64_t step, const Optimizer& optimizer);
   void after_update(std::uint64_t step);

@@ -21,7 +21,7 @@ void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::ui
   table.zero_gradient();
   look_up(history, to_ids(rows));
   table.add_gradient(RowGradient(table.shape(), rows, irregular({rows.size(), 4}, number)));
-  history.before_update(number, decay);
+  history.before_update(number, {.decay = decay});
   optimizer.step();
   history.after_update();
 }
@@ -117,11 +117,33 @@ struct MadeUpStep {
   Gradient gradient;
 };
 
-void expect_history(const AnyOptions& options, bool dense) {
-  const Tensor start = irregular({kTableRows, 4});
-  Parameter table("token.weight", start);
+enum class Table { kDense, kRows, kWatched, kWatchedInFile };
+
+Tensor all_rows(const Parameter& table) {
+  std::vector<std::int32_t> ids(kTableRows);
+  std::iota(ids.begin(), ids.end(), 0);
+  return table.rows(ids);
+}
+
+void expect_history(const AnyOptions& options, Table kind) {
+  const bool dense = kind == Table::kDense, is_watched = kind > Table::kRows;
+  const TemporaryFolder folder;
+  std::optional<TableFile> file;
+  std::optional<Parameter> parameter;
+  if (kind == Table::kWatchedInFile)
+    parameter.emplace(
+        "token.weight",
+        file_rows(file.emplace(
+            folder / "table",
+            TableFileOptions{.rows = kTableRows, .width = 4, .states = 3, .seed = 1})));
+  else
+    parameter.emplace("token.weight", irregular({kTableRows, 4}));
+  Parameter& table = *parameter;
+  const Tensor start = all_rows(table);
   const auto optimizer = make_optimizer(options, {&table});
-  TableHistory history(table, {.kind = RowKind::kToken}), some(table, {.kind = RowKind::kToken}, 3);
+  const auto both = {std::make_shared<TableHistory>(table, RowNames{.kind = RowKind::kToken}),
+                     std::make_shared<TableHistory>(table, RowNames{.kind = RowKind::kToken}, 3)};
+  const TableHistory &history = **both.begin(), &some = **(both.begin() + 1);
   std::map<std::int32_t, NaiveRow> naive;
   std::vector<std::int32_t> order;
   double kept = 1;  // of rows that never had a gradient
@@ -131,15 +153,18 @@ void expect_history(const AnyOptions& options, bool dense) {
     table.add_gradient(step.gradient);
     const std::optional<double> known = optimizer->decay_without_gradient(table);
     const double left = 1 - known.value_or(0);
-    const Tensor before = table.value();
-    for (TableHistory* each : {&history, &some}) {
+    const Tensor before = all_rows(table);
+    for (const auto& each : both) {
       look_up(*each, step.tokens);
-      each->before_update(number, known);
+      EXPECT_TRUE(!is_watched || optimizer->watch_next_step(table, each));
+      each->before_update(number, {.decay = known,
+                                   .moves_all = optimizer->moves_without_gradient(table),
+                                   .is_watched = is_watched});
       EXPECT_EQ(each->rows_now(), step.rows.size());
     }
     optimizer->step();
-    for (TableHistory* each : {&history, &some}) each->after_update();
-    const Tensor after = table.value();
+    for (const auto& each : both) EXPECT_TRUE(each->after_update());
+    const Tensor after = all_rows(table);
     kept *= left;
     for (auto& [id, row] : naive)
       if (!step.rows.contains(id)) row.kept *= left;
@@ -165,7 +190,7 @@ void expect_history(const AnyOptions& options, bool dense) {
   EXPECT_EQ(some.ids(), std::vector(order.begin(), order.begin() + 3));
   EXPECT_EQ(some.touched(), order.size());
 
-  const Tensor end = table.value();
+  const Tensor end = all_rows(table);
   std::vector<double> distances;
   for (const std::int32_t id : order)
     distances.push_back(distance(end, start, static_cast<std::size_t>(id)));
@@ -200,15 +225,157 @@ void expect_history(const AnyOptions& options, bool dense) {
 
 // Without and with decay: none that is known, where it goes through momentum.
 TEST(RowHistory, SaysOfEachRowWhatHappenedToIt) {
-  for (const bool dense : {false, true})
-    for (const AnyOptions& options : std::vector<AnyOptions>{
-             SgdOptions{.learning_rate = 0.5}, SgdOptions{.learning_rate = 0},
-             SgdOptions{.learning_rate = 0.01, .momentum = 0.9},
-             SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5},
-             AdamWOptions{.learning_rate = 0.1, .weight_decay = 0.1}}) {
-      SCOPED_TRACE(concat("optimizer ", options.index(), dense ? ", dense" : ""));
-      expect_history(options, dense);
+  const std::vector<AnyOptions> all{
+      SgdOptions{.learning_rate = 0.5},
+      SgdOptions{.learning_rate = 0},
+      SgdOptions{.learning_rate = 0.1, .weight_decay = 0.1},
+      SgdOptions{.learning_rate = 0.01, .momentum = 0.9},
+      AdamWOptions{.learning_rate = 0.1, .weight_decay = 0.1},
+      AdamWOptions{.learning_rate = 0.1, .weight_decay = 0.1, .amsgrad = true},
+      SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5}};
+  for (const Table kind : {Table::kDense, Table::kRows, Table::kWatched, Table::kWatchedInFile})
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      // Nothing tells where the rows of a file began if the decay is not known.
+      if (kind == Table::kWatchedInFile && i + 1 == all.size()) continue;
+      SCOPED_TRACE(concat("optimizer ", i, ", table ", static_cast<int>(kind)));
+      expect_history(all[i], kind);
     }
+}
+
+// Rows of a table of 9, as a model.
+struct OneTable : Layer {
+  explicit OneTable(Random& random) : rows(*this, "rows", kTableRows, 4, random) {}
+
+  // Looks rows up and gives them gradients.
+  void backward(const Ids& ids, RowHistory& history, Optimizer& optimizer) {
+    optimizer.zero_grad();
+    Tape tape;
+    const Variable x = rows.forward(tape, ids);
+    tape.backward(sum(x * x));
+    history.after_backward(tape);
+  }
+
+  Part<Embedding> rows;
+};
+
+TEST(RowHistory, LeavesOutUpdatesThatAreSkippedOrOfOtherGradients) {
+  Random random(1);
+  OneTable model(random);
+  AdamW optimizer(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.5});
+  RowHistory rows(model);
+  model.backward(Ids{1, 2, 2}, rows, optimizer);
+  rows.before_update(1, optimizer);  // skipped
+  rows.state_dict();
+  model.backward(Ids{3}, rows, optimizer);
+  rows.before_update(1, optimizer);
+  optimizer.step();
+  EXPECT_ERROR(std::logic_error,
+               "RowHistory::state_dict: step 1 was made, expected after_update(1) before: add the "
+               "history to the run before the callback that saves it",
+               rows.state_dict());
+  rows.after_update(1);
+  const TableHistory& table = rows.tables()[0];
+  EXPECT_EQ(table.ids(), (std::vector<std::int32_t>{1, 2, 3}));
+  EXPECT_EQ(table.row(1).steps, 0U);
+  EXPECT_EQ(table.row(1).lookups, 2U);
+  EXPECT_EQ(table.row(2).steps, 1U);
+  EXPECT_EQ(table.moved()[1], 0);
+  EXPECT_NEAR(table.kept_without_gradient().value(), 0.95, 1e-6);
+  model.backward(Ids{4}, rows, optimizer);
+  rows.before_update(2, optimizer);
+  model.backward(Ids{5, 6, 7, 8}, rows, optimizer);
+  optimizer.step();  // with a gradient of which before_update() was not told
+  EXPECT_ERROR(std::logic_error,
+               "RowHistory: step 2 was not made, or with another gradient than before_update() was "
+               "told of",
+               rows.after_update(2));
+  EXPECT_EQ(table.row(3).steps, 0U);
+  EXPECT_EQ(table.touched(), 4U);
+  EXPECT_NEAR(table.kept_without_gradient().value(), 0.95, 1e-6);
+  model.backward(Ids{1}, rows, optimizer);
+  rows.before_update(3, optimizer);
+  optimizer.step();
+  rows.after_update(3);
+  EXPECT_EQ(table.row(0).steps, 1U);
+}
+
+TEST(RowHistory, CountsNoDecayOfTablesThatAStepLeavesAlone) {
+  Random random(1);
+  OneTable model(random);
+  AdamW optimizer(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.5});
+  RowHistory rows(model);
+  model.backward(Ids{1}, rows, optimizer);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    rows.before_update(step, optimizer);
+    optimizer.step();
+    rows.after_update(step);
+    optimizer.zero_grad();
+  }
+  EXPECT_NEAR(rows.tables()[0].kept_without_gradient().value(), 0.95, 1e-6);
+}
+
+TEST(RowHistory, RecordsNothingOfAStepThatItCouldNotPrepare) {
+  struct Failing : TablePlacement {
+    IndexRange rows_here(std::size_t rows) const override { return {0, rows}; }
+    Parameter& whole_table(Parameter& here, std::size_t, const EmbeddingLookup&) override {
+      return here;
+    }
+    void fetch(std::span<const TableLookup>) override { check_runtime(!fails, "out of reach"); }
+    bool fails = false;
+  } tables;
+  Random random(1);
+  OneTable model(random);
+  SGD optimizer(model.parameters(), {.learning_rate = 0.1});
+  RowHistory rows(model, &tables);
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    model.backward(step == 2 ? Ids{2, 3, 4, 5, 6, 7, 8} : Ids{1}, rows, optimizer);
+    model.rows.weight.mutable_values();  // a change, so that the history reads the rows again
+    tables.fails = step == 2;
+    if (tables.fails)
+      EXPECT_ERROR(std::runtime_error, "out of reach", rows.before_update(step, optimizer));
+    else
+      rows.before_update(step, optimizer);
+    optimizer.step();
+    if (tables.fails)
+      EXPECT_ERROR(std::logic_error,
+                   "RowHistory: before_update(2, …) was not called before that step was made",
+                   rows.after_update(step));
+    else
+      rows.after_update(step);
+  }
+  const TableHistory& table = rows.tables()[0];
+  EXPECT_EQ(table.ids(), std::vector<std::int32_t>{1});
+  EXPECT_EQ(table.row(0).steps, 2U);
+}
+
+// The bits of training with and without a history.
+TEST(RowHistory, ChangesNoBitOfTraining) {
+  for (const AnyOptions& options : std::vector<AnyOptions>{
+           SgdOptions{.learning_rate = 0.5},
+           SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5},
+           AdamWOptions{.learning_rate = 0.1, .weight_decay = 0.1, .amsgrad = true}}) {
+    const auto train = [&](bool is_watched) {
+      Random random(1);
+      OneTable model(random);
+      const auto optimizer = make_optimizer(options, model.parameters());
+      RowHistory rows(model);
+      for (std::uint64_t step = 1; step <= 20; ++step) {
+        const auto row = static_cast<std::int32_t>(step % 7);
+        model.backward(step % 3 == 0 ? Ids{row, 1, 2} : Ids{row}, rows, *optimizer);
+        if (is_watched) rows.before_update(step, *optimizer);
+        optimizer->step();
+        if (is_watched) rows.after_update(step);
+      }
+      EXPECT_EQ(rows.tables()[0].touched(), is_watched ? 7U : 0U);
+      return bits_of(model.rows.weight, *optimizer);
+    };
+    EXPECT_EQ(train(true), train(false));
+  }
+}
+
+TEST(RowHistory, CutsLongTexts) {
+  const std::vector<std::int32_t> tokens(20, 1);
+  EXPECT_EQ(TableHistory::Text(tokens).size(), TableHistory::Text::kMax);
 }
 
 // What a model's tape looks up, by the names that its layers give the rows. There are as many
