@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include <rowgrad/core/base/file.hpp>
+#include <rowgrad/examples/report/run_analysis.hpp>
 #include <rowgrad/examples/support/data_files.hpp>
 #include <rowgrad/examples/support/outputs.hpp>
 #include <rowgrad/examples/support/program.hpp>
@@ -49,35 +50,11 @@ struct Options {
                      .learning_rate = 0.1};
 };
 
-// The gates of a memory on a text.
-struct GateReport {
-  std::size_t block = 0;
-  std::vector<double> values = {};  // at each token
-
-  double mean() const {
-    return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-  }
-};
-
-// Reads the first tokens of a text, in windows as long as the model's context.
-std::vector<GateReport> read_gates(LanguageModel& model, const TokenSequence& text) {
-  constexpr std::uint64_t kMostTokens = 24'000;
-  auto* gpt = dynamic_cast<GptModel*>(&model);
-  if (gpt == nullptr) return {};
-  std::vector<GateReport> gates;
-  for (const std::size_t block : gpt->options().memories.blocks) gates.push_back({.block = block});
-  std::ranges::sort(gates, {}, &GateReport::block);
-  const std::uint64_t tokens = std::min(text.size(), kMostTokens);
-  for (std::uint64_t first = 0; !gates.empty() && first < tokens; first += gpt->context()) {
-    const auto length = std::min<std::uint64_t>(gpt->context(), tokens - first);
-    const std::vector<Tensor> here = gpt->memory_gates(text.slice(first, length).ids());
-    for (std::size_t i = 0; i < gates.size(); ++i)
-      gates[i].values.insert(gates[i].values.end(), here[i].begin(), here[i].end());
-  }
-  return gates;
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& tokenizer) {
+void print(const MemoryGates& gate, const TokenSequence& text, const Tokenizer& tokenizer) {
   constexpr std::size_t kShown = 5;
   constexpr std::size_t kAround = 16;  // tokens
   const std::vector<double>& values = gate.values;
@@ -85,7 +62,7 @@ void print(const GateReport& gate, const TokenSequence& text, const Tokenizer& t
   std::iota(places.begin(), places.end(), 0);
   std::ranges::stable_sort(places, std::greater<>(), [&](std::size_t i) { return values[i]; });
   std::cout << "\nGate in front of block " << gate.block
-            << formatted(": %.3g on average over %zu", gate.mean(), values.size())
+            << formatted(": %.3g on average over %zu", mean_of(gate.values), values.size())
             << " tokens; where it is highest, and lowest:\n";
   for (std::size_t i = 0; i < places.size(); ++i) {
     if (i >= kShown && i + kShown < places.size()) continue;
@@ -194,10 +171,10 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
     told["rows_changed_without_gradient"] = here;
     changed += here;
   }
-  for (const GateReport& gate : read_gates(training.model(), training.training_ids())) {
+  for (const MemoryGates& gate : read_gates(training.model(), training.training_ids())) {
     print(gate, training.training_ids(), training.tokenizer());
     report["gates"].push_back(
-        {{"block", gate.block}, {"mean", gate.mean()}, {"values", gate.values}});
+        {{"block", gate.block}, {"mean", mean_of(gate.values)}, {"values", gate.values}});
   }
   if (again == nullptr) std::cout << "\nRows without a gradient that changed: " << changed << '\n';
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include <rowgrad/core/base/columns.hpp>
@@ -90,6 +89,29 @@ Component take_component(Tensor& variances) {
 
 }  // namespace
 
+std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& text,
+                                    std::uint64_t most, TablePlacement* tables) {
+  auto* gpt = dynamic_cast<GptModel*>(&model);
+  if (gpt == nullptr) return {};
+  std::vector<MemoryGates> gates;
+  for (const std::size_t block : gpt->options().memories.blocks) gates.push_back({.block = block});
+  std::ranges::sort(gates, {}, &MemoryGates::block);
+  const std::uint64_t tokens = std::min(text.size(), most);
+  for (std::uint64_t first = 0; !gates.empty() && first < tokens;) {
+    const auto length = std::min<std::uint64_t>(gpt->context(), tokens - first);
+    const auto windows =
+        std::max<std::uint64_t>(std::min<std::uint64_t>(tokens - first, kMostAtOnce) / length, 1);
+    Ids ids = text.slice(first, windows * length).ids();
+    ids.reshape(Ids::shape_type{windows, length});
+    if (tables != nullptr) tables->fetch(model.lookups({.ids = {ids, ids}}));
+    const std::vector<Tensor> here = gpt->memory_gates(ids);
+    for (std::size_t i = 0; i < gates.size(); ++i)
+      gates[i].values.insert(gates[i].values.end(), here[i].begin(), here[i].end());
+    first += windows * length;
+  }
+  return gates;
+}
+
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& goes_on, std::size_t most, TablePlacement* tables) {
   std::vector<std::int32_t> ids;
@@ -98,13 +120,6 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
   Json probabilities = Json::array();
   const EvaluationMode evaluating(model);
   const std::size_t vocabulary = model.vocabulary();
-  auto* gpt = dynamic_cast<GptModel*>(&model);
-  std::vector<Json> gates;  // of memories, in the order of blocks
-  std::set<std::size_t> blocks;
-  if (gpt != nullptr)
-    blocks.insert(gpt->options().memories.blocks.begin(), gpt->options().memories.blocks.end());
-  for (const std::size_t block : blocks)
-    gates.push_back(Json{{"block", block}, {"values", Json::array()}});
   const auto read = [&](std::span<const std::int32_t> text, std::size_t pieces,
                         std::size_t length) {
     Ids inputs = Ids::from_shape({pieces, length});
@@ -126,11 +141,6 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       expected.push_back(likeliest);
       probabilities.push_back(std::move(shares));
     }
-    if (gates.empty()) return;
-    const std::vector<Tensor> here = gpt->memory_gates(inputs);
-    for (std::size_t memory = 0; memory < here.size(); ++memory)
-      for (const real gate : here[memory])
-        gates[memory]["values"].push_back(in_thousandths(static_cast<double>(gate)));
   };
   const std::size_t tokens = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, kMostAtOnce);
   const std::size_t length = std::min(tokens, model.context());
@@ -151,7 +161,6 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       read(text.subspan(first), std::max<std::size_t>(pieces, 1), pieces > 0 ? length : left);
       first += read_now;
     }
-    for (Json& gate : gates) gate["values"].push_back(Json());  // the last one was not read
   };
   const std::uint64_t untrained_size = validation != nullptr ? validation->size() : 0;
   const auto of_validation = std::min<std::uint64_t>(untrained_size, most / 2);
@@ -167,6 +176,19 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       {"probability", std::move(probabilities)},
       {"left_out",
        {{"training", training.size() - trained}, {"validation", untrained_size - untrained}}}};
+  std::vector<Json> gates;
+  const auto add_gates = [&](const TokenSequence& source, std::size_t count) {
+    if (count == 0) return;
+    const std::vector<MemoryGates> all = read_gates(model, source, count - 1, tables);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (gates.size() == i) gates.push_back({{"block", all[i].block}});
+      for (const double gate : all[i].values) gates[i]["values"].push_back(in_thousandths(gate));
+      gates[i]["values"].push_back(Json());  // the last token was not read
+    }
+  };
+  if (goes_on && !goes_on()) return text;
+  add_gates(training, trained);
+  if (validation != nullptr) add_gates(*validation, untrained);
   if (!gates.empty()) text["gates"] = std::move(gates);
   return text;
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a trained model makes of its text, for a report; each as in page/types.d.ts.
+// Reads a text with a trained model, for reports. page/types.d.ts describes the JSON.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,20 +16,32 @@
 
 namespace rowgrad {
 
-/// The loss of each token and the tokens that were likeliest in its place, for at most `most`
-/// tokens, of which up to half are from the text that the model was not trained on. Both texts are
-/// cut into pieces as long as the model's context. Of a model with memories, also their gates.
-/// `goes_on` is asked from time to time: if it returns false, the rest is left out. `tables`, if
-/// not null, fetches rows before they are looked up.
+/// The gates of a model's memory.
+struct MemoryGates {
+  std::size_t block = 0;            // in front of which the memory is
+  std::vector<double> values = {};  // at each token, from 0 to 1
+};
+
+/// Reads the first `most` tokens of a text, in windows as long as the model's context. Returns the
+/// gates of each memory, in the order of blocks. `tables`, if not null, fetches rows before they
+/// are looked up.
+std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& text,
+                                    std::uint64_t most = 24'000, TablePlacement* tables = nullptr);
+
+/// Returns the loss of each token and the tokens that were likeliest in its place, for at most
+/// `most` tokens, of which up to half are from the text that the model was not trained on. Both
+/// texts are cut into pieces as long as the model's context. A model with memories also has the
+/// gates. `goes_on` is asked from time to time: if it returns false, the rest is left out. `tables`
+/// is as in read_gates().
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& goes_on = {}, std::size_t most = 24'000,
                TablePlacement* tables = nullptr);
 
-/// The nearest neighbours of these tokens among themselves, and their first two principal
+/// Returns the nearest neighbours of these tokens among themselves, and their first two principal
 /// components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in Space").
 Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);
 
-/// The attention weights of each head on a prompt.
+/// Returns the attention weights of each head on a prompt.
 Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables = nullptr);
 
 }  // namespace rowgrad
