@@ -209,8 +209,7 @@ void TextReport::train(const std::function<void()>& train) {
   } catch (const std::exception& error) {
     log_.add("fault", {{"text", concat("the run failed: ", error.what())}});
     // Rows of other ranks cannot be fetched any more.
-    if (!has_ended_)
-      training_.run.tables() == nullptr ? log_.at_end() : log_.add("end", {{"finished", false}});
+    if (!has_ended_ && training_.run.tables() == nullptr) log_.at_end();
     try_to_write();
     throw;
   }
