@@ -170,7 +170,7 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 
 void write_sharded_checkpoint(const fs::path& path, const Checkpoint& state,
                               const ParallelTraining& of_run,
-                              std::span<Parameter* const> parameters) {
+                              std::span<Parameter* const> parameters, const Checkpoint& of_first) {
   ProcessGroup& ranks = of_run.group();
   Checkpoint common = state;
   Checkpoint mine = take_rows(common, of_run, parameters);
@@ -192,6 +192,7 @@ void write_sharded_checkpoint(const fs::path& path, const Checkpoint& state,
     if (state.contains("steps")) file->put(kStep, state.count("steps"));
   }
   mine.put(kRank, ranks.rank());
+  for (const std::string& name : of_first.names()) common.put(name, of_first.at(name));
   common.put(kNext, random_name());
   common.put(kBefore, replaced);
   write_safetensors(rank_path(path, names, ranks.rank()), mine);

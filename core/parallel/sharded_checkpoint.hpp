@@ -16,12 +16,13 @@ namespace rowgrad {
 
 /// Writes `path`, by the first rank, and its parts, path.part-…, by each. All ranks call it, each
 /// with its own state: the shards, with what an optimizer keeps for their rows, go into the parts.
-/// `parameters` are those of the model. Removes the parts of the checkpoint that this one replaces.
+/// `parameters` are those of the model. The first rank also writes `of_first`, whose names may have
+/// names of tables in them. Removes the parts of the checkpoint that this one replaces.
 /// Throws std::system_error as write_file does, and std::invalid_argument if `state` has no rows
 /// of a sharded table.
 void write_sharded_checkpoint(const std::filesystem::path& path, const Checkpoint& state,
-                              const ParallelTraining& ranks,
-                              std::span<Parameter* const> parameters);
+                              const ParallelTraining& ranks, std::span<Parameter* const> parameters,
+                              const Checkpoint& of_first = {});
 
 /// Writes `path` as write_safetensors() does, and removes the parts of the checkpoint that this one
 /// replaces.

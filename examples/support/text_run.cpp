@@ -142,8 +142,6 @@ void TextRun::save(const std::filesystem::path& path, const Checkpoint& watched)
   if (!run.is_first_rank() && !is_sharded) return;
   Checkpoint file = run.state_dict();
   file.put("samples", samples_json());
-  // Its names have those of tables, by which values are sharded.
-  if (!is_sharded) file.put("watched", watched);
   file.put("format", kFormat);
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
@@ -151,7 +149,11 @@ void TextRun::save(const std::filesystem::path& path, const Checkpoint& watched)
   file.put("corpus", Json(text_files_).dump());
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
-  if (is_sharded) return write_sharded_checkpoint(path, file, *ranks_, model_->parameters());
+  Checkpoint watching;
+  watching.put("watched", watched);
+  if (is_sharded)
+    return write_sharded_checkpoint(path, file, *ranks_, model_->parameters(), watching);
+  file.put("watched", watched);
   write_whole_checkpoint(path, file);
 }
 
@@ -266,7 +268,10 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
                      "with this version of utf8proc, --ngram-fold makes other tokens one");
     if (corpus.files().empty()) training->text_files_ = corpus_in(file);
-    training->run.load_state_dict(with_sharded_rows(file, name,
+    Checkpoint state = file;
+    for (const std::string& watched : file.part("watched").names())
+      state.erase("watched." + watched);
+    training->run.load_state_dict(with_sharded_rows(std::move(state), name,
                                                     training->ranks_ ? &*training->ranks_ : nullptr,
                                                     training->model_->parameters()));
     const Json all(file.text("samples"), "its samples");

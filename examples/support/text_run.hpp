@@ -38,8 +38,8 @@ class TextRun {
 
   /// Saves everything that resume() needs, tables in files too. Replaces the file, as write_file
   /// does. Throws std::runtime_error, and leaves the file, for a run that has diverged.
-  /// On several ranks, all call it, and the first writes the file. What watched the run has its
-  /// state in the part "watched", unless tables are sharded.
+  /// On several ranks, all call it, and the first writes the file. The part "watched" is the state
+  /// of what watched the run; resume() does not read it.
   void save(const std::filesystem::path& path, const Checkpoint& watched = {}) const;
 
   /// Sets the options that may change in a resumed run: --epochs, --steps and --learning-rate.

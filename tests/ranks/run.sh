@@ -89,17 +89,21 @@ echo "samples on the way and at the end: those of a run alone"
 logged=("${split[@]}" --shards 4 --steps 12)
 "${logged[@]}" --save alone >log 2>&1 || fail "the run alone failed"
 for option in --report --log; do
-  on_ranks 2 "${logged[@]}" $option watched$option --save ranks >log 2>&1 || fail "a run on 2 ranks with $option failed"
+  on_ranks 2 "${logged[@]}" --stop-after 5 $option watched$option --save ranks >log 2>&1 ||
+    fail "a run on 2 ranks with $option failed"
+  on_ranks 2 "${logged[@]}" --resume ranks $option watched$option --save ranks >log 2>&1 ||
+    fail "a run with $option was not resumed on 2 ranks"
   "${logged[@]}" --resume ranks --save ranks >>log 2>&1 || fail "the parts do not make a whole"
   expect_same_numbers alone ranks
   rm -f ranks ranks.part-*
 done
 for file in watched--report.log watched--log; do
   grep -q '^{"event":"text"' $file || fail "$file lacks the text"
+  [[ $(grep -c '^{"event":"run"' $file) == 1 ]] || fail "$file begins anew"
   ! grep '^{"event":"fault"' $file || fail "$file has a fault"
 done
 rm watched*
-echo "reports and logs of split tables: the bits of a run alone, and its text read"
+echo "reports and logs of split tables: the bits of a run alone, a log that continues, the text read"
 
 # A rank whose OpenBLAS has another kernel, if it does have it.
 mixed=("${verdict[@]}" --hidden "3000,1000" --stop-after 1)
