@@ -207,7 +207,7 @@ OptionTable option_table_of(Options& o) {
        choice(
            o.train.gpt.positions,
            {{"learned", Positions::kLearned}, {"t5", Positions::kT5}, {"shaw", Positions::kShaw}}),
-       "learned; t5 and shaw are those of a GPT of one block, by distance"},
+       "learned; t5 and shaw, by distance, take a GPT of one block"},
       {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
       {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)}};
   const OptionTable of_runs = option_table_of(o.train);

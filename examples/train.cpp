@@ -31,7 +31,7 @@
 namespace rowgrad {
 namespace {
 
-// The options: those of the run, and what the program does besides training.
+// The options of the run, and of the program's other work.
 struct Options {
   std::string file = "";  // of options
   std::vector<std::string> corpus = {};
@@ -40,7 +40,7 @@ struct Options {
   std::size_t sample_every = 0;
   bool sample_epochs = false;
   bool evaluate_first = false;
-  std::string book = "";         // the run whose log is shown beside this one's: "5" or "d"
+  std::string book = "";         // the book's run to compare with: "5" or "d"
   std::string gpt2 = "";         // folder of weights to start from
   std::string gpt2_export = "";  // file for the trained weights, in the same layout
   std::string save = "";
@@ -58,7 +58,7 @@ struct Options {
   TrainOptions train = {};
 };
 
-// What --book and --gpt2 stand for: values of options that are not given themselves.
+// Values that --book and --gpt2 give to options that are not on the command line.
 constexpr const char* kChapter5 = R"({
     "tokenizer": "gpt2", "context": 256, "stride": 256, "batch": 2, "draw_as_pytorch": true,
     "width": 768, "heads": 12, "layers": 12, "bias": true, "initialization": "pytorch",
@@ -69,28 +69,28 @@ constexpr const char* kChapter5 = R"({
     "temperature": 0
 })";
 
-// What appendix D changes. The printed book clips from step 28 on.
+// Changes for appendix D. The printed book clips from step 28 on.
 constexpr const char* kAppendixD = R"({
     "epochs": 15, "learning_rate": 1e-3, "schedule": "cosine", "warmup": 27, "warmup_start": 0.01,
     "floor": 0.01, "clip": 1, "clip_from": 27, "evaluate_batches": 1, "evaluate_first": false
 })";
 
-// For a model that can already write. Its context is that of the weights, if it is shorter, and the
-// stride is the context.
+// For a model that can already write. The context is at most the one of the weights, and the stride
+// is the context.
 constexpr const char* kGpt2 = R"({
     "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
     "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "evaluate_first": true,
     "prompt": "Every effort moves", "sample": 30, "sample_every": 0, "temperature": 0
 })";
 
-// The values of options that are not given: those of the saved run or, of a new one, of its model;
-// later ones go before earlier ones. Returns how they differ from those of the saved run, for
-// people.
+// Sets options that are not given, from the saved run or, for a new run, by its model. Returns the
+// differences to the saved run, for people.
 std::string complete(CommandLine& line, Options& options, Checkpoint& saved) {
   if (!options.file.empty())
     line.take_file(without_byte_order_mark(read_file(options.file), options.file), options.file);
   std::string& table = options.train.ngram_file;
-  if (!table.empty()) table = std::filesystem::absolute(table);  // found from other folders, too
+  if (!table.empty())
+    table = std::filesystem::absolute(table);  // so that it is found from other folders
   const bool resumes = !options.resume.empty();
   if (resumes) saved = read_safetensors(options.resume);
   const TrainOptions of_run =
@@ -173,7 +173,7 @@ void check_files_of_rank(const Options& options, std::size_t rank) {
   check_outputs(outputs, {}, options.force);
 }
 
-// Returns the step of the run whose file will be replaced, or nullopt if there is no whole run.
+// Returns the step of the run whose file will be replaced; nullopt if the file has no whole run.
 std::optional<std::uint64_t> replaced_step(const Options& options) {
   std::error_code none;
   const std::string& path = options.save;
@@ -214,7 +214,7 @@ const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
   return rows.of(model.named_layers<Embedding>().at(0).second->table());
 }
 
-// What is left to do and to say at the end of a run.
+// Writes and prints the results at the end of a run.
 class Results : public TrainingCallback {
  public:
   Results(const Options& options, const Corpus& corpus, TextRun& training, Samples& samples,
@@ -330,7 +330,7 @@ void check_gpt2_export(const TextRun& training, const Options& options, bool wri
                 config.string(), ": is there already, for another model; --force replaces it");
 }
 
-// Where a run goes on, and with which changes.
+// Prints where a run goes on, and with which changes.
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changed) {
   std::cout << "Going on from " << file << ", step " << run.steps()
             << (changed.empty() ? "" : ", with " + changed) << '\n';
@@ -440,13 +440,13 @@ OptionTable own_table(Options& o) {
        "tokens to sample when trained; 0 for none; tokens past --context are slow, as each one "
        "reads the whole context again, unless --past-context is slide",
        whole_number(0)},
-      {"--sample-every", &o.sample_every, "steps after which there is a sample too; 0 for none",
+      {"--sample-every", &o.sample_every, "steps between samples; 0 for none",
        whole_number(0) + samples},
       {"--sample-epochs", &o.sample_epochs, "a sample after each epoch", samples},
       past_context_option(o.sample.past_context, samples + gpt),
       {"--temperature", &o.sample.temperature, "of sampling; 0 takes the likeliest token",
        finite_number(0) + samples},
-      {"--top-k", &o.sample.top_k, "sample among so many likeliest tokens; 0 for all",
+      {"--top-k", &o.sample.top_k, "sample among the N likeliest tokens; 0 for all",
        whole_number(0) + samples + is_for("--temperature")},
       {"--evaluate-first", &o.evaluate_first,
        "first the losses before training, over the whole text"}};
@@ -457,12 +457,13 @@ OptionTable own_table(Options& o) {
        "its values",
        file_name()},
       {"--save-every", &o.save_every,
-       "steps after which it is written too; 0 for none within an epoch",
+       "steps after which it is also written; 0 for none within an epoch",
        whole_number(0) + needs("--save")},
-      {"--resume", &o.resume, "file of --save to go on from, as if never stopped", file_name()},
-      {"--options", &o.file,
-       "JSON file of options, as a run saves them; those of the command line go before",
+      {"--resume", &o.resume,
+       "file of --save to go on from, with the same result as a run that never stopped",
        file_name()},
+      {"--options", &o.file,
+       "JSON file of options, as a run saves them; the command line goes before it", file_name()},
       {"--metrics", &o.metrics, "CSV file of losses by epoch", file_name()},
       {"--json", &o.json, "JSON file of the whole run", file_name()},
       {"--row-list", &o.row_list,
@@ -483,11 +484,10 @@ OptionTable own_table(Options& o) {
        "file for the trained weights as Hugging Face's GPT-2 has them", file_name()}};
   const OptionTable machine{
       {"--stop-after", &o.stop_after,
-       "stop when the run has made so many steps, for --resume to go on; 0 for its end",
-       whole_number(0)},
+       "stop when the run has made N steps, for --resume to go on; 0 for its end", whole_number(0)},
       {"--rank-patience", &o.rank_patience,
        "seconds for which ranks of mpirun wait for one of them", finite_number(1)},
-      {"--threads", &o.threads, "threads to use; as many as there are cores if not given",
+      {"--threads", &o.threads, "threads to use; one for each core if not given",
        whole_number(1, 1024)}};
   return joined({under("Samples", text), under("Files", joined({files, option_table_of(o.report)})),
                  under("GPT-2 and the book", models), under("Stopping and processes", machine)});

@@ -1,7 +1,7 @@
 #pragma once
 
-// A training run that is made again from its checkpoint, to see what it did; and inspect_rows
-// --why, which asks that of one row.
+// Makes a training run again from its checkpoint, to see what it did. inspect_rows --why asks why
+// one row moved.
 
 #include <cstddef>
 #include <memory>
@@ -16,7 +16,7 @@ namespace rowgrad {
 class RunAgain {
  public:
   /// The run of the checkpoint `path`, before its first step or at an earlier checkpoint of it,
-  /// `from` ("" for none), on its own text or on that of the files in `corpus`, if there are any.
+  /// `from` ("" for none), on its own text or on the files in `corpus`, if there are any.
   /// Its tables in files are not touched: they are made anew in a temporary folder. Throws as
   /// TextRun::resume(), and std::invalid_argument for a `from` that is no earlier one, or has
   /// tables in files, which cannot be made anew from there.
@@ -34,7 +34,7 @@ class RunAgain {
   TextRun& run() { return *run_; }
   const Corpus& corpus() const { return corpus_; }
 
-  /// The files of its tables, those of other ranks too, and the undo files beside them.
+  /// Returns the files of its tables, also of other ranks, and their undo files.
   std::vector<std::string> table_files() const;
 
   std::size_t first() const { return first_; }  // the step that it begins at

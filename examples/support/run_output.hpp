@@ -1,6 +1,6 @@
 #pragma once
 
-// What programs say and write of a run on a text.
+// Prints and writes the results of a run on a text.
 
 #include <functional>
 #include <optional>
@@ -12,23 +12,23 @@
 
 namespace rowgrad {
 
-/// Text, tokens, batches and model, before training.
+/// Prints the text, tokens, batches and model before training.
 void print_start(const TextRun& training, const Corpus& corpus);
 
-/// How gradients went between ranks in the last `steps` steps.
+/// Prints how gradients went between ranks in the last `steps` steps.
 void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::size_t steps);
 
-/// What is known at the end.
+/// The results at the end.
 struct RunResults {
   std::optional<double> validation_loss = {}, validation_unigram_loss = {};
   std::optional<std::string> sample = {};
 };
 
-/// Options, sizes, history and results as JSON.
+/// Returns options, sizes, history and results as JSON.
 std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results);
 
-/// The losses by epoch: epoch, steps, training_loss, validation_loss (empty without validation),
-/// tokens_per_second.
+/// Returns the losses by epoch as CSV: epoch, steps, training_loss, validation_loss (empty without
+/// validation), tokens_per_second.
 std::string metrics_csv(const TrainingRun& run);
 
 /// Calls `write` after each epoch, every `every` steps (0 for none within an epoch), and at the end

@@ -35,8 +35,8 @@ constexpr int kShareOfTime = 200;  // that writing may take in the course of a r
 std::string log_of(const ReportFiles& files) {
   if (!files.log.empty() || !is_wanted(files)) return files.log;
   std::error_code none;
-  const std::string& beside = files.page.empty() ? files.data : files.page;
-  return fs::exists(beside, none) && !fs::is_regular_file(beside, none) ? "" : beside + ".log";
+  const std::string& report = files.page.empty() ? files.data : files.page;
+  return fs::exists(report, none) && !fs::is_regular_file(report, none) ? "" : report + ".log";
 }
 
 std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
@@ -47,7 +47,7 @@ std::string about_run(const CommandLine& line, const TextRun& training, const Co
   started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
   const TrainingRanks* ranks = training.run.parts().ranks;
   const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
-  TrainOptions train = training.options();  // if it was resumed, those of its checkpoint
+  TrainOptions train = training.options();  // of the checkpoint if the run was resumed
   OptionTable options = table_of_model(train);
   for (const Option& option : line.options())
     if (find(option_table_of(train), option.name) == nullptr) options.push_back(option);
@@ -87,7 +87,7 @@ bool is_wanted(const ReportFiles& files) {
 std::vector<Output> outputs_of(const ReportFiles& files) {
   std::error_code none;
   check_argument(!fs::exists(files.log, none) || fs::is_regular_file(files.log, none),
-                 "--log: ", files.log, " is not a file, expected one that can be read again");
+                 "--log: ", files.log, " is not a regular file, which the page is made of");
   const char* const option = files.log.empty() ? "--log, by default next to the report" : "--log";
   return {{"--report", files.page, kReportPage},
           {"--report-data", files.data, kReportData},
@@ -145,7 +145,7 @@ void TextReport::write() {
     write_report(log_path_, files_.page, files_.data);
 }
 
-// What cannot be written is tried again after the next steps.
+// Files that cannot be written are tried again after later steps.
 void TextReport::try_to_write() {
   try {
     write();
