@@ -146,6 +146,12 @@ testReport("a run of a few steps has curves, and lines of models that know nothi
   assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
 });
 
+const accurate = makeReport({ steps: 60, frames: 3 });
+Object.assign(accurate.evaluations.at(-1), { training_accuracy: 0.93, validation_accuracy: 0.875 });
+testReport("a run that computes accuracies shows the last ones", accurate, {}, async (other) => {
+  assert.match(await textOf(other, "#run-facts"), /Accuracy 93\s% in training, 88\s% in validation \(step 60\)/);
+});
+
 for (const state of ["finished", "running"]) {
   const faulty = makeReport({ steps: 60, frames: 3, state });
   faulty.run.fault = "GRU: cannot read it";

@@ -1,7 +1,7 @@
 // What was run, and how to repeat it.
 
 import { byId, definitionList, element } from "./dom.js";
-import { formatCount, formatPlural, formatText, formatTime } from "./format.js";
+import { formatCount, formatPercent, formatPlural, formatText, formatTime } from "./format.js";
 
 /** @import { Report } from "./types" */
 
@@ -61,6 +61,12 @@ export function showRun(report) {
   }
   const steps = report.curves?.step.at(-1);
   if (steps !== undefined) facts.push(["Steps", formatCount(steps) + (run.first_step > 0 ? `, the first ${formatCount(run.first_step)} before this report` : "")]);
+  const last = (report.evaluations ?? []).filter((one) => (one.training_accuracy ?? one.validation_accuracy) !== undefined).at(-1);
+  if (last) {
+    const shares = Object.entries({ training: last.training_accuracy, validation: last.validation_accuracy })
+      .flatMap(([part, share]) => (share === undefined ? [] : [`${formatPercent(share)} in ${part}`]));
+    facts.push(["Accuracy", `${shares.join(", ")} (step ${formatCount(last.steps)})`]);
+  }
   if (run.parameters?.length) {
     const count = run.parameters.reduce((sum, parameter) => sum + parameter.count, 0);
     facts.push(["Model", `${formatCount(count)} numbers in ${run.parameters.length} parameters`]);

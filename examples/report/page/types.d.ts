@@ -22,11 +22,11 @@ export interface Run {
   /** What the log took of it, and the reading of the text at the end. */
   report_seconds?: number;
   /**
-   * Stopped is by Ctrl-C or --max-steps. Text, embeddings and attention are there at the end of the
-   * program, but not after Ctrl-C.
+   * Stopped by Ctrl-C, by --stop-after or by an error, which is the fault. Text, embeddings and attention
+   * are there at the end of a program, but not after Ctrl-C or an error.
    */
   state: "running" | "stopped" | "finished";
-  /** What went wrong with the report; absent if nothing did. */
+  /** What went wrong with the run or its report; absent if nothing did. */
   fault?: string;
   /**
    * Steps that had been made when the log began: 0 for a new run. Lookups, gradients and movement of a
@@ -71,6 +71,9 @@ export interface Evaluation {
   training_loss: number | null;
   /** Null without data for validation. */
   validation_loss: number | null;
+  /** Shares of right answers, if they were computed. */
+  training_accuracy?: number;
+  validation_accuracy?: number;
 }
 
 /**
