@@ -74,7 +74,7 @@ std::vector<std::uint64_t> unpack_counts(std::string_view column) {
   int shift = 0;
   for (const char one : from_base64(column)) {
     const auto byte = static_cast<unsigned char>(one);
-    check_runtime(shift < 64, "a column has a number above 2^64");
+    check_runtime(shift < 63 || (shift == 63 && byte < 2), "a column has a number above 2^64");
     number |= std::uint64_t{byte & 127U} << shift;
     shift += 7;
     if (byte >= 128) continue;
