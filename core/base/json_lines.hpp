@@ -9,8 +9,12 @@
 
 namespace rowgrad {
 
-/// Returns true if a line, without its end, is as JsonLines wrote it: its checksum says so.
+/// Returns true if the checksum of a line, without its end, is right.
 bool is_whole_line(std::string_view line);
+
+/// Returns the length of a text without what a killed program may have left at its end: a line
+/// without an end, or damaged lines.
+std::size_t whole_bytes(std::string_view text);
 
 /// A file that grows by JSON objects, one on each line. The last member of each is `sum`, the
 /// checksum (Checksum, 16 hexadecimal digits) of the line up to the comma in front of it. The file
@@ -21,18 +25,22 @@ class JsonLines {
   /// elsewhere or cannot be written.
   explicit JsonLines(const std::filesystem::path& path);
 
-  /// The first line of the file that was opened, "" if it was empty; and the bytes of its lines up
-  /// to the last whole one. A program that was killed may have left a part of a line.
+  /// Returns the first line of the file that was opened, with its end if it has one; "" if the file
+  /// was empty.
   const std::string& first_line() const { return first_line_; }
-  std::uint64_t whole_bytes() const { return whole_bytes_; }
+
+  /// Returns the length of all lines: see whole_bytes().
+  std::uint64_t bytes() const { return bytes_; }
 
   const std::filesystem::path& path() const { return file_.path(); }  // as it was given
 
-  /// Keeps these first bytes, and drops the others.
+  /// Drops the lines behind the first `bytes` bytes. Throws std::system_error if that fails.
   void truncate(std::uint64_t bytes);
 
-  /// Appends an object, `{…}`. Throws std::system_error or std::runtime_error if it cannot be
-  /// written or if somebody has removed the file, which is then as it was before.
+  /// Appends an object, `{"a":1}`, in place of what may follow the lines. Throws
+  /// std::invalid_argument if it is not an object with a member. Throws std::system_error or
+  /// std::runtime_error if it cannot be written or if somebody has removed the file, which then has
+  /// the same lines as before.
   void append(std::string object);
 
   void sync() { file_.sync(); }  // returns when all that was written is on the disk
@@ -40,7 +48,8 @@ class JsonLines {
  private:
   LockedFile file_;
   std::string first_line_;
-  std::uint64_t whole_bytes_ = 0, bytes_ = 0;
+  std::uint64_t bytes_;
+  bool has_tail_;  // true if something follows the lines
 };
 
 }  // namespace rowgrad

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <span>
@@ -60,6 +59,7 @@ class LoggedTable {
   explicit LoggedTable(const Json& record)
       : name(member(record, "table").string()),
         kind(member(record, "kind").string()),
+        is_tokens(is_true(record, "tokens")),
         count(member(record, "rows").whole_number()),
         width(member(record, "width").whole_number()),
         has_ngrams_(is_true(record, "ngrams")) {
@@ -70,6 +70,7 @@ class LoggedTable {
   Json to_json() const;
 
   std::string name, kind;
+  bool is_tokens;
   std::uint64_t count, width;
   std::vector<std::string> labels;  // of all rows, or none
 
@@ -107,9 +108,10 @@ void LoggedTable::add(std::uint64_t step, const Json& record) {
   const std::vector<std::uint64_t> distances = counts("rows"), lookups = counts("lookups"),
                                    steps = counts("steps"), last = counts("last");
   const std::vector<double> norm = numbers("norm"), moved = numbers("moved");
-  const std::vector<double> none(dense_ ? distances.size() : 0);
-  const std::vector<double> momentum = dense_ ? none : numbers("momentum"),
-                            decay = dense_ ? none : numbers("decay");
+  const auto numbers_or_0 = [&](const char* column) {
+    return record.find(column) == nullptr ? std::vector<double>(distances.size()) : numbers(column);
+  };
+  const std::vector<double> momentum = numbers_or_0("momentum"), decay = numbers_or_0("decay");
   for (const std::size_t size : {lookups.size(), steps.size(), last.size(), norm.size(),
                                  moved.size(), momentum.size(), decay.size()})
     check_runtime(size == distances.size(), "the columns of ", name, " differ in length");
@@ -164,7 +166,7 @@ std::string LoggedTable::title(std::size_t shown) const {
 
 std::string LoggedTable::label_of(std::uint64_t id) const {
   if (const auto label = row_labels_.find(id); label != row_labels_.end()) return label->second;
-  return id < labels.size() ? labels[id] : "";
+  return id < labels.size() ? labels[id] : rows_.contains(id) ? concat(id) : "";
 }
 
 // Returns a table as the page shows it. A table that is too large for a map, or whose rows are not
@@ -230,10 +232,24 @@ Json LoggedTable::to_json() const {
   } else if (has_ngrams_) {
     for (std::uint64_t id = 0; id < count; ++id) table["labels"].push_back(label_of(id));
   }
+  if (is_tokens && !is_part) table["tokens"] = true;
   if (dense_) table["dense"] = true;
   if (coupled_decay_) table["coupled_decay"] = true;
   if (decayed_) table["decayed"] = *decayed_;
   return table;
+}
+
+// Calls a function with each record of an event. What it throws names the line.
+void each_record(auto& records, std::string_view event, const auto& call) {
+  for (auto& record : records) {
+    if (record.event != event) continue;
+    try {
+      call(record);
+    } catch (const std::exception& error) {
+      const std::string_view text = error.what();
+      check_runtime(false, text.starts_with(record.place) ? "" : record.place + ": ", text);
+    }
+  }
 }
 
 // Returns curves with equal distances: in a long run, the distances of logged points grow.
@@ -241,13 +257,14 @@ Json curves_json(const std::vector<LogRecord>& records) {
   const std::vector<std::string> names{"loss", "learning_rate", "speed", "rows"};
   std::vector<std::uint64_t> steps;
   std::map<std::string, std::vector<double>> all;
-  for (const LogRecord& record : records) {
-    if (record.event != "curves") continue;
+  each_record(records, "curves", [&](const LogRecord& record) {
     for (const std::uint64_t step : member(record.data, "steps").whole_numbers())
       steps.push_back(step);
-    for (const std::string& name : names)
+    for (const std::string& name : names) {
       for (const double number : numbers_in(member(record.data, name))) all[name].push_back(number);
-  }
+      check_runtime(all[name].size() == steps.size(), "the curves differ in length");
+    }
+  });
   Json curves{{"step", Json::array()}};
   for (const std::string& name : names) curves[name] = Json::array();
   const std::size_t count = steps.size();
@@ -274,14 +291,13 @@ Json curves_json(const std::vector<LogRecord>& records) {
 
 Json norms_json(const std::vector<LogRecord>& records) {
   Json norms{{"step", Json::array()}, {"norm", Json::array()}, {"clipped", Json::array()}};
-  for (const LogRecord& record : records) {
-    if (record.event != "norms") continue;
+  each_record(records, "norms", [&](const LogRecord& record) {
     for (const std::uint64_t step : member(record.data, "steps").whole_numbers())
       norms["step"].push_back(step);
     for (const char* name : {"norm", "clipped"})
       for (const double number : numbers_in(member(record.data, name)))
         norms[name].push_back(number);
-  }
+  });
   return norms;
 }
 
@@ -294,24 +310,26 @@ std::uint64_t steps_of(const LogRecord& record) {
 Json evaluations_json(std::vector<LogRecord>& records) {
   Json all = Json::array();
   std::optional<std::uint64_t> last;
-  for (LogRecord& record : records) {
-    if (record.event != "evaluation") continue;
+  each_record(records, "evaluation", [&](LogRecord& record) {
     const bool trained = member(record.data, "training_loss").dump() != "null";
     const bool validated = member(record.data, "validation_loss").dump() != "null";
-    if (record.data.find("epoch") != nullptr && !validated) continue;
-    if (!trained && last == steps_of(record)) continue;
+    if (record.data.find("epoch") != nullptr && !validated) return;
+    if (!trained && last == steps_of(record)) return;
     last = steps_of(record);
-    all.push_back({{"steps", *last},
-                   {"training_loss", std::move(record.data["training_loss"])},
-                   {"validation_loss", std::move(record.data["validation_loss"])}});
-  }
+    Json one{{"steps", *last}};
+    for (const char* name :
+         {"training_loss", "validation_loss", "training_accuracy", "validation_accuracy"})
+      if (record.data.find(name) != nullptr) one[name] = std::move(record.data[name]);
+    all.push_back(std::move(one));
+  });
   return all;
 }
 
 Json samples_json(const std::vector<LogRecord>& records) {
   std::map<std::uint64_t, std::string> texts;
-  for (const LogRecord& record : records)
-    if (record.event == "sample") texts[steps_of(record)] = member(record.data, "text").string();
+  each_record(records, "sample", [&](const LogRecord& record) {
+    texts[steps_of(record)] = member(record.data, "text").string();
+  });
   Json samples = Json::array();
   for (const auto& [steps, text] : texts) samples.push_back({{"steps", steps}, {"text", text}});
   return samples;
@@ -322,18 +340,18 @@ std::vector<LoggedTable> tables_of(const std::vector<LogRecord>& records, const 
   const auto named = [&](const Json& record) {
     return std::ranges::find(tables, member(record, "table").string(), &LoggedTable::name);
   };
-  for (const LogRecord& record : records) {
-    if (record.event == "table" && named(record.data) == tables.end())
-      tables.emplace_back(record.data);
-    if (record.event != "rows") continue;
+  each_record(records, "table", [&](const LogRecord& record) {
+    if (named(record.data) == tables.end()) tables.emplace_back(record.data);
+  });
+  each_record(records, "rows", [&](const LogRecord& record) {
     check_runtime(named(record.data) != tables.end(), "rows of an unknown table");
     named(record.data)->add(record.step, record.data);
-  }
+  });
   const auto order = [&](const LoggedTable& table) {
     const auto place = std::ranges::find_if(parameters.elements(), [&](const Json& parameter) {
       return member(parameter, "name").string() == table.name;
     });
-    return std::pair(table.kind != "token", place - parameters.elements().begin());
+    return std::pair(!table.is_tokens, place - parameters.elements().begin());
   };
   std::ranges::stable_sort(tables, {}, order);
   return tables;
@@ -345,7 +363,7 @@ Json vocabulary_json(const Json& run, const std::vector<LoggedTable>& tables) {
   if (const Json* vocabulary = run.find("vocabulary")) texts = vocabulary->strings();
   const Json* const tokens = run.find("tokens");
   std::uint64_t size = tokens != nullptr ? tokens->whole_number() : 0;
-  if (!tables.empty() && tables.front().kind == "token") {
+  if (!tables.empty() && tables.front().is_tokens) {
     size = std::max(size, tables.front().count);
     if (tokens == nullptr && !tables.front().labels.empty()) texts = tables.front().labels;
   }
@@ -358,24 +376,22 @@ Json vocabulary_json(const Json& run, const std::vector<LoggedTable>& tables) {
 
 std::vector<LogRecord> read_log(const std::filesystem::path& path) {
   check_runtime(file_exists(path), "cannot read ", path.string(), ": there is no such file");
-  std::ifstream file(path);
+  const std::string text = read_file(path);
+  check_runtime(is_run_log(text), path.string(), ": not the log of a run");
+  std::string_view left = std::string_view(text).substr(0, whole_bytes(text));
   std::vector<LogRecord> records;
-  std::string line;
-  for (std::size_t number = 1; std::getline(file, line); ++number) {
-    check_runtime(number > 1 || is_run_log(line), path.string(), ": not the log of a run");
-    if (!is_whole_line(line)) {
-      // A killed program leaves a part of a line.
-      check_runtime(file.eof() || file.peek() == std::ifstream::traits_type::eof(), path.string(),
-                    ", line ", number, ": damaged");
-      break;
-    }
-    Json data(line, concat(path.string(), ", line ", number));
-    LogRecord record{member(data, "event").string(), member(data, "step").whole_number(), {}};
+  while (!left.empty()) {
+    const std::string_view line = left.substr(0, left.find('\n'));
+    left.remove_prefix(line.size() + 1);
+    const std::string place = concat(path.string(), ", line ", records.size() + 1);
+    check_runtime(is_whole_line(line), place, ": damaged");
+    Json data(line, place);
+    check_runtime(data.find("event") != nullptr && data.find("step") != nullptr, place,
+                  ": a record has no event or step");
+    LogRecord record{
+        member(data, "event").string(), member(data, "step").whole_number(), place, {}};
     record.data = std::move(data);
-    if (record.event == "resume")
-      std::erase_if(records, [&](const LogRecord& other) { return other.step > record.step; });
-    else
-      records.push_back(std::move(record));
+    records.push_back(std::move(record));
   }
   check_runtime(!records.empty(), path.string(), ": not the log of a run");
   return records;
@@ -402,26 +418,33 @@ Json report_data(std::vector<LogRecord> records) {
   for (const LoggedTable& table : tables) report["tables"].push_back(table.to_json());
 
   double seconds = 0, spent = 0, reading = 0;
-  for (LogRecord& record : records) {
-    Json& data = record.data;
-    if (record.event == "curves") run["state"] = "running";
-    if (record.event == "end") run["state"] = is_true(data, "finished") ? "finished" : "stopped";
-    if (record.event == "fault") run["fault"] = std::move(data["text"]);
-    if (record.event == "baselines")
-      report["baselines"] = {{"uniform", member(data, "uniform").number()},
-                             {"unigram", member(data, "unigram").number()}};
-    if (record.event == "reading") reading = member(data, "seconds").number();
-    if (data.find("log_seconds") == nullptr) continue;
-    seconds = member(data, "seconds").number();
-    spent = member(data, "log_seconds").number();
-  }
+  for (const LogRecord& record : records)
+    if (record.event == "curves" || record.event == "end")
+      run["state"] = record.event == "curves"           ? "running"
+                     : is_true(record.data, "finished") ? "finished"
+                                                        : "stopped";
+  each_record(records, "fault",
+              [&](LogRecord& record) { run["fault"] = member(record.data, "text").string(); });
+  each_record(records, "baselines", [&](LogRecord& record) {
+    report["baselines"] = {{"uniform", member(record.data, "uniform").number()},
+                           {"unigram", member(record.data, "unigram").number()}};
+  });
+  each_record(records, "reading",
+              [&](LogRecord& record) { reading = member(record.data, "seconds").number(); });
+  for (const char* event : {"curves", "norms", "end"})
+    each_record(records, event, [&](LogRecord& record) {
+      seconds = std::max(seconds, member(record.data, "seconds").number());
+      spent = std::max(spent, member(record.data, "log_seconds").number());
+    });
   run["seconds"] = rounded(seconds + reading);
   run["report_seconds"] = rounded(spent + reading);
   // The model's reading of its text is shown unless it has been trained since then.
-  for (LogRecord& record : records)
-    for (const char* name : {"text", "embeddings", "attention"})
-      if (record.event == name && record.step == records.back().step)
-        report[name] = std::move(record.data[name]);
+  const std::uint64_t last = records.back().step;
+  for (const char* name : {"text", "embeddings", "attention"})
+    each_record(records, name, [&](LogRecord& record) {
+      member(record.data, name);
+      if (record.step == last) report[name] = std::move(record.data[name]);
+    });
   return report;
 }
 

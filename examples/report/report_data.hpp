@@ -15,18 +15,21 @@ namespace rowgrad {
 struct LogRecord {
   std::string event;
   std::uint64_t step = 0;
-  Json data;  // the whole object
+  std::string place;  // "run.log, line 7"
+  Json data;          // the whole object
 };
 
-/// Reads a log, without what resumed runs took back, and without a last line that is not whole.
-/// Throws std::runtime_error for a file that is not a log, and for a damaged line, which it names.
+/// Reads a log, except what a killed program left at its end: see whole_bytes(). Throws
+/// std::system_error or std::runtime_error for a file that is not a log or cannot be read, and for
+/// a damaged line, which it names.
 std::vector<LogRecord> read_log(const std::filesystem::path& path);
 
-/// Returns the data of the page, as page/types.d.ts describes it.
+/// Returns the data of the page, as page/types.d.ts describes it. Throws std::runtime_error for a
+/// record with other members than FORMAT.md says, whose line it names.
 Json report_data(std::vector<LogRecord> records);
 
-/// Makes of a log the files of these names; none of an empty one. Throws std::runtime_error as
-/// read_log(), and as check_report_page() if there is to be a page.
+/// Reads a log and writes its page and its data to files of these names, unless a name is empty.
+/// Throws like read_log() and report_data(), and like check_report_page() if `page` is not empty.
 void write_report(const std::filesystem::path& log, const std::string& page,
                   const std::string& data);
 

@@ -1,9 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <iostream>
-#include <limits>
-#include <numeric>
 #include <random>
 
 #include <rowgrad/core/base/columns.hpp>
@@ -11,7 +10,6 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/layers/language_model.hpp>
-#include <rowgrad/optim/callbacks/row_list.hpp>
 #include <rowgrad/optim/callbacks/run_log.hpp>
 #include <rowgrad/optim/gradient_clipping.hpp>
 
@@ -19,15 +17,13 @@ namespace rowgrad {
 namespace {
 
 constexpr std::string_view kLogBegin = R"({"event":"run","step":)";
-constexpr const char* kLogFormat = "rowgrad log 1";
+constexpr std::string_view kLogFormat = R"(,"format":"rowgrad log 1")";  // behind the step
+constexpr std::array kOwnEvents{"run", "curves", "norms", "table", "rows", "end"};
+constexpr int kFlushShare = 100;  // writing takes at most one part in 100 of the time
 constexpr std::uint64_t kPoints = 2048;
 constexpr std::uint64_t kFrames = 20;
-constexpr std::size_t kNorms = 200;       // of gradients in a run, about
-constexpr std::size_t kNormSteps = 10;    // between these if the length of the run is not known
-constexpr std::size_t kMaxRows = 2000;    // in a frame; with reasons, and of n-grams, at the end
-constexpr std::size_t kMaxReasons = 100;  // in a frame
-constexpr std::size_t kMaxLabels = std::size_t{1} << 18;        // for which a table has them all
-constexpr double kNever = -std::numeric_limits<double>::min();  // the path of an unwritten row
+constexpr std::size_t kNorms = 200;     // of gradients in a run, about
+constexpr std::size_t kNormSteps = 10;  // between these if the length of the run is not known
 
 Json parameters_json(const Layer& model) {
   const std::vector<Parameter*> own = model.parameters(), on_tape = model.parameters_on_tape();
@@ -42,42 +38,6 @@ Json parameters_json(const Layer& model) {
   return all;
 }
 
-// [row, path, [step, lookups, gradient norm, moved, place, ids of the text], …]
-Json reason_json(std::int32_t row, double path, const std::vector<TableHistory::Step>& steps) {
-  Json reason = Json::array();
-  reason.push_back(row);
-  reason.push_back(rounded(path));
-  for (const TableHistory::Step& step : steps) {
-    Json one = Json::array();
-    one.push_back(step.step);
-    one.push_back(step.lookups);
-    one.push_back(rounded(step.gradient_norm));
-    one.push_back(rounded(step.moved));
-    if (!step.text.empty()) one.push_back(step.place);
-    if (!step.text.empty()) one.push_back(std::vector(step.text.begin(), step.text.end()));
-    reason.push_back(std::move(one));
-  }
-  return reason;
-}
-
-// The places with the largest values, these first.
-std::vector<std::size_t> largest(std::vector<std::size_t> places, std::size_t most,
-                                 const auto& value_of) {
-  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(places.size(), most));
-  std::partial_sort(places.begin(), end, places.end(), [&](std::size_t a, std::size_t b) {
-    const double of_a = value_of(a), of_b = value_of(b);
-    return of_a > of_b || (of_a == of_b && a < b);
-  });
-  places.erase(end, places.end());
-  return places;
-}
-
-std::vector<std::size_t> counted_to(std::size_t count) {
-  std::vector<std::size_t> all(count);
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 double in_seconds(RowHistory::Timer::Clock::duration time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -85,8 +45,9 @@ double in_seconds(RowHistory::Timer::Clock::duration time) {
 }  // namespace
 
 bool is_run_log(std::string_view text) {
-  return text.starts_with(kLogBegin) &&
-         text.find(concat("\"format\":\"", kLogFormat, '"')) != std::string_view::npos;
+  const std::size_t step = std::min(kLogBegin.size(), text.size());
+  const std::size_t end = std::min(text.find(',', step), text.size());  // of the step
+  return text.starts_with(kLogBegin) && text.substr(end).starts_with(kLogFormat);
 }
 
 RunLog::RunLog(TrainingRun* run, Layer& model, const Optimizer& optimizer,
@@ -95,29 +56,32 @@ RunLog::RunLog(TrainingRun* run, Layer& model, const Optimizer& optimizer,
       model_(model),
       optimizer_(optimizer),
       options_(std::move(options)),
-      file_(path),
       rows_(options_.rows != nullptr
                 ? *options_.rows
                 : own_rows_.emplace(model, run != nullptr ? run->tables() : nullptr)) {
-  check_runtime(file_.first_line().empty() || is_run_log(file_.first_line()), path.string(),
-                ": not the log of a run, expected a new or empty file, or a log to replace");
   Json(options_.about, "RunLogOptions::about").members();
+  if (run != nullptr && !run->is_first_rank()) return;
+  file_.emplace(path);
+  check_runtime(file_->first_line().empty() || is_run_log(file_->first_line()), path.string(),
+                ": not the log of a run, expected a new or empty file, or a log to replace");
   std::random_device random;
   id_ = checksum_digits(std::uint64_t{random()} << 32 | random());
 }
 
 RunLog::RunLog(TrainingRun& run, const std::filesystem::path& path, RunLogOptions options)
     : RunLog(&run, run.parts().model, run.parts().optimizer, path, std::move(options)) {
-  run.add(*this);
+  if (file_) run.add(*this);
 }
 
 RunLog::RunLog(Layer& model, const Optimizer& optimizer, const std::filesystem::path& path,
                RunLogOptions options)
     : RunLog(nullptr, model, optimizer, path, std::move(options)) {}
 
+// Rows are not read again, as those of sharded tables need the other ranks.
 RunLog::~RunLog() {
-  flush();
   if (run_ != nullptr) run_->remove(*this);
+  flush();
+  if (!is_ended_) write_end(run_ != nullptr && run_->has_ended());
 }
 
 // --- Records ------------------------------------------------------------------------------------
@@ -137,15 +101,16 @@ bool RunLog::attempt(const std::function<void()>& call) {
 
 void RunLog::put(std::string_view event, std::uint64_t step, const Json& data) {
   const std::string members = data.dump().substr(1);
-  file_.append(concat("{\"event\":", json_string(event), ",\"step\":", step,
-                      members == "}" ? "" : ",", members));
+  file_->append(concat("{\"event\":", json_string(event), ",\"step\":", step,
+                       event == "run" ? kLogFormat : "", members == "}" ? "" : ",", members));
 }
 
 bool RunLog::write(std::string_view event, const Json& data) {
+  if (!file_) return false;
   return attempt([&] {
     if (!has_begun_) {
-      file_.truncate(continues_ ? file_.whole_bytes() : 0);
-      continues_ ? put("resume", loaded_step_, {{"id", id_}}) : put("run", step(), header());
+      file_->truncate(begin_);
+      if (!continues()) put("run", step(), header());
       has_begun_ = true;
     }
     if (!fault_.empty() && !fault_is_noted_) {
@@ -157,8 +122,7 @@ bool RunLog::write(std::string_view event, const Json& data) {
 }
 
 Json RunLog::header() const {
-  Json header{{"format", kLogFormat},
-              {"about", Json(options_.about, "RunLogOptions::about")},
+  Json header{{"about", Json(options_.about, "RunLogOptions::about")},
               {"first_step", rows_.first_step().value_or(step())},
               {"id", id_},
               {"parameters", parameters_json(model_)}};
@@ -174,14 +138,32 @@ Json RunLog::header() const {
   return header;
 }
 
-// Adds the time that the run has taken so far, and what the log and the history took of it.
-void RunLog::add_times(Json& data) const {
-  const Timer::Clock::duration of_rows = own_rows_ ? Timer::Clock::duration() : rows_.cost();
-  data["seconds"] = rounded(seconds_before_ + in_seconds(Timer::Clock::now() - start_));
-  data["log_seconds"] = rounded(cost_before_ + in_seconds(cost_ + of_rows));
+// Returns the time that the run has taken so far.
+double RunLog::seconds() const {
+  return counts_.seconds + in_seconds(Timer::Clock::now() - start_);
 }
 
-void RunLog::add(std::string_view event, const Json& data) { write(event, data); }
+// Returns the time that the log and the history have taken.
+double RunLog::log_seconds() const {
+  const Timer::Clock::duration of_rows = own_rows_ ? Timer::Clock::duration() : rows_.cost();
+  return counts_.log_seconds + in_seconds(cost_ + of_rows);
+}
+
+void RunLog::add_times(Json& data) const {
+  data["seconds"] = rounded(seconds());
+  data["log_seconds"] = rounded(log_seconds());
+}
+
+void RunLog::add(std::string_view event, const Json& data) {
+  check_argument(std::ranges::count(kOwnEvents, event) == 0, "RunLog::add: the event ",
+                 in_quotes(event), " is the log's own, expected another one");
+  check_argument(data.dump().front() == '{', "RunLog::add: the data of ", in_quotes(event),
+                 " are not an object, expected members");
+  for (const char* own : {"event", "step", "sum"})
+    check_argument(data.find(own) == nullptr, "RunLog::add: the data of ", in_quotes(event),
+                   " have the member ", own, ", which is the log's own");
+  write(event, data);
+}
 
 void RunLog::flush(std::string_view event, Json& points) {
   if (points.find("steps")->elements().empty()) return;
@@ -190,9 +172,12 @@ void RunLog::flush(std::string_view event, Json& points) {
 }
 
 void RunLog::flush() {
-  last_flush_ = Timer::Clock::now();
+  const auto begin = Timer::Clock::now();
   flush("curves", curves_);
   flush("norms", norms_);
+  const auto end = Timer::Clock::now();
+  next_flush_ =
+      end + std::max<Timer::Clock::duration>(std::chrono::seconds(1), kFlushShare * (end - begin));
 }
 
 // --- Steps --------------------------------------------------------------------------------------
@@ -202,7 +187,7 @@ void RunLog::after_backward(const Tape& tape) {
   if (own_rows_) attempt([&] { own_rows_->after_backward(tape); });
   if (run_ != nullptr || rows_.tables().empty()) return;
   for (const Tape::Lookup& lookup : tape.lookups())
-    if (lookup.table == &rows_.tables().front().table()) lookups_ += lookup.ids.size();
+    if (lookup.table == &rows_.tables().front().table()) counts_.lookups += lookup.ids.size();
 }
 
 // How often the values of the model have changed.
@@ -219,12 +204,15 @@ void RunLog::before_update() {
   rate_now_ = optimizer_.learning_rate();  // a schedule goes on before the step is over
   if (run_ == nullptr) is_late_ = changes() != std::exchange(changes_, changes());
   awaits_step_ = true;
+  is_ended_ = false;
   attempt([&] { measure_norm(next); });
 }
 
 void RunLog::measure_norm(std::uint64_t step) {
-  const std::size_t every =
-      run_ == nullptr ? kNormSteps : std::max<std::size_t>(1, run_->steps_in_all() / kNorms);
+  const std::size_t steps = run_ == nullptr ? kNoLimit : run_->steps_in_all();
+  const std::uint64_t every = std::max<std::uint64_t>(
+      1, steps != kNoLimit ? steps / kNorms
+                           : kNormSteps * std::bit_floor(step / (kNormSteps * kNorms) | 1));
   if (step % every != 0 && step > 1) return;
   const double limit = run_ == nullptr ? 0 : run_->next_clip_norm();  // 0 for none
   const double norm = gradient_norm(model_.parameters_on_tape());
@@ -248,44 +236,54 @@ void RunLog::after_step(double loss) {
 
 void RunLog::after_step(const TrainingRun& run, const StepResult& result) {
   const Timer timer(cost_);
+  awaits_step_ = false;
   if (own_rows_) attempt([&] { own_rows_->after_step(run, result); });
   if (result.loss) attempt([&] { end_step(*result.loss); });
   if (!result.records.empty()) flush();
   for (const TrainingRecord& record : result.records) {
     Json data{{"training_loss", record.training_loss}, {"validation_loss", record.validation_loss}};
+    if (record.training_accuracy) data["training_accuracy"] = *record.training_accuracy;
+    if (record.validation_accuracy) data["validation_accuracy"] = *record.validation_accuracy;
     if (record.ends_epoch()) data["epoch"] = record.epoch;
     add("evaluation", data);
   }
 }
 
 void RunLog::end_step(double loss) {
-  loss_sum_ += loss;
-  row_sum_ += rows_.tables().empty() ? 0 : static_cast<double>(rows_.tables().front().rows_now());
-  if (++summed_ == steps_a_point_) {
-    const auto count = static_cast<double>(summed_);
+  counts_.loss_sum += loss;
+  counts_.row_sum +=
+      rows_.tables().empty() ? 0 : static_cast<double>(rows_.tables().front().rows_now());
+  if (++counts_.summed == counts_.steps_a_point) {
+    const auto count = static_cast<double>(counts_.summed);
     const double speed =
-        run_ != nullptr ? run_->speed()
-                        : static_cast<double>(lookups_) / in_seconds(Timer::Clock::now() - start_);
+        run_ != nullptr ? run_->speed() : static_cast<double>(counts_.lookups) / seconds();
     curves_["steps"].push_back(step());
-    curves_["loss"].push_back(rounded(loss_sum_ / count));
+    curves_["loss"].push_back(rounded(counts_.loss_sum / count));
     curves_["learning_rate"].push_back(rounded(rate_now_));
     curves_["speed"].push_back(rounded(speed));
-    curves_["rows"].push_back(rounded(row_sum_ / count));
-    loss_sum_ = row_sum_ = 0;
-    summed_ = 0;
-    if (++points_ % kPoints == 0) steps_a_point_ *= 2;
+    curves_["rows"].push_back(rounded(counts_.row_sum / count));
+    counts_.loss_sum = counts_.row_sum = 0;
+    counts_.summed = 0;
+    if (++counts_.points % kPoints == 0) counts_.steps_a_point *= 2;
   }
   if (is_frame()) write_rows(false);
-  if (!has_begun_ || Timer::Clock::now() - last_flush_ > std::chrono::seconds(1)) flush();
+  if (Timer::Clock::now() > next_flush_) flush();
 }
 
 void RunLog::at_end() {
   const Timer timer(cost_);
   flush();
-  write_rows(true);
-  Json data{{"finished", run_ == nullptr || run_->has_ended()}};
+  const bool whole = run_ == nullptr || run_->has_ended() || run_->is_stopped();
+  if (whole || counts_.last_frame < step()) write_rows(whole);
+  write_end(run_ == nullptr || run_->has_ended());
+}
+
+// A step that was not told to the end has failed.
+void RunLog::write_end(bool finished) {
+  Json data{{"finished", finished && !awaits_step_}};
   add_times(data);
   write("end", data);
+  is_ended_ = true;
 }
 
 // --- Rows ---------------------------------------------------------------------------------------
@@ -305,150 +303,85 @@ bool RunLog::is_frame() const {
 
 void RunLog::write_rows(bool whole) {
   for (const TableHistory& table : rows_.tables()) attempt([&] { write_rows(table, whole); });
-  last_frame_ = step();
+  counts_.last_frame = step();
 }
 
-// Writes the rows that have changed since they were written; if they are too many, the ones that
-// moved farthest since then; at the end, all rows. Some have the steps that moved them farthest.
 void RunLog::write_rows(const TableHistory& table, bool whole) {
-  using Row = TableHistory::Row;
   const std::string& name = table.table().name();
-  const Shape& shape = table.table().shape();
-  const bool has_labels = !table.labels().empty();
-  if (!paths_.contains(name)) {
-    Json about{{"table", name},
-               {"kind", table.kind() == RowKind::kToken ? "token" : table.noun()},
-               {"rows", shape[0]},
-               {"width", shape[1]}};
-    if (table.ngrams() != nullptr) about["ngrams"] = true;
-    if (has_labels && shape[0] <= kMaxLabels) about["labels"] = table.labels();
-    if (!write("table", about)) return;
-  }
-  std::vector<double>& paths = paths_[name];
-  paths.resize(table.ids().size(), kNever);
-  const auto change = [&](std::size_t place) { return table.row(place).path - paths[place]; };
-  std::vector<std::size_t> places = counted_to(paths.size());
-  if (!whole) std::erase_if(places, [&](std::size_t place) { return !(change(place) > 0); });
-  if (!whole && places.size() > kMaxRows) places = largest(places, kMaxRows, change);
-  if (whole && table.ngrams() != nullptr && places.size() > kMaxRows) {
-    const std::vector<double> moved = table.moved();
-    places = largest(places, kMaxRows, [&](std::size_t place) { return moved[place]; });
-  }
-  std::ranges::sort(places, {}, [&](std::size_t place) { return table.ids()[place]; });
-  const TableHistory::Frame frame = table.now(step(), places);
-  const auto counts = [&](std::uint64_t Row::*count) {
-    std::vector<std::uint64_t> all;
-    for (const Row& row : frame.rows) all.push_back(row.*count);
-    return pack_counts(all);
-  };
-  const auto numbers = [&](double Row::*number) {
-    std::vector<double> all;
-    for (const Row& row : frame.rows) all.push_back(row.*number);
-    return pack_numbers(all);
-  };
-  std::vector<std::uint64_t> distances;  // between the numbers of rows
-  std::vector<double> norms;
-  std::uint64_t before = 0;
-  for (const std::size_t place : places) {
-    const auto id = static_cast<std::uint64_t>(table.ids()[place]);
-    distances.push_back(id - std::exchange(before, id));
-    norms.push_back(std::sqrt(table.row(place).squares));
-  }
-  Json data{{"table", name},
-            {"touched", table.touched()},
-            {"followed", paths.size()},
-            {"rows", pack_counts(distances)},
-            {"lookups", counts(&Row::lookups)},
-            {"steps", counts(&Row::steps)},
-            {"last", counts(&Row::last)},
-            {"norm", pack_numbers(norms)},
-            {"moved", pack_numbers(frame.moved)}};
-  if (whole) data["whole"] = true;
-  if (table.is_dense()) {
-    data["dense"] = true;
-  } else {
-    data["momentum"] = numbers(&Row::momentum);
-    data["decay"] = numbers(&Row::decay);
-  }
-  if (table.has_unknown_decay()) data["coupled_decay"] = true;
-  if (const auto kept = table.kept_without_gradient()) data["decayed"] = rounded(*kept);
-  if (table.ngrams() != nullptr || (has_labels && shape[0] > kMaxLabels)) {
-    const RowLabels labels(table, options_.tokenizer);
-    for (const std::size_t place : places)
-      data["labels"].push_back(shown_bytes(labels.of(table.ids()[place])));
-  }
-  std::vector<std::size_t> explained = counted_to(places.size());
-  if (!whole)
-    std::erase_if(explained, [&](std::size_t i) {
-      return std::ranges::none_of(table.steps(places[i]),
-                                  [&](const auto& one) { return one.step > last_frame_; });
-    });
-  for (const std::size_t i : largest(explained, whole ? kMaxRows : kMaxReasons,
-                                     [&](std::size_t one) { return frame.moved[one]; }))
-    data["reasons"].push_back(
-        reason_json(table.ids()[places[i]], frame.rows[i].path, table.steps(places[i])));
+  if (!written_.contains(name) && !write("table", table_record(table))) return;
+  WrittenSteps& written = written_[name];
+  const std::vector<std::size_t> places = places_to_write(table, written, whole);
+  const Json data = rows_record(table, places,
+                                {.step = step(),
+                                 .since = counts_.last_frame,
+                                 .whole = whole,
+                                 .tokenizer = options_.tokenizer});
   if (!write("rows", data)) return;
-  for (const std::size_t place : places) paths[place] = table.row(place).path;
+  written.resize(table.ids().size(), 0);
+  for (const std::size_t place : places)
+    written[place] = static_cast<std::int64_t>(table.row(place).steps);
 }
 
 // --- State --------------------------------------------------------------------------------------
 
-// The numbers of the state, by name.
-std::map<std::string, std::variant<std::uint64_t*, double*>> RunLog::numbers() {
-  return {{"last_frame", &last_frame_},
-          {"points", &points_},
-          {"steps_a_point", &steps_a_point_},
-          {"summed", &summed_},
-          {"lookups", &lookups_},
-          {"loss_sum", &loss_sum_},
-          {"row_sum", &row_sum_},
-          {"seconds", &seconds_before_},
-          {"log_seconds", &cost_before_}};
+void RunLog::for_each_count(auto& counts, const auto& visit) {
+  visit("last_frame", counts.last_frame);
+  visit("steps_a_point", counts.steps_a_point);
+  visit("points", counts.points);
+  visit("summed", counts.summed);
+  visit("loss_sum", counts.loss_sum);
+  visit("row_sum", counts.row_sum);
+  visit("lookups", counts.lookups);
+  visit("seconds", counts.seconds);
+  visit("log_seconds", counts.log_seconds);
 }
 
 Checkpoint RunLog::state_dict() {
+  check_state(!awaits_step_, "RunLog::state_dict: called during step ", step() + 1,
+              ", expected a call after the log's after_step(): add the log to the run first");
   flush();
-  attempt([&] { file_.sync(); });
+  if (file_) attempt([&] { file_->sync(); });
   Checkpoint state;
   state.put("id", id_);
+  state.put("bytes", has_begun_ ? file_->bytes() : begin_);
   state.put("step", step());
-  for (const auto& [name, number] : numbers())
-    std::visit([&, key = name](const auto* value) { state.put(key, *value); }, number);
-  Json times;
-  add_times(times);
-  for (const char* name : {"seconds", "log_seconds"}) {
-    state.erase(name);
-    state.put(name, times.find(name)->number());
-  }
-  for (const auto& [name, paths] : paths_) state.put("paths." + name, paths);
+  Counts counts = counts_;
+  counts.seconds = seconds();
+  counts.log_seconds = log_seconds();
+  for_each_count(counts, [&](const char* name, auto count) { state.put(name, count); });
+  for (const auto& [name, steps] : written_) state.put("written." + name, steps);
   if (own_rows_) state.put("rows", own_rows_->state_dict());
   return state;
 }
 
 void RunLog::load_state_dict(const Checkpoint& state) {
   check_state(!has_begun_, "RunLog: the log has begun, expected its state before the first step");
-  const std::uint64_t steps_a_point = state.count("steps_a_point");
-  check_argument(steps_a_point > state.count("summed"), "RunLog: the state contradicts itself");
-  loaded_step_ = state.count("step");
-  check_argument(run_ == nullptr || run_->steps() == loaded_step_, "RunLog: the state is of step ",
-                 loaded_step_, ", but the run is at step ", step(),
-                 ", expected the run's own state to be loaded before");
-  for (const auto& [name, number] : numbers()) state.number(name);  // throws if one is missing
-  if (own_rows_) own_rows_->load_state_dict(state.part("rows"));
-  for (const auto& [name, number] : numbers()) {
-    if (auto* const count = std::get_if<std::uint64_t*>(&number))
-      **count = state.count(name);
+  Counts counts;
+  for_each_count(counts, [&](const char* name, auto& count) {
+    if constexpr (std::is_same_v<decltype(count), double&>)
+      count = state.number(name);
     else
-      *std::get<double*>(number) = state.number(name);
-  }
-  const std::string& first = file_.first_line();
-  steps_ = loaded_step_;
-  continues_ = file_.whole_bytes() > 0 &&
-               Json(first, file_.path().string()).find("id")->string() == state.text("id");
-  if (!continues_) return;  // and its rows have to be written again
-  id_ = state.text("id");
-  const Checkpoint paths = state.part("paths");
-  for (const std::string& name : paths.names()) paths_[name] = paths.doubles(name);
+      count = state.count(name);
+  });
+  check_argument(counts.steps_a_point > counts.summed, "RunLog: the state contradicts itself");
+  const std::uint64_t saved_step = state.count("step");
+  check_argument(run_ == nullptr || run_->steps() == saved_step, "RunLog: the state is of step ",
+                 saved_step, ", but the run is at step ", step(),
+                 ", expected the run's own state to be loaded before");
+  const std::string& id = state.text("id");
+  const std::uint64_t bytes = state.count("bytes");
+  std::map<std::string, std::vector<std::int64_t>> written;
+  const Checkpoint tables = state.part("written");
+  for (const std::string& name : tables.names()) written[name] = tables.integers(name);
+  if (own_rows_) own_rows_->load_state_dict(state.part("rows"));
+  counts_ = counts;
+  steps_ = saved_step;
+  const bool is_there = file_ && bytes <= file_->bytes() &&
+                        file_->first_line().find(concat("\"id\":\"", id, '"')) != std::string::npos;
+  if (!is_there || bytes == 0) return;  // a new log, which has all rows again
+  begin_ = bytes;
+  id_ = id;
+  written_ = std::move(written);
 }
 
 }  // namespace rowgrad

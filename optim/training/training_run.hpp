@@ -161,6 +161,8 @@ class TrainingRun {
   /// Returns true if nothing is left to be trained and evaluated.
   bool has_ended() const;
 
+  bool is_stopped() const { return stopped_; }  // true if a callback stops this call of train()
+
   /// Returns true if a further step is to be made, in this call of train().
   bool makes_more_steps() const { return steps_left() > 0 && !stops(); }
 

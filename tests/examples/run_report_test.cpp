@@ -1,6 +1,7 @@
 #include "tests/support/models.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
+#include <rowgrad/core/base/json_lines.hpp>
 #include <rowgrad/examples/report/report_data.hpp>
 #include <rowgrad/examples/report/report_page.hpp>
 #include <rowgrad/examples/report/run_analysis.hpp>
@@ -116,8 +117,8 @@ TEST(RunReport, RefusesWhatIsNoLogAndDamagedLines) {
   };
   EXPECT_EQ(data(whole)["run"]["state"], "finished");
   EXPECT_EQ(data(whole.substr(0, last))["run"]["state"], "running");
-  EXPECT_EQ(data(whole.substr(0, whole.size() - 1)), data(whole));
-  EXPECT_EQ(data(whole.substr(0, whole.size() - 9)), data(whole.substr(0, last)));
+  for (const std::size_t missing : {1, 9})
+    EXPECT_EQ(data(whole.substr(0, whole.size() - missing)), data(whole.substr(0, last)));
   EXPECT_EQ(data(whole.substr(0, first))["curves"]["step"], json::array());
   std::string damaged = whole;
   damaged[first + 40] ^= 1;
@@ -125,6 +126,13 @@ TEST(RunReport, RefusesWhatIsNoLogAndDamagedLines) {
   for (const std::string& wrong :
        {std::string(), std::string("mine\n"), whole.substr(0, first - 2)})
     EXPECT_ERROR(std::runtime_error, path + ": not the log of a run", data(wrong));
+  write_file(path, whole);
+  JsonLines(path).append(R"({"event":"evaluation","step":1,"loss":2})");
+  EXPECT_ERROR(std::runtime_error,
+               concat(path, ", line ", std::ranges::count(whole, '\n') + 1,
+                      ": a record has no \"training_loss\""),
+               data_of(path));
+  EXPECT_ERROR_WITH(std::system_error, "Is a directory", data_of(folder.path()));
   EXPECT_ERROR(std::runtime_error, "cannot read nothing: there is no such file",
                data_of("nothing"));
 }
@@ -396,6 +404,9 @@ TEST(RunReport, ShowsARunWithoutAText) {
   EXPECT_EQ(of_tables["run"]["unit"], "examples");
   ASSERT_EQ(of_tables["tables"].size(), 2U);
   EXPECT_EQ(of_tables["tables"][0]["kind"], "user");
+  EXPECT_FALSE(of_tables["tables"][0].contains("tokens"));
+  EXPECT_EQ(of_gpt["tables"][0]["kind"], "token");
+  EXPECT_EQ(of_gpt["tables"][0]["tokens"], true);
   EXPECT_EQ(of_tables["tables"][1]["kind"], "film");
   EXPECT_EQ(of_tables["tables"][0]["frames"].back()["lookups"], (json{3, 3, 3, 6}));
   for (const char* of_text : {"vocabulary", "embeddings", "attention"})

@@ -90,7 +90,7 @@ function makeTables({ ids, rows, steps, frames, random, table, context, position
     });
   }
   const token = {
-    name: "token.weight", kind: "token", rows, width: 128, frames: frameList,
+    name: "token.weight", kind: "token", tokens: true, rows, width: 128, frames: frameList,
     reasons: reasonsOf([...known]),
     idle: {
       rows: [...idle.keys()],
@@ -334,7 +334,7 @@ export function makeOwnReport() {
   const { format, curves, norms, tables, run } = makeReport({ steps: 60, frames: 3, state: "running" });
   const { seconds, state, first_step } = run;
   for (const [i, kind] of ["user", "film"].entries()) {
-    Object.assign(tables[i], { kind, name: `${kind}s.weight` });
+    Object.assign(tables[i], { kind, tokens: false, name: `${kind}s.weight` });
     for (const reason of tables[i].reasons.steps.flat()) delete reason.text;
   }
   return { format, curves, norms, tables, run: { seconds, state, first_step } };

@@ -150,7 +150,7 @@ export function lastFrame(table) {
 
 /** @param {Report} report */
 export function tokenTable(report) {
-  return report.tables?.find((table) => table.kind === "token" && table.frames.length > 0);
+  return report.tables?.find((table) => table.tokens && table.frames.length > 0);
 }
 
 /** The table that has a map: that of tokens or, of a model without any, the first one. @param {Report} report */
@@ -184,7 +184,7 @@ export function tokenName(report, id) {
  * @param {Report} report @param {RowTable} table @param {number} row
  */
 export function rowName(report, table, row) {
-  if (table.kind === "token") return tokenName(report, row);
+  if (table.tokens) return tokenName(report, row);
   const label = rowLabel(table, row);
   return label === "" ? `no ${table.kind}` : `${table.kind} ${label}`;
 }

@@ -77,7 +77,7 @@ export class RowList {
       ];
     /** @type {Column[]} */
     this.columns = [
-      { key: "id", name: table.kind === "token" ? "Id" : "Row", format: String, value: (row) => row },
+      { key: "id", name: table.tokens ? "Id" : "Row", format: String, value: (row) => row },
       ...measures.map((measure) => ({
         key: measure.key,
         name: measure.name,
@@ -122,7 +122,7 @@ export class RowList {
   #matches(row) {
     if (String(row) === this.search) return true;
     const names = [rowName(this.report, this.table, row)];
-    if (this.table.kind === "token") names.push(this.report.vocabulary[row] ?? ""); // with its spaces as they are
+    if (this.table.tokens) names.push(this.report.vocabulary[row] ?? ""); // with its spaces as they are
     return names.some((name) => name.toLowerCase().includes(this.search));
   }
 
@@ -212,7 +212,7 @@ export function showRows(report, tokens) {
  * @param {(key: string) => void} onSort
  */
 function drawTable(list, page, tokens, onSort) {
-  const isToken = list.table.kind === "token";
+  const isToken = list.table.tokens;
   const head = element("tr");
   list.columns.forEach(({ key, name }) => {
     const button = element("button", { type: "button" }, name);

@@ -77,9 +77,10 @@ export interface Evaluation {
 }
 
 /**
- * A table at one time. Rows that are not listed are as in the frame before, or have never had a
- * gradient. If more than 2,000 rows have changed, those are listed that moved farthest; the last frame
- * of a run that has ended lists all rows.
+ * A table at one time. It lists the rows that had a gradient (where dense, that were looked up) since
+ * they were listed: all that are listed for the first time, and others up to 2,000 rows, those with most
+ * such steps first. The others are as in the frame before, or never had one. Rows that moved without a
+ * gradient are listed in the last frame of a run that has ended, which lists all rows.
  */
 export interface Frame {
   /** When the frame was taken. */
@@ -121,6 +122,8 @@ export interface RowTable {
   name: string;
   /** What rows stand for: "token", "position", "distance", "n-gram", what a layer says, or "row". */
   kind: string;
+  /** True if its rows are the tokens of the vocabulary. */
+  tokens?: boolean;
   rows: number;
   width: number;
   /**

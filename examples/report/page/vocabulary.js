@@ -86,7 +86,7 @@ class TableMap {
 export function showVocabulary(report, tokens) {
   const table = mainTable(report);
   if (!table) return undefined;
-  if (table.kind !== "token") byId("vocabulary-title", HTMLElement).textContent = `The ${kindPlural(table)} as a map`;
+  if (!table.tokens) byId("vocabulary-title", HTMLElement).textContent = `The ${kindPlural(table)} as a map`;
   const reading = byId("map-reading", HTMLElement);
   const main = new TableMap(byId("map", HTMLCanvasElement), report, table, (row) => tokens.choose(row));
   const strips = showStrips(report);

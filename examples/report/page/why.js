@@ -28,7 +28,7 @@ function reasonsFor(report, table, row) {
       stepsTable(report, steps, path)),
     ...(/^train(_mpi)?$/.test(report.run.program ?? "")
       ? [element("p", { class: "quiet" }, "All of its steps, and how much of the way each made, exactly: ",
-        element("code", {}, `inspect_rows --why ${table.ids?.[row] ?? row} --run CHECKPOINT${table.kind === "token" ? "" : ` --table ${table.name.split(":")[0]}`}`))]
+        element("code", {}, `inspect_rows --why ${table.ids?.[row] ?? row} --run CHECKPOINT${table.tokens ? "" : ` --table ${table.name.split(":")[0]}`}`))]
       : []),
   ];
 }

@@ -20,7 +20,8 @@ TEST(Columns, GiveNumbersBack) {
 }
 
 TEST(Columns, RefuseOtherStrings) {
-  for (const char* wrong : {"A", "AA", "A===", "AB C", "gICAgICAgICAgIAB", "gICAgICAgICAAg==", "gA=="})
+  for (const char* wrong :
+       {"A", "AA", "A===", "AB C", "gICAgICAgICAgIAB", "gICAgICAgICAAg==", "gA=="})
     EXPECT_THROW(unpack_counts(wrong), std::runtime_error) << wrong;
   EXPECT_THROW(unpack_numbers("AAAA"), std::runtime_error);  // three bytes
 }

@@ -20,19 +20,29 @@ TEST(JsonLines, KeepsWholeLinesAndDropsWhatAKillLeft) {
   EXPECT_FALSE(is_whole_line(whole.substr(0, first)));
   for (std::size_t bytes = 0; bytes <= whole.size(); ++bytes) {
     write_file(path, whole.substr(0, bytes));
-    EXPECT_EQ(JsonLines(path).whole_bytes(), bytes == whole.size() ? bytes
-                                             : bytes < first       ? 0
-                                                                   : first);
+    EXPECT_EQ(JsonLines(path).bytes(), bytes == whole.size() ? bytes : bytes < first ? 0 : first);
+    EXPECT_EQ(whole_bytes(whole.substr(0, bytes)), JsonLines(path).bytes());
   }
   std::string damaged = whole;
   damaged[first + 6] = '3';
   write_file(path, damaged);
+  {
+    JsonLines lines(path);
+    EXPECT_EQ(lines.bytes(), first);
+    EXPECT_EQ(lines.first_line(), whole.substr(0, first));
+    EXPECT_EQ(read_file(path), damaged);  // until there is something to write
+    lines.append(R"({"a":2,"b":"x"})");
+    EXPECT_EQ(read_file(path), whole);
+    for (const char* wrong : {"", "{}", "[1]", "{\"a\":1"})
+      EXPECT_THROW(lines.append(wrong), std::invalid_argument);
+  }
   JsonLines lines(path);
-  EXPECT_EQ(lines.whole_bytes(), first);
-  EXPECT_EQ(lines.first_line(), whole.substr(0, first - 1));
+  lines.append(R"({"a":3})");
+  EXPECT_TRUE(read_file(path).starts_with(whole));
   lines.truncate(first);
-  lines.append(R"({"a":2,"b":"x"})");
-  EXPECT_EQ(read_file(path), whole);
+  EXPECT_EQ(read_file(path), whole.substr(0, first));
+  write_file(folder / "other", "\nmine\n");
+  EXPECT_EQ(JsonLines(folder / "other").first_line(), "\n");
 }
 
 TEST(JsonLines, SaysThatItsFileWasRemoved) {

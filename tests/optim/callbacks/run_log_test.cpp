@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 
 #include "tests/support/models.hpp"
+#include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/core/base/columns.hpp>
 
@@ -10,13 +11,15 @@ using Path = std::filesystem::path;
 
 // A run of 14 steps of a Bigram, two of them an epoch, with momentum and evaluations.
 struct Logged {
-  explicit Logged(const Path& path, std::size_t steps = 14)
+  explicit Logged(const Path& path, std::size_t steps = 14, TrainingRanks* ranks = nullptr)
       : run({.model = model,
              .optimizer = optimizer,
              .loader = loader,
              .random = random,
+             .shards = 2,
+             .ranks = ranks,
              .steps = steps,
-             .evaluation = {.every = 4, .training = &evaluated}}),
+             .evaluation = {.every = 4, .accuracy = true, .training = &evaluated}}),
         log(run, path, {.about = R"({"program": "test"})"}) {}
 
   Checkpoint state() {
@@ -39,17 +42,13 @@ struct Logged {
   RunLog log;
 };
 
-// The records of a log, without those that resumed runs took back. All lines must be whole.
+// The records of a log. All lines must be whole.
 std::vector<json> records_of(const Path& path) {
   std::istringstream text(read_file(path));
   std::vector<json> records;
   for (std::string line; std::getline(text, line);) {
     EXPECT_TRUE(is_whole_line(line)) << line;
-    const json record = json::parse(line);
-    if (record["event"] == "resume")
-      std::erase_if(records, [&](const json& one) { return one["step"] > record["step"]; });
-    else
-      records.push_back(record);
+    records.push_back(json::parse(line));
   }
   return records;
 }
@@ -94,9 +93,12 @@ TEST(RunLog, HasWhatARunDid) {
   std::map<std::string, int> count;
   for (const json& record : records) ++count[record["event"]];
   EXPECT_EQ(count["table"], 1);
-  EXPECT_EQ(count["rows"], 14 + 2);  // after each step, as they are few, and at both ends
+  EXPECT_EQ(count["rows"], 14 + 1);  // after each step, as they are few, and at the end
   EXPECT_EQ(count["evaluation"], 7 + 4);
   EXPECT_EQ(count["note"], 1);
+  const json& evaluation =
+      *std::ranges::find(records, "evaluation", [](const json& record) { return record["event"]; });
+  EXPECT_EQ(evaluation["training_accuracy"], logged.run.history()[0].training_accuracy.value());
   const json& rows = *std::find_if(records.rbegin(), records.rend(),
                                    [](const json& record) { return record["event"] == "rows"; });
   EXPECT_EQ(rows["table"], "token.weight");
@@ -115,12 +117,19 @@ TEST(RunLog, HasWhatARunDid) {
 TEST(RunLog, ReplacesOnlyLogs) {
   const TemporaryFolder folder;
   const Path path = folder / "run.log";
-  write_file(path, "mine\n");
-  EXPECT_ERROR_WITH(std::runtime_error, "not the log of a run", Logged logged(path));
-  EXPECT_EQ(read_file(path), "mine\n");
+  for (const std::string text :
+       {"mine\n", "\nmine\n", "\n", "mine", R"({"event":"run","step":1})"}) {
+    write_file(path, text);
+    EXPECT_ERROR_WITH(std::runtime_error, "not the log of a run", Logged logged(path));
+    EXPECT_EQ(read_file(path), text);
+  }
   write_file(path, "");
   { Logged(path, 3).run.train(); }
   const std::string before = read_file(path);
+  write_file(path, before.substr(0, before.find("first_step")));  // killed in the first record
+  { Logged(path, 3).run.train(); }
+  EXPECT_EQ(records_of(path)[0]["event"], "run");
+  write_file(path, before);
   {
     Logged logged(path, 2);
     EXPECT_EQ(read_file(path), before);  // until there is something to write
@@ -172,6 +181,96 @@ TEST(RunLog, OfARunThatWasKilledThreeTimesIsThatOfOneThatNeverStopped) {
   EXPECT_EQ(content["records"].back(), before["records"].back());
   EXPECT_EQ(content["records"][content["records"].size() - 2],
             before["records"][before["records"].size() - 2]);
+}
+
+TEST(RunLog, ContinuesOnlyALogThatHasAllRecordsOfTheCheckpoint) {
+  const TemporaryFolder folder;
+  const Path whole = folder / "whole.log", path = folder / "run.log";
+  { Logged(whole).run.train(); }
+  Checkpoint early, late;
+  {
+    Logged logged(path);
+    logged.run.train(3);
+    early = logged.state();
+    while (logged.run.steps() < 7) logged.run.step();
+    late = logged.state();
+    for (int more = 0; more < 3; ++more) logged.run.step();
+  }
+  const std::string log = read_file(path);
+  EXPECT_EQ(records_of(path).back()["step"], 10);
+  const auto resume = [&](const Checkpoint& state, const std::string& file) {
+    write_file(path, file);
+    Logged logged(path);
+    logged.load(state);
+    logged.load(state);  // also twice
+    const bool continues = logged.log.continues();
+    EXPECT_EQ(read_file(path), file);
+    logged.run.train();
+    return continues;
+  };
+  const std::uint64_t bytes = late.count("log.bytes");
+  ASSERT_LT(bytes, std::min(log.size(), read_file(whole).size()));
+  for (const std::uint64_t left : {log.size(), bytes + 9, bytes}) {
+    EXPECT_TRUE(resume(late, log.substr(0, left)));
+    EXPECT_TRUE(read_file(path).starts_with(log.substr(0, bytes)));
+    EXPECT_EQ(content_of(path)["curves"], content_of(whole)["curves"]);
+    EXPECT_EQ(content_of(path)["norms"], content_of(whole)["norms"]);
+  }
+  EXPECT_TRUE(resume(early, log));
+  EXPECT_EQ(content_of(path)["curves"], content_of(whole)["curves"]);
+  // A shorter log, and one of another run.
+  for (const std::string& other : {log.substr(0, bytes - 1), read_file(whole)}) {
+    EXPECT_FALSE(resume(late, other));
+    EXPECT_EQ(content_of(path)["curves"]["steps"].front(), 8);
+  }
+}
+
+TEST(RunLog, IsWrittenByTheFirstRank) {
+  const TemporaryFolder folder;
+  { Logged(folder / "alone.log", 6).run.train(); }
+  run_ranks(2, [&](ProcessGroup& group) {
+    ParallelTraining ranks(group);
+    Logged logged(folder / "run.log", 6, &ranks);
+    logged.log.add("note", {{"rank", group.rank()}});
+    logged.state();
+    logged.run.train();
+    EXPECT_EQ(logged.log.fault(), "");
+  });
+  const std::vector<json> records = records_of(folder / "run.log");
+  EXPECT_EQ(std::ranges::count(records, "note", [](const json& one) { return one["event"]; }), 1);
+  EXPECT_EQ(content_of(folder / "run.log")["curves"], content_of(folder / "alone.log")["curves"]);
+}
+
+TEST(RunLog, HasTheEndOfARunThatFails) {
+  const TemporaryFolder folder;
+  {
+    Logged logged(folder / "run.log");
+    while (logged.run.steps() < 13) logged.run.step();
+    Parameter& table = *logged.model.parameters()[0];
+    table.assign(full(table.shape(), kNaN));
+    EXPECT_THROW(logged.run.train(), std::runtime_error);
+  }
+  EXPECT_EQ(records_of(folder / "run.log").back()["event"], "end");
+  EXPECT_EQ(records_of(folder / "run.log").back()["finished"], false);
+  {
+    Logged logged(folder / "run.log");
+    while (logged.run.step()) continue;
+  }
+  EXPECT_EQ(records_of(folder / "run.log").back()["finished"], true);
+}
+
+TEST(RunLog, RefusesRecordsThatNobodyCouldRead) {
+  const TemporaryFolder folder;
+  Logged logged(folder / "run.log");
+  EXPECT_INVALID("RunLog::add: the data of \"note\" are not an object, expected members",
+                 logged.log.add("note", Json()));
+  EXPECT_INVALID("RunLog::add: the data of \"note\" are not an object, expected members",
+                 logged.log.add("note", Json::array()));
+  EXPECT_INVALID("RunLog::add: the event \"rows\" is the log's own, expected another one",
+                 logged.log.add("rows", {{"text", "x"}}));
+  EXPECT_INVALID("RunLog::add: the data of \"note\" have the member sum, which is the log's own",
+                 logged.log.add("note", {{"sum", 1}}));
+  EXPECT_EQ(read_file(folder / "run.log"), "");
 }
 
 TEST(RunLog, RefusesAStateThatIsNotALogs) {
@@ -268,7 +367,10 @@ TEST(RunLog, HasTheMeansOfTheStepsOfALongRun) {
     log.after_step(step % 8);
   }
   log.state_dict();
+  log.before_update();
+  EXPECT_THROW(log.state_dict(), std::logic_error);  // during a step
   const json curves = content_of(folder / "run.log")["curves"];
+  EXPECT_EQ(content_of(folder / "run.log")["norms"]["steps"].size(), 1U + 399 + 108);
   ASSERT_EQ(curves["steps"].size(), 2048U + 2048 + 1);
   EXPECT_EQ(curves["steps"][2048], 2050);
   EXPECT_EQ(curves["loss"][2048], 1.5);  // of steps 2049 and 2050
@@ -277,7 +379,7 @@ TEST(RunLog, HasTheMeansOfTheStepsOfALongRun) {
 }
 
 // A step costs what it changes: only the end has all rows of a large table.
-TEST(RunLog, HasTheRowsThatMovedFarthestOfALargeTable) {
+TEST(RunLog, ListsNewRowsAndSomeOthersOfALargeTable) {
   const TemporaryFolder folder;
   struct Table : Layer {
     explicit Table(Random& random) : rows(*this, "rows", 5000, 2, random) {}
@@ -289,7 +391,7 @@ TEST(RunLog, HasTheRowsThatMovedFarthestOfALargeTable) {
   RunLog log(model, optimizer, folder / "run.log");
   Ids all = Ids::from_shape({3000});
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int32_t>(i + 7);
-  for (const Ids& ids : {all, Ids{4000, 9}}) {
+  for (const Ids& ids : {all, Ids{4000, 9}, all}) {
     optimizer.zero_grad();
     Tape tape;
     const Variable rows = model.rows.forward(tape, ids);
@@ -306,12 +408,13 @@ TEST(RunLog, HasTheRowsThatMovedFarthestOfALargeTable) {
       std::vector<std::uint64_t> ids = unpack_counts(record["rows"].get<std::string>());
       std::partial_sum(ids.begin(), ids.end(), ids.begin());
       written.push_back(ids);
-      EXPECT_LE(record["reasons"].size(), written.size() < 3 ? 100U : 2000U);
+      EXPECT_LE(record["reasons"].size(), written.size() < 4 ? 100U : 2000U);
     }
-  ASSERT_EQ(written.size(), 3U);
-  EXPECT_EQ(written[0].size(), 2000U);
-  EXPECT_EQ(written[1].size(), 1001U);  // those that the first frame left out, and one more
-  EXPECT_EQ(written[2].size(), 3001U);
+  ASSERT_EQ(written.size(), 4U);
+  EXPECT_EQ(written[0].size(), 3000U);  // all new ones
+  EXPECT_EQ(written[1], (std::vector<std::uint64_t>{9, 4000}));
+  EXPECT_EQ(written[2].size(), 2000U);
+  EXPECT_EQ(written[3].size(), 3001U);
 }
 
 }  // namespace
