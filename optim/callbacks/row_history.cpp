@@ -472,13 +472,14 @@ void RowHistory::load_state_dict(const Checkpoint& state) {
   std::optional<std::uint64_t> first_step;
   if (state.contains("first_step")) first_step = state.count("first_step");
   std::size_t known = first_step ? 1 : 0;
-  for (Parameter* table : model_.parameters_on_tape()) {
-    const Checkpoint part = state.part(table->name());
+  const std::vector<Parameter*> own = model_.parameters(), on_tape = model_.parameters_on_tape();
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const Checkpoint part = state.part(own[i]->name());
     if (part.empty()) continue;
     const std::int64_t kind = part.integer("kind");
     check_argument(kind >= 0 && kind <= static_cast<std::int64_t>(RowKind::kNgram),
                    "RowHistory::load_state_dict: there is no kind ", kind, " of rows");
-    insert(loaded, new_history(*table, static_cast<RowKind>(kind))).load_state_dict(part);
+    insert(loaded, new_history(*on_tape[i], static_cast<RowKind>(kind))).load_state_dict(part);
     known += part.names().size();
   }
   check_argument(known == state.names().size(),
