@@ -151,9 +151,8 @@ class RuleLoopsOf final : public RuleLoops {
       bool is_stale = false;
       if (may_be_stale && history_.has_replay(*row.step)) visited += replay(row, width);
       if (!watchers.empty()) {
-        const real* const now =
-            may_be_stale ? up_to_date(row, *deferred, width, before.data()) : row.arrays[0];
-        if (now != before.data()) copy_short(now, width, before.data());
+        if (may_be_stale) apply_closed(row, *deferred, width);
+        copy_short(row.arrays[0], width, before.data());
       }
       if (may_be_stale) {
         is_stale = deferred->for_each_piece(*row.step, [&](const auto piece, auto last) {

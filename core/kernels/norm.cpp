@@ -44,6 +44,13 @@ double sum_row(const real* x, std::size_t width, const auto& f) {
 constexpr auto absolute = [](double x) { return std::abs(x); };
 constexpr auto square = [](double x) { return x * x; };
 
+// Zeros and then ones: those from i on are a vector that is 1 in its last i lanes.
+constexpr auto kLastLanes = [] {
+  std::array<real, 2 * kLanes> lanes{};
+  std::fill(lanes.begin() + kLanes, lanes.end(), real{1});
+  return lanes;
+}();
+
 // Σ x² of a short row in the precision of `real`, where x is at(i) and at_vector(i), from i on.
 double fast_sum(std::size_t width, const auto& at_vector, const auto& at) {
   std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};  // two hide the latency of an addition
@@ -59,7 +66,12 @@ double fast_sum(std::size_t width, const auto& at_vector, const auto& at) {
     i += kLanes;
   }
   real rest = 0;
-  for (; i < width; ++i) rest += at(i) * at(i);
+  if (width >= kLanes) {
+    const Simd x = at_vector(width - kLanes) * Simd::load_unaligned(&kLastLanes[width - i]);
+    sums[1] = fma(x, x, sums[1]);
+  } else {
+    for (; i < width; ++i) rest += at(i) * at(i);
+  }
   return static_cast<double>(lanes::sum(sums[0] + sums[1]) + rest);
 }
 

@@ -76,6 +76,27 @@ TEST(Norm, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
   }
 }
 
+TEST(Distance, IsThatOfShortVectorsOfAnyWidthAndMagnitude) {
+  const double precision = 8 * static_cast<double>(std::numeric_limits<real>::epsilon());
+  for (std::size_t width = 0; width <= 70; ++width)
+    for (const real unit : {real{1}, real{1e-30F}, real{1e30F}})  // whose squares are no float
+      for (const double factor : {1.0, 0.75, 0.0}) {
+        const Tensor a = irregular({width}, 1) * unit, b = irregular({width}, 2) * unit;
+        long double squares = 0, of_a = 0;
+        for (std::size_t i = 0; i < width; ++i) {
+          const long double x = a(i), y = b(i);
+          squares += (x - factor * y) * (x - factor * y);
+          of_a += x * x;
+        }
+        const auto expected = static_cast<double>(std::sqrt(squares));
+        EXPECT_NEAR(distance(width, a.data(), b.data(), factor), expected, precision * expected)
+            << width << ' ' << unit << ' ' << factor;
+        const auto of = static_cast<double>(std::sqrt(of_a));
+        EXPECT_NEAR(length(width, a.data()), of, precision * of) << width << ' ' << unit;
+        EXPECT_EQ(distance(width, a.data(), a.data()), 0);
+      }
+}
+
 TEST(LargestMagnitude, IsFoundAnywhere) {
   EXPECT_EQ(largest_magnitude({}), 0);
   const std::size_t count = 100'003;
