@@ -7,9 +7,9 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kLongestLabel = 60;  // bytes, but for a first n-gram that is longer
+constexpr std::size_t kLongestLabel = 60;  // bytes, unless the first n-gram is longer
 
-// For each id the first one with the same canonical id.
+// Returns the first id with the same canonical id, for each id.
 std::vector<std::int32_t> first_spellings(const std::vector<std::int32_t>& canonical) {
   std::unordered_map<std::int32_t, std::int32_t> firsts;
   std::vector<std::int32_t> spellings;

@@ -15,11 +15,11 @@
 namespace rowgrad {
 namespace {
 
-constexpr double kMostDecay = 0.999999;  // of a value in a step
-constexpr double kLeastKept = 1e-30;     // of a value that decay has left, to tell where it began
-constexpr double kRounding = 1e-6;       // of a row's length: less is no movement
-constexpr std::size_t kAhead = 4, kLookupsAhead = 16;  // that are prefetched
-constexpr std::size_t kRowsPerRead = 1024;             // that are read
+constexpr double kMostDecay = 0.999999;  // share of a value in a step
+constexpr double kLeastKept = 1e-30;     // share left by decay from which a start can be told
+constexpr double kRounding = 1e-6;       // share of a row's length: less is not a movement
+constexpr std::size_t kAhead = 4, kLookupsAhead = 16;  // rows and lookups to prefetch
+constexpr std::size_t kRowsPerRead = 1024;
 
 using kernels::distance;
 

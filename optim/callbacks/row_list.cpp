@@ -9,8 +9,8 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kRowsAtOnce = 4096;  // that are read
-constexpr double kHardly = 0.1;            // of the median
+constexpr std::size_t kRowsPerList = 4096;  // rows to read at a time
+constexpr double kHardly = 0.1;             // share of the median distance
 
 std::vector<std::int32_t> listed(const TableHistory& history) {
   std::vector<std::int32_t> ids = history.ids();
@@ -54,9 +54,9 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
   const std::vector<double> moved = history.moved();
   const std::vector<std::int32_t> ids = listed(history);
   std::vector<ListedRow> rows;
-  for (std::size_t begin = 0; begin < ids.size(); begin += kRowsAtOnce) {
+  for (std::size_t begin = 0; begin < ids.size(); begin += kRowsPerList) {
     const auto first = ids.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto count = static_cast<std::ptrdiff_t>(std::min(kRowsAtOnce, ids.size() - begin));
+    const auto count = static_cast<std::ptrdiff_t>(std::min(kRowsPerList, ids.size() - begin));
     const std::vector<std::int32_t> some(first, first + count);
     const Tensor values = history.values(some);
     for (std::size_t i = 0; i < some.size(); ++i) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Every row of a table at the end of a run, also those that never learned.
+// Lists the rows of a table at the end of a run, including rows that never learned.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,33 +17,33 @@ namespace rowgrad {
 /// How far a row has come.
 enum class Learned {
   kNo,      // never looked up
-  kHardly,  // moved less than a tenth as far as the median of those that were
+  kHardly,  // moved less than a tenth of the median distance of rows that were looked up
   kYes      // moved farther
 };
 const char* name_of(Learned learned);  // "no", "hardly" or "yes"
 
-/// What a row has gone through, and what became of it.
+/// The history of a row in short, and its values at the end.
 struct ListedRow {
   std::int32_t id = 0;             // the number of the row
-  std::uint64_t lookups = 0;       // how often its id was looked up
+  std::uint64_t lookups = 0;       // the number of lookups of its id
   std::uint64_t steps = 0;         // the number of steps that looked it up: see TableHistory::Row
-  double gradient_norm = 0;        // root of the sum of squares of its gradients in these
+  double gradient_norm = 0;        // root of the sum of squares of its gradients in these steps
   double norm = 0;                 // the norm of its values at the end
   double moved = 0;                // see TableHistory::moved(); NaN if that is not known
-  Learned learned = Learned::kNo;  // whether the row learned, hardly did, or never
+  Learned learned = Learned::kNo;  // how far the row has come
 };
 
-/// In the order of ids: all rows of a table, or, of one with more than TableHistory::kMostRows,
-/// those that are followed.
+/// Returns all rows of a table in the order of ids. If it has more than TableHistory::kMostRows
+/// rows, returns the followed ones only.
 std::vector<ListedRow> list_rows(const TableHistory& history);
 
 /// Returns the text of a token, or its id if there is no tokenizer or it has no such token (models
 /// may have more rows than tokens).
 std::string token_label(const Tokenizer* tokenizer, std::int32_t id);
 
-/// What rows stand for, as texts: rows of a memory's table by the n-grams that fell into them, ""
-/// for none; others by the names that layers give them; tokens without names by the tokenizer, if
-/// there is one; all others by their numbers.
+/// The names of rows. A row of a memory's table is named by the n-grams that fell into it, "" if
+/// there are none. Other rows have the names that layers give them, tokens the strings of the
+/// tokenizer if there is one. All others are named by their numbers.
 class RowLabels {
  public:
   /// Borrows both; of n-grams, those that were counted so far.

@@ -1,17 +1,17 @@
 #pragma once
 
-// Why one row of a table moved: in which steps, by which windows of the text, and how much of its
-// way momentum and weight decay made.
+// Explains how one row of a table moved: in which steps, by which windows of the corpus, and how
+// much by momentum and weight decay.
 //
 //   RowMovement movement(model, model.token.weight, 17);
 //   run.add(movement);
 //   run.train();
 //   for (const RowMovement::Step& step : movement.summary().steps) …
 //
-// What a row has moved is the sum of what it moved in each step. The share of a step is the length
-// of its part in the direction of that sum, so that all shares add up to 1: that of a step which
-// moved the row back is negative. Where an optimizer has momentum, a step with a gradient also
-// moves the row by earlier ones.
+// The movement of a row is the sum of its movements in all steps. The share of a step is the length
+// of its movement in the direction of that sum. All shares add up to 1, and the share of a step
+// that moved the row back is negative. If an optimizer has momentum, a step with a gradient also
+// moves the row by earlier gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,9 +23,8 @@
 
 namespace rowgrad {
 
-/// How much is kept: the steps that moved the row farthest, those that looked it up before others,
-/// and windows of each. Memory is that of
-/// this many rows and windows, however long the run is.
+/// Limits of what is kept: the steps that moved the row farthest, steps with lookups first, and
+/// some windows of each step. Memory does not grow with the length of the run.
 struct RowMovementOptions {
   std::size_t steps = 20;   // the most steps that are kept
   std::size_t windows = 4;  // the most windows of each of them
@@ -46,30 +45,31 @@ class RowMovement : public TrainingCallback {
     double gradient_norm = 0;     // the norm of the gradient before clipping
     double moved = 0;             // distance, without what weight decay took
     double share = 0;             // its share of the row's whole movement
-    std::vector<Window> windows;  // some of those that looked the row up
+    std::vector<Window> windows;  // some of the windows that looked the row up
   };
 
-  /// All steps so far, in numbers.
+  /// The statistics of all steps so far.
   struct Summary {
     double moved = 0;               // distance from where the row began
     std::size_t with_gradient = 0;  // the number of steps with a gradient
-    std::size_t without = 0;        // that of steps without one, in which it may move
-    std::size_t lookups = 0;        // how often the row was looked up
+    std::size_t without = 0;        // the number of steps without a gradient
+    std::size_t lookups = 0;        // the number of lookups of the row
 
-    double by_gradients = 0;  // shares: of all steps with a gradient, of the others,
-    double by_momentum = 0;   // see above
-    double by_decay = 0;      // and of weight decay in either,
-    bool knows_decay = true;  // unless that is not known, and counts to the other two
-    std::vector<Step> steps;  // those that are kept, in the order of time
+    double by_gradients = 0;  // share of the steps with a gradient
+    double by_momentum = 0;   // share of the steps without one
+    double by_decay = 0;      // share of weight decay in all steps
+    bool knows_decay = true;  // false if the decay is not known, and part of the other two shares
+    std::vector<Step> steps;  // the kept steps, in the order of time
   };
 
-  /// Borrows the table (EmbeddingTable::table) of the model. Rows of tokens and of n-grams, which
-  /// are looked up at their last token, have windows. Throws std::invalid_argument for a table that
-  /// is none of the model, and a row that it does not have.
+  /// Borrows the table (EmbeddingTable::table) of the model. Rows of tokens have windows, and rows
+  /// of n-grams, which are looked up at their last token. Throws std::invalid_argument if the model
+  /// does not have the table, or the table does not have the row.
   RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
               const RowMovementOptions& options = {});
 
-  Summary summary() const;  // the summary of the steps so far
+  /// Returns the summary of the steps so far.
+  Summary summary() const;
 
   void after_backward(const TrainingRun&, const Tape& tape) override;
   void before_update(const TrainingRun& run) override;
@@ -86,7 +86,7 @@ class RowMovement : public TrainingCallback {
   void keep(KeptStep kept);
 
   const Parameter* table_;
-  const Parameter* trained_ = nullptr;  // in place of the table
+  const Parameter* trained_ = nullptr;  // the optimizer's parameter for the table
   std::int32_t row_;
   RowMovementOptions options_;
   std::vector<double> start_;

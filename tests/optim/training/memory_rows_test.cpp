@@ -114,39 +114,53 @@ TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {
     EXPECT_EQ(texts.of(row) == labels.of(row), labels.of(row) == "4 5");
 }
 
-// Histories of all steps of a model with tokens, n-grams and a dense table, and of their halves.
+// Histories of all steps of a model with tokens, n-grams and a dense table, and of their halves:
+// the second one with a new model and optimizer.
 TEST(RowHistory, GoesOnFromASavedState) {
   for (const AnyOptions& options : std::vector<AnyOptions>{
            SgdOptions{.learning_rate = 0.5},
            SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1},
            AdamWOptions{.learning_rate = 0.1}}) {
-    Random random(1);
-    GptModel model({.vocabulary = 5,
-                    .context = 4,
-                    .width = 4,
-                    .heads = 1,
-                    .layers = 1,
-                    .tie_weights = true,
-                    .memories = {.blocks = {0}, .ngrams = {.orders = {2}, .heads = 1, .rows = 7}}},
-                   random);
-    const auto optimizer = make_optimizer(options, model.parameters());
-    RowHistory whole(model), first(model), second(model);
-    const auto step = [&](std::uint64_t number, RowHistory& half) {
-      optimizer->zero_grad();
-      Tape tape(random);
-      Ids text = ids({2, 4}, {1, 2, 1, 2, 3, 2, 1, 2});
-      for (std::int32_t& id : text) id = static_cast<std::int32_t>(random.bits() % 5);
-      tape.backward(model.loss(tape, text, text));
-      for (RowHistory* each : {&whole, &half}) each->after_backward(tape);
-      for (RowHistory* each : {&whole, &half}) each->before_update(number, *optimizer);
-      optimizer->step();
-      for (RowHistory* each : {&whole, &half}) each->after_update(number);
+    const auto new_model = [](std::uint64_t seed) {
+      Random random(seed);
+      return std::make_unique<GptModel>(
+          GptOptions{.vocabulary = 5,
+                     .context = 4,
+                     .width = 4,
+                     .heads = 1,
+                     .layers = 1,
+                     .tie_weights = true,
+                     .memories = {.blocks = {0}, .ngrams = {.orders = {2}, .heads = 1, .rows = 7}}},
+          random);
     };
-    for (std::uint64_t number = 1; number <= 5; ++number) step(number, first);
+    const auto model = new_model(1), resumed = new_model(2);
+    const auto optimizer = make_optimizer(options, model->parameters());
+    const auto resumed_optimizer = make_optimizer(options, resumed->parameters());
+    RowHistory whole(*model), first(*model), second(*resumed);
+    const auto step = [](std::uint64_t number, GptModel& trained, Optimizer& by,
+                         const std::vector<RowHistory*>& histories) {
+      Random random(number);
+      by.zero_grad();
+      Tape tape(random);
+      Ids text = Ids::from_shape({2, 4});
+      for (std::int32_t& id : text) id = static_cast<std::int32_t>(random.bits() % 5);
+      tape.backward(trained.loss(tape, text, text));
+      for (RowHistory* each : histories) each->after_backward(tape);
+      for (RowHistory* each : histories) each->before_update(number, by);
+      by.step();
+      for (RowHistory* each : histories) each->after_update(number);
+    };
+    for (std::uint64_t number = 1; number <= 5; ++number)
+      step(number, *model, *optimizer, {&whole, &first});
     const Checkpoint state = first.state_dict();
     EXPECT_EQ(bits_of(state), bits_of(whole.state_dict()));
+    resumed->load_state_dict(model->state_dict());
+    resumed_optimizer->load_state_dict(optimizer->state_dict());
     second.load_state_dict(state);
-    for (std::uint64_t number = 6; number <= 10; ++number) step(number, second);
+    for (std::uint64_t number = 6; number <= 10; ++number) {
+      step(number, *model, *optimizer, {&whole});
+      step(number, *resumed, *resumed_optimizer, {&second});
+    }
     EXPECT_EQ(bits_of(second.state_dict()), bits_of(whole.state_dict()));
     ASSERT_EQ(second.tables().size(), 3U);
     for (std::size_t i = 0; i < 3; ++i) {
