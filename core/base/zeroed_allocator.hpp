@@ -12,20 +12,23 @@ namespace rowgrad {
 template <class T>
 class ZeroedAllocator : public PoolAllocator<T> {
  public:
-  ZeroedAllocator() = default;
+  ZeroedAllocator() = default;  // all allocators are equal
+  /// Converts the allocator of another type.
   template <class Other>
   ZeroedAllocator(const ZeroedAllocator<Other>&) noexcept {}
 
   template <class Other>
-  struct rebind {  // for std::allocator_traits
-    using other = ZeroedAllocator<Other>;
+  struct rebind {                          // for std::allocator_traits
+    using other = ZeroedAllocator<Other>;  // the same for another type
   };
 
+  /// Returns a block of `count` zeros. Throws std::bad_alloc.
   T* allocate(std::size_t count) {
     T* const block = PoolAllocator<T>::allocate(count);
     BufferPool::clear(block, count * sizeof(T));
     return block;
   }
+  /// Leaves an element as it is.
   void construct(T* /*element*/) noexcept {}
 };
 

@@ -62,7 +62,9 @@ class TableHistory final : public RowWatcher {
   /// The tokens around a lookup: up to 8 before it and 3 after it.
   class Text {
    public:
-    static constexpr std::size_t kBefore = 8, kAfter = 3, kMax = kBefore + 1 + kAfter;
+    static constexpr std::size_t kBefore = 8;                  // tokens before the lookup
+    static constexpr std::size_t kAfter = 3;                   // tokens after it
+    static constexpr std::size_t kMax = kBefore + 1 + kAfter;  // tokens in all
 
     Text() = default;
     /// Copies the first kMax tokens.
@@ -71,10 +73,10 @@ class TableHistory final : public RowWatcher {
       std::copy_n(tokens.begin(), size_, tokens_.begin());
     }
 
-    const std::int32_t* begin() const { return tokens_.data(); }
-    const std::int32_t* end() const { return begin() + size_; }
-    std::size_t size() const { return size_; }
-    bool empty() const { return size_ == 0; }
+    const std::int32_t* begin() const { return tokens_.data(); }  // the first token
+    const std::int32_t* end() const { return begin() + size_; }   // behind the last one
+    std::size_t size() const { return size_; }                    // the number of tokens
+    bool empty() const { return size_ == 0; }                     // true if there are none
     bool operator==(const Text&) const = default;
 
    private:
@@ -282,7 +284,7 @@ class TableHistory final : public RowWatcher {
 /// A list of histories, which RowHistory owns.
 class TableHistories {
  public:
-  using List = std::vector<std::shared_ptr<TableHistory>>;
+  using List = std::vector<std::shared_ptr<TableHistory>>;  // what RowHistory has
 
   /// Goes over the list.
   struct Iterator {
@@ -299,13 +301,14 @@ class TableHistories {
   /// Borrows the list.
   explicit TableHistories(const List& list) : list_(list) {}
 
-  std::size_t size() const { return list_.size(); }
-  bool empty() const { return list_.empty(); }
+  std::size_t size() const { return list_.size(); }  // the number of tables
+  bool empty() const { return list_.empty(); }       // true if there are none
+  /// Returns the history of table `i`, unchecked.
   const TableHistory& operator[](std::size_t i) const { return *list_[i]; }
-  const TableHistory& front() const { return *list_.front(); }
-  const TableHistory& back() const { return *list_.back(); }
-  Iterator begin() const { return {list_.begin()}; }
-  Iterator end() const { return {list_.end()}; }
+  const TableHistory& front() const { return *list_.front(); }  // of the first table
+  const TableHistory& back() const { return *list_.back(); }    // of the last table
+  Iterator begin() const { return {list_.begin()}; }            // at the first table
+  Iterator end() const { return {list_.end()}; }                // behind the last table
 
  private:
   const List& list_;

@@ -30,7 +30,7 @@ std::vector<std::size_t> places_to_write(const TableHistory& table, const Writte
 struct RowsRecordOptions {
   std::uint64_t step = 0;   // now
   std::uint64_t since = 0;  // rows without a step after it are not explained, unless `whole`
-  bool whole = false;
+  bool whole = false;       // true for the record at the end of a run
   const Tokenizer* tokenizer = nullptr;  // for the n-grams of rows; may be null
 };
 

@@ -149,10 +149,11 @@ class TrainingRun {
   /// All records, in the order of their steps. The record of an epoch comes after an evaluation.
   const std::vector<TrainingRecord>& history() const { return history_; }
 
-  std::size_t epochs() const;  // that have ended, with their record
-  std::size_t steps() const;   // that were made
-  std::size_t steps_per_epoch() const;
-  std::size_t steps_in_all() const;
+  std::size_t epochs() const;           // that have ended, with their record
+  std::size_t steps() const;            // that were made
+  std::size_t steps_per_epoch() const;  // with a last one that may have fewer batches
+  std::size_t steps_in_all() const;     // kNoLimit without a length
+  /// Returns the number of steps until the end of the run.
   std::size_t steps_left() const { return steps_in_all() - std::min(steps(), steps_in_all()); }
 
   /// The unit of the data: tokens of a text, examples, …
