@@ -381,12 +381,12 @@ TEST(RunLog, HasTheMeansOfTheStepsOfALongRun) {
 // A step costs what it changes: only the end has all rows of a large table.
 TEST(RunLog, ListsNewRowsAndSomeOthersOfALargeTable) {
   const TemporaryFolder folder;
-  struct Table : Layer {
-    explicit Table(Random& random) : rows(*this, "rows", 5000, 2, random) {}
+  struct LargeTable : Layer {
+    explicit LargeTable(Random& random) : rows(*this, "rows", 5000, 2, random) {}
     Part<Embedding> rows;
   };
   Random random(1);
-  Table model(random);
+  LargeTable model(random);
   SGD optimizer(model.parameters(), {.learning_rate = 1});
   RunLog log(model, optimizer, folder / "run.log");
   Ids all = Ids::from_shape({3000});
