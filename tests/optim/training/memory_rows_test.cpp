@@ -56,7 +56,7 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
         EXPECT_EQ(all.lookups, 2 * lookups);
       }
       EXPECT_GT(table.moved()[i], 0);
-      const TableHistory::Step& step = table.steps(i).front();
+      const TableHistory::Step step = table.steps(i).front();
       EXPECT_TRUE(looks_up(step.text, step.place, id));
     }
     ASSERT_EQ(all.steps.size(), 2U);
