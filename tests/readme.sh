@@ -9,7 +9,7 @@ programs=${1-}
 readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
 parts=0
 for program in examples/{first_step,custom_layer,own_model}.cpp \
-  tests/package/log.cpp tests/examples/run_report_test.cpp \
+  tests/package/log.cpp tests/examples/rowgrad/report/run_report_test.cpp \
   tests/optim/rule_optimizer_test.cpp tests/optim/training/{training_run_test.cpp,table_file_run_test.cpp,bags_test.cpp,runs.hpp} \
   tests/layers/{gpt_model_test,gpt2_weights_test,fine_tune_test}.cpp; do
   for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do

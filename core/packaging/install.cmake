@@ -45,8 +45,8 @@ install(FILES core/packaging/rowgradLibraries.cmake ${PROJECT_BINARY_DIR}/rowgra
 # What there is to read: the changelog, the rooms' READMEs, and the sources of the programs.
 install(FILES LICENSE core/packaging/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 file(GLOB ROWGRAD_DOCS RELATIVE ${PROJECT_SOURCE_DIR}
-     README.md */README.md */*/README.md core/tables/FORMAT.md examples/report/FORMAT.md examples/report/page/types.d.ts optim/DEFERRED_STEPS.md tests/bench/ngram_memory.svg
-     examples/report/pictures/* examples/*.cpp examples/report/*.[ch]pp examples/support/*.[ch]pp)
+     README.md */README.md */*/README.md examples/rowgrad/report/README.md core/tables/FORMAT.md examples/rowgrad/report/FORMAT.md examples/rowgrad/report/page/types.d.ts optim/DEFERRED_STEPS.md tests/bench/ngram_memory.svg
+     examples/rowgrad/report/pictures/* examples/*.cpp examples/rowgrad/*.cpp examples/rowgrad/*/*.[ch]pp)
 foreach(file IN LISTS ROWGRAD_DOCS)
   cmake_path(GET file PARENT_PATH folder)
   install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT doc)

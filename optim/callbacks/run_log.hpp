@@ -6,9 +6,9 @@
 //   run.train();
 //
 // A log has a JSON object on each line (core/base/json_lines.hpp), and only grows: each record
-// costs what has changed since the last one. examples/report/FORMAT.md describes the records. The
-// log of a program that was killed lacks at most the last second. A resumed run cuts its log to the
-// length that it had at the checkpoint, as it makes the later steps again.
+// costs what has changed since the last one. examples/rowgrad/report/FORMAT.md describes the
+// records. The log of a program that was killed lacks at most the last second. A resumed run cuts
+// its log to the length that it had at the checkpoint, as it makes the later steps again.
 
 #include <cstdint>
 #include <filesystem>

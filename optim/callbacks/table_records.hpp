@@ -1,7 +1,7 @@
 #pragma once
 
-// The records of a table in the log of a run: examples/report/FORMAT.md describes `table` and
-// `rows`.
+// The records of a table in the log of a run: examples/rowgrad/report/FORMAT.md describes `table`
+// and `rows`.
 
 #include <cstddef>
 #include <cstdint>

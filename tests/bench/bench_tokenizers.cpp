@@ -7,9 +7,9 @@
 #include "tests/bench/measure.hpp"
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/tensor/random.hpp>
-#include <rowgrad/examples/support/data_files.hpp>
-#include <rowgrad/examples/support/program.hpp>
-#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/rowgrad/session/data_files.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
+#include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace rowgrad {
 namespace {

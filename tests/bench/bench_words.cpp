@@ -21,8 +21,8 @@
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/examples/support/options.hpp>
-#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/optim/adaptive.hpp>
 #include <rowgrad/optim/sgd.hpp>

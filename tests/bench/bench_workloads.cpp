@@ -17,9 +17,9 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/examples/support/options.hpp>
-#include <rowgrad/examples/support/outputs.hpp>
-#include <rowgrad/examples/support/program.hpp>
+#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/output/outputs.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
 
 namespace rowgrad::bench {
 namespace {

@@ -8,7 +8,7 @@ All faults are in one build, made in FOLDER at -O1, and a variable of the enviro
 check, switched off, COUNT others (300) in the library, and others in examples/ in the same proportion to
 its lines. They are drawn with a fixed seed from all places where one operator, number, condition or
 statement can be changed. A fault is given to the test suites that reach it, the quickest first, until one fails (each block of
-tests/examples/commands.txt counts as a suite); with --matrix to all of them, and at the end it says how
+tests/examples/rowgrad/commands.txt counts as a suite); with --matrix to all of them, and at the end it says how
 many faults each suite alone notices. What is found is kept in FOLDER/faults.tsv, where a
 campaign that was stopped goes on. Not in CI, but a part of tests/campaign.sh: it takes hours rather than
 minutes. It fails if a smaller share of the library's faults is noticed than in faults.tsv beside this script.

@@ -9,7 +9,7 @@ import puppeteer from "puppeteer-core";
 
 import { fillPage } from "./fixture.mjs";
 
-const source = fileURLToPath(new URL("../../examples/report/page/", import.meta.url));
+const source = fileURLToPath(new URL("../../examples/rowgrad/report/page/", import.meta.url));
 const out = fileURLToPath(new URL("out/", import.meta.url));
 const dygraphs = process.env.DYGRAPHS ?? "/usr/share/javascript/dygraphs";
 let opened = 0;

@@ -18,7 +18,7 @@ const rules = {
 export default [
   { ignores: ["**/node_modules/**", "**/out/**"] },
   {
-    files: ["**/examples/report/page/*.js"],
+    files: ["**/examples/rowgrad/report/page/*.js"],
     languageOptions: { globals: { ...globals.browser, Dygraph: "readonly" } },
     rules,
   },

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks and tests the page of examples/report/page in a headless Chromium:
+# Checks and tests the page of examples/rowgrad/report/page in a headless Chromium:
 #   tests/report/run.sh [options of node --test]
 # It needs node, and Debian's chromium and libjs-dygraphs. Without one of them, it says so and does nothing; with CI
 # set, it fails.

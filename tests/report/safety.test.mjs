@@ -57,7 +57,7 @@ for (const [what, report, options, words] of [
   });
 
 test("the README says how to get the data out of a page", () => {
-  const readme = readFileSync(new URL("../../examples/report/README.md", import.meta.url), "utf8");
+  const readme = readFileSync(new URL("../../examples/rowgrad/report/README.md", import.meta.url), "utf8");
   const folder = mkdtempSync(`${tmpdir()}/report-`);
   writeFileSync(`${folder}/report.html`, filled);
   execSync(/^ {4}(sed .*)$/m.exec(readme)[1], { cwd: folder });

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "tests/support/checkpoints.hpp"
-#include <rowgrad/examples/support/data_files.hpp>
-#include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/rowgrad/session/data_files.hpp>
+#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace rowgrad::testing {
 

@@ -9,8 +9,8 @@
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/examples/support/text_run.hpp>
-#include <rowgrad/examples/support/tokenizers.hpp>
+#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace rowgrad::fuzzing {
 namespace {

@@ -1,0 +1,169 @@
+// Compares two checkpoints of train: the first losses, parameters and rows in which they differ.
+// Ends with 0 if the runs are equal, with 1 if not, and with 2 after an error, as diff does.
+
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include <rowgrad/core/parallel/sharded_checkpoint.hpp>
+#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/output/checkpoint_difference.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
+#include <rowgrad/rowgrad.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct Run {
+  std::string file;
+  Checkpoint state;
+  std::string prefix = "";  // of the names of a TrainingRun's state: "run." after put("run", …)
+  std::unique_ptr<Tokenizer> tokenizer = nullptr;  // if it was saved with one
+
+  bool has(const std::string& name) const { return state.contains(prefix + name); }
+};
+
+constexpr std::string_view kHistory = "history.epoch";
+
+Run read_run(const std::string& file) {
+  Run run{.file = file, .state = with_sharded_rows(read_safetensors(file), file)};
+  if (run.state.contains("tokenizer"))
+    run.tokenizer = tokenizer_from_json(run.state.text("tokenizer"));
+  for (const std::string& name : run.state.names())
+    if (name == kHistory || name.ends_with(concat('.', kHistory))) {
+      run.prefix = name.substr(0, name.size() - kHistory.size());
+      break;
+    }
+  return run;
+}
+
+std::string steps_of(const Run& run) {
+  return run.has("steps") ? concat(run.state.count(run.prefix + "steps"), " steps")
+                          : "no training run";
+}
+
+// All losses of a run, by step and name, in the order of time.
+using Losses = std::map<std::pair<std::int64_t, std::string>, double>;
+
+Losses losses_of(const Run& run) {
+  Losses losses;
+  if (!run.has("history.epoch")) return losses;
+  const Checkpoint history = run.state.part(run.prefix + "history");
+  const std::vector<double> steps = history.doubles("steps"), epochs = history.doubles("epoch");
+  check_runtime(epochs.size() == steps.size(), run.file, ": the history has ", steps.size(),
+                " steps, but ", epochs.size(), " epochs");
+  for (const std::string name : {"training_loss", "validation_loss"}) {
+    const std::vector<double> values = history.doubles(name);
+    check_runtime(values.size() == steps.size(), run.file, ": the history has ", steps.size(),
+                  " steps, but ", values.size(), " of ", name);
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      if (!std::isnan(values[i]))
+        losses[{static_cast<std::int64_t>(steps[i]),
+                name + (epochs[i] > 0 ? " of the epoch" : "")}] = values[i];
+  }
+  return losses;
+}
+
+void print_losses(const Losses& first, const Losses& second) {
+  std::int64_t equal = 0;
+  for (const auto& [key, value] : first) {
+    const auto other = second.find(key);
+    if (other == second.end()) continue;
+    if (other->second != value) {
+      std::cout << "Losses differ first after step " << key.first << ": " << key.second << ' '
+                << value << " and " << other->second << '\n';
+      return;
+    }
+    equal = key.first;
+  }
+  if (equal > 0)
+    std::cout << "Losses are equal up to step " << equal << '\n';
+  else if (!first.empty() && !second.empty())
+    std::cout << "There are no losses after the same step\n";
+}
+
+// Speed, in tokens or examples, differs each time, and equal values may come from other machines.
+bool is_about_machine(const Run& run, const std::string& name) {
+  if (!name.starts_with(run.prefix)) return false;
+  const std::string_view rest = std::string_view(name).substr(run.prefix.size());
+  return rest == "arithmetic" || (rest.starts_with("history.") && rest.ends_with("_per_second"));
+}
+
+void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
+  const auto [row, rows] = std::pair(difference.row, difference.rows_in_all);
+  if (rows > 1) {
+    std::cout << "first in row " << row;
+    if (tokenizer != nullptr && rows == tokenizer->size())
+      std::cout << ' ' << in_quotes(tokenizer->token(static_cast<std::int32_t>(row)));
+    std::cout << ", column " << difference.column << ": ";
+  }
+  std::cout << difference.first << " and " << difference.second;
+  if (rows > 1)
+    std::cout << "; in " << difference.rows << " of " << rows << " rows, by "
+              << std::setprecision(2) << difference.largest_difference << " at most"
+              << std::setprecision(std::numeric_limits<real>::max_digits10);
+}
+
+void print(const CheckpointDifference& difference, const Run& first, const Run& second) {
+  using Kind = CheckpointDifference::Kind;
+  std::cout << difference.name << ": ";
+  if (difference.kind == Kind::numbers)
+    print_numbers(difference, first.tokenizer.get());
+  else
+    std::cout << (difference.kind == Kind::only_in_first    ? "only in " + first.file
+                  : difference.kind == Kind::only_in_second ? "only in " + second.file
+                  : difference.kind == Kind::text           ? "another text"
+                                                            : "of another type, shape or length");
+  std::cout << '\n';
+}
+
+int compare(const Run& first, const Run& second, std::size_t most) {
+  std::cout << std::setprecision(std::numeric_limits<real>::max_digits10) << first.file << ": "
+            << steps_of(first) << '\n'
+            << second.file << ": " << steps_of(second) << '\n';
+  if (steps_of(first) != steps_of(second) && first.has("steps") && second.has("steps"))
+    std::cout << "They are at different steps: what follows is what they have there\n";
+  std::vector<CheckpointDifference> all = differences(first.state, second.state);
+  std::erase_if(all, [&](const auto& difference) {
+    using Kind = CheckpointDifference::Kind;
+    const bool is_in_one =
+        difference.kind == Kind::only_in_first || difference.kind == Kind::only_in_second;
+    if (difference.name.starts_with("watched.log.")) return true;
+    if (difference.name.starts_with("watched.") && is_in_one) return true;  // --report of one run
+    return is_about_machine(first, difference.name) || is_about_machine(second, difference.name);
+  });
+  print_losses(losses_of(first), losses_of(second));
+  // Values of the model first: what they follow from comes after them.
+  std::ranges::stable_sort(all, {}, [&](const auto& difference) {
+    return difference.name.starts_with(first.prefix + "model.") ? 0 : 1;
+  });
+  for (std::size_t i = 0; i < std::min(all.size(), most); ++i) print(all[i], first, second);
+  if (all.size() > most) std::cout << "… and " << all.size() - most << " more (--most)\n";
+  std::cout << (all.empty() ? "The runs are equal.\n" : "The runs differ.\n");
+  return all.empty() ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  using namespace rowgrad;
+  const auto work = [&] {
+    std::string first, second;
+    std::size_t most = 10;
+    CommandLine line(
+        "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
+        "which they differ, and in which histories of rows if both have them. Speed, machine and "
+        "logs are not compared. Ends with 0 if they are equal, with 1 if not, and with 2 if they "
+        "cannot be compared.",
+        {{"FIRST", &first, "checkpoint", file_name() + required()},
+         {"SECOND", &second, "checkpoint", file_name() + required()},
+         {"--most", &most, "differences to show", whole_number(0)}});
+    line.parse(argc, argv);
+    return compare(read_run(first), read_run(second), most);
+  };
+  return run_program("compare_runs", work, 2);
+}

@@ -1,0 +1,503 @@
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+#include <unistd.h>
+#include <utility>
+
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/json.hpp>
+#include <rowgrad/core/base/utf8.hpp>
+#include <rowgrad/core/data/tokenizers/canonical_ids.hpp>
+#include <rowgrad/examples/rowgrad/options/train_options.hpp>
+#include <rowgrad/optim/adaptive.hpp>
+#include <rowgrad/optim/sgd.hpp>
+
+namespace rowgrad {
+namespace {
+
+bool is_of_memory(const Parameter& table) {
+  return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
+}
+
+// An optimizer whose weight decay is for all parameters, or only for those of two axes and more:
+// tables and matrices, but neither biases nor the weights of norms. The tables of memories have a
+// rate and a decay of their own.
+template <class Made>
+std::unique_ptr<Optimizer> make(const TrainOptions& options,
+                                const std::vector<Parameter*>& parameters) {
+  typename Made::Options made{.learning_rate = options.learning_rate};
+  made.weight_decay = options.weight_decay;
+  if constexpr (requires { made.momentum; }) made.momentum = options.momentum;
+  if constexpr (requires { made.beta2; }) made.beta2 = options.beta2;
+  enum { kDecayed, kOthers, kTables, kGroups };
+  std::vector<typename Made::Group> groups(kGroups, {{}, made});
+  groups[kOthers].options.weight_decay = 0;
+  groups[kTables].options.learning_rate *= options.ngram_rate;
+  groups[kTables].options.weight_decay = options.ngram_decay;
+  groups[kTables].options.rows = options.ngram_updates;
+  for (Parameter* parameter : parameters) {
+    const bool decays = options.decays_vectors || parameter->shape().size() >= 2;
+    const bool is_table = options.has_memories() && is_of_memory(*parameter);
+    groups[is_table ? kTables : decays ? kDecayed : kOthers].parameters.push_back(parameter);
+  }
+  std::erase_if(groups, [](const auto& group) { return group.parameters.empty(); });
+  return std::make_unique<Made>(groups);
+}
+
+struct OptimizerKind {
+  std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
+  double learning_rate;     // at which the default next-token model trains well
+  std::size_t states;       // numbers that it keeps for each parameter, without momentum
+  double weight_decay = 0;  // its default
+  double table_rate = 1;    // default of --ngram-rate
+};
+const std::map<std::string, OptimizerKind> kOptimizers{
+    {"sgd", {make<SGD>, 0.3, 0}},
+    {"adam", {make<Adam>, 0.001, 2, 0, 5}},
+    {"adamw", {make<AdamW>, 0.001, 2, AdamWOptions().weight_decay, 5}},
+    {"adagrad", {make<Adagrad>, 0.02, 1}},
+    {"rmsprop", {make<RMSprop>, 0.001, 1}}};
+
+const OptimizerKind& optimizer_of(const TrainOptions& options) {
+  const auto found = kOptimizers.find(options.optimizer);
+  check_argument(found != kOptimizers.end(), "--optimizer: there is no ",
+                 in_quotes(options.optimizer));
+  return found->second;
+}
+
+const std::vector<std::string> kSchedules{"constant", "cosine", "one-cycle", "step", "warmup"};
+
+// Refuses in the words of options what the model would refuse in its own.
+void check_gpt(const TrainOptions& options) {
+  const auto& [blocks, ngrams, memory, files] = options.gpt.memories;
+  check_argument(options.gpt.heads > 0 && options.gpt.width % options.gpt.heads == 0, "--width ",
+                 options.gpt.width, " is not a multiple of ", options.gpt.heads,
+                 " heads (--heads)");
+  if (!options.has_memories()) return;
+  for (const std::size_t order : ngrams.orders)
+    check_argument(order <= options.gpt.context, "--ngrams ", order, " is longer than --context ",
+                   options.gpt.context);
+  std::set<std::size_t> found;
+  for (const std::size_t block : blocks)
+    check_argument(block < options.gpt.layers && found.insert(block).second, "--ngram-layers ",
+                   block, ": expected some of the ", options.gpt.layers,
+                   " of --layers, counted from 0, each once");
+  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  const double rows =
+      static_cast<double>(ngrams.orders.size() * ngrams.heads) * static_cast<double>(ngrams.rows);
+  check_argument(rows <= kMost, "--ngram-rows ", ngrams.rows, " for each of ", ngrams.orders.size(),
+                 " times ", ngrams.heads, " heads are more rows than ids, ", kMost);
+}
+
+TableFile& open_table(ModelTables& tables, const std::string& path, const TableFileOptions& options,
+                      bool resumed) {
+  if (!file_exists(path)) {
+    check_argument(!resumed, path, " is missing, which the run trained");
+    return tables.make(path, options);
+  }
+  TableFile& table = tables.open(path);
+  const Shape expected{options.rows, options.width};
+  check_argument(table.shape() == expected, "--ngram-file: ", path, " has shape ",
+                 bracketed(table.shape()), ", expected ", bracketed(expected));
+  check_argument(table.states() >= options.states, "--ngram-file: ", path, " has room for ",
+                 table.states(), " numbers of an optimizer beside each value, --optimizer needs ",
+                 options.states);
+  check_argument(resumed || table.rows_stored() == 0, "--ngram-file: ", path,
+                 " has been trained; go on with --resume, or remove it to start again");
+  return table;
+}
+
+OptionTable optimizer_table(TrainOptions& o) {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : kOptimizers) names.push_back(name);
+  return {
+      {"--optimizer", &o.optimizer, "what updates the weights", one_of(names)},
+      {"--learning-rate", &o.learning_rate,
+       "of the optimizer; another optimizer has another default", finite_number(0) + may_change()},
+      {"--momentum", &o.momentum, "of sgd or rmsprop",
+       finite_number(0) + is_for("--optimizer", {"sgd", "rmsprop"})},
+      {"--beta2", &o.beta2, "of adam and adamw: decay of the mean of squares",
+       finite_number(0, 1) + is_for("--optimizer", {"adam", "adamw"})},
+      {"--weight-decay", &o.weight_decay, "of the optimizer; another optimizer has another default",
+       finite_number(0)}};
+}
+
+}  // namespace
+
+ModelTables::~ModelTables() {
+  files_.clear();
+  std::error_code ignored;
+  for (const std::string& path : made_)
+    for (const char* part : {"", ".undo-0"}) std::filesystem::remove(path + part, ignored);
+}
+
+TableFile& ModelTables::open(const std::string& path) {
+  return *files_.emplace_back(std::make_unique<TableFile>(path));
+}
+
+TableFile& ModelTables::make(const std::string& path, const TableFileOptions& options) {
+  files_.push_back(std::make_unique<TableFile>(path, options));
+  made_.push_back(path);
+  return *files_.back();
+}
+
+void ModelTables::checkpoint() const {
+  for (const auto& file : files_) file->checkpoint();
+}
+
+OptionTable option_table_of(TrainOptions& o) {
+  const OptionRules next_token = is_for("--model", {"next-token"}),
+                    gpt = is_for("--model", {"gpt"});
+  const OptionRules ngrams = gpt + is_for("--ngrams");
+  const auto of_positions = [&](const char* positions) {
+    return gpt + is_for("--positions", {positions});
+  };
+  GptMemories& memories = o.gpt.memories;
+  const OptionTable text{
+      {"--tokenizer", &o.tokenizer, "what a token is; or the JSON file of tokenize --save",
+       tokenizer_choice()},
+      {"--vocabulary", &o.vocabulary, "number of ids that bpe trains",
+       whole_number(1) + is_for("--tokenizer", {"bpe"})},
+      {"--validation", &o.validation, "share of the text, at its end, kept for validation",
+       finite_number(0, 0.99)},
+      {"--context", &o.gpt.context, "tokens in a window", whole_number(1)},
+      {"--stride", &o.stride, "tokens from one window to the next", whole_number(1)},
+      {"--batch", &o.loader.batch, "windows in a batch", whole_number(1)},
+      {"--shuffle", &o.loader.shuffle, "windows in a new order each epoch"},
+      {"--draw-as-pytorch", &o.draws_as_pytorch,
+       "weights, order and dropout are drawn from one generator as PyTorch does, and an epoch "
+       "drops the windows that do not fill a batch"}};
+  const OptionTable model{
+      {"--model", &o.model, "next-token: look-back and hidden layers; gpt: a transformer",
+       one_of({"next-token", "gpt"})},
+      {"--width", &o.gpt.width, "numbers in an embedding", whole_number(1)},
+      {"--positions",
+       choice(o.gpt.positions, {{"none", Positions::kNone},
+                                {"learned", Positions::kLearned},
+                                {"sinusoidal", Positions::kSinusoidal},
+                                {"rotary", Positions::kRotary},
+                                {"alibi", Positions::kAlibi},
+                                {"t5", Positions::kT5},
+                                {"shaw", Positions::kShaw}}),
+       "what tells positions apart; from rotary on, of a GPT"},
+      {"--dropout", &o.gpt.dropout, "share of hidden numbers dropped in training",
+       finite_number(0, 0.99)},
+      {"--tie", &o.gpt.tie_weights,
+       "the token table is the head's weight too; a next-token model gets a last hidden layer of "
+       "its width, if need be"},
+      {"--look-back", &o.look_back, "tokens that a prediction sees, the current one included",
+       whole_number(1) + next_token},
+      {"--hidden", &o.hidden, "widths of the hidden layers, as 256,128; 0 for none",
+       whole_number(0) + next_token},
+      {"--heads", &o.gpt.heads, "of the attention of a GPT", whole_number(1) + gpt},
+      {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1) + gpt},
+      {"--bias", &o.gpt.bias, "linear layers and norms have one", gpt},
+      {"--qkv-bias", &o.gpt.qkv_bias, "query, key and value have one, too", gpt},
+      {"--gelu", choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}), "the formula",
+       gpt},
+      {"--norm-epsilon", &o.gpt.norm_epsilon, "of the norms", finite_number(0) + gpt},
+      {"--initialization",
+       choice(o.gpt.initialization,
+              {{"pytorch", Initialization::kPyTorch}, {"gpt2", Initialization::kGpt2}}),
+       "the weights to start from", gpt},
+      {"--rotary-layout",
+       choice(o.gpt.rotary_layout,
+              {{"halves", RotaryLayout::kHalves}, {"interleaved", RotaryLayout::kInterleaved}}),
+       "columns that are rotated together", of_positions("rotary")},
+      {"--rotary-base", &o.gpt.rotary_base, "of the angles",
+       finite_number(1) + of_positions("rotary")},
+      {"--t5-buckets", &o.gpt.t5_buckets, "of distances, each with its bias",
+       whole_number(1) + of_positions("t5")},
+      {"--t5-max-distance", &o.gpt.t5_max_distance, "from which all share a bucket",
+       whole_number(1) + of_positions("t5")},
+      {"--shaw-max-distance", &o.gpt.shaw_max_distance, "from which all share a row",
+       whole_number(1) + of_positions("shaw")}};
+  const OptionTable tables{
+      {"--ngrams", &memories.ngrams.orders,
+       "tokens of the n-grams whose rows are looked up, as 2,3", whole_number(1, 64) + gpt},
+      {"--ngram-rows", &memories.ngrams.rows, "of each head, at least: the next prime number",
+       whole_number(1) + ngrams},
+      {"--ngram-heads", &memories.ngrams.heads,
+       "rows that each place looks up for n-grams of each length", whole_number(1, 65536) + ngrams},
+      {"--ngram-width", &memories.memory.head_width, "numbers in a row", whole_number(1) + ngrams},
+      {"--ngram-layers", &memories.blocks,
+       "blocks with such a memory in front of them, counted from 0, as 1,3",
+       whole_number(0) + ngrams},
+      {"--ngram-file", &o.ngram_file,
+       "file of the table, for one larger than memory; FILE.1, FILE.3 for several blocks. Its rows "
+       "start with other random numbers",
+       file_name() + ngrams},
+      {"--split-tables", &o.split_tables,
+       "each rank of mpirun has some of the rows of the tables, instead of all", ngrams},
+      {"--ngram-rate", &o.ngram_rate,
+       "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
+       finite_number(0) + ngrams},
+      {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", finite_number(0) + ngrams},
+      {"--ngram-updates",
+       choice(o.ngram_updates,
+              {{"exact", RowUpdates::kExact}, {"touched", RowUpdates::kTouchedOnly}}),
+       "what a step does to rows that were not looked up: what dense Adam does, or nothing, as "
+       "SparseAdam",
+       ngrams},
+      {"--ngram-kernel", &memories.memory.kernel, "taps of the convolution",
+       whole_number(1, 65536) + ngrams},
+      {"--ngram-seed", &memories.ngrams.seed, "of the hash", whole_number(0, kAnyWhole) + ngrams},
+      {"--ngram-fold", &o.ngram_fold,
+       "spellings such as \"Apple\" and \" apple\" count as one token", ngrams},
+      {"--ngram-silent", &memories.memory.starts_silent,
+       "a memory adds nothing before it is trained", ngrams}};
+  const OptionTable length{
+      {"--epochs", &o.epochs, "passes over the text",
+       whole_number(0) + is_for("--steps", {"0"}) + may_change()},
+      {"--steps", &o.steps, "length of the run instead of epochs; 0 for epochs",
+       whole_number(0) + may_change()},
+      {"--accumulate", &o.accumulate, "batches whose gradients make up a step", whole_number(1)},
+      {"--shards", &o.shards,
+       "parts of a batch, each with a gradient and random numbers of its own: as many as there are "
+       "ranks of mpirun, or more, which then do not change the result",
+       whole_number(1, 65536)}};
+  const OptionTable schedule{
+      {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
+       "the parameters that decay", is_for("--weight-decay")},
+      {"--schedule", &o.schedule,
+       "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine falls to "
+       "--floor, step falls to a tenth at each third",
+       one_of(kSchedules)},
+      {"--warmup", &o.warmup,
+       "steps over which the rate first rises in a line, before the schedule; a tenth of --steps "
+       "at most, if not given",
+       whole_number(0) + is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
+      {"--warmup-start", &o.warmup_start,
+       "share of the learning rate at which that begins; 0 for a step's share of the rise",
+       finite_number(0, 1) + is_for("--warmup")},
+      {"--floor", &o.floor, "share of the learning rate at which cosine ends",
+       finite_number(0, 1) + is_for("--schedule", {"cosine"})},
+      {"--clip", &o.clip,
+       "largest norm of all gradients together, scaled down to it; 0 for no limit",
+       finite_number(0)},
+      {"--clip-from", &o.clip_from, "after how many steps clipping begins",
+       whole_number(0) + is_for("--clip")},
+      {"--seed", &o.seed, "of weights, order and dropout", whole_number(0, kAnyWhole)}};
+  const OptionTable evaluation{
+      {"--evaluate-every", &o.evaluation.every,
+       "losses after the first step and every so many steps; 0 for after each epoch",
+       whole_number(0)},
+      {"--evaluate-batches", &o.evaluation.batches,
+       "batches in every evaluation of the run, also after epochs and at its end; 0 for all",
+       whole_number(0) + is_for("--evaluate-every")}};
+  return joined({under("Model", model), under("Text and batches", text),
+                 under("Memories of n-grams, of a GPT", tables),
+                 under("Training", joined({length, optimizer_table(o), schedule, evaluation}))});
+}
+
+// nanoGPT's configuration for a CPU (github.com/karpathy/nanoGPT, README), on characters.
+const char* const kGptDefaults = R"({
+    "context": 64, "stride": 1, "batch": 12, "width": 128, "bias": false, "initialization": "gpt2",
+    "dropout": 0, "tie": true, "steps": 2000, "optimizer": "adamw", "learning_rate": 1e-3,
+    "beta2": 0.99, "weight_decay": 0.1, "weight_decay_for": "matrices", "schedule": "cosine",
+    "warmup": 100, "floor": 0.1, "clip": 1, "evaluate_every": 250, "evaluate_batches": 20
+})";
+
+TrainOptions default_options(const std::string& model) {
+  TrainOptions options{.model = model};
+  if (options.is_gpt()) set_some(option_table_of(options), kGptDefaults);
+  return options;
+}
+
+Option past_context_option(PastContext& past_context, OptionRules rules) {
+  return {"--past-context",
+          choice(past_context,
+                 {{"read-again", PastContext::kReadAgain}, {"slide", PastContext::kSlide}}),
+          "read-again: each token past the context reads the last ones again as a new text; slide: "
+          "a GPT reads it alone and goes on with the keys and values of the last ones, which is "
+          "fast, gives other texts, and is not for learned and sinusoidal positions",
+          std::move(rules)};
+}
+
+OptionTable table_of_model(TrainOptions& options) {
+  OptionTable table = option_table_of(options);
+  std::erase_if(table, [&](const Option& option) {
+    return std::ranges::any_of(option.rules.is_for, [&](const Condition& condition) {
+      return condition.option == "--model" && condition.values[0] != options.model;
+    });
+  });
+  return table;
+}
+
+std::string to_json(TrainOptions options) { return to_json(table_of_model(options)); }
+
+TrainOptions train_options(const std::string& text) {
+  const Json all(text, "its options");
+  TrainOptions options;
+  if (const Json* model = all.find("model")) options.model = model->string();
+  from_json(table_of_model(options), text);
+  return options;
+}
+
+std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
+    const std::vector<Parameter*>& parameters) const {
+  return optimizer_of(*this).make(*this, parameters);
+}
+
+std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
+  std::vector<double> rates(of.group_count(), learning_rate);
+  if (has_memories()) rates.back() *= ngram_rate;
+  return rates;
+}
+
+Schedule TrainOptions::make_schedule(std::uint64_t total) const {
+  check_argument(std::ranges::count(kSchedules, schedule) == 1, "--schedule: there is no ",
+                 in_quotes(schedule));
+  if (schedule == "one-cycle") return Schedule::one_cycle({.steps = total});
+  check_argument(warmup < total || warmup == 0, "--warmup ", warmup,
+                 " is not shorter than the run of ", total, " steps");
+  const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
+  const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
+  const Schedule main = schedule == "cosine"
+                            ? Schedule::cosine({.steps = rest, .floor_factor = floor})
+                        : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
+                                             : Schedule::constant();
+  if (first == 0) return main;
+  const double start_factor =
+      warmup_start > 0 ? warmup_start : 1 / (static_cast<double>(first) + 1);
+  return Schedule::linear_warmup({.steps = first, .start_factor = start_factor}).then(main);
+}
+
+NextTokenOptions TrainOptions::next_token_options(std::size_t vocabulary_size) const {
+  std::vector<std::size_t> widths = hidden;
+  if (widths == std::vector<std::size_t>{0}) widths.clear();
+  check_argument(std::ranges::find(widths, 0U) == widths.end(),
+                 "--hidden: a layer has width 0; 0 alone stands for no hidden layer");
+  // A tied head compares its inputs with embeddings, so they must have the same width.
+  if (gpt.tie_weights && (widths.empty() ? look_back * gpt.width : widths.back()) != gpt.width)
+    widths.push_back(gpt.width);
+  return {.vocabulary = vocabulary_size,
+          .context = gpt.context,
+          .width = gpt.width,
+          .positions = gpt.positions,
+          .look_back = look_back,
+          .hidden = widths,
+          .dropout = gpt.dropout,
+          .tie_weights = gpt.tie_weights};
+}
+
+GptOptions TrainOptions::gpt_options(std::size_t vocabulary_size) const {
+  GptOptions options = gpt;
+  options.vocabulary = vocabulary_size;
+  options.memories.memory.norm_epsilon = gpt.norm_epsilon;
+  if (!has_memories()) options.memories = {};
+  return options;
+}
+
+bool TrainOptions::has_memories() const {
+  return is_gpt() && !gpt.memories.ngrams.orders.empty() && !gpt.memories.blocks.empty();
+}
+
+std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
+  if (!has_memories() || ngram_file.empty()) return {};
+  const std::string of_rank = rank == 0 ? "" : concat(".rank", rank);
+  const std::vector<std::size_t>& blocks = gpt.memories.blocks;
+  if (blocks.size() == 1) return {ngram_file + of_rank};
+  std::vector<std::string> paths;
+  for (const std::size_t block : blocks) paths.push_back(concat(ngram_file, '.', block, of_rank));
+  return paths;
+}
+
+std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
+                                                        ModelTables& tables, bool resumed,
+                                                        ProcessGroup* ranks,
+                                                        TablePlacement* placement) const {
+  if (is_gpt()) check_gpt(*this);
+  const double numbers = least_numbers(tokens.size(), ranks == nullptr ? 1 : ranks->size());
+  const std::size_t states = optimizer_of(*this).states + (momentum != 0 ? 1U : 0U);
+  const double needed = numbers * sizeof(real) * static_cast<double>(1 + states) / 1e9;
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+                        static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
+  check_argument(needed <= memory, "the model has at least ", numbers, " parameters, for which ",
+                 optimizer, " needs ", needed, " GB, but the machine has ", memory,
+                 " GB of memory");
+  if (!is_gpt()) return std::make_unique<NextTokenModel>(next_token_options(tokens.size()), random);
+  GptOptions options = gpt_options(tokens.size());
+  auto& [blocks, ngrams, shape, files] = options.memories;
+  if (has_memories() && ngram_fold) ngrams.canonical = canonical_ids(tokens);
+  shape.tables = placement;
+  const std::vector<std::string> paths = table_paths(ranks == nullptr ? 0 : ranks->rank());
+  for (std::size_t i = 0; i < paths.size(); ++i) {
+    const NgramHash hash(tokens.size(), ngrams, blocks, blocks[i]);
+    files.push_back(&open_table(tables, paths[i],
+                                {.rows = hash.table_rows(),
+                                 .width = shape.head_width,
+                                 .states = states,
+                                 .seed = seed + blocks[i]},
+                                resumed));
+  }
+  return std::make_unique<GptModel>(options, random);
+}
+
+double TrainOptions::least_numbers(std::size_t vocabulary_size, std::size_t ranks) const {
+  const auto tokens = static_cast<double>(vocabulary_size);
+  const auto columns = static_cast<double>(gpt.width);
+  double sum = tokens * columns;
+  if (gpt.positions == Positions::kLearned) sum += static_cast<double>(gpt.context) * columns;
+  if (is_gpt()) {
+    sum += static_cast<double>(gpt.layers) * 12 * columns * columns;
+    if (!has_memories()) return sum;
+    const auto& [blocks, ngrams, memory, files] = gpt.memories;
+    const double read = static_cast<double>(ngrams.orders.size() * ngrams.heads) *
+                        static_cast<double>(memory.head_width);  // by each place
+    const double share = split_tables ? ranks == 0 ? 0 : 1 / static_cast<double>(ranks) : 1;
+    const double table = ngram_file.empty() ? share * read * static_cast<double>(ngrams.rows) : 0;
+    return sum + static_cast<double>(blocks.size()) * (table + 2 * read * columns);
+  }
+  const NextTokenOptions options = next_token_options(vocabulary_size);
+  double read = static_cast<double>(options.look_back) * columns;
+  for (const std::size_t next : options.hidden)
+    sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
+  return sum + (options.tie_weights ? tokens : (read + 1) * tokens);
+}
+
+void complete(const CommandLine& line, TrainOptions& options) {
+  const auto set = [&line](const char* name, auto& value, auto to) {
+    if (!line.was_given(name)) value = to;
+  };
+  if (line.was_changed("--optimizer")) {
+    const OptimizerKind& kind = kOptimizers.at(options.optimizer);
+    set("--learning-rate", options.learning_rate, kind.learning_rate);
+    set("--weight-decay", options.weight_decay, kind.weight_decay);
+    set("--ngram-rate", options.ngram_rate, kind.table_rate);
+  }
+  if (line.was_given("--epochs")) {
+    set("--steps", options.steps, 0U);
+    set("--warmup", options.warmup, 0U);
+  }
+  if (options.schedule != "cosine") set("--floor", options.floor, 0.0);
+  const bool has_its_own = options.schedule == "one-cycle" || options.schedule == "warmup";
+  if (has_its_own) set("--warmup", options.warmup, 0U);
+  if (options.steps > 0)
+    set("--warmup", options.warmup, std::min(options.warmup, options.steps / 10));
+  if (options.warmup == 0) set("--warmup-start", options.warmup_start, 0.0);
+  if (options.clip == 0) set("--clip-from", options.clip_from, 0U);
+}
+
+std::string take_saved(CommandLine& line, TrainOptions& options, const TrainOptions& saved) {
+  line.set_if_not_given(to_json(saved));
+  if (line.was_given("--epochs") && !line.was_given("--steps")) options.steps = 0;
+  TrainOptions before = saved;
+  const OptionTable present = table_of_model(before);
+  std::string changes;
+  for (const Option& now : option_table_of(options)) {
+    const Option* const then = find(present, now.name);
+    if (then == nullptr && !line.was_given(now.name)) continue;
+    const std::string was = then == nullptr ? "no such option" : json_of(*then);
+    if (json_of(now) == was) continue;
+    check_argument(now.rules.may_change, now.name, ' ', json_of(now),
+                   ": the run to be resumed has ", was);
+    changes +=
+        concat(changes.empty() ? "" : ", ", now.name, ' ', json_of(now), " instead of ", was);
+  }
+  return changes;
+}
+
+}  // namespace rowgrad

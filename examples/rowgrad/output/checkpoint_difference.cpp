@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <span>
+
+#include <rowgrad/examples/rowgrad/output/checkpoint_difference.hpp>
+
+namespace rowgrad {
+namespace {
+
+using Kind = CheckpointDifference::Kind;
+
+// Compares two values of a name; true if they differ, and then how.
+struct Comparison {
+  CheckpointDifference& result;
+
+  bool differs_as(Kind kind) const {
+    result.kind = kind;
+    return true;
+  }
+
+  template <class Number>
+  bool numbers_differ(const Shape& shape, std::span<const Number> first, const Shape& other_shape,
+                      std::span<const Number> second) const {
+    if (shape != other_shape) return differs_as(Kind::type_or_shape);
+    result.rows_in_all = shape.empty() ? 1 : shape[0];
+    const std::size_t width = first.size() / std::max<std::size_t>(result.rows_in_all, 1);
+    std::size_t last_row = 0;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      if (std::memcmp(&first[i], &second[i], sizeof(Number)) == 0) continue;
+      const auto a = static_cast<double>(first[i]), b = static_cast<double>(second[i]);
+      const std::size_t row = i / width;
+      if (result.rows == 0)
+        result.row = row, result.column = i % width, result.first = a, result.second = b;
+      if (result.rows == 0 || row != last_row) ++result.rows;
+      last_row = row;
+      const double distance = std::abs(a - b);
+      if (std::isnan(distance) || distance > result.largest_difference)
+        result.largest_difference = distance;
+    }
+    return result.rows > 0;
+  }
+
+  bool operator()(const Tensor& first, const Tensor& second) const {
+    return numbers_differ<real>(first.shape(), {first.data(), first.size()}, second.shape(),
+                                {second.data(), second.size()});
+  }
+  template <class Number>
+  bool operator()(const Checkpoint::Array<Number>& first,
+                  const Checkpoint::Array<Number>& second) const {
+    return numbers_differ<Number>(first.shape, first.values, second.shape, second.values);
+  }
+  bool operator()(const std::string& first, const std::string& second) const {
+    return first != second && differs_as(Kind::text);
+  }
+  bool operator()(const auto&, const auto&) const { return differs_as(Kind::type_or_shape); }
+};
+
+}  // namespace
+
+std::vector<CheckpointDifference> differences(const Checkpoint& first, const Checkpoint& second) {
+  std::set<std::string> names;
+  for (const Checkpoint* state : {&first, &second})
+    for (std::string& name : state->names()) names.insert(std::move(name));
+  std::vector<CheckpointDifference> all;
+  for (const std::string& name : names) {
+    CheckpointDifference found{.name = name};
+    const Comparison compare{found};
+    if (!second.contains(name)  ? compare.differs_as(Kind::only_in_first)
+        : !first.contains(name) ? compare.differs_as(Kind::only_in_second)
+                                : std::visit(compare, first.at(name), second.at(name)))
+      all.push_back(std::move(found));
+  }
+  return all;
+}
+
+}  // namespace rowgrad

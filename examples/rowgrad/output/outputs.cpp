@@ -1,0 +1,207 @@
+#include <algorithm>
+#include <cstdint>
+#include <exception>
+#include <fcntl.h>
+#include <new>
+#include <span>
+#include <stdlib.h>
+#include <string_view>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/base/json.hpp>
+#include <rowgrad/core/data/token_file.hpp>
+#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/examples/rowgrad/output/outputs.hpp>
+#include <rowgrad/examples/rowgrad/session/data_files.hpp>
+#include <rowgrad/optim/callbacks/run_log.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string bytes_of(const InputFile& file, std::uint64_t offset, std::uint64_t most) {
+  const std::uint64_t size = file.size_bytes();
+  std::string bytes(std::min(most, size - std::min(offset, size)), '\0');
+  file.read(offset, std::as_writable_bytes(std::span(bytes)));
+  return bytes;
+}
+
+std::string first_bytes(const fs::path& path) { return bytes_of(InputFile(path), 0, 4096); }
+
+// The header of a safetensors file: values by name, and texts under "__metadata__".
+Json safetensors_header(const fs::path& path) {
+  const InputFile file(path);
+  std::uint64_t length = 0;
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  return {bytes_of(file, sizeof length, length), path.string()};
+}
+
+std::string text_in(const Json& header, std::string_view name) {
+  const Json* const texts = header.find("__metadata__");
+  const Json* const text = texts != nullptr ? texts->find(name) : nullptr;
+  return text != nullptr ? text->string() : "";
+}
+
+bool is_adapter_value(std::string_view name) {
+  return name.ends_with("lora_a") || name.ends_with("lora_b") || name.ends_with("lora_scale");
+}
+
+bool has_keys(const fs::path& path, std::initializer_list<const char*> keys) {
+  const Json json(read_file(path), path.string());
+  return std::ranges::all_of(keys, [&](const char* key) { return json.find(key) != nullptr; });
+}
+
+bool has_adapters_alone(const fs::path& path) {
+  const Json header = safetensors_header(path);
+  std::size_t values = 0;
+  for (const auto& [name, value] : header.members()) {
+    if (name == "__metadata__") continue;
+    if (!is_adapter_value(name)) return false;
+    ++values;
+  }
+  return values > 0;
+}
+
+// Returns true if both are paths to one file, or will be once it exists.
+bool is_same(const fs::path& a, const fs::path& b) {
+  std::error_code none;
+  if (fs::exists(a, none) || fs::exists(b, none)) return fs::equivalent(a, b, none);
+  return a.filename() == b.filename() && fs::equivalent(a.parent_path(), b.parent_path(), none);
+}
+
+// Returns true if the effective user, on whose rights writing depends, may write the file.
+bool can_write(const fs::path& path) {
+  return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+bool is_in(const OutputKind& kind, const fs::path& path) {
+  try {
+    return kind.is_in(path);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception&) {  // not in the format of this kind
+    return false;
+  }
+}
+
+}  // namespace
+
+const OutputKind kRunFile{
+    "a run", [](const fs::path& path) {
+      return text_in(safetensors_header(path), "format").starts_with("rowgrad training");
+    }};
+const OutputKind kRunJson{"the JSON of a run", [](const fs::path& path) {
+                            return has_keys(path, {"options", "history", "training_tokens"});
+                          }};
+const OutputKind kLossesCsv{
+    "a table of losses", [](const fs::path& path) {
+      return first_bytes(path).starts_with("epoch,steps,training_loss,validation_loss,");
+    }};
+const OutputKind kRowList{"a list of rows", [](const fs::path& path) {
+                            const std::string first = first_bytes(path);
+                            return first.starts_with("id\ttoken\tlookups\tsteps\t") ||
+                                   first.starts_with("id,token,lookups,steps,");
+                          }};
+const OutputKind kGpt2Weights{"an export of GPT-2 weights", [](const fs::path& path) {
+                                return !text_in(safetensors_header(path), "n_head").empty();
+                              }};
+const OutputKind kRowsJson{"the JSON of rows", [](const fs::path& path) {
+                             return has_keys(path, {"first_loss", "last_loss", "stride"});
+                           }};
+const OutputKind kRowsCsv{"a table of rows", [](const fs::path& path) {
+                            return first_bytes(path).starts_with("table,row,kind,label,looked_up,");
+                          }};
+const OutputKind kReportPage{"a report", [](const fs::path& path) {
+                               const std::string first = first_bytes(path);
+                               return first.starts_with("<!DOCTYPE html>") &&
+                                      first.find("<title>The report of a run</title>") !=
+                                          std::string::npos;
+                             }};
+const OutputKind kReportData{"the data of a report", [](const fs::path& path) {
+                               // A quote within a text would be escaped.
+                               return read_file(path).find(R"("format":"rowgrad report )") !=
+                                      std::string::npos;
+                             }};
+const OutputKind kRunLog{"the log of a run",
+                         [](const fs::path& path) { return is_run_log(read_file(path)); }};
+const OutputKind kTokenizerFile{
+    "a tokenizer", [](const fs::path& path) {
+      return first_bytes(path).find(R"("format": "rowgrad tokenizer")") != std::string::npos;
+    }};
+const OutputKind kTokenIds{"a file of token ids with rowgrad's header", [](const fs::path& path) {
+                             return TokenFile(path).header().has_value();
+                           }};
+const OutputKind kClassifierFile{"a classifier", [](const fs::path& path) {
+                                   const Json header = safetensors_header(path);
+                                   return !text_in(header, "labels").empty() &&
+                                          !text_in(header, "tokenizer").empty();
+                                 }};
+const OutputKind kAdapterFile{"a file of adapters", has_adapters_alone};
+const OutputKind kMeasurements{"a file of measurements", [](const fs::path& path) {
+                                 return has_keys(path, {"program", "results"});
+                               }};
+const OutputKind kCheckedLater{"", [](const fs::path&) { return true; }};
+
+void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,
+                   bool force) {
+  std::error_code none;  // what cannot be asked for does not exist
+  std::vector<fs::path> taken = published_places();
+  taken.insert(taken.end(), {"/dev/stdin", "/dev/stdout", "/dev/stderr"});
+  taken.insert(taken.end(), read.begin(), read.end());
+  std::vector<fs::path> labels;  // folders of labelled texts
+  for (const std::string& path : read)
+    if (fs::is_directory(path, none))
+      for (const auto& label : fs::directory_iterator(path)) labels.push_back(label);
+  const auto is_among = [](const std::vector<fs::path>& paths, const fs::path& path) {
+    return std::ranges::any_of(paths, [&](const fs::path& each) { return is_same(each, path); });
+  };
+
+  for (const auto& [option, path, kind] : outputs) {
+    if (path.empty()) continue;
+    const fs::path target = fs::absolute(without_links(path)), folder = target.parent_path();
+    check_runtime(fs::is_directory(folder, none), path, ": there is no folder ", folder.string());
+    const long longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
+    check_runtime(longest < 0 || std::cmp_less_equal(target.filename().string().size(), longest),
+                  path, ": the name has more than ", longest, " bytes");
+    const fs::file_status file = fs::status(path, none);
+    check_runtime(!fs::is_directory(file), path, ": is a folder");
+    const bool regular = !fs::exists(file) || fs::is_regular_file(file);
+    check_runtime(!regular || can_write(folder), path, ": nothing can be written in ",
+                  folder.string());
+    check_runtime(!fs::exists(file) || can_write(path), path, ": is write-protected");
+    if (!regular) continue;
+    check_runtime(!is_among(labels, folder), path, ": is in a folder that is read");
+    check_runtime(!is_among(taken, target), path,
+                  ": is written here and also read, or written by another option");
+    taken.push_back(target);
+  }
+  for (const auto& [option, path, kind] : outputs) {
+    if (path.empty() || (fs::exists(path, none) && !fs::is_regular_file(path, none))) continue;
+    const bool may_replace =
+        force || !fs::exists(path, none) || fs::file_size(path) == 0 || is_in(kind, path);
+    check_runtime(may_replace, option, ": ", path, " is there already and is not ", kind.name,
+                  "; --force replaces it");
+    // Makes a temporary file and removes it: not all folders say beforehand that they take none.
+    const LockedFile attempt(path, LockedFile::Open::kReplacing);
+  }
+}
+
+ScratchFolder::ScratchFolder() : path_(fs::temp_directory_path() / "rowgrad.XXXXXX") {
+  check_runtime(::mkdtemp(path_.data()) != nullptr, "cannot make a folder ", path_);
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+Option force_option(bool& force) {
+  return {"--force", &force, "also replace files that were not written for the same purpose"};
+}
+
+}  // namespace rowgrad

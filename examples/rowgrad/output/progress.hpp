@@ -1,0 +1,72 @@
+#pragma once
+
+// The progress of a long-running program: one line that is rewritten on a terminal, or plain lines
+// every few seconds elsewhere; and of a training run, between the lines of what it has found.
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <rowgrad/examples/rowgrad/output/book_log.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
+#include <rowgrad/optim/training/training_run.hpp>
+
+namespace rowgrad {
+
+/// The text that printf would write, up to 255 bytes of it.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
+/// 75 → "1 min 15 s", 7.25 → "7.2 s".
+std::string readable_seconds(double seconds);
+
+/// 1234567 → "1.23 M", 53210 → "53.2 k".
+std::string readable_count(double count);
+
+class ProgressLine {
+ public:
+  ProgressLine();
+
+  /// Shows the line if the last one was shown long enough ago.
+  void show(const std::string& line);
+
+  /// Removes the line from a terminal, so that other output can follow.
+  void clear();
+
+ private:
+  bool terminal_;
+  bool shown_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+/// "1.826 nats (2.63 bits)"
+std::string bits(double nats);
+
+void print_losses(const std::string& where, const TrainingRecord& record, int digits,
+                  const std::string& behind = "");
+
+/// Prints the progress of a run, next to the log of the book's run if there is one.
+class ProgressLines : public TrainingCallback {
+ public:
+  explicit ProgressLines(BookLog book = {}) : book_(std::move(book)) {}
+
+  /// Before other output.
+  void clear() { progress_.clear(); }
+
+  void after_step(const TrainingRun& run, const StepResult& result) override;
+  void at_end(const TrainingRun& run) override;
+
+ private:
+  std::string place(const TrainingRun& run) const;
+  void print(const TrainingRun& run, const TrainingRecord& record);
+
+  ProgressLine progress_;
+  BookLog book_;
+};
+
+/// Stops a run when the user has stopped the program: needs HeldInterrupts.
+struct StopsOnInterrupts : TrainingCallback {
+  bool should_continue(const TrainingRun&) override { return !interrupted(); }
+};
+
+}  // namespace rowgrad

@@ -1,0 +1,227 @@
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <iomanip>
+#include <iostream>
+#include <sstream>
+#include <utility>
+
+#include <rowgrad/core/base/columns.hpp>
+#include <rowgrad/core/blas/gemm.hpp>
+#include <rowgrad/examples/rowgrad/output/text_report.hpp>
+#include <rowgrad/examples/rowgrad/report/report_data.hpp>
+#include <rowgrad/examples/rowgrad/report/report_page.hpp>
+#include <rowgrad/examples/rowgrad/report/run_analysis.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
+#include <rowgrad/layers/gpt/gpt_model.hpp>
+
+namespace rowgrad {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kMaxEmbeddings = 2000;
+constexpr std::size_t kMaxPrompt = 32;  // tokens whose attention is shown
+// Tokens that the model reads at the end: one for every 16 it was trained on, within bounds, so
+// that a short run does not wait for them.
+constexpr std::size_t kTrainedAToken = 16;
+constexpr std::size_t kMinRead = 1000;
+constexpr std::size_t kMaxRead = 24'000;
+constexpr int kShareOfTime = 200;  // that writing may take in the course of a run, one in 200
+
+// The path of the log; "" for a temporary one, of a page that goes to a pipe or a device.
+std::string log_of(const ReportFiles& files) {
+  if (!files.log.empty() || !is_wanted(files)) return files.log;
+  std::error_code none;
+  const std::string& report = files.page.empty() ? files.data : files.page;
+  return fs::exists(report, none) && !fs::is_regular_file(report, none) ? "" : report + ".log";
+}
+
+std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::ostringstream started;
+  started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
+  const TrainingRanks* ranks = training.run.parts().ranks;
+  const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
+  TrainOptions train = training.options();  // of the checkpoint if the run was resumed
+  OptionTable options = table_of_model(train);
+  for (const Option& option : line.options())
+    if (find(option_table_of(train), option.name) == nullptr) options.push_back(option);
+  Json all{{"program", fs::path(line.program()).filename().string()},
+           {"command", line.repeated()},
+           {"started", started.str()},
+           {"machine", each + blas::describe()},
+           {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
+           {"tokenizer", {{"name", train.tokenizer}, {"size", training.tokenizer().size()}}},
+           {"tokens",
+            {{"training", training.training_ids().size()},
+             {"validation", training.validation_tokens()}}}};
+  for (const auto& [name, text] : texts_of(options)) all["options"][name] = text;
+  return all.dump();
+}
+
+// Returns the path. With `force`, the file is empty now if it was not a log.
+const std::string& prepared(const std::string& path, bool force) {
+  if (force && file_exists(path) && !is_run_log(read_file(path))) write_file(path, "");
+  return path;
+}
+
+}  // namespace
+
+OptionTable option_table_of(ReportFiles& files) {
+  return {{"--report", &files.page,
+           "page that shows the run: HTML file, written as the run goes on; its log is FILE.log",
+           file_name()},
+          {"--report-data", &files.data, "JSON file of what the page shows", file_name()},
+          {"--log", &files.log, "log of the run, of which `report` makes a page", file_name()}};
+}
+
+bool is_wanted(const ReportFiles& files) {
+  return !files.page.empty() || !files.data.empty() || !files.log.empty();
+}
+
+std::vector<Output> outputs_of(const ReportFiles& files) {
+  std::error_code none;
+  check_argument(!fs::exists(files.log, none) || fs::is_regular_file(files.log, none),
+                 "--log: ", files.log, " is not a regular file, which the page is made of");
+  const char* const option = files.log.empty() ? "--log, by default next to the report" : "--log";
+  return {{"--report", files.page, kReportPage},
+          {"--report-data", files.data, kReportData},
+          {option, log_of(files), kRunLog}};
+}
+
+TextReport::TextReport(const CommandLine& line, TextRun& training, const Corpus& corpus,
+                       const ReportFiles& files, RowHistory& rows, Ids prompt,
+                       const Checkpoint& state, bool force)
+    : training_(training),
+      files_(files),
+      rows_(rows),
+      prompt_(std::move(prompt)),
+      log_path_(log_of(files).empty() ? folder_.emplace().path() + "/log" : log_of(files)),
+      log_(training.run, prepared(log_path_, force),
+           {.about = about_run(line, training, corpus),
+            .tokenizer = &training.tokenizer(),
+            .rows = &rows}) {
+  if (!files.page.empty()) check_report_page();
+  begin(state);
+  training.run.add(*this);
+}
+
+TextReport::~TextReport() { training_.run.remove(*this); }
+
+// A new log also has what was known before it.
+void TextReport::begin(const Checkpoint& state) {
+  if (!state.empty()) log_.load_state_dict(state);
+  if (log_.continues()) return;
+  if (const std::size_t steps = training_.run.steps(); steps > 0 && !folder_)
+    std::cout << log_path_ << " begins anew at step " << steps << ": "
+              << (state.empty() ? "the steps before were not logged\n"
+                                : "it does not have the log of this run\n");
+  const TokenSequence* const validation = training_.validation_ids();
+  const std::size_t vocabulary = training_.model().vocabulary();
+  log_.add("baselines",
+           {{"uniform", rounded(std::log(static_cast<double>(vocabulary)))},
+            {"unigram",
+             rounded(unigram_loss(training_.training_ids(),
+                                  validation != nullptr ? *validation : training_.training_ids(),
+                                  vocabulary))}});
+  for (const TrainingRecord& record : training_.run.history()) {
+    Json data{{"steps", record.steps},
+              {"training_loss", record.training_loss},
+              {"validation_loss", record.validation_loss}};
+    if (record.ends_epoch()) data["epoch"] = record.epoch;
+    log_.add("evaluation", data);
+  }
+  for (const Sample& sample : training_.samples)
+    log_.add("sample", {{"steps", sample.steps}, {"text", sample.text}});
+}
+
+void TextReport::write() {
+  if (!files_.page.empty() || !files_.data.empty())
+    write_report(log_path_, files_.page, files_.data);
+}
+
+// Files that cannot be written are tried again after later steps.
+void TextReport::try_to_write() {
+  try {
+    write();
+  } catch (const std::exception& error) {
+    if (!std::exchange(has_failed_, true))
+      std::cerr << "\nThe report is not complete: " << error.what() << '\n';
+  }
+}
+
+// Makes the page of what there is, unless the last time was so recent that it would slow the run.
+void TextReport::after_step(const TrainingRun& run, const StepResult&) {
+  const auto begin = Clock::now();
+  if (!run.makes_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
+  try_to_write();
+  last_end_ = Clock::now();
+  last_cost_ = last_end_ - begin;
+}
+
+void TextReport::read_text() {
+  const auto begin = Clock::now();
+  const auto goes_on = [] { return !interrupted(); };
+  for (const TableHistory& table : rows_.tables()) {
+    if (table.kind() != RowKind::kToken || table.ids().empty()) continue;
+    const std::vector<std::int32_t> ids = table.most_frequent(kMaxEmbeddings);
+    table.values(ids);  // fetches them
+    log_.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
+  }
+  const TrainOptions& options = training_.options();
+  const std::size_t trained =
+      training_.run.steps() * options.accumulate * options.loader.batch * options.gpt.context;
+  TablePlacement* const tables = training_.run.tables();
+  log_.add("text",
+           {{"text", text_json(training_.model(), training_.training_ids(),
+                               training_.validation_ids(), goes_on,
+                               std::clamp(trained / kTrainedAToken, kMinRead, kMaxRead), tables)}});
+  if (auto* gpt = dynamic_cast<GptModel*>(&training_.model()); gpt != nullptr && prompt_.size() > 0)
+    log_.add("attention",
+             {{"attention",
+               attention_json(*gpt,
+                              to_ids(std::span(prompt_.data(), std::min({prompt_.size(), kMaxPrompt,
+                                                                         gpt->context()}))),
+                              tables)}});
+  log_.add("reading",
+           {{"seconds", rounded(std::chrono::duration<double>(Clock::now() - begin).count())}});
+}
+
+// Within the run, as reading fetches rows of sharded tables.
+void TextReport::at_end(const TrainingRun&) {
+  has_ended_ = true;
+  try {
+    if (!interrupted()) read_text();
+  } catch (const std::exception& error) {
+    fault_ = error.what();
+    log_.add("fault", {{"text", fault_}});
+  }
+}
+
+void TextReport::train(const std::function<void()>& train) {
+  try {
+    train();
+  } catch (const std::exception& error) {
+    log_.add("fault", {{"text", concat("the run failed: ", error.what())}});
+    // Rows of other ranks cannot be fetched any more.
+    if (!has_ended_ && training_.run.tables() == nullptr) log_.at_end();
+    try_to_write();
+    throw;
+  }
+}
+
+void TextReport::finish() {
+  write();
+  const std::string& fault = log_.fault().empty() ? fault_ : log_.fault();
+  check_runtime(fault.empty(), "the report is not complete: ", fault);
+  if (!files_.page.empty()) std::cout << "Report in  " << files_.page << '\n';
+  if (!files_.data.empty()) std::cout << "Its data in " << files_.data << '\n';
+  if (!folder_) std::cout << "Its log in " << log_path_ << '\n';
+}
+
+}  // namespace rowgrad

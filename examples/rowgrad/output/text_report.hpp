@@ -1,0 +1,78 @@
+#pragma once
+
+// The log of a run on a text, and the page that is made of it as the run goes on.
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/output/outputs.hpp>
+#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/optim/callbacks/run_log.hpp>
+
+namespace rowgrad {
+
+/// The files of a report, "" for none.
+struct ReportFiles {
+  std::string page = {};  // HTML
+  std::string data = {};  // JSON
+  std::string log = {};   // from which both are made; their name and .log if not given
+};
+
+/// Returns the options of the files.
+OptionTable option_table_of(ReportFiles& files);
+
+/// Returns true if there is one of them.
+bool is_wanted(const ReportFiles& files);
+
+/// Returns what a program writes for them. Throws std::invalid_argument if the log is a device.
+std::vector<Output> outputs_of(const ReportFiles& files);
+
+/// Writes the log of a run and, at the end and from time to time before, the page and its data.
+class TextReport : public TrainingCallback {
+ public:
+  /// Adds the log and itself to the run. Borrows the run and `rows`, which was added before. With
+  /// the `state` of an earlier log, continues it, and says so if a resumed run has a new log.
+  /// `force` replaces another file. Throws std::runtime_error if the log cannot be written, or if
+  /// the parts of a page were not there at build time.
+  TextReport(const CommandLine& line, TextRun& training, const Corpus& corpus,
+             const ReportFiles& files, RowHistory& rows, Ids prompt, const Checkpoint& state = {},
+             bool force = false);
+  ~TextReport() override;
+
+  RunLog& log() { return log_; }
+
+  /// Calls `train`, which trains the run. If it throws, the files say why.
+  void train(const std::function<void()>& train);
+
+  /// Writes the files after the run, and says where they are. Throws std::runtime_error if the
+  /// report is not complete.
+  void finish();
+
+  void after_step(const TrainingRun& run, const StepResult& result) override;
+  /// Adds what the model makes of its text, unless the user has stopped the program.
+  void at_end(const TrainingRun& run) override;
+
+ private:
+  void begin(const Checkpoint& state);
+  void read_text();
+  void write();
+  void try_to_write();
+
+  TextRun& training_;
+  ReportFiles files_;
+  RowHistory& rows_;
+  Ids prompt_;
+  std::optional<ScratchFolder> folder_;  // of a temporary log
+  std::string log_path_;
+  RunLog log_;
+  std::chrono::steady_clock::time_point last_end_;
+  std::chrono::steady_clock::duration last_cost_ = {};
+  bool has_failed_ = false;  // to write the page
+  bool has_ended_ = false;   // the run
+  std::string fault_;        // of reading the text
+};
+
+}  // namespace rowgrad

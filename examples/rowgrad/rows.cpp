@@ -1,0 +1,266 @@
+// Shows which rows of the embedding tables get gradients, and how far they move: in the first steps
+// of a next-token model, or of a small GPT with relative positions or memories of n-grams; or in a
+// training run that was saved, of which it also tells why a row moved.
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <sstream>
+
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/examples/rowgrad/output/outputs.hpp>
+#include <rowgrad/examples/rowgrad/output/progress.hpp>
+#include <rowgrad/examples/rowgrad/output/table_report.hpp>
+#include <rowgrad/examples/rowgrad/output/text_report.hpp>
+#include <rowgrad/examples/rowgrad/report/run_analysis.hpp>
+#include <rowgrad/examples/rowgrad/session/data_files.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
+#include <rowgrad/examples/rowgrad/session/run_again.hpp>
+#include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
+
+namespace rowgrad {
+namespace {
+
+struct Options {
+  std::vector<std::string> corpus;
+  std::string run;  // a checkpoint; "" for first steps
+  std::string from;
+  std::size_t rows = 50;
+  std::string json;
+  std::string csv;
+  ReportFiles report;
+  bool force = false;
+  WhyOptions why;
+  TrainOptions train{.tokenizer = "word",
+                     .validation = 0,
+                     .stride = 4,
+                     .loader = {.batch = 8},
+                     .gpt = {.context = 4,
+                             .width = 256,
+                             .heads = 1,
+                             .layers = 1,
+                             .memories = {.blocks = {0}, .ngrams = {.orders = {}, .rows = 1000}}},
+                     .look_back = 1,
+                     .hidden = {0},
+                     .ngram_rate = 1,
+                     .steps = 1,
+                     .learning_rate = 0.1};
+};
+
+double mean_of(const std::vector<double>& values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+void print(const MemoryGates& gate, const TokenSequence& text, const Tokenizer& tokenizer) {
+  constexpr std::size_t kShown = 5;
+  constexpr std::size_t kAround = 16;  // tokens
+  const std::vector<double>& values = gate.values;
+  std::vector<std::size_t> places(values.size());
+  std::iota(places.begin(), places.end(), 0);
+  std::ranges::stable_sort(places, std::greater<>(), [&](std::size_t i) { return values[i]; });
+  std::cout << "\nGate in front of block " << gate.block
+            << formatted(": %.3g on average over %zu", mean_of(gate.values), values.size())
+            << " tokens; where it is highest, and lowest:\n";
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i >= kShown && i + kShown < places.size()) continue;
+    const std::size_t first = places[i] - std::min(places[i], kAround);
+    const Ids ids = text.slice(first, std::min(2 * kAround, values.size() - first)).ids();
+    std::cout << formatted("%8.3g  ", values[places[i]])
+              << readable_token(
+                     text_around({{ids.begin(), ids.end()}, {places[i] - first}}, tokenizer))
+              << '\n';
+  }
+}
+
+// The losses of the first and the last step.
+struct Losses : TrainingCallback {
+  void after_step(const TrainingRun&, const StepResult& result) override {
+    if (!first) first = result.loss;
+    if (result.loss) last = result.loss;
+  }
+  std::optional<double> first, last;
+};
+
+std::unique_ptr<TextRun> first_steps(TrainOptions train, const Corpus& corpus) {
+  const bool has_ngrams = !train.gpt.memories.ngrams.orders.empty();
+  if (train.gpt.positions != Positions::kLearned || has_ngrams) train.model = "gpt";
+  return std::make_unique<TextRun>(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary),
+                                   corpus);
+}
+
+// Copies of all tables.
+std::map<const Parameter*, Tensor> values_of(const LanguageModel& model) {
+  std::map<const Parameter*, Tensor> values;
+  for (const Parameter* parameter : model.parameters())
+    if (parameter->shape().size() == 2) values.emplace(parameter, parameter->value());
+  return values;
+}
+
+std::string steps_text(const TrainOptions& train) {
+  return concat(train.steps, " of SGD at rate ", train.learning_rate, ", ", train.loader.batch,
+                " windows of ", train.gpt.context, " tokens, stride ", train.stride,
+                ", no shuffle");
+}
+
+// Prints and writes what first steps, or a run that is made `again`, did to the rows.
+void inspect(const CommandLine& line, const Options& options, const Corpus& corpus,
+             TextRun& training, RunAgain* again) {
+  std::vector<std::string> read = corpus.files();
+  read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
+  if (again != nullptr)
+    for (const std::string& table : again->table_files()) read.push_back(table);
+  std::vector<Output> outputs{{"--json", options.json, kRowsJson},
+                              {"--csv", options.csv, kRowsCsv}};
+  for (Output& output : outputs_of(options.report)) outputs.push_back(std::move(output));
+  check_outputs(outputs, read, options.force);
+  const TrainOptions& train = training.options();
+  TrainingRun& run = training.run;
+  RowHistory rows(training.model());
+  Losses losses;
+  run.add(rows);
+  run.add(losses);
+  std::optional<TextReport> page;
+  if (is_wanted(options.report))
+    page.emplace(line, training, corpus, options.report, rows,
+                 training.first_words(train.gpt.context), Checkpoint(), options.force);
+  std::map<const Parameter*, Tensor> starts;
+  if (again == nullptr) starts = values_of(training.model());
+  const auto make_steps = [&] { again == nullptr ? void(run.train()) : again->train(); };
+  if (page)
+    page->train(make_steps);
+  else if (again != nullptr && again->has_history())
+    again->load(rows);
+  else
+    make_steps();
+  const char* const source = losses.first
+                                 ? "; trained again, it ends at the same values, bit for bit"
+                                 : ", as the run has counted them";
+
+  std::cout << "Text       " << corpus.source() << '\n'
+            << "Tokens     " << train.tokenizer << ", " << training.tokenizer().size() << " ids\n"
+            << "Steps      "
+            << (again == nullptr ? steps_text(train)
+                                 : concat(again->first() + 1, " to ", again->last(), " of ",
+                                          options.run, source))
+            << '\n';
+  if (losses.first)
+    std::cout << "Loss       " << *losses.first << " before the first update"
+              << (run.steps() > 1 ? concat(", ", *losses.last, " before the last") : "") << '\n';
+  Json report{{"text", corpus.source()},
+              {"tokenizer", train.tokenizer},
+              {"batch", train.loader.batch},
+              {"context", train.gpt.context},
+              {"stride", train.stride},
+              {"steps", run.steps()},
+              {"learning_rate", train.learning_rate},
+              {"first_loss", losses.first},
+              {"last_loss", losses.last}};
+  std::ostringstream csv;
+  csv << TableReport::kCsvTitles;
+  std::size_t changed = 0;
+  for (const TableHistory& history : rows.tables()) {
+    const TableReport table(history, training.tokenizer());
+    table.print(options.rows, again != nullptr);
+    table.append_csv(csv);
+    Json& told = report[table.name()] = table.to_json();
+    if (again != nullptr) continue;
+    const std::size_t here = table.changed_without_gradient(starts.at(&history.table()));
+    told["rows_changed_without_gradient"] = here;
+    changed += here;
+  }
+  for (const MemoryGates& gate : read_gates(training.model(), training.training_ids())) {
+    print(gate, training.training_ids(), training.tokenizer());
+    report["gates"].push_back(
+        {{"block", gate.block}, {"mean", mean_of(gate.values)}, {"values", gate.values}});
+  }
+  if (again == nullptr) std::cout << "\nRows without a gradient that changed: " << changed << '\n';
+
+  const auto write = [](const std::string& file, const std::string& contents, const char* what) {
+    if (file.empty()) return;
+    write_file(file, contents);
+    std::cout << what << file << '\n';
+  };
+  write(options.json, report.dump(2) + "\n", "JSON in    ");
+  write(options.csv, csv.str(), "Rows in    ");
+  if (page) page->finish();
+}
+
+void inspect(const CommandLine& line, const Options& options) {
+  if (options.run.empty()) {
+    const Corpus corpus = Corpus::find(options.corpus);
+    inspect(line, options, corpus, *first_steps(options.train, corpus), nullptr);
+    return;
+  }
+  RunAgain again(options.run, options.from, options.corpus);
+  if (options.why.row.empty())
+    inspect(line, options, again.corpus(), again.run(), &again);
+  else
+    print_why(again, options.why);
+}
+
+OptionTable option_table_of(Options& o) {
+  OptionTable first_steps{
+      {"--positions",
+       choice(
+           o.train.gpt.positions,
+           {{"learned", Positions::kLearned}, {"t5", Positions::kT5}, {"shaw", Positions::kShaw}}),
+       "learned; t5 and shaw, by distance, take a GPT of one block"},
+      {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
+      {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)}};
+  const OptionTable of_runs = option_table_of(o.train);
+  for (const char* name : {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch",
+                           "--width", "--layers", "--ngrams", "--ngram-rows", "--ngram-heads",
+                           "--ngram-width", "--ngram-layers", "--ngram-rate", "--ngram-kernel",
+                           "--ngram-seed", "--ngram-fold", "--ngram-silent", "--seed"}) {
+    first_steps.push_back(*find(of_runs, name));
+    if (first_steps.back().name == "--layers") first_steps.back().rules.is_for = {{"--ngrams"}};
+  }
+  const OptionTable listed =
+      joined({{{"--rows", &o.rows, "rows to print of each table", whole_number(0)},
+               {"--json", &o.json, "file for the whole report", file_name()},
+               {"--csv", &o.csv, "file for a line a row", file_name()}},
+              option_table_of(o.report),
+              {force_option(o.force)}});
+  const auto names = [](const OptionTable& table) {
+    std::vector<std::string> all;
+    for (const Option& option : table) all.push_back(option.name);
+    return all;
+  };
+  const OptionTable run{
+      {"--corpus", &o.corpus,
+       "text file to use instead of The Verdict, or files of token ids (.bin), one after another; "
+       "with --run, where the text of the run is now",
+       file_name()},
+      {"--run", &o.run,
+       "checkpoint of a run, instead of first steps; trained again up to there, for --report or "
+       "unless the run was watched from its start (train --report or --row-list)",
+       file_name() + excludes(names(first_steps))},
+      {"--from", &o.from, "an earlier checkpoint of the run to begin at",
+       file_name() + needs("--run")},
+      {"--why", &o.why.row,
+       "token or number of a row, \"'3'\" for the token 3: why it moved in the run",
+       needs("--run") + excludes(names(listed))},
+      {"--table", &o.why.table, "whose row it is", needs("--why")},
+      {"--why-steps", &o.why.steps, "steps to show", whole_number(1) + needs("--why")}};
+  return under("", joined({run, listed, first_steps}));
+}
+
+}  // namespace
+}  // namespace rowgrad
+
+int main(int argc, char** argv) {
+  using namespace rowgrad;
+  return run_program("inspect_rows", [&] {
+    Options options;
+    CommandLine line(
+        "Shows which rows of the token, position and n-gram tables get gradients, how large they "
+        "are, and how far the rows move: in the first steps of a small model, or in a saved run.",
+        option_table_of(options));
+    line.parse(argc, argv);
+    inspect(line, options);
+    return 0;
+  });
+}

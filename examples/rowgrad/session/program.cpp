@@ -1,0 +1,179 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <initializer_list>
+#include <iostream>
+#include <new>
+#include <sched.h>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <sys/uio.h>
+#include <thread>
+#include <unistd.h>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/threads.hpp>
+#include <rowgrad/core/parallel/mpi_process_group.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
+
+namespace rowgrad {
+namespace {
+
+constexpr std::string_view kNoMemory = "there is not enough memory for what was asked";
+
+// Needs no memory, and may be called in a signal handler. One write, so that the lines of several
+// processes are not mixed.
+void print_error(std::initializer_list<std::string_view> texts) {
+  std::array<iovec, 5> parts;
+  std::size_t count = 0;
+  for (const std::string_view text : texts)
+    parts[count++] = {const_cast<char*>(text.data()), text.size()};
+  [[maybe_unused]] const ssize_t written =
+      ::writev(STDERR_FILENO, parts.data(), static_cast<int>(count));
+}
+
+// Before main, OpenBLAS maps a buffer for each of its threads, and retries forever if that fails.
+// So this is the first function of the process, before even the C library has begun: it is given
+// the environment, as getenv() knows nothing yet.
+void check_room(int, char** arguments, char** environment) {
+  cpu_set_t usable;
+  int threads = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
+  int most = 0;  // that is wanted by any of the names
+  for (const std::string_view name :
+       {"OMP_NUM_THREADS=", "GOTO_NUM_THREADS=", "OPENBLAS_NUM_THREADS="})
+    for (char** variable = environment; *variable != nullptr; ++variable)
+      if (std::string_view(*variable).starts_with(name))
+        most = std::max(most, std::atoi(*variable + name.size()));
+  if (most > 0) threads = std::min(threads, most);
+  if (room_for_threads(threads)) return;
+  print_error({arguments[0],
+               ": there is not enough memory to start; it takes least with OMP_NUM_THREADS=1\n"});
+  ::_exit(1);
+}
+[[gnu::section(".preinit_array"), gnu::used]] auto* first_of_all = check_room;
+
+// Atomic, because any thread may receive the signal.
+std::atomic<int> noted = 0;
+std::atomic<bool> held = false;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+constexpr int kStatusOfSignals = 128;  // shells report 128 + the signal's number
+
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
+constexpr std::array kNames{"Ctrl-C", "SIGTERM", "SIGHUP"};
+
+std::size_t index_of(int signal) {
+  return static_cast<std::size_t>(std::ranges::find(kSignals, signal) - kSignals.begin());
+}
+
+auto& program = *new std::string;  // never destroyed, because a signal may come after main
+int status_of_failure = 1;
+bool is_follower = false;  // a rank of mpirun other than the first
+
+// If the first rank also fails, it alone says why: by then, Open MPI has ended the others, which
+// takes it 3 seconds on several machines.
+constexpr auto kFirstSpeaks = std::chrono::seconds(4);
+
+void handle(int signal) {
+  int none = 0;
+  if (held && noted.compare_exchange_strong(none, signal)) return;
+  const char* const name = kNames[index_of(signal)];
+  const std::string_view begin = ::isatty(STDERR_FILENO) == 1 ? "\n" : "";
+  if (!is_follower) print_error({begin, program, ": stopped by ", name, "\n"});
+  ::_exit(kStatusOfSignals + signal);
+}
+
+void handle_signals() {
+  ::signal(SIGXFSZ,
+           SIG_IGN);  // writing beyond the limit of a file's size then fails with a message
+  struct sigaction action {};
+  action.sa_handler = handle;
+  action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt a save
+  for (const int signal : kSignals) {
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup has it ignored
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+// Ends the program at once where memory runs out, as an exception might not: nlohmann/json needs
+// memory in destructors, too. What was saved is whole, however a program ends.
+void end_without_memory() {
+  std::cout.flush();
+  print_error({program, ": ", kNoMemory, "\n"});
+  ::_exit(status_of_failure);
+}
+
+// A file that is opened does not get the number of standard output, and what is printed does not
+// get into it, if the program was started without: with >&- in a shell. That it is lost is noticed.
+void open_standard_files() {
+  for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
+    if (::fcntl(number, F_GETFD) < 0)  // the lowest that is free
+      ::open(number == STDOUT_FILENO ? "/dev/full" : "/dev/null", O_RDWR);
+}
+
+void say_error(std::initializer_list<std::string_view> texts) {
+  std::cout.flush();
+  held = false;  // a signal ends it
+  if (is_follower) std::this_thread::sleep_for(kFirstSpeaks);
+  print_error(texts);
+}
+
+int fail(std::string_view what) {
+  say_error({program, ": ", what, "\n"});
+  return status_of_failure;
+}
+
+// "train" or, started by mpirun, "train: rank 1 on h2".
+std::string name_of_process(const std::string& name, const char* rank) {
+  if (rank == nullptr) return name;
+  std::array<char, 256> host{};
+  const bool known = ::gethostname(host.data(), host.size() - 1) == 0;
+  return concat(name, ": rank ", rank, known ? concat(" on ", host.data()) : "");
+}
+
+}  // namespace
+
+int run_program(const std::string& name, const std::function<int()>& work, int failure) {
+  const char* const rank = launched_rank();
+  program = name_of_process(name, rank);
+  is_follower = rank != nullptr && std::string_view(rank) != "0";
+  status_of_failure = failure;
+  open_standard_files();
+  handle_signals();
+  std::set_new_handler(end_without_memory);
+  int status = 0;
+  try {
+    status = work();
+  } catch (const EndOfProgram& end) {
+    status = end.failed ? failure : 0;
+    if (!end.errors.empty()) say_error({end.errors});
+  } catch (const std::bad_alloc&) {
+    return fail(kNoMemory);
+  } catch (const std::length_error&) {  // more than a container can ever hold
+    return fail(kNoMemory);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return fail(concat("cannot use ", error.path1().string(), ": ", error.code().message()));
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+  std::cout.flush();
+  if (!std::cout) return fail("cannot write to standard output");
+  const int signal = noted.exchange(0);
+  return signal != 0 ? kStatusOfSignals + signal : status;
+}
+
+HeldInterrupts::HeldInterrupts() { held = true; }
+HeldInterrupts::~HeldInterrupts() { held = false; }
+
+bool interrupted() { return noted != 0; }
+const char* interruption() { return kNames[index_of(noted)]; }
+
+}  // namespace rowgrad

@@ -1,0 +1,89 @@
+// The programs, run as a user runs them: the commands of commands.txt, which says how it is read.
+
+#include "tests/support/shell.hpp"
+#include "tests/test.hpp"
+
+namespace {
+
+struct Block {
+  std::string title;
+  std::vector<std::string> lines;  // without comments; lines that go on are one
+};
+void PrintTo(const Block& block, std::ostream* out) { *out << block.title; }
+
+std::vector<Block> blocks() {
+  std::ifstream file(ROWGRAD_TEST_DATA "/../examples/rowgrad/commands.txt");
+  std::vector<Block> all(1);  // the first has what stands before all others
+  for (std::string line; std::getline(file, line);) {
+    for (std::string more; line.ends_with('\\') && std::getline(file, more);) line += '\n' + more;
+    if (line.starts_with("## ")) {
+      all.push_back({line.substr(3), all[0].lines});
+    } else if (!line.empty() && line[0] != '#') {
+      all.back().lines.push_back(line);
+    }
+  }
+  all.erase(all.begin());
+  return all;
+}
+
+// Returns the first word of a line. In a line of expected output, it is one of kMarks.
+std::string mark_of(const std::string& line) { return line.substr(0, line.find(' ')); }
+const std::set<std::string> kMarks{"!", "!2", ">", "=", "-"};
+
+void expect_outcome(const std::string& command, const std::vector<std::string>& expected,
+                    const CommandFolder& folder) {
+  const Outcome outcome = folder.shell(command);
+  SCOPED_TRACE(concat(command, "\nstatus ", outcome.status, ":\n", outcome.output));
+  const std::string first = mark_of(expected.at(0));
+  EXPECT_EQ(outcome.status, first == "!" ? 1 : first == "!2" ? 2 : 0);
+  EXPECT_TRUE(first[0] != '!' || expected[0].size() > first.size() + 1) << "! has no words";
+  const std::string output = '\n' + outcome.output + '\n';
+  std::size_t end = 0;  // of the words before
+  for (const std::string& line : expected) {
+    std::string words = line.substr(std::min(line.size(), mark_of(line).size() + 1));
+    if (const auto at = words.find("$PWD"); at != words.npos)
+      words.replace(at, 4, folder.path().string());
+    if (line[0] == '=') words = '\n' + words + '\n';
+    const std::size_t found = output.find(words, line[0] == '-' ? 0 : end);
+    EXPECT_EQ(found == output.npos, line[0] == '-') << line;
+    if (found != output.npos && line[0] != '-') end = found + words.size() - (line[0] == '=');
+  }
+}
+
+class Commands : public ::testing::TestWithParam<Block> {};
+
+TEST_P(Commands, DoWhatIsExpected) {
+  const CommandFolder folder;
+  std::string before;
+  std::vector<std::string> commands, expected;
+  const auto judge = [&] {
+    for (const std::string& command : commands) expect_outcome(before + command, expected, folder);
+    commands.clear();
+    expected.clear();
+  };
+  for (const std::string& line : GetParam().lines) {
+    if (kMarks.contains(mark_of(line))) {
+      expected.push_back(line);
+    } else {
+      if (!expected.empty()) judge();
+      if (line.starts_with("$ ")) {
+        commands.push_back(line.substr(2));
+      } else {
+        before += line + '\n';
+      }
+    }
+  }
+  judge();
+}
+
+// "What it does" becomes What_it_does.
+std::string name_of(const ::testing::TestParamInfo<Block>& info) {
+  std::string name = info.param.title;
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, Commands, ::testing::ValuesIn(blocks()), name_of);
+
+}  // namespace

@@ -1,0 +1,131 @@
+#include "tests/test.hpp"
+#include <rowgrad/examples/rowgrad/options/train_options.hpp>
+#include <rowgrad/examples/rowgrad/output/progress.hpp>
+#include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
+
+namespace {
+
+// A command line that was read, the name of the program first.
+CommandLine given(OptionTable options, const std::vector<std::string>& arguments) {
+  CommandLine line("", std::move(options));
+  std::vector<const char*> texts;
+  for (const std::string& argument : arguments) texts.push_back(argument.c_str());
+  line.parse(static_cast<int>(texts.size()), texts.data());
+  return line;
+}
+
+TEST(CommandLine, CanBeRepeatedInAShell) {
+  std::string prompt;
+  std::vector<std::uint64_t> hidden{256};
+  std::uint64_t steps = 7;
+  bool tie = true, bias = false;
+  const CommandLine line = given(
+      {{"--prompt", &prompt, ""},
+       {"--hidden", &hidden, "", whole_number(0)},
+       {"--steps", &steps, "", whole_number(0)},
+       {"--bias", &bias, ""},
+       {"--tie", &tie, ""}},
+      {"my programs/train", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
+  EXPECT_EQ(line.repeated(),
+            "'my programs/train' --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
+  const std::map<std::string, std::string> texts = texts_of(line.options());
+  EXPECT_EQ(texts.at("--hidden"), "3 4");
+  EXPECT_EQ(texts.at("--steps"), "7");
+  EXPECT_FALSE(texts.contains("--help"));
+  EXPECT_TRUE(line.was_given("--tie"));
+  EXPECT_FALSE(line.was_given("--steps"));
+}
+
+// As `train` is given them.
+CommandLine given_to(TrainOptions& options, const std::string& arguments) {
+  std::istringstream words("train " + arguments);
+  return given(option_table_of(options),
+               std::vector<std::string>(std::istream_iterator<std::string>(words), {}));
+}
+
+TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
+  for (const auto& [arguments, learning_rate, weight_decay, ngram_rate] :
+       std::vector<std::tuple<std::string, double, double, double>>{
+           {"", 0.3, 0, 5},
+           {"--optimizer adamw", 0.001, 0.01, 5},
+           {"--optimizer adamw --weight-decay 0", 0.001, 0, 5},
+           {"--learning-rate 2 --optimizer adam", 2, 0, 5},
+           {"--optimizer rmsprop", 0.001, 0, 1},
+           {"--model gpt --ngrams 2 --optimizer adagrad", 0.02, 0, 1},
+           {"--model gpt --ngrams 2 --optimizer adagrad --ngram-rate 3", 0.02, 0, 3}}) {
+    TrainOptions options;
+    if (arguments.starts_with("--model gpt")) options.model = "gpt";
+    complete(given_to(options, arguments), options);
+    EXPECT_EQ(options.learning_rate, learning_rate) << arguments;
+    EXPECT_EQ(options.weight_decay, weight_decay) << arguments;
+    EXPECT_EQ(options.ngram_rate, ngram_rate) << arguments;
+  }
+}
+
+TEST(TrainOptions, AreTheSameFromTheirJson) {
+  TrainOptions options;
+  options.accumulate = 3;
+  options.decays_vectors = false;
+  EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
+  options.model = "gpt";
+  options.gpt.heads = 3;
+  options.gpt.gelu = Gelu::kErf;
+  EXPECT_EQ(to_json(train_options(to_json(options))), to_json(options));
+  const auto gpt = json::parse(to_json(options));
+  EXPECT_EQ(gpt["model"], "gpt");
+  EXPECT_EQ(gpt["heads"], 3);
+  EXPECT_FALSE(gpt.contains("look_back"));
+}
+
+TEST(TrainOptions, DecayTheWeightsOfMatricesAlone) {
+  TrainOptions options;
+  options.optimizer = "adamw";
+  options.weight_decay = 0.5;
+  options.learning_rate = 0.1;
+  options.decays_vectors = false;
+  Parameter matrix("matrix", full({2, 2}, 1));
+  Parameter bias("bias", full({2}, 1));
+  const auto optimizer = options.make_optimizer({&bias, &matrix});
+  for (Parameter* parameter : {&matrix, &bias}) parameter->add_gradient(zeros(parameter->shape()));
+  optimizer->step();
+  EXPECT_EQ(bias.value().data()[0], 1);
+  EXPECT_NEAR(matrix.value().data()[0], 0.95, 1e-6);
+}
+
+TEST(TrainOptions, WarmUpAndDecayAsTheTextbooksAppendixDoes) {
+  TrainOptions options;
+  options.schedule = "cosine";
+  options.warmup = 27;
+  EXPECT_DOUBLE_EQ(options.make_schedule(135).factor(0), 1.0 / 28);
+  options.warmup_start = options.floor = 0.01;
+  const Schedule schedule = options.make_schedule(135);
+  for (int k = 0; k <= 135; ++k) {
+    const double decayed = (1 + std::cos(M_PI * (k - 27) / 108)) / 2;
+    const double share = k < 27 ? k / 27.0 : decayed;
+    EXPECT_NEAR(1e-3 * schedule.factor(k), 1e-5 + (1e-3 - 1e-5) * share, 1e-17) << k;
+  }
+}
+
+TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
+  TrainOptions options;
+  using Widths = std::vector<std::size_t>;
+  const auto hidden = [&] { return options.next_token_options(9).hidden; };
+  EXPECT_EQ(hidden(), Widths({256}));
+  options.gpt.tie_weights = true;
+  EXPECT_EQ(hidden(), Widths({256, 32}));
+  options.hidden = {32};
+  EXPECT_EQ(hidden(), Widths({32}));
+  options.look_back = 1;
+  options.hidden = {0};
+  EXPECT_TRUE(hidden().empty());
+}
+
+TEST(Readable, NumbersAndTokensAreForPeople) {
+  EXPECT_EQ(readable_seconds(7.25), "7.2 s");
+  EXPECT_EQ(readable_seconds(75), "1 min 15 s");
+  EXPECT_EQ(readable_seconds(3 * 3600 + 125), "3 h 2 min");
+  EXPECT_EQ(readable_count(53210), "53.2 k");
+  EXPECT_EQ(readable_token("a\n\x01"), "'a\\n\\x01'");
+}
+
+}  // namespace

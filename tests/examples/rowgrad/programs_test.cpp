@@ -1,0 +1,170 @@
+// What programs write, as numbers, and how they end. commands.txt has what they say.
+
+#include <new>
+
+#include "tests/support/shell.hpp"
+#include "tests/test.hpp"
+#include <rowgrad/examples/rowgrad/output/book_log.hpp>
+#include <rowgrad/examples/rowgrad/session/program.hpp>
+
+namespace {
+
+class Programs : public ::testing::Test {
+ protected:
+  std::string output_of(const std::string& command) const {
+    const Outcome outcome = folder_.shell(command);
+    EXPECT_EQ(outcome.status, 0) << command << ":\n" << outcome.output;
+    return outcome.output;
+  }
+
+  // What a command writes as JSON.
+  json written(const std::string& command) const {
+    output_of(command + " --json out");
+    return json::parse(read_file(folder_ / "out"));
+  }
+
+  const CommandFolder folder_;
+};
+
+TEST_F(Programs, EndWhereMemoryRunsOut) {
+  std::set<int> statuses;
+  for (const int threads : {0, 1, 2, 8})  // 0: as many as there are CPUs
+    for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
+      const std::string command = concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
+                                         " timeout 20 train --stop-after 1 --sample 0");
+      const Outcome outcome = shell(command);
+      const bool refused = outcome.output.find("there is not enough memory") != std::string::npos;
+      EXPECT_EQ(outcome.status, refused ? 1 : 0) << command << ": " << outcome.output;
+      statuses.insert(outcome.status);
+    }
+  EXPECT_EQ(statuses, (std::set{0, 1}));
+}
+
+TEST_F(Programs, CountTheNgramsThatShareRows) {
+  const json report = written(
+      "inspect_rows --corpus corpus --tokenizer char --context 8 --width 4 --ngrams 1,2 "
+      "--ngram-rows 11 --ngram-heads 2 --ngram-width 2 --steps 3");
+  const json& table = report["memories.0"];
+  ASSERT_EQ(table["heads"].size(), 4U);
+  EXPECT_EQ(table["not_told_apart"], 0);
+  std::size_t first = 0;
+  for (const json& head : table["heads"]) {
+    const std::size_t rows = head["rows"];
+    std::size_t touched = 0, sharing = 0, shared = 0, most = 0, lookups = 0;
+    for (const json& row : table["gradients"]) {
+      if (row["row"] < first || row["row"] >= first + rows) continue;
+      const std::size_t ngrams = row["n-gram"].size();
+      touched += 1;
+      sharing += ngrams > 1 ? ngrams : 0;
+      shared += ngrams > 1 ? 1 : 0;
+      most = std::max(most, ngrams);
+      std::size_t sum = 0;
+      for (const json& ngram : row["n-gram"]) sum += ngram["looked_up"].get<std::size_t>();
+      EXPECT_EQ(row["looked_up"], sum);
+      lookups += sum;
+    }
+    EXPECT_EQ(head["rows_with_gradient"], touched);
+    EXPECT_EQ(head["ngrams_sharing"], sharing);
+    EXPECT_EQ(head["rows_shared"], shared);
+    EXPECT_EQ(head["most_in_a_row"], most);
+    EXPECT_GT(shared, 0U);
+    EXPECT_EQ(lookups, 3U * 8 * 8);  // of all steps, windows and tokens
+    first += rows;
+  }
+  EXPECT_EQ(table["heads"][0]["ngrams"], table["heads"][1]["ngrams"]);
+  EXPECT_EQ(first, table["rows"]);
+  ASSERT_EQ(report["gates"].size(), 1U);
+  for (const json& gate : report["gates"][0]["values"]) {
+    EXPECT_GT(gate, 0);
+    EXPECT_LT(gate, 1);
+  }
+}
+
+TEST_F(Programs, RefuseToCompareADamagedHistory) {
+  Checkpoint damaged;
+  damaged.put("history.steps", std::vector<double>{1, 2});
+  damaged.put("history.epoch", std::vector<double>{1, 2});
+  damaged.put("history.training_loss", std::vector<double>{0.5});
+  write_safetensors(folder_ / "damaged", damaged);
+  EXPECT_HAS(
+      folder_.shell("train --stop-after 1 --sample 0 --save a && compare_runs a damaged").output,
+      "damaged: the history has 2 steps, but 1 of training_loss");
+}
+
+TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
+  const std::string gpt = "--model gpt --heads 1 --layers 1 ";
+  const std::string memory = gpt + "--ngrams 2 --ngram-rows 20 --ngram-layers 0 ";
+  struct Case {
+    std::string options;
+    bool loads;  // as a GPT, all of which is in the checkpoint
+  };
+  for (const Case& of : std::vector<Case>{{"--hidden 4 ", false},
+                                          {"--look-back 1 --tie ", false},
+                                          {gpt, true},
+                                          {memory + "--ngram-fold --positions rotary ", true},
+                                          {memory + "--ngram-file table ", false}}) {
+    const json run =
+        written(concat("train ", of.options, "--corpus corpus --context 4 --width 4 --batch 4 ",
+                       "--stop-after 2 --prompt 'a dog' --sample 9 --save ck"));
+    const std::string sample = run["sample"].get<std::string>() + '\n';
+    const std::string prompt = " --prompt 'a dog' --sample 9";
+    EXPECT_EQ(output_of("mv corpus away; generate ck" + prompt + "; mv away corpus"), sample);
+    if (!of.loads) continue;
+    const SavedGpt saved = load_gpt(folder_ / "ck");  // as a program of one's own does
+    save_gpt(folder_ / "gpt", *saved.model, *saved.tokenizer);
+    EXPECT_EQ(output_of("generate gpt" + prompt), sample);
+  }
+}
+
+// Only its own steps are compared.
+TEST(BookLog, IsOfTheStepsOfItsRun) {
+  EXPECT_EQ(book_log("5").size(), 18U);
+  EXPECT_EQ(beside(book_log("5"), 6), "   the book's  8.111  8.339");
+  EXPECT_EQ(beside(book_log("5"), 4), "");
+  EXPECT_EQ(beside(book_log("d", 5), 31), "");
+}
+
+class ProgramsWithTexts : public PublishedData {};
+
+TEST_F(ProgramsWithTexts, HaveGpt2sVocabulary) {
+  const std::string command =
+      concat("ROWGRAD_DATA=", file("").string(), " inspect_rows --tokenizer gpt2");
+  EXPECT_HAS(shell(command).output, "29 of 50257 rows got a gradient");
+}
+
+constexpr std::array<std::pair<int, const char*>, 3> kSignals{
+    {{SIGINT, "Ctrl-C"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
+
+TEST(RunProgram, EndsAtTheSecondSignalWhileTheyAreHeld) {
+  for (const auto& [number, name] : kSignals) {
+    const int signal = number;
+    const auto held = [&](int signals) {
+      const HeldInterrupts interrupts;
+      for (int i = 0; i < signals; ++i) std::raise(signal);
+      return interrupted() ? 0 : 1;
+    };
+    EXPECT_EXIT(run_program("some", [&] { return held(2); }),
+                ::testing::ExitedWithCode(128 + signal), concat("^some: stopped by ", name, "\n$"));
+    EXPECT_EQ(run_program("some", [&] { return held(1); }), 128 + signal);
+    EXPECT_EQ(run_program("some", [&] { return held(0); }), 1);
+    EXPECT_FALSE(interrupted());
+  }
+}
+
+TEST(RunProgram, GoesOnAfterItsTerminalIfNohupSaysSo) {
+  std::signal(SIGHUP, SIG_IGN);
+  EXPECT_EQ(run_program("some", [] { return std::raise(SIGHUP); }), 0);
+  std::signal(SIGHUP, SIG_DFL);
+}
+
+// As operator new calls it, also where no exception may be thrown: in a destructor of JSON.
+TEST(RunProgram, EndsWhereMemoryRunsOut) {
+  EXPECT_EXIT(run_program("some",
+                          [] {
+                            std::get_new_handler()();
+                            return 0;
+                          }),
+              ::testing::ExitedWithCode(1), "^some: there is not enough memory for what was asked");
+}
+
+}  // namespace

@@ -1,0 +1,28 @@
+#include "tests/support/shell.hpp"
+#include "tests/test.hpp"
+#include <rowgrad/examples/rowgrad/session/data_files.hpp>
+
+namespace {
+
+TEST(BuiltinStory, IsThatOfTheRepository) {
+  EXPECT_EQ(kBuiltinStory, read_file(CommandFolder() / "story"));
+}
+
+class PublishedDataFiles : public PublishedData {};
+
+TEST_F(PublishedDataFiles, AreFoundAsTheyWerePublished) {
+  const std::string from = file("the-verdict.txt");
+  EXPECT_EQ(find_corpus().title, "The Verdict");
+  EXPECT_EQ(find_corpus().source, "The Verdict, from $ROWGRAD_DATA (" + from + ")");
+  EXPECT_EQ(find_gpt2_files().merges.title, "GPT-2's vocab.bpe");
+  EXPECT_EQ(find_gpt2_files().encoder.title, "GPT-2's encoder.json");
+
+  const CommandFolder folder;
+  const Outcome outcome =
+      folder.shell("mkdir -p cache/rowgrad && cp " + from +
+                   " cache/rowgrad && XDG_CACHE_HOME=$PWD/cache train --stop-after 1 --sample 0");
+  const std::string place = folder / "cache/rowgrad/the-verdict.txt";
+  EXPECT_HAS(outcome.output, "The Verdict, from the cache (" + place + ")");
+}
+
+}  // namespace
