@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and trains a model on The Verdict:
-#   examples/train.sh [options of train]   a next-token model, or with --model gpt a GPT
+#   examples/train.sh [options of rowgrad train]   a next-token model, or with --model gpt a GPT
 #   examples/train.sh --ranks N …          in N processes of this machine
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
@@ -25,18 +25,17 @@ if ((ranks)); then
 else
   install_packages
 fi
-[[ -x $build/examples/train ]] || echo "Building rowgrad; the first time takes two to three minutes on two cores."
+[[ -x $build/bin/rowgrad ]] || echo "Building rowgrad; the first time takes two to three minutes on two cores."
 configure
-compile train
+compile rowgrad_program
 # A text of one's own, and a tokenizer that is not GPT-2's, need no other. Programs say what they lack.
 all=" ${options[*]} "
 [[ $all == *" --corpus"* && $all == *" --tokenizer"* && $all != *gpt2* ]] || "$root/examples/texts.sh" || true
-command=("$build/examples/train" "${options[@]}")
+command=("$build/bin/rowgrad" train "${options[@]}")
 if ((ranks)); then
   # Containers often have no other user; there may be fewer cores than ranks.
   ((EUID)) || export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  command[0]+=_mpi
-  compile "${command[0]##*/}"
+  compile rowgrad_mpi_program
   command=(mpirun --oversubscribe -n "$ranks" "${command[@]}")
 fi
 exec "${command[@]}"

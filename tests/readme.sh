@@ -1,24 +1,24 @@
 #!/usr/bin/env bash
 # The code in the READMEs is code that is compiled: each part of a program between two lines
 # `// [name]` must stand in it to the letter, but for the indentation that the part shares.
-#   tests/readme.sh [FOLDER]    also compares what the programs in FOLDER print with the READMEs
+#   tests/readme.sh [ROWGRAD]    also compares what this program prints with the READMEs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-programs=${1-}
+program=${1-}
 
 readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
 parts=0
-for program in examples/{first_step,custom_layer,own_model}.cpp \
+for source in examples/{first_step,custom_layer,own_model}.cpp \
   tests/package/log.cpp tests/examples/rowgrad/report/run_report_test.cpp \
   tests/optim/rule_optimizer_test.cpp tests/optim/training/{training_run_test.cpp,table_file_run_test.cpp,bags_test.cpp,runs.hpp} \
   tests/layers/{gpt_model_test,gpt2_weights_test,fine_tune_test}.cpp; do
-  for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$program" | uniq); do
+  for name in $(sed -nE 's|^ *// \[([a-z]+)\]$|\1|p' "$source" | uniq); do
     part=$(awk -v mark="// [$name]" '{ line = $0; sub(/^ +/, "", line) }
       line == mark { inside = !inside; next }
       inside { if (!indent) indent = length($0) - length(line) + 1; print substr($0, indent) }' \
-      "$program")
+      "$source")
     if [[ $readme != *"$part"* ]]; then
-      echo "No README.md has [$name] of $program:"
+      echo "No README.md has [$name] of $source:"
       echo "$part"
       exit 1
     fi
@@ -29,11 +29,11 @@ echo "The READMEs have all $parts parts of the programs"
 ((parts >= 20))
 
 # Each expression of the table "From PyTorch" stands in the test that runs them.
-program=$(tr -s ' \n' ' ' <tests/layers/pytorch_names_test.cpp)
+tested=$(tr -s ' \n' ' ' <tests/layers/pytorch_names_test.cpp)
 expressions=0
 # shellcheck disable=SC2016 # the table's own marks
 while IFS= read -r expression; do
-  if [[ $program != *"$expression"* ]]; then
+  if [[ $tested != *"$expression"* ]]; then
     echo "tests/layers/pytorch_names_test.cpp does not have $expression"
     exit 1
   fi
@@ -71,7 +71,7 @@ count_path 2
 
 # The blocks of output in examples/README.md. Processors round differently, and training magnifies it: numbers
 # with a decimal point may differ by 2 %.
-if [[ ! $programs || $(uname -m) != x86_64 ]]; then exit; fi
+if [[ ! $program || $(uname -m) != x86_64 ]]; then exit; fi
 if [[ ! -f ${ROWGRAD_DATA-}/the-verdict.txt || ! -f ${ROWGRAD_DATA-}/vocab.bpe ]]; then
   echo "Output is not compared: ROWGRAD_DATA names no folder with The Verdict and GPT-2's vocabulary"
   exit
@@ -83,7 +83,7 @@ trap 'rm -rf "$scratch"' EXIT
 # "…" and speeds stand for any text.
 shows() {
   local first=$1 last=$2
-  "$programs/$3" "${@:4}" >"$scratch/output"
+  "$program" "${@:3}" >"$scratch/output"
   awk -v first="$first" -v last="$last" '
     function fits(line, expected,    parts, count, i, at) {
       count = split(expected, parts, "…")
@@ -129,8 +129,8 @@ shows() {
           exit failed || inside || !compared }' "$scratch/output" examples/README.md
 }
 shows "Text       The Verdict" "Validation 1.826" train --sample 0
-shows "Steps      1 of SGD" "Rows without a gradient" inspect_rows --tokenizer gpt2 --rows 3
-"$programs/train" --tokenizer word --stop-after 100 --momentum 0.9 --learning-rate 0.05 --sample 0 \
+shows "Steps      1 of SGD" "Rows without a gradient" rows --tokenizer gpt2 --rows 3
+"$program" train --tokenizer word --stop-after 100 --momentum 0.9 --learning-rate 0.05 --sample 0 \
   --save "$scratch/run" >/dev/null
 shows 'Row        57 of token.weight, "Jack"' '          " me the absolute' \
-  inspect_rows --why Jack --run "$scratch/run" --why-steps 3
+  rows "$scratch/run" --explain Jack --explain-steps 3

@@ -1,6 +1,6 @@
 # Installation: find_package(rowgrad), then link rowgrad::rowgrad or rowgrad::rowgrad_double.
-# Components: runtime, what programs need to run; dev, what they need to be built; tools, the programs
-# of examples; mpi, all that needs MPI; doc, what there is to read. Each is a package.
+# Components: runtime, what programs need to run; dev, what they need to be built; tools, the program
+# rowgrad; mpi, all that needs MPI; doc, what there is to read. Each is a package.
 set(ROWGRAD_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/rowgrad)
 set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double rowgrad_parallel rowgrad_parallel_double)
 install(TARGETS ${ROWGRAD_TARGETS} EXPORT rowgradTargets
@@ -19,13 +19,18 @@ endif()
 # Programs find shared libraries beside them, and the OpenBLAS that they were linked with.
 if(ROWGRAD_EXAMPLES)
   file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(${ROWGRAD_PROGRAMS} ${ROWGRAD_MPI_PROGRAMS} PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
-  if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
-    set_target_properties(${ROWGRAD_PROGRAMS} ${ROWGRAD_MPI_PROGRAMS} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  set_target_properties(rowgrad_program PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
+  install(TARGETS rowgrad_program RUNTIME COMPONENT tools)
+  set(programs rowgrad_program)
+  if(MPI_FOUND)  # beside it, where main.cpp looks
+    set_target_properties(rowgrad_mpi_program PROPERTIES INSTALL_RPATH $ORIGIN/../${to_libraries})
+    install(TARGETS rowgrad_mpi_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/../libexec/rowgrad COMPONENT mpi)
+    list(APPEND programs rowgrad_mpi_program)
   endif()
-  install(TARGETS ${ROWGRAD_PROGRAMS} RUNTIME COMPONENT tools)
+  if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
+    set_target_properties(${programs} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
+  endif()
   install(PROGRAMS examples/texts.sh DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT tools)
-  install(TARGETS ${ROWGRAD_MPI_PROGRAMS} RUNTIME COMPONENT mpi)
 endif()
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)

@@ -2,30 +2,25 @@
 # make.sh does all of it with one command.
 
 # --- Manual pages and completion for bash ---------------------------------------------------------
-# The pages are made by `rowgrad_manuals`, and installed if they are there.
+# The pages are made by `rowgrad_manuals`, and installed if they are there: rowgrad(1), rowgrad-train(1) …
 if(ROWGRAD_EXAMPLES)
   find_program(HELP2MAN help2man)
   if(HELP2MAN)
-    add_custom_target(rowgrad_manuals COMMENT "Making the manual pages")
-  endif()
-  foreach(program IN LISTS ROWGRAD_PROGRAMS ROWGRAD_MPI_PROGRAMS)
-    set(component tools)
-    if(program IN_LIST ROWGRAD_MPI_PROGRAMS)
-      set(component mpi)
-    endif()
-    if(HELP2MAN)
+    set(pages rowgrad)
+    foreach(subcommand train generate rows finetune tokenize compare report)
+      list(APPEND pages rowgrad-${subcommand})
+    endforeach()
+    add_custom_target(rowgrad_manuals DEPENDS rowgrad_program COMMENT "Making the manual pages")
+    foreach(page IN LISTS pages)
       add_custom_command(TARGET rowgrad_manuals POST_BUILD VERBATIM
-        COMMAND ${CMAKE_CURRENT_LIST_DIR}/manual.sh $<TARGET_FILE_DIR:${program}> ${program}
-                ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/${program}.1 ${ROWGRAD_PROGRAMS})
-      add_dependencies(rowgrad_manuals ${program})
-      install(FILES ${PROJECT_BINARY_DIR}/${program}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
-              COMPONENT ${component} OPTIONAL)
-    endif()
-    # bash-completion reads the file named like the command; `_longopt` reads the command's --help.
-    file(WRITE ${PROJECT_BINARY_DIR}/completions/${program} "complete -F _longopt ${program}\n")
-    install(FILES ${PROJECT_BINARY_DIR}/completions/${program}
-            DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT ${component})
-  endforeach()
+        COMMAND ${CMAKE_CURRENT_LIST_DIR}/manual.sh $<TARGET_FILE_DIR:rowgrad_program> ${page}
+                ${PROJECT_VERSION} ${PROJECT_BINARY_DIR}/${page}.1 ${pages})
+      install(FILES ${PROJECT_BINARY_DIR}/${page}.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1
+              COMPONENT tools OPTIONAL)
+    endforeach()
+  endif()
+  install(FILES core/packaging/completion.bash RENAME rowgrad COMPONENT tools
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
 endif()
 
 # --- CPack ----------------------------------------------------------------------------------------
@@ -78,9 +73,9 @@ rowgrad_package(dev librowgrad-dev libdevel "${library} (= ${release}), \
 libxtensor-dev (>= ${ROWGRAD_XTENSOR}), libxtensor-dev (<< ${ROWGRAD_NEXT_XTENSOR}~), libxsimd-dev"
   "development files" "This package has what programs need to be built with it.")
 rowgrad_package(tools rowgrad-tools science "${library} (= ${release})" "programs"
-  "This package has programs that train models and show which rows got gradients.")
-rowgrad_package(mpi rowgrad-mpi science "${library} (= ${release})" "programs and library for MPI"
-  "This package has programs that mpirun starts in several processes, and the\nlibrary with which others are built for it.")
+  "This package has a program that trains models and shows which rows got gradients.")
+rowgrad_package(mpi rowgrad-mpi science "${library} (= ${release})" "training in several processes"
+  "With this package, mpirun starts rowgrad in several processes. It also has the\nlibrary with which other programs are built for MPI.")
 rowgrad_package(doc rowgrad-doc doc "" "documentation"
   "This package has the reference of all names, guides, and sources of programs.")
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)

@@ -236,7 +236,7 @@ std::unique_ptr<ProcessGroup> mpi_process_group(double patience) {
 std::unique_ptr<ProcessGroup> mpi_process_group(double) {
   check_runtime(!started_by_mpi() || launched_size() == "1",
                 "this program is without MPI: the processes of mpirun know nothing of each other; "
-                "start train_mpi (package rowgrad-mpi), or link rowgrad::mpi (libopenmpi-dev)");
+                "install the package rowgrad-mpi, or link rowgrad::mpi (libopenmpi-dev)");
   return std::make_unique<SingleProcess>();
 }
 #endif

@@ -12,6 +12,7 @@
 #include <rowgrad/examples/rowgrad/options/options.hpp>
 #include <rowgrad/examples/rowgrad/output/checkpoint_difference.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
+#include <rowgrad/examples/rowgrad/subcommands.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 namespace rowgrad {
@@ -147,23 +148,20 @@ int compare(const Run& first, const Run& second, std::size_t most) {
 }
 
 }  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
-  using namespace rowgrad;
-  const auto work = [&] {
-    std::string first, second;
-    std::size_t most = 10;
-    CommandLine line(
-        "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
-        "which they differ, and in which histories of rows if both have them. Speed, machine and "
-        "logs are not compared. Ends with 0 if they are equal, with 1 if not, and with 2 if they "
-        "cannot be compared.",
-        {{"FIRST", &first, "checkpoint", file_name() + required()},
-         {"SECOND", &second, "checkpoint", file_name() + required()},
-         {"--most", &most, "differences to show", whole_number(0)}});
-    line.parse(argc, argv);
-    return compare(read_run(first), read_run(second), most);
-  };
-  return run_program("compare_runs", work, 2);
+int compare_command(int argc, const char* const* argv) {
+  std::string first, second;
+  std::size_t most = 10;
+  CommandLine line(
+      "rowgrad compare",
+      "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
+      "which they differ, and in which histories of rows if both have them. Speed, machine and "
+      "logs are not compared. Ends with 0 if they are equal, with 1 if not, and with 2 if they "
+      "cannot be compared.",
+      {{"FIRST", &first, "checkpoint", file_name() + required()},
+       {"SECOND", &second, "checkpoint", file_name() + required()},
+       {"--most", &most, "differences to show", whole_number(0)}});
+  line.parse(argc, argv);
+  return compare(read_run(first), read_run(second), most);
 }
+
+}  // namespace rowgrad

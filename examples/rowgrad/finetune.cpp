@@ -24,6 +24,7 @@
 #include <rowgrad/examples/rowgrad/session/labelled_texts.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/subcommands.hpp>
 #include <rowgrad/rowgrad.hpp>
 
 namespace rowgrad {
@@ -176,13 +177,13 @@ void save(const std::string& path, const TextClassifier& classifier, const GptMo
   write_safetensors(path, file);
 }
 
-// The file of --from. It may be one of train, of save_gpt() or of this program.
+// The file RUN. It may be one of train, of save_gpt() or of this program.
 Checkpoint read_gpt_file(const std::string& path) {
   Checkpoint file = with_sharded_rows(read_safetensors(path), path);
   if (!file.contains("format")) return file;
   const TrainOptions run = saved_options(file, path);
   check_runtime(run.is_gpt(), path, ": is a run of model ", run.model, ", expected a GPT");
-  check_runtime(run.table_paths().empty(), path, ": fine_tune takes no tables in files");
+  check_runtime(run.table_paths().empty(), path, ": finetune takes no tables in files");
   return file;
 }
 
@@ -301,15 +302,15 @@ OptionTable option_table_of(Options& o) {
   std::vector<std::string> ways{"each"};
   for (const Way& way : kWays)
     if (*way.name != '\0') ways.emplace_back(way.name);
-  const OptionRules new_gpt = excludes({"--from"}), table = needs("--examples"),
+  const OptionRules new_gpt = excludes({"RUN"}), table = needs("--examples"),
                     trained = excludes({"--classify"});
   return {
-      {"--from", &o.from,
+      {"RUN", &o.from,
        "the GPT, as train saved it, or a classifier; without it, a small one is trained first",
        file_name()},
       {"--corpus", &o.corpus,
        "text that a small GPT is trained on, and whose passages are told apart; without it, that "
-       "of the run of --from, or The Verdict",
+       "of the run of RUN, or The Verdict",
        existing_file() + trained},
       {"--steps", &o.steps, "of a small GPT", whole_number(0) + new_gpt},
       {"--context", &o.context, "characters of a text that a small GPT reads",
@@ -326,47 +327,45 @@ OptionTable option_table_of(Options& o) {
        "another, each from the same GPT",
        one_of(ways) + trained},
       {"--epochs", &o.epochs, "of each classifier", whole_number(1) + trained},
-      {"--save", &o.save, "the classifier, for --from",
+      {"--save", &o.save, "the classifier, which RUN may be then",
        file_name() + is_for("--train", {ways.begin() + 1, ways.end()})},
       {"--save-adapters", &o.save_adapters, "a .safetensors file for them alone",
        file_name() + is_for("--train", {"each", "adapters"})},
-      {"--classify", &o.classify, "text, or a file with one, for the classifier of --from",
+      {"--classify", &o.classify, "text, or a file with one, for the classifier RUN",
        OptionRules{"TEXT",
                    [](const std::string& text) -> std::string {
                      return text.empty()
                                 ? "got an empty text, expected a text or the name of a file"
                                 : "";
                    }} +
-           needs("--from")},
+           needs("RUN")},
       force_option(o.force)};
 }
 
 }  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
-  using namespace rowgrad;
-  return run_program("fine_tune", [&] {
-    Options options;
-    CommandLine line(
-        "Makes a classifier of a trained GPT, by another head or by adapters, and classifies "
-        "texts.",
-        option_table_of(options));
-    line.parse(argc, argv);
-    check_argument(options.width % 16 == 0, "--width ", options.width, " is not a multiple of 16");
-    check_argument(options.from.empty() || options.examples.empty() || options.corpus.empty(),
-                   "--corpus is for the passages of a text, or for a small GPT, not for --from "
-                   "with --examples");
-    for (const char* column : {"--text-column", "--label-column"})
-      check_argument(!line.was_given(column) || !std::filesystem::is_directory(options.examples),
-                     column, " is for a table, but ", options.examples, " is a folder");
-    const Checkpoint file = options.from.empty() ? Checkpoint() : read_gpt_file(options.from);
-    if (options.examples.empty() && options.classify.empty() && options.corpus.empty())
-      options.corpus = text_of_run(file, options.from);
-    check_outputs({{"--save", options.save, kClassifierFile},
-                   {"--save-adapters", options.save_adapters, kAdapterFile}},
-                  {options.corpus, options.examples, options.from}, options.force);
-    options.classify.empty() ? fine_tune(options, file) : classify(options, file);
-    return 0;
-  });
+int finetune_command(int argc, const char* const* argv) {
+  Options options;
+  CommandLine line(
+      "rowgrad finetune",
+      "Makes a classifier of a trained GPT, by another head or by adapters, and classifies "
+      "texts.",
+      option_table_of(options));
+  line.parse(argc, argv);
+  check_argument(options.width % 16 == 0, "--width ", options.width, " is not a multiple of 16");
+  check_argument(options.from.empty() || options.examples.empty() || options.corpus.empty(),
+                 "--corpus is for the passages of a text, or for a small GPT, not for RUN "
+                 "with --examples");
+  for (const char* column : {"--text-column", "--label-column"})
+    check_argument(!line.was_given(column) || !std::filesystem::is_directory(options.examples),
+                   column, " is for a table, but ", options.examples, " is a folder");
+  const Checkpoint file = options.from.empty() ? Checkpoint() : read_gpt_file(options.from);
+  if (options.examples.empty() && options.classify.empty() && options.corpus.empty())
+    options.corpus = text_of_run(file, options.from);
+  check_outputs({{"--save", options.save, kClassifierFile},
+                 {"--save-adapters", options.save_adapters, kAdapterFile}},
+                {options.corpus, options.examples, options.from}, options.force);
+  options.classify.empty() ? fine_tune(options, file) : classify(options, file);
+  return 0;
 }
+
+}  // namespace rowgrad

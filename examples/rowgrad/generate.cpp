@@ -9,6 +9,7 @@
 #include <rowgrad/examples/rowgrad/options/options.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/subcommands.hpp>
 
 namespace rowgrad {
 namespace {
@@ -36,29 +37,26 @@ void write(const Options& options) {
 }
 
 }  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
-  using namespace rowgrad;
-  return run_program("generate", [&] {
-    Options options;
-    CommandLine line(
-        "Lets a model write that train --save kept.",
-        {{"FILE", &options.file, "file of train --save, or of save_gpt()",
-          existing_file() + required()},
-         {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
-         {"--sample", &options.sample.count,
-          "tokens to write; those past the context are slow, as each one reads the whole context "
-          "again, unless --past-context is slide",
-          whole_number(1)},
-         past_context_option(options.sample.past_context),
-         {"--temperature", &options.sample.temperature, "of sampling; 0 takes the likeliest token",
-          finite_number(0)},
-         {"--top-k", &options.sample.top_k, "sample among so many likeliest tokens; 0 for all",
-          whole_number(0) + is_for("--temperature")},
-         {"--seed", &options.seed, "of sampling", whole_number(0, kAnyWhole)}});
-    line.parse(argc, argv);
-    write(options);
-    return 0;
-  });
+int generate_command(int argc, const char* const* argv) {
+  Options options;
+  CommandLine line(
+      "rowgrad generate", "Lets a model write that train --save kept.",
+      {{"FILE", &options.file, "file of train --save, or of save_gpt()",
+        existing_file() + required()},
+       {"--prompt", &options.prompt, "text to continue; a token by chance if not given"},
+       {"--sample", &options.sample.count,
+        "tokens to write; those past the context are slow, as each one reads the whole context "
+        "again, unless --past-context is slide",
+        whole_number(1)},
+       past_context_option(options.sample.past_context),
+       {"--temperature", &options.sample.temperature, "of sampling; 0 takes the likeliest token",
+        finite_number(0)},
+       {"--top-k", &options.sample.top_k, "sample among so many likeliest tokens; 0 for all",
+        whole_number(0) + is_for("--temperature")},
+       {"--seed", &options.seed, "of sampling", whole_number(0, kAnyWhole)}});
+  line.parse(argc, argv);
+  write(options);
+  return 0;
 }
+
+}  // namespace rowgrad

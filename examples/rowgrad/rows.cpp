@@ -20,6 +20,7 @@
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/run_again.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
+#include <rowgrad/examples/rowgrad/subcommands.hpp>
 
 namespace rowgrad {
 namespace {
@@ -232,35 +233,33 @@ OptionTable option_table_of(Options& o) {
   const OptionTable run{
       {"--corpus", &o.corpus,
        "text file to use instead of The Verdict, or files of token ids (.bin), one after another; "
-       "with --run, where the text of the run is now",
+       "with RUN, where the text of the run is now",
        file_name()},
-      {"--run", &o.run,
+      {"RUN", &o.run,
        "checkpoint of a run, instead of first steps; trained again up to there, for --report or "
        "unless the run was watched from its start (train --report or --row-list)",
        file_name() + excludes(names(first_steps))},
       {"--from", &o.from, "an earlier checkpoint of the run to begin at",
-       file_name() + needs("--run")},
-      {"--why", &o.why.row,
+       file_name() + needs("RUN")},
+      {"--explain", &o.why.row,
        "token or number of a row, \"'3'\" for the token 3: why it moved in the run",
-       needs("--run") + excludes(names(listed))},
-      {"--table", &o.why.table, "whose row it is", needs("--why")},
-      {"--why-steps", &o.why.steps, "steps to show", whole_number(1) + needs("--why")}};
+       needs("RUN") + excludes(names(listed))},
+      {"--table", &o.why.table, "whose row it is", needs("--explain")},
+      {"--explain-steps", &o.why.steps, "steps to show", whole_number(1) + needs("--explain")}};
   return under("", joined({run, listed, first_steps}));
 }
 
 }  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
-  using namespace rowgrad;
-  return run_program("inspect_rows", [&] {
-    Options options;
-    CommandLine line(
-        "Shows which rows of the token, position and n-gram tables get gradients, how large they "
-        "are, and how far the rows move: in the first steps of a small model, or in a saved run.",
-        option_table_of(options));
-    line.parse(argc, argv);
-    inspect(line, options);
-    return 0;
-  });
+int rows_command(int argc, const char* const* argv) {
+  Options options;
+  CommandLine line(
+      "rowgrad rows",
+      "Shows which rows of the token, position and n-gram tables get gradients, how large they "
+      "are, and how far the rows move: in the first steps of a small model, or in a saved run.",
+      option_table_of(options));
+  line.parse(argc, argv);
+  inspect(line, options);
+  return 0;
 }
+
+}  // namespace rowgrad

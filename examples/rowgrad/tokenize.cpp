@@ -14,6 +14,7 @@
 #include <rowgrad/examples/rowgrad/session/encode_files.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
+#include <rowgrad/examples/rowgrad/subcommands.hpp>
 
 namespace rowgrad {
 namespace {
@@ -166,20 +167,18 @@ void check(const Options& options) {
 }
 
 }  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
-  using namespace rowgrad;
-  return run_program("tokenize", [&] {
-    Options options;
-    CommandLine line(
-        "Turns the text on standard input into token ids, or with --decode ids into text; with "
-        "--output, text files of any size into a file of ids.",
-        option_table_of(options));
-    line.parse(argc, argv);
-    check(options);
-    std::ios::sync_with_stdio(false);
-    options.verify ? verify_files(options.files) : run(options);
-    return 0;
-  });
+int tokenize_command(int argc, const char* const* argv) {
+  Options options;
+  CommandLine line(
+      "rowgrad tokenize",
+      "Turns the text on standard input into token ids, or with --decode ids into text; with "
+      "--output, text files of any size into a file of ids.",
+      option_table_of(options));
+  line.parse(argc, argv);
+  check(options);
+  std::ios::sync_with_stdio(false);
+  options.verify ? verify_files(options.files) : run(options);
+  return 0;
 }
+
+}  // namespace rowgrad

@@ -25,6 +25,7 @@
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/ranks.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
+#include <rowgrad/examples/rowgrad/subcommands.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
 #include <rowgrad/version.hpp>
 
@@ -516,22 +517,20 @@ OptionTable option_table_of(Options& o) {
 }
 
 }  // namespace
-}  // namespace rowgrad
-
-int main(int argc, char** argv) {
-  using namespace rowgrad;
-  return run_program("train", [&] {
-    Options options;
-    CommandLine line(
-        "Trains a model on a text: a next-token model (token embedding + positions, look-back, "
-        "hidden\nlayers, linear head), or with --model gpt a GPT. Without options, on the "
-        "characters of Edith\nWharton's The Verdict, in under a minute.",
-        option_table_of(options));
-    Checkpoint saved;
-    std::string changed;
-    line.parse(argc, argv, [&] { changed = complete(line, options, saved); });
-    if (!options.gpt2.empty()) check_gpt2(line, options);
-    run(line, options, changed, std::move(saved));
-    return 0;
-  });
+int train_command(int argc, const char* const* argv) {
+  Options options;
+  CommandLine line(
+      "rowgrad train",
+      "Trains a model on a text: a next-token model (token embedding + positions, look-back, "
+      "hidden\nlayers, linear head), or with --model gpt a GPT. Without options, on the "
+      "characters of Edith\nWharton's The Verdict, in under a minute.",
+      option_table_of(options));
+  Checkpoint saved;
+  std::string changed;
+  line.parse(argc, argv, [&] { changed = complete(line, options, saved); });
+  if (!options.gpt2.empty()) check_gpt2(line, options);
+  run(line, options, changed, std::move(saved));
+  return 0;
 }
+
+}  // namespace rowgrad

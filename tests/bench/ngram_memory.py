@@ -44,7 +44,7 @@ TORCH = "10⁴, PyTorch, dense AdamW"
 
 def train(options, steps, every=EVERY):
     """Evaluations [step, training, validation] of a run of train."""
-    command = [str(options.program), "--model", "gpt", "--corpus", str(options.tokens),
+    command = [str(options.program), "train", "--model", "gpt", "--corpus", str(options.tokens),
                "--tokenizer", str(options.tokenizer), "--stride", str(CONTEXT), "--shuffle", "--bias", "--no-tie",
                "--gelu", "erf", "--steps", str(steps), "--evaluate-every", str(every),
                "--evaluate-batches", str(EVALUATED), "--sample", "0", *options.memory]
@@ -174,7 +174,7 @@ def plot(results, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", type=pathlib.Path, required=True, help="train")
+    parser.add_argument("--program", type=pathlib.Path, required=True, help="rowgrad")
     parser.add_argument("--tokens", type=pathlib.Path, required=True, help="the text's, .bin")
     parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)

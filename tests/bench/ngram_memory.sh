@@ -16,9 +16,9 @@ mkdir -p "$output"
 # Each verse stands after its number, as "Ge1:1 ", which goes.
 bible -f gen1:1-rev22:21 | sed 's/^[^ ]* //' >"$output/kjv.txt"
 [[ -e $output/kjv.bin ]] ||
-  "$build/examples/tokenize" --tokenizer bpe --vocabulary 2048 --corpus "$output/kjv.txt" \
+  "$build/bin/rowgrad" tokenize --tokenizer bpe --vocabulary 2048 --corpus "$output/kjv.txt" \
     --save "$output/bpe.json" --output "$output/kjv.bin" "$output/kjv.txt"
 # Python must not leave compiled scripts in the source folder.
 export PYTHONDONTWRITEBYTECODE=1
-exec /usr/bin/python3 "$root/tests/bench/ngram_memory.py" --program "$build/examples/train" \
+exec /usr/bin/python3 "$root/tests/bench/ngram_memory.py" --program "$build/bin/rowgrad" \
   --tokens "$output/kjv.bin" --tokenizer "$output/bpe.json" --output "$output" "$@"

@@ -18,7 +18,7 @@ kills=${1-30}
 # Mounts are made in a name space that ends with this script, and with them all that they hold.
 if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then
   configure
-  compile train report compare_runs
+  compile rowgrad_program
   for as_root in "" --map-root-user; do
     # shellcheck disable=SC2086
     if unshare --mount $as_root mount -t tmpfs none /tmp 2>/dev/null; then
@@ -42,7 +42,7 @@ cd "$scratch"
 mkdir runs disk
 
 # Words under momentum and decay: most rows of the table are stale at any time.
-run=("$build/examples/train" --corpus "$root/examples/data/the-slow-clock.txt"
+run=("$build/bin/rowgrad" train --corpus "$root/examples/data/the-slow-clock.txt"
   --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --look-back 2 --hidden 8
   --optimizer rmsprop --momentum 0.5 --schedule cosine --sample 0 --threads 1)
 short=("${run[@]}" --epochs 3)
@@ -65,7 +65,7 @@ expect_whole_page() {
 
 # contents LOG: curves, evaluations and rows, without times.
 contents() {
-  "$build/examples/report" "$1" --data /dev/stdout | sed -E 's/"run":\{.*"tables":/"tables":/; s/"speed":\[[^]]*\]//'
+  "$build/bin/rowgrad" report "$1" --data /dev/stdout | sed -E 's/"run":\{.*"tables":/"tables":/; s/"speed":\[[^]]*\]//'
 }
 
 # expect_whole_log FILE: it is one log, with all that the reference has.
@@ -76,7 +76,7 @@ expect_whole_log() {
 
 # expect_same_run FIRST SECOND: all but what --report keeps.
 expect_same_run() {
-  "$build/examples/compare_runs" "$1" "$2" >log 2>&1 || fail "$1 and $2 differ"
+  "$build/bin/rowgrad" compare "$1" "$2" >log 2>&1 || fail "$1 and $2 differ"
 }
 
 # expect_error WORDS COMMAND...: it fails, and says so.
@@ -134,7 +134,7 @@ kill_runs() {
         [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
         # A table would be taken back here, where nothing kills that.
         [[ ! -e runs/ck || -e runs/table ]] ||
-          "$build/examples/train" --resume runs/ck --stop-after 1 --sample 0 >log 2>&1 ||
+          "$build/bin/rowgrad" train --resume runs/ck --stop-after 1 --sample 0 >log 2>&1 ||
           fail "there is no whole checkpoint after kill $killed"
         if [[ -e runs/page ]]; then
           expect_whole_page runs/page
@@ -159,7 +159,7 @@ kill_runs "$kills" "${run[@]}" --save-every 1 --report runs/page
 echo "always a whole checkpoint, always the bits of a run that was never stopped; $pages whole reports"
 
 # Larger than the memory that the process may have. Most of its rows have deferred updates at any time, too.
-ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/examples/train" --model gpt
+ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/bin/rowgrad" train --model gpt
   --corpus "$root/examples/data/the-slow-clock.txt" --context 32 --stride 32 --batch 32 --width 32 --heads 1
   --layers 1 --ngrams '1,2,3' --ngram-heads 1 --ngram-width 32 --ngram-layers 0 --validation 0
   --evaluate-every 0 --sample 0 --save-every 5)

@@ -54,23 +54,18 @@ mkdir "$system/packages"
 cp "$made"/*.deb "$system/packages/"
 
 # --- The programs -------------------------------------------------------------------------------
-# run_programs PACKAGE: all programs of the package start, and have a manual page.
-run_programs() {
-  local program
-  for program in $(inside dpkg -L "$1" | sed -n 's,^/usr/bin/,,p'); do
-    [[ $(inside "$program" --help) == *Usage:* ]] || fail "$program does not run"
-    [[ -s $system/usr/share/man/man1/$program.1.gz ]] || fail "there is no manual page of $program"
-  done
-}
 apt install "$(package librowgrad0)" "$(package rowgrad-tools)"
 ! inside dpkg --get-selections | grep openmpi || fail "rowgrad-tools needs MPI"
-run_programs rowgrad-tools
-inside train --version
-inside train --stop-after 5 --sample 10 | grep 'Computing'
+[[ $(inside dpkg -L rowgrad-tools | grep ^/usr/bin/) == /usr/bin/rowgrad ]] || fail "rowgrad is not the only program"
+for subcommand in $(inside rowgrad --help | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+  [[ $(inside rowgrad "$subcommand" --help) == *Usage:* ]] || fail "rowgrad $subcommand does not run"
+  [[ -s $system/usr/share/man/man1/rowgrad-$subcommand.1.gz ]] || fail "there is no manual page of rowgrad $subcommand"
+done
+inside rowgrad --version
+inside rowgrad train --stop-after 5 --sample 10 | grep 'Computing'
 apt install "$(package rowgrad-mpi)" openmpi-bin
-run_programs rowgrad-mpi
 inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-  mpirun --oversubscribe -n 2 train_mpi --stop-after 5 --sample 0 | grep 'sent by each of 2 ranks'
+  mpirun --oversubscribe -n 2 rowgrad train --stop-after 5 --sample 0 | grep 'sent by each of 2 ranks'
 
 # --- Programs of others ---------------------------------------------------------------------------
 apt install "$(package librowgrad-dev)" "$(package rowgrad-doc)" g++ cmake make pkg-config

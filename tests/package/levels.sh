@@ -7,7 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
 install_packages qemu-user
 folder=${1:-$root/build-packages}
-program=$folder/examples/train
+program=$folder/bin/rowgrad
 
 fail() {
   printf 'levels: %s\n' "$1" >&2
@@ -28,7 +28,7 @@ train() {
   shift
   output=$("$@" --version)
   [[ $output == *"level $level,"* ]] || fail "expected level $level, got: $output"
-  output=$("$@" --stop-after 3 --sample 0 --hidden 32 --validation 0.02)
+  output=$("$@" train --stop-after 3 --sample 0 --hidden 32 --validation 0.02)
   loss=$(sed -n 's/^Validation *\([0-9.]*\) nats.*/\1/p' <<<"$output")
   [[ $loss ]] || fail "there is no loss in: $output"
   echo "$level: loss $loss"

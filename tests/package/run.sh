@@ -54,7 +54,7 @@ quietly cmake --build "$scratch/consumer"
 "$scratch/consumer/consumer_rowgrad"
 "$scratch/consumer/consumer_rowgrad_double"
 "$scratch/consumer/consumer_log" "$scratch/run.log"
-"$scratch/installed/bin/report" "$scratch/run.log"
+"$scratch/installed/bin/rowgrad" report "$scratch/run.log"
 if [[ -x ${CHROMIUM:=/usr/bin/chromium} ]]; then
   "$CHROMIUM" --headless --no-sandbox --disable-gpu --virtual-time-budget=20000 --dump-dom \
     "file://$scratch/run.html" >"$scratch/shown.html" 2>/dev/null || fail "the browser does not open the page"

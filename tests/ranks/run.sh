@@ -11,7 +11,7 @@ source "$root/tests/support/skip.sh"
 command -v mpirun >/dev/null ||
   skip "The tests of ranks are skipped: mpirun is not installed (libopenmpi-dev, openmpi-bin)"
 configure
-compile train_mpi train
+compile rowgrad_program rowgrad_mpi_program
 scratch=$(mktemp -d)
 finish() {
   # shellcheck disable=SC2046
@@ -37,9 +37,9 @@ fail() {
 
 corpus=(--corpus "$root/examples/data/the-slow-clock.txt")
 text=("${corpus[@]}" --sample 0)
-verdict=("$build/examples/train_mpi" "${text[@]}")
+verdict=("$build/bin/rowgrad" train "${text[@]}")
 small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
-gpt=("$build/examples/train_mpi" --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
+gpt=("$build/bin/rowgrad" train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
   --evaluate-every 7 --evaluate-batches 2)
 
 # --- The same bits ------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ compare "${split[@]}" --steps 12 --optimizer adagrad
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
-sampled=("$build/examples/train_mpi" "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
+sampled=("$build/bin/rowgrad" train "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
   --shards 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
 "${sampled[@]}" --save alone >log 2>&1 || fail "the run alone failed"
 last=$(grep -A 1 "^Sample" log)
@@ -176,7 +176,7 @@ expect_error() {
 
 # expect_once WORDS: in the log, of the first rank
 expect_once() {
-  expect_error "^train: rank 0 on $(hostname): .*$1"
+  expect_error "^rowgrad train: rank 0 on $(hostname): .*$1"
   (($(grep -c -- "$1" log) == 1)) || fail "'$1' is said by several ranks"
 }
 
@@ -194,15 +194,16 @@ for table in "" "--ngram-file sub/table"; do
   timeout -k 5 60 mpirun --oversubscribe -n 1 bash -c 'cd here; exec "$@"' here "${split[@]}" $table --steps 9 --save sub/run : \
     -n 1 bash -c 'cd there; exec "$@"' there "${split[@]}" $table --steps 9 --save sub/run >log 2>&1 &&
     fail "a rank without the folder of --save was no error"
-  expect_error "^train: rank 1 on $(hostname): sub/.*: there is no folder "
+  expect_error "^rowgrad train: rank 1 on $(hostname): sub/.*: there is no folder "
   grep -q "^step" log && fail "it was noticed after the first step"
 done
 rm -rf here there
 echo "a folder that a rank lacks: an error before training, with rank and host"
 
-on_ranks 2 "$build/examples/train" "${text[@]}" --stop-after 2 >log 2>&1 &&
+mkdir alone && cp "$build/bin/rowgrad" alone/  # without the program with MPI beside it
+on_ranks 2 alone/rowgrad train "${text[@]}" --stop-after 2 >log 2>&1 &&
   fail "a program without MPI trained on each rank alone"
-expect_error "this program is without MPI: .*; start train_mpi (package rowgrad-mpi)"
+expect_error "this program is without MPI: .*; install the package rowgrad-mpi"
 echo "a program without MPI: words, instead of runs that know nothing of each other"
 
 timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --stop-after 2 : \

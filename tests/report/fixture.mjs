@@ -255,8 +255,8 @@ export function makeReport({
   const report = {
     format: "rowgrad report 2",
     run: {
-      program: "train",
-      command: `build/examples/train --model gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,
+      program: "rowgrad train",
+      command: `build/bin/rowgrad train --model gpt --steps ${steps} --layers 4 --heads 4 --width 128 --report run.html`,
       started: "2026-01-31T12:34:56Z",
       seconds: 61.4,
       report_seconds: 0.521,
@@ -323,8 +323,8 @@ export function makeResumedReport(firstStep, options) {
 export function makeShortReport({ steps = 1 } = {}) {
   const report = makeReport({ steps, frames: 1 });
   for (const part of ["evaluations", "samples"]) delete report[part];
-  report.run.program = "inspect_rows";
-  report.run.command = `inspect_rows --steps ${steps}`;
+  report.run.program = "rowgrad rows";
+  report.run.command = `rowgrad rows --steps ${steps}`;
   report.curves.speed[0] = null; // nothing comes before the first step to measure it from
   return report;
 }

@@ -185,7 +185,7 @@ test("a row that is chosen says which steps and which text moved it", async () =
   const shown = ({ text }) => text.map((id) => report.vocabulary[id].replace(/\n/g, "⏎")).join("");
   assert.deepEqual(lines.map((line) => line[5]), steps.map(shown));
   assert.equal(await tab.$eval("#why mark", (mark) => mark.textContent), report.vocabulary[row].replace(/\n/g, "⏎"));
-  assert.match(await textOf(tab, "#why code"), new RegExp(`^inspect_rows --why ${row} --run CHECKPOINT$`));
+  assert.match(await textOf(tab, "#why code"), new RegExp(`^rowgrad rows CHECKPOINT --explain ${row}$`));
 });
 
 test("a row of positions says it too, without a text", async () => {

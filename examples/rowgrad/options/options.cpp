@@ -335,11 +335,11 @@ void set_some(const OptionTable& options, const std::string& text) {
   for (const auto& [key, value] : some.members()) set(option_for(options, key), value);
 }
 
-CommandLine::CommandLine(std::string about, OptionTable options)
-    : about_(std::move(about)), options_(std::move(options)) {}
+CommandLine::CommandLine(std::string program, std::string about, OptionTable options)
+    : program_(std::move(program)), about_(std::move(about)), options_(std::move(options)) {}
 
 void CommandLine::parse(int argc, const char* const* argv, const std::function<void()>& complete) {
-  CLI::App app(about_);
+  CLI::App app(about_, program_);
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag(
       "--version", [] { return concat("rowgrad ", ROWGRAD_VERSION, ", ", blas::describe()); },
@@ -360,7 +360,6 @@ void CommandLine::parse(int argc, const char* const* argv, const std::function<v
   }
   defaults_ = texts_of(options_);
   const auto note_given = [&] {
-    program_ = app.get_name();
     for (const auto& [name, one] : added)
       if (one->count() > 0) given_[name] = one->results();
     if (complete) complete();
@@ -451,7 +450,7 @@ void CommandLine::check_effects() const {
 }
 
 std::string CommandLine::repeated() const {
-  std::string command = shell_word(program_);
+  std::string command = program_;
   for (const Option& option : options_) {
     const auto given = given_.find(option.name);
     if (given == given_.end()) continue;

@@ -134,8 +134,8 @@ void set_some(const OptionTable& options, const std::string& json);
 /// A table of options that is set from the arguments of a program.
 class CommandLine {
  public:
-  /// `about` is what the program does, for --help.
-  CommandLine(std::string about, OptionTable options);
+  /// `program` is "rowgrad train", and `about` what it does, for --help.
+  CommandLine(std::string program, std::string about, OptionTable options);
 
   /// Reads the arguments and calls `complete`, also before it prints the help, which then shows
   /// presets. Ends the program (EndOfProgram) after --help and after an error, which it prints.
@@ -161,16 +161,16 @@ class CommandLine {
 
   const OptionTable& options() const { return options_; }
 
-  /// The name of the program, and it with the options that were given, quoted for a shell.
+  /// The name of the program, and the command with the options that were given, quoted for a shell.
   const std::string& program() const { return program_; }
   std::string repeated() const;
 
  private:
   void check_effects() const;
 
+  std::string program_;
   std::string about_;
   OptionTable options_;
-  std::string program_;
   std::map<std::string, std::string> defaults_;
   std::map<std::string, std::vector<std::string>> given_;  // values as they were written, by name
   std::set<std::string> in_file_;                          // names

@@ -24,15 +24,15 @@ extern const OutputKind kRunJson;         // train --json
 extern const OutputKind kLossesCsv;       // train --metrics
 extern const OutputKind kRowList;         // train --row-list
 extern const OutputKind kGpt2Weights;     // train --gpt2-export
-extern const OutputKind kRowsJson;        // inspect_rows --json
-extern const OutputKind kRowsCsv;         // inspect_rows --csv
+extern const OutputKind kRowsJson;        // rows --json
+extern const OutputKind kRowsCsv;         // rows --csv
 extern const OutputKind kReportPage;      // --report
 extern const OutputKind kReportData;      // --report-data
 extern const OutputKind kRunLog;          // --log
 extern const OutputKind kTokenizerFile;   // tokenize --save
 extern const OutputKind kTokenIds;        // tokenize --output
-extern const OutputKind kClassifierFile;  // fine_tune --save
-extern const OutputKind kAdapterFile;     // fine_tune --save-adapters
+extern const OutputKind kClassifierFile;  // finetune --save
+extern const OutputKind kAdapterFile;     // finetune --save-adapters
 extern const OutputKind kMeasurements;    // bench_workloads --json
 extern const OutputKind kCheckedLater;    // the caller decides what may be replaced
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// What inspect_rows tells about a table: its rows with a gradient, and what they stand for.
+// What rows tells about a table: its rows with a gradient, and what they stand for.
 
 #include <cstddef>
 #include <cstdint>

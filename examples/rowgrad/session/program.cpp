@@ -131,7 +131,7 @@ int fail(std::string_view what) {
   return status_of_failure;
 }
 
-// "train" or, started by mpirun, "train: rank 1 on h2".
+// "rowgrad train" or, started by mpirun, "rowgrad train: rank 1 on h2".
 std::string name_of_process(const std::string& name, const char* rank) {
   if (rank == nullptr) return name;
   std::array<char, 256> host{};

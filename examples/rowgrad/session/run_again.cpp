@@ -23,15 +23,16 @@ const Parameter& table_named(const LanguageModel& model, const std::string& name
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
 }
 
-// A number, or the row of this token, as it is or as inspect_rows prints it, or of this name.
+// A number, or the row of this token, as it is or as rows prints it, or of this name.
 std::int32_t row_named(const std::string& wanted, const RowNames& names, const Tokenizer& tokenizer,
                        const Parameter& table) {
   std::int32_t row = 0;
   const char* const end = wanted.data() + wanted.size();
   const auto [rest, error] = std::from_chars(wanted.data(), end, row);
   if (error == std::errc() && rest == end) {
-    check_argument(row >= 0 && std::cmp_less(row, table.shape()[0]), "--why: there is no row ", row,
-                   " of ", table.name(), "; rows have the numbers 0 to ", table.shape()[0] - 1);
+    check_argument(row >= 0 && std::cmp_less(row, table.shape()[0]), "--explain: there is no row ",
+                   row, " of ", table.name(), "; rows have the numbers 0 to ",
+                   table.shape()[0] - 1);
     return row;
   }
   const bool has_tokens = names.kind == RowKind::kToken;
@@ -41,7 +42,7 @@ std::int32_t row_named(const std::string& wanted, const RowNames& names, const T
         has_tokens ? tokenizer.token(static_cast<std::int32_t>(i)) : names.names[i];
     if (wanted == name || wanted == readable_token(name)) return static_cast<std::int32_t>(i);
   }
-  throw std::invalid_argument(concat("--why ", in_quotes(wanted), ": no ", names.word(), " of ",
+  throw std::invalid_argument(concat("--explain ", in_quotes(wanted), ": no ", names.word(), " of ",
                                      table.name(), " is that; rows have the numbers 0 to ",
                                      table.shape()[0] - 1));
 }
@@ -109,7 +110,7 @@ RunAgain::RunAgain(const std::string& path, const std::string& from,
   has_history_ = from.empty() && !has_tables && file_.contains("watched.rows.first_step") &&
                  file_.count("watched.rows.first_step") == 0;
   first_ = run_->run.steps();
-  check_argument(first_ < last_, "--from: is at step ", first_, ", and --run at step ", last_);
+  check_argument(first_ < last_, "--from: is at step ", first_, ", and RUN at step ", last_);
 }
 
 std::vector<std::string> RunAgain::table_files() const {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes a training run again from its checkpoint, to see what it did. inspect_rows --why asks why
+// Makes a training run again from its checkpoint, to see what it did. rows --explain asks why
 // one row moved.
 
 #include <cstddef>

@@ -220,7 +220,7 @@ void check_sizes(const Checkpoint& file, const TrainOptions& options, const Toke
 
 TrainOptions saved_options(const Checkpoint& file, const std::string& name, const char* purpose) {
   check_runtime(!file.contains("labels"), name,
-                ": is a classifier of fine_tune, expected a training run");
+                ": is a classifier of finetune, expected a training run");
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
   check_runtime(file.text("format") == kFormat, name, ": the format is '", file.text("format"),
                 "', expected '", kFormat, "'");

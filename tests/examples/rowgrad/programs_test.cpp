@@ -31,7 +31,7 @@ TEST_F(Programs, EndWhereMemoryRunsOut) {
   for (const int threads : {0, 1, 2, 8})  // 0: as many as there are CPUs
     for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
       const std::string command = concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
-                                         " timeout 20 train --stop-after 1 --sample 0");
+                                         " timeout 20 rowgrad train --stop-after 1 --sample 0");
       const Outcome outcome = shell(command);
       const bool refused = outcome.output.find("there is not enough memory") != std::string::npos;
       EXPECT_EQ(outcome.status, refused ? 1 : 0) << command << ": " << outcome.output;
@@ -42,7 +42,7 @@ TEST_F(Programs, EndWhereMemoryRunsOut) {
 
 TEST_F(Programs, CountTheNgramsThatShareRows) {
   const json report = written(
-      "inspect_rows --corpus corpus --tokenizer char --context 8 --width 4 --ngrams 1,2 "
+      "rowgrad rows --corpus corpus --tokenizer char --context 8 --width 4 --ngrams 1,2 "
       "--ngram-rows 11 --ngram-heads 2 --ngram-width 2 --steps 3");
   const json& table = report["memories.0"];
   ASSERT_EQ(table["heads"].size(), 4U);
@@ -87,7 +87,8 @@ TEST_F(Programs, RefuseToCompareADamagedHistory) {
   damaged.put("history.training_loss", std::vector<double>{0.5});
   write_safetensors(folder_ / "damaged", damaged);
   EXPECT_HAS(
-      folder_.shell("train --stop-after 1 --sample 0 --save a && compare_runs a damaged").output,
+      folder_.shell("rowgrad train --stop-after 1 --sample 0 --save a && rowgrad compare a damaged")
+          .output,
       "damaged: the history has 2 steps, but 1 of training_loss");
 }
 
@@ -103,16 +104,17 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
                                           {gpt, true},
                                           {memory + "--ngram-fold --positions rotary ", true},
                                           {memory + "--ngram-file table ", false}}) {
-    const json run =
-        written(concat("train ", of.options, "--corpus corpus --context 4 --width 4 --batch 4 ",
-                       "--stop-after 2 --prompt 'a dog' --sample 9 --save ck"));
+    const json run = written(concat("rowgrad train ", of.options,
+                                    "--corpus corpus --context 4 --width 4 --batch 4 ",
+                                    "--stop-after 2 --prompt 'a dog' --sample 9 --save ck"));
     const std::string sample = run["sample"].get<std::string>() + '\n';
     const std::string prompt = " --prompt 'a dog' --sample 9";
-    EXPECT_EQ(output_of("mv corpus away; generate ck" + prompt + "; mv away corpus"), sample);
+    EXPECT_EQ(output_of("mv corpus away; rowgrad generate ck" + prompt + "; mv away corpus"),
+              sample);
     if (!of.loads) continue;
     const SavedGpt saved = load_gpt(folder_ / "ck");  // as a program of one's own does
     save_gpt(folder_ / "gpt", *saved.model, *saved.tokenizer);
-    EXPECT_EQ(output_of("generate gpt" + prompt), sample);
+    EXPECT_EQ(output_of("rowgrad generate gpt" + prompt), sample);
   }
 }
 
@@ -128,7 +130,7 @@ class ProgramsWithTexts : public PublishedData {};
 
 TEST_F(ProgramsWithTexts, HaveGpt2sVocabulary) {
   const std::string command =
-      concat("ROWGRAD_DATA=", file("").string(), " inspect_rows --tokenizer gpt2");
+      concat("ROWGRAD_DATA=", file("").string(), " rowgrad rows --tokenizer gpt2");
   EXPECT_HAS(shell(command).output, "29 of 50257 rows got a gradient");
 }
 

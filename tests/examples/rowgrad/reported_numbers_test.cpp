@@ -202,8 +202,8 @@ double seconds_until_now(std::chrono::steady_clock::time_point start) {
 class ReportedNumbers : public ::testing::Test {
  protected:
   static std::string command(const Job& job, const std::string& options) {
-    return concat("train --corpus text --validation ", job.validation, " --context ", kContext,
-                  " --stride ", job.stride, " --width ", kWidth, " --batch ", job.batch,
+    return concat("rowgrad train --corpus text --validation ", job.validation, " --context ",
+                  kContext, " --stride ", job.stride, " --width ", kWidth, " --batch ", job.batch,
                   " --learning-rate ", job.rate,
                   " --look-back 1 --hidden 0 --dropout 0 --no-shuffle --sample 0 ", options);
   }

@@ -26,9 +26,9 @@ function reasonsFor(report, table, row) {
     element("p", {}, summaryOf(report, table, row, path)),
     element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "The steps that moved it farthest" },
       stepsTable(report, steps, path)),
-    ...(/^train(_mpi)?$/.test(report.run.program ?? "")
+    ...(/^rowgrad train$/.test(report.run.program ?? "")
       ? [element("p", { class: "quiet" }, "All of its steps, and how much of the way each made, exactly: ",
-        element("code", {}, `inspect_rows --why ${table.ids?.[row] ?? row} --run CHECKPOINT${table.tokens ? "" : ` --table ${table.name.split(":")[0]}`}`))]
+        element("code", {}, `rowgrad rows CHECKPOINT --explain ${table.ids?.[row] ?? row}${table.tokens ? "" : ` --table ${table.name.split(":")[0]}`}`))]
       : []),
   ];
 }

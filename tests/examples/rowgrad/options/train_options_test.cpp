@@ -7,7 +7,7 @@ namespace {
 
 // A command line that was read, the name of the program first.
 CommandLine given(OptionTable options, const std::vector<std::string>& arguments) {
-  CommandLine line("", std::move(options));
+  CommandLine line("rowgrad train", "", std::move(options));
   std::vector<const char*> texts;
   for (const std::string& argument : arguments) texts.push_back(argument.c_str());
   line.parse(static_cast<int>(texts.size()), texts.data());
@@ -19,15 +19,15 @@ TEST(CommandLine, CanBeRepeatedInAShell) {
   std::vector<std::uint64_t> hidden{256};
   std::uint64_t steps = 7;
   bool tie = true, bias = false;
-  const CommandLine line = given(
-      {{"--prompt", &prompt, ""},
-       {"--hidden", &hidden, "", whole_number(0)},
-       {"--steps", &steps, "", whole_number(0)},
-       {"--bias", &bias, ""},
-       {"--tie", &tie, ""}},
-      {"my programs/train", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
+  const CommandLine line =
+      given({{"--prompt", &prompt, ""},
+             {"--hidden", &hidden, "", whole_number(0)},
+             {"--steps", &steps, "", whole_number(0)},
+             {"--bias", &bias, ""},
+             {"--tie", &tie, ""}},
+            {"train", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
   EXPECT_EQ(line.repeated(),
-            "'my programs/train' --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
+            "rowgrad train --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
   const std::map<std::string, std::string> texts = texts_of(line.options());
   EXPECT_EQ(texts.at("--hidden"), "3 4");
   EXPECT_EQ(texts.at("--steps"), "7");

@@ -91,12 +91,12 @@ TEST(CompareRuns, FindsRunsThatOtherProgramsSaved) {
         all.put(prefix, run.state_dict());
       write_safetensors(folder / file, all);
     }
-    const Outcome equal = folder.shell("compare_runs first again");
+    const Outcome equal = folder.shell("rowgrad compare first again");
     EXPECT_EQ(equal.status, 0);
     EXPECT_EQ(equal.output,
               "first: 2 steps\nagain: 2 steps\nLosses are equal up to step 2\nThe runs are "
               "equal.\n");
-    const Outcome unequal = folder.shell("compare_runs first other");
+    const Outcome unequal = folder.shell("rowgrad compare first other");
     EXPECT_EQ(unequal.status, 1);
     EXPECT_HAS(unequal.output, "Losses differ first after step 2: training_loss of the epoch");
     EXPECT_HAS(unequal.output, concat(prefix, prefix.empty() ? "" : ".", "model.table.weight: "));

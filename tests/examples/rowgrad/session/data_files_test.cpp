@@ -18,9 +18,9 @@ TEST_F(PublishedDataFiles, AreFoundAsTheyWerePublished) {
   EXPECT_EQ(find_gpt2_files().encoder.title, "GPT-2's encoder.json");
 
   const CommandFolder folder;
-  const Outcome outcome =
-      folder.shell("mkdir -p cache/rowgrad && cp " + from +
-                   " cache/rowgrad && XDG_CACHE_HOME=$PWD/cache train --stop-after 1 --sample 0");
+  const Outcome outcome = folder.shell(
+      "mkdir -p cache/rowgrad && cp " + from +
+      " cache/rowgrad && XDG_CACHE_HOME=$PWD/cache rowgrad train --stop-after 1 --sample 0");
   const std::string place = folder / "cache/rowgrad/the-verdict.txt";
   EXPECT_HAS(outcome.output, "The Verdict, from the cache (" + place + ")");
 }
