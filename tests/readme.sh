@@ -7,6 +7,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=${1-}
 
 readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
+words=$(wc -w <<<"$readme")
+((words <= 12000)) || { echo "The READMEs have $words words, expected at most 12,000" && exit 1; }
 parts=0
 for source in examples/{first_step,custom_layer,own_model}.cpp \
   tests/package/log.cpp tests/examples/rowgrad/report/run_report_test.cpp \
