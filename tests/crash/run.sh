@@ -11,7 +11,6 @@
 # out, and it says so. ROWGRAD_BUILD names another build folder.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
-source "$root/tests/support/checkpoints.sh"
 kills=${1-30}
 [[ $kills =~ ^[0-9]+$ ]] || { echo "usage: tests/crash/run.sh [KILLS]" >&2 && exit 2; }
 
@@ -29,30 +28,19 @@ if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then
   ROWGRAD_CRASH_MOUNTS=no
 fi
 
-scratch=$(mktemp -d)
-finish() {
-  # shellcheck disable=SC2046
-  kill $(jobs -p) 2>/dev/null || true
-  wait
-  umount "$scratch/disk" 2>/dev/null || true
-  rm -rf "$scratch"
-}
-trap finish EXIT
+source "$root/tests/support/expect.sh"
+source "$root/tests/support/checkpoints.sh"
+trap 'umount --lazy "$scratch/disk" 2>/dev/null || true; finish' EXIT
+PATH=$build/bin:$PATH
 cd "$scratch"
 mkdir runs disk
 
 # Words under momentum and decay: most rows of the table are stale at any time.
-run=("$build/bin/rowgrad" train --corpus "$root/examples/data/the-slow-clock.txt"
+run=(rowgrad train --corpus "$root/examples/data/the-slow-clock.txt"
   --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --look-back 2 --hidden 8
   --optimizer rmsprop --momentum 0.5 --schedule cosine --sample 0 --threads 1)
 short=("${run[@]}" --epochs 3)
 endless=("${run[@]}" --epochs 1000000)
-
-fail() {
-  printf 'crash: %s\n' "$1" >&2
-  cat log >&2
-  exit 1
-}
 
 # expect_whole_page FILE: it ends, and so do the data in it.
 expect_whole_page() {
@@ -65,27 +53,18 @@ expect_whole_page() {
 
 # contents LOG: curves, evaluations and rows, without times.
 contents() {
-  "$build/bin/rowgrad" report "$1" --data /dev/stdout | sed -E 's/"run":\{.*"tables":/"tables":/; s/"speed":\[[^]]*\]//'
+  rowgrad report "$1" --data /dev/stdout | sed -E 's/"run":\{.*"tables":/"tables":/; s/"speed":\[[^]]*\]//'
 }
 
 # expect_whole_log FILE: it is one log, with all that the reference has.
 expect_whole_log() {
-  [[ $(grep -c '^{"event":"run"' "$1") == 1 ]] || fail "$1 is not one log"
-  cmp <(contents "$1") <(contents runs/reference.log) || fail "$1 differs from the log of the reference"
+  equal "$(grep -c '^{"event":"run"' "$1")" 1
+  same <(contents "$1") <(contents runs/reference.log)
 }
 
 # expect_same_run FIRST SECOND: all but what --report keeps.
 expect_same_run() {
-  "$build/bin/rowgrad" compare "$1" "$2" >log 2>&1 || fail "$1 and $2 differ"
-}
-
-# expect_error WORDS COMMAND...: it fails, and says so.
-expect_error() {
-  local words=$1 status=0
-  shift
-  "$@" >log 2>&1 || status=$?
-  ((status == 1)) || fail "the status is $status, not 1: $*"
-  grep -q "$words" log || fail "the message lacks '$words': $*"
+  ok rowgrad compare "$1" "$2"
 }
 
 # run_and_kill MICROS COMMAND...: kills it within that time, unless it ends before; its status is in
@@ -93,7 +72,7 @@ expect_error() {
 run_and_kill() {
   local delay=$((SRANDOM % $1))
   shift
-  "$@" >log 2>&1 &
+  "$@" >"$log" 2>&1 &
   sleep "$(printf '%d.%06d' $((delay / 1000000)) $((delay % 1000000)))"
   kill -9 $! 2>/dev/null || true
   status=0
@@ -106,10 +85,10 @@ run_and_kill() {
 kill_runs() {
   local kills=$1 started=${EPOCHREALTIME/./} micros resume left
   shift
-  "$@" --epochs 3 --save runs/reference >log 2>&1 || fail "the reference run failed"
+  ok "$@" --epochs 3 --save runs/reference
   micros=$((${EPOCHREALTIME/./} - started))
   [[ ! -e runs/page.log ]] || cp runs/page.log runs/reference.log
-  "$@" --epochs 4 --resume runs/reference --save runs/longer >log 2>&1 || fail "the reference has no fourth epoch"
+  ok "$@" --epochs 4 --resume runs/reference --save runs/longer
   rm -f runs/table* runs/page*
   killed=0 in_a_save=0 ended=0 pages=0
   while ((killed < kills)); do
@@ -133,9 +112,7 @@ kill_runs() {
         killed=$((killed + 1))
         [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
         # A table would be taken back here, where nothing kills that.
-        [[ ! -e runs/ck || -e runs/table ]] ||
-          "$build/bin/rowgrad" train --resume runs/ck --stop-after 1 --sample 0 >log 2>&1 ||
-          fail "there is no whole checkpoint after kill $killed"
+        [[ ! -e runs/ck || -e runs/table ]] || ok rowgrad train --resume runs/ck --stop-after 1 --sample 0
         if [[ -e runs/page ]]; then
           expect_whole_page runs/page
           pages=$((pages + 1))
@@ -146,10 +123,10 @@ kill_runs() {
   done
   resume=()
   [[ ! -e runs/ck ]] || resume=(--resume runs/ck)
-  "$@" --epochs 3 --save runs/ck "${resume[@]}" >log 2>&1 || fail "no resumption"
+  ok "$@" --epochs 3 --save runs/ck "${resume[@]}"
   expect_same_run runs/reference runs/ck
   [[ " $* " != *" --report "* ]] || expect_whole_log runs/page.log
-  "$@" --epochs 4 --save runs/ck --resume runs/ck >log 2>&1 || fail "no fourth epoch"
+  ok "$@" --epochs 4 --save runs/ck --resume runs/ck
   expect_same_run runs/longer runs/ck
   echo "$killed kills, $in_a_save of them in the midst of a save, $ended runs to their end:"
   rm -rf runs/*
@@ -159,7 +136,7 @@ kill_runs "$kills" "${run[@]}" --save-every 1 --report runs/page
 echo "always a whole checkpoint, always the bits of a run that was never stopped; $pages whole reports"
 
 # Larger than the memory that the process may have. Most of its rows have deferred updates at any time, too.
-ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited "$build/bin/rowgrad" train --model gpt
+ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited rowgrad train --model gpt
   --corpus "$root/examples/data/the-slow-clock.txt" --context 32 --stride 32 --batch 32 --width 32 --heads 1
   --layers 1 --ngrams '1,2,3' --ngram-heads 1 --ngram-width 32 --ngram-layers 0 --validation 0
   --evaluate-every 0 --sample 0 --save-every 5)
@@ -169,26 +146,26 @@ echo "always the bits of a run that was never stopped, and of its table in a fil
 # --- What cannot be written ---------------------------------------------------------------------
 # expect_old_file FILE: it is what it was, and the only one in its folder but for what filled that.
 expect_old_file() {
-  cmp "$1" old || fail "$1 has changed"
+  same "$1" old
   local file
   for file in "$(dirname "$1")"/*; do
     [[ $file == "$1" || $file == */filler ]] || fail "$file is left"
   done
 }
 
-"${run[@]}" --stop-after 2 --save old >log 2>&1 || fail "no old file"
+ok "${run[@]}" --stop-after 2 --save old
 
 cp old runs/ck
 # Past the limit a write fails like that on a full disk, if the signal is ignored.
-expect_error "cannot write .*File too large" \
+rejects 1 "cannot write .*File too large" \
   bash -c 'trap "" XFSZ; ulimit -f 64; exec "$@"' limited "${short[@]}" --save runs/ck
 expect_old_file runs/ck
 echo "a limit of sizes: an error, the old file intact"
 
 for option in --save --metrics --json; do
-  expect_error "cannot write /dev/full: No space left" "${run[@]}" --stop-after 2 $option /dev/full
+  rejects 1 "cannot write /dev/full: No space left" "${run[@]}" --stop-after 2 $option /dev/full
 done
-expect_error "cannot write to standard output" \
+rejects 1 "cannot write to standard output" \
   bash -c '"$@" >/dev/full' full "${run[@]}" --stop-after 2
 echo "/dev/full: errors"
 
@@ -199,10 +176,10 @@ second=$!
 sleep 2
 kill -KILL "$first" && kill -INT "$second"
 wait "$first" "$second" 2>/dev/null || true
-cat first second >log
-"${run[@]}" --resume runs/ck --stop-after 1 >log 2>&1 || fail "no whole checkpoint of two writers"
+cat first second >"$log"
+ok "${run[@]}" --resume runs/ck --stop-after 1
 # What the killed one had begun to write goes with the next save, if not with the last one of the other.
-"${short[@]}" --save runs/ck >log 2>&1 || fail "no new run in the place of two"
+ok "${short[@]}" --save runs/ck
 [[ $(echo runs/*) == runs/ck ]] || fail "there are files left: $(echo runs/*)"
 echo "two writers, one of them killed: a whole file"
 
@@ -214,31 +191,31 @@ fi
 mount -t tmpfs -o size=1m none disk
 cp old disk/ck
 head -c 1m /dev/zero >disk/filler 2>/dev/null || true
-expect_error "cannot write .*No space left" "${short[@]}" --save disk/ck
+rejects 1 "cannot write .*No space left" "${short[@]}" --save disk/ck
 expect_old_file disk/ck
 rm disk/filler
-"${short[@]}" --resume disk/ck --save disk/ck >log 2>&1 || fail "no resumption with space again"
+ok "${short[@]}" --resume disk/ck --save disk/ck
 echo "a full disk: an error, the old file intact"
 
 head -c 1m /dev/zero >disk/filler 2>/dev/null || true
-expect_error "the report is not complete: .*No space left" "${short[@]}" --save runs/logged --log disk/run.log
-"${short[@]}" --save runs/ck >log 2>&1 || fail "no run without a log"
+rejects 1 "the report is not complete: .*No space left" "${short[@]}" --save runs/logged --log disk/run.log
+ok "${short[@]}" --save runs/ck
 expect_same_run runs/ck runs/logged
 rm -f disk/filler disk/run.log
 echo "a log on a full disk: the run goes on, an error at its end"
 
 cp old disk/ck
-"${endless[@]}" --save disk/ck --save-every 1 >log 2>&1 &
+"${endless[@]}" --save disk/ck --save-every 1 >"$log" 2>&1 &
 until ! cmp -s old disk/ck; do sleep 0.01; done
 until mount -o remount,ro none disk 2>/dev/null; do :; done  # busy in the midst of a save
 cp disk/ck old
 status=0
 wait $! || status=$?
-((status == 1)) || fail "the status is $status after the folder became read-only"
-grep -q "cannot write .*Read-only file system" log || fail "there is no word of the folder"
+equal "$status" 1
+says "cannot write .*Read-only file system"
 expect_old_file disk/ck
-expect_error "nothing can be written in" "${short[@]}" --save disk/ck
-expect_error "nothing can be written in" "${short[@]}" --json disk/new
+rejects 1 "nothing can be written in" "${short[@]}" --save disk/ck
+rejects 1 "nothing can be written in" "${short[@]}" --json disk/new
 expect_old_file disk/ck
 echo "a folder that becomes or is read-only: errors, the old file intact"
 umount disk
@@ -250,12 +227,12 @@ if ! mkfs.ext4 -q -m 0 -b 4096 image 2>/dev/null || ! mount -o loop image disk 2
   exit
 fi
 small=("${ngrams[@]}" --ngram-rows 6666 --ngram-file disk/table --epochs 3)
-"${small[@]}" --save reference >log 2>&1 || fail "no small table"
+ok "${small[@]}" --save reference
 rm disk/table*
 left=$(df --output=avail -k disk | tail -n 1)
 head -c "$((left - 4000))K" /dev/zero >disk/filler
-expect_error "cannot write .*No space left" "${small[@]}" --save ck
+rejects 1 "cannot write .*No space left" "${small[@]}" --save ck
 rm disk/filler
-"${small[@]}" --resume ck --save ck >log 2>&1 || fail "a table on a full disk cannot be used any more"
+ok "${small[@]}" --resume ck --save ck
 expect_same_numbers reference ck
 echo "a table on a full disk: an error, and with space again the same numbers"

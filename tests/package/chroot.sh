@@ -11,15 +11,9 @@ if (($# < 1 || $# > 2)) || ((EUID != 0)); then
   echo "usage, as root: tests/package/chroot.sh RELEASE [FOLDER of packages]" >&2
   exit 2
 fi
+source "$root/tests/support/expect.sh"
 release=$1
-scratch=$(mktemp -d)
-trap 'rm -rf --one-file-system "$scratch"' EXIT
 made=${2-}
-
-fail() {
-  printf 'package: %s\n' "$1" >&2
-  exit 1
-}
 
 # package NAME: its file in the system.
 package() {
@@ -55,17 +49,21 @@ cp "$made"/*.deb "$system/packages/"
 
 # --- The programs -------------------------------------------------------------------------------
 apt install "$(package librowgrad0)" "$(package rowgrad-tools)"
-! inside dpkg --get-selections | grep openmpi || fail "rowgrad-tools needs MPI"
-[[ $(inside dpkg -L rowgrad-tools | grep ^/usr/bin/) == /usr/bin/rowgrad ]] || fail "rowgrad is not the only program"
+ok inside dpkg --get-selections
+! grep openmpi "$log" || fail "rowgrad-tools needs MPI"
+equal "$(inside dpkg -L rowgrad-tools | grep ^/usr/bin/)" /usr/bin/rowgrad
 for subcommand in $(inside rowgrad --help | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
-  [[ $(inside rowgrad "$subcommand" --help) == *Usage:* ]] || fail "rowgrad $subcommand does not run"
+  ok inside rowgrad "$subcommand" --help
+  says Usage:
   [[ -s $system/usr/share/man/man1/rowgrad-$subcommand.1.gz ]] || fail "there is no manual page of rowgrad $subcommand"
 done
 inside rowgrad --version
-inside rowgrad train --stop-after 5 --sample 10 | grep 'Computing'
+ok inside rowgrad train --stop-after 5 --sample 10
+says 'Computing'
 apt install "$(package rowgrad-mpi)" openmpi-bin
-inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-  mpirun --oversubscribe -n 2 rowgrad train --stop-after 5 --sample 0 | grep 'sent by each of 2 ranks'
+ok inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+  mpirun --oversubscribe -n 2 rowgrad train --stop-after 5 --sample 0
+says 'sent by each of 2 ranks'
 
 # --- Programs of others ---------------------------------------------------------------------------
 apt install "$(package librowgrad-dev)" "$(package rowgrad-doc)" g++ cmake make pkg-config

@@ -4,15 +4,11 @@
 #   tests/package/levels.sh [FOLDER]       a build of core/packaging/make.sh
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
+source "$root/tests/support/expect.sh"
 
 install_packages qemu-user
 folder=${1:-$root/build-packages}
 program=$folder/bin/rowgrad
-
-fail() {
-  printf 'levels: %s\n' "$1" >&2
-  exit 1
-}
 
 # Every function of the library that programs may call is there, too.
 hidden=$(comm -23 \
@@ -24,13 +20,13 @@ hidden=$(comm -23 \
 # train LEVEL COMMAND...: checks the level, shows the validation loss after 3 steps, and compares it.
 first=
 train() {
-  local level=$1 output loss
+  local level=$1 loss
   shift
-  output=$("$@" --version)
-  [[ $output == *"level $level,"* ]] || fail "expected level $level, got: $output"
-  output=$("$@" train --stop-after 3 --sample 0 --hidden 32 --validation 0.02)
-  loss=$(sed -n 's/^Validation *\([0-9.]*\) nats.*/\1/p' <<<"$output")
-  [[ $loss ]] || fail "there is no loss in: $output"
+  ok "$@" --version
+  says "level $level,"
+  ok "$@" train --stop-after 3 --sample 0 --hidden 32 --validation 0.02
+  says "^Validation *[0-9.]* nats"
+  loss=$(sed -n 's/^Validation *\([0-9.]*\) nats.*/\1/p' "$log")
   echo "$level: loss $loss"
   : "${first:=$loss}"
   awk -v a="$first" -v b="$loss" 'BEGIN { exit !((a - b) ^ 2 < 1e-6) }' || fail "the first was $first"

@@ -8,12 +8,10 @@
 set -euo pipefail
 ROWGRAD_BUILD=${ROWGRAD_BUILD:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build-packages}
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
+source "$root/tests/support/expect.sh"
 export CCACHE_DISABLE=1
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
 first=$build
 ROWGRAD_BUILD=$first "$root/core/packaging/make.sh" "$@"
@@ -23,13 +21,11 @@ tar x -J -C "$scratch/elsewhere" --strip-components 1 -f "$sources"
 second=$scratch/other-build
 ROWGRAD_BUILD=$second "$scratch/elsewhere/core/packaging/make.sh" "$@"
 
-differ=
 while read -r file; do
   echo "$file"
-  if ! cmp "$first/$file" "$second/$file"; then differ=yes; fi
+  same "$first/$file" "$second/$file"
 done < <(cd "$first" && find . -maxdepth 3 \( -name '*.so.*.*' -o -name '*.deb' -o -name "${sources##*/}" \) \
   -not -name 'rowgrad-doc*' -not -path './_CPack*' -type f | sort)
-[[ ! $differ ]] || exit 1
 echo "two builds in two folders: the same libraries and packages"
 install_packages lintian
 lintian --allow-root --fail-on error "$first"/*.deb

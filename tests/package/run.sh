@@ -5,24 +5,8 @@
 # ROWGRAD_BUILD names another build folder, which must be complete.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
+source "$root/tests/support/expect.sh"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
-fail() {
-  printf 'package: %s\n' "$1" >&2
-  exit 1
-}
-
-# expect_failure WORDS COMMAND...: a failure with these words.
-expect_failure() {
-  local words=$1 output
-  shift
-  if output=$("$@" 2>&1); then fail "no failure: $*"; fi
-  # CMake breaks lines.
-  [[ $(tr -s ' \n' ' ' <<<"$output") == *"$words"* ]] || fail "there is no word of '$words' in: $output"
-}
 
 quietly cmake --install "$build" --prefix "$scratch/first"
 mv "$scratch/first" "$scratch/installed"
@@ -65,20 +49,20 @@ if [[ -x ${CHROMIUM:=/usr/bin/chromium} ]]; then
 fi
 if [[ $mpi ]]; then
   mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"
-  expect_failure "started as rank 1, but MPI takes it for rank 0 of 1" \
+  rejects 134 "started as rank 1, but MPI takes it for rank 0 of 1" \
     env PMIX_RANK=1 "$scratch/consumer/consumer_mpi"
   for launcher in PMI OMPI_COMM_WORLD; do
-    expect_failure "started as rank 0 of 2, but MPI takes it for rank 0 of 1" \
+    rejects 134 "started as rank 0 of 2, but MPI takes it for rank 0 of 1" \
       env "${launcher}_RANK=0" "${launcher}_SIZE=2" "$scratch/consumer/consumer_mpi"
   done
-  expect_failure "MPI, with which rowgrad was built, is not installed" \
+  rejects 1 "MPI, with which rowgrad was built, is not installed" \
     "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
   rm "$targets"/rowgradMpiTargets*
-  expect_failure "rowgrad::mpi is not installed" "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi
+  rejects 1 "rowgrad::mpi is not installed" "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi
 fi
 
 for levels in "x86-64-v4;x86-64" nonsense; do
-  expect_failure "ROWGRAD_LEVELS is '$levels'" \
+  rejects 1 "ROWGRAD_LEVELS is '$levels'" \
     cmake -S "$root" -B "$scratch/levels" -G Ninja "-DROWGRAD_LEVELS=$levels"
 done
 
@@ -89,8 +73,9 @@ quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninj
 quietly cmake --build "$scratch/parent" --target one_rank
 quietly cmake --install "$scratch/parent" --prefix "$scratch/parents"
 [[ ! -e $scratch/parents ]] || fail "a project installs rowgrad with itself, unasked"
-[[ $("$scratch/parent/one_rank") == "rowgrad 0.2.0, 1 process" ]] || fail "a process is not alone"
-expect_failure "this program is without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
-expect_failure "this program is without MPI" env PMI_RANK=0 PMI_SIZE=2 "$scratch/parent/one_rank"
-env PMI_RANK=0 PMI_SIZE=1 "$scratch/parent/one_rank" >/dev/null
+ok "$scratch/parent/one_rank"
+equal "$(<"$log")" "rowgrad 0.2.0, 1 process"
+rejects 1 "this program is without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
+rejects 1 "this program is without MPI" env PMI_RANK=0 PMI_SIZE=2 "$scratch/parent/one_rank"
+ok env PMI_RANK=0 PMI_SIZE=1 "$scratch/parent/one_rank"
 echo "a project with rowgrad in a folder, without MPI: one process, and words instead of several"

@@ -5,21 +5,14 @@
 # ROWGRAD_BUILD names another build folder. Without MPI, it says so and does nothing; with CI set, it fails.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
+source "$root/tests/support/expect.sh"
 source "$root/tests/support/checkpoints.sh"
-source "$root/tests/support/skip.sh"
 
 command -v mpirun >/dev/null ||
   skip "The tests of ranks are skipped: mpirun is not installed (libopenmpi-dev, openmpi-bin)"
 configure
 compile rowgrad_program rowgrad_mpi_program
-scratch=$(mktemp -d)
-finish() {
-  # shellcheck disable=SC2046
-  kill $(jobs -p) 2>/dev/null || true
-  wait
-  rm -rf "$scratch"
-}
-trap finish EXIT
+PATH=$build/bin:$PATH
 cd "$scratch"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
@@ -29,31 +22,25 @@ on_ranks() {
   timeout -k 5 120 mpirun --oversubscribe -n "$count" "$@"
 }
 
-fail() {
-  printf 'ranks: %s\n' "$1" >&2
-  cat log >&2
-  exit 1
-}
-
 corpus=(--corpus "$root/examples/data/the-slow-clock.txt")
 text=("${corpus[@]}" --sample 0)
-verdict=("$build/bin/rowgrad" train "${text[@]}")
+verdict=(rowgrad train "${text[@]}")
 small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
-gpt=("$build/bin/rowgrad" train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
+gpt=(rowgrad train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
   --evaluate-every 7 --evaluate-batches 2)
 
 # --- The same bits ------------------------------------------------------------------------------
 compared=0
 # compare COMMAND...: on no ranks, one, two, three and four
 compare() {
-  "$@" --shards 4 --save alone >log 2>&1 || fail "the run alone failed: $*"
+  ok "$@" --shards 4 --save alone
   local count
   rm -f table*
   for count in 1 2 3 4; do
-    on_ranks "$count" "$@" --shards 4 --save ranks >log 2>&1 || fail "the run on $count ranks failed: $*"
+    ok on_ranks "$count" "$@" --shards 4 --save ranks
     # A process alone makes split tables whole.
     if compgen -G "ranks.part-*" >/dev/null; then
-      "$@" --resume ranks --save ranks >>log 2>&1 || fail "the parts of $count ranks do not make a whole: $*"
+      ok "$@" --resume ranks --save ranks
     fi
     expect_same_numbers alone ranks
     rm -f ranks ranks.part-* table*
@@ -74,12 +61,12 @@ compare "${split[@]}" --steps 12 --optimizer adagrad
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
-sampled=("$build/bin/rowgrad" train "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
+sampled=(rowgrad train "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
   --shards 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
-"${sampled[@]}" --save alone >log 2>&1 || fail "the run alone failed"
+ok "${sampled[@]}" --save alone
 last=$(grep -A 1 "^Sample" log)
-on_ranks 2 "${sampled[@]}" --save ranks >log 2>&1 || fail "a run on 2 ranks that samples failed"
-[[ $(grep -A 1 "^Sample" log) == "$last" ]] || fail "the last sample is another: $last"
+ok on_ranks 2 "${sampled[@]}" --save ranks
+equal "$(grep -A 1 "^Sample" log)" "$last"
 grep -aq '"samples":"\[{' ranks || fail "no samples were kept"
 expect_same_numbers alone ranks
 rm ranks
@@ -87,19 +74,17 @@ echo "samples on the way and at the end: those of a run alone"
 
 # The first rank alone has a log. At the end it reads the text, with rows of tables that others have.
 logged=("${split[@]}" --shards 4 --steps 12)
-"${logged[@]}" --save alone >log 2>&1 || fail "the run alone failed"
+ok "${logged[@]}" --save alone
 for option in --report --log; do
-  on_ranks 2 "${logged[@]}" --stop-after 5 $option watched$option --save ranks >log 2>&1 ||
-    fail "a run on 2 ranks with $option failed"
-  on_ranks 2 "${logged[@]}" --resume ranks $option watched$option --save ranks >log 2>&1 ||
-    fail "a run with $option was not resumed on 2 ranks"
-  "${logged[@]}" --resume ranks --save ranks >>log 2>&1 || fail "the parts do not make a whole"
+  ok on_ranks 2 "${logged[@]}" --stop-after 5 $option watched$option --save ranks
+  ok on_ranks 2 "${logged[@]}" --resume ranks $option watched$option --save ranks
+  ok "${logged[@]}" --resume ranks --save ranks
   expect_same_numbers alone ranks
   rm -f ranks ranks.part-*
 done
 for file in watched--report.log watched--log; do
   grep -q '^{"event":"text"' $file || fail "$file lacks the text"
-  [[ $(grep -c '^{"event":"run"' $file) == 1 ]] || fail "$file begins anew"
+  equal "$(grep -c '^{"event":"run"' $file)" 1
   ! grep '^{"event":"fault"' $file || fail "$file has a fault"
 done
 rm watched*
@@ -107,31 +92,27 @@ echo "reports and logs of split tables: the bits of a run alone, a log that cont
 
 # A rank whose OpenBLAS has another kernel, if it does have it.
 mixed=("${verdict[@]}" --hidden "3000,1000" --stop-after 1)
-timeout -k 5 120 mpirun --oversubscribe -n 1 "${mixed[@]}" \
-  : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" >log 2>&1 || fail "a run of two kinds of machines failed"
+ok on_ranks 1 "${mixed[@]}" : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}"
 if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; then
-  grep -q "^Rank 1 computes with .*Sandybridge.*, rank 0 with " log ||
-    fail "a rank of another kind is not named"
+  says "^Rank 1 computes with .*Sandybridge.*, rank 0 with "
   echo "a rank that computes with something else is named"
 fi
 
 # A launcher that speaks nothing but PMIx.
 pmix=(env)
 for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name"); done
-"${verdict[@]}" "${small[@]}" --stop-after 3 --shards 2 --save alone >log 2>&1 ||
-  fail "the run alone failed"
-on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --stop-after 3 --save ranks >log 2>&1 ||
-  fail "the run with PMIx alone failed"
-grep -q "sent by each of 2 ranks" log || fail "with PMIx alone, each process trained alone"
+ok "${verdict[@]}" "${small[@]}" --stop-after 3 --shards 2 --save alone
+ok on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --stop-after 3 --save ranks
+says "sent by each of 2 ranks"
 expect_same_numbers alone ranks
 rm ranks
 echo "a launcher that speaks PMIx alone: two ranks, not two runs"
 
 run=("${verdict[@]}" "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 --dropout 0.3)
-"${run[@]}" --shards 4 --stop-after 30 --save alone >log 2>&1 || fail "the run alone failed"
-on_ranks 3 "${run[@]}" --shards 4 --stop-after 11 --save ranks >log 2>&1 || fail "the run to be resumed failed"
-on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks >log 2>&1 || fail "no resumption"
-"${run[@]}" --resume ranks --stop-after 30 --save ranks >log 2>&1 || fail "no resumption alone"
+ok "${run[@]}" --shards 4 --stop-after 30 --save alone
+ok on_ranks 3 "${run[@]}" --shards 4 --stop-after 11 --save ranks
+ok on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks
+ok "${run[@]}" --resume ranks --stop-after 30 --save ranks
 expect_same_numbers alone ranks
 echo "resumed on another number of ranks: the same bits"
 
@@ -139,8 +120,8 @@ echo "resumed on another number of ranks: the same bits"
 # on with it. ROWGRAD_KILLS says how often.
 kills=${ROWGRAD_KILLS:-3}
 long=("${split[@]}" --optimizer adamw --shards 4 --steps $((150 * (kills + 1))))
-"${long[@]}" --save alone >log 2>&1 || fail "the run alone failed"
-on_ranks 2 "${long[@]}" --stop-after 1 --save ranks >log 2>&1 || fail "the run to be killed failed"
+ok "${long[@]}" --save alone
+ok on_ranks 2 "${long[@]}" --stop-after 1 --save ranks
 hits=0
 for ((i = 0; i < kills; ++i)); do
   timeout 120 mpirun --oversubscribe -n $((1 + RANDOM % 4)) "${long[@]}" --resume ranks --save ranks \
@@ -151,64 +132,51 @@ for ((i = 0; i < kills; ++i)); do
   wait "$job" || hits=$((hits + 1))
 done
 ((kills == 0 || hits > 0)) || fail "all runs to be killed had ended"
-on_ranks 3 "${long[@]}" --resume ranks --save ranks >log 2>&1 || fail "no resumption after $kills kills"
-"${long[@]}" --resume ranks --save ranks >log 2>&1 || fail "the parts do not make a whole"
+ok on_ranks 3 "${long[@]}" --resume ranks --save ranks
+ok "${long[@]}" --resume ranks --save ranks
 expect_same_numbers alone ranks
 rm -f ranks ranks.part-*
 echo "$hits kills while tables are split: the bits of a run that was never killed"
 
-on_ranks 2 "${split[@]}" --shards 4 --steps 12 --save ranks >log 2>&1 || fail "a run of split tables failed"
+ok on_ranks 2 "${split[@]}" --shards 4 --steps 12 --save ranks
 rm ranks.part-*-1
-on_ranks 3 "${split[@]}" --resume ranks --save ranks >log 2>&1 && fail "half of a table was enough"
-grep -q "is missing on all ranks: it has the rows of rank 1 of 2" log || fail "no word of the part"
+rejects 1 "is missing on all ranks: it has the rows of rank 1 of 2" \
+  on_ranks 3 "${split[@]}" --resume ranks --save ranks
 rm -f ranks ranks.part-*
-on_ranks 2 "${split[@]}" --ngram-file table --steps 3 --save ranks >log 2>&1 || fail "no split table in files"
-on_ranks 3 "${split[@]}" --ngram-file table --resume ranks >log 2>&1 && fail "files of two ranks were enough for three"
-grep -q "its tables are in files, saved by 2 ranks, resumed on 3" log || fail "no word of the number of ranks"
+ok on_ranks 2 "${split[@]}" --ngram-file table --steps 3 --save ranks
+rejects 1 "its tables are in files, saved by 2 ranks, resumed on 3" \
+  on_ranks 3 "${split[@]}" --ngram-file table --resume ranks
 rm -f table*
 echo "a part that is missing, and files of another number of ranks: words"
 
 # --- Faults -------------------------------------------------------------------------------------
-# expect_error WORDS: of the run in the log, which has failed.
-expect_error() {
-  grep -q -- "$1" log || fail "there is no word of '$1'"
+# rejects_once PATTERN COMMAND...: on three ranks, of which the first one alone says why
+rejects_once() {
+  rejects 1 "^rowgrad train: rank 0 on $(hostname): .*$1" on_ranks 3 "${@:2}"
+  equal "$(grep -c -- "$1" log)" 1
 }
-
-# expect_once WORDS: in the log, of the first rank
-expect_once() {
-  expect_error "^rowgrad train: rank 0 on $(hostname): .*$1"
-  (($(grep -c -- "$1" log) == 1)) || fail "'$1' is said by several ranks"
-}
-
-status=0
-on_ranks 3 "${run[@]}" --shards 2 --stop-after 2 >log 2>&1 || status=$?
-((status != 0)) || fail "two shards were enough for three ranks"
-expect_once "2 shards for 3 ranks"
-on_ranks 3 "${run[@]}" --resume none >log 2>&1 && fail "a run that is not there was resumed"
-expect_once "cannot read none: No such file or directory"
+rejects_once "2 shards for 3 ranks" "${run[@]}" --shards 2 --stop-after 2
+rejects_once "cannot read none: No such file or directory" "${run[@]}" --resume none
 echo "an error of all ranks: said once"
 
 mkdir -p here/sub there
 for table in "" "--ngram-file sub/table"; do
   # shellcheck disable=SC2086
-  timeout -k 5 60 mpirun --oversubscribe -n 1 bash -c 'cd here; exec "$@"' here "${split[@]}" $table --steps 9 --save sub/run : \
-    -n 1 bash -c 'cd there; exec "$@"' there "${split[@]}" $table --steps 9 --save sub/run >log 2>&1 &&
-    fail "a rank without the folder of --save was no error"
-  expect_error "^rowgrad train: rank 1 on $(hostname): sub/.*: there is no folder "
-  grep -q "^step" log && fail "it was noticed after the first step"
+  rejects 1 "^rowgrad train: rank 1 on $(hostname): sub/.*: there is no folder " \
+    on_ranks 1 bash -c 'cd here; exec "$@"' here "${split[@]}" $table --steps 9 --save sub/run : \
+    -n 1 bash -c 'cd there; exec "$@"' there "${split[@]}" $table --steps 9 --save sub/run
+  ! grep "^step" log || fail "it was noticed after the first step"
 done
 rm -rf here there
 echo "a folder that a rank lacks: an error before training, with rank and host"
 
 mkdir alone && cp "$build/bin/rowgrad" alone/  # without the program with MPI beside it
-on_ranks 2 alone/rowgrad train "${text[@]}" --stop-after 2 >log 2>&1 &&
-  fail "a program without MPI trained on each rank alone"
-expect_error "this program is without MPI: .*; install the package rowgrad-mpi"
+rejects 1 "this program is without MPI: .*; install the package rowgrad-mpi" \
+  on_ranks 2 alone/rowgrad train "${text[@]}" --stop-after 2
 echo "a program without MPI: words, instead of runs that know nothing of each other"
 
-timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --stop-after 2 : \
-  -n 1 "${run[@]}" --stop-after 2 --seed 5 >log 2>&1 && fail "another seed was accepted"
-expect_error "rank 1 has another seed than rank 0: 5, expected 123"
+rejects 1 "rank 1 has another seed than rank 0: 5, expected 123" \
+  on_ranks 1 "${run[@]}" --stop-after 2 : -n 1 "${run[@]}" --stop-after 2 --seed 5
 echo "options that differ: an error that names rank and option"
 
 # endless COUNT COMMAND...: a run on so many ranks, once it has saved something
@@ -223,37 +191,35 @@ endless() {
 
 long=("${run[@]}" --epochs 1000000)
 long_split=("${split[@]}" --optimizer adamw --shards 4 --steps 1000000)
-# end_by SIGNAL WORDS COUNT COMMAND...: of an endless run, whose second rank gets the signal
+# end_by SIGNAL STATUS PATTERN COUNT COMMAND...: of an endless run, whose second rank gets the signal
 end_by() {
-  endless "${@:3}"
+  endless "${@:4}"
   kill "$1" "$second"
   local status=0
   wait "$job" || status=$?
   kill -9 "$second" 2>/dev/null || true
-  ((status != 0)) || fail "a run whose second rank got $1 ended well: $*"
-  expect_error "$2"
-  "${@:4}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint: $*"
+  equal "$status" "$2"
+  says "$3"
+  ok "${@:5}" --resume ranks --stop-after 1
 }
 
-end_by -9 "rank 1 .*exited on signal 9" 2 "${long[@]}"
-end_by -9 "rank 1 .*exited on signal 9" 3 "${long_split[@]}"
+end_by -9 137 "rank 1 .*exited on signal 9" 2 "${long[@]}"
+end_by -9 137 "rank 1 .*exited on signal 9" 3 "${long_split[@]}"
 echo "a rank that dies, also with split tables: the end of all, named, and a whole checkpoint"
 
-end_by -STOP "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-patience 2
-end_by -STOP "rank 1 has not answered for 2 seconds" 3 "${long_split[@]}" --rank-patience 2
+end_by -STOP 1 "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-patience 2
+end_by -STOP 1 "rank 1 has not answered for 2 seconds" 3 "${long_split[@]}" --rank-patience 2
 echo "a rank that hangs, also with split tables: the end of all, named, and a whole checkpoint"
 
 # Stopped before MPI has started, which no rank can do without it.
-status=0
-timeout -k 5 60 mpirun --oversubscribe -n 1 "${run[@]}" --rank-patience 3 : \
-  -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-patience 3 >log 2>&1 || status=$?
-((status != 0 && status != 124)) || fail "a run with a rank that does not start: status $status"
-expect_error "MPI has not started after 3 seconds: a rank hangs"
+rejects 1 "MPI has not started after 3 seconds: a rank hangs" \
+  on_ranks 1 "${run[@]}" --rank-patience 3 : \
+  -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-patience 3
 echo "a rank that hangs before MPI has started: the end of all, in words"
 
 endless 2 "${long[@]}"
 kill -INT "$launcher"
 wait "$job" || true
-expect_error "Stopped by"
-"${run[@]}" --resume ranks --stop-after 1 >log 2>&1 || fail "no whole checkpoint"
+says "Stopped by"
+ok "${run[@]}" --resume ranks --stop-after 1
 echo "Ctrl-C: all stop and save"

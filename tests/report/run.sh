@@ -6,7 +6,7 @@
 # CHROMIUM and DYGRAPHS name other places of these.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
-source ../support/skip.sh
+source ../support/expect.sh
 
 missing=()
 command -v npm >/dev/null || missing+=("node and npm")
@@ -18,4 +18,4 @@ npm ci --silent --no-audit --no-fund
 npm run --silent lint
 npm run --silent types
 rm -rf out
-exec npm run --silent test -- "$@"
+npm run --silent test -- "$@"
