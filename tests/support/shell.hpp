@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <regex>
 #include <stdexcept>
 #include <string>
 #include <sys/wait.h>
@@ -22,12 +23,17 @@ struct Outcome {
   std::string output;  // including errors
 };
 
-// A shell command with the programs in its path, and without files of the user.
+// Runs a command in bash, with the programs in its path and without files of the user. It ends
+// where a part of it fails, also in a pipe. If a command cannot be found, wherever it stands, bash
+// is killed.
 inline Outcome shell(const std::string& command) {
   const std::string whole =
-      concat("exec 2>&1; unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS,
+      concat("exec 2>&1; set -e -o pipefail\n",
+             "command_not_found_handle() { echo \"$1: command not found\"; kill -KILL $$; }\n",
+             "unset ROWGRAD_DATA XDG_CACHE_HOME HOME; PATH=", ROWGRAD_PROGRAMS,
              ":$PATH; export PATH; ", command);
-  FILE* const pipe = popen(whole.c_str(), "r");
+  const std::string quoted = std::regex_replace(whole, std::regex("'"), R"('\'')");
+  FILE* const pipe = popen(concat("exec bash -c '", quoted, "'").c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("there is no shell");
   Outcome outcome;
   std::array<char, 4096> block;

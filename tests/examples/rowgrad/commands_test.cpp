@@ -1,5 +1,7 @@
 // The programs, run as a user runs them: the commands of commands.txt, which says how it is read.
 
+#include <regex>
+
 #include "tests/support/shell.hpp"
 #include "tests/test.hpp"
 
@@ -26,17 +28,21 @@ std::vector<Block> blocks() {
   return all;
 }
 
-// Returns the first word of a line. In a line of expected output, it is one of kMarks.
+// Returns the first word of a line.
 std::string mark_of(const std::string& line) { return line.substr(0, line.find(' ')); }
-const std::set<std::string> kMarks{"!", "!2", ">", "=", "-"};
+
+bool is_expectation(const std::string& line) {
+  return std::regex_match(mark_of(line), std::regex("[>=-]|[1-9][0-9]*!"));
+}
 
 void expect_outcome(const std::string& command, const std::vector<std::string>& expected,
                     const CommandFolder& folder) {
   const Outcome outcome = folder.shell(command);
   SCOPED_TRACE(concat(command, "\nstatus ", outcome.status, ":\n", outcome.output));
   const std::string first = mark_of(expected.at(0));
-  EXPECT_EQ(outcome.status, first == "!" ? 1 : first == "!2" ? 2 : 0);
-  EXPECT_TRUE(first[0] != '!' || expected[0].size() > first.size() + 1) << "! has no words";
+  const int status = first.ends_with('!') ? std::stoi(first) : 0;
+  EXPECT_EQ(outcome.status, status);
+  EXPECT_TRUE(status == 0 || expected[0].size() > first.size() + 1) << first << " has no words";
   const std::string output = '\n' + outcome.output + '\n';
   std::size_t end = 0;  // of the words before
   for (const std::string& line : expected) {
@@ -48,6 +54,17 @@ void expect_outcome(const std::string& command, const std::vector<std::string>& 
     EXPECT_EQ(found == output.npos, line[0] == '-') << line;
     if (found != output.npos && line[0] != '-') end = found + words.size() - (line[0] == '=');
   }
+}
+
+TEST(Shell, IsKilledWhereACommandCannotBeFound) {
+  for (const char* command : {"missing", "! missing", "missing | cat", "true && missing || true",
+                              "(missing) || true", "echo $(missing)", "missing || true; true"})
+    EXPECT_EQ(shell(command).status, 256 + SIGKILL) << command;
+}
+
+TEST(Shell, EndsWhereAPartFails) {
+  for (const char* command : {"false | cat", "false; true"})
+    EXPECT_EQ(shell(command).status, 1) << command;
 }
 
 class Commands : public ::testing::TestWithParam<Block> {};
@@ -62,7 +79,7 @@ TEST_P(Commands, DoWhatIsExpected) {
     expected.clear();
   };
   for (const std::string& line : GetParam().lines) {
-    if (kMarks.contains(mark_of(line))) {
+    if (is_expectation(line)) {
       expected.push_back(line);
     } else {
       if (!expected.empty()) judge();
