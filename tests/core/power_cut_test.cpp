@@ -20,10 +20,7 @@ class Disk {
  public:
   using Image = std::map<std::string, std::string>;  // contents by name
 
-  explicit Disk(fs::path folder) : folder_(std::move(folder)) {
-    replacement_of_fsync = [this](int file) { return sync(file); };
-  }
-  ~Disk() { replacement_of_fsync = nullptr; }
+  explicit Disk(fs::path folder) : folder_(std::move(folder)) {}
 
   const std::vector<Image>& images() const { return images_; }
   void forget_images() { images_.clear(); }
@@ -122,6 +119,7 @@ class Disk {
   std::map<Key, File> files_;
   std::map<std::string, File> names_;
   std::vector<Image> images_;
+  const ReplacedSyncs syncs_{[this](int file) { return sync(file); }};
 };
 
 // Makes changes one after another. Whenever the power is cut during one, `state` must find what was

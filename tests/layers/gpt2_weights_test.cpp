@@ -1,5 +1,6 @@
 // GPT-2's layout, against a file that tests/golden/make_gpt2_weights.py wrote.
 
+#include "tests/support/process.hpp"
 #include "tests/test.hpp"
 
 namespace {
@@ -93,10 +94,9 @@ TEST(Gpt2Weights, ComeBackBitForBit) {
 TEST(Gpt2Weights, GoInAndOutAsTheReadmeSays) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(kFile, folder / "model.safetensors");
-  const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path());
   Random random(1);
   {
+    const CurrentFolder here(folder.path());
     // [weights]
     const Checkpoint file = read_safetensors("model.safetensors");
     GptModel model(gpt2_options(file, 2), random);
@@ -104,7 +104,6 @@ TEST(Gpt2Weights, GoInAndOutAsTheReadmeSays) {
     write_safetensors("mine.safetensors", gpt2_weights(model));
     // [weights]
   }
-  std::filesystem::current_path(before);
   EXPECT_TRUE(std::filesystem::exists(folder / "mine.safetensors"));
 }
 

@@ -4,7 +4,18 @@
 
 namespace rowgrad::testing {
 
-/// What fsync() calls, if it is set: core/base/file_test.cpp defines fsync() for all tests.
-inline std::function<int(int)> replacement_of_fsync;
+/// Replaces fsync() until the end of a scope, for all threads. Only one may exist at a time.
+class ReplacedSyncs {
+ public:
+  explicit ReplacedSyncs(std::function<int(int)> replacement);
+  ~ReplacedSyncs();
+  ReplacedSyncs(const ReplacedSyncs&) = delete;
+  ReplacedSyncs& operator=(const ReplacedSyncs&) = delete;
+
+  static bool any();
+
+  /// Calls the kernel's fsync.
+  static int sync(int file);
+};
 
 }  // namespace rowgrad::testing

@@ -2,6 +2,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "tests/support/process.hpp"
 #include "tests/test.hpp"
 
 namespace {
@@ -175,15 +176,13 @@ TEST(BufferPool, TakesNoMoreThanALargeBlockWhereAddressesAreFew) {
   BufferPool::release_idle();
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
-  rlimit usual;
-  ASSERT_EQ(getrlimit(RLIMIT_AS, &usual), 0);
-  rlimit few = usual;
-  few.rlim_cur = pages * static_cast<std::size_t>(getpagesize()) + 4 * kMebibyte;
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &few), 0);
   char* block = nullptr;
-  EXPECT_NO_THROW(block = static_cast<char*>(BufferPool::allocate(kMebibyte)));
-  EXPECT_THROW(BufferPool::allocate(4 * kMebibyte), std::bad_alloc);
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &usual), 0);
+  {
+    const ResourceLimit few(RLIMIT_AS,
+                            pages * static_cast<std::size_t>(getpagesize()) + 4 * kMebibyte);
+    EXPECT_NO_THROW(block = static_cast<char*>(BufferPool::allocate(kMebibyte)));
+    EXPECT_THROW(BufferPool::allocate(4 * kMebibyte), std::bad_alloc);
+  }
   ASSERT_NE(block, nullptr);
   EXPECT_TRUE(aligned(block, kPage));
   std::memset(block, 1, kMebibyte);

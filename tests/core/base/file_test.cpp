@@ -1,30 +1,26 @@
 #include <iostream>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/process.hpp"
 #include "tests/support/syncs.hpp"
 #include "tests/test.hpp"
 
 namespace {
-int error_of_folders = 0;  // that syncing one gives; 0 for none
-}
-
-// In the place of the C library's.
-extern "C" int fsync(int file) {
-  if (replacement_of_fsync) return replacement_of_fsync(file);
-  struct stat status {};
-  if (error_of_folders == 0 || ::fstat(file, &status) != 0 || !S_ISDIR(status.st_mode))
-    return static_cast<int>(::syscall(SYS_fsync, file));
-  errno = error_of_folders;
-  return -1;
-}
-
-namespace {
 
 namespace fs = std::filesystem;
+
+// Until the end of a scope, syncing a folder fails with this error.
+ReplacedSyncs failing_syncs_of_folders(int error) {
+  return ReplacedSyncs([error](int file) {
+    struct stat status {};
+    if (::fstat(file, &status) != 0 || !S_ISDIR(status.st_mode)) return ReplacedSyncs::sync(file);
+    errno = error;
+    return -1;
+  });
+}
 
 std::size_t entries(const TemporaryFolder& folder) {
   return static_cast<std::size_t>(
@@ -98,9 +94,10 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
 
 TEST(File, TakesThePlaceOfAnotherOnceItIsPublished) {
   const TemporaryFolder folder;
-  const mode_t mask = ::umask(027);
-  write_file(folder / "file", "old");
-  ::umask(mask);
+  {
+    const FileMask mask(027);
+    write_file(folder / "file", "old");
+  }
   EXPECT_EQ(permissions(folder / "file"), 0640u);
   ASSERT_EQ(::chmod((folder / "file").c_str(), 0604), 0);
   fs::create_symlink("file", folder / "link");
@@ -204,15 +201,10 @@ TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   write_file(path, "old");
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
-  const rlimit limit{1000, usual.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  const std::string error =
-      error_of<std::runtime_error>([&] { write_file(path, std::string(5000, 'x')); });
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
-  std::signal(SIGXFSZ, handler);
+  const std::string error = error_of<std::runtime_error>([&] {
+    const ResourceLimit limit(RLIMIT_FSIZE, 1000);
+    write_file(path, std::string(5000, 'x'));
+  });
   EXPECT_EQ(error, "cannot write " + path + ": File too large");
   EXPECT_EQ(read_file(path), "old");
   EXPECT_EQ(entries(folder), 1u);
@@ -227,9 +219,8 @@ TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
   const std::string failed = "cannot sync " + folder.path().string() + ": Input/output error";
   for (const int error : {EIO, EINVAL}) {  // the second one of a file system that cannot do it
     for (const auto& write : writes) {
-      error_of_folders = error;
+      const ReplacedSyncs failing = failing_syncs_of_folders(error);
       const std::string message = error_of<std::system_error>(write);
-      error_of_folders = 0;
       EXPECT_EQ(message, error == EIO ? failed : "no error");
     }
     EXPECT_EQ(fs::exists(folder / "new"), error == EINVAL);
@@ -244,21 +235,16 @@ TEST(SyncFolder, IgnoresOnlyFileSystemsThatCannotDoIt) {
     return error_of<std::system_error>([&] { sync_folder(folder.path()); });
   };
   for (const int error : {EIO, ENOSPC, EDQUOT, EACCES, EMFILE, EBADF, EINVAL, ENOSYS, EOPNOTSUPP}) {
-    error_of_folders = error;
+    const ReplacedSyncs failing = failing_syncs_of_folders(error);
     const std::string message = error_of_sync();
-    error_of_folders = 0;
     const bool unsupported = error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
     EXPECT_EQ(message, unsupported ? "no error"
                                    : concat("cannot sync ", folder.path().string(), ": ",
                                             std::generic_category().message(error)));
   }
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &usual), 0);
-  const rlimit none{0, usual.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const std::string message = error_of_sync();
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &usual), 0);
-  EXPECT_EQ(message, concat("cannot sync ", folder.path().string(), ": Too many open files"));
+  const ResourceLimit none(RLIMIT_NOFILE, 0);
+  EXPECT_EQ(error_of_sync(),
+            concat("cannot sync ", folder.path().string(), ": Too many open files"));
 }
 
 TEST(File, LeavesAWriteProtectedFileAlone) {
@@ -267,10 +253,10 @@ TEST(File, LeavesAWriteProtectedFileAlone) {
   write_file(path, "old");
   ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
   ASSERT_EQ(::chmod(folder.path().c_str(), 0777), 0);
-  const uid_t user = ::geteuid();
-  ASSERT_EQ(user == 0 ? ::seteuid(65534) : 0, 0);  // to the superuser nothing is protected
-  const std::string error = error_of<std::runtime_error>([&] { write_file(path, "new"); });
-  ASSERT_EQ(::seteuid(user), 0);
+  const std::string error = error_of<std::runtime_error>([&] {
+    const OrdinaryUser user;
+    write_file(path, "new");
+  });
   EXPECT_EQ(error, "cannot write " + path + ": Permission denied");
   EXPECT_EQ(read_file(path), "old");
   EXPECT_EQ(entries(folder), 1u);

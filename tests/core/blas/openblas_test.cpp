@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include "tests/support/process.hpp"
 #include "tests/test.hpp"
 
 namespace rowgrad::blas {
@@ -22,13 +23,11 @@ class OpenBlasAtStart : public ::testing::Test {
   void SetUp() override {
     if (cpu_level() < VectorLevel::kAvx2) GTEST_SKIP() << "this CPU has no AVX2";
     ::testing::FLAGS_gtest_death_test_style = "threadsafe";
-    if (const char* value = std::getenv(kVariable)) before_ = value;
-    if (before_ == "Prescott") return;  // in the new process, which has computed nothing
+    const char* const value = std::getenv(kVariable);
+    if (value != nullptr && value == std::string("Prescott"))
+      return;  // in the new process, which has computed nothing
     if (!select_kernel(info().kernel)) GTEST_SKIP() << "this OpenBLAS holds a single kernel";
-    setenv(kVariable, "Prescott", 1);
-  }
-  void TearDown() override {
-    before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable);
+    kernel_.emplace(kVariable, "Prescott");
   }
 
   // Calls `start`, which may start threads, and ends the process with describe() on standard error.
@@ -41,7 +40,7 @@ class OpenBlasAtStart : public ::testing::Test {
 
  private:
   static constexpr const char* kVariable = "OPENBLAS_CORETYPE";
-  std::optional<std::string> before_;  // the tests may have been started with a kernel
+  std::optional<EnvironmentVariable> kernel_;
 };
 
 TEST_F(OpenBlasAtStart, SelectsAKernelThatUsesTheVectorsOfThisCpu) {
@@ -95,15 +94,12 @@ TEST(OpenBlas, LeavesTheEnvironmentAsItWas) {
   EXPECT_EQ(info().kernel, kernel);
   if (!select_kernel(kernel)) GTEST_SKIP() << "this OpenBLAS holds a single kernel";
   constexpr const char* kVariable = "OPENBLAS_CORETYPE";
-  std::optional<std::string> before;  // whoever started the tests may have named a kernel
-  if (const char* value = std::getenv(kVariable)) before = value;
-  unsetenv(kVariable);
+  const EnvironmentVariable none(kVariable, std::nullopt);
   EXPECT_TRUE(select_kernel(kernel));
   EXPECT_EQ(std::getenv(kVariable), nullptr);
-  setenv(kVariable, "Nehalem", 1);
+  const EnvironmentVariable other(kVariable, "Nehalem");
   EXPECT_TRUE(select_kernel(kernel));
   EXPECT_STREQ(std::getenv(kVariable), "Nehalem");
-  before ? setenv(kVariable, before->c_str(), 1) : unsetenv(kVariable);
 }
 
 TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {

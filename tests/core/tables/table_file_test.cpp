@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/process.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/core/base/hash.hpp>
 
@@ -218,15 +219,14 @@ TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
 }
 
 TEST_F(TableFiles, StayTogetherWithTheirJournals) {
-  const auto before = std::filesystem::current_path();
-  std::filesystem::current_path(folder_.path());
-  std::filesystem::create_directory("elsewhere");
   {
-    TableFile table("words.table", kSmall);
-    std::filesystem::current_path("elsewhere");
-    checkpoint_with(table, {1}, 1);
+    const CurrentFolder here(folder_.path());
+    std::filesystem::create_directory("elsewhere");
+    auto table = std::make_unique<TableFile>("words.table", kSmall);
+    const CurrentFolder elsewhere("elsewhere");
+    checkpoint_with(*table, {1}, 1);
+    table.reset();
   }
-  std::filesystem::current_path(before);
   std::filesystem::create_symlink(path(), path("elsewhere/link"));
   {
     TableFile table(path("elsewhere/link"));

@@ -2,6 +2,7 @@
 
 #include <new>
 
+#include "tests/support/process.hpp"
 #include "tests/support/shell.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/examples/rowgrad/output/book_log.hpp>
@@ -138,6 +139,7 @@ constexpr std::array<std::pair<int, const char*>, 3> kSignals{
     {{SIGINT, "Ctrl-C"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
 
 TEST(RunProgram, EndsAtTheSecondSignalWhileTheyAreHeld) {
+  const Handlers kept;
   for (const auto& [number, name] : kSignals) {
     const int signal = number;
     const auto held = [&](int signals) {
@@ -154,9 +156,9 @@ TEST(RunProgram, EndsAtTheSecondSignalWhileTheyAreHeld) {
 }
 
 TEST(RunProgram, GoesOnAfterItsTerminalIfNohupSaysSo) {
+  const Handlers kept;
   std::signal(SIGHUP, SIG_IGN);
   EXPECT_EQ(run_program("some", [] { return std::raise(SIGHUP); }), 0);
-  std::signal(SIGHUP, SIG_DFL);
 }
 
 // As operator new calls it, also where no exception may be thrown: in a destructor of JSON.

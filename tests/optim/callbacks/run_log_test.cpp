@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 
 #include "tests/support/models.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/core/base/columns.hpp>
@@ -308,17 +309,10 @@ TEST(RunLog, ThatFailsDoesNotEndTheRun) {
   };
   EXPECT_HAS(faults([&] { std::filesystem::remove(path); }, [] {}), "run.log: was removed");
   // A file that may not grow, for a while: what is left out is said in the log.
-  rlimit limit{};
-  ::getrlimit(RLIMIT_FSIZE, &limit);
-  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
-  const auto set_limit = [&](rlim_t bytes) {
-    const rlimit other{bytes, limit.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &other);
-  };
-  EXPECT_HAS(faults([&] { set_limit(std::filesystem::file_size(path) + 10); },
-                    [&] { set_limit(limit.rlim_cur); }),
+  std::optional<ResourceLimit> limit;
+  EXPECT_HAS(faults([&] { limit.emplace(RLIMIT_FSIZE, std::filesystem::file_size(path) + 10); },
+                    [&] { limit.reset(); }),
              "cannot write");
-  std::signal(SIGXFSZ, ignored);
   const std::vector<json> records = records_of(path);
   EXPECT_EQ(std::ranges::count(records, "fault", [](const json& one) { return one["event"]; }), 1);
   EXPECT_EQ(records.back()["finished"], true);

@@ -1,0 +1,129 @@
+#pragma once
+
+// State of the process that a test changes until the end of a scope. unchanged_process.cpp fails
+// tests that leave it changed.
+
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace rowgrad::testing {
+
+/// Base of the scopes below.
+class Scope {
+ public:
+  Scope() = default;
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+};
+
+/// Sets the current folder.
+class CurrentFolder : Scope {
+ public:
+  explicit CurrentFolder(const std::filesystem::path& folder) {
+    std::filesystem::current_path(folder);
+  }
+  ~CurrentFolder() { std::filesystem::current_path(before_); }
+
+ private:
+  std::filesystem::path before_ = std::filesystem::current_path();
+};
+
+/// Sets a variable of the environment, or removes it if there is no value.
+class EnvironmentVariable : Scope {
+ public:
+  EnvironmentVariable(std::string name, const std::optional<std::string>& value)
+      : name_(std::move(name)) {
+    if (const char* const before = std::getenv(name_.c_str())) before_ = before;
+    set(value);
+  }
+  ~EnvironmentVariable() { set(before_); }
+
+ private:
+  void set(const std::optional<std::string>& value) const {
+    value ? ::setenv(name_.c_str(), value->c_str(), 1) : ::unsetenv(name_.c_str());
+  }
+
+  std::string name_;
+  std::optional<std::string> before_;
+};
+
+/// Sets which permissions new files lack.
+class FileMask : Scope {
+ public:
+  explicit FileMask(mode_t mask) : before_(::umask(mask)) {}
+  ~FileMask() { ::umask(before_); }
+
+ private:
+  mode_t before_;
+};
+
+/// Takes away the rights of the superuser, to whom no file is protected.
+class OrdinaryUser : Scope {
+ public:
+  OrdinaryUser() {
+    if (before_ == 0 && ::seteuid(65534) != 0) throw std::runtime_error("cannot change the user");
+  }
+  ~OrdinaryUser() { EXPECT_EQ(::seteuid(before_), 0); }
+
+ private:
+  uid_t before_ = ::geteuid();
+};
+
+/// Sets a soft limit, RLIMIT_FSIZE for example. With a size limit of files, writing more is an
+/// error instead of a signal.
+class ResourceLimit : Scope {
+ public:
+  ResourceLimit(int resource, rlim_t limit) : resource_(resource) {
+    ::getrlimit(which(), &before_);
+    ignored_ = std::signal(SIGXFSZ, SIG_IGN);
+    set(limit);
+  }
+  ~ResourceLimit() {
+    set(before_.rlim_cur);
+    std::signal(SIGXFSZ, ignored_);
+  }
+
+ private:
+  __rlimit_resource which() const { return static_cast<__rlimit_resource>(resource_); }
+  void set(rlim_t limit) const {
+    const rlimit changed{limit, before_.rlim_max};
+    if (::setrlimit(which(), &changed) != 0) throw std::runtime_error("cannot set a limit");
+  }
+
+  int resource_;
+  rlimit before_{};
+  void (*ignored_)(int) = nullptr;
+};
+
+/// Restores the handlers of signals and of new, which run_program() installs.
+class Handlers : Scope {
+ public:
+  Handlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals[i], nullptr, &before_[i]);
+  }
+  ~Handlers() {
+    for (std::size_t i = 0; i < kSignals.size(); ++i)
+      ::sigaction(kSignals[i], &before_[i], nullptr);
+    std::set_new_handler(of_new_);
+  }
+
+ private:
+  static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
+  std::array<struct sigaction, kSignals.size()> before_{};
+  std::new_handler of_new_ = std::get_new_handler();
+};
+
+}  // namespace rowgrad::testing
