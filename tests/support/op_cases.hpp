@@ -3,7 +3,9 @@
 // What the table of ops (core/ops/contracts_test.cpp) is made of: a case says how an op is called,
 // for which shapes, and what loops in double give for them.
 
+#include <cctype>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,7 @@ struct OpCase {
   Reference reference = {};   // if any
   Bound bound = {};           // if there is none, values are exact
   double low = -2, high = 2;  // of the inputs
+  bool has_quotients = true;  // whether its gradients are difference quotients
 
   OpCase& gives(Reference expected, Bound within = {}) {
     reference = std::move(expected);
@@ -59,6 +62,59 @@ struct OpTable {
     return add(std::move(name), std::move(small), {}, std::move(op));
   }
 };
+
+/// The op of a case, which is the first word of its name.
+template <class Case>
+std::string op_of(const Case& item) {
+  return item.name.substr(0, item.name.find_first_of(" ,"));
+}
+
+class OpTest : public ::testing::Test {
+ public:
+  explicit OpTest(std::function<void()> body) : body_(std::move(body)) {}
+  void TestBody() override { body_(); }
+
+ private:
+  std::function<void()> body_;
+};
+
+/// Adds a test for each op that has cases with `applies`: Ops/LogSoftmax.Promise/log_softmax.
+template <class Case>
+bool add_op_tests(const char* promise, const std::vector<Case>& cases, void (*check)(const Case&),
+                  bool (*applies)(const Case&)) {
+  std::map<std::string, std::vector<const Case*>> cases_of;
+  for (const Case& item : cases)
+    if (applies(item)) cases_of[op_of(item)].push_back(&item);
+  for (const auto& entry : cases_of) {
+    std::string suite = "Ops/";
+    bool begins = true;
+    for (const char letter : entry.first) {
+      if (letter != '_') suite += begins ? static_cast<char>(std::toupper(letter)) : letter;
+      begins = letter == '_';
+    }
+    const auto body = [check, own = entry.second] {
+      for (const Case* const item : own) {
+        SCOPED_TRACE(item->name);
+        check(*item);
+      }
+    };
+    ::testing::RegisterTest(suite.c_str(), concat(promise, '/', entry.first).c_str(), nullptr,
+                            nullptr, __FILE__, __LINE__, [body] { return new OpTest(body); });
+  }
+  return true;
+}
+
+/// OP_TEST(Promise, Case, cases, applies) { … } checks `item`, each of the cases with `applies`.
+#define OP_TEST(promise, Case, cases, applies)               \
+  void promise(const Case& item);                            \
+  [[maybe_unused]] const bool promise##IsTested =            \
+      add_op_tests<Case>(#promise, cases, promise, applies); \
+  void promise(const Case& item)
+
+template <class Case>
+bool any_case(const Case&) {
+  return true;
+}
 
 inline std::string list_of(const Shapes& shapes) {
   std::string list;

@@ -53,13 +53,13 @@ std::vector<Edge> edges() {
        {full({8}, kMaximum)},
        scalar(kMaximum),
        {full({8}, 0.125)}},
-      {"means of huge values",
+      {"mean of huge columns",
        [](Inputs x) { return mean(x[0], {0}); },
        {tensor({2, 2}, {kMaximum, 1, kMaximum, -3})},
        Tensor{kMaximum, -1},
        {Tensor{{0.5, 1}, {0.5, 1}}}},
-      {"variance of equals", one(var), {full({3}, kMaximum)}, scalar(0), {zeros({3})}},
-      {"deviation of equals", one(stddev), {full({3}, kMaximum)}, scalar(0), {zeros({3})}},
+      {"var of equals", one(var), {full({3}, kMaximum)}, scalar(0), {zeros({3})}},
+      {"stddev of equals", one(stddev), {full({3}, kMaximum)}, scalar(0), {zeros({3})}},
       {"log",
        one(log),
        {Tensor{-0.0, -1, kInfinity, kNaN}},
@@ -90,7 +90,7 @@ std::vector<Edge> edges() {
        {a, b},
        Tensor{kNaN, kNaN, 1, kNaN, 2, 1, kInfinity, -kInfinity, -kInfinity},
        {other, larger}},
-      {"infinite gradient of maximum",
+      {"maximum, infinite gradient",
        infinitely,
        {Tensor{1, 2}, Tensor{2, 1}},
        Tensor{kInfinity, kInfinity},
@@ -122,9 +122,17 @@ std::vector<Edge> edges() {
        along(log_softmax, 0),
        {Tensor{2, -kInfinity, 2}},
        Tensor{-kLog2, -kInfinity, -kLog2}},
-      {"certain", of_class(0), {Tensor{{10000, -10000, 0}}}, scalar(0), {zeros({1, 3})}},
-      {"wrong", of_class(1), {Tensor{{10000, -10000, 0}}}, scalar(20000), {Tensor{{1, -1, 0}}}},
-      {"ignored",
+      {"cross_entropy, certain",
+       of_class(0),
+       {Tensor{{10000, -10000, 0}}},
+       scalar(0),
+       {zeros({1, 3})}},
+      {"cross_entropy, wrong",
+       of_class(1),
+       {Tensor{{10000, -10000, 0}}},
+       scalar(20000),
+       {Tensor{{1, -1, 0}}}},
+      {"cross_entropy, ignored",
        [](Inputs x) {
          return cross_entropy(x[0], ids({2}, {0, 1}), {.ignore_index = 0});
        },
@@ -152,7 +160,7 @@ std::vector<Edge> edges() {
   for (const real x : {-kInfinity, -kMaximum, kMaximum, kInfinity})
     for (const real target : {0, 1}) {
       const bool is_right = (x > 0) == (target > 0);
-      all.push_back({concat("binary cross-entropy of ", x, " for ", target),
+      all.push_back({concat("binary_cross_entropy_with_logits of ", x, " for ", target),
                      two([](const Variable& logits, const Variable& targets) {
                        return binary_cross_entropy_with_logits(logits, targets);
                      }),
@@ -168,13 +176,13 @@ std::vector<Edge> edges() {
     const std::string of = concat(" of ", size);
     all.push_back({"softmax" + of, along(softmax, 1), {x}, full({1, 2}, 0.5)});
     all.push_back({"log_softmax" + of, along(log_softmax, 1), {x}, full({1, 2}, -kLog2)});
-    all.push_back({"loss" + of, of_class(1), {x}, scalar(kLog2), {Tensor{{0.5, -0.5}}}});
+    all.push_back({"cross_entropy" + of, of_class(1), {x}, scalar(kLog2), {Tensor{{0.5, -0.5}}}});
     all.push_back({"logsumexp" + of,
                    total,
                    {x},
                    Tensor{static_cast<real>(x(0, 0) + std::numbers::ln2)},
                    {Tensor{{0.5, 0.5}}}});
-    all.push_back({"head" + of,
+    all.push_back({"linear_cross_entropy" + of,
                    [](Inputs in) { return linear_cross_entropy(in[0], in[1], {}, ids({1}, {1})); },
                    {full({1, 1}, 1), reshaped(x, {2, 1})},
                    scalar(kLog2)});
@@ -190,18 +198,21 @@ std::vector<Edge> edges() {
   return all;
 }
 
-TEST(Ops, GiveWhatTheyPromiseAtTheEdges) {
-  for (const Edge& item : edges()) {
-    Tape tape;
-    const std::vector<Variable> in = inputs_on(tape, item.inputs);
-    const Variable y = item.op(in);
-    expect_numbers(y.value(), item.value, 0, item.name);
-    if (item.gradients.empty()) continue;
-    tape.backward(y, counting(y.shape()));
-    for (std::size_t i = 0; i < in.size(); ++i)
-      expect_numbers(Gradient(tape.gradient(in[i])).take_dense(), item.gradients[i], 0,
-                     concat(item.name, ", gradient ", i));
-  }
+const std::vector<Edge>& all_edges() {
+  static const std::vector<Edge> all = edges();
+  return all;
+}
+
+OP_TEST(GivesWhatItPromisesAtTheEdges, Edge, all_edges(), any_case) {
+  Tape tape;
+  const std::vector<Variable> in = inputs_on(tape, item.inputs);
+  const Variable y = item.op(in);
+  expect_numbers(y.value(), item.value, 0, "value");
+  if (item.gradients.empty()) return;
+  tape.backward(y, counting(y.shape()));
+  for (std::size_t i = 0; i < in.size(); ++i)
+    expect_numbers(Gradient(tape.gradient(in[i])).take_dense(), item.gradients[i], 0,
+                   concat("gradient ", i));
 }
 
 TEST(Argmax, IsTheFirstOfTheLargestOrNotANumber) {
@@ -288,55 +299,57 @@ TEST(Ops, TakeVariancesAlongAnyAxes) {
     }
 }
 
+struct ScaledOp {
+  std::string name;
+  int degree;
+  Function op;
+};
+
+const std::vector<ScaledOp> kScaledOps{
+    {"layer_norm", 0, [](Inputs x) { return layer_norm(x[0], std::nullopt, std::nullopt, 0); }},
+    {"layer_norm, plus an input", 0,
+     [](Inputs x) {
+       const real unit = std::abs(x[0].value()(0, 0));
+       return layer_norm(x[0], std::nullopt, std::nullopt, 0) + x[0] / unit;
+     }},
+    {"rms_norm", 0, [](Inputs x) { return rms_norm(x[0], std::nullopt, 0); }},
+    {"mean", 1, [](Inputs x) { return mean(x[0], {1}); }},
+    {"mean of columns", 1, [](Inputs x) { return mean(x[0], {0}); }},
+    {"stddev", 1, [](Inputs x) { return stddev(x[0], {1}); }},
+    {"stddev of columns", 1, [](Inputs x) { return stddev(x[0], {0}); }},
+    {"stddev of all", 1, [](Inputs x) { return stddev(x[0]); }}};
+
 // f(s x) = sᵈ f(x), and the gradient at s x is sᵈ⁻¹ times the gradient at x, for any scale s that
 // values may have. Powers of 2 change no digits.
-TEST(Ops, GiveTheSameDigitsAtAnyScale) {
+OP_TEST(GivesTheSameDigitsAtAnyScale, ScaledOp, kScaledOps, any_case) {
   constexpr int kMost = std::numeric_limits<real>::max_exponent;
-  const struct {
-    std::string name;
-    int degree;
-    Function op;
-  } cases[]{
-      {"layer_norm", 0, [](Inputs x) { return layer_norm(x[0], std::nullopt, std::nullopt, 0); }},
-      {"layer_norm, plus an input", 0,
-       [](Inputs x) {
-         const real unit = std::abs(x[0].value()(0, 0));
-         return layer_norm(x[0], std::nullopt, std::nullopt, 0) + x[0] / unit;
-       }},
-      {"rms_norm", 0, [](Inputs x) { return rms_norm(x[0], std::nullopt, 0); }},
-      {"mean", 1, [](Inputs x) { return mean(x[0], {1}); }},
-      {"mean of columns", 1, [](Inputs x) { return mean(x[0], {0}); }},
-      {"stddev", 1, [](Inputs x) { return stddev(x[0], {1}); }},
-      {"stddev of columns", 1, [](Inputs x) { return stddev(x[0], {0}); }},
-      {"stddev of all", 1, [](Inputs x) { return stddev(x[0]); }}};
+  const auto& [name, degree, op] = item;
   for (const std::size_t width : {2U, 37U, 1500U}) {
     // The last of the three rows is far from 0.
     Tensor x = irregular({3, width}, 1, -0.04, 0.04);
     for (std::size_t i = 0; i < width; ++i) x(2, i) += static_cast<real>(0.125);
-    for (const auto& [name, degree, op] : cases)
-      for (const int exponent :
-           {-kMost + 10, -kMost / 2, -kMost / 3, kMost / 3, kMost / 2, kMost}) {
-        const std::string what = concat(name, " of width ", width, " at 2^", exponent);
-        Tensor far = x;
-        for (real& value : far) value = std::ldexp(value, exponent);
-        Tape tape;
-        const Tensor near_value = op(inputs_on(tape, {x})).value();
-        const Tensor far_value = op(inputs_on(tape, {far})).value();
-        const auto scaled = [](Tensor values, int by) {
-          for (real& value : values) value = std::ldexp(value, by);
-          return values;
-        };
-        expect_near(scaled(far_value, -degree * exponent), near_value, 32 * kEpsilon, what);
-        const Tensor near_gradient = Gradient(gradients_of(op, {x})[0]).take_dense();
-        const Tensor far_gradient = Gradient(gradients_of(op, {far})[0]).take_dense();
-        double largest = 1;
-        for (const real value : near_gradient) largest = std::max<double>(largest, std::abs(value));
-        // A subnormal gradient has fewer digits.
-        const double spacing =
-            std::ldexp(std::numeric_limits<real>::denorm_min(), (1 - degree) * exponent);
-        expect_near(scaled(far_gradient, (1 - degree) * exponent), near_gradient,
-                    64 * kEpsilon * largest + 4 * spacing, what + ", gradient");
-      }
+    for (const int exponent : {-kMost + 10, -kMost / 2, -kMost / 3, kMost / 3, kMost / 2, kMost}) {
+      const std::string what = concat(name, " of width ", width, " at 2^", exponent);
+      Tensor far = x;
+      for (real& value : far) value = std::ldexp(value, exponent);
+      Tape tape;
+      const Tensor near_value = op(inputs_on(tape, {x})).value();
+      const Tensor far_value = op(inputs_on(tape, {far})).value();
+      const auto scaled = [](Tensor values, int by) {
+        for (real& value : values) value = std::ldexp(value, by);
+        return values;
+      };
+      expect_near(scaled(far_value, -degree * exponent), near_value, 32 * kEpsilon, what);
+      const Tensor near_gradient = Gradient(gradients_of(op, {x})[0]).take_dense();
+      const Tensor far_gradient = Gradient(gradients_of(op, {far})[0]).take_dense();
+      double largest = 1;
+      for (const real value : near_gradient) largest = std::max<double>(largest, std::abs(value));
+      // A subnormal gradient has fewer digits.
+      const double spacing =
+          std::ldexp(std::numeric_limits<real>::denorm_min(), (1 - degree) * exponent);
+      expect_near(scaled(far_gradient, (1 - degree) * exponent), near_gradient,
+                  64 * kEpsilon * largest + 4 * spacing, what + ", gradient");
+    }
   }
 }
 
