@@ -15,14 +15,43 @@ function(rowgrad_warnings target)
   endif()
 endfunction()
 
+# A product and a sum are rounded once only where the source says fma. Otherwise, results would depend
+# on the compiler, and on which copy of an inline function the linker keeps.
+function(rowgrad_arithmetic target)
+  target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+endfunction()
+
+# Sources of a folder are compiled several at once, as most of the time goes to headers: in groups of at least `bytes`
+# of code, few enough for a change to be compiled soon. So no two files of a folder may define the same name.
+function(rowgrad_compile_together bytes)
+  foreach(source IN LISTS ARGN)
+    cmake_path(GET source PARENT_PATH folder)
+    string(REPLACE "/" "_" folder "${folder}")
+    file(SIZE ${CMAKE_CURRENT_SOURCE_DIR}/${source} size)
+    list(APPEND folders ${folder})
+    list(APPEND sources_of_${folder} ${source})
+    math(EXPR size_of_${folder} "0${size_of_${folder}} + ${size}")
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    set(before 0)
+    foreach(source IN LISTS sources_of_${folder})
+      math(EXPR group "${before} * (${size_of_${folder}} / ${bytes}) / ${size_of_${folder}}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${group})
+      file(SIZE ${CMAKE_CURRENT_SOURCE_DIR}/${source} size)
+      math(EXPR before "${before} + ${size}")
+    endforeach()
+  endforeach()
+endfunction()
+
 # For programs and tests: what they do themselves is not worth the optimiser's time, as the library
 # does the work.
 function(rowgrad_compile_quickly target)
   if(ROWGRAD_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   else()
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -ffp-contract=off -fno-math-errno
-                                             -fno-trapping-math)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+    rowgrad_arithmetic(${target})
     if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # at -O1 it misjudges the sizes of strings
       target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
     endif()
@@ -43,9 +72,7 @@ function(rowgrad_library target)
     ${XTENSOR_BLAS_INCLUDE_DIR} ${OPENBLAS_INCLUDE_DIR} ${UTF8PROC_INCLUDE_DIR}
     ${XXHASH_INCLUDE_DIR}
     ${NLOHMANN_JSON_INCLUDE_DIR})
-  # A product and a sum are rounded once only where the source says fma. Otherwise, results would depend
-  # on the compiler, and on which copy of an inline function the linker keeps.
-  target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
+  rowgrad_arithmetic(${target})
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)  # in a project that chooses none
     target_compile_options(${target} PRIVATE -O3)
   endif()
