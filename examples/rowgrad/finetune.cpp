@@ -23,7 +23,7 @@
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
 #include <rowgrad/examples/rowgrad/session/labelled_texts.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
 #include <rowgrad/rowgrad.hpp>
 

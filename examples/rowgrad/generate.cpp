@@ -8,7 +8,7 @@
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/rowgrad/options/options.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
 
 namespace rowgrad {

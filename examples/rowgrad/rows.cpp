@@ -18,7 +18,7 @@
 #include <rowgrad/examples/rowgrad/report/run_analysis.hpp>
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
-#include <rowgrad/examples/rowgrad/session/run_again.hpp>
+#include <rowgrad/examples/rowgrad/session/replayed_run.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
 
@@ -85,10 +85,10 @@ struct Losses : TrainingCallback {
   std::optional<double> first, last;
 };
 
-std::unique_ptr<TextRun> first_steps(TrainOptions train, const Corpus& corpus) {
+std::unique_ptr<Session> first_steps(TrainOptions train, const Corpus& corpus) {
   const bool has_ngrams = !train.gpt.memories.ngrams.orders.empty();
   if (train.gpt.positions != Positions::kLearned || has_ngrams) train.model = "gpt";
-  return std::make_unique<TextRun>(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary),
+  return std::make_unique<Session>(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary),
                                    corpus);
 }
 
@@ -108,7 +108,7 @@ std::string steps_text(const TrainOptions& train) {
 
 // Prints and writes what first steps, or a run that is made `again`, did to the rows.
 void inspect(const CommandLine& line, const Options& options, const Corpus& corpus,
-             TextRun& training, RunAgain* again) {
+             Session& training, ReplayedRun* again) {
   std::vector<std::string> read = corpus.files();
   read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
   if (again != nullptr)
@@ -195,7 +195,7 @@ void inspect(const CommandLine& line, const Options& options) {
     inspect(line, options, corpus, *first_steps(options.train, corpus), nullptr);
     return;
   }
-  RunAgain again(options.run, options.from, options.corpus);
+  ReplayedRun again(options.run, options.from, options.corpus);
   if (options.why.row.empty())
     inspect(line, options, again.corpus(), again.run(), &again);
   else

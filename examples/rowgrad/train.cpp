@@ -118,14 +118,14 @@ void check_gpt2(const CommandLine& line, Options& options) {
 }
 
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
-Ids encode_prompt(const TextRun& training, const Options& options) {
+Ids encode_prompt(const Session& training, const Options& options) {
   if (options.prompt.empty()) return training.first_words();
   Ids ids = training.tokenizer().encode(options.prompt);
   check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
   return ids;
 }
 
-std::unique_ptr<TextRun> start(const CommandLine& line, const Options& options,
+std::unique_ptr<Session> start(const CommandLine& line, const Options& options,
                                const Corpus& corpus, ProcessGroup* ranks) {
   TrainOptions train = options.train;
   if (ranks != nullptr && !line.was_given("--shards")) train.shards = ranks->size();
@@ -138,7 +138,7 @@ std::unique_ptr<TextRun> start(const CommandLine& line, const Options& options,
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
                    tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
   }
-  auto training = std::make_unique<TextRun>(train, std::move(tokenizer), corpus, ranks);
+  auto training = std::make_unique<Session>(train, std::move(tokenizer), corpus, ranks);
   if (!weights.empty()) load_gpt2_weights(dynamic_cast<GptModel&>(training->model()), weights);
   return training;
 }
@@ -187,7 +187,7 @@ std::optional<std::uint64_t> replaced_step(const Options& options) {
   }
 }
 
-void check_ranks(ProcessGroup& ranks, const TextRun& training) {
+void check_ranks(ProcessGroup& ranks, const Session& training) {
   TrainOptions options = training.options();
   std::map<std::string, std::string> facts;
   for (const Option& option : option_table_of(options))
@@ -218,7 +218,7 @@ const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
 // Writes and prints the results at the end of a run.
 class Results : public TrainingCallback {
  public:
-  Results(const Options& options, const Corpus& corpus, TextRun& training, Samples& samples,
+  Results(const Options& options, const Corpus& corpus, Session& training, Samples& samples,
           RowHistory& rows, std::optional<TextReport>& report)
       : options_(options),
         corpus_(corpus),
@@ -312,7 +312,7 @@ class Results : public TrainingCallback {
 
   const Options& options_;
   const Corpus& corpus_;
-  TextRun& training_;
+  Session& training_;
   Samples& samples_;
   RowHistory& rows_;
   std::optional<TextReport>& report_;
@@ -320,7 +320,7 @@ class Results : public TrainingCallback {
   std::size_t first_step_;
 };
 
-void check_gpt2_export(const TextRun& training, const Options& options, bool writes) {
+void check_gpt2_export(const Session& training, const Options& options, bool writes) {
   const auto* gpt = dynamic_cast<const GptModel*>(&training.model());
   check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
   check_gpt2_layout("--gpt2-export", gpt->options());
@@ -359,7 +359,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   const Corpus corpus = Corpus::find(options.corpus);
   const auto training = options.resume.empty()
                             ? start(line, options, corpus, ranks.get())
-                            : TextRun::resume(saved, options.resume, corpus, ranks.get());
+                            : Session::resume(saved, options.resume, corpus, ranks.get());
   if (!options.resume.empty()) training->set_options(options.train);
   const Checkpoint watched = saved.part("watched");
   saved = Checkpoint();

@@ -5,7 +5,7 @@
 
 #include "tests/support/checkpoints.hpp"
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace rowgrad::testing {
@@ -25,13 +25,13 @@ inline TrainOptions small_run() {
 }
 
 /// A run on the short text.
-inline std::unique_ptr<TextRun> start(const TrainOptions& options) {
-  return std::make_unique<TextRun>(options, make_tokenizer(options.tokenizer, short_text(), 300),
+inline std::unique_ptr<Session> start(const TrainOptions& options) {
+  return std::make_unique<Session>(options, make_tokenizer(options.tokenizer, short_text(), 300),
                                    short_text());
 }
 
 /// The state of a run, except for the times in its history.
-inline std::string fingerprint(const TextRun& training) {
+inline std::string fingerprint(const Session& training) {
   return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
 }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kMostInTable = 24;  // tensors of a model
 
 // The options that are not as they are by default.
-std::string chosen_options(const TextRun& training) {
+std::string chosen_options(const Session& training) {
   TrainOptions options = training.options();
   TrainOptions defaults = default_options(options.model);
   const std::map<std::string, std::string> texts = texts_of(table_of_model(defaults));
@@ -28,14 +28,14 @@ std::string chosen_options(const TextRun& training) {
   return chosen.empty() ? " as by default" : chosen;
 }
 
-bool runs_out(const TextRun& training) {
+bool runs_out(const Session& training) {
   return training.options().tokenizer == "bpe" &&
          training.tokenizer().size() < training.options().vocabulary;
 }
 
 }  // namespace
 
-void print_start(const TextRun& training, const Corpus& corpus) {
+void print_start(const Session& training, const Corpus& corpus) {
   std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
             << (!corpus.has_checksums() ? "\n"
                 : corpus.is_verified()  ? ", verified\n"
@@ -59,7 +59,7 @@ void print_start(const TextRun& training, const Corpus& corpus) {
   std::cout << '\n';
 }
 
-void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::size_t steps) {
+void print_exchange(const Session& training, const ProcessGroup& ranks, std::size_t steps) {
   std::cout << "Exchanged  "
             << readable_count(static_cast<double>(ranks.bytes_sent()) /
                               static_cast<double>(std::max<std::size_t>(steps, 1)))
@@ -73,7 +73,7 @@ void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::siz
   std::cout << '\n';
 }
 
-std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results) {
+std::string run_json(const Session& training, const Corpus& corpus, const RunResults& results) {
   Json history = Json::array();
   Json evaluations = Json::array();  // in the course of epochs
   for (const TrainingRecord& record : training.run.history()) {

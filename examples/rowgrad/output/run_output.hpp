@@ -7,16 +7,16 @@
 #include <string>
 
 #include <rowgrad/examples/rowgrad/options/options.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
 namespace rowgrad {
 
 /// Prints the text, tokens, batches and model before training.
-void print_start(const TextRun& training, const Corpus& corpus);
+void print_start(const Session& training, const Corpus& corpus);
 
 /// Prints how gradients went between ranks in the last `steps` steps.
-void print_exchange(const TextRun& training, const ProcessGroup& ranks, std::size_t steps);
+void print_exchange(const Session& training, const ProcessGroup& ranks, std::size_t steps);
 
 /// The results at the end.
 struct RunResults {
@@ -25,7 +25,7 @@ struct RunResults {
 };
 
 /// Returns options, sizes, history and results as JSON.
-std::string run_json(const TextRun& training, const Corpus& corpus, const RunResults& results);
+std::string run_json(const Session& training, const Corpus& corpus, const RunResults& results);
 
 /// Returns the losses by epoch as CSV: epoch, steps, training_loss, validation_loss (empty without
 /// validation), tokens_per_second.

@@ -39,7 +39,7 @@ std::string log_of(const ReportFiles& files) {
   return fs::exists(report, none) && !fs::is_regular_file(report, none) ? "" : report + ".log";
 }
 
-std::string about_run(const CommandLine& line, const TextRun& training, const Corpus& corpus) {
+std::string about_run(const CommandLine& line, const Session& training, const Corpus& corpus) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
@@ -94,7 +94,7 @@ std::vector<Output> outputs_of(const ReportFiles& files) {
           {option, log_of(files), kRunLog}};
 }
 
-TextReport::TextReport(const CommandLine& line, TextRun& training, const Corpus& corpus,
+TextReport::TextReport(const CommandLine& line, Session& training, const Corpus& corpus,
                        const ReportFiles& files, RowHistory& rows, Ids prompt,
                        const Checkpoint& state, bool force)
     : training_(training),

@@ -9,7 +9,7 @@
 
 #include <rowgrad/examples/rowgrad/options/options.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/optim/callbacks/run_log.hpp>
 
 namespace rowgrad {
@@ -37,7 +37,7 @@ class TextReport : public TrainingCallback {
   /// the `state` of an earlier log, continues it, and says so if a resumed run has a new log.
   /// `force` replaces another file. Throws std::runtime_error if the log cannot be written, or if
   /// the parts of a page were not there at build time.
-  TextReport(const CommandLine& line, TextRun& training, const Corpus& corpus,
+  TextReport(const CommandLine& line, Session& training, const Corpus& corpus,
              const ReportFiles& files, RowHistory& rows, Ids prompt, const Checkpoint& state = {},
              bool force = false);
   ~TextReport() override;
@@ -61,7 +61,7 @@ class TextReport : public TrainingCallback {
   void write();
   void try_to_write();
 
-  TextRun& training_;
+  Session& training_;
   ReportFiles files_;
   RowHistory& rows_;
   Ids prompt_;

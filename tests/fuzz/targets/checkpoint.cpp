@@ -1,4 +1,4 @@
-// Checkpoints for TextRun::resume. An input is a series of changes to the texts, values, names and
+// Checkpoints for Session::resume. An input is a series of changes to the texts, values, names and
 // shapes in the checkpoint of a small run. A run that resumes must then train, save and resume.
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace rowgrad::fuzzing {
@@ -28,7 +28,7 @@ std::string path(const char* name) {
 }
 
 Checkpoint checkpoint(const TrainOptions& options, std::size_t steps) {
-  TextRun training(options, make_tokenizer(options.tokenizer, kText, 300), kText);
+  Session training(options, make_tokenizer(options.tokenizer, kText, 300), kText);
   training.run.train(steps);
   training.save(path("start"));
   Checkpoint file = read_safetensors(path("start"));
@@ -137,12 +137,12 @@ void fuzz_checkpoint(std::string_view input) {
     return;  // a text that is not UTF-8
   }
   const std::string contents = read_file(changed);
-  std::unique_ptr<TextRun> training;
-  if (!refusal_of(contents, [&] { training = TextRun::resume(changed, kText); })) {
+  std::unique_ptr<Session> training;
+  if (!refusal_of(contents, [&] { training = Session::resume(changed, kText); })) {
     try {
       training->run.train(training->run.steps() + 1);
       training->save(changed);
-      TextRun::resume(changed, kText);
+      Session::resume(changed, kText);
     } catch (const std::runtime_error& error) {
       if (std::string_view(error.what()).find("expected finite numbers") == std::string_view::npos)
         throw;  // nothing else may stop it

@@ -3,7 +3,7 @@
 
 #include "tests/test.hpp"
 #include <rowgrad/examples/rowgrad/output/book_log.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace {
@@ -38,7 +38,7 @@ class TextbookRun : public PublishedData {
   }
 
   // To the last printed digit.
-  static void expect_printed(const TextRun& training, std::size_t lines, const BookLog& book) {
+  static void expect_printed(const Session& training, std::size_t lines, const BookLog& book) {
     ASSERT_EQ(training.run.history().size() - training.run.epochs(), lines);
     EXPECT_EQ(compared(training.run.history(), book),
               concat(2 * lines, " of ", 2 * lines, " losses are the book's to the last digit"));
@@ -46,7 +46,7 @@ class TextbookRun : public PublishedData {
 };
 
 TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
-  TextRun training(chapter_5(), std::make_unique<BytePairTokenizer>(gpt2()), verdict());
+  Session training(chapter_5(), std::make_unique<BytePairTokenizer>(gpt2()), verdict());
   const TrainingRecord untrained = training.evaluate_all().value();
   EXPECT_NEAR(untrained.training_loss, 10.987583, 1e-6);
   EXPECT_NEAR(*untrained.validation_loss, 10.981105, 3e-6);
@@ -74,7 +74,7 @@ TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
   options.clip = 1;
   options.clip_from = 27;
   options.evaluation.batches = 1;
-  TextRun training(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
+  Session training(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
   training.run.train(26);
   expect_printed(training, 6, book_log("d"));
 }

@@ -31,7 +31,7 @@ json data_of(const std::filesystem::path& log) {
 }
 
 // The data of the page of a run, which is trained.
-json described(TextRun& training) {
+json described(Session& training) {
   const TemporaryFolder folder;
   RunLog log(training.run, folder / "run.log",
              {.about = R"({"program": "test"})", .tokenizer = &training.tokenizer()});

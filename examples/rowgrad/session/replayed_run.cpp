@@ -11,7 +11,7 @@
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
-#include <rowgrad/examples/rowgrad/session/run_again.hpp>
+#include <rowgrad/examples/rowgrad/session/replayed_run.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 
 namespace rowgrad {
@@ -87,8 +87,8 @@ void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::siz
 
 }  // namespace
 
-RunAgain::RunAgain(const std::string& path, const std::string& from,
-                   const std::vector<std::string>& corpus)
+ReplayedRun::ReplayedRun(const std::string& path, const std::string& from,
+                         const std::vector<std::string>& corpus)
     : path_(path),
       file_(with_sharded_rows(read_safetensors(path), path)),
       options_(saved_options(file_, path)),
@@ -100,11 +100,11 @@ RunAgain::RunAgain(const std::string& path, const std::string& from,
     // Removed as soon as the files in it are open: nothing is left of them, however this ends.
     std::optional<ScratchFolder> tables;
     if (has_tables) tables.emplace();
-    run_ = TextRun::begin_again(file_, path, corpus_, tables ? tables->path() : "");
+    run_ = Session::begin_again(file_, path, corpus_, tables ? tables->path() : "");
   } else {
     check_argument(!has_tables, "--from: ", path,
                    " has tables in files, which only a run from its start can make again");
-    run_ = TextRun::resume(from, corpus_);
+    run_ = Session::resume(from, corpus_);
     run_->set_options(options_);  // changed on the way, perhaps
   }
   has_history_ = from.empty() && !has_tables && file_.contains("watched.rows.first_step") &&
@@ -113,7 +113,7 @@ RunAgain::RunAgain(const std::string& path, const std::string& from,
   check_argument(first_ < last_, "--from: is at step ", first_, ", and RUN at step ", last_);
 }
 
-std::vector<std::string> RunAgain::table_files() const {
+std::vector<std::string> ReplayedRun::table_files() const {
   std::vector<std::string> files;
   for (const std::string& table : options_.table_paths()) {
     files.push_back(table);
@@ -129,12 +129,12 @@ std::vector<std::string> RunAgain::table_files() const {
   return files;
 }
 
-void RunAgain::load(RowHistory& rows) {
+void ReplayedRun::load(RowHistory& rows) {
   rows.load_state_dict(file_.part("watched.rows"));
   run_->run.load_state_dict(file_);
 }
 
-void RunAgain::train() {
+void ReplayedRun::train() {
   run_->run.train(last_);
   for (Parameter* parameter : run_->model().parameters()) {
     if (!parameter->is_in_memory()) continue;  // in a file: the checkpoint has its mark
@@ -151,8 +151,8 @@ void RunAgain::train() {
   }
 }
 
-void print_why(RunAgain& again, const WhyOptions& options) {
-  TextRun& training = again.run();
+void print_why(ReplayedRun& again, const WhyOptions& options) {
+  Session& training = again.run();
   const Parameter& table = table_named(training.model(), options.table);
   const RowNames names = training.model().names_of_rows(table);
   const std::int32_t row = row_named(options.row, names, training.tokenizer(), table);

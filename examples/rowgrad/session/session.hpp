@@ -16,23 +16,23 @@
 
 namespace rowgrad {
 
-class TextRun {
+class Session {
  public:
   /// Starts a run, with `ranks` that share the work or, if null, alone. Throws
   /// std::invalid_argument for options that do not fit the corpus.
-  TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
+  Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
           ProcessGroup* ranks = nullptr);
 
   /// Continues from a file as if the run had never stopped. Throws std::runtime_error for one that
   /// is not of a run on this corpus. A file that was read already goes with its name.
-  static std::unique_ptr<TextRun> resume(const std::filesystem::path& path, const Corpus& corpus,
+  static std::unique_ptr<Session> resume(const std::filesystem::path& path, const Corpus& corpus,
                                          ProcessGroup* ranks = nullptr);
-  static std::unique_ptr<TextRun> resume(const Checkpoint& file, const std::string& name,
+  static std::unique_ptr<Session> resume(const Checkpoint& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks = nullptr);
 
   /// The run of a file before its first step, to be trained again; tables in files become new ones
   /// in the folder `tables`. Throws as resume().
-  static std::unique_ptr<TextRun> begin_again(const Checkpoint& file, const std::string& name,
+  static std::unique_ptr<Session> begin_again(const Checkpoint& file, const std::string& name,
                                               const Corpus& corpus,
                                               const std::filesystem::path& tables);
 
@@ -70,7 +70,7 @@ class TextRun {
   std::uint64_t validation_tokens() const { return validation_ ? validation_ids()->size() : 0; }
 
  private:
-  TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,
+  Session(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer, const Corpus& corpus,
           const Split& parts, ProcessGroup* ranks, bool resumed);
   void start_schedule(std::uint64_t step);
 

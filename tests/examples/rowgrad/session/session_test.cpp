@@ -20,7 +20,7 @@ class RunningText : public Running {
   void load(const Checkpoint& state) override {
     write_safetensors(path_, state);
     try {
-      training_ = TextRun::resume(path_, short_text());
+      training_ = Session::resume(path_, short_text());
     } catch (const std::runtime_error& error) {
       throw std::invalid_argument(error.what());
     }
@@ -30,11 +30,11 @@ class RunningText : public Running {
  private:
   const TemporaryFolder folder_;
   const std::filesystem::path path_ = folder_ / "run";
-  std::unique_ptr<TextRun> training_;
+  std::unique_ptr<Session> training_;
 };
 
 // In the middle of an epoch, at the end of one, and one step into the next.
-TEST(TextRun, IsResumable) {
+TEST(Session, IsResumable) {
   TrainOptions sinusoidal = small_run();
   sinusoidal.gpt.positions = Positions::kSinusoidal;
   sinusoidal.tokenizer = "bpe";
@@ -85,7 +85,7 @@ TEST(TextRun, IsResumable) {
                            .taken = taken});
 }
 
-TEST(TextRun, SplitsTheTextBetweenCharacters) {
+TEST(Session, SplitsTheTextBetweenCharacters) {
   using Parts = std::pair<std::string, std::string>;
   EXPECT_EQ(split_text("abcdefghij", 0.1), Parts("abcdefghi", "j"));
   EXPECT_EQ(split_text("abcdefghij", 0.25), Parts("abcdefg", "hij"));
@@ -110,7 +110,7 @@ class ChangedRuns : public ::testing::Test {
   std::string refusal(const Checkpoint& changed) const {
     write_safetensors(path_, changed);
     const std::string message =
-        error_of<std::runtime_error>([&] { TextRun::resume(path_, short_text()); });
+        error_of<std::runtime_error>([&] { Session::resume(path_, short_text()); });
     EXPECT_TRUE(message.starts_with(path_.string() + ": ")) << message;
     const std::string reason = message.substr(std::min(message.size(), path_.string().size() + 2));
     EXPECT_LT(reason.size(), 200U) << reason;

@@ -6,7 +6,7 @@
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
 
 namespace rowgrad {
@@ -43,12 +43,12 @@ const TokenSequence& text_of(const DataLoader& loader) {
 
 }  // namespace
 
-TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
                  const Corpus& corpus, ProcessGroup* ranks)
-    : TextRun(options, std::move(tokenizer), corpus, corpus.split(*tokenizer, options.validation),
+    : Session(options, std::move(tokenizer), corpus, corpus.split(*tokenizer, options.validation),
               ranks, false) {}
 
-TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
+Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
                  const Corpus& corpus, const Split& parts, ProcessGroup* ranks, bool resumed)
     : options_(options),
       text_hash_(corpus.hash()),
@@ -86,45 +86,45 @@ TextRun::TextRun(const TrainOptions& options, std::unique_ptr<Tokenizer>&& token
   tables_.keep();
 }
 
-std::optional<TrainingRecord> TextRun::evaluate_all() {
+std::optional<TrainingRecord> Session::evaluate_all() {
   DataLoader whole(training_.dataset(),
                    {.batch = options_.loader.batch, .drop_last = options_.draws_as_pytorch});
   return run.evaluate(whole, validation_ ? &*validation_ : nullptr);
 }
 
-std::optional<double> TextRun::validation_loss() {
+std::optional<double> Session::validation_loss() {
   if (!validation_) return std::nullopt;
   return evaluate(*model_, *validation_,
                   {.batches = run.parts().evaluation.batches, .tables = run.tables()})
       ->loss;
 }
 
-const TokenSequence& TextRun::training_ids() const { return text_of(training_); }
+const TokenSequence& Session::training_ids() const { return text_of(training_); }
 
-const TokenSequence* TextRun::validation_ids() const {
+const TokenSequence* Session::validation_ids() const {
   return validation_ ? &text_of(*validation_) : nullptr;
 }
 
-TokenSequence TextRun::evaluated_ids() const {
+TokenSequence Session::evaluated_ids() const {
   const TokenSequence& all = *validation_ids();
   const std::uint64_t batches = run.parts().evaluation.batches;
   if (batches == 0 || batches >= validation_->batches()) return all;
   return all.slice(0, batches * options_.loader.batch * options_.gpt.context + 1);  // with targets
 }
 
-Ids TextRun::first_words(std::uint64_t most) const {
+Ids Session::first_words(std::uint64_t most) const {
   return training_ids()
       .slice(0, std::min<std::uint64_t>({training_ids().size(), most, options_.gpt.context}))
       .ids();
 }
 
-void TextRun::set_options(const TrainOptions& options) {
+void Session::set_options(const TrainOptions& options) {
   options_ = options;
   run.set_length(options.epochs, options.steps);
   start_schedule(run.steps());
 }
 
-void TextRun::start_schedule(std::uint64_t step) {
+void Session::start_schedule(std::uint64_t step) {
   schedule_.emplace(*optimizer_,
                     options_.make_schedule(std::max<std::size_t>(run.steps_in_all(), 1)));
   Checkpoint state;
@@ -133,7 +133,7 @@ void TextRun::start_schedule(std::uint64_t step) {
   schedule_->load_state_dict(state);
 }
 
-void TextRun::save(const std::filesystem::path& path, const Checkpoint& watched) const {
+void Session::save(const std::filesystem::path& path, const Checkpoint& watched) const {
   run.check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
@@ -157,7 +157,7 @@ void TextRun::save(const std::filesystem::path& path, const Checkpoint& watched)
   write_whole_checkpoint(path, file);
 }
 
-std::string TextRun::samples_json() const {
+std::string Session::samples_json() const {
   Json all = Json::array();
   for (const Sample& sample : samples)
     all.push_back({{"steps", sample.steps}, {"text", sample.text}});
@@ -244,12 +244,12 @@ std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string&
   return files;
 }
 
-std::unique_ptr<TextRun> TextRun::resume(const std::filesystem::path& path, const Corpus& corpus,
+std::unique_ptr<Session> Session::resume(const std::filesystem::path& path, const Corpus& corpus,
                                          ProcessGroup* ranks) {
   return resume(read_safetensors(path), path.string(), corpus, ranks);
 }
 
-std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::string& name,
+std::unique_ptr<Session> Session::resume(const Checkpoint& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks) {
   const TrainOptions options = saved_options(file, name, "resumed");
   return with_name(name, "resumed", [&] {
@@ -261,8 +261,8 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
     auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
     check_sizes(file, options, *tokenizer);
     const Split parts = corpus.split(*tokenizer, options.validation);
-    std::unique_ptr<TextRun> training(
-        new TextRun(options, std::move(tokenizer), corpus, parts, ranks, true));
+    std::unique_ptr<Session> training(
+        new Session(options, std::move(tokenizer), corpus, parts, ranks, true));
     if (const auto* gpt = dynamic_cast<const GptModel*>(training->model_.get()))
       check_argument(file.integers("gpt.memories.canonical") ==
                          gpt_options_state(gpt->options()).integers("memories.canonical"),
@@ -286,14 +286,14 @@ std::unique_ptr<TextRun> TextRun::resume(const Checkpoint& file, const std::stri
   });
 }
 
-std::unique_ptr<TextRun> TextRun::begin_again(const Checkpoint& file, const std::string& name,
+std::unique_ptr<Session> Session::begin_again(const Checkpoint& file, const std::string& name,
                                               const Corpus& corpus,
                                               const std::filesystem::path& tables) {
   TrainOptions options = saved_options(file, name, "trained again");
   return with_name(name, "trained again", [&] {
     check_text(file, corpus);
     if (!options.ngram_file.empty()) options.ngram_file = tables / "table";
-    return std::make_unique<TextRun>(options, tokenizer_from_json(file.text("tokenizer")), corpus);
+    return std::make_unique<Session>(options, tokenizer_from_json(file.text("tokenizer")), corpus);
   });
 }
 

@@ -8,20 +8,20 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/examples/rowgrad/session/text_run.hpp>
+#include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/optim/callbacks/row_movement.hpp>
 
 namespace rowgrad {
 
-class RunAgain {
+class ReplayedRun {
  public:
   /// The run of the checkpoint `path`, before its first step or at an earlier checkpoint of it,
   /// `from` ("" for none), on its own text or on the files in `corpus`, if there are any.
   /// Its tables in files are not touched: they are made anew in a temporary folder. Throws as
-  /// TextRun::resume(), and std::invalid_argument for a `from` that is no earlier one, or has
+  /// Session::resume(), and std::invalid_argument for a `from` that is no earlier one, or has
   /// tables in files, which cannot be made anew from there.
-  RunAgain(const std::string& path, const std::string& from,
-           const std::vector<std::string>& corpus);
+  ReplayedRun(const std::string& path, const std::string& from,
+              const std::vector<std::string>& corpus);
 
   /// Trains up to the checkpoint. Throws std::runtime_error if that ends at other values.
   void train();
@@ -31,7 +31,7 @@ class RunAgain {
   bool has_history() const { return has_history_; }
   void load(RowHistory& rows);
 
-  TextRun& run() { return *run_; }
+  Session& run() { return *run_; }
   const Corpus& corpus() const { return corpus_; }
 
   /// Returns the files of its tables, also of other ranks, and their undo files.
@@ -45,7 +45,7 @@ class RunAgain {
   Checkpoint file_;
   TrainOptions options_;
   Corpus corpus_;
-  std::unique_ptr<TextRun> run_;
+  std::unique_ptr<Session> run_;
   std::size_t first_, last_;
   bool has_history_ = false;
 };
@@ -57,7 +57,7 @@ struct WhyOptions {
 };
 
 /// Trains the run, and prints why the row has moved.
-void print_why(RunAgain& again, const WhyOptions& options);
+void print_why(ReplayedRun& again, const WhyOptions& options);
 
 /// A line of the window's text around the first of its positions, which are in brackets.
 std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer);
