@@ -160,8 +160,8 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
-  // Reads all values, or only the texts of the metadata.
-  Checkpoint read(bool texts_only) {
+  // Reads the texts and all values, or only those that are wanted.
+  Checkpoint read(const WantedValues* wanted) {
     std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();
     Checkpoint result;
@@ -178,18 +178,20 @@ class Reader {
           result.put(key, text.string());
     }
     check_format(format);
-    if (texts_only) return result;
+    if (wanted != nullptr && !*wanted) return result;
     if (written_) begin_sum(std::move(header_text));
     for (const auto& [name, value] : header.members())
       if (name != kMetadataKey) entries.push_back(read_entry(name, value));
     check_coverage(entries, file_.size_bytes() - data_start_);
     for (const Entry& entry : entries) {  // in the order of the data
+      if (wanted != nullptr && !(*wanted)(entry.name, entry.shape)) continue;
       check(!result.contains(entry.name), "tensor ", in_quotes(entry.name),
             " has the name of a text in the metadata");
       result.put(entry.name, with_type(entry, [&](auto number) -> Checkpoint::Value {
                    return read_value<decltype(number)>(entry);
                  }));
     }
+    if (wanted != nullptr) return result;
     const std::string found = checksum_digits(sum_.value());
     check(!written_ || found == *written_, "is damaged: its checksum is ", found, ", expected ",
           written_.value_or(""), "; if another program changed it, remove ", kFormatKey, " and ",
@@ -342,10 +344,16 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
   write_file(path, pieces);
 }
 
-Checkpoint read_safetensors(const std::filesystem::path& path) { return Reader(path).read(false); }
+Checkpoint read_safetensors(const std::filesystem::path& path) {
+  return Reader(path).read(nullptr);
+}
+
+Checkpoint read_safetensors(const std::filesystem::path& path, const WantedValues& wanted) {
+  return Reader(path).read(&wanted);
+}
 
 Checkpoint read_safetensors_texts(const std::filesystem::path& path) {
-  return Reader(path).read(true);
+  return read_safetensors(path, nullptr);
 }
 
 }  // namespace rowgrad

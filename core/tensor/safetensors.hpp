@@ -7,6 +7,8 @@
 //   data       the values, row-major and little-endian, one tensor after another
 
 #include <filesystem>
+#include <functional>
+#include <string>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
 
@@ -27,6 +29,13 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
 /// dtype; if it has a checksum of another content; and for a `rowgrad_format` that this version
 /// does not know. (Files of version 0.2.0 and of other frameworks have no checksum.)
 Checkpoint read_safetensors(const std::filesystem::path& path);
+
+/// Returns true for the values to read, by their name and shape.
+using WantedValues = std::function<bool(const std::string& name, const Shape& shape)>;
+
+/// Reads the texts and the values for which `wanted` returns true; null wants none. Takes memory
+/// only for these and the header. The checksum is not compared.
+Checkpoint read_safetensors(const std::filesystem::path& path, const WantedValues& wanted);
 
 /// Reads only the texts, which are not compared with the checksum.
 Checkpoint read_safetensors_texts(const std::filesystem::path& path);

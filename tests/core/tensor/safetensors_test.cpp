@@ -128,6 +128,24 @@ TEST_F(Safetensors, ReadsBothNumberTypesInAnyOrderOfTheHeader) {
   EXPECT_EQ(file.doubles("d"), (std::vector<double>{-1.5, 1e300}));
 }
 
+// The other values would not fit into memory.
+TEST_F(Safetensors, ReadsOnlyTheValuesThatAreWanted) {
+  const std::string header =
+      R"({"__metadata__": {"note": "a text"},
+          "steps": {"dtype": "I64", "shape": [], "data_offsets": [0, 8]},
+          "table": {"dtype": "F32", "shape": [274877906944], "data_offsets": [8, 1099511627784]}})";
+  const std::string contents = safetensors(header, bytes_of(std::int64_t{7}));
+  write_file(path_, contents);
+  std::filesystem::resize_file(path_, contents.size() + (std::uint64_t{1} << 40));
+  const Checkpoint file = read_safetensors(path_, [](const std::string& name, const Shape& shape) {
+    EXPECT_EQ(shape, name == "steps" ? Shape{} : Shape{std::size_t{1} << 38});
+    return name == "steps";
+  });
+  EXPECT_EQ(file.names(), (std::vector<std::string>{"note", "steps"}));
+  EXPECT_EQ(file.count("steps"), 7U);
+  EXPECT_EQ(read_safetensors(path_, nullptr).names(), std::vector<std::string>{"note"});
+}
+
 TEST_F(Safetensors, ReadsEveryHalf) {
   std::vector<std::uint16_t> all(1 << 16);
   std::iota(all.begin(), all.end(), 0);
