@@ -13,6 +13,7 @@
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
+#include <rowgrad/examples/rowgrad/output/row_explanation.hpp>
 #include <rowgrad/examples/rowgrad/output/table_report.hpp>
 #include <rowgrad/examples/rowgrad/output/text_report.hpp>
 #include <rowgrad/examples/rowgrad/report/run_analysis.hpp>
@@ -34,7 +35,7 @@ struct Options {
   std::string csv;
   ReportFiles report;
   bool force = false;
-  WhyOptions why;
+  ExplainOptions explained;
   TrainOptions train{.tokenizer = "word",
                      .validation = 0,
                      .stride = 4,
@@ -85,11 +86,22 @@ struct Losses : TrainingCallback {
   std::optional<double> first, last;
 };
 
+// Begins the run of the first steps.
 std::unique_ptr<Session> first_steps(TrainOptions train, const Corpus& corpus) {
   const bool has_ngrams = !train.gpt.memories.ngrams.orders.empty();
   if (train.gpt.positions != Positions::kLearned || has_ngrams) train.model = "gpt";
-  return std::make_unique<Session>(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary),
-                                   corpus);
+  return Session::create(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary), corpus);
+}
+
+void check_files(const Options& options, const Corpus& corpus, const ReplayedRun* replayed) {
+  std::vector<std::string> read = corpus.files();
+  read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
+  if (replayed != nullptr)
+    for (const std::string& table : replayed->table_files()) read.push_back(table);
+  std::vector<Output> outputs{{"--json", options.json, kRowsJson},
+                              {"--csv", options.csv, kRowsCsv}};
+  for (Output& output : outputs_of(options.report)) outputs.push_back(std::move(output));
+  check_outputs(outputs, read, options.force);
 }
 
 // Copies of all tables.
@@ -106,50 +118,56 @@ std::string steps_text(const TrainOptions& train) {
                 ", no shuffle");
 }
 
-// Prints and writes what first steps, or a run that is made `again`, did to the rows.
+std::string steps_text(const ReplayedRun& replayed, const std::string& run, bool trained) {
+  return concat(replayed.first() + 1, " to ", replayed.last(), " of ", run,
+                trained ? "; " + replayed.outcome() : ", as the run has counted them");
+}
+
+void print_steps(const Corpus& corpus, const Session& session, const Losses& losses,
+                 const std::string& steps) {
+  std::cout << "Text       " << corpus.source() << '\n'
+            << "Tokens     " << session.options().tokenizer << ", " << session.tokenizer().size()
+            << " ids\n"
+            << "Steps      " << steps << '\n';
+  if (losses.first)
+    std::cout << "Loss       " << *losses.first << " before the first update"
+              << (session.run().steps() > 1 ? concat(", ", *losses.last, " before the last") : "")
+              << '\n';
+}
+
+void write_to(const std::string& file, const std::string& contents, const char* what) {
+  if (file.empty()) return;
+  write_file(file, contents);
+  std::cout << what << file << '\n';
+}
+
+// Prints and writes what first steps did to the rows or, if there is one, the replayed run.
 void inspect(const CommandLine& line, const Options& options, const Corpus& corpus,
-             Session& training, ReplayedRun* again) {
-  std::vector<std::string> read = corpus.files();
-  read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
-  if (again != nullptr)
-    for (const std::string& table : again->table_files()) read.push_back(table);
-  std::vector<Output> outputs{{"--json", options.json, kRowsJson},
-                              {"--csv", options.csv, kRowsCsv}};
-  for (Output& output : outputs_of(options.report)) outputs.push_back(std::move(output));
-  check_outputs(outputs, read, options.force);
-  const TrainOptions& train = training.options();
-  TrainingRun& run = training.run;
-  RowHistory rows(training.model());
+             Session& session, ReplayedRun* replayed) {
+  check_files(options, corpus, replayed);
+  const TrainOptions& train = session.options();
+  TrainingRun& run = session.run();
+  RowHistory rows(session.model());
   Losses losses;
   run.add(rows);
   run.add(losses);
   std::optional<TextReport> page;
   if (is_wanted(options.report))
-    page.emplace(line, training, corpus, options.report, rows,
-                 training.first_words(train.gpt.context), Checkpoint(), options.force);
+    page.emplace(line, session, corpus, options.report, rows,
+                 session.first_words(train.gpt.context), Checkpoint(), options.force);
   std::map<const Parameter*, Tensor> starts;
-  if (again == nullptr) starts = values_of(training.model());
-  const auto make_steps = [&] { again == nullptr ? void(run.train()) : again->train(); };
+  if (replayed == nullptr) starts = values_of(session.model());
+  const auto make_steps = [&] { replayed == nullptr ? void(run.train()) : replayed->train(); };
   if (page)
     page->train(make_steps);
-  else if (again != nullptr && again->has_history())
-    again->load(rows);
+  else if (replayed != nullptr && replayed->has_history())
+    replayed->load(rows);
   else
     make_steps();
-  const char* const source = losses.first
-                                 ? "; trained again, it ends at the same values, bit for bit"
-                                 : ", as the run has counted them";
 
-  std::cout << "Text       " << corpus.source() << '\n'
-            << "Tokens     " << train.tokenizer << ", " << training.tokenizer().size() << " ids\n"
-            << "Steps      "
-            << (again == nullptr ? steps_text(train)
-                                 : concat(again->first() + 1, " to ", again->last(), " of ",
-                                          options.run, source))
-            << '\n';
-  if (losses.first)
-    std::cout << "Loss       " << *losses.first << " before the first update"
-              << (run.steps() > 1 ? concat(", ", *losses.last, " before the last") : "") << '\n';
+  print_steps(corpus, session, losses,
+              replayed == nullptr ? steps_text(train)
+                                  : steps_text(*replayed, options.run, losses.first.has_value()));
   Json report{{"text", corpus.source()},
               {"tokenizer", train.tokenizer},
               {"batch", train.loader.batch},
@@ -163,29 +181,24 @@ void inspect(const CommandLine& line, const Options& options, const Corpus& corp
   csv << TableReport::kCsvTitles;
   std::size_t changed = 0;
   for (const TableHistory& history : rows.tables()) {
-    const TableReport table(history, training.tokenizer());
-    table.print(options.rows, again != nullptr);
+    const TableReport table(history, session.tokenizer());
+    table.print(options.rows, replayed != nullptr);
     table.append_csv(csv);
     Json& told = report[table.name()] = table.to_json();
-    if (again != nullptr) continue;
+    if (replayed != nullptr) continue;
     const std::size_t here = table.changed_without_gradient(starts.at(&history.table()));
     told["rows_changed_without_gradient"] = here;
     changed += here;
   }
-  for (const MemoryGates& gate : read_gates(training.model(), training.training_ids())) {
-    print(gate, training.training_ids(), training.tokenizer());
+  for (const MemoryGates& gate : read_gates(session.model(), session.training_ids())) {
+    print(gate, session.training_ids(), session.tokenizer());
     report["gates"].push_back(
         {{"block", gate.block}, {"mean", mean_of(gate.values)}, {"values", gate.values}});
   }
-  if (again == nullptr) std::cout << "\nRows without a gradient that changed: " << changed << '\n';
-
-  const auto write = [](const std::string& file, const std::string& contents, const char* what) {
-    if (file.empty()) return;
-    write_file(file, contents);
-    std::cout << what << file << '\n';
-  };
-  write(options.json, report.dump(2) + "\n", "JSON in    ");
-  write(options.csv, csv.str(), "Rows in    ");
+  if (replayed == nullptr)
+    std::cout << "\nRows without a gradient that changed: " << changed << '\n';
+  write_to(options.json, report.dump(2) + "\n", "JSON in    ");
+  write_to(options.csv, csv.str(), "Rows in    ");
   if (page) page->finish();
 }
 
@@ -195,11 +208,11 @@ void inspect(const CommandLine& line, const Options& options) {
     inspect(line, options, corpus, *first_steps(options.train, corpus), nullptr);
     return;
   }
-  ReplayedRun again(options.run, options.from, options.corpus);
-  if (options.why.row.empty())
-    inspect(line, options, again.corpus(), again.run(), &again);
+  ReplayedRun replayed(options.run, options.from, options.corpus);
+  if (options.explained.row.empty())
+    inspect(line, options, replayed.corpus(), replayed.session(), &replayed);
   else
-    print_why(again, options.why);
+    explain_row(replayed, options.explained);
 }
 
 OptionTable option_table_of(Options& o) {
@@ -241,11 +254,12 @@ OptionTable option_table_of(Options& o) {
        file_name() + excludes(names(first_steps))},
       {"--from", &o.from, "an earlier checkpoint of the run to begin at",
        file_name() + needs("RUN")},
-      {"--explain", &o.why.row,
+      {"--explain", &o.explained.row,
        "token or number of a row, \"'3'\" for the token 3: why it moved in the run",
        needs("RUN") + excludes(names(listed))},
-      {"--table", &o.why.table, "whose row it is", needs("--explain")},
-      {"--explain-steps", &o.why.steps, "steps to show", whole_number(1) + needs("--explain")}};
+      {"--table", &o.explained.table, "whose row it is", needs("--explain")},
+      {"--explain-steps", &o.explained.steps, "steps to show",
+       whole_number(1) + needs("--explain")}};
   return under("", joined({run, listed, first_steps}));
 }
 

@@ -2,12 +2,10 @@
 // With --book, it is the run of chapter 5 or of appendix D of Raschka's "Build a Large Language
 // Model (From Scratch)", number by number.
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <map>
-#include <new>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,11 +13,9 @@
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
+#include <rowgrad/examples/rowgrad/options/train_settings.hpp>
+#include <rowgrad/examples/rowgrad/output/first_rank.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
-#include <rowgrad/examples/rowgrad/output/progress.hpp>
-#include <rowgrad/examples/rowgrad/output/row_list_text.hpp>
-#include <rowgrad/examples/rowgrad/output/run_output.hpp>
-#include <rowgrad/examples/rowgrad/output/text_report.hpp>
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
 #include <rowgrad/examples/rowgrad/session/gpt2_folder.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
@@ -32,32 +28,7 @@
 namespace rowgrad {
 namespace {
 
-// The options of the run, and of the program's other work.
-struct Options {
-  std::string file = "";  // of options
-  std::vector<std::string> corpus = {};
-  std::string prompt = "";
-  GenerateOptions sample{.count = 200, .temperature = 0.8};
-  std::size_t sample_every = 0;
-  bool sample_epochs = false;
-  bool evaluate_first = false;
-  std::string book = "";         // the book's run to compare with: "5" or "d"
-  std::string gpt2 = "";         // folder of weights to start from
-  std::string gpt2_export = "";  // file for the trained weights, in the same layout
-  std::string save = "";
-  std::size_t save_every = 0;
-  std::string resume = "";
-  std::string metrics = "";
-  std::string json = "";
-  std::string row_list = "";
-  ReportFiles report = {};
-  bool force = false;
-  std::size_t stop_after = 0;
-  std::size_t threads = 0;
-  double rank_patience = 50;  // seconds
-
-  TrainOptions train = {};
-};
+using Options = TrainSettings;
 
 // Values that --book and --gpt2 give to options that are not on the command line.
 constexpr const char* kChapter5 = R"({
@@ -117,32 +88,6 @@ void check_gpt2(const CommandLine& line, Options& options) {
   if (line.was_given("--tokenizer") && !line.was_given("--prompt")) options.prompt = "";
 }
 
-// Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
-Ids encode_prompt(const Session& training, const Options& options) {
-  if (options.prompt.empty()) return training.first_words();
-  Ids ids = training.tokenizer().encode(options.prompt);
-  check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
-  return ids;
-}
-
-std::unique_ptr<Session> start(const CommandLine& line, const Options& options,
-                               const Corpus& corpus, ProcessGroup* ranks) {
-  TrainOptions train = options.train;
-  if (ranks != nullptr && !line.was_given("--shards")) train.shards = ranks->size();
-  if (corpus.has_ids() && !line.was_given("--tokenizer")) train.tokenizer = "gpt2";
-  const Checkpoint weights =
-      options.gpt2.empty() ? Checkpoint() : read_gpt2(line, options.gpt2, train);
-  auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary);
-  if (!weights.empty()) {
-    const std::size_t rows = gpt2_options(weights, 1).vocabulary;
-    check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
-                   tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
-  }
-  auto training = std::make_unique<Session>(train, std::move(tokenizer), corpus, ranks);
-  if (!weights.empty()) load_gpt2_weights(dynamic_cast<GptModel&>(training->model()), weights);
-  return training;
-}
-
 // Throws std::runtime_error for files that cannot be written, or are also read.
 void check_files(const Options& options) {
   std::vector<std::string> read = options.corpus;
@@ -174,7 +119,7 @@ void check_files_of_rank(const Options& options, std::size_t rank) {
   check_outputs(outputs, {}, options.force);
 }
 
-// Returns the step of the run whose file will be replaced; nullopt if the file has no whole run.
+// Returns the step of the run whose file will be replaced; nullopt if the file has no run.
 std::optional<std::uint64_t> replaced_step(const Options& options) {
   std::error_code none;
   const std::string& path = options.save;
@@ -187,141 +132,33 @@ std::optional<std::uint64_t> replaced_step(const Options& options) {
   }
 }
 
-void check_ranks(ProcessGroup& ranks, const Session& training) {
-  TrainOptions options = training.options();
-  std::map<std::string, std::string> facts;
-  for (const Option& option : option_table_of(options))
-    facts[option.name.substr(2)] = json_of(option);
-  facts["text"] = training.text_hash();
-  facts["tokenizer"] = checksum(training.tokenizer().to_json());
-  facts["step"] = concat(training.run.steps());
-  facts["version of rowgrad"] = ROWGRAD_VERSION;
-  facts["bytes of a number"] = concat(sizeof(real));
-  check_same_on_all(ranks, facts);
+// Begins a run, or resumes the saved one.
+std::unique_ptr<Session> make_session(const CommandLine& line, const Options& options,
+                                      const Corpus& corpus, const Checkpoint& saved,
+                                      ProcessGroup* ranks) {
+  if (!options.resume.empty()) {
+    auto session = Session::resume(saved, options.resume, corpus, ranks);
+    session->set_options(options.train);
+    return session;
+  }
+  TrainOptions train = options.train;
+  if (ranks != nullptr && !line.was_given("--shards")) train.shards = ranks->size();
+  if (corpus.has_ids() && !line.was_given("--tokenizer")) train.tokenizer = "gpt2";
+  const Checkpoint weights =
+      options.gpt2.empty() ? Checkpoint() : read_gpt2(line, options.gpt2, train);
+  auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary);
+  if (!weights.empty()) {
+    const std::size_t rows = gpt2_options(weights, 1).vocabulary;
+    check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
+                   tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
+  }
+  auto session = Session::create(train, std::move(tokenizer), corpus, ranks);
+  if (!weights.empty()) load_gpt2_weights(dynamic_cast<GptModel&>(session->model()), weights);
+  return session;
 }
 
-// The run has the bits of this mix of machines.
-void tell_other_arithmetic(ProcessGroup& ranks) {
-  const std::vector<std::string> all = ranks.gather_lists(TrainingRun::arithmetic());
-  for (std::size_t rank = 1; rank < all.size(); ++rank)
-    if (all[rank] != all[0])
-      std::cout << "R" << ranks.name_of(rank).substr(1) << " computes with " << all[rank] << ", "
-                << ranks.name_of(0) << " with " << all[0]
-                << ": last bits may be others than on machines of one kind\n";
-}
-
-// The history of the table of tokens, with which all language models of these programs begin.
-const TableHistory& of_tokens(RowHistory& rows, LanguageModel& model) {
-  return rows.of(model.named_layers<Embedding>().at(0).second->table());
-}
-
-// Writes and prints the results at the end of a run.
-class Results : public TrainingCallback {
- public:
-  Results(const Options& options, const Corpus& corpus, Session& training, Samples& samples,
-          RowHistory& rows, std::optional<TextReport>& report)
-      : options_(options),
-        corpus_(corpus),
-        training_(training),
-        samples_(samples),
-        rows_(rows),
-        report_(report),
-        first_step_(training.run.steps()) {}
-
-  void at_end(const TrainingRun& run) override {
-    RunResults results;
-    if (training_.validation_ids() != nullptr) add_validation(results);
-    if (options_.sample.count > 0 && !interrupted()) add_sample(results);
-    write(results);
-    say(run);
-  }
-
- private:
-  void add_validation(RunResults& results) {
-    const double baseline = unigram_loss(training_.training_ids(), training_.evaluated_ids(),
-                                         training_.tokenizer().size());
-    const std::size_t batches = training_.run.parts().evaluation.batches;
-    const bool is_part = batches > 0 && batches < training_.run.parts().validation->batches();
-    results.validation_unigram_loss = baseline;
-    if (interrupted()) return;
-    const double loss = training_.validation_loss().value();
-    check_runtime(std::isfinite(loss), "the validation loss became ", std::abs(loss),
-                  "; try a smaller --learning-rate or --clip");
-    results.validation_loss = loss;
-    if (report_)
-      report_->log().add("evaluation", {{"training_loss", Json()}, {"validation_loss", loss}});
-    std::cout << "\nValidation " << bits(loss) << " a token"
-              << (is_part ? concat(" of ", batches, " batches") : "")
-              << "; knowing only how often each token occurs gives " << bits(baseline) << '\n';
-  }
-
-  void add_sample(RunResults& results) {
-    std::cout << "\nSample, continuing '" << training_.tokenizer().decode(samples_.prompt())
-              << "':\n";
-    results.sample = samples_.write(training_.run);
-    std::cout << *results.sample << std::endl;
-    training_.samples.push_back({training_.run.steps(), *results.sample});
-    if (report_) report_->log().add("sample", {{"text", *results.sample}});
-  }
-
-  void write(const RunResults& results) {
-    if (!options_.json.empty()) write_file(options_.json, run_json(training_, corpus_, results));
-    if (!options_.row_list.empty()) write_rows();
-    if (options_.gpt2_export.empty()) return;
-    auto& gpt = dynamic_cast<GptModel&>(training_.model());
-    write_safetensors(options_.gpt2_export, gpt2_weights(gpt));
-    const std::filesystem::path config = gpt2_config_path(options_.gpt2_export);
-    if (!config.empty()) write_file(config, gpt2_config(gpt.options()));
-  }
-
-  void write_rows() {
-    const char separator = options_.row_list.ends_with(".csv") ? ',' : '\t';
-    const TableHistory& tokens = of_tokens(rows_, training_.model());
-    listed_ = list_rows(tokens);
-    write_file(options_.row_list, rows_text(tokens, listed_, &training_.tokenizer(), separator));
-  }
-
-  std::ptrdiff_t count_of(Learned learned) const {
-    return std::ranges::count(listed_, learned, &ListedRow::learned);
-  }
-
-  static void say_where(const char* what, const std::string& file, const std::string& more = "") {
-    if (!file.empty()) std::cout << what << file << more << '\n';
-  }
-
-  void say(const TrainingRun& run) const {
-    std::cout << '\n';
-    if (interrupted())
-      std::cout << "Stopped by " << interruption() << " at step " << run.steps() << '\n';
-    if (run.parts().ranks != nullptr)
-      print_exchange(training_, run.parts().ranks->group(), run.steps() - first_step_);
-    const bool has_config = !gpt2_config_path(options_.gpt2_export).empty();
-    const std::string rest = run.has_ended() ? "" : "; go on with --resume " + options_.save;
-    say_where("Saved to   ", options_.save, rest);
-    say_where("Weights in ", options_.gpt2_export,
-              concat(has_config ? " and config.json beside it" : "", ", as Hugging Face's GPT-2"));
-    say_where("Losses in  ", options_.metrics);
-    say_where("Run in     ", options_.json);
-    const std::uint64_t since = rows_.first_step().value_or(run.steps());
-    say_where("Rows in    ", options_.row_list,
-              concat(": of ", listed_.size(), " tokens, ", count_of(Learned::kNo),
-                     " were never looked up, and ", count_of(Learned::kHardly), " hardly moved",
-                     since > 0 ? concat(", since step ", since) : ""));
-    if (options_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
-  }
-
-  const Options& options_;
-  const Corpus& corpus_;
-  Session& training_;
-  Samples& samples_;
-  RowHistory& rows_;
-  std::optional<TextReport>& report_;
-  std::vector<ListedRow> listed_;
-  std::size_t first_step_;
-};
-
-void check_gpt2_export(const Session& training, const Options& options, bool writes) {
-  const auto* gpt = dynamic_cast<const GptModel*>(&training.model());
+void check_gpt2_export(const Session& session, const Options& options, bool writes) {
+  const auto* gpt = dynamic_cast<const GptModel*>(&session.model());
   check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
   check_gpt2_layout("--gpt2-export", gpt->options());
   check_argument(gpt->memories.size() == 0, "--gpt2-export: GPT-2 has no memories of --ngrams");
@@ -331,16 +168,49 @@ void check_gpt2_export(const Session& training, const Options& options, bool wri
                 config.string(), ": is there already, for another model; --force replaces it");
 }
 
-// Prints where a run goes on, and with which changes.
-void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changed) {
-  std::cout << "Going on from " << file << ", step " << run.steps()
-            << (changed.empty() ? "" : ", with " + changed) << '\n';
-  if (!run.loaded_arithmetic().empty() && run.loaded_arithmetic() != TrainingRun::arithmetic())
-    std::cout
-        << "From here on, last bits may be others than those of a run that never stopped: the "
-           "checkpoint was computed with "
-        << run.loaded_arithmetic() << "; this process computes with " << TrainingRun::arithmetic()
-        << '\n';
+bool shows_text(const Options& options) {
+  return options.sample.count > 0 || is_wanted(options.report);
+}
+
+// Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
+Ids encode_prompt(const Session& session, const Options& options) {
+  if (!shows_text(options) || options.prompt.empty()) return session.first_words();
+  Ids ids = session.tokenizer().encode(options.prompt);
+  check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
+  return ids;
+}
+
+void check_ranks(ProcessGroup& ranks, const Session& session) {
+  TrainOptions options = session.options();
+  std::map<std::string, std::string> facts;
+  for (const Option& option : option_table_of(options))
+    facts[option.name.substr(2)] = json_of(option);
+  facts["text"] = session.text_hash();
+  facts["tokenizer"] = checksum(session.tokenizer().to_json());
+  facts["step"] = concat(session.run().steps());
+  facts["version of rowgrad"] = ROWGRAD_VERSION;
+  facts["bytes of a number"] = concat(sizeof(real));
+  check_same_on_all(ranks, facts);
+}
+
+// Trains up to the last step. All ranks save, as each has its own files of tables, but only the
+// first one writes the file.
+void train(const Options& options, Session& session, std::optional<FirstRank>& first) {
+  TrainingRun& run = session.run();
+  RunFile checkpoint(
+      options.save,
+      [&](const std::string& path) { session.save(path, first ? first->watched() : Checkpoint()); },
+      options.save_every, {.all_ranks = true});
+  run.add(checkpoint);
+  if (first) run.add(*first);
+  const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
+  if (run.has_ended() || run.steps() >= last_step)
+    std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
+  // Tables can go back to the checkpoint before the last one, but not to none: so a new run has one
+  // before they change.
+  if (run.steps() == 0 && !session.options().table_paths().empty()) checkpoint.rewrite();
+  const auto train_all = [&] { run.train(last_step); };
+  first ? first->train(train_all) : train_all();
 }
 
 void run(const CommandLine& line, const Options& options, const std::string& changed,
@@ -350,87 +220,35 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   std::optional<SilentOutput> silent;
   if (!leads) silent.emplace();
   leads ? check_files(options) : check_files_of_rank(options, ranks->rank());
-  const std::optional<std::uint64_t> replaced = leads ? replaced_step(options) : std::nullopt;
+  const std::optional<std::uint64_t> replaced = replaced_step(options);
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
-
-  const bool shows_text = options.sample.count > 0 || is_wanted(options.report);
-  check_argument(shows_text || !line.was_given("--prompt"),
+  check_argument(shows_text(options) || !line.was_given("--prompt"),
                  "--prompt is for --sample above 0 and --report, not for 0");
+
   const Corpus corpus = Corpus::find(options.corpus);
-  const auto training = options.resume.empty()
-                            ? start(line, options, corpus, ranks.get())
-                            : Session::resume(saved, options.resume, corpus, ranks.get());
-  if (!options.resume.empty()) training->set_options(options.train);
+  const auto session = make_session(line, options, corpus, saved, ranks.get());
   const Checkpoint watched = saved.part("watched");
   saved = Checkpoint();
-  TrainingRun& run = training->run;
-  if (!options.gpt2_export.empty()) check_gpt2_export(*training, options, leads);
-  const Ids prompt = shows_text ? encode_prompt(*training, options) : training->first_words();
+  if (!options.gpt2_export.empty()) check_gpt2_export(*session, options, leads);
+  const Ids prompt = encode_prompt(*session, options);
   if (options.sample.past_context == PastContext::kSlide)
-    training->model().sliding_reader();  // throws now rather than after training
-  if (ranks != nullptr) check_ranks(*ranks, *training);
-  print_start(*training, corpus);
+    session->model().sliding_reader();  // throws now rather than after training
+  if (ranks != nullptr) check_ranks(*ranks, *session);
+
+  print_start(*session, corpus);
   if (replaced) std::cout << "Replaces " << options.save << ", a run at step " << *replaced << '\n';
-  if (!options.resume.empty()) print_resumed(run, options.resume, changed);
-  if (ranks != nullptr) tell_other_arithmetic(*ranks);
+  if (!options.resume.empty()) print_resumed(session->run(), options.resume, changed);
+  if (ranks != nullptr) print_other_arithmetic(*ranks);
 
   const HeldInterrupts until_they_stop_it;
   StopsOnInterrupts interrupts;
-  run.add(interrupts);
-  if (options.evaluate_first && run.steps() == 0)
-    if (const auto losses = training->evaluate_all())
+  session->run().add(interrupts);
+  if (options.evaluate_first && session->run().steps() == 0)
+    if (const auto losses = session->evaluate_all())
       print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  RowHistory rows(training->model(), run.tables());
-  const bool watches = leads && (is_wanted(options.report) || !options.row_list.empty());
-  if (watches) rows.load_state_dict(watched.part("rows"));
-  if (watches) run.add(rows);
-  std::optional<TextReport> report;
-  if (leads && is_wanted(options.report))
-    report.emplace(line, *training, corpus, options.report, rows, prompt, watched.part("log"),
-                   options.force);
-  ProgressLines progress(
-      options.book.empty() ? BookLog() : book_log(options.book, training->options().clip_from));
-  GenerateOptions sample = options.sample;
-  sample.on_token = [](std::int32_t) { return !interrupted(); };
-  Samples samples(training->samples, training->tokenizer(),
-                  {.prompt = prompt,
-                   .generate = sample,
-                   .seed = training->options().seed,
-                   .every = options.sample_every,
-                   .epochs = options.sample_epochs,
-                   .show = [&](const std::string& text) {
-                     progress.clear();
-                     std::cout << text << '\n' << std::endl;
-                     if (report && !interrupted()) report->log().add("sample", {{"text", text}});
-                   }});
-  // All ranks save, as each has its own files of tables; but only the first writes the file.
-  std::function<void()> save, write_metrics;
-  if (!options.save.empty())
-    save = [&] {
-      Checkpoint watching;
-      if (watches) watching.put("rows", rows.state_dict());
-      if (report) watching.put("log", report->log().state_dict());
-      training->save(options.save, watching);
-    };
-  if (!options.metrics.empty())
-    write_metrics = [&] { write_file(options.metrics, metrics_csv(run)); };
-  RunFile checkpoint(save, options.save_every, {.all_ranks = true});
-  RunFile metrics(write_metrics);
-  Results results(options, corpus, *training, samples, rows, report);
-  if (leads) run.add(progress);
-  if (leads) run.add(samples);
-  run.add(checkpoint);
-  if (leads) run.add(metrics);
-  if (leads) run.add(results);
-  const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
-  if (run.has_ended() || run.steps() >= last_step)
-    std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
-  // Tables can go back to the checkpoint before the last one, but not to none: so a new run has one
-  // before they change.
-  if (run.steps() == 0 && !training->options().table_paths().empty()) checkpoint.rewrite();
-  const auto train = [&] { run.train(last_step); };
-  report ? report->train(train) : train();
-  if (report) report->finish();
+  std::optional<FirstRank> first;
+  if (leads) first.emplace(line, options, corpus, *session, prompt, watched);
+  train(options, *session, first);
 }
 
 OptionTable own_table(Options& o) {

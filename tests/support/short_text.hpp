@@ -26,13 +26,13 @@ inline TrainOptions small_run() {
 
 /// A run on the short text.
 inline std::unique_ptr<Session> start(const TrainOptions& options) {
-  return std::make_unique<Session>(options, make_tokenizer(options.tokenizer, short_text(), 300),
-                                   short_text());
+  return Session::create(options, make_tokenizer(options.tokenizer, short_text(), 300),
+                         short_text());
 }
 
 /// The state of a run, except for the times in its history.
 inline std::string fingerprint(const Session& training) {
-  return bits_of(without(training.run.state_dict(), "history.tokens_per_second"));
+  return bits_of(without(training.run().state_dict(), "history.tokens_per_second"));
 }
 
 }  // namespace rowgrad::testing

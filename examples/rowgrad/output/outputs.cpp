@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <new>
 #include <span>
-#include <stdlib.h>
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
@@ -189,15 +188,6 @@ void check_outputs(const std::vector<Output>& outputs, const std::vector<std::st
     // Makes a temporary file and removes it: not all folders say beforehand that they take none.
     const LockedFile attempt(path, LockedFile::Open::kReplacing);
   }
-}
-
-ScratchFolder::ScratchFolder() : path_(fs::temp_directory_path() / "rowgrad.XXXXXX") {
-  check_runtime(::mkdtemp(path_.data()) != nullptr, "cannot make a folder ", path_);
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
 }
 
 Option force_option(bool& force) {

@@ -51,20 +51,6 @@ struct Output {
 void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,
                    bool force);
 
-/// A new empty folder, which the destructor removes with everything in it.
-class ScratchFolder {
- public:
-  ScratchFolder();  // throws std::runtime_error if it cannot be made
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 /// The option --force, whose value goes to check_outputs.
 Option force_option(bool& force);
 

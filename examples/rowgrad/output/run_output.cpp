@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMostInTable = 24;  // tensors of a model
 
 // The options that are not as they are by default.
-std::string chosen_options(const Session& training) {
-  TrainOptions options = training.options();
+std::string chosen_options(const Session& session) {
+  TrainOptions options = session.options();
   TrainOptions defaults = default_options(options.model);
   const std::map<std::string, std::string> texts = texts_of(table_of_model(defaults));
   std::string chosen;
@@ -28,44 +28,64 @@ std::string chosen_options(const Session& training) {
   return chosen.empty() ? " as by default" : chosen;
 }
 
-bool runs_out(const Session& training) {
-  return training.options().tokenizer == "bpe" &&
-         training.tokenizer().size() < training.options().vocabulary;
+bool runs_out(const Session& session) {
+  return session.options().tokenizer == "bpe" &&
+         session.tokenizer().size() < session.options().vocabulary;
 }
 
 }  // namespace
 
-void print_start(const Session& training, const Corpus& corpus) {
+void print_start(const Session& session, const Corpus& corpus) {
   std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
             << (!corpus.has_checksums() ? "\n"
                 : corpus.is_verified()  ? ", verified\n"
                                         : ", not verified; tokenize --verify does that\n")
-            << "Tokens     " << training.options().tokenizer << ", " << training.tokenizer().size()
-            << (runs_out(training) ? " ids, for the text has no more pairs; " : " ids; ")
-            << training.training_ids().size() << " tokens to train on, "
-            << training.validation_tokens() << " for validation\n"
-            << "Batches    " << training.run.parts().loader.batches() << " an epoch, each of "
-            << training.options().loader.batch << " windows of " << training.options().gpt.context
-            << " tokens, stride " << training.options().stride << '\n'
+            << "Tokens     " << session.options().tokenizer << ", " << session.tokenizer().size()
+            << (runs_out(session) ? " ids, for the text has no more pairs; " : " ids; ")
+            << session.training_ids().size() << " tokens to train on, "
+            << session.validation_tokens() << " for validation\n"
+            << "Batches    " << session.run().parts().loader.batches() << " an epoch, each of "
+            << session.options().loader.batch << " windows of " << session.options().gpt.context
+            << " tokens, stride " << session.options().stride << '\n'
             << "Computing  " << blas::describe() << '\n';
-  std::cout << "Options   " << chosen_options(training) << '\n';
-  const std::size_t tensors = training.model().parameters().size();
+  std::cout << "Options   " << chosen_options(session) << '\n';
+  const std::size_t tensors = session.model().parameters().size();
   if (tensors <= kMostInTable) {
-    std::cout << '\n' << training.model().summary();
+    std::cout << '\n' << session.model().summary();
   } else {
-    std::cout << "Model      " << training.model().parameter_count() << " parameters in " << tensors
+    std::cout << "Model      " << session.model().parameter_count() << " parameters in " << tensors
               << " tensors\n";
   }
   std::cout << '\n';
 }
 
-void print_exchange(const Session& training, const ProcessGroup& ranks, std::size_t steps) {
+void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changes) {
+  std::cout << "Going on from " << file << ", step " << run.steps()
+            << (changes.empty() ? "" : ", with " + changes) << '\n';
+  if (!run.loaded_arithmetic().empty() && run.loaded_arithmetic() != TrainingRun::arithmetic())
+    std::cout
+        << "From here on, last bits may be others than those of a run that never stopped: the "
+           "checkpoint was computed with "
+        << run.loaded_arithmetic() << "; this process computes with " << TrainingRun::arithmetic()
+        << '\n';
+}
+
+void print_other_arithmetic(ProcessGroup& ranks) {
+  const std::vector<std::string> all = ranks.gather_lists(TrainingRun::arithmetic());
+  for (std::size_t rank = 1; rank < all.size(); ++rank)
+    if (all[rank] != all[0])
+      std::cout << "R" << ranks.name_of(rank).substr(1) << " computes with " << all[rank] << ", "
+                << ranks.name_of(0) << " with " << all[0]
+                << ": last bits may be others than on machines of one kind\n";
+}
+
+void print_exchange(const Session& session, const ProcessGroup& ranks, std::size_t steps) {
   std::cout << "Exchanged  "
             << readable_count(static_cast<double>(ranks.bytes_sent()) /
                               static_cast<double>(std::max<std::size_t>(steps, 1)))
             << "B a step sent by each of " << ranks.size() << " ranks";
-  const std::vector<Parameter*>& parameters = training.run.parts().optimizer.parameters();
-  const auto& ways = training.run.gradient_sum()->ways();
+  const std::vector<Parameter*>& parameters = session.run().parts().optimizer.parameters();
+  const auto& ways = session.run().gradient_sum()->ways();
   for (std::size_t i = 0; i < ways.size(); ++i)
     if (ways[i] == "gathered" || ways[i] == "owners")
       std::cout << "; rows of " << parameters[i]->name()
@@ -73,10 +93,10 @@ void print_exchange(const Session& training, const ProcessGroup& ranks, std::siz
   std::cout << '\n';
 }
 
-std::string run_json(const Session& training, const Corpus& corpus, const RunResults& results) {
+std::string run_json(const Session& session, const Corpus& corpus, const RunResults& results) {
   Json history = Json::array();
   Json evaluations = Json::array();  // in the course of epochs
-  for (const TrainingRecord& record : training.run.history()) {
+  for (const TrainingRecord& record : session.run().history()) {
     Json entry{{"steps", record.steps},
                {"training_loss", record.training_loss},
                {"validation_loss", record.validation_loss}};
@@ -86,16 +106,16 @@ std::string run_json(const Session& training, const Corpus& corpus, const RunRes
     }
     (record.ends_epoch() ? history : evaluations).push_back(std::move(entry));
   }
-  Json all{{"options", Json(to_json(training.options()), "options")},
+  Json all{{"options", Json(to_json(session.options()), "options")},
            {"text", corpus.source()},
-           {"vocabulary_size", training.tokenizer().size()},
-           {"training_tokens", training.training_ids().size()},
-           {"validation_tokens", training.validation_tokens()},
-           {"parameters", training.model().parameter_count()},
+           {"vocabulary_size", session.tokenizer().size()},
+           {"training_tokens", session.training_ids().size()},
+           {"validation_tokens", session.validation_tokens()},
+           {"parameters", session.model().parameter_count()},
            {"blas", blas::describe()},
            {"history", std::move(history)},
            {"evaluations", std::move(evaluations)},
-           {"samples", Json(training.samples_json(), "samples")}};
+           {"samples", Json(session.samples_json(), "samples")}};
   if (results.validation_loss) all["validation_loss"] = *results.validation_loss;
   if (results.validation_unigram_loss)
     all["validation_unigram_loss"] = *results.validation_unigram_loss;
@@ -103,8 +123,8 @@ std::string run_json(const Session& training, const Corpus& corpus, const RunRes
   return all.dump(2) + "\n";
 }
 
-RunFile::RunFile(std::function<void()> write, std::size_t every, CallbackNeeds needs)
-    : write_(std::move(write)), every_(every), needs_(needs) {}
+RunFile::RunFile(std::string path, Write write, std::size_t every, CallbackNeeds needs)
+    : path_(std::move(path)), write_(std::move(write)), every_(every), needs_(needs) {}
 
 void RunFile::after_step(const TrainingRun& run, const StepResult& result) {
   has_news_ = true;
@@ -112,13 +132,13 @@ void RunFile::after_step(const TrainingRun& run, const StepResult& result) {
   if (ends_epoch || (every_ > 0 && run.steps() % every_ == 0)) rewrite();
 }
 
-// A pipe gets nothing twice.
+// Writes nothing twice to a pipe.
 void RunFile::at_end(const TrainingRun&) {
   if (has_news_ || !has_written_) rewrite();
 }
 
 void RunFile::rewrite() {
-  if (write_) write_();
+  if (!path_.empty()) write_(path_);
   has_written_ = true;
   has_news_ = false;
 }

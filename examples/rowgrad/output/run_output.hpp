@@ -13,10 +13,17 @@
 namespace rowgrad {
 
 /// Prints the text, tokens, batches and model before training.
-void print_start(const Session& training, const Corpus& corpus);
+void print_start(const Session& session, const Corpus& corpus);
+
+/// Prints where a run goes on, from which file, and with which `changes` of options.
+void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changes);
+
+/// Prints which ranks compute in another way than the first one, so that last bits may differ. All
+/// ranks call it.
+void print_other_arithmetic(ProcessGroup& ranks);
 
 /// Prints how gradients went between ranks in the last `steps` steps.
-void print_exchange(const Session& training, const ProcessGroup& ranks, std::size_t steps);
+void print_exchange(const Session& session, const ProcessGroup& ranks, std::size_t steps);
 
 /// The results at the end.
 struct RunResults {
@@ -25,17 +32,18 @@ struct RunResults {
 };
 
 /// Returns options, sizes, history and results as JSON.
-std::string run_json(const Session& training, const Corpus& corpus, const RunResults& results);
+std::string run_json(const Session& session, const Corpus& corpus, const RunResults& results);
 
 /// Returns the losses by epoch as CSV: epoch, steps, training_loss, validation_loss (empty without
 /// validation), tokens_per_second.
 std::string metrics_csv(const TrainingRun& run);
 
-/// Calls `write` after each epoch, every `every` steps (0 for none within an epoch), and at the end
-/// of the run or where it is stopped. Does nothing if `write` is null.
+/// Writes a file after each epoch, every `every` steps (0 for none within an epoch), and at the end
+/// of the run or where it is stopped. Does nothing if `path` is "".
 class RunFile : public TrainingCallback {
  public:
-  explicit RunFile(std::function<void()> write, std::size_t every = 0, CallbackNeeds needs = {});
+  using Write = std::function<void(const std::string& path)>;
+  RunFile(std::string path, Write write, std::size_t every = 0, CallbackNeeds needs = {});
 
   CallbackNeeds needs() const override { return needs_; }
   void after_step(const TrainingRun& run, const StepResult& result) override;
@@ -44,7 +52,8 @@ class RunFile : public TrainingCallback {
   void rewrite();
 
  private:
-  std::function<void()> write_;
+  std::string path_;
+  Write write_;
   std::size_t every_;
   CallbackNeeds needs_;
   bool has_written_ = false;

@@ -39,27 +39,27 @@ std::string log_of(const ReportFiles& files) {
   return fs::exists(report, none) && !fs::is_regular_file(report, none) ? "" : report + ".log";
 }
 
-std::string about_run(const CommandLine& line, const Session& training, const Corpus& corpus) {
+std::string about_run(const CommandLine& line, const Session& session, const Corpus& corpus) {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
   gmtime_r(&now, &utc);
   std::ostringstream started;
   started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
-  const TrainingRanks* ranks = training.run.parts().ranks;
+  const TrainingRanks* ranks = session.run().parts().ranks;
   const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
-  TrainOptions train = training.options();  // of the checkpoint if the run was resumed
+  TrainOptions train = session.options();  // of the checkpoint if the run was resumed
   OptionTable options = table_of_model(train);
   for (const Option& option : line.options())
     if (find(option_table_of(train), option.name) == nullptr) options.push_back(option);
-  Json all{{"program", fs::path(line.program()).filename().string()},
-           {"command", line.repeated()},
-           {"started", started.str()},
-           {"machine", each + blas::describe()},
-           {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
-           {"tokenizer", {{"name", train.tokenizer}, {"size", training.tokenizer().size()}}},
-           {"tokens",
-            {{"training", training.training_ids().size()},
-             {"validation", training.validation_tokens()}}}};
+  Json all{
+      {"program", fs::path(line.program()).filename().string()},
+      {"command", line.repeated()},
+      {"started", started.str()},
+      {"machine", each + blas::describe()},
+      {"text", {{"source", corpus.source()}, {"bytes", corpus.bytes()}}},
+      {"tokenizer", {{"name", train.tokenizer}, {"size", session.tokenizer().size()}}},
+      {"tokens",
+       {{"training", session.training_ids().size()}, {"validation", session.validation_tokens()}}}};
   for (const auto& [name, text] : texts_of(options)) all["options"][name] = text;
   return all.dump();
 }
@@ -94,49 +94,49 @@ std::vector<Output> outputs_of(const ReportFiles& files) {
           {option, log_of(files), kRunLog}};
 }
 
-TextReport::TextReport(const CommandLine& line, Session& training, const Corpus& corpus,
+TextReport::TextReport(const CommandLine& line, Session& session, const Corpus& corpus,
                        const ReportFiles& files, RowHistory& rows, Ids prompt,
                        const Checkpoint& state, bool force)
-    : training_(training),
+    : session_(session),
       files_(files),
       rows_(rows),
       prompt_(std::move(prompt)),
       log_path_(log_of(files).empty() ? folder_.emplace().path() + "/log" : log_of(files)),
-      log_(training.run, prepared(log_path_, force),
-           {.about = about_run(line, training, corpus),
-            .tokenizer = &training.tokenizer(),
+      log_(session.run(), prepared(log_path_, force),
+           {.about = about_run(line, session, corpus),
+            .tokenizer = &session.tokenizer(),
             .rows = &rows}) {
   if (!files.page.empty()) check_report_page();
   begin(state);
-  training.run.add(*this);
+  session.run().add(*this);
 }
 
-TextReport::~TextReport() { training_.run.remove(*this); }
+TextReport::~TextReport() { session_.run().remove(*this); }
 
 // A new log also has what was known before it.
 void TextReport::begin(const Checkpoint& state) {
   if (!state.empty()) log_.load_state_dict(state);
   if (log_.continues()) return;
-  if (const std::size_t steps = training_.run.steps(); steps > 0 && !folder_)
+  if (const std::size_t steps = session_.run().steps(); steps > 0 && !folder_)
     std::cout << log_path_ << " begins anew at step " << steps << ": "
               << (state.empty() ? "the steps before were not logged\n"
                                 : "it does not have the log of this run\n");
-  const TokenSequence* const validation = training_.validation_ids();
-  const std::size_t vocabulary = training_.model().vocabulary();
+  const TokenSequence* const validation = session_.validation_ids();
+  const std::size_t vocabulary = session_.model().vocabulary();
   log_.add("baselines",
            {{"uniform", rounded(std::log(static_cast<double>(vocabulary)))},
             {"unigram",
-             rounded(unigram_loss(training_.training_ids(),
-                                  validation != nullptr ? *validation : training_.training_ids(),
+             rounded(unigram_loss(session_.training_ids(),
+                                  validation != nullptr ? *validation : session_.training_ids(),
                                   vocabulary))}});
-  for (const TrainingRecord& record : training_.run.history()) {
+  for (const TrainingRecord& record : session_.run().history()) {
     Json data{{"steps", record.steps},
               {"training_loss", record.training_loss},
               {"validation_loss", record.validation_loss}};
     if (record.ends_epoch()) data["epoch"] = record.epoch;
     log_.add("evaluation", data);
   }
-  for (const Sample& sample : training_.samples)
+  for (const Sample& sample : session_.samples())
     log_.add("sample", {{"steps", sample.steps}, {"text", sample.text}});
 }
 
@@ -173,15 +173,15 @@ void TextReport::read_text() {
     table.values(ids);  // fetches them
     log_.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
   }
-  const TrainOptions& options = training_.options();
+  const TrainOptions& options = session_.options();
   const std::size_t trained =
-      training_.run.steps() * options.accumulate * options.loader.batch * options.gpt.context;
-  TablePlacement* const tables = training_.run.tables();
+      session_.run().steps() * options.accumulate * options.loader.batch * options.gpt.context;
+  TablePlacement* const tables = session_.run().tables();
   log_.add("text",
-           {{"text", text_json(training_.model(), training_.training_ids(),
-                               training_.validation_ids(), goes_on,
-                               std::clamp(trained / kTrainedAToken, kMinRead, kMaxRead), tables)}});
-  if (auto* gpt = dynamic_cast<GptModel*>(&training_.model()); gpt != nullptr && prompt_.size() > 0)
+           {{"text", text_json(session_.model(), session_.training_ids(), session_.validation_ids(),
+                               goes_on, std::clamp(trained / kTrainedAToken, kMinRead, kMaxRead),
+                               tables)}});
+  if (auto* gpt = dynamic_cast<GptModel*>(&session_.model()); gpt != nullptr && prompt_.size() > 0)
     log_.add("attention",
              {{"attention",
                attention_json(*gpt,
@@ -209,7 +209,7 @@ void TextReport::train(const std::function<void()>& train) {
   } catch (const std::exception& error) {
     log_.add("fault", {{"text", concat("the run failed: ", error.what())}});
     // Rows of other ranks cannot be fetched any more.
-    if (!has_ended_ && training_.run.tables() == nullptr) log_.at_end();
+    if (!has_ended_ && session_.run().tables() == nullptr) log_.at_end();
     try_to_write();
     throw;
   }

@@ -7,19 +7,13 @@
 #include <optional>
 #include <string>
 
-#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/options/train_settings.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
+#include <rowgrad/examples/rowgrad/session/scratch_folder.hpp>
 #include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/optim/callbacks/run_log.hpp>
 
 namespace rowgrad {
-
-/// The files of a report, "" for none.
-struct ReportFiles {
-  std::string page = {};  // HTML
-  std::string data = {};  // JSON
-  std::string log = {};   // from which both are made; their name and .log if not given
-};
 
 /// Returns the options of the files.
 OptionTable option_table_of(ReportFiles& files);
@@ -37,7 +31,7 @@ class TextReport : public TrainingCallback {
   /// the `state` of an earlier log, continues it, and says so if a resumed run has a new log.
   /// `force` replaces another file. Throws std::runtime_error if the log cannot be written, or if
   /// the parts of a page were not there at build time.
-  TextReport(const CommandLine& line, Session& training, const Corpus& corpus,
+  TextReport(const CommandLine& line, Session& session, const Corpus& corpus,
              const ReportFiles& files, RowHistory& rows, Ids prompt, const Checkpoint& state = {},
              bool force = false);
   ~TextReport() override;
@@ -61,7 +55,7 @@ class TextReport : public TrainingCallback {
   void write();
   void try_to_write();
 
-  Session& training_;
+  Session& session_;
   ReportFiles files_;
   RowHistory& rows_;
   Ids prompt_;

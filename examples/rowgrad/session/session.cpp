@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <new>
 #include <utility>
 
-#include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
@@ -10,10 +8,7 @@
 #include <rowgrad/layers/gpt/gpt_file.hpp>
 
 namespace rowgrad {
-
 namespace {
-
-constexpr const char* kFormat = "rowgrad training 11";
 
 TokenWindows windows(const TokenSequence& ids, const TrainOptions& options, std::size_t stride) {
   return TokenWindows(ids, {.context = options.gpt.context, .stride = stride});
@@ -41,108 +36,164 @@ const TokenSequence& text_of(const DataLoader& loader) {
   return dynamic_cast<const TokenWindows&>(*loader.dataset()).text();
 }
 
+template <class Part>
+Part* pointer_to(std::optional<Part>& part) {
+  return part ? &*part : nullptr;
+}
+
+void check_text(const Checkpoint& file, const Corpus& corpus) {
+  const std::string hash = file.text("text_checksum"), found = corpus.hash();
+  check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", that of ",
+                 corpus.source(), " is ", found);
+}
+
+// Tables in files belong to the ranks that made them.
+void check_ranks_of_tables(const Checkpoint& file, const TrainOptions& options,
+                           const ProcessGroup* ranks) {
+  const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
+  check_argument(!options.split_tables || options.ngram_file.empty() || saved == here,
+                 "its tables are in files, saved by ", saved, " ranks, resumed on ", here,
+                 "; expected as many");
+}
+
+void check_folding(const Checkpoint& file, const LanguageModel& model) {
+  const auto* gpt = dynamic_cast<const GptModel*>(&model);
+  check_argument(
+      gpt == nullptr || file.integers("gpt.memories.canonical") ==
+                            gpt_options_state(gpt->options()).integers("memories.canonical"),
+      "with this version of utf8proc, --ngram-fold makes other tokens one");
+}
+
+Sample sample_from(const Json& json) {
+  const Json *steps = json.find("steps"), *text = json.find("text");
+  check_argument(steps != nullptr && text != nullptr, "a sample lacks its steps or its text");
+  return {steps->whole_number(), text->string()};
+}
+
 }  // namespace
 
-Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
-                 const Corpus& corpus, ProcessGroup* ranks)
-    : Session(options, std::move(tokenizer), corpus, corpus.split(*tokenizer, options.validation),
-              ranks, false) {}
+// --- Beginning ----------------------------------------------------------------------------------
 
-Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer>&& tokenizer,
-                 const Corpus& corpus, const Split& parts, ProcessGroup* ranks, bool resumed)
+Session::Loaders::Loaders(const TrainOptions& options, const Split& text)
+    : training(training_loader(options, text.train)),
+      validation(validation_loader(options, text.validation, false)),
+      training_sample(training_loader(options, text.train)),
+      validation_sample(validation_loader(options, text.validation, options.draws_as_pytorch)) {}
+
+Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+                 const Corpus& corpus, ProcessGroup* ranks, bool resumed)
     : options_(options),
       text_hash_(corpus.hash()),
       text_files_(corpus.files()),
       tokenizer_(std::move(tokenizer)),
       random_(options.seed),
-      training_(training_loader(options, parts.train)),
-      validation_(validation_loader(options, parts.validation, false)),
-      training_sample_(training_loader(options, parts.train)),
-      validation_sample_(validation_loader(options, parts.validation, options.draws_as_pytorch)),
+      loaders_(options, corpus.split(*tokenizer_, options.validation)),
       ranks_(ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks)
                               : std::nullopt),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
-                                options.split_tables && ranks_ ? &*ranks_ : nullptr)),
+                                options.split_tables ? pointer_to(ranks_) : nullptr)),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
-      run({.model = *model_,
-           .optimizer = *optimizer_,
-           .loader = training_,
-           .random = random_,
-           .schedule = &*schedule_,
-           .validation = validation_ ? &*validation_ : nullptr,
-           .clip_norm = options.clip,
-           .clip_from = options.clip_from,
-           .accumulate = options.accumulate,
-           .shards = options.shards,
-           .ranks = ranks_ ? &*ranks_ : nullptr,
-           .epochs = options.epochs,
-           .steps = options.steps,
-           .evaluation = {.every = options.evaluation.every,
-                          .batches = options.evaluation.every > 0 ? options.evaluation.batches : 0,
-                          .training = &training_sample_,
-                          .validation = validation_sample_ ? &*validation_sample_ : nullptr}}) {
+      run_(parts()) {
   start_schedule(0);
   tables_.keep();
 }
 
-std::optional<TrainingRecord> Session::evaluate_all() {
-  DataLoader whole(training_.dataset(),
-                   {.batch = options_.loader.batch, .drop_last = options_.draws_as_pytorch});
-  return run.evaluate(whole, validation_ ? &*validation_ : nullptr);
+TrainingParts Session::parts() {
+  const std::size_t every = options_.evaluation.every;
+  return {.model = *model_,
+          .optimizer = *optimizer_,
+          .loader = loaders_.training,
+          .random = random_,
+          .schedule = &*schedule_,
+          .validation = pointer_to(loaders_.validation),
+          .clip_norm = options_.clip,
+          .clip_from = options_.clip_from,
+          .accumulate = options_.accumulate,
+          .shards = options_.shards,
+          .ranks = pointer_to(ranks_),
+          .epochs = options_.epochs,
+          .steps = options_.steps,
+          .evaluation = {.every = every,
+                         .batches = every > 0 ? options_.evaluation.batches : 0,
+                         .training = &loaders_.training_sample,
+                         .validation = pointer_to(loaders_.validation_sample)}};
 }
 
-std::optional<double> Session::validation_loss() {
-  if (!validation_) return std::nullopt;
-  return evaluate(*model_, *validation_,
-                  {.batches = run.parts().evaluation.batches, .tables = run.tables()})
-      ->loss;
+std::unique_ptr<Session> Session::create(const TrainOptions& options,
+                                         std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
+                                         ProcessGroup* ranks) {
+  return std::unique_ptr<Session>(new Session(options, std::move(tokenizer), corpus, ranks, false));
 }
 
-const TokenSequence& Session::training_ids() const { return text_of(training_); }
-
-const TokenSequence* Session::validation_ids() const {
-  return validation_ ? &text_of(*validation_) : nullptr;
+std::unique_ptr<Session> Session::resume(const Checkpoint& file, const std::string& name,
+                                         const Corpus& corpus, ProcessGroup* ranks) {
+  const TrainOptions options = saved_options(file, name, "resumed");
+  return explaining(name, "resumed", [&] {
+    check_text(file, corpus);
+    check_ranks_of_tables(file, options, ranks);
+    auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
+    check_model_size(file, options, *tokenizer);
+    std::unique_ptr<Session> session(
+        new Session(options, std::move(tokenizer), corpus, ranks, true));
+    session->load(file, name);
+    return session;
+  });
 }
 
-TokenSequence Session::evaluated_ids() const {
-  const TokenSequence& all = *validation_ids();
-  const std::uint64_t batches = run.parts().evaluation.batches;
-  if (batches == 0 || batches >= validation_->batches()) return all;
-  return all.slice(0, batches * options_.loader.batch * options_.gpt.context + 1);  // with targets
+std::unique_ptr<Session> Session::resume(const std::filesystem::path& path, const Corpus& corpus) {
+  return resume(read_safetensors(path), path.string(), corpus);
 }
 
-Ids Session::first_words(std::uint64_t most) const {
-  return training_ids()
-      .slice(0, std::min<std::uint64_t>({training_ids().size(), most, options_.gpt.context}))
-      .ids();
+void Session::load(Checkpoint state, const std::string& name) {
+  check_folding(state, *model_);
+  if (text_files_.empty()) text_files_ = Json(state.text("corpus"), "its corpus").strings();
+  const Json samples(state.text("samples"), "its samples");
+  for (const std::string& watched : state.part("watched").names())
+    state.erase("watched." + watched);
+  run_.load_state_dict(
+      with_sharded_rows(std::move(state), name, pointer_to(ranks_), model_->parameters()));
+  for (const Json& sample : samples.elements()) samples_.push_back(sample_from(sample));
+}
+
+std::unique_ptr<Session> Session::replay(const Checkpoint& file, const std::string& name,
+                                         const Corpus& corpus,
+                                         const std::filesystem::path& tables) {
+  TrainOptions options = saved_options(file, name, "trained again");
+  return explaining(name, "trained again", [&] {
+    check_text(file, corpus);
+    if (!options.ngram_file.empty()) options.ngram_file = tables / "table";
+    return create(options, tokenizer_from_json(file.text("tokenizer")), corpus);
+  });
 }
 
 void Session::set_options(const TrainOptions& options) {
   options_ = options;
-  run.set_length(options.epochs, options.steps);
-  start_schedule(run.steps());
+  run_.set_length(options.epochs, options.steps);
+  start_schedule(run_.steps());
 }
 
 void Session::start_schedule(std::uint64_t step) {
   schedule_.emplace(*optimizer_,
-                    options_.make_schedule(std::max<std::size_t>(run.steps_in_all(), 1)));
+                    options_.make_schedule(std::max<std::size_t>(run_.steps_in_all(), 1)));
   Checkpoint state;
   state.put("step", step);
   state.put("base_rates", options_.base_rates(*optimizer_));
   schedule_->load_state_dict(state);
 }
 
-void Session::save(const std::filesystem::path& path, const Checkpoint& watched) const {
-  run.check_can_save();
+// --- Saving -------------------------------------------------------------------------------------
+
+void Session::save(const std::filesystem::path& path, const Checkpoint& watched) {
+  run_.check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ranks_ && !tables_.empty()) ranks_->group().any(false);
   const bool is_sharded = ranks_ && ranks_->has_tables();
-  if (!run.is_first_rank() && !is_sharded) return;
-  Checkpoint file = run.state_dict();
+  if (!run_.is_first_rank() && !is_sharded) return;
+  Checkpoint file = run_.state_dict();
   file.put("samples", samples_json());
-  file.put("format", kFormat);
+  file.put("format", kRunFormat);
   file.put("options", to_json(options_));
   file.put("tokenizer", tokenizer_->to_json());
   file.put("text_checksum", text_hash_);
@@ -159,163 +210,47 @@ void Session::save(const std::filesystem::path& path, const Checkpoint& watched)
 
 std::string Session::samples_json() const {
   Json all = Json::array();
-  for (const Sample& sample : samples)
+  for (const Sample& sample : samples_)
     all.push_back({{"steps", sample.steps}, {"text", sample.text}});
   return all.dump();  // a sample may end within a character, which is then replaced
 }
 
-namespace {
+// --- The text and its losses --------------------------------------------------------------------
 
-// What `work` throws says which file cannot be used, and why.
-template <class Work>
-auto with_name(const std::string& name, const char* purpose, const Work& work) {
-  const auto refusal = [&](const char* reason) {
-    return std::runtime_error(concat(name, ": cannot be ", purpose, ": ", reason));
-  };
-  try {
-    return work();
-  } catch (const std::bad_alloc&) {
-    throw refusal("there is not enough memory");
-  } catch (const std::exception& error) {
-    throw refusal(error.what());
-  }
+std::optional<TrainingRecord> Session::evaluate_all() {
+  DataLoader whole(loaders_.training.dataset(),
+                   {.batch = options_.loader.batch, .drop_last = options_.draws_as_pytorch});
+  return run_.evaluate(whole, pointer_to(loaders_.validation));
 }
 
-std::vector<std::string> corpus_in(const Checkpoint& file) {
-  return Json(file.text("corpus"), "its corpus").strings();
+std::optional<double> Session::validation_loss() {
+  if (!loaders_.validation) return std::nullopt;
+  return evaluate(*model_, *loaders_.validation,
+                  {.batches = run_.parts().evaluation.batches, .tables = run_.tables()})
+      ->loss;
 }
 
-void check_text(const Checkpoint& file, const Corpus& corpus) {
-  const std::string hash = file.text("text_checksum"), found = corpus.hash();
-  check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", that of ",
-                 corpus.source(), " is ", found);
+const TokenSequence& Session::training_ids() const { return text_of(loaders_.training); }
+
+const TokenSequence* Session::validation_ids() const {
+  return loaders_.validation ? &text_of(*loaders_.validation) : nullptr;
 }
 
-// Reading a file must not take its tables back, which would lose what later checkpoints have.
-void check_marks(const LanguageModel& model, const Checkpoint& state) {
-  for (Parameter* parameter : model.parameters()) {
-    if (parameter->is_in_memory()) continue;
-    const std::string &saved = state.text(parameter->name()),
-                      now = parameter->source().checkpoint_id();
-    check_argument(saved == now, parameter->name(), " is in a table file at '", now,
-                   "', expected '", saved,
-                   "': another checkpoint of the run has been saved since; train --resume takes "
-                   "the table back, and then that one cannot be loaded any more");
-  }
+std::uint64_t Session::validation_tokens() const {
+  return loaders_.validation ? validation_ids()->size() : 0;
 }
 
-// Throws std::invalid_argument for sizes far from those of the values in the file, before a model
-// takes memory for them. What is not so far away is refused by its shape.
-void check_sizes(const Checkpoint& file, const TrainOptions& options, const Tokenizer& tokenizer) {
-  const double numbers = options.least_numbers(tokenizer.size());
-  double most = 0;
-  for (const std::string& name : file.part("model").names())
-    if (const auto* tensor = std::get_if<Tensor>(&file.at("model." + name)))
-      most += static_cast<double>(tensor->size());
-  check_argument(numbers <= 2 * most, "its options say that the model has ", numbers,
-                 " numbers, but the file holds ", most);
+TokenSequence Session::evaluated_ids() const {
+  const TokenSequence& all = *validation_ids();
+  const std::uint64_t batches = run_.parts().evaluation.batches;
+  if (batches == 0 || batches >= loaders_.validation->batches()) return all;
+  return all.slice(0, batches * options_.loader.batch * options_.gpt.context + 1);  // with targets
 }
 
-}  // namespace
-
-TrainOptions saved_options(const Checkpoint& file, const std::string& name, const char* purpose) {
-  check_runtime(!file.contains("labels"), name,
-                ": is a classifier of finetune, expected a training run");
-  check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
-  check_runtime(file.text("format") == kFormat, name, ": the format is '", file.text("format"),
-                "', expected '", kFormat, "'");
-  return with_name(name, purpose, [&] {
-    TrainOptions options = train_options(file.text("options")), moved = options;
-    const std::filesystem::path folder = std::filesystem::absolute(name).parent_path();
-    moved.ngram_file = folder / std::filesystem::path(options.ngram_file).filename();
-    const auto is_there = [](const TrainOptions& some) {
-      const std::vector<std::string> paths = some.table_paths();
-      return paths.empty() || file_exists(paths[0]);
-    };
-    return is_there(options) || !is_there(moved) ? options : moved;
-  });
-}
-
-std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name) {
-  const auto files = with_name(name, "read", [&] { return corpus_in(file); });
-  for (const std::string& text : files)
-    check_runtime(file_exists(text), "cannot read ", text, ", the text of the run ", name,
-                  "; --corpus FILE says where it is now");
-  return files;
-}
-
-std::unique_ptr<Session> Session::resume(const std::filesystem::path& path, const Corpus& corpus,
-                                         ProcessGroup* ranks) {
-  return resume(read_safetensors(path), path.string(), corpus, ranks);
-}
-
-std::unique_ptr<Session> Session::resume(const Checkpoint& file, const std::string& name,
-                                         const Corpus& corpus, ProcessGroup* ranks) {
-  const TrainOptions options = saved_options(file, name, "resumed");
-  return with_name(name, "resumed", [&] {
-    check_text(file, corpus);
-    const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
-    check_argument(!options.split_tables || options.ngram_file.empty() || saved == here,
-                   "its tables are in files, saved by ", saved, " ranks, resumed on ", here,
-                   "; expected as many");
-    auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
-    check_sizes(file, options, *tokenizer);
-    const Split parts = corpus.split(*tokenizer, options.validation);
-    std::unique_ptr<Session> training(
-        new Session(options, std::move(tokenizer), corpus, parts, ranks, true));
-    if (const auto* gpt = dynamic_cast<const GptModel*>(training->model_.get()))
-      check_argument(file.integers("gpt.memories.canonical") ==
-                         gpt_options_state(gpt->options()).integers("memories.canonical"),
-                     "with this version of utf8proc, --ngram-fold makes other tokens one");
-    if (corpus.files().empty()) training->text_files_ = corpus_in(file);
-    Checkpoint state = file;
-    for (const std::string& watched : file.part("watched").names())
-      state.erase("watched." + watched);
-    training->run.load_state_dict(with_sharded_rows(std::move(state), name,
-                                                    training->ranks_ ? &*training->ranks_ : nullptr,
-                                                    training->model_->parameters()));
-    const Json all(file.text("samples"), "its samples");
-    for (const Json& sample : all.elements()) {
-      const Json* steps = sample.find("steps");
-      const Json* written = sample.find("text");
-      check_argument(steps != nullptr && written != nullptr,
-                     "a sample lacks its steps or its text");
-      training->samples.push_back({steps->whole_number(), written->string()});
-    }
-    return training;
-  });
-}
-
-std::unique_ptr<Session> Session::begin_again(const Checkpoint& file, const std::string& name,
-                                              const Corpus& corpus,
-                                              const std::filesystem::path& tables) {
-  TrainOptions options = saved_options(file, name, "trained again");
-  return with_name(name, "trained again", [&] {
-    check_text(file, corpus);
-    if (!options.ngram_file.empty()) options.ngram_file = tables / "table";
-    return std::make_unique<Session>(options, tokenizer_from_json(file.text("tokenizer")), corpus);
-  });
-}
-
-SavedModel load_model(const std::filesystem::path& path) {
-  const Checkpoint file = with_sharded_rows(read_safetensors(path), path);
-  if (!file.contains("format") && !file.contains("labels") && !file.part("gpt").empty()) {
-    SavedGpt gpt = load_gpt(file, path.string());
-    return {.tokenizer = std::move(gpt.tokenizer), .model = std::move(gpt.model)};
-  }
-  const TrainOptions options = saved_options(file, path.string(), "loaded");
-  return with_name(path.string(), "loaded", [&] {
-    SavedModel saved{.tokenizer = tokenizer_from_json(file.text("tokenizer"))};
-    check_sizes(file, options, *saved.tokenizer);
-    Random random(0);  // what it draws is overwritten
-    saved.model = options.make_model(*saved.tokenizer, random, saved.tables, true);
-    check_marks(*saved.model, file.part("model"));
-    saved.model->load_state_dict(file.part("model"));
-    if (saved.tables.empty()) return saved;
-    saved.optimizer = options.make_optimizer(saved.model->parameters());
-    saved.optimizer->load_state_dict(file.part("optimizer"));
-    return saved;
-  });
+Ids Session::first_words(std::uint64_t most) const {
+  return training_ids()
+      .slice(0, std::min<std::uint64_t>({training_ids().size(), most, options_.gpt.context}))
+      .ids();
 }
 
 }  // namespace rowgrad

@@ -31,7 +31,7 @@ TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
   TrainOptions options = with_memories();
   options.warmup = 4;
   const auto training = start(options);
-  const Optimizer& optimizer = training->run.parts().optimizer;
+  const Optimizer& optimizer = training->run().parts().optimizer;
   ASSERT_EQ(optimizer.group_count(), 3U);
   EXPECT_DOUBLE_EQ(optimizer.learning_rate(), options.learning_rate / 5);
   for (const double rate : {0.01, 0.02}) {
@@ -39,7 +39,7 @@ TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
     options.learning_rate = rate;
     training->set_options(options);
     EXPECT_DOUBLE_EQ(optimizer.learning_rate(), rate * factor);
-    training->run.train(training->run.steps() + 5);
+    training->run().train(training->run().steps() + 5);
     EXPECT_LT(optimizer.learning_rate(), rate);
     EXPECT_DOUBLE_EQ(optimizer.learning_rate(1), optimizer.learning_rate());
     EXPECT_DOUBLE_EQ(optimizer.learning_rate(2), 5 * optimizer.learning_rate());
@@ -49,7 +49,7 @@ TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
     if (parameter->shape().size() != 2) continue;
     EXPECT_EQ(*optimizer.decay_without_gradient(*parameter) > 0, decays) << parameter->name();
   }
-  training->run.train();
+  training->run().train();
   EXPECT_LT(optimizer.learning_rate(), 1e-9);
 }
 
@@ -59,19 +59,19 @@ TEST(RunsWithNgrams, KeepTheCheckpointOfARunThatDiverges) {
   options.ngram_file = folder / "table";
   {
     const auto training = start(options);
-    training->run.train(2);
+    training->run().train(2);
     training->save(folder / "good");
-    training->run.train(3);
+    training->run().train(3);
     const Tensor good = training->model().parameters()[0]->copy();
     for (std::size_t step = 4; step < 6; ++step) {
       training->model().parameters()[0]->mutable_values()[0] = kInfinity;
       EXPECT_THROW(training->save(folder / "bad"), std::runtime_error);
       training->model().parameters()[0]->assign(good);
-      training->run.train(step);
+      training->run().train(step);
     }
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "bad"));
-  EXPECT_EQ(Session::resume(folder / "good", short_text())->run.steps(), 2U);
+  EXPECT_EQ(Session::resume(folder / "good", short_text())->run().steps(), 2U);
 }
 
 }  // namespace

@@ -28,9 +28,10 @@ std::string path(const char* name) {
 }
 
 Checkpoint checkpoint(const TrainOptions& options, std::size_t steps) {
-  Session training(options, make_tokenizer(options.tokenizer, kText, 300), kText);
-  training.run.train(steps);
-  training.save(path("start"));
+  const auto training =
+      Session::create(options, make_tokenizer(options.tokenizer, kText, 300), kText);
+  training->run().train(steps);
+  training->save(path("start"));
   Checkpoint file = read_safetensors(path("start"));
   fs::remove(path("start"));
   return file;
@@ -140,7 +141,7 @@ void fuzz_checkpoint(std::string_view input) {
   std::unique_ptr<Session> training;
   if (!refusal_of(contents, [&] { training = Session::resume(changed, kText); })) {
     try {
-      training->run.train(training->run.steps() + 1);
+      training->run().train(training->run().steps() + 1);
       training->save(changed);
       Session::resume(changed, kText);
     } catch (const std::runtime_error& error) {

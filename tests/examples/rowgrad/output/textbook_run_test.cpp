@@ -39,27 +39,28 @@ class TextbookRun : public PublishedData {
 
   // To the last printed digit.
   static void expect_printed(const Session& training, std::size_t lines, const BookLog& book) {
-    ASSERT_EQ(training.run.history().size() - training.run.epochs(), lines);
-    EXPECT_EQ(compared(training.run.history(), book),
+    ASSERT_EQ(training.run().history().size() - training.run().epochs(), lines);
+    EXPECT_EQ(compared(training.run().history(), book),
               concat(2 * lines, " of ", 2 * lines, " losses are the book's to the last digit"));
   }
 };
 
 TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
-  Session training(chapter_5(), std::make_unique<BytePairTokenizer>(gpt2()), verdict());
-  const TrainingRecord untrained = training.evaluate_all().value();
+  const auto training =
+      Session::create(chapter_5(), std::make_unique<BytePairTokenizer>(gpt2()), verdict());
+  const TrainingRecord untrained = training->evaluate_all().value();
   EXPECT_NEAR(untrained.training_loss, 10.987583, 1e-6);
   EXPECT_NEAR(*untrained.validation_loss, 10.981105, 3e-6);
   const std::vector<std::int32_t> prompt{6109, 3626, 6100, 345};
   Random greedy(0);  // of which nothing is drawn
   const json samples = golden("textbook.json")["samples"];
   for (const Ids32 expected : samples) {
-    training.run.run_epoch();
+    training->run().run_epoch();
     const Ids ids =
-        generate(training.model(), to_ids(prompt), {.count = 50, .temperature = 0}, greedy);
+        generate(training->model(), to_ids(prompt), {.count = 50, .temperature = 0}, greedy);
     EXPECT_EQ(values(ids), expected);
   }
-  expect_printed(training, 18, book_log("5"));
+  expect_printed(*training, 18, book_log("5"));
 }
 
 // Up to the first step that is clipped. From there on two versions of the book differ, and the
@@ -74,9 +75,10 @@ TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
   options.clip = 1;
   options.clip_from = 27;
   options.evaluation.batches = 1;
-  Session training(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
-  training.run.train(26);
-  expect_printed(training, 6, book_log("d"));
+  const auto training =
+      Session::create(options, std::make_unique<BytePairTokenizer>(gpt2()), verdict());
+  training->run().train(26);
+  expect_printed(*training, 6, book_log("d"));
 }
 
 }  // namespace

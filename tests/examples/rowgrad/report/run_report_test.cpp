@@ -33,9 +33,9 @@ json data_of(const std::filesystem::path& log) {
 // The data of the page of a run, which is trained.
 json described(Session& training) {
   const TemporaryFolder folder;
-  RunLog log(training.run, folder / "run.log",
+  RunLog log(training.run(), folder / "run.log",
              {.about = R"({"program": "test"})", .tokenizer = &training.tokenizer()});
-  training.run.train();
+  training.run().train();
   EXPECT_EQ(log.fault(), "");
   return data_of(folder / "run.log");
 }
@@ -43,7 +43,7 @@ json described(Session& training) {
 TEST(RunReport, IsAPageOfALog) {
   if (kReportBefore.empty()) GTEST_SKIP() << "the chart library is not here";
   const auto training = start(watched_run());
-  TrainingRun& run = training->run;
+  TrainingRun& run = training->run();
   const TemporaryFolder folder;
   const std::filesystem::path here = std::filesystem::current_path();
   std::filesystem::current_path(folder.path());
@@ -60,7 +60,7 @@ TEST(RunReport, IsAPageOfALog) {
 TEST(RunReport, HasWhatARunDid) {
   const auto training = start(watched_run());
   const json report = described(*training);
-  const std::size_t steps = training->run.steps();
+  const std::size_t steps = training->run().steps();
   EXPECT_EQ(report["format"], "rowgrad report 2");
   EXPECT_EQ(report["run"]["state"], "finished");
   EXPECT_FALSE(report.contains("text"));
@@ -72,7 +72,8 @@ TEST(RunReport, HasWhatARunDid) {
   EXPECT_GE(report["curves"]["rows"][0].get<double>(), 1);  // that had a gradient
   double sum = 0;
   for (std::size_t i = steps / 2; i < steps; ++i) sum += report["curves"]["loss"][i].get<double>();
-  EXPECT_NEAR(sum / static_cast<double>(steps / 2), training->run.history()[1].training_loss, 0.05);
+  EXPECT_NEAR(sum / static_cast<double>(steps / 2), training->run().history()[1].training_loss,
+              0.05);
   for (std::size_t i = 0; i < report["norms"]["norm"].size(); ++i) {
     const double norm = report["norms"]["norm"][i];
     const bool clips = report["norms"]["step"][i] > 3;  // the first step is 1 here
@@ -106,8 +107,8 @@ TEST(RunReport, RefusesWhatIsNoLogAndDamagedLines) {
   const TemporaryFolder folder;
   const std::string path = folder / "run.log";
   {
-    RunLog log(training->run, path);
-    training->run.train();
+    RunLog log(training->run(), path);
+    training->run().train();
   }
   const std::string whole = read_file(path);
   const std::size_t first = whole.find('\n') + 1, last = whole.rfind('\n', whole.size() - 2) + 1;
@@ -158,7 +159,7 @@ TEST(RunReport, HasCurvesOfEqualDistances) {
 
 TEST(AttentionJson, HasTheWeightsOfEachHeadAndChangesNothing) {
   const auto training = start(gpt_with(2, 3)), alone = start(gpt_with(2, 3));
-  training->run.train(2);
+  training->run().train(2);
   const json attention =
       json::parse(attention_json(dynamic_cast<GptModel&>(training->model()), Ids{1, 2, 3}).dump());
   ASSERT_EQ(attention["weights"].size(), 3U);
@@ -168,8 +169,8 @@ TEST(AttentionJson, HasTheWeightsOfEachHeadAndChangesNothing) {
     for (const int weight : query) sum += weight;
     EXPECT_NEAR(sum, 1000, 2);
   }
-  training->run.train();
-  alone->run.train();
+  training->run().train();
+  alone->run().train();
   EXPECT_TRUE(fingerprint(*training) == fingerprint(*alone));
 }
 
@@ -252,10 +253,10 @@ TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
                                         .ngrams = {.orders = {2, 3}, .heads = 2, .rows = 3000},
                                         .memory = {.head_width = 4}}));
   RowHistory history(training->model());
-  training->run.add(history);
+  training->run().add(history);
   const TemporaryFolder folder;
-  RunLog log(training->run, folder / "run.log", {.rows = &history});
-  training->run.train();
+  RunLog log(training->run(), folder / "run.log", {.rows = &history});
+  training->run().train();
   const TableHistory& all = history.tables().back();
   const json table = data_of(folder / "run.log")["tables"].back();
   ASSERT_GT(all.ids().size(), 2500U);

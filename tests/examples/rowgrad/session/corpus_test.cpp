@@ -26,13 +26,13 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
   TrainOptions options = small_run();
   options.evaluation.every = 3;
   const auto of_text = start(options);
-  Session of_ids(options, characters(), ids);
-  EXPECT_EQ(of_ids.validation_ids()->size(), of_text->validation_ids()->size());
-  of_text->run.train(10);
-  of_ids.run.train(5);
-  of_ids.save(folder / "checkpoint");
+  const auto of_ids = Session::create(options, characters(), ids);
+  EXPECT_EQ(of_ids->validation_ids()->size(), of_text->validation_ids()->size());
+  of_text->run().train(10);
+  of_ids->run().train(5);
+  of_ids->save(folder / "checkpoint");
   const auto resumed = Session::resume(folder / "checkpoint", ids);
-  resumed->run.train(10);
+  resumed->run().train(10);
   EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*of_text));
   EXPECT_EQ(*resumed->validation_loss(), *of_text->validation_loss());
   EXPECT_EQ(unigram_loss(resumed->training_ids(), *resumed->validation_ids(), 100),

@@ -10,7 +10,7 @@ class RunningText : public Running {
   explicit RunningText(const TrainOptions& options) : training_(start(options)) {}
 
   std::string step() override {
-    training_->run.step();
+    training_->run().step();
     return bits();
   }
   Checkpoint save() override {
@@ -65,7 +65,7 @@ TEST(Session, IsResumable) {
   gpt.evaluation.every = 2;
   gpt.evaluation.batches = 2;
   for (const TrainOptions& options : {sinusoidal, words, gpt}) {
-    const std::size_t epoch = start(options)->run.steps_per_epoch();
+    const std::size_t epoch = start(options)->run().steps_per_epoch();
     const auto make = [&](bool other) {
       TrainOptions chosen = options;
       chosen.seed += other ? 1 : 0;
@@ -101,8 +101,8 @@ class ChangedRuns : public ::testing::Test {
     options.momentum = 0.9;
     options.tokenizer = "word";
     const auto training = start(options);
-    epoch_ = static_cast<std::int64_t>(training->run.steps_per_epoch());
-    training->run.train(training->run.steps_per_epoch() + 2);
+    epoch_ = static_cast<std::int64_t>(training->run().steps_per_epoch());
+    training->run().train(training->run().steps_per_epoch() + 2);
     training->save(path_);
     good_ = read_safetensors(path_);
   }

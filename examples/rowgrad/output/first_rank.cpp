@@ -1,0 +1,166 @@
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <utility>
+
+#include <rowgrad/core/base/file.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
+#include <rowgrad/examples/rowgrad/output/first_rank.hpp>
+#include <rowgrad/examples/rowgrad/output/row_list_text.hpp>
+#include <rowgrad/examples/rowgrad/session/gpt2_folder.hpp>
+#include <rowgrad/layers/gpt/gpt2_weights.hpp>
+
+namespace rowgrad {
+namespace {
+
+// Says where a file is, if there is one.
+void print_file(const char* what, const std::string& file, const std::string& more = "") {
+  if (!file.empty()) std::cout << what << file << more << '\n';
+}
+
+}  // namespace
+
+FirstRank::FirstRank(const CommandLine& line, const TrainSettings& settings, const Corpus& corpus,
+                     Session& session, const Ids& prompt, const Checkpoint& watched)
+    : settings_(settings),
+      corpus_(corpus),
+      session_(session),
+      first_step_(session.run().steps()),
+      rows_(session.model(), session.run().tables()),
+      progress_(settings.book.empty() ? BookLog()
+                                      : book_log(settings.book, session.options().clip_from)),
+      samples_(session.samples(), session.tokenizer(), sample_options(prompt)),
+      metrics_(settings.metrics, [&session](const std::string& path) {
+        write_file(path, metrics_csv(session.run()));
+      }) {
+  TrainingRun& run = session.run();
+  if (keeps_rows()) {
+    rows_.load_state_dict(watched.part("rows"));
+    run.add(rows_);
+  }
+  if (is_wanted(settings.report))
+    report_.emplace(line, session, corpus, settings.report, rows_, prompt, watched.part("log"),
+                    settings.force);
+  run.add(progress_);
+  run.add(samples_);
+}
+
+bool FirstRank::keeps_rows() const {
+  return is_wanted(settings_.report) || !settings_.row_list.empty();
+}
+
+SampleOptions FirstRank::sample_options(const Ids& prompt) {
+  GenerateOptions generate = settings_.sample;
+  generate.on_token = [](std::int32_t) { return !interrupted(); };
+  return {.prompt = prompt,
+          .generate = generate,
+          .seed = session_.options().seed,
+          .every = settings_.sample_every,
+          .epochs = settings_.sample_epochs,
+          .show = [this](const std::string& text) { show_sample(text); }};
+}
+
+void FirstRank::show_sample(const std::string& text) {
+  progress_.clear();
+  std::cout << text << '\n' << std::endl;
+  if (report_ && !interrupted()) report_->log().add("sample", {{"text", text}});
+}
+
+Checkpoint FirstRank::watched() {
+  Checkpoint state;
+  if (keeps_rows()) state.put("rows", rows_.state_dict());
+  if (report_) state.put("log", report_->log().state_dict());
+  return state;
+}
+
+void FirstRank::train(const std::function<void()>& train) {
+  if (!report_) return train();
+  report_->train(train);
+  report_->finish();
+}
+
+void FirstRank::after_step(const TrainingRun& run, const StepResult& result) {
+  metrics_.after_step(run, result);
+}
+
+void FirstRank::at_end(const TrainingRun& run) {
+  metrics_.at_end(run);
+  RunResults results;
+  if (session_.validation_ids() != nullptr) add_validation(results);
+  if (settings_.sample.count > 0 && !interrupted()) add_sample(results);
+  if (!settings_.json.empty()) write_file(settings_.json, run_json(session_, corpus_, results));
+  const std::string rows = settings_.row_list.empty() ? "" : write_rows();
+  if (!settings_.gpt2_export.empty()) export_gpt2();
+  print_end(rows);
+}
+
+void FirstRank::add_validation(RunResults& results) {
+  const TrainingParts& parts = session_.run().parts();
+  const double baseline =
+      unigram_loss(session_.training_ids(), session_.evaluated_ids(), session_.tokenizer().size());
+  const std::size_t batches = parts.evaluation.batches;
+  const bool is_part = batches > 0 && batches < parts.validation->batches();
+  results.validation_unigram_loss = baseline;
+  if (interrupted()) return;
+  const double loss = session_.validation_loss().value();
+  check_runtime(std::isfinite(loss), "the validation loss became ", std::abs(loss),
+                "; try a smaller --learning-rate or --clip");
+  results.validation_loss = loss;
+  if (report_)
+    report_->log().add("evaluation", {{"training_loss", Json()}, {"validation_loss", loss}});
+  std::cout << "\nValidation " << bits(loss) << " a token"
+            << (is_part ? concat(" of ", batches, " batches") : "")
+            << "; knowing only how often each token occurs gives " << bits(baseline) << '\n';
+}
+
+void FirstRank::add_sample(RunResults& results) {
+  std::cout << "\nSample, continuing '" << session_.tokenizer().decode(samples_.prompt()) << "':\n";
+  results.sample = samples_.write(session_.run());
+  std::cout << *results.sample << std::endl;
+  session_.samples().push_back({session_.run().steps(), *results.sample});
+  if (report_) report_->log().add("sample", {{"text", *results.sample}});
+}
+
+// Returns a summary.
+std::string FirstRank::write_rows() {
+  const char separator = settings_.row_list.ends_with(".csv") ? ',' : '\t';
+  // The table of tokens is the first part of all language models of this program.
+  const TableHistory& tokens =
+      rows_.of(session_.model().named_layers<Embedding>().at(0).second->table());
+  const std::vector<ListedRow> listed = list_rows(tokens);
+  write_file(settings_.row_list, rows_text(tokens, listed, &session_.tokenizer(), separator));
+  const auto count = [&](Learned learned) {
+    return std::ranges::count(listed, learned, &ListedRow::learned);
+  };
+  const std::uint64_t since = rows_.first_step().value_or(session_.run().steps());
+  return concat(": of ", listed.size(), " tokens, ", count(Learned::kNo),
+                " were never looked up, and ", count(Learned::kHardly), " hardly moved",
+                since > 0 ? concat(", since step ", since) : "");
+}
+
+void FirstRank::export_gpt2() {
+  auto& gpt = dynamic_cast<GptModel&>(session_.model());
+  write_safetensors(settings_.gpt2_export, gpt2_weights(gpt));
+  const std::filesystem::path config = gpt2_config_path(settings_.gpt2_export);
+  if (!config.empty()) write_file(config, gpt2_config(gpt.options()));
+}
+
+void FirstRank::print_end(const std::string& rows) const {
+  const TrainingRun& run = session_.run();
+  std::cout << '\n';
+  if (interrupted())
+    std::cout << "Stopped by " << interruption() << " at step " << run.steps() << '\n';
+  if (run.parts().ranks != nullptr)
+    print_exchange(session_, run.parts().ranks->group(), run.steps() - first_step_);
+  const bool has_config = !gpt2_config_path(settings_.gpt2_export).empty();
+  print_file("Saved to   ", settings_.save,
+             run.has_ended() ? "" : "; go on with --resume " + settings_.save);
+  print_file("Weights in ", settings_.gpt2_export,
+             concat(has_config ? " and config.json beside it" : "", ", as Hugging Face's GPT-2"));
+  print_file("Losses in  ", settings_.metrics);
+  print_file("Run in     ", settings_.json);
+  print_file("Rows in    ", settings_.row_list, rows);
+  if (settings_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,25 @@
+#pragma once
+
+// Tells why a row of a table moved in a run.
+
+#include <cstddef>
+#include <string>
+
+#include <rowgrad/examples/rowgrad/session/replayed_run.hpp>
+#include <rowgrad/optim/callbacks/row_movement.hpp>
+
+namespace rowgrad {
+
+struct ExplainOptions {
+  std::string row;  // its number, or its token
+  std::string table = "token.weight";
+  std::size_t steps = 10;  // to show
+};
+
+/// Trains the run, and prints why the row has moved.
+void explain_row(ReplayedRun& replayed, const ExplainOptions& options);
+
+/// Returns a line of the window's text around the first of its positions, which are in brackets.
+std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer);
+
+}  // namespace rowgrad
