@@ -77,7 +77,8 @@ void ReplayedRun::train() {
 }
 
 std::string ReplayedRun::outcome() const {
-  return "trained again, it ends at the same values, bit for bit";
+  return concat("trained again, it ends at the same values, bit for bit",
+                has_table_files() ? "; its tables in files are not compared" : "");
 }
 
 }  // namespace rowgrad
