@@ -125,9 +125,11 @@ std::optional<std::uint64_t> replaced_step(const Options& options) {
   const std::string& path = options.save;
   if (path == options.resume || !std::filesystem::is_regular_file(path, none)) return std::nullopt;
   try {
-    const Checkpoint file = read_safetensors(path);
+    const Checkpoint file = read_safetensors(path, [](const std::string& name, const Shape& shape) {
+      return name == "steps" && shape.empty();
+    });
     return file.contains("steps") ? std::optional(file.count("steps")) : std::nullopt;
-  } catch (const std::runtime_error&) {
+  } catch (const std::exception&) {
     return std::nullopt;
   }
 }

@@ -13,7 +13,7 @@
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/data/token_file.hpp>
-#include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
 #include <rowgrad/optim/callbacks/run_log.hpp>
@@ -23,47 +23,39 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string bytes_of(const InputFile& file, std::uint64_t offset, std::uint64_t most) {
-  const std::uint64_t size = file.size_bytes();
-  std::string bytes(std::min(most, size - std::min(offset, size)), '\0');
-  file.read(offset, std::as_writable_bytes(std::span(bytes)));
+// Kinds are told by the beginning of a file or, if that begins like one of theirs, by the whole:
+// any other file may be larger than memory.
+std::string first_bytes(const fs::path& path) {
+  constexpr std::uint64_t kBytes = 4096;
+  const InputFile file(path);
+  std::string bytes(std::min(kBytes, file.size_bytes()), '\0');
+  file.read(0, std::as_writable_bytes(std::span(bytes)));
   return bytes;
 }
 
-std::string first_bytes(const fs::path& path) { return bytes_of(InputFile(path), 0, 4096); }
-
-// The header of a safetensors file: values by name, and texts under "__metadata__".
-Json safetensors_header(const fs::path& path) {
-  const InputFile file(path);
-  std::uint64_t length = 0;
-  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
-  return {bytes_of(file, sizeof length, length), path.string()};
-}
-
-std::string text_in(const Json& header, std::string_view name) {
-  const Json* const texts = header.find("__metadata__");
-  const Json* const text = texts != nullptr ? texts->find(name) : nullptr;
-  return text != nullptr ? text->string() : "";
-}
-
-bool is_adapter_value(std::string_view name) {
-  return name.ends_with("lora_a") || name.ends_with("lora_b") || name.ends_with("lora_scale");
-}
+bool is_json_object(const fs::path& path) { return first_bytes(path).starts_with('{'); }
 
 bool has_keys(const fs::path& path, std::initializer_list<const char*> keys) {
+  if (!is_json_object(path)) return false;
   const Json json(read_file(path), path.string());
   return std::ranges::all_of(keys, [&](const char* key) { return json.find(key) != nullptr; });
 }
 
+// Returns a text of a safetensors file, "" if it has none of this name.
+std::string text_in(const fs::path& path, const std::string& name) {
+  const Checkpoint texts = read_safetensors_texts(path);
+  return texts.contains(name) ? texts.text(name) : "";
+}
+
 bool has_adapters_alone(const fs::path& path) {
-  const Json header = safetensors_header(path);
-  std::size_t values = 0;
-  for (const auto& [name, value] : header.members()) {
-    if (name == "__metadata__") continue;
-    if (!is_adapter_value(name)) return false;
-    ++values;
-  }
-  return values > 0;
+  std::size_t adapters = 0, others = 0;
+  read_safetensors(path, [&](std::string_view name, const Shape&) {
+    const bool is_adapter =
+        name.ends_with("lora_a") || name.ends_with("lora_b") || name.ends_with("lora_scale");
+    ++(is_adapter ? adapters : others);
+    return false;
+  });
+  return adapters > 0 && others == 0;
 }
 
 // Returns true if both are paths to one file, or will be once it exists.
@@ -90,10 +82,9 @@ bool is_in(const OutputKind& kind, const fs::path& path) {
 
 }  // namespace
 
-const OutputKind kRunFile{
-    "a run", [](const fs::path& path) {
-      return text_in(safetensors_header(path), "format").starts_with("rowgrad training");
-    }};
+const OutputKind kRunFile{"a run", [](const fs::path& path) {
+                            return text_in(path, "format").starts_with("rowgrad training");
+                          }};
 const OutputKind kRunJson{"the JSON of a run", [](const fs::path& path) {
                             return has_keys(path, {"options", "history", "training_tokens"});
                           }};
@@ -107,7 +98,7 @@ const OutputKind kRowList{"a list of rows", [](const fs::path& path) {
                                    first.starts_with("id,token,lookups,steps,");
                           }};
 const OutputKind kGpt2Weights{"an export of GPT-2 weights", [](const fs::path& path) {
-                                return !text_in(safetensors_header(path), "n_head").empty();
+                                return !text_in(path, "n_head").empty();
                               }};
 const OutputKind kRowsJson{"the JSON of rows", [](const fs::path& path) {
                              return has_keys(path, {"first_loss", "last_loss", "stride"});
@@ -123,11 +114,12 @@ const OutputKind kReportPage{"a report", [](const fs::path& path) {
                              }};
 const OutputKind kReportData{"the data of a report", [](const fs::path& path) {
                                // A quote within a text would be escaped.
-                               return read_file(path).find(R"("format":"rowgrad report )") !=
-                                      std::string::npos;
+                               return is_json_object(path) &&
+                                      read_file(path).find(R"("format":"rowgrad report )") !=
+                                          std::string::npos;
                              }};
 const OutputKind kRunLog{"the log of a run",
-                         [](const fs::path& path) { return is_run_log(read_file(path)); }};
+                         [](const fs::path& path) { return is_run_log(first_bytes(path)); }};
 const OutputKind kTokenizerFile{
     "a tokenizer", [](const fs::path& path) {
       return first_bytes(path).find(R"("format": "rowgrad tokenizer")") != std::string::npos;
@@ -136,9 +128,8 @@ const OutputKind kTokenIds{"a file of token ids with rowgrad's header", [](const
                              return TokenFile(path).header().has_value();
                            }};
 const OutputKind kClassifierFile{"a classifier", [](const fs::path& path) {
-                                   const Json header = safetensors_header(path);
-                                   return !text_in(header, "labels").empty() &&
-                                          !text_in(header, "tokenizer").empty();
+                                   return !text_in(path, "labels").empty() &&
+                                          !text_in(path, "tokenizer").empty();
                                  }};
 const OutputKind kAdapterFile{"a file of adapters", has_adapters_alone};
 const OutputKind kMeasurements{"a file of measurements", [](const fs::path& path) {

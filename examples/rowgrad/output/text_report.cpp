@@ -66,7 +66,7 @@ std::string about_run(const CommandLine& line, const Session& session, const Cor
 
 // Returns the path. With `force`, the file is empty now if it was not a log.
 const std::string& prepared(const std::string& path, bool force) {
-  if (force && file_exists(path) && !is_run_log(read_file(path))) write_file(path, "");
+  if (force && file_exists(path) && !kRunLog.is_in(path)) write_file(path, "");
   return path;
 }
 
