@@ -17,7 +17,7 @@
 
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/parallel/sharded_checkpoint.hpp>
-#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
@@ -328,9 +328,9 @@ OptionTable option_table_of(Options& o) {
        one_of(ways) + trained},
       {"--epochs", &o.epochs, "of each classifier", whole_number(1) + trained},
       {"--save", &o.save, "the classifier, which RUN may be then",
-       file_name() + is_for("--train", {ways.begin() + 1, ways.end()})},
+       file_name() + applies_when("--train", {ways.begin() + 1, ways.end()})},
       {"--save-adapters", &o.save_adapters, "a .safetensors file for them alone",
-       file_name() + is_for("--train", {"each", "adapters"})},
+       file_name() + applies_when("--train", {"each", "adapters"})},
       {"--classify", &o.classify, "text, or a file with one, for the classifier RUN",
        OptionRules{"TEXT",
                    [](const std::string& text) -> std::string {

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
+#include <rowgrad/examples/rowgrad/options/common_options.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
@@ -52,7 +53,7 @@ int generate_command(int argc, const char* const* argv) {
        {"--temperature", &options.sample.temperature, "of sampling; 0 takes the likeliest token",
         finite_number(0)},
        {"--top-k", &options.sample.top_k, "sample among so many likeliest tokens; 0 for all",
-        whole_number(0) + is_for("--temperature")},
+        whole_number(0) + applies_when("--temperature")},
        {"--seed", &options.seed, "of sampling", whole_number(0, kAnyWhole)}});
   line.parse(argc, argv);
   write(options);

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include <rowgrad/core/base/file.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
 #include <rowgrad/examples/rowgrad/output/row_explanation.hpp>
@@ -221,21 +222,22 @@ OptionTable option_table_of(Options& o) {
        choice(
            o.train.gpt.positions,
            {{"learned", Positions::kLearned}, {"t5", Positions::kT5}, {"shaw", Positions::kShaw}}),
-       "learned; t5 and shaw, by distance, take a GPT of one block"},
+       "table of positions, or with a GPT of one block, of distances"},
       {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
-      {"--learning-rate", &o.train.learning_rate, "step of SGD", finite_number(0)}};
+      {"--learning-rate", &o.train.learning_rate, "learning rate of SGD", finite_number(0)}};
   const OptionTable of_runs = option_table_of(o.train);
   for (const char* name : {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch",
                            "--width", "--layers", "--ngrams", "--ngram-rows", "--ngram-heads",
                            "--ngram-width", "--ngram-layers", "--ngram-rate", "--ngram-kernel",
                            "--ngram-seed", "--ngram-fold", "--ngram-silent", "--seed"}) {
-    first_steps.push_back(*find(of_runs, name));
-    if (first_steps.back().name == "--layers") first_steps.back().rules.is_for = {{"--ngrams"}};
+    Option& option = first_steps.emplace_back(*find(of_runs, name));
+    if (!option.name.starts_with("--ngram-")) option.heading = "";
+    if (option.name == "--layers") option.rules.applies_when = {{"--ngrams"}};
   }
   const OptionTable listed =
-      joined({{{"--rows", &o.rows, "rows to print of each table", whole_number(0)},
-               {"--json", &o.json, "file for the whole report", file_name()},
-               {"--csv", &o.csv, "file for a line a row", file_name()}},
+      joined({{{"--rows", &o.rows, "rows to print for each table", whole_number(0)},
+               {"--json", &o.json, "JSON file of the whole report", file_name()},
+               {"--csv", &o.csv, "CSV file with a line for each row", file_name()}},
               option_table_of(o.report),
               {force_option(o.force)}});
   const auto names = [](const OptionTable& table) {
@@ -245,22 +247,23 @@ OptionTable option_table_of(Options& o) {
   };
   const OptionTable run{
       {"--corpus", &o.corpus,
-       "text file to use instead of The Verdict, or files of token ids (.bin), one after another; "
-       "with RUN, where the text of the run is now",
+       "text file, or files of token ids (.bin); The Verdict if not given. With RUN, where its "
+       "text "
+       "is now",
        file_name()},
       {"RUN", &o.run,
-       "checkpoint of a run, instead of first steps; trained again up to there, for --report or "
-       "unless the run was watched from its start (train --report or --row-list)",
+       "saved run to show; it is trained again for --report, --explain, and if train did not watch "
+       "its rows",
        file_name() + excludes(names(first_steps))},
-      {"--from", &o.from, "an earlier checkpoint of the run to begin at",
+      {"--from", &o.from, "earlier checkpoint of RUN from which to train again",
        file_name() + needs("RUN")},
       {"--explain", &o.explained.row,
-       "token or number of a row, \"'3'\" for the token 3: why it moved in the run",
+       "show why a row moved in RUN: its number or token (\"'3'\" is the token 3)",
        needs("RUN") + excludes(names(listed))},
-      {"--table", &o.explained.table, "whose row it is", needs("--explain")},
-      {"--explain-steps", &o.explained.steps, "steps to show",
+      {"--table", &o.explained.table, "table of the row to explain", needs("--explain")},
+      {"--explain-steps", &o.explained.steps, "steps to show in the explanation",
        whole_number(1) + needs("--explain")}};
-  return under("", joined({run, listed, first_steps}));
+  return joined({run, listed, first_steps});
 }
 
 }  // namespace

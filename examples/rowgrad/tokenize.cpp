@@ -7,7 +7,7 @@
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
@@ -131,15 +131,15 @@ OptionTable option_table_of(Options& o) {
        "that --save wrote",
        tokenizer_choice()},
       {"--corpus", &o.corpus, "text that the tokenizer is made from; The Verdict if not given",
-       file_name() + is_for("--tokenizer", {"word", "char", "bpe"})},
+       file_name() + applies_when("--tokenizer", {"word", "char", "bpe"})},
       {"--vocabulary", &o.vocabulary, "number of ids that bpe trains",
-       whole_number(1) + is_for("--tokenizer", {"bpe"})},
+       whole_number(1) + applies_when("--tokenizer", {"bpe"})},
       {"--min-count", &o.words.min_count, "how often a word must occur in the corpus to get an id",
-       whole_number(1) + is_for("--tokenizer", {"word"})},
+       whole_number(1) + applies_when("--tokenizer", {"word"})},
       {"--max-tokens", &o.words.max_tokens,
        "number of ids for words at most, the most frequent; 0 for no limit",
-       whole_number(0) + is_for("--tokenizer", {"word"})},
-      {"--lower", &o.words.lower, "words in lower case", is_for("--tokenizer", {"word"})},
+       whole_number(0) + applies_when("--tokenizer", {"word"})},
+      {"--lower", &o.words.lower, "words in lower case", applies_when("--tokenizer", {"word"})},
       {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
       {"--decode", &o.decode, "ids separated by blanks on standard input, text out"},
       {"--special", &o.special, "special tokens in the text, as <|endoftext|>, count as such",

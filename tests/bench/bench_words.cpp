@@ -21,7 +21,7 @@
 #include <rowgrad/core/ops/pointwise.hpp>
 #include <rowgrad/core/ops/reduction.hpp>
 #include <rowgrad/core/ops/shape.hpp>
-#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/layers/embedding.hpp>
 #include <rowgrad/optim/adaptive.hpp>
@@ -167,7 +167,7 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   return rowgrad::run_program("bench_words", [&] {
     rowgrad::bench::Options options;
-    rowgrad::CommandLine line("Measures word2vec in plain ops: words a second.",
+    rowgrad::CommandLine line("bench_words", "Measures word2vec in plain ops: words a second.",
                               option_table_of(options));
     line.parse(argc, argv);
     rowgrad::bench::run(options);

@@ -17,7 +17,7 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/base/threads.hpp>
-#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 
@@ -111,7 +111,8 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   return rowgrad::run_program("bench_workloads", [&] {
     rowgrad::bench::Options options;
-    rowgrad::CommandLine line("Measures training steps: medians, tokens a second and peak memory.",
+    rowgrad::CommandLine line("bench_workloads",
+                              "Measures training steps: medians, tokens a second and peak memory.",
                               option_table_of(options));
     line.parse(argc, argv);
     rowgrad::bench::run(options);

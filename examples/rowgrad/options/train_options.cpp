@@ -21,9 +21,8 @@ bool is_of_memory(const Parameter& table) {
   return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
 }
 
-// An optimizer whose weight decay is for all parameters, or only for those of two axes and more:
-// tables and matrices, but neither biases nor the weights of norms. The tables of memories have a
-// rate and a decay of their own.
+// Makes an optimizer whose weight decay is for all parameters, or only for tables and matrices,
+// which have two axes or more. The tables of memories have a rate and a decay of their own.
 template <class Made>
 std::unique_ptr<Optimizer> make(const TrainOptions& options,
                                 const std::vector<Parameter*>& parameters) {
@@ -109,21 +108,6 @@ TableFile& open_table(ModelTables& tables, const std::string& path, const TableF
   return table;
 }
 
-OptionTable optimizer_table(TrainOptions& o) {
-  std::vector<std::string> names;
-  for (const auto& [name, kind] : kOptimizers) names.push_back(name);
-  return {
-      {"--optimizer", &o.optimizer, "what updates the weights", one_of(names)},
-      {"--learning-rate", &o.learning_rate,
-       "of the optimizer; another optimizer has another default", finite_number(0) + may_change()},
-      {"--momentum", &o.momentum, "of sgd or rmsprop",
-       finite_number(0) + is_for("--optimizer", {"sgd", "rmsprop"})},
-      {"--beta2", &o.beta2, "of adam and adamw: decay of the mean of squares",
-       finite_number(0, 1) + is_for("--optimizer", {"adam", "adamw"})},
-      {"--weight-decay", &o.weight_decay, "of the optimizer; another optimizer has another default",
-       finite_number(0)}};
-}
-
 }  // namespace
 
 ModelTables::~ModelTables() {
@@ -148,31 +132,32 @@ void ModelTables::checkpoint() const {
 }
 
 OptionTable option_table_of(TrainOptions& o) {
-  const OptionRules next_token = is_for("--model", {"next-token"}),
-                    gpt = is_for("--model", {"gpt"});
-  const OptionRules ngrams = gpt + is_for("--ngrams");
-  const auto of_positions = [&](const char* positions) {
-    return gpt + is_for("--positions", {positions});
+  const OptionRules next_token = applies_when("--model", {"next-token"}),
+                    gpt = applies_when("--model", {"gpt"}), ngrams = gpt + applies_when("--ngrams");
+  const auto positions = [&](const char* name) {
+    return gpt + applies_when("--positions", {name});
   };
+  std::vector<std::string> optimizers;
+  for (const auto& [name, kind] : kOptimizers) optimizers.push_back(name);
   GptMemories& memories = o.gpt.memories;
   const OptionTable text{
-      {"--tokenizer", &o.tokenizer, "what a token is; or the JSON file of tokenize --save",
-       tokenizer_choice()},
-      {"--vocabulary", &o.vocabulary, "number of ids that bpe trains",
-       whole_number(1) + is_for("--tokenizer", {"bpe"})},
-      {"--validation", &o.validation, "share of the text, at its end, kept for validation",
+      {"--tokenizer", &o.tokenizer,
+       "word, char, bpe, gpt2, or a JSON file that tokenize --save wrote",
+       tokenizer_choice() + common()},
+      {"--vocabulary", &o.vocabulary, "number of token ids that bpe learns",
+       whole_number(1) + applies_when("--tokenizer", {"bpe"})},
+      {"--validation", &o.validation, "share of the text, at its end, for validation",
        finite_number(0, 0.99)},
-      {"--context", &o.gpt.context, "tokens in a window", whole_number(1)},
+      {"--context", &o.gpt.context, "tokens in a window", whole_number(1) + common()},
       {"--stride", &o.stride, "tokens from one window to the next", whole_number(1)},
-      {"--batch", &o.loader.batch, "windows in a batch", whole_number(1)},
-      {"--shuffle", &o.loader.shuffle, "windows in a new order each epoch"},
+      {"--batch", &o.loader.batch, "windows in a batch", whole_number(1) + common()},
+      {"--shuffle", &o.loader.shuffle, "visit windows in a new order each epoch"},
       {"--draw-as-pytorch", &o.draws_as_pytorch,
-       "weights, order and dropout are drawn from one generator as PyTorch does, and an epoch "
-       "drops the windows that do not fill a batch"}};
+       "draw random numbers in PyTorch's order, and drop incomplete batches"}};
   const OptionTable model{
-      {"--model", &o.model, "next-token: look-back and hidden layers; gpt: a transformer",
-       one_of({"next-token", "gpt"})},
-      {"--width", &o.gpt.width, "numbers in an embedding", whole_number(1)},
+      {"--model", &o.model, "look-back and hidden layers, or a transformer",
+       one_of({"next-token", "gpt"}) + common()},
+      {"--width", &o.gpt.width, "elements of an embedding", whole_number(1) + common()},
       {"--positions",
        choice(o.gpt.positions, {{"none", Positions::kNone},
                                 {"learned", Positions::kLearned},
@@ -181,115 +166,104 @@ OptionTable option_table_of(TrainOptions& o) {
                                 {"alibi", Positions::kAlibi},
                                 {"t5", Positions::kT5},
                                 {"shaw", Positions::kShaw}}),
-       "what tells positions apart; from rotary on, of a GPT"},
-      {"--dropout", &o.gpt.dropout, "share of hidden numbers dropped in training",
-       finite_number(0, 0.99)},
-      {"--tie", &o.gpt.tie_weights,
-       "the token table is the head's weight too; a next-token model gets a last hidden layer of "
-       "its width, if need be"},
-      {"--look-back", &o.look_back, "tokens that a prediction sees, the current one included",
+       "how the model tells positions apart; the last four are for a GPT"},
+      {"--dropout", &o.gpt.dropout, "share of activations dropped in training",
+       finite_number(0, 0.99) + common()},
+      {"--tie", &o.gpt.tie_weights, "use the token table also as the weight of the head"},
+      {"--look-back", &o.look_back, "tokens that a prediction sees, including the current one",
        whole_number(1) + next_token},
-      {"--hidden", &o.hidden, "widths of the hidden layers, as 256,128; 0 for none",
-       whole_number(0) + next_token},
-      {"--heads", &o.gpt.heads, "of the attention of a GPT", whole_number(1) + gpt},
-      {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1) + gpt},
-      {"--bias", &o.gpt.bias, "linear layers and norms have one", gpt},
-      {"--qkv-bias", &o.gpt.qkv_bias, "query, key and value have one, too", gpt},
-      {"--gelu", choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}), "the formula",
-       gpt},
-      {"--norm-epsilon", &o.gpt.norm_epsilon, "of the norms", finite_number(0) + gpt},
+      {"--hidden", &o.hidden, "widths of the hidden layers, for example 256,128; 0 for none",
+       next_token}};
+  const OptionTable transformer{
+      {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1) + gpt + common()},
+      {"--heads", &o.gpt.heads, "attention heads of a GPT", whole_number(1) + gpt + common()},
+      {"--bias", &o.gpt.bias, "linear layers and norms have a bias", gpt},
+      {"--qkv-bias", &o.gpt.qkv_bias, "query, key and value have a bias", gpt},
+      {"--gelu", choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}),
+       "formula of the activation", gpt},
+      {"--norm-epsilon", &o.gpt.norm_epsilon, "epsilon of the norms", gpt},
       {"--initialization",
        choice(o.gpt.initialization,
               {{"pytorch", Initialization::kPyTorch}, {"gpt2", Initialization::kGpt2}}),
-       "the weights to start from", gpt},
+       "distribution of the initial weights", gpt},
       {"--rotary-layout",
        choice(o.gpt.rotary_layout,
               {{"halves", RotaryLayout::kHalves}, {"interleaved", RotaryLayout::kInterleaved}}),
-       "columns that are rotated together", of_positions("rotary")},
-      {"--rotary-base", &o.gpt.rotary_base, "of the angles",
-       finite_number(1) + of_positions("rotary")},
-      {"--t5-buckets", &o.gpt.t5_buckets, "of distances, each with its bias",
-       whole_number(1) + of_positions("t5")},
-      {"--t5-max-distance", &o.gpt.t5_max_distance, "from which all share a bucket",
-       whole_number(1) + of_positions("t5")},
-      {"--shaw-max-distance", &o.gpt.shaw_max_distance, "from which all share a row",
-       whole_number(1) + of_positions("shaw")}};
+       "columns that are rotated together", positions("rotary")},
+      {"--rotary-base", &o.gpt.rotary_base, "base of the angles",
+       finite_number(1) + positions("rotary")},
+      {"--t5-buckets", &o.gpt.t5_buckets, "number of distances with a bias of their own",
+       whole_number(1) + positions("t5")},
+      {"--t5-max-distance", &o.gpt.t5_max_distance, "distance from which all share a bucket",
+       whole_number(1) + positions("t5")},
+      {"--shaw-max-distance", &o.gpt.shaw_max_distance, "distance from which all share a row",
+       whole_number(1) + positions("shaw")}};
   const OptionTable tables{
-      {"--ngrams", &memories.ngrams.orders,
-       "tokens of the n-grams whose rows are looked up, as 2,3", whole_number(1, 64) + gpt},
-      {"--ngram-rows", &memories.ngrams.rows, "of each head, at least: the next prime number",
-       whole_number(1) + ngrams},
-      {"--ngram-heads", &memories.ngrams.heads,
-       "rows that each place looks up for n-grams of each length", whole_number(1, 65536) + ngrams},
-      {"--ngram-width", &memories.memory.head_width, "numbers in a row", whole_number(1) + ngrams},
+      {"--ngrams", &memories.ngrams.orders, "lengths of the n-grams to look up, for example 2,3",
+       whole_number(1, 64) + gpt},
+      {"--ngram-rows", &memories.ngrams.rows,
+       "rows of each head, rounded up to the next prime number", whole_number(1) + ngrams},
+      {"--ngram-heads", &memories.ngrams.heads, "rows to look up for each n-gram",
+       whole_number(1, 65536) + ngrams},
+      {"--ngram-width", &memories.memory.head_width, "elements of a row", whole_number(1) + ngrams},
       {"--ngram-layers", &memories.blocks,
-       "blocks with such a memory in front of them, counted from 0, as 1,3",
-       whole_number(0) + ngrams},
+       "blocks with a memory in front of them, from 0, for example 1,3", ngrams},
       {"--ngram-file", &o.ngram_file,
-       "file of the table, for one larger than memory; FILE.1, FILE.3 for several blocks. Its rows "
-       "start with other random numbers",
-       file_name() + ngrams},
-      {"--split-tables", &o.split_tables,
-       "each rank of mpirun has some of the rows of the tables, instead of all", ngrams},
-      {"--ngram-rate", &o.ngram_rate,
-       "learning rate of the tables, in those of the rest; 1 for other optimizers than Adam's",
-       finite_number(0) + ngrams},
-      {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", finite_number(0) + ngrams},
+       "keep the table in this file; for several blocks, in FILE.1, FILE.3", file_name() + ngrams},
+      {"--split-tables", &o.split_tables, "split the tables over the ranks of mpirun", ngrams},
+      {"--ngram-rate", &o.ngram_rate, "learning rate of the tables, as a factor", ngrams},
+      {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", ngrams},
       {"--ngram-updates",
        choice(o.ngram_updates,
               {{"exact", RowUpdates::kExact}, {"touched", RowUpdates::kTouchedOnly}}),
-       "what a step does to rows that were not looked up: what dense Adam does, or nothing, as "
-       "SparseAdam",
-       ngrams},
+       "exact updates as dense Adam, or only touched rows as SparseAdam", ngrams},
       {"--ngram-kernel", &memories.memory.kernel, "taps of the convolution",
        whole_number(1, 65536) + ngrams},
-      {"--ngram-seed", &memories.ngrams.seed, "of the hash", whole_number(0, kAnyWhole) + ngrams},
-      {"--ngram-fold", &o.ngram_fold,
-       "spellings such as \"Apple\" and \" apple\" count as one token", ngrams},
-      {"--ngram-silent", &memories.memory.starts_silent,
-       "a memory adds nothing before it is trained", ngrams}};
-  const OptionTable length{
+      {"--ngram-seed", &memories.ngrams.seed, "seed of the hash",
+       whole_number(0, kAnyWhole) + ngrams},
+      {"--ngram-fold", &o.ngram_fold, "treat \"Apple\" and \" apple\" as one token", ngrams},
+      {"--ngram-silent", &memories.memory.starts_silent, "an untrained memory adds nothing",
+       ngrams}};
+  const OptionTable training{
       {"--epochs", &o.epochs, "passes over the text",
-       whole_number(0) + is_for("--steps", {"0"}) + may_change()},
-      {"--steps", &o.steps, "length of the run instead of epochs; 0 for epochs",
-       whole_number(0) + may_change()},
-      {"--accumulate", &o.accumulate, "batches whose gradients make up a step", whole_number(1)},
+       applies_when("--steps", {"0"}) + may_change() + common()},
+      {"--steps", &o.steps, "length of the run in steps; 0 to count epochs",
+       may_change() + common()},
+      {"--accumulate", &o.accumulate, "batches in a step", whole_number(1)},
       {"--shards", &o.shards,
-       "parts of a batch, each with a gradient and random numbers of its own: as many as there are "
-       "ranks of mpirun, or more, which then do not change the result",
-       whole_number(1, 65536)}};
-  const OptionTable schedule{
+       "parts of a batch; the result does not depend on how ranks share them",
+       whole_number(1, 65536)},
+      {"--optimizer", &o.optimizer, "the optimizer", one_of(optimizers) + common()},
+      {"--learning-rate", &o.learning_rate, "learning rate; its default depends on the optimizer",
+       may_change() + common()},
+      {"--momentum", &o.momentum, "momentum of sgd and rmsprop",
+       applies_when("--optimizer", {"sgd", "rmsprop"})},
+      {"--beta2", &o.beta2, "decay of the mean square in adam and adamw",
+       finite_number(0, 1) + applies_when("--optimizer", {"adam", "adamw"})},
+      {"--weight-decay", &o.weight_decay, "weight decay; its default depends on the optimizer"},
       {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
-       "the parameters that decay", is_for("--weight-decay")},
+       "parameters that decay", applies_when("--weight-decay")},
       {"--schedule", &o.schedule,
-       "of the learning rate, over the whole run: warmup rises over a tenth of it, cosine falls to "
-       "--floor, step falls to a tenth at each third",
-       one_of(kSchedules)},
-      {"--warmup", &o.warmup,
-       "steps over which the rate first rises in a line, before the schedule; a tenth of --steps "
-       "at most, if not given",
-       whole_number(0) + is_for("--schedule", {"constant", "warmup", "cosine", "step"})},
+       "learning rate over the run; cosine falls to --floor, step to a tenth at each third, warmup "
+       "rises for a tenth",
+       one_of(kSchedules) + common()},
+      {"--warmup", &o.warmup, "steps in which the learning rate rises first",
+       applies_when("--schedule", {"constant", "warmup", "cosine", "step"})},
       {"--warmup-start", &o.warmup_start,
-       "share of the learning rate at which that begins; 0 for a step's share of the rise",
-       finite_number(0, 1) + is_for("--warmup")},
-      {"--floor", &o.floor, "share of the learning rate at which cosine ends",
-       finite_number(0, 1) + is_for("--schedule", {"cosine"})},
-      {"--clip", &o.clip,
-       "largest norm of all gradients together, scaled down to it; 0 for no limit",
-       finite_number(0)},
-      {"--clip-from", &o.clip_from, "after how many steps clipping begins",
-       whole_number(0) + is_for("--clip")},
-      {"--seed", &o.seed, "of weights, order and dropout", whole_number(0, kAnyWhole)}};
-  const OptionTable evaluation{
-      {"--evaluate-every", &o.evaluation.every,
-       "losses after the first step and every so many steps; 0 for after each epoch",
-       whole_number(0)},
-      {"--evaluate-batches", &o.evaluation.batches,
-       "batches in every evaluation of the run, also after epochs and at its end; 0 for all",
-       whole_number(0) + is_for("--evaluate-every")}};
-  return joined({under("Model", model), under("Text and batches", text),
-                 under("Memories of n-grams, of a GPT", tables),
-                 under("Training", joined({length, optimizer_table(o), schedule, evaluation}))});
+       "where the rise begins, as a factor; 0 for one step's share",
+       finite_number(0, 1) + applies_when("--warmup")},
+      {"--floor", &o.floor, "where cosine ends, as a factor",
+       finite_number(0, 1) + applies_when("--schedule", {"cosine"})},
+      {"--clip", &o.clip, "largest joint norm of all gradients; 0 for no limit"},
+      {"--clip-from", &o.clip_from, "first step that is clipped, counted from 0",
+       applies_when("--clip")},
+      {"--seed", &o.seed, "seed of weights, order and dropout",
+       whole_number(0, kAnyWhole) + common()},
+      {"--evaluate-every", &o.evaluation.every, "evaluate every N steps; 0 for after each epoch"},
+      {"--evaluate-batches", &o.evaluation.batches, "batches in an evaluation; 0 for all",
+       applies_when("--evaluate-every")}};
+  return joined({under("Text and batches", text), under("Model", model), under("GPT", transformer),
+                 under("Memories of n-grams, in a GPT", tables), under("Training", training)});
 }
 
 // nanoGPT's configuration for a CPU (github.com/karpathy/nanoGPT, README), on characters.
@@ -302,24 +276,16 @@ const char* const kGptDefaults = R"({
 
 TrainOptions default_options(const std::string& model) {
   TrainOptions options{.model = model};
-  if (options.is_gpt()) set_some(option_table_of(options), kGptDefaults);
+  Settings settings(option_table_of(options));
+  if (options.is_gpt()) settings.add(Source::kPreset, Json(kGptDefaults, "defaults of a GPT"));
+  settings.fill();
   return options;
-}
-
-Option past_context_option(PastContext& past_context, OptionRules rules) {
-  return {"--past-context",
-          choice(past_context,
-                 {{"read-again", PastContext::kReadAgain}, {"slide", PastContext::kSlide}}),
-          "read-again: each token past the context reads the last ones again as a new text; slide: "
-          "a GPT reads it alone and goes on with the keys and values of the last ones, which is "
-          "fast, gives other texts, and is not for learned and sinusoidal positions",
-          std::move(rules)};
 }
 
 OptionTable table_of_model(TrainOptions& options) {
   OptionTable table = option_table_of(options);
   std::erase_if(table, [&](const Option& option) {
-    return std::ranges::any_of(option.rules.is_for, [&](const Condition& condition) {
+    return std::ranges::any_of(option.rules.applies_when, [&](const Condition& condition) {
       return condition.option == "--model" && condition.values[0] != options.model;
     });
   });
@@ -332,8 +298,20 @@ TrainOptions train_options(const std::string& text) {
   const Json all(text, "its options");
   TrainOptions options;
   if (const Json* model = all.find("model")) options.model = model->string();
-  from_json(table_of_model(options), text);
+  Settings settings(table_of_model(options));
+  settings.add(Source::kSavedRun, all);
+  for (const Option& option : settings.options())
+    check_argument(settings.source(option.name) == Source::kSavedRun, in_quotes(key_of(option)),
+                   " is missing");
+  settings.fill();
   return options;
+}
+
+void add_optimizer_presets(Settings& settings) {
+  const OptimizerKind& kind = kOptimizers.at(settings["--optimizer"].string());
+  settings.add(Source::kPreset, {{"learning_rate", kind.learning_rate},
+                                 {"weight_decay", kind.weight_decay},
+                                 {"ngram_rate", kind.table_rate}});
 }
 
 std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
@@ -456,48 +434,6 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size, std::size_t rank
   for (const std::size_t next : options.hidden)
     sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
   return sum + (options.tie_weights ? tokens : (read + 1) * tokens);
-}
-
-void complete(const CommandLine& line, TrainOptions& options) {
-  const auto set = [&line](const char* name, auto& value, auto to) {
-    if (!line.was_given(name)) value = to;
-  };
-  if (line.was_changed("--optimizer")) {
-    const OptimizerKind& kind = kOptimizers.at(options.optimizer);
-    set("--learning-rate", options.learning_rate, kind.learning_rate);
-    set("--weight-decay", options.weight_decay, kind.weight_decay);
-    set("--ngram-rate", options.ngram_rate, kind.table_rate);
-  }
-  if (line.was_given("--epochs")) {
-    set("--steps", options.steps, 0U);
-    set("--warmup", options.warmup, 0U);
-  }
-  if (options.schedule != "cosine") set("--floor", options.floor, 0.0);
-  const bool has_its_own = options.schedule == "one-cycle" || options.schedule == "warmup";
-  if (has_its_own) set("--warmup", options.warmup, 0U);
-  if (options.steps > 0)
-    set("--warmup", options.warmup, std::min(options.warmup, options.steps / 10));
-  if (options.warmup == 0) set("--warmup-start", options.warmup_start, 0.0);
-  if (options.clip == 0) set("--clip-from", options.clip_from, 0U);
-}
-
-std::string take_saved(CommandLine& line, TrainOptions& options, const TrainOptions& saved) {
-  line.set_if_not_given(to_json(saved));
-  if (line.was_given("--epochs") && !line.was_given("--steps")) options.steps = 0;
-  TrainOptions before = saved;
-  const OptionTable present = table_of_model(before);
-  std::string changes;
-  for (const Option& now : option_table_of(options)) {
-    const Option* const then = find(present, now.name);
-    if (then == nullptr && !line.was_given(now.name)) continue;
-    const std::string was = then == nullptr ? "no such option" : json_of(*then);
-    if (json_of(now) == was) continue;
-    check_argument(now.rules.may_change, now.name, ' ', json_of(now),
-                   ": the run to be resumed has ", was);
-    changes +=
-        concat(changes.empty() ? "" : ", ", now.name, ' ', json_of(now), " instead of ", was);
-  }
-  return changes;
 }
 
 }  // namespace rowgrad

@@ -1,32 +1,27 @@
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
+#include <rowgrad/examples/rowgrad/options/common_options.hpp>
 #include <rowgrad/examples/rowgrad/options/train_options.hpp>
 
 namespace rowgrad {
 
-/// The files of a report, "" for none.
-struct ReportFiles {
-  std::string page = {};  // HTML
-  std::string data = {};  // JSON
-  std::string log = {};   // from which both are made; their name and .log if not given
-};
-
-/// The options of the run, and of the program's other work.
+/// The options of the run and of the program. The help describes them.
 struct TrainSettings {
-  std::string file = "";  // of options
+  std::string file = "";  // of --options
   std::vector<std::string> corpus = {};
   std::string prompt = "";
   GenerateOptions sample{.count = 200, .temperature = 0.8};
   std::size_t sample_every = 0;
   bool sample_epochs = false;
   bool evaluate_first = false;
-  std::string book = "";         // the book's run to compare with: "5" or "d"
-  std::string gpt2 = "";         // folder of weights to start from
-  std::string gpt2_export = "";  // file for the trained weights, in the same layout
+  std::string gpt2 = "";
+  std::string gpt2_export = "";
   std::string save = "";
   std::size_t save_every = 0;
   std::string resume = "";
@@ -41,5 +36,19 @@ struct TrainSettings {
 
   TrainOptions train = {};
 };
+
+OptionTable option_table_of(TrainSettings& settings);
+
+/// Reads the files that options name: the text of --options, and the options of the run of
+/// --resume.
+struct TrainFiles {
+  std::function<std::string(const std::string& path)> options_text;
+  std::function<TrainOptions(const std::string& path)> saved_run;
+};
+
+/// Adds the presets, the options file and the saved run to what the command line has, and says in
+/// `changes` how the saved run's options change. Files are read only if `files` is not null. Throws
+/// std::invalid_argument for an option that must not change.
+void complete(Settings& settings, const TrainFiles* files, std::string& changes);
 
 }  // namespace rowgrad

@@ -27,8 +27,6 @@ FirstRank::FirstRank(const CommandLine& line, const TrainSettings& settings, con
       session_(session),
       first_step_(session.run().steps()),
       rows_(session.model(), session.run().tables()),
-      progress_(settings.book.empty() ? BookLog()
-                                      : book_log(settings.book, session.options().clip_from)),
       samples_(session.samples(), session.tokenizer(), sample_options(prompt)),
       metrics_(settings.metrics, [&session](const std::string& path) {
         write_file(path, metrics_csv(session.run()));

@@ -181,8 +181,4 @@ void check_outputs(const std::vector<Output>& outputs, const std::vector<std::st
   }
 }
 
-Option force_option(bool& force) {
-  return {"--force", &force, "also replace files that were not written for the same purpose"};
-}
-
 }  // namespace rowgrad

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/examples/rowgrad/options/options.hpp>
+#include <rowgrad/examples/rowgrad/options/common_options.hpp>
 
 namespace rowgrad {
 
@@ -50,8 +50,5 @@ struct Output {
 /// Devices and pipes may be shared. Throws std::runtime_error.
 void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,
                    bool force);
-
-/// The option --force, whose value goes to check_outputs.
-Option force_option(bool& force);
 
 }  // namespace rowgrad

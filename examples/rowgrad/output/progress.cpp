@@ -64,14 +64,13 @@ void print_losses(const std::string& where, const TrainingRecord& record, int di
   std::cout << behind << std::endl;
 }
 
-// The steps that were made. The book numbers them from 0: beside its log, it is that of the last.
 std::string ProgressLines::place(const TrainingRun& run) const {
   const std::size_t last = run.steps() - 1;
   const TrainingParts& parts = run.parts();
   std::string text;
   if (parts.steps == 0)
     text = concat("epoch ", last / run.steps_per_epoch() + 1, '/', parts.epochs, "  ");
-  text += formatted("step %4zu", book_.empty() ? run.steps() : last);
+  text += formatted("step %4zu", run.steps());
   return parts.steps > 0 ? concat(text, '/', parts.steps) : text;
 }
 
@@ -87,7 +86,7 @@ void ProgressLines::after_step(const TrainingRun& run, const StepResult& result)
 void ProgressLines::print(const TrainingRun& run, const TrainingRecord& record) {
   clear();
   if (!record.ends_epoch()) {
-    print_losses(place(run), record, 3, beside(book_, record.steps));
+    print_losses(place(run), record, 3);
   } else if (run.parts().evaluation.every == 0) {
     const auto width = static_cast<int>(std::to_string(run.parts().epochs).size());
     print_losses(formatted("epoch %*zu/%zu", width, record.epoch, run.parts().epochs), record, 4,
@@ -95,9 +94,6 @@ void ProgressLines::print(const TrainingRun& run, const TrainingRecord& record) 
   }
 }
 
-void ProgressLines::at_end(const TrainingRun& run) {
-  clear();
-  if (!book_.empty() && run.has_ended()) std::cout << compared(run.history(), book_) << std::endl;
-}
+void ProgressLines::at_end(const TrainingRun&) { clear(); }
 
 }  // namespace rowgrad

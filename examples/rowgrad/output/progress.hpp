@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/examples/rowgrad/output/book_log.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/optim/training/training_run.hpp>
 
@@ -45,11 +44,9 @@ std::string bits(double nats);
 void print_losses(const std::string& where, const TrainingRecord& record, int digits,
                   const std::string& behind = "");
 
-/// Prints the progress of a run, next to the log of the book's run if there is one.
+/// Prints the progress of a run.
 class ProgressLines : public TrainingCallback {
  public:
-  explicit ProgressLines(BookLog book = {}) : book_(std::move(book)) {}
-
   /// Before other output.
   void clear() { progress_.clear(); }
 
@@ -61,7 +58,6 @@ class ProgressLines : public TrainingCallback {
   void print(const TrainingRun& run, const TrainingRecord& record);
 
   ProgressLine progress_;
-  BookLog book_;
 };
 
 /// Stops a run when the user has stopped the program: needs HeldInterrupts.

@@ -72,14 +72,6 @@ const std::string& prepared(const std::string& path, bool force) {
 
 }  // namespace
 
-OptionTable option_table_of(ReportFiles& files) {
-  return {{"--report", &files.page,
-           "page that shows the run: HTML file, written as the run goes on; its log is FILE.log",
-           file_name()},
-          {"--report-data", &files.data, "JSON file of what the page shows", file_name()},
-          {"--log", &files.log, "log of the run, of which `report` makes a page", file_name()}};
-}
-
 bool is_wanted(const ReportFiles& files) {
   return !files.page.empty() || !files.data.empty() || !files.log.empty();
 }

@@ -7,16 +7,13 @@
 #include <optional>
 #include <string>
 
-#include <rowgrad/examples/rowgrad/options/train_settings.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/session/scratch_folder.hpp>
 #include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/optim/callbacks/run_log.hpp>
 
 namespace rowgrad {
-
-/// Returns the options of the files.
-OptionTable option_table_of(ReportFiles& files);
 
 /// Returns true if there is one of them.
 bool is_wanted(const ReportFiles& files);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/options/train_options.hpp>
 
 namespace rowgrad {

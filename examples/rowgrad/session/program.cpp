@@ -20,6 +20,7 @@
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/threads.hpp>
 #include <rowgrad/core/parallel/mpi_process_group.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 
 namespace rowgrad {
@@ -152,9 +153,8 @@ int run_program(const std::string& name, const std::function<int()>& work, int f
   int status = 0;
   try {
     status = work();
-  } catch (const EndOfProgram& end) {
-    status = end.failed ? failure : 0;
-    if (!end.errors.empty()) say_error({end.errors});
+  } catch (const EndOfProgram&) {
+    status = 0;
   } catch (const std::bad_alloc&) {
     return fail(kNoMemory);
   } catch (const std::length_error&) {  // more than a container can ever hold

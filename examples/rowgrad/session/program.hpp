@@ -8,15 +8,8 @@
 
 namespace rowgrad {
 
-/// Ends a program after help, or after an error in the command line with its lines for standard
-/// error.
-struct EndOfProgram {
-  bool failed;
-  std::string errors = {};
-};
-
-/// Runs a program's work and returns the exit status for main: the status of `work`, 0 or `failure`
-/// after an EndOfProgram, or `failure` after another exception, whose message goes to standard
+/// Runs a program's work and returns the exit status for main: the status of `work`, 0 after an
+/// EndOfProgram, or `failure` after another exception, whose message goes to standard
 /// error, or if standard output could not take all output or was closed. Messages name the program
 /// and, if mpirun has started it, rank and host. Ranks after the first one say theirs 4 seconds
 /// later: what ends all ranks is said once, as the end of the first one ends the others. Where

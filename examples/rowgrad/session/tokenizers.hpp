@@ -8,12 +8,9 @@
 
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
+#include <rowgrad/examples/rowgrad/options/options.hpp>
 
 namespace rowgrad {
-
-/// The names that the programs' option --tokenizer takes. Any other value is the path of a JSON
-/// file that Tokenizer::save wrote.
-inline const std::vector<std::string> kTokenizerNames{"word", "char", "gpt2", "bpe"};
 
 /// Whether such a tokenizer is made from a text.
 bool is_made_from_text(const std::string& tokenizer);

@@ -5,7 +5,6 @@
 #include "tests/support/process.hpp"
 #include "tests/support/shell.hpp"
 #include "tests/test.hpp"
-#include <rowgrad/examples/rowgrad/output/book_log.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 
 namespace {
@@ -117,14 +116,6 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
     save_gpt(folder_ / "gpt", *saved.model, *saved.tokenizer);
     EXPECT_EQ(output_of("rowgrad generate gpt" + prompt), sample);
   }
-}
-
-// Only its own steps are compared.
-TEST(BookLog, IsOfTheStepsOfItsRun) {
-  EXPECT_EQ(book_log("5").size(), 18U);
-  EXPECT_EQ(beside(book_log("5"), 6), "   the book's  8.111  8.339");
-  EXPECT_EQ(beside(book_log("5"), 4), "");
-  EXPECT_EQ(beside(book_log("d", 5), 31), "");
 }
 
 class ProgramsWithTexts : public PublishedData {};

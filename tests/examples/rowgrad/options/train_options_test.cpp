@@ -5,63 +5,6 @@
 
 namespace {
 
-// A command line that was read, the name of the program first.
-CommandLine given(OptionTable options, const std::vector<std::string>& arguments) {
-  CommandLine line("rowgrad train", "", std::move(options));
-  std::vector<const char*> texts;
-  for (const std::string& argument : arguments) texts.push_back(argument.c_str());
-  line.parse(static_cast<int>(texts.size()), texts.data());
-  return line;
-}
-
-TEST(CommandLine, CanBeRepeatedInAShell) {
-  std::string prompt;
-  std::vector<std::uint64_t> hidden{256};
-  std::uint64_t steps = 7;
-  bool tie = true, bias = false;
-  const CommandLine line =
-      given({{"--prompt", &prompt, ""},
-             {"--hidden", &hidden, "", whole_number(0)},
-             {"--steps", &steps, "", whole_number(0)},
-             {"--bias", &bias, ""},
-             {"--tie", &tie, ""}},
-            {"train", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
-  EXPECT_EQ(line.repeated(),
-            "rowgrad train --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
-  const std::map<std::string, std::string> texts = texts_of(line.options());
-  EXPECT_EQ(texts.at("--hidden"), "3 4");
-  EXPECT_EQ(texts.at("--steps"), "7");
-  EXPECT_FALSE(texts.contains("--help"));
-  EXPECT_TRUE(line.was_given("--tie"));
-  EXPECT_FALSE(line.was_given("--steps"));
-}
-
-// As `train` is given them.
-CommandLine given_to(TrainOptions& options, const std::string& arguments) {
-  std::istringstream words("train " + arguments);
-  return given(option_table_of(options),
-               std::vector<std::string>(std::istream_iterator<std::string>(words), {}));
-}
-
-TEST(TrainOptions, TakeTheDefaultsOfTheOptimizer) {
-  for (const auto& [arguments, learning_rate, weight_decay, ngram_rate] :
-       std::vector<std::tuple<std::string, double, double, double>>{
-           {"", 0.3, 0, 5},
-           {"--optimizer adamw", 0.001, 0.01, 5},
-           {"--optimizer adamw --weight-decay 0", 0.001, 0, 5},
-           {"--learning-rate 2 --optimizer adam", 2, 0, 5},
-           {"--optimizer rmsprop", 0.001, 0, 1},
-           {"--model gpt --ngrams 2 --optimizer adagrad", 0.02, 0, 1},
-           {"--model gpt --ngrams 2 --optimizer adagrad --ngram-rate 3", 0.02, 0, 3}}) {
-    TrainOptions options;
-    if (arguments.starts_with("--model gpt")) options.model = "gpt";
-    complete(given_to(options, arguments), options);
-    EXPECT_EQ(options.learning_rate, learning_rate) << arguments;
-    EXPECT_EQ(options.weight_decay, weight_decay) << arguments;
-    EXPECT_EQ(options.ngram_rate, ngram_rate) << arguments;
-  }
-}
-
 TEST(TrainOptions, AreTheSameFromTheirJson) {
   TrainOptions options;
   options.accumulate = 3;

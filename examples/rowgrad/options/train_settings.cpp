@@ -1,0 +1,181 @@
+#include <algorithm>
+#include <filesystem>
+
+#include <rowgrad/core/base/check.hpp>
+#include <rowgrad/examples/rowgrad/options/train_settings.hpp>
+
+namespace rowgrad {
+namespace {
+
+// For a model that can already write.
+constexpr const char* kGpt2 = R"({
+    "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
+    "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "evaluate_first": true,
+    "prompt": "Every effort moves", "sample": 30, "sample_every": 0, "temperature": 0
+})";
+
+bool is_empty(const Settings& settings, const char* option) {
+  return settings[option].string().empty();
+}
+
+// Adds the options in a file, which may be what --json wrote. Those of a run have the sizes and
+// rates of its model and optimizer, which are useless for others. Where the command line has
+// --epochs, the steps in the file and their warm-up do not count.
+void add_file(Settings& settings, const std::string& text, const std::string& name) {
+  const Json file(text, name);
+  const Json* const of_run = file.find("options");
+  const Json& all = of_run != nullptr ? *of_run : file;
+  try {
+    for (const std::string key : {"model", "optimizer"}) {
+      const std::string now = settings["--" + key].dump();
+      if (settings.is_given("--" + key) && all.find(key) != nullptr)
+        check_argument(all.find(key)->dump() == now, "--", key, ' ', now,
+                       " is given, but the options are of ", all.find(key)->dump());
+    }
+    const bool counts_epochs = settings.is_given("--epochs");
+    settings.add(Source::kOptionsFile, all);
+    if (counts_epochs && text_of(settings["--steps"]) != "0")
+      for (const char* option : {"--steps", "--warmup"})
+        settings.remove(Source::kOptionsFile, option);
+  } catch (const std::invalid_argument& error) {
+    throw_invalid_argument({name, ": ", error.what()});
+  }
+}
+
+// Adds the defaults that depend on other options.
+void add_dependent_presets(Settings& settings) {
+  const auto preset = [&](const Json& values) { settings.add(Source::kPreset, values); };
+  const auto is_zero = [&](const char* option) { return text_of(settings[option]) == "0"; };
+  const std::string& optimizer = settings["--optimizer"].string();
+  if (optimizer != settings.below(Source::kOptionsFile, "--optimizer").string())
+    add_optimizer_presets(settings);
+  if (settings.is_given("--epochs")) preset({{"steps", 0}, {"warmup", 0}});
+  const std::string& schedule = settings["--schedule"].string();
+  if (schedule != "cosine") preset({{"floor", 0}});
+  if (schedule == "one-cycle" || schedule == "warmup") preset({{"warmup", 0}});
+  if (const std::uint64_t steps = settings["--steps"].whole_number(); steps > 0)
+    preset({{"warmup", std::min(settings["--warmup"].whole_number(), steps / 10)}});
+  if (is_zero("--warmup")) preset({{"warmup_start", 0}});
+  if (is_zero("--clip")) preset({{"clip_from", 0}});
+}
+
+// Returns how the saved run's options change.
+std::string add_saved_run(Settings& settings, const TrainOptions& run) {
+  const Json saved(to_json(run), "saved options");
+  settings.add(Source::kSavedRun, saved);
+  if (settings.is_given("--epochs")) settings.add(Source::kSavedRun, {{"steps", 0}});
+  TrainOptions any;
+  std::string changes;
+  for (const Option& option : option_table_of(any)) {
+    const Json* const then = saved.find(key_of(option));
+    if (then == nullptr && !settings.is_given(option.name)) continue;
+    const std::string now = settings[option.name].dump(),
+                      was = then == nullptr ? "no such option" : then->dump();
+    if (now == was) continue;
+    check_argument(option.rules.may_change, option.name, ' ', now, ": the run to be resumed has ",
+                   was);
+    changes += concat(changes.empty() ? "" : ", ", option.name, ' ', now, " instead of ", was);
+  }
+  return changes;
+}
+
+// The weights determine most options of the model. Another tokenizer may have no tokens for the
+// prompt.
+void add_gpt2(Settings& settings) {
+  for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
+                           "--bias", "--gelu", "--norm-epsilon", "--initialization"})
+    check_argument(!settings.is_given(name), name, " follows from the weights of --gpt2");
+  settings.add(Source::kPreset, Json(kGpt2, "defaults of --gpt2"));
+  if (settings.is_given("--tokenizer")) settings.add(Source::kPreset, {{"prompt", ""}});
+}
+
+// A report also shows the prompt.
+void check_prompt(const Settings& settings) {
+  for (const char* file : {"--report", "--report-data", "--log"})
+    if (!is_empty(settings, file)) return;
+  const bool is_set =
+      settings.is_given("--prompt") && settings.source("--prompt") >= settings.source("--sample");
+  check_argument(!is_set || text_of(settings["--sample"]) != "0",
+                 "--prompt is for --sample above 0 and --report, not for 0");
+}
+
+}  // namespace
+
+void complete(Settings& settings, const TrainFiles* files, std::string& changes) {
+  if (files != nullptr && !is_empty(settings, "--options")) {
+    const std::string& file = settings["--options"].string();
+    add_file(settings, files->options_text(file), file);
+  }
+  // Relative to this folder, a run could not be resumed in others.
+  if (!is_empty(settings, "--ngram-file"))
+    settings.add_words(settings.source("--ngram-file"), "--ngram-file",
+                       {std::filesystem::absolute(settings["--ngram-file"].string())});
+  const bool resumes = files != nullptr && !is_empty(settings, "--resume");
+  const TrainOptions run =
+      resumes ? files->saved_run(settings["--resume"].string()) : TrainOptions();
+  if (run.is_gpt() || !is_empty(settings, "--gpt2"))
+    settings.add(Source::kPreset, {{"model", "gpt"}});
+  if (settings["--model"].string() == "gpt") {
+    settings.add(Source::kPreset, Json(kGptDefaults, "defaults of a GPT"));
+    settings.add(Source::kPreset, {{"sample_every", 500}});
+  }
+  if (!is_empty(settings, "--gpt2")) add_gpt2(settings);
+  if (resumes)
+    changes = add_saved_run(settings, run);
+  else
+    add_dependent_presets(settings);
+  check_prompt(settings);
+}
+
+OptionTable option_table_of(TrainSettings& o) {
+  const OptionRules samples = applies_when("--sample"), gpt = applies_when("--model", {"gpt"});
+  const OptionTable text{{"--corpus", &o.corpus,
+                          "text file or .bin files of token ids; by default The Verdict",
+                          file_name() + common()}};
+  const OptionTable written{
+      {"--prompt", &o.prompt, "text that samples continue; if not given, how the corpus begins",
+       common()},
+      {"--sample", &o.sample.count, "tokens of the sample at the end; 0 for none", common()},
+      {"--sample-every", &o.sample_every, "write a sample every N steps; 0 for none", samples},
+      {"--sample-epochs", &o.sample_epochs, "write a sample after each epoch", samples},
+      past_context_option(o.sample.past_context, samples + gpt),
+      {"--temperature", &o.sample.temperature,
+       "temperature of sampling; 0 takes the likeliest token", samples},
+      {"--top-k", &o.sample.top_k, "sample among the N likeliest tokens; 0 for all",
+       samples + applies_when("--temperature")},
+      {"--evaluate-first", &o.evaluate_first,
+       "print the losses of the whole text before training"}};
+  const OptionTable files{
+      {"--save", &o.save, "file for the run, written after each epoch, on Ctrl-C and at the end",
+       file_name() + common()},
+      {"--save-every", &o.save_every, "write it also every N steps; 0 for not", needs("--save")},
+      {"--resume", &o.resume, "saved run to continue, with the result of one that never stopped",
+       file_name() + common()},
+      {"--options", &o.file, "JSON file of options, for example what --json wrote",
+       file_name() + common()},
+      {"--metrics", &o.metrics, "CSV file of losses by epoch", file_name()},
+      {"--json", &o.json, "JSON file of options, losses, samples and results", file_name()},
+      {"--row-list", &o.row_list,
+       "CSV file (or with tabs, if its name does not end in .csv) of how often each token was "
+       "looked up and how far its row moved",
+       file_name()},
+      force_option(o.force)};
+  const OptionTable weights{
+      {"--gpt2", &o.gpt2,
+       "start from the weights in this folder, which has GPT-2's model.safetensors",
+       file_name("FOLDER") + excludes({"--resume"}) + gpt},
+      {"--gpt2-export", &o.gpt2_export,
+       "write the trained weights as Hugging Face's GPT-2 has them", file_name()}};
+  const OptionTable process{
+      {"--stop-after", &o.stop_after, "stop when the run has made N steps; 0 for its end"},
+      {"--threads", &o.threads, "number of threads; by default one for each core",
+       whole_number(1, 1024)},
+      {"--rank-patience", &o.rank_patience, "seconds that ranks of mpirun wait for each other",
+       finite_number(1)}};
+  return joined({under("Text and batches", text), option_table_of(o.train),
+                 under("Samples", written),
+                 under("Files", joined({files, option_table_of(o.report)})),
+                 under("GPT-2's weights", weights), under("Process", process)});
+}
+
+}  // namespace rowgrad

@@ -1,0 +1,48 @@
+#include "tests/support/options.hpp"
+#include "tests/test.hpp"
+
+namespace {
+
+TEST(CommandLine, CanBeRepeatedInAShell) {
+  std::string prompt, file;
+  std::vector<std::uint64_t> hidden{256};
+  std::uint64_t steps = 7;
+  bool tie = true, bias = false;
+  const CommandLine line =
+      parsed_line({{"--prompt", &prompt, ""},
+                   {"--hidden", &hidden, "", whole_number(0)},
+                   {"--steps", &steps, "", whole_number(0)},
+                   {"--bias", &bias, ""},
+                   {"--tie", &tie, ""},
+                   {"FILE", &file, ""}},
+                  {"a.run", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
+  EXPECT_EQ(line.repeated(),
+            "rowgrad train a.run --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
+  const std::map<std::string, std::string> texts = texts_of(line.options());
+  EXPECT_EQ(texts.at("--hidden"), "3 4");
+  EXPECT_EQ(texts.at("--steps"), "7");
+  EXPECT_EQ(texts.at("FILE"), "a.run");
+  EXPECT_FALSE(texts.contains("--help"));
+  EXPECT_TRUE(line.was_given("--tie"));
+  EXPECT_FALSE(line.was_given("--steps"));
+}
+
+TEST(CommandLine, SaysWhatIsWrong) {
+  std::uint64_t width = 1;
+  const auto parse = [&](const std::vector<std::string>& arguments) {
+    parsed_line({{"--width", &width, "", whole_number(1)}}, arguments);
+  };
+  EXPECT_ERROR_WITH(std::invalid_argument, "--width is given twice",
+                    parse({"--width", "8", "--width", "9"}));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--width is given 3 times",
+                    parse({"--width", "1", "--width", "2", "--width", "3"}));
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "there is no option --wide; rowgrad train --help lists them",
+                    parse({"--wide", "8"}));
+  EXPECT_ERROR_WITH(std::invalid_argument, "there is one argument too many: 8", parse({"8"}));
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "--book is now --options examples/textbook/chapter5.json", parse({"--book=5"}));
+  EXPECT_EQ(width, 1U);
+}
+
+}  // namespace

@@ -1,0 +1,131 @@
+#include "tests/support/options.hpp"
+#include "tests/test.hpp"
+#include <rowgrad/examples/rowgrad/options/train_settings.hpp>
+
+namespace {
+
+// The settings of `rowgrad train` with a command line, the options file "file" with a text, and a
+// saved run "run" with options.
+struct Train {
+  std::string text = "{}";
+  TrainOptions saved = {};
+  std::string changes = {};
+
+  TrainSettings settings(const std::string& arguments, bool reads_files = true) {
+    const TrainFiles files{.options_text = [&](const std::string&) { return text; },
+                           .saved_run = [&](const std::string&) { return saved; }};
+    TrainSettings settings;
+    std::istringstream words(arguments);
+    parsed_line(
+        option_table_of(settings), {std::istream_iterator<std::string>(words), {}},
+        [&](Settings& each, bool) { complete(each, reads_files ? &files : nullptr, changes); });
+    return settings;
+  }
+  TrainOptions options(const std::string& arguments) { return settings(arguments).train; }
+};
+
+TEST(TrainSettings, TakeTheDefaultsOfTheOptimizer) {
+  for (const auto& [arguments, learning_rate, weight_decay, ngram_rate] :
+       std::vector<std::tuple<std::string, double, double, double>>{
+           {"", 0.3, 0, 5},
+           {"--optimizer adamw", 0.001, 0.01, 5},
+           {"--optimizer adamw --weight-decay 0", 0.001, 0, 5},
+           {"--learning-rate 2 --optimizer adam", 2, 0, 5},
+           {"--optimizer rmsprop", 0.001, 0, 1},
+           {"--model gpt", 0.001, 0.1, 5},
+           {"--model gpt --optimizer adamw", 0.001, 0.1, 5},
+           {"--model gpt --ngrams 2 --optimizer adagrad", 0.02, 0, 1},
+           {"--model gpt --ngrams 2 --optimizer adagrad --ngram-rate 3", 0.02, 0, 3}}) {
+    const TrainOptions options = Train().options(arguments);
+    EXPECT_EQ(options.learning_rate, learning_rate) << arguments;
+    EXPECT_EQ(options.weight_decay, weight_decay) << arguments;
+    EXPECT_EQ(options.ngram_rate, ngram_rate) << arguments;
+  }
+}
+
+TEST(TrainSettings, TakeTheDefaultsOfTheSchedule) {
+  const TrainOptions gpt = Train().options("--model gpt");
+  EXPECT_EQ(gpt.steps, 2000U);
+  EXPECT_EQ(gpt.warmup, 100U);
+  EXPECT_EQ(gpt.floor, 0.1);
+  EXPECT_EQ(Train().options("--model gpt --steps 50").warmup, 5U);
+  EXPECT_EQ(Train().options("--model gpt --schedule constant").floor, 0);
+  const TrainOptions epochs = Train().options("--model gpt --epochs 3");
+  EXPECT_EQ(epochs.steps, 0U);
+  EXPECT_EQ(epochs.warmup, 0U);
+}
+
+TEST(TrainSettings, PreferTheCommandLineToAFileAndAFileToPresets) {
+  Train train{.text = R"({"model": "gpt", "width": 64, "heads": 2, "save": "s", "save_every": 5})"};
+  const TrainSettings settings = train.settings("--options file --heads 8");
+  EXPECT_EQ(settings.train.gpt.width, 64U);
+  EXPECT_EQ(settings.train.gpt.heads, 8U);
+  EXPECT_EQ(settings.train.gpt.context, 64U);  // the default of a GPT
+  EXPECT_EQ(settings.sample_every, 500U);
+  EXPECT_EQ(settings.save_every, 5U);
+  train.text = R"({"options": {"epochs": 15, "steps": 9, "warmup": 1}})";
+  EXPECT_EQ(train.options("--options file --steps 7").steps, 7U);
+  EXPECT_EQ(train.options("--options file").warmup, 1U);
+  EXPECT_EQ(train.options("--options file --epochs 4").steps, 0U);
+  EXPECT_EQ(train.options("--options file --epochs 4").warmup, 0U);
+}
+
+TEST(TrainSettings, RefuseInAFileWhatTheyRefuseOnACommandLine) {
+  const auto refused = [](const std::string& text, const std::string& arguments = "") {
+    Train train{.text = text};
+    train.settings("--options file " + arguments);
+  };
+  EXPECT_ERROR_WITH(std::invalid_argument, "--save-every requires --save",
+                    refused(R"({"save_every": 5})"));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--gpt2 excludes --resume",
+                    refused(R"({"gpt2": "weights", "resume": "run"})"));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--heads is for --model gpt, not for \"next-token\"",
+                    refused(R"({"heads": 2})"));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--prompt is for --sample above 0",
+                    refused(R"({"prompt": "a", "sample": 0})"));
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"width\": got \"0\"",
+                    refused(R"({"width": 0})"));
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "file: --model \"next-token\" is given, but the options are of \"gpt\"",
+                    refused(R"({"model": "gpt"})", "--model next-token"));
+  refused(R"({"prompt": "a"})", "--sample 0");
+}
+
+TEST(TrainSettings, ContinueASavedRunWithItsOptions) {
+  Train train;
+  train.saved.gpt.width = 48;
+  train.saved.steps = 9;
+  train.saved.warmup = 2;
+  EXPECT_EQ(train.options("--resume run").gpt.width, 48U);
+  EXPECT_EQ(train.changes, "");
+  EXPECT_EQ(train.options("--resume run --width 48 --steps 20").steps, 20U);
+  EXPECT_EQ(train.changes, "--steps 20 instead of 9");
+  EXPECT_EQ(train.options("--resume run --epochs 3").steps, 0U);
+  EXPECT_EQ(train.changes, "--epochs 3 instead of 15, --steps 0 instead of 9");
+  EXPECT_ERROR_WITH(std::invalid_argument, "--width 32: the run to be resumed has 48",
+                    train.options("--resume run --width 32"));
+  train.text = R"({"width": 32})";
+  EXPECT_ERROR_WITH(std::invalid_argument, "--width 32: the run to be resumed has 48",
+                    train.options("--resume run --options file"));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--heads 2: the run to be resumed has no such option",
+                    train.options("--resume run --heads 2"));
+}
+
+TEST(TrainSettings, ReadNoFileForHelp) {
+  Train train{.text = "not JSON"};
+  EXPECT_EQ(train.settings("--options file --resume run --model gpt", false).train.gpt.width, 128U);
+}
+
+TEST(TrainSettings, OfTheTextbookAreComplete) {
+  for (const auto& [name, rate] : {std::pair("chapter5", 4e-4), std::pair("appendix_d", 1e-3)}) {
+    Train train{
+        .text = read_file(concat(ROWGRAD_TEST_DATA "/../../examples/textbook/", name, ".json"))};
+    const TrainSettings settings = train.settings("--options file");
+    EXPECT_EQ(settings.train.gpt.layers, 12U);
+    EXPECT_EQ(settings.train.learning_rate, rate);
+    EXPECT_EQ(settings.sample_every, 0U);
+    train.settings("--options file --sample 0 --model gpt");
+  }
+}
+
+}  // namespace
