@@ -31,6 +31,7 @@ if(ROWGRAD_EXAMPLES)
     set_target_properties(${programs} PROPERTIES INSTALL_RPATH_USE_LINK_PATH ON)
   endif()
   install(PROGRAMS examples/texts.sh DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT tools)
+  install(DIRECTORY examples/textbook DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT tools)
 endif()
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
