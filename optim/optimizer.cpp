@@ -81,12 +81,15 @@ void Optimizer::zero_grad() {
 
 void check_option(std::string_view optimizer, std::string_view option, double value,
                   OptionRange range) {
-  const bool fits = std::isfinite(static_cast<real>(value));
-  check_argument(
-      fits && value >= range.least && value < range.below, optimizer, ": ", option, " is ", value,
-      ", expected a finite number not below ", range.least,
-      range.below < kUnbounded ? concat(", below ", range.below) : "",
-      !fits && std::isfinite(value) ? concat(", at most ", std::numeric_limits<real>::max()) : "");
+  const bool is_finite = std::isfinite(static_cast<real>(value));
+  if (is_finite && value >= range.least && value < range.below) return;
+  std::string bounds;
+  if (range.least > -kUnbounded) bounds += concat(" not below ", range.least);
+  if (range.below < kUnbounded) bounds += concat(", below ", range.below);
+  if (!is_finite && std::isfinite(value))
+    bounds += concat(", at most ", std::numeric_limits<real>::max());
+  throw_invalid_argument(
+      {optimizer, ": ", option, " is ", value, ", expected a finite number", bounds});
 }
 
 }  // namespace rowgrad

@@ -54,7 +54,7 @@ TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
       {"SGD: learning_rate is -1" + not_below, SgdOptions{.learning_rate = -1}},
       {"SGD: learning_rate is nan" + not_below, SgdOptions{.learning_rate = NAN}},
       {"SGD: momentum is -0.1" + not_below, SgdOptions{.momentum = -0.1}},
-      {"SGD: dampening is inf, expected a finite number not below -inf",
+      {"SGD: dampening is inf, expected a finite number",
        SgdOptions{.momentum = 0.9, .dampening = INFINITY}},
       {"SGD: weight_decay is -1" + not_below, SgdOptions{.weight_decay = -1}},
       {nesterov + "momentum 0 and dampening 0", SgdOptions{.nesterov = true}},
