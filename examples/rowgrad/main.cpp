@@ -7,8 +7,10 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <vector>
 
 #include <rowgrad/core/base/check.hpp>
+#include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/parallel/mpi_process_group.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
@@ -44,9 +46,8 @@ int print_help() {
   for (const Subcommand& each : kSubcommands)
     std::cout << "  " << each.name << std::string(12 - each.name.size(), ' ') << each.summary
               << '\n';
-  std::cout
-      << "\n\"rowgrad SUBCOMMAND --help\" lists its options. \"rowgrad --version\" prints the "
-         "version.\n";
+  std::cout << "\n\"rowgrad help SUBCOMMAND\" or \"rowgrad SUBCOMMAND --help\" lists its options.\n"
+               "\"rowgrad --version\" prints the version.\n";
   return 0;
 }
 
@@ -55,25 +56,26 @@ int print_version() {
   return 0;
 }
 
-// Does what `name` asks for where it is no subcommand.
+// Prints help or the version, or throws for a name that is not a subcommand.
 int other_than_subcommand(std::string_view name) {
   if (name == "--help" || name == "-h" || name == "help") return print_help();
   if (name == "--version") return print_version();
   std::string names;
   for (const Subcommand& each : kSubcommands) {
-    check_argument(name.empty() || each.old_name != name, "\"", name, "\" is now \"rowgrad ", each.name, "\"");
+    check_argument(name.empty() || each.old_name != name, in_quotes(name), " is now \"rowgrad ",
+                   each.name, '"');
     names += concat(names.empty() ? "" : ", ", each.name);
   }
   check_argument(!name.empty(), "expected a subcommand: ", names);
-  throw_invalid_argument({"there is no subcommand \"", name, "\", expected one of ", names});
+  throw_invalid_argument({"got ", in_quotes(name), ", expected a subcommand: ", names});
 }
 
-// Becomes the same program with MPI, if mpirun has started this one and that one is installed.
+// Replaces this process by the program with MPI if mpirun started it and that program is installed.
 void use_mpi(char** argv) {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
   const std::filesystem::path other = self.parent_path() / "../libexec/rowgrad/rowgrad-mpi";
   if (launched_rank() != nullptr && self.filename() != other.filename())
-    ::execv(other.c_str(), argv);  // returns where there is none, and then ranks are refused
+    ::execv(other.c_str(), argv);  // returns if there is no such program
 }
 
 }  // namespace
@@ -82,11 +84,18 @@ void use_mpi(char** argv) {
 int main(int argc, char** argv) {
   using namespace rowgrad;
   use_mpi(argv);
-  const std::string_view name = argc > 1 ? argv[1] : "";
+  std::vector<const char*> arguments(argv + std::min(argc, 1), argv + argc);
+  if (arguments.size() > 1 && arguments[0] == std::string_view("help")) {
+    arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+  }
+  const std::string_view name = arguments.empty() ? "" : arguments[0];
   const auto* const chosen = std::ranges::find(kSubcommands, name, &Subcommand::name);
   if (chosen == kSubcommands.end())
     return run_program(
         "rowgrad", [&] { return other_than_subcommand(name); }, 2);
+  const int count = static_cast<int>(arguments.size());
   return run_program(
-      concat("rowgrad ", name), [&] { return chosen->run(argc - 1, argv + 1); }, chosen->failure);
+      concat("rowgrad ", name), [&] { return chosen->run(count, arguments.data()); },
+      chosen->failure);
 }

@@ -1,4 +1,4 @@
-// Makes a page of the log of a training run.
+// Makes a web page from the log of a training run.
 
 #include <iostream>
 
@@ -14,12 +14,13 @@ int report_command(int argc, const char* const* argv) {
   std::string log, page, data;
   bool force = false;
   CommandLine line(
-      "rowgrad report", "Makes a page of the log of a training run, even while it still goes on.",
-      {{"FILE", &log, "log, as train --report and RunLog write it", file_name() + required()},
+      "rowgrad report",
+      "Makes a web page from the log of a training run, which may still be running.",
+      {{"LOG", &log, "log of a run: the file of train --log, or FILE.log of train --report FILE",
+        file_name("LOG") + required()},
        {"--output", &page,
-        "page that shows the run: HTML file; run.html for run.log and run.html.log if not given",
-        file_name()},
-       {"--data", &data, "JSON file of what the page shows, instead of a page", file_name()},
+        "HTML file to write; if not given, run.html for run.log and run.html.log", file_name()},
+       {"--data", &data, "write the data of the page to this JSON file", file_name()},
        force_option(force)});
   line.parse(argc, argv);
   if (page.empty() && data.empty()) {

@@ -1,4 +1,4 @@
-// Converts text on standard input to token ids, and back, and files of any size to files of ids.
+// Converts text to token ids and back, and makes and saves tokenizers.
 
 #include <charconv>
 #include <chrono>
@@ -42,59 +42,53 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const Options& options) {
   return make_tokenizer(options.tokenizer, text.contents, options.vocabulary, options.words);
 }
 
-EncodeOptions encode_options(const Tokenizer& tokenizer, bool special) {
-  if (!special) return {};
-  EncodeOptions options;
-  for (const std::int32_t id : tokenizer.vocabulary().special_ids())
-    options.allowed_special.push_back(tokenizer.token(id));
-  return options;
+// Returns the special tokens that are recognised in texts.
+std::vector<std::string> allowed_special(const Tokenizer& tokenizer, const Options& options) {
+  std::vector<std::string> tokens;
+  if (options.special)
+    for (const std::int32_t id : tokenizer.vocabulary().special_ids())
+      tokens.push_back(tokenizer.token(id));
+  return tokens;
 }
 
 void verify_files(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
     const TokenFile file(path);
-    check_runtime(file.header().has_value(), path, ": has no checksum to verify its ids by");
+    check_runtime(file.header().has_value(), path,
+                  ": has no checksum, expected a file of tokenize --output");
     file.verify();
-    std::cout << path << ": " << file.size() << " ids, as they were written" << std::endl;
+    std::cout << path << ": " << file.size() << " ids, which match the checksum" << std::endl;
   }
 }
 
-void run_files(const Tokenizer& tokenizer, const Options& options) {
+void encode_to_file(const Tokenizer& tokenizer, const Options& options) {
   const std::vector<std::filesystem::path> files(options.files.begin(), options.files.end());
   std::uint64_t bytes = 0;
   for (const auto& file : files) bytes += InputFile(file).size_bytes();
-  ProgressLine progress;
   const auto begin = std::chrono::steady_clock::now();
-  const auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  };
-  EncodeFilesOptions encode{
-      .allowed_special = encode_options(tokenizer, options.special).allowed_special,
-      .separator = options.separate ? std::string(kEndOfText) : "",
-      .threads = options.threads};
-  TokenFileWriter writer(options.output, tokenizer.vocabulary());
   const auto speed = [&](std::uint64_t done) {
-    return readable_count(static_cast<double>(done) / seconds()) + " bytes/s";
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    return readable_count(static_cast<double>(done) / time.count()) + " bytes/s";
   };
-  encode.after_block = [&](std::uint64_t done) {
-    progress.show(concat(done * 100 / bytes, " % of ", bytes, " bytes, ", speed(done)));
-  };
-  encode_files(tokenizer, files, writer, encode);
+  ProgressLine progress;
+  TokenFileWriter writer(options.output, tokenizer.vocabulary());
+  encode_files(
+      tokenizer, files, writer,
+      {.allowed_special = allowed_special(tokenizer, options),
+       .separator = options.separate ? std::string(kEndOfText) : "",
+       .threads = options.threads,
+       .after_block = [&](std::uint64_t done) {
+         progress.show(concat(done * 100 / bytes, " % of ", bytes, " bytes, ", speed(done)));
+       }});
   writer.finish();
   progress.clear();
   std::cout << writer.count() << " ids of " << bytes << " bytes in " << options.output << ", "
-            << bytes_per_id(tokenizer.size()) << " bytes an id, " << speed(bytes) << '\n';
-  std::cout << "Train with --corpus " << options.output << " --tokenizer "
+            << bytes_per_id(tokenizer.size()) << " bytes an id, " << speed(bytes)
+            << "\nTrain with --corpus " << options.output << " --tokenizer "
             << (options.save.empty() ? options.tokenizer : options.save) << '\n';
 }
 
-void print_ids(const Ids& ids) {
-  for (const char* separator = ""; const std::int32_t id : ids)
-    std::cout << std::exchange(separator, " ") << id;
-  std::cout << '\n';
-}
-
-// Parses ids that are separated by white space. Throws for anything else.
+// Parses ids that are separated by white space.
 std::vector<std::int32_t> parse_ids(const std::string& text) {
   std::vector<std::int32_t> ids;
   std::istringstream words(text);
@@ -102,7 +96,8 @@ std::vector<std::int32_t> parse_ids(const std::string& text) {
     const char* const end = word.data() + word.size();
     std::int32_t id = 0;
     const auto [rest, error] = std::from_chars(word.data(), end, id);
-    check_argument(error == std::errc() && rest == end, in_quotes(word), " is no token id");
+    check_argument(error == std::errc() && rest == end, "got ", in_quotes(word),
+                   ", expected a token id");
     ids.push_back(id);
   }
   return ids;
@@ -115,65 +110,69 @@ void run(const Options& options) {
                 read, options.force);
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
-  if (!options.output.empty()) return run_files(*tokenizer, options);
+  if (!options.output.empty()) return encode_to_file(*tokenizer, options);
   const std::string input = without_byte_order_mark(read_standard_input(), "standard input");
   if (options.decode) {
     std::cout << tokenizer->decode(parse_ids(input));
-  } else {
-    print_ids(tokenizer->encode(input, encode_options(*tokenizer, options.special)));
+    return;
   }
+  const Ids ids =
+      tokenizer->encode(input, {.allowed_special = allowed_special(*tokenizer, options)});
+  for (const char* separator = ""; const std::int32_t id : ids)
+    std::cout << std::exchange(separator, " ") << id;
+  std::cout << '\n';
 }
 
 OptionTable option_table_of(Options& o) {
   return {
       {"--tokenizer", &o.tokenizer,
-       "word, char and bpe are made from the corpus; gpt2 from GPT-2's files; or a JSON file "
-       "that --save wrote",
+       "word, char or bpe, which are made from the corpus; gpt2; or a file of --save",
        tokenizer_choice()},
-      {"--corpus", &o.corpus, "text that the tokenizer is made from; The Verdict if not given",
+      {"--corpus", &o.corpus, "text to make the tokenizer from; The Verdict if not given",
        file_name() + applies_when("--tokenizer", {"word", "char", "bpe"})},
       {"--vocabulary", &o.vocabulary, "number of ids that bpe trains",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
-      {"--min-count", &o.words.min_count, "how often a word must occur in the corpus to get an id",
+      {"--min-count", &o.words.min_count, "occurrences in the corpus that a word needs for an id",
        whole_number(1) + applies_when("--tokenizer", {"word"})},
-      {"--max-tokens", &o.words.max_tokens,
-       "number of ids for words at most, the most frequent; 0 for no limit",
+      {"--max-tokens", &o.words.max_tokens, "keep only the most frequent words; 0 keeps all",
        whole_number(0) + applies_when("--tokenizer", {"word"})},
-      {"--lower", &o.words.lower, "words in lower case", applies_when("--tokenizer", {"word"})},
+      {"--lower", &o.words.lower, "convert words to lower case", applies_when("--tokenizer", {"word"})},
       {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
-      {"--decode", &o.decode, "ids separated by blanks on standard input, text out"},
-      {"--special", &o.special, "special tokens in the text, as <|endoftext|>, count as such",
+      {"--decode", &o.decode, "read ids, separated by white space, and write text"},
+      {"--special", &o.special, "recognise special tokens such as <|endoftext|> in the text",
        excludes({"--decode", "--verify"})},
-      {"FILE", &o.files, "files for --output or --verify, one after another", existing_file()},
-      {"--output", &o.output, "file of ids to write, for --corpus of train; its name ends in .bin",
-       file_name() + needs("FILE") + excludes({"--decode"})},
-      {"--verify", &o.verify, "whether the ids in the files are still those that --output wrote",
-       needs("FILE") + excludes({"--output", "--decode", "--save", "--tokenizer"})},
-      {"--separate", &o.separate, "<|endoftext|> between the files", needs("--output")},
-      {"--threads", &o.threads, "for --output; 0 for as many as there are cores",
+      {"FILE", &o.files, "text files for --output, or files of ids for --verify", existing_file()},
+      {"--output", &o.output, "write the ids of all FILEs to this .bin file, for train --corpus",
+       file_name() + excludes({"--decode"})},
+      {"--verify", &o.verify, "check the ids in FILEs against their checksums",
+       excludes({"--output", "--decode", "--save", "--tokenizer"})},
+      {"--separate", &o.separate, "put <|endoftext|> between the FILEs", needs("--output")},
+      {"--threads", &o.threads, "threads for --output; 0 uses all processors",
        whole_number(0, 1024) + needs("--output")},
       force_option(o.force)};
 }
 
 void check(const Options& options) {
-  check_argument(options.files.empty() || options.verify || !options.output.empty(),
-                 "FILE is for --output or --verify");
-  check_argument(options.output.empty() || options.output.ends_with(".bin"), "--output ",
-                 options.output, ": expected a name that ends in .bin, as train knows ids by it");
-  check_argument(
-      options.output.empty() || !options.save.empty() || !is_made_from_text(options.tokenizer),
-      "--output: the tokenizer ", options.tokenizer,
-      " is made here; --save FILE keeps it, and training takes it as --tokenizer FILE");
+  const bool encodes = !options.output.empty(), takes_files = encodes || options.verify;
+  check_argument(options.files.empty() || takes_files,
+                 "got FILEs without --output or --verify; text is read from standard input");
+  check_argument(!options.files.empty() || !takes_files, encodes ? "--output" : "--verify",
+                 ": got no FILEs, expected the files to read");
+  check_argument(!encodes || options.output.ends_with(".bin"), "--output: got ", options.output,
+                 ", expected a name that ends in .bin, by which train recognises ids");
+  check_argument(!encodes || !options.save.empty() || !is_made_from_text(options.tokenizer),
+                 "--output: expected --save FILE, which keeps the tokenizer ", options.tokenizer,
+                 " for train --tokenizer FILE");
 }
 
 }  // namespace
+
 int tokenize_command(int argc, const char* const* argv) {
   Options options;
-  CommandLine line(
-      "rowgrad tokenize",
-      "Turns the text on standard input into token ids, or with --decode ids into text; with "
-      "--output, text files of any size into a file of ids.",
-      option_table_of(options));
+  CommandLine line("rowgrad tokenize",
+                   "Converts text on standard input to token ids, with --decode ids to text, and "
+                   "with --output text files of any size to a file of ids.",
+                   option_table_of(options));
   line.parse(argc, argv);
   check(options);
   std::ios::sync_with_stdio(false);
