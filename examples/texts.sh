@@ -22,6 +22,7 @@ download() {
   [[ ${ROWGRAD_OFFLINE:-0} == 0 ]] || fail "$unavailable ROWGRAD_OFFLINE forbids its download"
   [[ ! $(find "$2.failed" -mmin -10 2>/dev/null) ]] ||
     fail "$unavailable its download failed less than ten minutes ago ($(<"$2.failed"))"
+  command -v curl >/dev/null || fail "$unavailable there is no curl to download it"
   mkdir -p "${2%/*}"
   if ! reason=$(curl --fail --silent --show-error --location --proto =https --max-redirs 5 --connect-timeout 3 \
     --speed-limit 100 --speed-time 10 --output "$part" "$3" 2>&1); then

@@ -16,9 +16,18 @@ packages=(
   libgtest-dev
 )
 
-# install_packages [PACKAGE...]: installs those of `packages` and of the arguments that are missing.
+# is_configured: whether CMake has made the build folder.
+is_configured() { [[ -f $build/build.ninja || -f $build/Makefile ]]; }
+
+# install_packages [PACKAGE...]: installs those of `packages` and of the arguments that are missing. Where it cannot, it
+# names them: others may have come without a package, and CMake says what it does not find.
 install_packages() {
   local package missing=()
+  if ! command -v dpkg-query >/dev/null; then
+    is_configured || printf '%s\n' "This system has no Debian packages. rowgrad needs what is in these:" \
+      "  ${packages[*]} $*" >&2
+    return
+  fi
   for package in "${packages[@]}" "$@"; do
     [[ $(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null) == installed ]] ||
       missing+=("$package")
@@ -28,22 +37,24 @@ install_packages() {
   local as_root=()
   ((EUID == 0)) || as_root=(sudo)
   if ! command -v apt-get >/dev/null || ! command -v "${as_root[@]:-true}" >/dev/null; then
-    echo "rowgrad needs these Debian packages, which apt-get as root would install:" >&2
-    printf '  %s\n' "${missing[@]}" >&2
-    return 1
+    printf '%s\n' "rowgrad needs these Debian packages, which apt-get as root would install:" \
+      "  ${missing[*]}" >&2
+    return
   fi
   echo "Installing what rowgrad needs: ${missing[*]}"
   quietly "${as_root[@]}" apt-get update || echo "Going on with the package lists that are there."
   # --no-remove: rather fail than take away a package that somebody wants.
   quietly "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove \
-    --no-install-recommends -o DPkg::Lock::Timeout=120 "${missing[@]}"
+    --no-install-recommends -o DPkg::Lock::Timeout=120 "${missing[@]}" ||
+    echo "Going on without these packages." >&2
 }
 
 # configure [-DOPTION=VALUE...]: in Release, unless that was done before and there are no options.
 configure() {
-  if [[ -f $build/build.ninja || -f $build/Makefile ]] && (($# == 0)); then return; fi
-  local generator=(-G Ninja)
-  [[ ! -f $build/CMakeCache.txt ]] || generator=()  # it has one, and cannot change it
+  if is_configured && (($# == 0)); then return; fi
+  local generator=()
+  # A build folder that exists cannot change its generator.
+  if [[ ! -f $build/CMakeCache.txt ]] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   quietly cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release "$@"
 }
 
