@@ -1,6 +1,5 @@
-// How to extend rowgrad: new ops, a layer that uses one, a check of their gradients, a new
-// optimizer, and a small model that is trained with them. Built with the double library, in which
-// the check is most accurate.
+// Extends rowgrad: new ops, a layer, a model and an optimizer, checks of their gradients, and a
+// training run. Built with the double library, in which the checks are most accurate.
 
 #include <cmath>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A language model of one's own, complete: trained by a TrainingRun, evaluated, and asked for a
-// text, which it reads token by token.
+// A complete language model of your own: trained by a TrainingRun, evaluated after each epoch, and
+// asked to continue a text, which it reads token by token.
 //   own_model examples/data/the-slow-clock.txt
 
 #include <cstdlib>
