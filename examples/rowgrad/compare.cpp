@@ -1,10 +1,10 @@
 // Compares two checkpoints of train: the first losses, parameters and rows in which they differ.
 // Ends with 0 if the runs are equal, with 1 if not, and with 2 after an error, as diff does.
 
+#include <bit>
 #include <cmath>
-#include <iomanip>
+#include <cstdint>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <memory>
 
@@ -73,9 +73,9 @@ void print_losses(const Losses& first, const Losses& second) {
   for (const auto& [key, value] : first) {
     const auto other = second.find(key);
     if (other == second.end()) continue;
-    if (other->second != value) {
+    if (std::bit_cast<std::uint64_t>(other->second) != std::bit_cast<std::uint64_t>(value)) {
       std::cout << "Losses differ first after step " << key.first << ": " << key.second << ' '
-                << value << " and " << other->second << '\n';
+                << digits(value) << " and " << digits(other->second) << '\n';
       return;
     }
     equal = key.first;
@@ -93,6 +93,14 @@ bool is_about_machine(const Run& run, const std::string& name) {
   return rest == "arithmetic" || (rest.starts_with("history.") && rest.ends_with("_per_second"));
 }
 
+// Only one of the runs may have a report.
+bool is_of_watcher(const CheckpointDifference& difference) {
+  using enum CheckpointDifference::Kind;
+  const bool is_in_one = difference.kind == only_in_first || difference.kind == only_in_second;
+  return difference.name.starts_with("watched.log.") ||
+         (is_in_one && difference.name.starts_with("watched."));
+}
+
 void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
   const auto [row, rows] = std::pair(difference.row, difference.rows_in_all);
   if (rows > 1) {
@@ -104,37 +112,29 @@ void print_numbers(const CheckpointDifference& difference, const Tokenizer* toke
   std::cout << difference.first << " and " << difference.second;
   if (rows > 1)
     std::cout << "; in " << difference.rows << " of " << rows << " rows, by "
-              << std::setprecision(2) << difference.largest_difference << " at most"
-              << std::setprecision(std::numeric_limits<real>::max_digits10);
+              << difference.largest_difference << " at most";
 }
 
 void print(const CheckpointDifference& difference, const Run& first, const Run& second) {
-  using Kind = CheckpointDifference::Kind;
+  using enum CheckpointDifference::Kind;
   std::cout << difference.name << ": ";
-  if (difference.kind == Kind::numbers)
-    print_numbers(difference, first.tokenizer.get());
-  else
-    std::cout << (difference.kind == Kind::only_in_first    ? "only in " + first.file
-                  : difference.kind == Kind::only_in_second ? "only in " + second.file
-                  : difference.kind == Kind::text           ? "another text"
-                                                            : "of another type, shape or length");
+  if (difference.kind == numbers) print_numbers(difference, first.tokenizer.get());
+  if (difference.kind == only_in_first) std::cout << "only in " << first.file;
+  if (difference.kind == only_in_second) std::cout << "only in " << second.file;
+  if (difference.kind == text) std::cout << "another text";
+  if (difference.kind == type_or_shape) std::cout << "of another type, shape or length";
   std::cout << '\n';
 }
 
 int compare(const Run& first, const Run& second, std::size_t most) {
-  std::cout << std::setprecision(std::numeric_limits<real>::max_digits10) << first.file << ": "
-            << steps_of(first) << '\n'
+  std::cout << first.file << ": " << steps_of(first) << '\n'
             << second.file << ": " << steps_of(second) << '\n';
   if (steps_of(first) != steps_of(second) && first.has("steps") && second.has("steps"))
     std::cout << "They are at different steps: what follows is what they have there\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
-  std::erase_if(all, [&](const auto& difference) {
-    using Kind = CheckpointDifference::Kind;
-    const bool is_in_one =
-        difference.kind == Kind::only_in_first || difference.kind == Kind::only_in_second;
-    if (difference.name.starts_with("watched.log.")) return true;
-    if (difference.name.starts_with("watched.") && is_in_one) return true;  // --report of one run
-    return is_about_machine(first, difference.name) || is_about_machine(second, difference.name);
+  std::erase_if(all, [&](const auto& each) {
+    return is_of_watcher(each) || is_about_machine(first, each.name) ||
+           is_about_machine(second, each.name);
   });
   print_losses(losses_of(first), losses_of(second));
   // Values of the model first: what they follow from comes after them.

@@ -32,6 +32,12 @@ inline std::string bits_of(const Checkpoint& checkpoint) {
   return all;
 }
 
+inline std::string bits_of(const Tensor& tensor) {
+  Checkpoint state;
+  state.put("tensor", tensor);
+  return bits_of(state);
+}
+
 /// A copy of the checkpoint with another value under a name.
 inline Checkpoint with(Checkpoint checkpoint, const std::string& name, auto value) {
   checkpoint.erase(name);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <filesystem>
+#include <iomanip>
 #include <limits>
 #include <map>
 #include <set>
@@ -393,9 +394,9 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
   const double needed = numbers * sizeof(real) * static_cast<double>(1 + states) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
-  check_argument(needed <= memory, "the model has at least ", numbers, " parameters, for which ",
-                 optimizer, " needs ", needed, " GB, but the machine has ", memory,
-                 " GB of memory");
+  check_argument(needed <= memory, "the model has at least ", std::setprecision(20), numbers,
+                 std::setprecision(6), " parameters, for which ", optimizer, " needs ", needed,
+                 " GB, but the machine has ", memory, " GB of memory");
   if (!is_gpt()) return std::make_unique<NextTokenModel>(next_token_options(tokens.size()), random);
   GptOptions options = gpt_options(tokens.size());
   auto& [blocks, ngrams, shape, files] = options.memories;

@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iomanip>
+#include <limits>
 #include <set>
 #include <span>
 
@@ -10,6 +14,15 @@ namespace rowgrad {
 namespace {
 
 using Kind = CheckpointDifference::Kind;
+
+template <class Number>
+double distance(Number a, Number b) {
+  return std::abs(static_cast<double>(a) - static_cast<double>(b));
+}
+std::uint64_t distance(std::int64_t a, std::int64_t b) {
+  const auto first = static_cast<std::uint64_t>(a), second = static_cast<std::uint64_t>(b);
+  return a > b ? first - second : second - first;  // which may be more than 2^63
+}
 
 // Compares two values of a name; true if they differ, and then how.
 struct Comparison {
@@ -26,19 +39,20 @@ struct Comparison {
     if (shape != other_shape) return differs_as(Kind::type_or_shape);
     result.rows_in_all = shape.empty() ? 1 : shape[0];
     const std::size_t width = first.size() / std::max<std::size_t>(result.rows_in_all, 1);
-    std::size_t last_row = 0;
-    for (std::size_t i = 0; i < first.size(); ++i) {
-      if (std::memcmp(&first[i], &second[i], sizeof(Number)) == 0) continue;
-      const auto a = static_cast<double>(first[i]), b = static_cast<double>(second[i]);
+    auto largest = distance(Number{0}, Number{0});
+    for (std::size_t i = 0, last_row = 0; i < first.size(); ++i) {
+      const Number a = first[i], b = second[i];
+      if (std::memcmp(&a, &b, sizeof(Number)) == 0) continue;
       const std::size_t row = i / width;
       if (result.rows == 0)
-        result.row = row, result.column = i % width, result.first = a, result.second = b;
+        result.row = row, result.column = i % width, result.first = digits(a),
+        result.second = digits(b);
       if (result.rows == 0 || row != last_row) ++result.rows;
       last_row = row;
-      const double distance = std::abs(a - b);
-      if (std::isnan(distance) || distance > result.largest_difference)
-        result.largest_difference = distance;
+      const auto apart = distance(a, b);
+      if (apart > largest || std::isnan(static_cast<double>(apart))) largest = apart;
     }
+    result.largest_difference = concat(std::setprecision(2), largest);
     return result.rows > 0;
   }
 
@@ -58,6 +72,15 @@ struct Comparison {
 };
 
 }  // namespace
+
+std::string digits(std::int64_t number) { return std::to_string(number); }
+std::string digits(float number) {
+  return concat(std::setprecision(std::numeric_limits<float>::max_digits10), number);
+}
+std::string digits(double number) {
+  std::array<char, 32> text;
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
+}
 
 std::vector<CheckpointDifference> differences(const Checkpoint& first, const Checkpoint& second) {
   std::set<std::string> names;

@@ -4,6 +4,7 @@
 // times.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -26,18 +27,24 @@ struct CheckpointDifference {
   Kind kind = Kind::numbers;  // how they differ
 
   /// The first number that differs, in row-major order; numbers are equal if their bits are. Its
-  /// row is its index on the first axis, and its column what its row has before it.
+  /// row is its index on the first axis, and its column is its place in that row. The texts have
+  /// all digits.
   std::size_t row = 0;
   std::size_t column = 0;
-  double first = 0;
-  double second = 0;
+  std::string first = {};
+  std::string second = {};
 
-  std::size_t rows = 0;           // that have numbers that differ
-  std::size_t rows_in_all = 0;    // of the value
-  double largest_difference = 0;  // of two numbers; NaN if one of them is
+  std::size_t rows = 0;                 // that have numbers that differ
+  std::size_t rows_in_all = 0;          // of the value
+  std::string largest_difference = {};  // of two numbers; "nan" if one of them is NaN
 };
 
-/// The differences of all values, sorted by name; none for equal checkpoints.
+/// Returns a text from which exactly this number is read.
+std::string digits(std::int64_t number);
+std::string digits(float number);
+std::string digits(double number);
+
+/// Returns the differences of all values, sorted by name; none for equal checkpoints.
 std::vector<CheckpointDifference> differences(const Checkpoint& first, const Checkpoint& second);
 
 }  // namespace rowgrad

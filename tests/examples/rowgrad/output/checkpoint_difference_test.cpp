@@ -33,6 +33,7 @@ std::string described(const Checkpoint& first, const Checkpoint& second) {
 
 TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
   const real nan = std::numeric_limits<real>::quiet_NaN();
+  constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min(), kMax = ~kMin;
   using Value = Checkpoint::Value;
   const Tensor table{{1, 2}, {3, 4}, {5, 6}};
   for (const auto& [name, first, second, expected] :
@@ -49,6 +50,15 @@ TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
             "rate[0, 0]: 0.1 and 0.2, at most 0.1, in 1 of 1 rows"},
            {"steps", Checkpoint::Integers{{2}, {1, 2}}, Checkpoint::Integers{{2}, {1, 3}},
             "steps[1, 0]: 2 and 3, at most 1, in 1 of 2 rows"},
+           // No number is shown as another one.
+           {"rate", Checkpoint::Doubles{{}, {0.1}}, Checkpoint::Doubles{{}, {0.1 + 0x1p-56}},
+            "rate[0, 0]: 0.1 and 0.10000000000000002, at most 1.4e-17, in 1 of 1 rows"},
+           {"steps", Checkpoint::Integers{{}, {(1LL << 53) + 1}},
+            Checkpoint::Integers{{}, {1LL << 53}},
+            "steps[0, 0]: 9007199254740993 and 9007199254740992, at most 1, in 1 of 1 rows"},
+           {"steps", Checkpoint::Integers{{}, {kMin}}, Checkpoint::Integers{{}, {kMax}},
+            "steps[0, 0]: -9223372036854775808 and 9223372036854775807, at most "
+            "18446744073709551615, in 1 of 1 rows"},
            {"note", "a text", "another", "note text"},
            {"table", table, Tensor{{1, 2, 3}, {4, 5, 6}}, "table type or shape"},
            {"table", table, "a text", "table type or shape"},
@@ -100,6 +110,15 @@ TEST(CompareRuns, FindsRunsThatOtherProgramsSaved) {
     EXPECT_EQ(unequal.status, 1);
     EXPECT_HAS(unequal.output, "Losses differ first after step 2: training_loss of the epoch");
     EXPECT_HAS(unequal.output, concat(prefix, prefix.empty() ? "" : ".", "model.table.weight: "));
+    for (const double zero : {0.0, -0.0}) {
+      const Checkpoint again = read_safetensors(folder / "again");
+      write_safetensors(
+          folder / (std::signbit(zero) ? "below" : "above"),
+          with(again, concat(prefix, prefix.empty() ? "" : ".", "history.training_loss"),
+               std::vector<double>{zero, zero}));
+    }
+    EXPECT_HAS(folder.shell("rowgrad compare above below").output,
+               "Losses differ first after step 1: training_loss of the epoch 0 and -0\n");
   }
 }
 

@@ -7,10 +7,9 @@ namespace {
 TEST(Outputs, AreNotReadWholeToTellTheirKind) {
   const TemporaryFolder folder;
   const std::string path = folder / "large";
-  for (const OutputKind& kind :
-       {kRunFile, kRunJson, kLossesCsv, kRowList, kGpt2Weights, kRowsJson, kRowsCsv, kReportPage,
-        kReportData, kRunLog, kTokenizerFile, kTokenIds, kClassifierFile, kAdapterFile,
-        kMeasurements}) {
+  for (const OutputKind& kind : {kRunFile, kRunJson, kLossesCsv, kRowList, kGpt2Weights, kRowsJson,
+                                 kRowsCsv, kReportPage, kReportData, kRunLog, kTokenizerFile,
+                                 kTokenIds, kClassifierFile, kAdapterFile, kMeasurements}) {
     write_file(path, std::string(16, '\xEE'));
     std::filesystem::resize_file(path, std::uint64_t{1} << 40);
     EXPECT_ERROR_WITH(std::runtime_error, concat("is there already and is not ", kind.name),

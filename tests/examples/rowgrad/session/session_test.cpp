@@ -167,6 +167,7 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
            {with_option("hidden", {1LL << 36, 1LL << 36}), ": its options say that the model has "},
            {with_option("context", 100'000), ": its options say that the model has "}})
     EXPECT_HAS(refusal(changed), words);
+  EXPECT_FALSE(has(refusal(with_option("context", 1 << 30)), "e+"));  // all digits
 }
 
 // As for resume, before memory is taken for such a model.
