@@ -33,18 +33,36 @@ std::string first_bytes(const fs::path& path) {
   return bytes;
 }
 
-bool is_json_object(const fs::path& path) { return first_bytes(path).starts_with('{'); }
+using Texts = std::vector<std::string>;
 
-bool has_keys(const fs::path& path, std::initializer_list<const char*> keys) {
-  if (!is_json_object(path)) return false;
-  const Json json(read_file(path), path.string());
-  return std::ranges::all_of(keys, [&](const char* key) { return json.find(key) != nullptr; });
+// A file that begins with one of these texts.
+auto begins_with(Texts texts) {
+  return [=](const fs::path& path) {
+    const std::string first = first_bytes(path);
+    return std::ranges::any_of(texts, [&](const auto& text) { return first.starts_with(text); });
+  };
 }
 
-// Returns a text of a safetensors file, "" if it has none of this name.
-std::string text_in(const fs::path& path, const std::string& name) {
-  const Checkpoint texts = read_safetensors_texts(path);
-  return texts.contains(name) ? texts.text(name) : "";
+// A JSON object with these members.
+auto has_keys(Texts keys) {
+  return [=](const fs::path& path) {
+    if (!first_bytes(path).starts_with('{')) return false;
+    const Json json(read_file(path), path.string());
+    return std::ranges::all_of(keys, [&](const auto& key) { return json.find(key) != nullptr; });
+  };
+}
+
+// A safetensors file with these texts, which are not empty.
+auto has_texts(Texts names) {
+  return [=](const fs::path& path) {
+    const Checkpoint file = read_safetensors_texts(path);
+    return std::ranges::all_of(
+        names, [&](const auto& name) { return file.contains(name) && !file.text(name).empty(); });
+  };
+}
+
+bool is_run(const fs::path& path) {
+  return read_safetensors_texts(path).text("format").starts_with("rowgrad training");
 }
 
 bool has_adapters_alone(const fs::path& path) {
@@ -57,6 +75,24 @@ bool has_adapters_alone(const fs::path& path) {
   });
   return adapters > 0 && others == 0;
 }
+
+bool is_report(const fs::path& path) {
+  const std::string first = first_bytes(path);
+  return first.starts_with("<!DOCTYPE html>") &&
+         first.find("<title>The report of a run</title>") != std::string::npos;
+}
+
+// A quote within a text would be escaped.
+bool is_report_data(const fs::path& path) {
+  return first_bytes(path).starts_with('{') &&
+         read_file(path).find(R"("format":"rowgrad report )") != std::string::npos;
+}
+
+bool is_tokenizer(const fs::path& path) {
+  return first_bytes(path).find(R"("format": "rowgrad tokenizer")") != std::string::npos;
+}
+
+bool has_token_header(const fs::path& path) { return TokenFile(path).header().has_value(); }
 
 // Returns true if both are paths to one file, or will be once it exists.
 bool is_same(const fs::path& a, const fs::path& b) {
@@ -82,59 +118,24 @@ bool is_in(const OutputKind& kind, const fs::path& path) {
 
 }  // namespace
 
-const OutputKind kRunFile{"a run", [](const fs::path& path) {
-                            return text_in(path, "format").starts_with("rowgrad training");
-                          }};
-const OutputKind kRunJson{"the JSON of a run", [](const fs::path& path) {
-                            return has_keys(path, {"options", "history", "training_tokens"});
-                          }};
-const OutputKind kLossesCsv{
-    "a table of losses", [](const fs::path& path) {
-      return first_bytes(path).starts_with("epoch,steps,training_loss,validation_loss,");
-    }};
-const OutputKind kRowList{"a list of rows", [](const fs::path& path) {
-                            const std::string first = first_bytes(path);
-                            return first.starts_with("id\ttoken\tlookups\tsteps\t") ||
-                                   first.starts_with("id,token,lookups,steps,");
-                          }};
-const OutputKind kGpt2Weights{"an export of GPT-2 weights", [](const fs::path& path) {
-                                return !text_in(path, "n_head").empty();
-                              }};
-const OutputKind kRowsJson{"the JSON of rows", [](const fs::path& path) {
-                             return has_keys(path, {"first_loss", "last_loss", "stride"});
-                           }};
-const OutputKind kRowsCsv{"a table of rows", [](const fs::path& path) {
-                            return first_bytes(path).starts_with("table,row,kind,label,looked_up,");
-                          }};
-const OutputKind kReportPage{"a report", [](const fs::path& path) {
-                               const std::string first = first_bytes(path);
-                               return first.starts_with("<!DOCTYPE html>") &&
-                                      first.find("<title>The report of a run</title>") !=
-                                          std::string::npos;
-                             }};
-const OutputKind kReportData{"the data of a report", [](const fs::path& path) {
-                               // A quote within a text would be escaped.
-                               return is_json_object(path) &&
-                                      read_file(path).find(R"("format":"rowgrad report )") !=
-                                          std::string::npos;
-                             }};
+const OutputKind kRunFile{"a run", is_run};
+const OutputKind kRunJson{"the JSON of a run", has_keys({"options", "history", "training_tokens"})};
+const OutputKind kLossesCsv{"a table of losses",
+                            begins_with({"epoch,steps,training_loss,validation_loss,"})};
+const OutputKind kRowList{"a list of rows",
+                          begins_with({"id\ttoken\tlookups\tsteps\t", "id,token,lookups,steps,"})};
+const OutputKind kGpt2Weights{"an export of GPT-2 weights", has_texts({"n_head"})};
+const OutputKind kRowsJson{"the JSON of rows", has_keys({"first_loss", "last_loss", "stride"})};
+const OutputKind kRowsCsv{"a table of rows", begins_with({"table,row,kind,label,looked_up,"})};
+const OutputKind kReportPage{"a report", is_report};
+const OutputKind kReportData{"the data of a report", is_report_data};
 const OutputKind kRunLog{"the log of a run",
                          [](const fs::path& path) { return is_run_log(first_bytes(path)); }};
-const OutputKind kTokenizerFile{
-    "a tokenizer", [](const fs::path& path) {
-      return first_bytes(path).find(R"("format": "rowgrad tokenizer")") != std::string::npos;
-    }};
-const OutputKind kTokenIds{"a file of token ids with rowgrad's header", [](const fs::path& path) {
-                             return TokenFile(path).header().has_value();
-                           }};
-const OutputKind kClassifierFile{"a classifier", [](const fs::path& path) {
-                                   return !text_in(path, "labels").empty() &&
-                                          !text_in(path, "tokenizer").empty();
-                                 }};
+const OutputKind kTokenizerFile{"a tokenizer", is_tokenizer};
+const OutputKind kTokenIds{"a file of token ids with rowgrad's header", has_token_header};
+const OutputKind kClassifierFile{"a classifier", has_texts({"labels", "tokenizer"})};
 const OutputKind kAdapterFile{"a file of adapters", has_adapters_alone};
-const OutputKind kMeasurements{"a file of measurements", [](const fs::path& path) {
-                                 return has_keys(path, {"program", "results"});
-                               }};
+const OutputKind kMeasurements{"a file of measurements", has_keys({"program", "results"})};
 const OutputKind kCheckedLater{"", [](const fs::path&) { return true; }};
 
 void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,

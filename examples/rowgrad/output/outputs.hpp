@@ -5,6 +5,7 @@
 // Any other file is replaced only with --force.
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace rowgrad {
 struct OutputKind {
   const char* name;  // "a run", for messages
   /// Returns true if the file was written for this purpose. May throw if it was not.
-  bool (*is_in)(const std::filesystem::path& file);
+  std::function<bool(const std::filesystem::path& file)> is_in;
 };
 
 extern const OutputKind kRunFile;         // train --save
