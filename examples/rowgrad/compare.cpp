@@ -46,7 +46,7 @@ std::string steps_of(const Run& run) {
                           : "no training run";
 }
 
-// All losses of a run, by step and name, in the order of time.
+// The losses of a run, by step and name.
 using Losses = std::map<std::pair<std::int64_t, std::string>, double>;
 
 Losses losses_of(const Run& run) {

@@ -1,7 +1,6 @@
 #pragma once
 
-// Where two checkpoints differ: of two runs that should have been equal, or of one run at two
-// times.
+// Finds the differences of two checkpoints.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,19 +11,18 @@
 
 namespace rowgrad {
 
-/// How the values of one name differ.
+/// A difference of the values of one name.
 struct CheckpointDifference {
-  /// What differs.
   enum class Kind {
-    only_in_first,   // the second has no value of this name
-    only_in_second,  // the first has none
-    type_or_shape,   // values are of different kinds, or of different shapes
-    text,            // two texts
-    numbers,         // those of the members below
+    only_in_first,   // only the first checkpoint has the name
+    only_in_second,  // only the second checkpoint has the name
+    type_or_shape,   // different kinds of values, or shapes
+    text,            // different texts
+    numbers,         // see the members below
   };
 
-  std::string name;           // the name of the value that differs
-  Kind kind = Kind::numbers;  // how they differ
+  std::string name;
+  Kind kind = Kind::numbers;
 
   /// The first number that differs, in row-major order; numbers are equal if their bits are. Its
   /// row is its index on the first axis, and its column is its place in that row. The texts have
@@ -34,9 +32,9 @@ struct CheckpointDifference {
   std::string first = {};
   std::string second = {};
 
-  std::size_t rows = 0;                 // that have numbers that differ
-  std::size_t rows_in_all = 0;          // of the value
-  std::string largest_difference = {};  // of two numbers; "nan" if one of them is NaN
+  std::size_t rows = 0;                 // number of rows that differ
+  std::size_t rows_in_all = 0;          // number of rows
+  std::string largest_difference = {};  // "nan" if one of the numbers is NaN
 };
 
 /// Returns a text from which exactly this number is read.

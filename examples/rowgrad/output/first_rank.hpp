@@ -1,6 +1,6 @@
 #pragma once
 
-// What the first rank of a run shows and writes, or a process alone.
+// The output of a run, which its first rank or a process alone shows and writes.
 
 #include <functional>
 #include <optional>

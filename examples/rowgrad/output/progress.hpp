@@ -1,7 +1,6 @@
 #pragma once
 
-// The progress of a long-running program: one line that is rewritten on a terminal, or plain lines
-// every few seconds elsewhere; and of a training run, between the lines of what it has found.
+// Progress lines: one line that is rewritten on a terminal, or a line every few seconds elsewhere.
 
 #include <chrono>
 #include <string>
@@ -13,13 +12,13 @@
 
 namespace rowgrad {
 
-/// The text that printf would write, up to 255 bytes of it.
+/// Returns the text that printf would write, up to 255 bytes.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
-/// 75 → "1 min 15 s", 7.25 → "7.2 s".
+/// Returns "1 min 15 s" for 75, "7.2 s" for 7.25.
 std::string readable_seconds(double seconds);
 
-/// 1234567 → "1.23 M", 53210 → "53.2 k".
+/// Returns "1.23 M" for 1234567, "53.2 k" for 53210.
 std::string readable_count(double count);
 
 class ProgressLine {
@@ -38,7 +37,7 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_;
 };
 
-/// "1.826 nats (2.63 bits)"
+/// Returns "1.826 nats (2.63 bits)".
 std::string bits(double nats);
 
 void print_losses(const std::string& where, const TrainingRecord& record, int digits,
@@ -47,7 +46,7 @@ void print_losses(const std::string& where, const TrainingRecord& record, int di
 /// Prints the progress of a run.
 class ProgressLines : public TrainingCallback {
  public:
-  /// Before other output.
+  /// Removes the progress line, before other output.
   void clear() { progress_.clear(); }
 
   void after_step(const TrainingRun& run, const StepResult& result) override;
@@ -60,7 +59,7 @@ class ProgressLines : public TrainingCallback {
   ProgressLine progress_;
 };
 
-/// Stops a run when the user has stopped the program: needs HeldInterrupts.
+/// Stops a run when the user has stopped the program. Requires: a HeldInterrupts exists.
 struct StopsOnInterrupts : TrainingCallback {
   bool should_continue(const TrainingRun&) override { return !interrupted(); }
 };

@@ -17,7 +17,8 @@ const Parameter& table_named(const LanguageModel& model, const std::string& name
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
 }
 
-// A number, or the row of this token, as it is or as rows prints it, or of this name.
+// Returns the row with this number, with this token (as it is, or as rows prints it), or with this
+// name.
 std::int32_t row_named(const std::string& wanted, const RowNames& names, const Tokenizer& tokenizer,
                        const Parameter& table) {
   std::int32_t row = 0;
@@ -41,7 +42,7 @@ std::int32_t row_named(const std::string& wanted, const RowNames& names, const T
                                      table.shape()[0] - 1));
 }
 
-// The text of each token, with the spaces that decoding puts between tokens.
+// Returns the text of each token, with the spaces that decoding puts between tokens.
 std::vector<std::string> pieces_of(const std::vector<std::int32_t>& tokens,
                                    const Tokenizer& tokenizer) {
   std::vector<std::string> pieces;

@@ -14,7 +14,7 @@ bool is_control(char32_t character) {
          character == 0x2029;
 }
 
-// On one line, with nothing in it that a reader of tables could take for anything else.
+// Returns the token on one line, without characters that are special in tables.
 std::string token_text(std::string_view token, std::string_view escaped) {
   std::string text;
   for (std::size_t at = 0; at < token.size();) {
@@ -33,7 +33,7 @@ std::string token_text(std::string_view token, std::string_view escaped) {
   return text;
 }
 
-// A field in quotes, with quotes in the text doubled, that no spreadsheet takes for a formula.
+// Returns a field in quotes, with doubled quotes, that spreadsheets do not take for a formula.
 std::string quoted(const std::string& text) {
   std::string field = text.find_first_of("=+-@") == 0 ? "\"\\" : "\"";
   for (const char c : text) field.append(c == '"' ? 2 : 1, c);
@@ -59,7 +59,7 @@ std::string rows_text(const TableHistory& history, const std::vector<ListedRow>&
          << separator << row.steps;
     for (const double number : {row.gradient_norm, row.norm, row.moved}) {
       text << separator;
-      if (!std::isnan(number)) text << number;  // an empty field is one that is not known
+      if (!std::isnan(number)) text << number;  // an unknown value is empty
     }
     text << separator << name_of(row.learned) << '\n';
   }

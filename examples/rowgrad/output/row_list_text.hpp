@@ -1,6 +1,6 @@
 #pragma once
 
-// A list of rows as text: for spreadsheets, and for viewers of embeddings.
+// A list of rows as text, for spreadsheets and viewers of embeddings.
 
 #include <string>
 #include <vector>

@@ -19,7 +19,7 @@ TableReport::TableReport(const TableHistory& history, const Tokenizer& tokenizer
   std::erase_if(rows_, [&](const ListedRow& row) { return !history.had_gradient(row.id); });
 }
 
-// Of token.weight, t5_table, and memories.0.table.weight.
+// Shortens "token.weight", "t5_table" and "memories.0.table.weight".
 std::string TableReport::name() const {
   const std::string& parameter = history_.table().name();
   return parameter.substr(
@@ -37,7 +37,7 @@ std::size_t TableReport::changed_without_gradient(const Tensor& start) const {
   return changed;
 }
 
-// The rows without a gradient: "28 to 31".
+// Returns the rows without a gradient: "28 to 31".
 std::string TableReport::untouched_rows() const {
   std::string text;
   for (std::size_t first = 0, next = 0; first < size(); first = next + 1) {
@@ -49,7 +49,7 @@ std::string TableReport::untouched_rows() const {
   return text;
 }
 
-// Of a memory, else none.
+// Returns the heads of a memory; none for other tables.
 std::vector<TableReport::Head> TableReport::heads() const {
   std::vector<Head> heads;
   if (history_.ngrams() == nullptr) return heads;
@@ -72,7 +72,7 @@ std::vector<TableReport::Head> TableReport::heads() const {
   return heads;
 }
 
-// Its label, in quotes where that is a text of its own.
+// Returns the label, in quotes if it is a text.
 std::string TableReport::shown(std::int32_t row) const {
   const bool is_text = history_.kind() == RowKind::kToken || !labels_.ngrams(row).empty();
   return is_text ? readable_token(labels_.of(row)) : labels_.of(row);

@@ -1,6 +1,6 @@
 #pragma once
 
-// What rows tells about a table: its rows with a gradient, and what they stand for.
+// The report of rows about a table: its rows with a gradient, and their meaning.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,31 +21,31 @@ class TableReport {
 
   std::string name() const;  // "token", "t5", "memories.0"
 
-  /// How many rows that had no gradient are not, in every bit, what they were in `start`.
+  /// Returns the number of rows whose bits changed since `start`, although they had no gradient.
   std::size_t changed_without_gradient(const Tensor& start) const;
 
-  /// At most `limit` rows: those of n-grams begin with the ones that most n-grams share, others
-  /// with the first or with those that moved farthest.
+  /// Prints at most `limit` rows. Rows that most n-grams share come first, and then rows in
+  /// increasing order or, if `farthest_first`, by the distance they moved.
   void print(std::size_t limit, bool farthest_first) const;
 
   Json to_json() const;
 
-  /// A line for each row with a gradient, in the columns of kCsvTitles.
+  /// Appends a line for each row with a gradient, in the columns of kCsvTitles.
   void append_csv(std::ostream& csv) const;
   static constexpr const char* kCsvTitles =
       "table,row,kind,label,looked_up,steps,gradient_norm,norm,moved,learned\n";
 
  private:
-  /// A head of a memory, and what the n-grams of its length do in its part of the table.
+  /// A head of a memory, and the use of its part of the table.
   struct Head {
     std::size_t order = 0;
     std::size_t head = 0;
     std::size_t rows = 0;
     std::size_t touched = 0;
     std::size_t ngrams = 0;
-    std::size_t sharing = 0;  // n-grams whose row is that of others, too,
-    std::size_t shared = 0;   // such rows,
-    std::size_t most = 0;     // and the most n-grams in one
+    std::size_t sharing = 0;  // n-grams that share their row
+    std::size_t shared = 0;   // rows that n-grams share
+    std::size_t most = 0;     // largest number of n-grams of a row
   };
 
   std::size_t size() const { return history_.table().shape()[0]; }
@@ -60,7 +60,7 @@ class TableReport {
   const TableHistory& history_;
   const Tokenizer& tokenizer_;
   RowLabels labels_;
-  std::vector<ListedRow> rows_;  // in increasing order; of very many, the first ones
+  std::vector<ListedRow> rows_;  // in increasing order; at most the first ones of list_rows()
 };
 
 }  // namespace rowgrad

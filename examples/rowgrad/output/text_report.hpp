@@ -1,6 +1,6 @@
 #pragma once
 
-// The log of a run on a text, and the page that is made of it as the run goes on.
+// The log of a run on a text, and the page that is made from it during the run.
 
 #include <chrono>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace rowgrad {
 
-/// Returns true if there is one of them.
+/// Returns true if one of them is wanted.
 bool is_wanted(const ReportFiles& files);
 
 /// Returns what a program writes for them. Throws std::invalid_argument if the log is a device.

@@ -45,7 +45,7 @@ void print_error(std::initializer_list<std::string_view> texts) {
 void check_room(int, char** arguments, char** environment) {
   cpu_set_t usable;
   int threads = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
-  int most = 0;  // that is wanted by any of the names
+  int most = 0;  // the largest value of these variables
   for (const std::string_view name :
        {"OMP_NUM_THREADS=", "GOTO_NUM_THREADS=", "OPENBLAS_NUM_THREADS="})
     for (char** variable = environment; *variable != nullptr; ++variable)
@@ -104,8 +104,8 @@ void handle_signals() {
   }
 }
 
-// Ends the program at once where memory runs out, as an exception might not: nlohmann/json needs
-// memory in destructors, too. What was saved is whole, however a program ends.
+// Ends the program at once where memory runs out. An exception might not end it, as destructors of
+// nlohmann/json also need memory. Saved files are whole, however a program ends.
 void end_without_memory() {
   std::cout.flush();
   print_error({program, ": ", kNoMemory, "\n"});

@@ -30,7 +30,7 @@ class HeldInterrupts {
   HeldInterrupts& operator=(const HeldInterrupts&) = delete;
 };
 
-/// Whether a signal has been recorded, and which one: "Ctrl-C", "SIGTERM" or "SIGHUP".
+/// Returns true if a signal has been recorded, and its name: "Ctrl-C", "SIGTERM" or "SIGHUP".
 bool interrupted();
 const char* interruption();
 

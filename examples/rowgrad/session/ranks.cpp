@@ -17,7 +17,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double patience) {
   blas::prepare();  // before MPI starts threads
   auto ranks = mpi_process_group(patience);
   if (ranks->size() == 1) return nullptr;
-  // Which ranks share a machine, whoever started them: each boot of a kernel has another id.
+  // Ranks with the same id share a machine: each boot of a kernel has another id.
   const auto machines = ranks->gather_lists(read_file("/proc/sys/kernel/random/boot_id"));
   const auto here = static_cast<int>(std::ranges::count(machines, machines[ranks->rank()]));
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());

@@ -1,6 +1,6 @@
 #pragma once
 
-// Programs that mpirun has started several times, to train one model together.
+// Processes that mpirun has started, to train one model together.
 
 #include <iostream>
 #include <map>
@@ -11,16 +11,16 @@
 
 namespace rowgrad {
 
-/// The processes of this run; null if mpirun has not started it, or started it once. If a rank lets
-/// others wait for `patience` seconds, that is an error. Each process gets its share of the
-/// machine's threads. Throws std::runtime_error as mpi_process_group.
+/// Returns the processes of this run; null for a process alone. It is an error if a rank lets
+/// others wait for `patience` seconds. Each process gets its share of the machine's threads. Throws
+/// std::runtime_error like mpi_process_group.
 std::unique_ptr<ProcessGroup> program_ranks(double patience);
 
-/// Throws std::runtime_error naming a rank and a fact, if facts are not the same on all ranks.
-/// They have names and are one line each.
+/// Throws std::runtime_error, which names a rank and a fact, if facts differ between ranks. Each
+/// fact has a name and is one line.
 void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts);
 
-/// While one exists, what is written to standard output goes nowhere.
+/// While one exists, standard output is discarded.
 struct SilentOutput {
   SilentOutput() { std::cout.setstate(std::ios::failbit); }
   ~SilentOutput() { std::cout.clear(); }

@@ -12,18 +12,19 @@
 
 namespace rowgrad {
 
-/// Whether such a tokenizer is made from a text.
+/// Returns true if a tokenizer of this name is made from a text.
 bool is_made_from_text(const std::string& tokenizer);
 
-/// The path, or nothing for a name.
+/// Returns the path of a tokenizer that is a file, or "" for a name.
 std::string tokenizer_file(const std::string& tokenizer);
 
-/// Makes a tokenizer from the text, or for gpt2 from GPT-2's files, or reads it from a file.
-/// `vocabulary` is the number of ids to train for bpe. Throws std::runtime_error as load_tokenizer.
+/// Makes a tokenizer from the text or, for gpt2, from GPT-2's files, or reads it from a file.
+/// `vocabulary` is the number of ids to train for bpe. Throws std::runtime_error like
+/// load_tokenizer.
 std::unique_ptr<Tokenizer> make_tokenizer(const std::string& tokenizer, std::string_view text,
                                           std::size_t vocabulary, const WordOptions& words = {});
 
-/// A token for display in a table: in quotes, with line ends and control characters as \n and \x0b.
+/// Returns a token for a table: in quotes, with line ends and control characters as \n and \x0b.
 std::string readable_token(std::string_view token);
 
 }  // namespace rowgrad
