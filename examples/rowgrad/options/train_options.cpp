@@ -91,8 +91,8 @@ void check_gpt(const TrainOptions& options) {
                  " times ", ngrams.heads, " heads are more rows than ids, ", kMost);
 }
 
-TableFile& open_table(ModelTables& tables, const std::string& path, const TableFileOptions& options,
-                      bool resumed) {
+TableFile& open_table(TableFileSet& tables, const std::string& path,
+                      const TableFileOptions& options, bool resumed) {
   if (!file_exists(path)) {
     check_argument(!resumed, path, " is missing, which the run trained");
     return tables.make(path, options);
@@ -111,24 +111,24 @@ TableFile& open_table(ModelTables& tables, const std::string& path, const TableF
 
 }  // namespace
 
-ModelTables::~ModelTables() {
+TableFileSet::~TableFileSet() {
   files_.clear();
   std::error_code ignored;
   for (const std::string& path : made_)
     for (const char* part : {"", ".undo-0"}) std::filesystem::remove(path + part, ignored);
 }
 
-TableFile& ModelTables::open(const std::string& path) {
+TableFile& TableFileSet::open(const std::string& path) {
   return *files_.emplace_back(std::make_unique<TableFile>(path));
 }
 
-TableFile& ModelTables::make(const std::string& path, const TableFileOptions& options) {
+TableFile& TableFileSet::make(const std::string& path, const TableFileOptions& options) {
   files_.push_back(std::make_unique<TableFile>(path, options));
   made_.push_back(path);
   return *files_.back();
 }
 
-void ModelTables::checkpoint() const {
+void TableFileSet::checkpoint() {
   for (const auto& file : files_) file->checkpoint();
 }
 
@@ -385,7 +385,7 @@ std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
 }
 
 std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
-                                                        ModelTables& tables, bool resumed,
+                                                        TableFileSet& tables, bool resumed,
                                                         ProcessGroup* ranks,
                                                         TablePlacement* placement) const {
   if (is_gpt()) check_gpt(*this);

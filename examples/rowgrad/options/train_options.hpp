@@ -18,20 +18,20 @@
 
 namespace rowgrad {
 
-/// The files of a model's tables. The destructor removes the files that it made, unless keep() was
-/// called: a refused option leaves no file behind.
-class ModelTables {
+/// The files of a model's tables. Those that it made are removed again unless keep() was called: an
+/// option that is refused leaves no file behind.
+class TableFileSet {
  public:
-  ModelTables() = default;
-  ModelTables(ModelTables&&) = default;
-  ~ModelTables();
+  TableFileSet() = default;
+  TableFileSet(TableFileSet&&) = default;
+  ~TableFileSet();
 
   TableFile& open(const std::string& path);
   TableFile& make(const std::string& path, const TableFileOptions& options);
   void keep() { made_.clear(); }
 
   bool empty() const { return files_.empty(); }
-  void checkpoint() const;
+  void checkpoint();
 
  private:
   std::vector<std::unique_ptr<TableFile>> files_;
@@ -104,7 +104,7 @@ struct TrainOptions {
   /// tables that are sharded over `ranks`. Throws std::invalid_argument for a model that takes more
   /// memory than the machine has, before it allocates any.
   std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
-                                            ModelTables& tables, bool resumed,
+                                            TableFileSet& tables, bool resumed,
                                             ProcessGroup* ranks = nullptr,
                                             TablePlacement* placement = nullptr) const;
 

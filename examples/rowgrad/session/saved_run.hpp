@@ -36,7 +36,7 @@ void check_model_size(const Checkpoint& file, const TrainOptions& options,
 /// A saved model with the parts that it needs to write.
 struct SavedModel {
   std::unique_ptr<Tokenizer> tokenizer = {};
-  ModelTables tables = {};
+  TableFileSet tables = {};
   std::unique_ptr<Optimizer> optimizer = {};  // has deferred updates of rows in files
   std::unique_ptr<LanguageModel> model = {};
 };

@@ -95,7 +95,7 @@ class Session {
   std::unique_ptr<Tokenizer> tokenizer_;
   Random random_;  // for the weights, then for dropout
   Loaders loaders_;
-  ModelTables tables_;
+  TableFileSet tables_;
   std::optional<ParallelTraining> ranks_;
   std::unique_ptr<LanguageModel> model_;  // after the loaders, which refuse a text without a window
   std::unique_ptr<Optimizer> optimizer_;
