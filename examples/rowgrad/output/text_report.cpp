@@ -14,7 +14,6 @@
 #include <rowgrad/examples/rowgrad/report/report_page.hpp>
 #include <rowgrad/examples/rowgrad/report/run_analysis.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
-#include <rowgrad/layers/gpt/gpt_model.hpp>
 
 namespace rowgrad {
 namespace {
@@ -22,13 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kMaxEmbeddings = 2000;
-constexpr std::size_t kMaxPrompt = 32;  // tokens whose attention is shown
-// Tokens that the model reads at the end: one for every 16 it was trained on, within bounds, so
-// that a short run does not wait for them.
-constexpr std::size_t kTrainedAToken = 16;
-constexpr std::size_t kMinRead = 1000;
-constexpr std::size_t kMaxRead = 24'000;
 constexpr int kShareOfTime = 200;  // that writing may take in the course of a run, one in 200
 
 // The path of the log; "" for a temporary one, of a page that goes to a pipe or a device.
@@ -157,31 +149,17 @@ void TextReport::after_step(const TrainingRun& run, const StepResult&) {
 }
 
 void TextReport::read_text() {
-  const auto begin = Clock::now();
-  const auto goes_on = [] { return !interrupted(); };
-  for (const TableHistory& table : rows_.tables()) {
-    if (table.kind() != RowKind::kToken || table.ids().empty()) continue;
-    const std::vector<std::int32_t> ids = table.most_frequent(kMaxEmbeddings);
-    table.values(ids);  // fetches them
-    log_.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
-  }
   const TrainOptions& options = session_.options();
-  const std::size_t trained =
+  const std::uint64_t trained =
       session_.run().steps() * options.accumulate * options.loader.batch * options.gpt.context;
-  TablePlacement* const tables = session_.run().tables();
-  log_.add("text",
-           {{"text", text_json(session_.model(), session_.training_ids(), session_.validation_ids(),
-                               goes_on, std::clamp(trained / kTrainedAToken, kMinRead, kMaxRead),
-                               tables)}});
-  if (auto* gpt = dynamic_cast<GptModel*>(&session_.model()); gpt != nullptr && prompt_.size() > 0)
-    log_.add("attention",
-             {{"attention",
-               attention_json(*gpt,
-                              to_ids(std::span(prompt_.data(), std::min({prompt_.size(), kMaxPrompt,
-                                                                         gpt->context()}))),
-                              tables)}});
-  log_.add("reading",
-           {{"seconds", rounded(std::chrono::duration<double>(Clock::now() - begin).count())}});
+  add_analysis(log_, rows_,
+               {.model = session_.model(),
+                .training = session_.training_ids(),
+                .validation = session_.validation_ids(),
+                .trained_tokens = trained,
+                .prompt = prompt_,
+                .tables = session_.run().tables(),
+                .goes_on = [] { return !interrupted(); }});
 }
 
 // Within the run, as reading fetches rows of sharded tables.

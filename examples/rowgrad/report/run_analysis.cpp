@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <utility>
@@ -11,6 +12,13 @@
 namespace rowgrad {
 namespace {
 
+constexpr std::size_t kMaxEmbeddings = 2000;
+constexpr std::size_t kMaxPrompt = 32;  // tokens whose attention is shown
+// Tokens that the model reads at the end: one for every 16 it was trained on, within bounds, so
+// that a short run does not wait for them.
+constexpr std::size_t kTrainedAToken = 16;
+constexpr std::size_t kMinRead = 1000;
+constexpr std::size_t kMaxRead = 24'000;
 constexpr std::size_t kExpected = 5;
 constexpr std::size_t kNeighbours = 8;
 constexpr std::size_t kMostLogits = std::size_t{1} << 22;  // that exist at a time,
@@ -264,6 +272,27 @@ Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables) 
   }
   return {{"tokens", std::vector<std::int32_t>(prompt.begin(), prompt.end())},
           {"weights", std::move(layers)}};
+}
+
+void add_analysis(RunLog& log, RowHistory& rows, const AnalysedRun& run) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  for (const TableHistory& table : rows.tables()) {
+    if (table.kind() != RowKind::kToken || table.ids().empty()) continue;
+    const std::vector<std::int32_t> ids = table.most_frequent(kMaxEmbeddings);
+    table.values(ids);  // fetches them
+    log.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
+  }
+  const std::size_t most = std::clamp(run.trained_tokens / kTrainedAToken, kMinRead, kMaxRead);
+  log.add("text", {{"text", text_json(run.model, run.training, run.validation, run.goes_on, most,
+                                      run.tables)}});
+  if (auto* gpt = dynamic_cast<GptModel*>(&run.model); gpt != nullptr && run.prompt.size() > 0) {
+    const std::size_t count = std::min({run.prompt.size(), kMaxPrompt, gpt->context()});
+    const Ids prompt = to_ids(std::span(run.prompt.data(), count));
+    log.add("attention", {{"attention", attention_json(*gpt, prompt, run.tables)}});
+  }
+  const std::chrono::duration<double> seconds = Clock::now() - begin;
+  log.add("reading", {{"seconds", rounded(seconds.count())}});
 }
 
 }  // namespace rowgrad

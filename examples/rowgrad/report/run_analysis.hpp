@@ -13,6 +13,7 @@
 #include <rowgrad/core/data/token_sequence.hpp>
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/language_model.hpp>
+#include <rowgrad/optim/callbacks/run_log.hpp>
 
 namespace rowgrad {
 
@@ -43,5 +44,20 @@ Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& id
 
 /// Returns the attention weights of each head on a prompt.
 Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables = nullptr);
+
+/// A trained model and its text.
+struct AnalysedRun {
+  LanguageModel& model;
+  const TokenSequence& training;
+  const TokenSequence* validation;     // null for none
+  std::uint64_t trained_tokens;        // in all steps
+  const Ids& prompt;                   // its attention is shown
+  TablePlacement* tables;              // as in read_gates()
+  std::function<bool()> goes_on = {};  // as in text_json()
+};
+
+/// Adds what a page shows of the model at the end of a run to its log: the embeddings of the most
+/// frequent tokens, the text with its losses, and the attention on the prompt of a GPT.
+void add_analysis(RunLog& log, RowHistory& rows, const AnalysedRun& run);
 
 }  // namespace rowgrad
