@@ -142,7 +142,7 @@ const std::vector<FileKind> kKinds{
        writer.finish();
      },
      [](const fs::path& folder) {
-       const TokenFile file(folder / "file", {.raw_bytes = 2});
+       const TokenFile file(folder / "file");
        Ids32 ids(file.size());
        file.read(0, ids);
        return concat(file.header()->vocabulary_hash, ' ', file.header()->vocabulary_size, ' ',
