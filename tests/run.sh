@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything, and runs every test.
 #   tests/run.sh [-DOPTION=VALUE...] [options of ctest]
-# GTEST_FILTER='Embedding.*:Adam*' runs those tests alone.
+# -R Softmax runs the suites with this in their name, and GTEST_FILTER='*/softmax:Adam*' those tests.
 # ROWGRAD_BUILD names another build folder. The texts of tests, The Verdict and GPT-2's vocabulary,
 # are those of examples/texts.sh: from $ROWGRAD_DATA, the cache or the network.
 set -euo pipefail
