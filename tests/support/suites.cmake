@@ -2,12 +2,14 @@
 
 cmake_policy(VERSION 3.25)
 
-# These start first, so that no processor is left waiting for the last one of them.
+# These start first, so that none of them is the last one to end.
 set(LONG_SUITES Programs/Commands DeferredAdamSteps Golden/ToyParity GoldenInDouble/ToyParity Optimizers/ExactRows
                 Safetensors RowsLeftBehind ExampleOrder TrainingRun)
+# These run alone: they fail where a thread has to wait for a processor.
+set(LONELY_SUITES SteadyStep)
 
 # Adds a test for each gtest suite of a program, with a label and its name after `prefix`. GTEST_FILTER leaves tests
-# out, as always.
+# out.
 function(add_suites program label prefix)
   if(NOT EXISTS "${program}")
     add_test("${prefix}tests_are_not_built" "${program}")
@@ -35,6 +37,9 @@ function(add_suites program label prefix)
     set_tests_properties("${prefix}${suite}" PROPERTIES LABELS ${label})
     if(suite IN_LIST LONG_SUITES)
       set_tests_properties("${prefix}${suite}" PROPERTIES COST 100)
+    endif()
+    if(suite IN_LIST LONELY_SUITES)
+      set_tests_properties("${prefix}${suite}" PROPERTIES RUN_SERIAL ON)
     endif()
   endforeach()
 endfunction()
