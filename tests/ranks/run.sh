@@ -170,9 +170,10 @@ done
 rm -rf here there
 echo "a folder that a rank lacks: an error before training, with rank and host"
 
-mkdir alone && cp "$build/bin/rowgrad" alone/  # without the program with MPI beside it
+mkdir bin
+cp "$build/bin/rowgrad" bin/  # without the program with MPI next to it
 rejects 1 "this program is without MPI: .*; install the package rowgrad-mpi" \
-  on_ranks 2 alone/rowgrad train "${text[@]}" --stop-after 2
+  on_ranks 2 bin/rowgrad train "${text[@]}" --stop-after 2
 echo "a program without MPI: words, instead of runs that know nothing of each other"
 
 rejects 1 "rank 1 has another seed than rank 0: 5, expected 123" \
