@@ -122,8 +122,10 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
     EXPECT_EQ(refusal(with(offset, 7)), "the header is damaged") << offset;
   EXPECT_EQ(refusal(with(0, 7), {.raw_bytes = 2}), "the header is damaged");
   EXPECT_EQ(refusal(with(good.size() - 8, 7)), "its end is damaged");
-  const std::string old = of_version_1(10, {1, 2, 3});
+  std::string old = of_version_1(10, {1, 2, 3});
   EXPECT_EQ(refusal(old.substr(0, 68)), "its header says 3 ids of 2 bytes, but 4 bytes follow");
+  old[12] = 3;
+  EXPECT_EQ(refusal(old), "its ids have 3 bytes, expected 2 or 4");
   EXPECT_EQ(refusal("abc", {.raw_bytes = 2}), "has 3 bytes, which are no whole ids of 2 bytes");
   EXPECT_EQ(refusal(llmc(20240520, 7, 0, "")),
             "has llm.c's magic 20240520 and version 7, expected 1");
@@ -175,6 +177,17 @@ TEST_F(TokenFiles, NoticeADamagedIdWhenItsBlockIsRead) {
   EXPECT_ERROR(std::runtime_error, message, file.read(8192 - 1, read));
   EXPECT_ERROR(std::runtime_error, message, file.verify());
   file.read(16384, read);
+}
+
+TEST_F(TokenFiles, NoticeABlockOfAnotherFile) {
+  const std::size_t block = 3 * 2 + 8;  // with its checksum
+  const TokenFile file(
+      written(own(10, {1, 2, 3}).replace(64, block, own(10, {1, 2, 4}).substr(64, block))));
+  EXPECT_EQ(all(file), (Ids32{1, 2, 4}));
+  EXPECT_ERROR(
+      std::runtime_error,
+      file.path().string() + ": its ids are not those that were written, by their checksum",
+      file.verify());
 }
 
 TEST_F(TokenFiles, AreReadAndVerifiedAsVersion1) {
