@@ -352,7 +352,7 @@ def judged(table):
 
 
 def main():
-    arguments = argparse.ArgumentParser(usage=__doc__)
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("folder", nargs="?", type=pathlib.Path)
     arguments.add_argument("--faults", type=int, default=300)
     arguments.add_argument("--jobs", type=int, default=1)
