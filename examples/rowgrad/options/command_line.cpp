@@ -43,7 +43,7 @@ CLI::Option* add(CLI::App& app, const Option& option) {
   if (is_flag(option)) return app.add_flag(option.name + ",!--no-" + option.name.substr(2));
   CLI::Option* added =
       app.add_option(option.name, [](const std::vector<std::string>&) { return true; });
-  added->type_name(rules_of(option).shown)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  added->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   if (std::holds_alternative<std::vector<std::uint64_t>*>(option.value)) added->delimiter(',');
   if (is_list(option)) added->expected(CLI::detail::expected_max_vector_size);
   return added;
@@ -141,7 +141,7 @@ void CommandLine::parse(int argc, const char* const* argv, const Complete& compl
     throw EndOfProgram();
   } catch (const CLI::ExtrasError&) {
     refuse_arguments(program_, app.remaining());
-  } catch (const CLI::ArgumentMismatch& error) {  // "--width: 1 required N missing"
+  } catch (const CLI::ArgumentMismatch& error) {  // "--width: 1 required TEXT missing"
     const std::string text = error.what();
     throw_invalid_argument({text.substr(0, text.find(':')), " requires a value"});
   } catch (const CLI::ParseError& error) {

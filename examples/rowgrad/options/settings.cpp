@@ -19,23 +19,23 @@ void Settings::add(Source source, const Json& values) {
 
 void Settings::add_words(Source source, const std::string& option,
                          const std::vector<std::string>& words) {
-  values_[option][source] = parse_words(*find(options_, option), words);
+  values_.at(option)[source] = parse_words(*find(options_, option), words);
 }
 
-void Settings::remove(Source source, std::string_view option) {
-  values_.find(option)->second.erase(source);
+void Settings::remove(Source source, const std::string& option) {
+  values_.at(option).erase(source);
 }
 
-const Json& Settings::operator[](std::string_view option) const {
-  return values_.find(option)->second.rbegin()->second;
+const Json& Settings::operator[](const std::string& option) const {
+  return values_.at(option).rbegin()->second;
 }
 
-const Json& Settings::below(Source limit, std::string_view option) const {
-  return std::prev(values_.find(option)->second.lower_bound(limit))->second;
+const Json& Settings::below(Source limit, const std::string& option) const {
+  return std::prev(values_.at(option).lower_bound(limit))->second;
 }
 
-Source Settings::source(std::string_view option) const {
-  return values_.find(option)->second.rbegin()->first;
+Source Settings::source(const std::string& option) const {
+  return values_.at(option).rbegin()->first;
 }
 
 bool Settings::is_set(const Option& option) const {

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <rowgrad/examples/rowgrad/options/options.hpp>
@@ -26,16 +25,16 @@ class Settings {
   void add_words(Source source, const std::string& option, const std::vector<std::string>& words);
 
   /// Removes the value that a source has for an option.
-  void remove(Source source, std::string_view option);
+  void remove(Source source, const std::string& option);
 
   /// Returns the value of the highest source, or of the highest source below `limit`.
-  const Json& operator[](std::string_view option) const;
-  const Json& below(Source limit, std::string_view option) const;
+  const Json& operator[](const std::string& option) const;
+  const Json& below(Source limit, const std::string& option) const;
 
   /// Returns the highest source that has a value, and true if that is the options file or the
   /// command line.
-  Source source(std::string_view option) const;
-  bool is_given(std::string_view option) const { return source(option) >= Source::kOptionsFile; }
+  Source source(const std::string& option) const;
+  bool is_given(const std::string& option) const { return source(option) >= Source::kOptionsFile; }
 
   /// Checks what options demand of each other. Only those that a user has set are checked. An
   /// options file may have all options of a run, so it sets those whose value it changes. A command
@@ -50,7 +49,7 @@ class Settings {
   void check_applies(const Option& option) const;
 
   OptionTable options_;
-  std::map<std::string, std::map<Source, Json>, std::less<>> values_;
+  std::map<std::string, std::map<Source, Json>> values_;  // by option
 };
 
 }  // namespace rowgrad

@@ -156,7 +156,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--draw-as-pytorch", &o.draws_as_pytorch,
        "draw random numbers in PyTorch's order, and drop incomplete batches"}};
   const OptionTable model{
-      {"--model", &o.model, "look-back and hidden layers, or a transformer",
+      {"--model", &o.model, "look-back with hidden layers, or a transformer",
        one_of({"next-token", "gpt"}) + common()},
       {"--width", &o.gpt.width, "elements of an embedding", whole_number(1) + common()},
       {"--positions",
@@ -167,8 +167,8 @@ OptionTable option_table_of(TrainOptions& o) {
                                 {"alibi", Positions::kAlibi},
                                 {"t5", Positions::kT5},
                                 {"shaw", Positions::kShaw}}),
-       "how the model tells positions apart; the last four are for a GPT"},
-      {"--dropout", &o.gpt.dropout, "share of activations dropped in training",
+       "how to tell positions apart; the last four are for a GPT"},
+      {"--dropout", &o.gpt.dropout, "share of activations to drop in training",
        finite_number(0, 0.99) + common()},
       {"--tie", &o.gpt.tie_weights, "use the token table also as the weight of the head"},
       {"--look-back", &o.look_back, "tokens that a prediction sees, including the current one",
@@ -178,8 +178,8 @@ OptionTable option_table_of(TrainOptions& o) {
   const OptionTable transformer{
       {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1) + gpt + common()},
       {"--heads", &o.gpt.heads, "attention heads of a GPT", whole_number(1) + gpt + common()},
-      {"--bias", &o.gpt.bias, "linear layers and norms have a bias", gpt},
-      {"--qkv-bias", &o.gpt.qkv_bias, "query, key and value have a bias", gpt},
+      {"--bias", &o.gpt.bias, "add a bias to linear layers and norms", gpt},
+      {"--qkv-bias", &o.gpt.qkv_bias, "add a bias to query, key and value", gpt},
       {"--gelu", choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}),
        "formula of the activation", gpt},
       {"--norm-epsilon", &o.gpt.norm_epsilon, "epsilon of the norms", gpt},
@@ -223,7 +223,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--ngram-seed", &memories.ngrams.seed, "seed of the hash",
        whole_number(0, kAnyWhole) + ngrams},
       {"--ngram-fold", &o.ngram_fold, "treat \"Apple\" and \" apple\" as one token", ngrams},
-      {"--ngram-silent", &memories.memory.starts_silent, "an untrained memory adds nothing",
+      {"--ngram-silent", &memories.memory.starts_silent, "start with memories that add nothing",
        ngrams}};
   const OptionTable training{
       {"--epochs", &o.epochs, "passes over the text",
@@ -234,7 +234,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--shards", &o.shards,
        "parts of a batch; the result does not depend on how ranks share them",
        whole_number(1, 65536)},
-      {"--optimizer", &o.optimizer, "the optimizer", one_of(optimizers) + common()},
+      {"--optimizer", &o.optimizer, "optimizer", one_of(optimizers) + common()},
       {"--learning-rate", &o.learning_rate, "learning rate; its default depends on the optimizer",
        may_change() + common()},
       {"--momentum", &o.momentum, "momentum of sgd and rmsprop",

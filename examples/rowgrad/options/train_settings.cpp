@@ -18,9 +18,9 @@ bool is_empty(const Settings& settings, const char* option) {
   return settings[option].string().empty();
 }
 
-// Adds the options in a file, which may be what --json wrote. Those of a run have the sizes and
-// rates of its model and optimizer, which are useless for others. Where the command line has
-// --epochs, the steps in the file and their warm-up do not count.
+// Adds the options in a file, which may be what --json wrote. Their sizes and rates are for its
+// model and optimizer. If the command line has --epochs, the file's steps and their warm-up are
+// dropped.
 void add_file(Settings& settings, const std::string& text, const std::string& name) {
   const Json file(text, name);
   const Json* const of_run = file.find("options");
@@ -32,9 +32,11 @@ void add_file(Settings& settings, const std::string& text, const std::string& na
         check_argument(all.find(key)->dump() == now, "--", key, ' ', now,
                        " is given, but the options are of ", all.find(key)->dump());
     }
+    const Json* const steps = all.find("steps");
+    const bool has_steps = steps != nullptr && steps->dump() != "0";
     const bool counts_epochs = settings.is_given("--epochs");
     settings.add(Source::kOptionsFile, all);
-    if (counts_epochs && text_of(settings["--steps"]) != "0")
+    if (has_steps && counts_epochs)
       for (const char* option : {"--steps", "--warmup"})
         settings.remove(Source::kOptionsFile, option);
   } catch (const std::invalid_argument& error) {
@@ -133,8 +135,8 @@ OptionTable option_table_of(TrainSettings& o) {
                           "text file or .bin files of token ids; by default The Verdict",
                           file_name() + common()}};
   const OptionTable written{
-      {"--prompt", &o.prompt, "text that samples continue; if not given, how the corpus begins",
-       common()},
+      {"--prompt", &o.prompt,
+       "text that samples continue; by default the first words of the corpus", common()},
       {"--sample", &o.sample.count, "tokens of the sample at the end; 0 for none", common()},
       {"--sample-every", &o.sample_every, "write a sample every N steps; 0 for none", samples},
       {"--sample-epochs", &o.sample_epochs, "write a sample after each epoch", samples},
@@ -148,7 +150,7 @@ OptionTable option_table_of(TrainSettings& o) {
   const OptionTable files{
       {"--save", &o.save, "file for the run, written after each epoch, on Ctrl-C and at the end",
        file_name() + common()},
-      {"--save-every", &o.save_every, "write it also every N steps; 0 for not", needs("--save")},
+      {"--save-every", &o.save_every, "also write it every N steps; 0 for never", needs("--save")},
       {"--resume", &o.resume, "saved run to continue, with the result of one that never stopped",
        file_name() + common()},
       {"--options", &o.file, "JSON file of options, for example what --json wrote",
@@ -156,8 +158,7 @@ OptionTable option_table_of(TrainSettings& o) {
       {"--metrics", &o.metrics, "CSV file of losses by epoch", file_name()},
       {"--json", &o.json, "JSON file of options, losses, samples and results", file_name()},
       {"--row-list", &o.row_list,
-       "CSV file (or with tabs, if its name does not end in .csv) of how often each token was "
-       "looked up and how far its row moved",
+       "list of each token's lookups and movement; CSV if it ends in .csv, else with tabs",
        file_name()},
       force_option(o.force)};
   const OptionTable weights{
