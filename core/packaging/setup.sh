@@ -16,7 +16,7 @@ packages=(
   libgtest-dev
 )
 
-# is_configured: whether CMake has made the build folder.
+# is_configured: true if CMake has made the build folder.
 is_configured() { [[ -f $build/build.ninja || -f $build/Makefile ]]; }
 
 # install_packages [PACKAGE...]: installs those of `packages` and of the arguments that are missing. Where it cannot, it

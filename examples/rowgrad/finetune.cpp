@@ -191,9 +191,9 @@ void fine_tune(const Options& options, const Checkpoint& file) {
     task = examples_task(*gpt.tokenizer, read_labelled_texts(source, options.columns), context);
   }
   check_runtime(task.labels.size() > 1, source, ": all texts have the same label");
-  check_runtime(!task.training.empty() && !task.validation.empty(), source, ": has ",
-                task.training.size(), " examples to train on and ", task.validation.size(),
-                " for validation, expected some of each");
+  check_runtime(!task.training.empty() && !task.validation.empty(), source, ": got ",
+                task.training.size(), " training and ", task.validation.size(),
+                " validation examples, expected some of each");
 
   std::cout << "GPT       " << gpt.model->parameter_count() << " parameters, from " << options.run
             << "\nText      " << source << "\nLabels   ";
@@ -274,11 +274,16 @@ OptionTable option_table_of(Options& o) {
        one_of(methods) + training},
       {"--epochs", &o.epochs, "passes over the examples", whole_number(1) + training},
       {"--save", &o.save, "write the classifier to this file",
-       file_name() + applies_when("--train", {methods.begin(), methods.end() - 1})},
+       file_name() + training + applies_when("--train", {methods.begin(), methods.end() - 1})},
       {"--save-adapters", &o.save_adapters, "write the adapters to this .safetensors file",
-       file_name() + applies_when("--train", {"each", "adapters"})},
-      {"--classify", &o.classify, "classify this text, or the text in this file",
-       file_name("TEXT")},
+       file_name() + training + applies_when("--train", {"each", "adapters"})},
+      {"--classify",
+       &o.classify,
+       "classify this text, or the text in this file",
+       {"TEXT",
+        [](const std::string& text) -> std::string {
+          return text.empty() ? "got an empty text, expected a text or the name of a file" : "";
+        }}},
       force_option(o.force)};
 }
 

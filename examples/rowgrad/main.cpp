@@ -25,7 +25,7 @@ struct Subcommand {
   const char* summary;
   int (*run)(int argc, const char* const* argv);
   int failure = 1;                 // exit status after an error
-  std::string_view old_name = {};  // of the program that it was
+  std::string_view old_name = {};  // name of the program in earlier versions
 };
 
 constexpr std::array kSubcommands{

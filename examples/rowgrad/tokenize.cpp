@@ -64,7 +64,11 @@ void verify_files(const std::vector<std::string>& files) {
 void encode_to_file(const Tokenizer& tokenizer, const Options& options) {
   const std::vector<std::filesystem::path> files(options.files.begin(), options.files.end());
   std::uint64_t bytes = 0;
-  for (const auto& file : files) bytes += InputFile(file).size_bytes();
+  for (const auto& file : files) {
+    check_runtime(std::filesystem::is_regular_file(file), file.string(),
+                  ": is not a regular file, expected one that --output can read in parts");
+    bytes += InputFile(file).size_bytes();
+  }
   const auto begin = std::chrono::steady_clock::now();
   const auto speed = [&](std::uint64_t done) {
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;

@@ -25,8 +25,7 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
   const std::size_t smallest = 256 + special.size();
   check_argument(options.size >= smallest && options.size <= MergeTable::kMostTokens,
                  "BytePairTokenizer: size ", options.size, " is not between ", smallest,
-                 " (256 bytes and ", special.size(), " special tokens) and ",
-                 MergeTable::kMostTokens);
+                 " (256 bytes and the special tokens) and ", MergeTable::kMostTokens);
 
   std::vector<std::string_view> texts;
   const Vocabulary separators = vocabulary_with_special({}, special);

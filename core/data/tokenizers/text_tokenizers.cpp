@@ -133,8 +133,8 @@ std::vector<std::string_view> split_words(std::string_view text) {
 WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions& options) {
   const std::vector<std::string>& special = options.special_tokens;
   check_argument(options.max_tokens == 0 || options.max_tokens > special.size(),
-                 "WordTokenizer: max_tokens ", options.max_tokens, " leaves no word an id beside ",
-                 special.size(), " special tokens");
+                 "WordTokenizer: max_tokens ", options.max_tokens,
+                 " leaves no id for words beside the special tokens");
   std::unordered_map<std::string, std::size_t, TextHash> counts;
   for (const std::string_view word : split_words(text))
     ++counts[options.lower ? lower_case(word) : std::string(word)];

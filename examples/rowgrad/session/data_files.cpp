@@ -25,7 +25,7 @@ constexpr PublishedFile kVerdict{"the-verdict.txt", "The Verdict", "57ae406b6915
 constexpr PublishedFile kMerges{"vocab.bpe", "GPT-2's vocab.bpe", "2296d4cef2b12eb0"};
 constexpr PublishedFile kEncoder{"encoder.json", "GPT-2's encoder.json", "de236a4dfbfc48db"};
 
-// The value of a variable that is set and not empty.
+// Returns the value of a variable that is set and not empty.
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<DataFile> from_user_folder(const PublishedFile& file) {
   if (!folder) return std::nullopt;
   std::error_code unknown;
   check_runtime(fs::is_directory(*folder, unknown), "$ROWGRAD_DATA is ", *folder,
-                ", which is no folder");
+                ", which is not a folder");
   const fs::path path = fs::path(*folder) / file.name;
   if (!file_exists(path)) return std::nullopt;
   std::string contents = read_text(path);
@@ -72,7 +72,7 @@ DataFile find_published(const PublishedFile& file) {
     if (checksum(contents) == file.checksum)
       return {file.title, concat(file.title, ", from the cache (", place, ')'),
               std::move(contents)};
-  } catch (const std::runtime_error&) {  // without access to the cache, it has nothing
+  } catch (const std::runtime_error&) {  // a cache that cannot be read counts as empty
   }
   throw Unavailable(concat(file.title, " is not in $ROWGRAD_DATA and not in the cache (", place,
                            "); examples/texts.sh (installed in share/doc/rowgrad) fetches it"));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Finds the text that the programs train on, and GPT-2's vocabulary. Files that others publish are
-// not part of rowgrad; examples/texts.sh fetches them. Each is searched for in this order:
+// Finds the text to train on, and GPT-2's vocabulary. Files that others publish are not part of
+// rowgrad; examples/texts.sh fetches them. Each is searched for in this order:
 //   1. $ROWGRAD_DATA, a folder of the user: any file is used
 //   2. the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad: used if it is as published
 
@@ -19,21 +19,21 @@ struct DataFile {
   std::string contents;  // never empty
 };
 
-/// A text that is part of the programs: that of examples/data/the-slow-clock.txt.
+/// The story built into the program: examples/data/the-slow-clock.txt.
 extern const std::string_view kBuiltinStory;
 
-/// Thrown if a file is in neither place. The message says how to get it.
+/// Thrown if a file is in neither folder. The message says how to get it.
 class Unavailable : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// The text in the file `chosen` if one is given; otherwise The Verdict or, if that is unavailable,
-/// the story built into the program. Without a byte order mark. Throws std::runtime_error if the
-/// chosen file cannot be read or is empty, and if $ROWGRAD_DATA is not a folder or a file in it is
-/// unreadable or empty.
+/// Returns the text in the file `chosen` if one is given; otherwise The Verdict or, if that is
+/// unavailable, the story built into the program. Byte order marks are removed. Throws
+/// std::runtime_error if the chosen file cannot be read or is empty, and if $ROWGRAD_DATA is not a
+/// folder or a file in it is unreadable or empty.
 DataFile find_corpus(const std::filesystem::path& chosen = {});
 
-/// A mark that some editors put at the beginning of UTF-8 files. It is not part of the text.
+/// The bytes that some editors put at the beginning of UTF-8 files. They are not part of the text.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Returns the text without a byte order mark. If there was one, says so on standard error, with
@@ -48,10 +48,10 @@ struct Gpt2Files {
 /// Throws Unavailable, and std::runtime_error as find_corpus().
 Gpt2Files find_gpt2_files();
 
-/// The paths at which published files are searched for, whether or not they exist.
+/// Returns the paths at which published files are searched for, whether or not they exist.
 std::vector<std::filesystem::path> published_places();
 
-/// A checksum of a text, in hexadecimal digits: see class Checksum.
+/// Returns the checksum of a text in hexadecimal digits (see class Checksum).
 std::string checksum(std::string_view text);
 
 }  // namespace rowgrad

@@ -18,9 +18,9 @@
 namespace rowgrad {
 namespace {
 
-// The last place before one of these blanks where a text can be cut, whatever the tokenizer and
-// whatever follows; 0 if there is none. A blank that follows anything but white space begins a
-// piece for byte pairs, ends a word, and is a character.
+// Returns the last offset before one of these blanks at which a text can be cut, with any tokenizer
+// and before any text; 0 if there is none. A blank that does not follow white space begins a piece
+// for byte pairs, ends a word, and is a character.
 std::size_t last_cut(std::string_view text, std::string_view blanks) {
   for (std::size_t cut = text.size(); cut > 0;) {
     cut = text.find_last_of(blanks, cut - 1);
@@ -42,7 +42,8 @@ std::uint64_t begin_of_text(const InputFile& file) {
   return begin.size() - without_byte_order_mark(begin, file.path().string()).size();
 }
 
-// A part of a file from `offset` on that can be encoded alone: about so many bytes, or the rest.
+// Reads a part of a file from `offset` on that can be encoded alone: about `bytes` bytes, or the
+// rest.
 std::string read_block(InputFile& file, std::uint64_t offset, std::uint64_t bytes,
                        std::string_view blanks) {
   const std::uint64_t left = file.size_bytes() - offset;
@@ -57,7 +58,7 @@ std::string read_block(InputFile& file, std::uint64_t offset, std::uint64_t byte
   return text;
 }
 
-// A block of a file, and what becomes of it.
+// A block of a file, and its ids.
 struct Encoding {
   const std::filesystem::path& file;
   std::uint64_t begin;  // in bytes
@@ -73,8 +74,8 @@ void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem:
   check_argument(options.block_bytes >= 1, "encode_files: block_bytes is 0, expected at least 1");
   const auto separator = tokenizer.vocabulary().find_special(options.separator);
   check_argument(separator || options.separator.empty(), "encode_files: the separator ",
-                 options.separator, " is no special token of this tokenizer");
-  std::string blanks;  // that are in no special token
+                 options.separator, " is not a special token of this tokenizer");
+  std::string blanks;  // those that no special token contains
   for (const char blank : {' ', '\t', '\n', '\r'})
     if (std::ranges::none_of(options.allowed_special, [&](const std::string& token) {
           return token.find(blank) != token.npos;
@@ -89,7 +90,7 @@ void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem:
     }
   };
 
-  // As many blocks as there are threads are encoded at a time, and appended in their order.
+  // Encodes `threads` blocks at a time, and appends their ids in order.
   std::deque<Encoding> encodings;
   std::uint64_t done = 0;
   const auto finish_first = [&] {

@@ -13,12 +13,12 @@
 namespace rowgrad {
 
 struct EncodeFilesOptions {
-  /// The special tokens to recognise in the texts, as in EncodeOptions.
+  /// Special tokens to recognise in the texts, as in EncodeOptions.
   std::vector<std::string> allowed_special = {};
   /// A special token to put between two files; none if it is empty.
   std::string separator = "";
-  /// The text that a thread encodes at a time. Memory is a few times that for each thread. Only a
-  /// longer stretch without a blank, a tab or a line end takes more.
+  /// Bytes of text that a thread encodes at a time. Each thread takes a few times that much memory,
+  /// and more only for a longer stretch without a blank, a tab or a line end.
   std::size_t block_bytes = std::size_t{1} << 22;
   /// The number of threads; 0 for thread_count().
   std::size_t threads = 0;
@@ -26,8 +26,8 @@ struct EncodeFilesOptions {
   std::function<void(std::uint64_t)> after_block = {};
 };
 
-/// Appends the ids of text files of any size, one after another, exactly as if each were encoded as
-/// a whole. A byte order mark is skipped, and standard error says so. Throws std::invalid_argument
+/// Appends the ids of text files of any size, one after another, as if each were encoded as a
+/// whole. A byte order mark is skipped with a note on standard error. Throws std::invalid_argument
 /// for a special token that the tokenizer lacks, and std::runtime_error for a file that is empty,
 /// cannot be read, was changed meanwhile or has text without an id.
 void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem::path>& files,

@@ -17,8 +17,8 @@ struct TableRow {
   std::vector<std::string> fields;
 };
 
-// With commas, fields may be in quotes, and then have commas, line ends, and quotes that are
-// doubled (RFC 4180). Between tabs, quotes mean nothing.
+// Splits a table into rows. In a table with commas, a field in quotes may contain commas, line ends
+// and doubled quotes (RFC 4180). In a table with tabs, quotes are ordinary characters.
 std::vector<TableRow> rows_of(const std::string& name, std::string_view text, char separator) {
   std::vector<TableRow> rows;
   std::size_t line = 1;
@@ -53,14 +53,14 @@ struct Example {
   std::string label, text, source;
 };
 
-// A pipe would be waited for, and a device may have no end.
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
+// Refuses pipes, which may never get a writer, and devices, which may have no end.
 std::string text_in(const std::filesystem::path& path) {
   check_runtime(!file_exists(path) || std::filesystem::is_regular_file(path), path.string(),
-                ": is no regular file");
+                ": is not a regular file");
   std::string text = without_byte_order_mark(read_file(path), path.string());
   check_utf8(path.string(), text);
   return text;
@@ -89,8 +89,8 @@ std::vector<Example> read_table(const std::filesystem::path& path,
   std::vector<Example> examples;
   for (const auto& [line, fields] : rows) {
     if (fields.size() == 1 && fields[0].empty()) continue;  // an empty line
-    check_runtime(fields.size() == columns.size(), name, ":", line, ": has ", fields.size(),
-                  " columns, expected ", columns.size());
+    check_runtime(fields.size() == columns.size(), name, ":", line, ": expected ", columns.size(),
+                  " columns, got ", fields.size());
     for (const std::size_t needed : {text, label})
       check_runtime(!is_blank(fields[needed]), name, ":", line, ": the column ",
                     InQuotes(columns[needed]), " is empty");

@@ -91,7 +91,7 @@ TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
   EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257U);
   for (const std::size_t size : {std::size_t{0}, std::size_t{256}, std::size_t{1} << 22}) {
     EXPECT_INVALID("BytePairTokenizer: size " + std::to_string(size) +
-                       " is not between 257 (256 bytes and 1 special tokens) and 2097152",
+                       " is not between 257 (256 bytes and the special tokens) and 2097152",
                    BytePairTokenizer::train("abc", {.size = size}));
   }
 }

@@ -136,7 +136,7 @@ TEST(TextTokenizers, RefuseTextsAndVocabulariesThatAreNotTheirs) {
                    WordTokenizer(Vocabulary({"a", token})));
   EXPECT_INVALID("WordTokenizer: token 1, \"B\", is not in lower case",
                  WordTokenizer(Vocabulary({"a", "B"}), true));
-  EXPECT_INVALID("WordTokenizer: max_tokens 1 leaves no word an id beside 1 special tokens",
+  EXPECT_INVALID("WordTokenizer: max_tokens 1 leaves no id for words beside the special tokens",
                  WordTokenizer::from_text("a", {.special_tokens = {"<end>"}, .max_tokens = 1}));
 }
 
