@@ -143,7 +143,7 @@ TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
                    "vocabulary of 3 tokens",
                encode(other, {.block_bytes = 4, .threads = 3}));
   EXPECT_ERROR(std::runtime_error, empty.string() + " is empty", encode(empty, {}));
-  EXPECT_INVALID("encode_files: the separator <|x|> is no special token of this tokenizer",
+  EXPECT_INVALID("encode_files: the separator <|x|> is not a special token of this tokenizer",
                  encode(other, {.separator = "<|x|>"}));
   EXPECT_INVALID("encode_files: block_bytes is 0, expected at least 1",
                  encode(other, {.block_bytes = 0}));
