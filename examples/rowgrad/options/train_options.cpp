@@ -300,10 +300,9 @@ TrainOptions train_options(const std::string& text) {
   TrainOptions options;
   if (const Json* model = all.find("model")) options.model = model->string();
   Settings settings(table_of_model(options));
-  settings.add(Source::kSavedRun, all);
   for (const Option& option : settings.options())
-    check_argument(settings.source(option.name) == Source::kSavedRun, in_quotes(key_of(option)),
-                   " is missing");
+    check_argument(all.find(key_of(option)) != nullptr, in_quotes(key_of(option)), " is missing");
+  settings.add(Source::kSavedRun, all);
   settings.fill();
   return options;
 }
