@@ -19,6 +19,7 @@
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/ranks.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
+#include <rowgrad/examples/rowgrad/session/truncation.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
 #include <rowgrad/version.hpp>
@@ -170,6 +171,9 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   saved = Checkpoint();
   if (!options.gpt2_export.empty()) check_gpt2_export(*session, options, leads);
   const Ids prompt = encode_prompt(*session, options);
+  if (leads && prompt.size() > session->model().context())
+    warn_of_cut(concat("the prompt has ", prompt.size(), " tokens"), "last",
+                session->model().context());
   if (options.sample.past_context == PastContext::kSlide)
     session->model().sliding_reader();  // throws now rather than after training
   if (ranks != nullptr) check_ranks(*ranks, *session);
