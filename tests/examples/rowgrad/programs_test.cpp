@@ -106,9 +106,9 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
                                           {memory + "--ngram-file table ", false}}) {
     const json run = written(concat("rowgrad train ", of.options,
                                     "--corpus corpus --context 4 --width 4 --batch 4 ",
-                                    "--stop-after 2 --prompt 'a dog' --sample 9 --save ck"));
+                                    "--stop-after 2 --prompt 'cat' --sample 9 --save ck"));
     const std::string sample = run["sample"].get<std::string>() + '\n';
-    const std::string prompt = " --prompt 'a dog' --sample 9";
+    const std::string prompt = " --prompt 'cat' --sample 9";
     EXPECT_EQ(output_of("mv corpus away; rowgrad generate ck" + prompt + "; mv away corpus"),
               sample);
     if (!of.loads) continue;

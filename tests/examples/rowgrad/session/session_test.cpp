@@ -139,7 +139,7 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
        Rows{{with(good_, "options", deep), "its options: values are nested too deep"},
             {with(good_, "options", "{\"width\": 1e999}"),
              "its options, byte 14: a number too large"},
-            {with(good_, "options", "{\"width\": []}"), "\"model\" is missing"},
+            {with(good_, "options", "{\"width\": []}"), "\"tokenizer\" is missing"},
             {with_option("width", json::array()), "\"width\": got \"[]\", expected a whole number"},
             {with_option("heads", 3), "there is no option for \"heads\""},
             {with(good_, "samples", "[{\"steps\": 3}]"), "a sample lacks its steps or its text"},
