@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds everything, and runs every test.
 #   tests/run.sh [-DOPTION=VALUE...] [options of ctest]
-# -R Softmax runs the suites with this in their name, and GTEST_FILTER='*/softmax:Adam*' those tests.
+# -R Softmax runs the suites with this in their name, and GTEST_FILTER='*/softmax:Schedule.*' those tests.
 # ROWGRAD_BUILD names another build folder. The texts of tests, The Verdict and GPT-2's vocabulary,
 # are those of examples/texts.sh: from $ROWGRAD_DATA, the cache or the network.
 set -euo pipefail
@@ -28,10 +28,14 @@ else
   unset ROWGRAD_DATA
 fi
 
+if [[ ${GTEST_FILTER-} ]] && ctest --test-dir "$build" -N -L '^(float|double)$' | grep -q '^Total Tests: 0$'; then
+  echo "GTEST_FILTER: no test is selected by \"$GTEST_FILTER\"" >&2
+  exit 1
+fi
 log=$build/Testing/Temporary/LastTest.log
 rm -f "$log"
 status=0
-ctest --test-dir "$build" --output-on-failure -j "$(nproc)" "${ctest_options[@]}" || status=$?
+ctest --test-dir "$build" --output-on-failure --no-tests=error -j "$(nproc)" "${ctest_options[@]}" || status=$?
 [[ ! -f $log ]] || awk '
   /: Skipped$/ { getline reason; ++skipped[reason]; ++all }
   END {

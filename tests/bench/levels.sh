@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# How fast the levels of packages are, beside a build for this one processor: medians of rounds in turn.
+# Compares the speed of the levels of packages with a build for this processor: medians of alternating rounds.
 #   tests/bench/levels.sh [WORKLOAD...]      W1, W2 and W3, if none is named
 # Builds native programs in build, and those of core/packaging/make.sh in build-packages. Nothing else
 # should run on the machine.
@@ -15,7 +15,7 @@ for workload in "${workloads[@]}"; do
 done
 
 configure -DROWGRAD_BENCHMARKS=ON
-compile bench_workloads train
+compile bench_workloads rowgrad_program
 native=$build
 ROWGRAD_BUILD=$root/build-packages "$root/core/packaging/make.sh" -DROWGRAD_BENCHMARKS=ON >/dev/null
 
@@ -37,7 +37,7 @@ run() {
 measure() {
   if [[ $1 == train ]]; then
     TIMEFORMAT=%R
-    { time run "$2" examples/train --sample 0 >/dev/null; } 2>&1 | awk '{ print $1 * 1e6 }'
+    { time run "$2" bin/rowgrad train --sample 0 >/dev/null; } 2>&1 | awk '{ print $1 * 1e6 }'
   else
     run "$2" tests/bench/bench_workloads --workload "$1" --seconds 0.4 --json "$scratch/figures" >/dev/null
     sed -n 's/.*"median_us": \([0-9.e+]*\).*/\1/p' "$scratch/figures"
@@ -46,7 +46,7 @@ measure() {
 
 levels=(native x86-64-v4 x86-64-v3 x86-64)
 grep -qw avx512bw /proc/cpuinfo || levels=(native x86-64-v3 x86-64)
-echo "median of $rounds rounds; $(run native examples/train --version)"
+echo "median of $rounds rounds; $(run native bin/rowgrad --version)"
 for workload in "${workloads[@]}" train; do
   for ((round = 0; round < rounds; ++round)); do
     for level in "${levels[@]}"; do

@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
 install_packages bible-kjv bible-kjv-text python3-torch python3-numpy python3-matplotlib
 configure -DROWGRAD_EXAMPLES=ON
-compile train tokenize
+compile rowgrad_program
 output=$build/ngram_memory
 mkdir -p "$output"
 # Each verse stands after its number, as "Ge1:1 ", which goes.
