@@ -26,11 +26,12 @@ ok() {
   "$@" >"$log" 2>&1 || fail "status $?, expected 0: $*"
 }
 
-# rejects STATUS PATTERN COMMAND...: the command ends with the status, and its output has the pattern.
+# rejects STATUS PATTERN COMMAND...: the command ends with the status, and its output has the pattern. Statuses 126 and
+# 127 always fail: a program between this script and the command, such as timeout, did not find it.
 rejects() {
   local status=0
   "${@:3}" >"$log" 2>&1 || status=$?
-  ((status == $1)) || fail "status $status, expected $1: ${*:3}"
+  ((status == $1 && status != 126 && status != 127)) || fail "status $status, expected $1: ${*:3}"
   says "$2"
 }
 
@@ -44,9 +45,10 @@ equal() {
   [[ $1 == "$2" ]] || fail "got '$1', expected '$2'"
 }
 
-# same FILE FILE: both have the same bytes.
+# same FILE FILE: both have the same bytes, and are not empty.
 same() {
   cmp "$1" "$2" || fail "$1 and $2 differ"
+  [[ -s $1 ]] || fail "$1 and $2 are empty"
 }
 
 # skip WHY: ends a script that needs what is not installed. In CI, where everything must run, that is a failure.

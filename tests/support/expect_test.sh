@@ -9,7 +9,7 @@ while read -r expected script; do
   [[ $status == "$expected" ]] || { echo "status $status, expected $expected: $script: $output" && exit 1; }
   [[ $expected == 0 ]] || [[ $output != *"the end" ]] || { echo "does not end: $script" && exit 1; }
 done <<'END'
-0 ok true; rejects 3 "some words" bash -c "echo some; echo words; exit 3"; says "^some"; equal a a; same /dev/null /dev/null
+0 ok true; rejects 3 "some words" bash -c "echo some; echo words; exit 3"; says "^some"; equal a a; same expect.sh ./expect.sh
 1 ok false
 143 ok missing
 1 rejects 1 "" true
@@ -18,6 +18,9 @@ done <<'END'
 1 rejects 1 other bash -c "echo words; exit 1"
 1 equal a b
 1 same expect.sh /dev/null
+1 same /dev/null /dev/null
+1 rejects 127 "" timeout 3 missing
+1 rejects 126 "" ./clang.sh
 143 ! missing
 143 missing | cat
 143 true && missing || true
