@@ -3,6 +3,7 @@
 // gradients or none where memory runs out.
 
 #include <numbers>
+#include <regex>
 
 #include "tests/support/op_cases.hpp"
 #include "tests/test.hpp"
@@ -893,10 +894,15 @@ const std::vector<OpCase>& ops() {
 
 // Functions of the headers that have no case, or none with a large shape, and why.
 const std::map<std::string, std::string> kWithoutCase{
+    {"alibi_bias", "has no variables; see positions_test"},
     {"argmax", "gives ids, which have no gradient; see edges_test"},
     {"argmin", "gives ids, which have no gradient; see edges_test"},
+    {"attention_weights", "has no gradient; see attention_test"},
     {"detach", "has no gradient; see edges_test"},
     {"generate", "gives ids, with a model"},
+    {"normal_table", "makes parameters"},
+    {"permuted", "has no variables, is a part of permute"},
+    {"read_rows", "has no gradient, is a part of embedding"},
     {"relative_rows", "is a part of attention with Shaw's tables"}};
 const std::map<std::string, std::string> kWithoutLargeCase{{"negate", "works as subtract does"},
                                                            {"split", "is some slices"},
@@ -907,32 +913,36 @@ const std::map<std::string, std::set<std::string>> kOperators{{"operator+", {"ad
                                                               {"operator*", {"multiply"}},
                                                               {"operator/", {"divide"}}};
 
-// The ops of the headers: functions that give variables or ids, declared at the beginning of a
-// line.
+// Returns the ops of the headers: functions that return variables, tensors or ids, declared at the
+// beginning of a line.
 std::set<std::string> declared_ops() {
+  static const std::regex declaration(
+      R"((?:inline |static |\[\[nodiscard\]\] )*)"
+      R"((?:Variable|std::vector<Variable>|Tensor|Ids) (operator.|\w+)\(.*)");
   const std::filesystem::path sources = ROWGRAD_TEST_DATA "/../..";
   std::set<std::string> names;
   for (const char* const folder : {"core/ops", "layers"})
     for (const auto& file : std::filesystem::recursive_directory_iterator(sources / folder)) {
       if (file.path().extension() != ".hpp") continue;
       std::ifstream header(file.path());
-      for (std::string line; std::getline(header, line);)
-        for (const std::string type : {"Variable ", "std::vector<Variable> ", "Ids "}) {
-          const std::size_t end = line.find('(');
-          if (!line.starts_with(type) || end == line.npos) continue;
-          const std::string name = line.substr(type.size(), end - type.size());
-          const auto operators = kOperators.find(name);
-          if (operators != kOperators.end())
-            names.insert(operators->second.begin(), operators->second.end());
-          else if (name.find(' ') == name.npos)
-            names.insert(name);
-        }
+      for (std::string line; std::getline(header, line);) {
+        std::smatch name;
+        if (!std::regex_match(line, name, declaration)) continue;
+        const auto operators = kOperators.find(name[1]);
+        if (operators != kOperators.end())
+          names.insert(operators->second.begin(), operators->second.end());
+        else
+          names.insert(name[1]);
+      }
     }
   return names;
 }
 
 TEST(OpTable, HasTheOpsOfTheHeaders) {
   std::set<std::string> expected = declared_ops(), in_table, with_large_case;
+  for (const auto& exempt : {kWithoutCase, kWithoutLargeCase})
+    for (const auto& entry : exempt)
+      EXPECT_TRUE(expected.contains(entry.first)) << "no header has " << entry.first;
   std::erase_if(expected, [](const std::string& op) { return kWithoutCase.contains(op); });
   for (const OpCase& item : ops()) {
     in_table.insert(op_of(item));
@@ -1099,6 +1109,40 @@ TEST(OpTable, HasTheCasesOfPyTorch) {
   for (const OpCase& item : ops())
     if (is_of_pytorch(item)) in_table.insert(item.name);
   EXPECT_EQ(in_table, kOfPyTorch);
+}
+
+// Ops without loops and without PyTorch's numbers here, and the test that compares their values.
+const std::map<std::string, std::string> kValuesElsewhere{
+    {"embedding_add", "EmbeddingAdd.IsALookupAndASumInOne"},
+    {"embedding_bag", "EmbeddingBag.MatchesPyTorchInEveryModeWithEveryOption"},
+    {"layer_norm", "Normalize.EqualsTheSameOfBasicOpsForEveryWidth"},
+    {"linear_cross_entropy", "LinearCrossEntropy.AgreesWithTheTwoOpsThatItReplaces"},
+    {"masked_fill", "Ops/MaskedFill.GivesWhatItPromisesAtTheEdges/masked_fill"},
+    {"max", "Ops/Max.GivesWhatItPromisesAtTheEdges/max"},
+    {"t5_bias", "T5Bias.LooksUpTheBucketsOfDistances"},
+    {"where", "Ops/Where.GivesWhatItPromisesAtTheEdges/where"}};
+
+bool is_a_test(const std::string& name) {
+  const auto& all = *::testing::UnitTest::GetInstance();
+  for (int i = 0; i < all.total_test_suite_count(); ++i)
+    for (int k = 0; k < all.GetTestSuite(i)->total_test_count(); ++k)
+      if (name ==
+          concat(all.GetTestSuite(i)->name(), '.', all.GetTestSuite(i)->GetTestInfo(k)->name()))
+        return true;
+  return false;
+}
+
+TEST(OpTable, ChecksTheValuesOfEachOp) {
+  std::set<std::string> unchecked;
+  for (const OpCase& item : ops()) unchecked.insert(op_of(item));
+  for (const OpCase& item : ops())
+    if (has_reference(item) || is_of_pytorch(item)) unchecked.erase(op_of(item));
+  std::set<std::string> elsewhere;
+  for (const auto& entry : kValuesElsewhere) {
+    elsewhere.insert(entry.first);
+    EXPECT_TRUE(is_a_test(entry.second)) << entry.second;
+  }
+  EXPECT_EQ(unchecked, elsewhere);
 }
 
 // Within the rounding of sums of up to 60 terms of at most 3, which are rounded on their way into
