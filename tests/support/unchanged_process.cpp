@@ -14,7 +14,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/process.hpp"
 #include "tests/support/syncs.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/threads.hpp"
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/threads.hpp>
 
@@ -39,6 +42,10 @@ State state_of_process() {
     ::getrlimit(static_cast<__rlimit_resource>(resource), &limit);
     state[concat("limit of resource ", resource)] = concat(limit.rlim_cur);
   }
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  for (int signal = 1; signal < NSIG; ++signal)
+    if (::sigismember(&blocked, signal) == 1) state[concat("block of signal ", signal)] = "set";
   const mode_t mask = ::umask(0);
   ::umask(mask);
   state["mask of new files"] = concat(mask);
@@ -51,19 +58,23 @@ State state_of_process() {
   return state;
 }
 
+// Lists what differs, each with both values.
+std::string changes(const State& before, State after) {
+  std::string all;
+  for (const auto& [what, value] : before) {
+    if (after[what] != value) all += concat("\n", what, ": ", value, " became ", after[what]);
+    after.erase(what);
+  }
+  for (const auto& [what, value] : after) all += concat("\n", what, ": ", value);
+  return all;
+}
+
 class UnchangedProcess : public ::testing::EmptyTestEventListener {
  private:
   void OnTestStart(const ::testing::TestInfo&) override { before_ = state_of_process(); }
   void OnTestEnd(const ::testing::TestInfo&) override {
-    State after = state_of_process();
-    for (const auto& [what, value] : before_) {
-      if (after[what] != value)
-        ADD_FAILURE() << "the test changed for others: " << what << ": " << value << " became "
-                      << after[what];
-      after.erase(what);
-    }
-    for (const auto& [what, value] : after)
-      ADD_FAILURE() << "the test changed for others: " << what << ": " << value;
+    const std::string changed = changes(before_, state_of_process());
+    if (!changed.empty()) ADD_FAILURE() << "the test changed for others:" << changed;
   }
 
   State before_;
@@ -73,6 +84,37 @@ class UnchangedProcess : public ::testing::EmptyTestEventListener {
   ::testing::UnitTest::GetInstance()->listeners().Append(new UnchangedProcess);
   return true;
 }();
+
+TEST(UnchangedProcess, NoticesChangesThatScopesUndo) {
+  const State before = state_of_process();
+  const auto expect = [&](const char* what) {
+    const std::string changed = changes(before, state_of_process());
+    EXPECT_NE(changed.find(what), changed.npos) << what << " in" << changed;
+  };
+  const TemporaryFolder folder;
+  {
+    const CurrentFolder current(folder.path());
+    expect("current folder");
+    const EnvironmentVariable variable("ROWGRAD_UNCHANGED_PROCESS", "1");
+    expect("environment variable ROWGRAD_UNCHANGED_PROCESS=1: set");
+    const FileMask mask(0123);
+    expect("mask of new files");
+    const ResourceLimit limit(RLIMIT_NOFILE, 99);
+    expect("limit of resource");
+    const Handlers handlers;
+    std::signal(SIGHUP, SIG_IGN);
+    expect(concat("handler of signal ", SIGHUP).c_str());
+    const Threads threads(thread_count() + 1);
+    expect("threads");
+  }
+  sigset_t usr1, unblocked;
+  ::sigemptyset(&usr1);
+  ::sigaddset(&usr1, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &usr1, &unblocked);
+  expect(concat("block of signal ", SIGUSR1).c_str());
+  ::pthread_sigmask(SIG_SETMASK, &unblocked, nullptr);
+  EXPECT_EQ(changes(before, state_of_process()), "");
+}
 
 }  // namespace
 }  // namespace rowgrad::testing

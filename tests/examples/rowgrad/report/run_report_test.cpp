@@ -1,4 +1,5 @@
 #include "tests/support/models.hpp"
+#include "tests/support/process.hpp"
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
 #include <rowgrad/core/base/json_lines.hpp>
@@ -45,13 +46,11 @@ TEST(RunReport, IsAPageOfALog) {
   const auto training = start(watched_run());
   TrainingRun& run = training->run();
   const TemporaryFolder folder;
-  const std::filesystem::path here = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path());
+  const CurrentFolder current(folder.path());
   // [watch]
   RunLog log(run, "run.log");
   run.train();
   // [watch]
-  std::filesystem::current_path(here);
   write_report(folder / "run.log", folder / "run.html", folder / "run.json");
   EXPECT_NE(read_file(folder / "run.html").find("</html>"), std::string::npos);
   EXPECT_EQ(json::parse(read_file(folder / "run.json")), data_of(folder / "run.log"));
