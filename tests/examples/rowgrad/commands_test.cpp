@@ -31,8 +31,12 @@ std::vector<Block> blocks() {
 // Returns the first word of a line.
 std::string mark_of(const std::string& line) { return line.substr(0, line.find(' ')); }
 
+// Throws if a line looks like an expectation, but is not.
 bool is_expectation(const std::string& line) {
-  return std::regex_match(mark_of(line), std::regex("[>=-]|[1-9][0-9]*!"));
+  if (std::regex_match(mark_of(line), std::regex("[>=-]|[1-9][0-9]*!"))) return true;
+  check_argument(!std::regex_search(line, std::regex("^([>=-]|[0-9]+!)")), "commands.txt: got ",
+                 line, ", expected a blank after the mark");
+  return false;
 }
 
 void expect_outcome(const std::string& command, const std::vector<std::string>& expected,
@@ -42,6 +46,7 @@ void expect_outcome(const std::string& command, const std::vector<std::string>& 
   const std::string first = mark_of(expected.at(0));
   const int status = first.ends_with('!') ? std::stoi(first) : 0;
   EXPECT_EQ(outcome.status, status);
+  EXPECT_TRUE(outcome.status != 126 && outcome.status != 127) << "a program cannot be run";
   EXPECT_TRUE(status == 0 || expected[0].size() > first.size() + 1) << first << " has no words";
   const std::string output = '\n' + outcome.output + '\n';
   std::size_t end = 0;  // of the words before
@@ -65,6 +70,16 @@ TEST(Shell, IsKilledWhereACommandCannotBeFound) {
 TEST(Shell, EndsWhereAPartFails) {
   for (const char* command : {"false | cat", "false; true"})
     EXPECT_EQ(shell(command).status, 1) << command;
+}
+
+TEST(CommandsFile, IsRefusedWhereAMarkHasNoBlank) {
+  for (const char* line : {">words", "=words", "-words", "1!words", "0! words"})
+    EXPECT_INVALID(concat("commands.txt: got ", line, ", expected a blank after the mark"),
+                   is_expectation(line));
+  for (const char* line : {"> words", "= words", "- words", "1! words", ">"})
+    EXPECT_TRUE(is_expectation(line)) << line;
+  for (const char* line : {"$ words", "name=words", "f() { g; }"})
+    EXPECT_FALSE(is_expectation(line)) << line;
 }
 
 class Commands : public ::testing::TestWithParam<Block> {};
