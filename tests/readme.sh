@@ -4,6 +4,7 @@
 #   tests/readme.sh [ROWGRAD]    also compares what this program prints with the READMEs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tests/support/expect.sh
 program=${1-}
 
 readme=$(find . -name README.md -not -path './build*' -not -path '*/node_modules/*' -exec cat {} +)
@@ -75,12 +76,8 @@ count_path 2
 # with a decimal point may differ by 2 %.
 if [[ ! $program || $(uname -m) != x86_64 ]]; then exit; fi
 if [[ ! -f ${ROWGRAD_DATA-}/the-verdict.txt || ! -f ${ROWGRAD_DATA-}/vocab.bpe ]]; then
-  echo "Output is not compared: ROWGRAD_DATA names no folder with The Verdict and GPT-2's vocabulary"
-  exit
+  skip "Output is not compared: ROWGRAD_DATA names no folder with The Verdict and GPT-2's vocabulary"
 fi
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-
 # shows FIRST LAST COMMAND...: the command prints the lines from FIRST to LAST of the README, in this order.
 # "…" and speeds stand for any text.
 shows() {

@@ -13,6 +13,7 @@ mv "$scratch/first" "$scratch/installed"
 for file in README.md core/README.md examples/first_step.cpp; do
   [[ -f $scratch/installed/share/doc/rowgrad/$file ]] || fail "$file is not installed"
 done
+equal "$(ls "$scratch/installed/bin")" rowgrad
 # Of the headers, those that programs may name are there, with all that they include.
 include=$scratch/installed/include
 [[ ! -e $include/rowgrad/core/kernels/attention.hpp ]] || fail "the library's own headers are installed"
@@ -46,6 +47,8 @@ if [[ -x ${CHROMIUM:=/usr/bin/chromium} ]]; then
   grep -q 'there and back' "$scratch/shown.html" || fail "the page does not say why a row moved"
   ! grep -q '<p class="notice">This report cannot' "$scratch/shown.html" || fail "the page cannot be shown"
   echo "the page of a model of one's own, in the browser"
+elif [[ ${CI-} ]]; then
+  fail "$CHROMIUM is not installed"
 fi
 if [[ $mpi ]]; then
   mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"

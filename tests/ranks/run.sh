@@ -129,7 +129,13 @@ for ((i = 0; i < kills; ++i)); do
   job=$!
   sleep "$((RANDOM % 3)).$((RANDOM % 1000))"
   pkill -9 -P "$(pgrep -P "$job" || echo "$job")" 2>/dev/null || true
-  wait "$job" || hits=$((hits + 1))
+  status=0
+  wait "$job" || status=$?
+  case $status in
+    0) ;;
+    137) hits=$((hits + 1)) ;;  # SIGKILL of mpirun or of a rank
+    *) cp log "$scratch/log" && fail "status $status after kill $i" ;;
+  esac
 done
 ((kills == 0 || hits > 0)) || fail "all runs to be killed had ended"
 ok on_ranks 3 "${long[@]}" --resume ranks --save ranks
@@ -185,7 +191,10 @@ endless() {
   rm -f ranks ranks.part-*
   timeout 120 mpirun --oversubscribe -n "$1" "${@:2}" --save ranks --save-every 1 >log 2>&1 &
   job=$!
-  until [[ -e ranks ]]; do sleep 0.05; done
+  until [[ -e ranks ]]; do
+    kill -0 "$job" 2>/dev/null || fail "the run ended before it saved anything"
+    sleep 0.05
+  done
   launcher=$(pgrep -P "$job")
   second=$(pgrep -P "$launcher" | sed -n 2p)
 }
