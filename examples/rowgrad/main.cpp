@@ -7,15 +7,15 @@
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/utf8.hpp>
-#include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/core/parallel/mpi_process_group.hpp>
+#include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
-#include <rowgrad/version.hpp>
 
 namespace rowgrad {
 namespace {
@@ -24,21 +24,27 @@ struct Subcommand {
   std::string_view name;
   const char* summary;
   int (*run)(int argc, const char* const* argv);
-  int failure = 1;                 // exit status after an error
-  std::string_view old_name = {};  // name of the program in earlier versions
+  int failure = 1;  // exit status after an error
 };
 
 constexpr std::array kSubcommands{
     Subcommand{"train", "Train a next-token model or a GPT on a text", train_command},
     Subcommand{"generate", "Continue a text with a saved model", generate_command},
     Subcommand{"rows", "Show which embedding rows got gradients, how far they moved, and why",
-               rows_command, 1, "inspect_rows"},
-    Subcommand{"finetune", "Make a text classifier from a trained GPT", finetune_command, 1,
-               "fine_tune"},
+               rows_command},
+    Subcommand{"finetune", "Make a text classifier from a trained GPT", finetune_command},
     Subcommand{"tokenize", "Convert text to token ids and back, and train tokenizers",
                tokenize_command},
-    Subcommand{"compare", "Show where two saved runs differ", compare_command, 2, "compare_runs"},
+    Subcommand{"compare", "Show where two saved runs differ", compare_command, 2},
     Subcommand{"report", "Make a web page from the log of a run", report_command}};
+
+// Programs of earlier versions.
+constexpr std::pair<std::string_view, const char*> kFormerPrograms[] = {
+    {"train_verdict", "rowgrad train"},
+    {"train_gpt", "rowgrad train --model gpt"},
+    {"inspect_rows", "rowgrad rows"},
+    {"fine_tune", "rowgrad finetune"},
+    {"compare_runs", "rowgrad compare"}};
 
 int print_help() {
   std::cout << "Trains language models on a CPU, and shows what each embedding row learned.\n"
@@ -52,7 +58,7 @@ int print_help() {
 }
 
 int print_version() {
-  std::cout << "rowgrad " << ROWGRAD_VERSION << ", " << blas::describe() << '\n';
+  std::cout << program_version() << '\n';
   return 0;
 }
 
@@ -60,12 +66,10 @@ int print_version() {
 int other_than_subcommand(std::string_view name) {
   if (name == "--help" || name == "-h" || name == "help") return print_help();
   if (name == "--version") return print_version();
+  for (const auto& [former, now] : kFormerPrograms)
+    check_argument(former != name, in_quotes(name), " is now ", in_quotes(now));
   std::string names;
-  for (const Subcommand& each : kSubcommands) {
-    check_argument(name.empty() || each.old_name != name, in_quotes(name), " is now \"rowgrad ",
-                   each.name, '"');
-    names += concat(names.empty() ? "" : ", ", each.name);
-  }
+  for (const Subcommand& each : kSubcommands) names += concat(names.empty() ? "" : ", ", each.name);
   check_argument(!name.empty(), "expected a subcommand: ", names);
   throw_invalid_argument({"got ", in_quotes(name), ", expected a subcommand: ", names});
 }
@@ -92,8 +96,7 @@ int main(int argc, char** argv) {
   const std::string_view name = arguments.empty() ? "" : arguments[0];
   const auto* const chosen = std::ranges::find(kSubcommands, name, &Subcommand::name);
   if (chosen == kSubcommands.end())
-    return run_program(
-        "rowgrad", [&] { return other_than_subcommand(name); }, 2);
+    return run_program("rowgrad", [&] { return other_than_subcommand(name); });
   const int count = static_cast<int>(arguments.size());
   return run_program(
       concat("rowgrad ", name), [&] { return chosen->run(count, arguments.data()); },

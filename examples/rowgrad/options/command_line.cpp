@@ -29,7 +29,13 @@ constexpr FormerOption kFormerOptions[] = {
     {"rowgrad rows", "--why-steps", "--explain-steps"},
     {"rowgrad finetune", "--from", "the first argument: rowgrad finetune FILE"},
     {"rowgrad train", "--book",
-     "--options examples/textbook/chapter5.json or --options examples/textbook/appendix_d.json"}};
+     "--options examples/textbook/chapter5.json or appendix_d.json, in the sources or in "
+     "share/doc/rowgrad of an installation"},
+    {"rowgrad train", "--max-steps", "--stop-after"},
+    {"rowgrad train", "--untrained", "--evaluate-first"},
+    {"rowgrad train", "--start", "--initialization"},
+    {"rowgrad train", "--one-generator", "--draw-as-pytorch"},
+    {"rowgrad train", "--decay", "--weight-decay-for"}};
 
 bool is_list(const Option& option) {
   return std::holds_alternative<std::vector<std::uint64_t>*>(option.value) ||
@@ -37,6 +43,11 @@ bool is_list(const Option& option) {
 }
 
 bool is_argument(const Option& option) { return !option.name.starts_with("--"); }
+
+// Returns true for an option that only --help-all lists.
+bool is_rare(const Option& option) {
+  return !is_argument(option) && !option.heading.empty() && !option.rules.common;
+}
 
 // Adds an option to CLI11, which collects its words and checks nothing.
 CLI::Option* add(CLI::App& app, const Option& option) {
@@ -49,7 +60,7 @@ CLI::Option* add(CLI::App& app, const Option& option) {
   return added;
 }
 
-[[noreturn]] void refuse_arguments(const std::string& program,
+[[noreturn]] void refuse_arguments(const std::string& program, bool has_rare_options,
                                    const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments)
     for (const FormerOption& former : kFormerOptions)
@@ -59,7 +70,8 @@ CLI::Option* add(CLI::App& app, const Option& option) {
   const bool is_option = arguments.front().starts_with('-');
   throw_invalid_argument(
       {is_option ? "there is no option " : "there is one argument too many: ", arguments.front(),
-       "; ", program, " --help lists ", is_option ? "them" : "what it takes"});
+       "; ", program, is_option && has_rare_options ? " --help-all" : " --help", " lists ",
+       is_option ? "them" : "what it takes"});
 }
 
 // "--width N", "--[no-]tie" or "--corpus FILE ..."
@@ -116,9 +128,11 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-std::string version() { return concat("rowgrad ", ROWGRAD_VERSION, ", ", blas::describe()); }
-
 }  // namespace
+
+std::string program_version() {
+  return concat("rowgrad ", ROWGRAD_VERSION, ", ", blas::describe());
+}
 
 CommandLine::CommandLine(std::string program, std::string about, OptionTable options)
     : program_(std::move(program)), about_(std::move(about)), settings_(std::move(options)) {}
@@ -126,7 +140,7 @@ CommandLine::CommandLine(std::string program, std::string about, OptionTable opt
 void CommandLine::parse(int argc, const char* const* argv, const Complete& complete) {
   CLI::App app;
   app.set_help_all_flag("--help-all");
-  app.set_version_flag("--version", version);
+  app.set_version_flag("--version", program_version);
   std::map<std::string, CLI::Option*> added;
   for (const Option& option : options()) added[option.name] = add(app, option);
   std::optional<bool> help_on_all;
@@ -137,10 +151,10 @@ void CommandLine::parse(int argc, const char* const* argv, const Complete& compl
   } catch (const CLI::CallForAllHelp&) {
     help_on_all = true;
   } catch (const CLI::CallForVersion&) {
-    std::cout << version() << '\n';
+    std::cout << program_version() << '\n';
     throw EndOfProgram();
   } catch (const CLI::ExtrasError&) {
-    refuse_arguments(program_, app.remaining());
+    refuse_arguments(program_, std::ranges::any_of(options(), is_rare), app.remaining());
   } catch (const CLI::ArgumentMismatch& error) {  // "--width: 1 required TEXT missing"
     const std::string text = error.what();
     throw_invalid_argument({text.substr(0, text.find(':')), " requires a value"});
@@ -159,21 +173,28 @@ void CommandLine::parse(int argc, const char* const* argv, const Complete& compl
     print_help(*help_on_all);
     throw EndOfProgram();
   }
+  for (const Option& option : options())
+    check_argument(!option.rules.required || settings_.is_given(option.name), option.name,
+                   " is missing; usage: ", usage());
   settings_.check();
   settings_.fill();
 }
 
-void CommandLine::print_help(bool all) const {
-  std::string usage = "Usage: " + program_ + " [OPTIONS]", heading;
-  OptionTable arguments, named;
-  for (const Option& option : options()) {
+// The options come last, because a list takes all words up to the next option.
+std::string CommandLine::usage() const {
+  std::string usage = program_;
+  for (const Option& option : options())
     if (is_argument(option))
       usage += option.rules.required ? ' ' + shown(option) : " [" + shown(option) + ']';
-    if (is_argument(option) || all || option.heading.empty() || option.rules.common)
-      (is_argument(option) ? arguments : named).push_back(option);
-  }
+  return usage + " [OPTIONS]";
+}
+
+void CommandLine::print_help(bool all) const {
+  OptionTable arguments, named;
+  for (const Option& option : options())
+    if (all || !is_rare(option)) (is_argument(option) ? arguments : named).push_back(option);
   print_wrapped("", 0, about_);
-  std::cout << usage << '\n';
+  std::cout << "Usage: " << usage() << '\n';
   if (!arguments.empty()) std::cout << "\nArguments:\n";
   for (const Option& option : arguments) print_entry(shown(option), option.help);
   std::cout << "\nOptions:\n";
@@ -181,6 +202,7 @@ void CommandLine::print_help(bool all) const {
   if (arguments.size() + named.size() < options().size() || all)
     print_entry("--help-all", "print the help of all options");
   print_entry("--version", "print the version, the level of the library and OpenBLAS's kernel");
+  std::string heading;
   for (const Option& option : named) {
     if (all && option.heading != heading) std::cout << '\n' << (heading = option.heading) << ":\n";
     const std::string value =

@@ -7,6 +7,9 @@
 
 namespace rowgrad {
 
+/// Returns the name and version of the program, and how it computes.
+std::string program_version();
+
 /// Ends a program with status 0, after help.
 struct EndOfProgram {};
 
@@ -35,6 +38,7 @@ class CommandLine {
   std::string repeated() const;
 
  private:
+  std::string usage() const;
   void print_help(bool all) const;
 
   std::string program_;

@@ -42,6 +42,14 @@ TEST(CommandLine, SaysWhatIsWrong) {
   EXPECT_ERROR_WITH(std::invalid_argument, "there is one argument too many: 8", parse({"8"}));
   EXPECT_ERROR_WITH(std::invalid_argument,
                     "--book is now --options examples/textbook/chapter5.json", parse({"--book=5"}));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--max-steps is now --stop-after",
+                    parse({"--max-steps", "5"}));
+  EXPECT_ERROR_WITH(
+      std::invalid_argument, "there is no option --wide; rowgrad train --help-all lists",
+      parsed_line({{"--width", &width, "", whole_number(1), "Model"}}, {"--wide", "8"}));
+  std::string file;
+  EXPECT_ERROR_WITH(std::invalid_argument, "RUN is missing; usage: rowgrad train RUN [OPTIONS]",
+                    parsed_line({{"RUN", &file, "", required()}}, {}));
   EXPECT_EQ(width, 1U);
 }
 
