@@ -206,7 +206,7 @@ void CommandLine::print_help(bool all) const {
   for (const Option& option : named) {
     if (all && option.heading != heading) std::cout << '\n' << (heading = option.heading) << ":\n";
     const std::string value =
-        shown_default(option, settings_.below(Source::kOptionsFile, option.name));
+        shown_default(option, settings_.below(Source::kOptionsOfRun, option.name));
     print_entry(shown(option), option.help + (value.empty() ? "" : " (default: " + value + ')'));
   }
 }

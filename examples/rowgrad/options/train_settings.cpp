@@ -18,30 +18,37 @@ bool is_empty(const Settings& settings, const char* option) {
   return settings[option].string().empty();
 }
 
-// Adds the options in a file, which may be what --json wrote. Their sizes and rates are for its
-// model and optimizer. If the command line has --epochs, the file's steps and their warm-up are
-// dropped.
+// Adds the options in a file. Their sizes are for its model, and their rates for its optimizer. The
+// options of a run, which --json wrote, include shards, whose number follows from the ranks, and a
+// warm-up, which is for the steps of that run.
 void add_file(Settings& settings, const std::string& text, const std::string& name) {
   const Json file(text, name);
   const Json* const of_run = file.find("options");
   const Json& all = of_run != nullptr ? *of_run : file;
-  try {
-    for (const std::string key : {"model", "optimizer"}) {
-      const std::string now = settings["--" + key].dump();
-      if (settings.is_given("--" + key) && all.find(key) != nullptr)
-        check_argument(all.find(key)->dump() == now, "--", key, ' ', now,
-                       " is given, but the options are of ", all.find(key)->dump());
-    }
-    const Json* const steps = all.find("steps");
-    const bool has_steps = steps != nullptr && steps->dump() != "0";
-    const bool counts_epochs = settings.is_given("--epochs");
-    settings.add(Source::kOptionsFile, all);
-    if (has_steps && counts_epochs)
-      for (const char* option : {"--steps", "--warmup"})
-        settings.remove(Source::kOptionsFile, option);
-  } catch (const std::invalid_argument& error) {
-    throw_invalid_argument({name, ": ", error.what()});
+  const Source source = of_run != nullptr ? Source::kOptionsOfRun : Source::kOptionsFile;
+  const auto is_overridden = [&](const std::string& option, const Json* value) {
+    return settings.is_given(option) && value != nullptr &&
+           value->dump() != settings[option].dump();
+  };
+  const Json* const model = all.find("model");
+  check_argument(!is_overridden("--model", model), name, ": --model ", settings["--model"].dump(),
+                 " is given, but the options are of ", model == nullptr ? "" : model->dump());
+  std::vector<std::string> dropped;
+  if (is_overridden("--optimizer", all.find("optimizer")))
+    dropped = {"--learning-rate", "--momentum",         "--beta2",
+               "--weight-decay",  "--weight-decay-for", "--ngram-rate"};
+  const Json* const steps = all.find("steps");
+  if (settings.is_given("--epochs") && steps != nullptr && steps->dump() != "0") {
+    dropped.emplace_back("--steps");
+    if (of_run != nullptr) dropped.emplace_back("--warmup");
   }
+  settings.add(source, all, name);
+  if (const Json* shards = all.find("shards"); of_run != nullptr && shards != nullptr) {
+    settings.add(Source::kPreset, {{"shards", shards->whole_number()}});
+    dropped.emplace_back("--shards");
+  }
+  for (const std::string& option : dropped) settings.remove(source, option);
+  settings.remove_overridden();
 }
 
 // Adds the defaults that depend on other options.
@@ -49,7 +56,7 @@ void add_dependent_presets(Settings& settings) {
   const auto preset = [&](const Json& values) { settings.add(Source::kPreset, values); };
   const auto is_zero = [&](const char* option) { return text_of(settings[option]) == "0"; };
   const std::string& optimizer = settings["--optimizer"].string();
-  if (optimizer != settings.below(Source::kOptionsFile, "--optimizer").string())
+  if (optimizer != settings.below(Source::kOptionsOfRun, "--optimizer").string())
     add_optimizer_presets(settings);
   if (settings.is_given("--epochs")) preset({{"steps", 0}, {"warmup", 0}});
   const std::string& schedule = settings["--schedule"].string();
@@ -74,8 +81,8 @@ std::string add_saved_run(Settings& settings, const TrainOptions& run) {
     const std::string now = settings[option.name].dump(),
                       was = then == nullptr ? "no such option" : then->dump();
     if (now == was) continue;
-    check_argument(option.rules.may_change, option.name, ' ', now, ": the run to be resumed has ",
-                   was);
+    check_argument(option.rules.may_change, settings.named(option.name), ' ', now,
+                   ": the run to be resumed has ", was);
     changes += concat(changes.empty() ? "" : ", ", option.name, ' ', now, " instead of ", was);
   }
   return changes;
@@ -86,7 +93,8 @@ std::string add_saved_run(Settings& settings, const TrainOptions& run) {
 void add_gpt2(Settings& settings) {
   for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
                            "--bias", "--gelu", "--norm-epsilon", "--initialization"})
-    check_argument(!settings.is_given(name), name, " follows from the weights of --gpt2");
+    check_argument(settings.source(name) < Source::kOptionsFile, settings.named(name),
+                   " follows from the weights of --gpt2");
   settings.add(Source::kPreset, Json(kGpt2, "defaults of --gpt2"));
   if (settings.is_given("--tokenizer")) settings.add(Source::kPreset, {{"prompt", ""}});
 }
@@ -97,8 +105,8 @@ void check_prompt(const Settings& settings) {
     if (!is_empty(settings, file)) return;
   const bool is_set =
       settings.is_given("--prompt") && settings.source("--prompt") >= settings.source("--sample");
-  check_argument(!is_set || text_of(settings["--sample"]) != "0",
-                 "--prompt is for --sample above 0 and --report, not for 0");
+  check_argument(!is_set || text_of(settings["--sample"]) != "0", settings.named("--prompt"),
+                 " is for --sample above 0 and --report, not for 0");
 }
 
 }  // namespace
@@ -108,6 +116,7 @@ void complete(Settings& settings, const TrainFiles* files, std::string& changes)
     const std::string& file = settings["--options"].string();
     add_file(settings, files->options_text(file), file);
   }
+  if (files != nullptr) settings.check_combinations();
   // Relative to this folder, a run could not be resumed in others.
   if (!is_empty(settings, "--ngram-file"))
     settings.add_words(settings.source("--ngram-file"), "--ngram-file",

@@ -3,12 +3,12 @@
 
 namespace {
 
-constexpr std::array kSources{Source::kDefault, Source::kPreset, Source::kSavedRun,
-                              Source::kOptionsFile, Source::kCommandLine};
+constexpr std::array kSources{Source::kDefault,      Source::kPreset,      Source::kSavedRun,
+                              Source::kOptionsOfRun, Source::kOptionsFile, Source::kCommandLine};
 
 // Variables of options with rules of each kind.
 struct Variables {
-  std::uint64_t width = 1, every = 0;
+  std::uint64_t width = 1, every = 0, late = 0;
   std::string kind = "round", save = "", other = "";
   double share = 0;
   std::vector<std::uint64_t> sizes = {3};
@@ -19,8 +19,9 @@ struct Variables {
             {"--kind", &kind, "", one_of({"round", "square"})},
             {"--save", &save, "file to write", file_name()},
             {"--every", &every, "", whole_number(0) + needs("--save")},
-            {"--other", &other, "", excludes({"--save"})},
+            {"--other", &other, "", excludes({"--save", "--fast"})},
             {"--share", &share, "", finite_number(0, 1) + applies_when("--kind", {"square"})},
+            {"--late", &late, "", applies_when("--share")},
             {"--sizes", &sizes, "", whole_number(1)},
             {"--fast", &fast, ""}};
   }
@@ -40,7 +41,7 @@ TEST(Settings, TakeTheValueOfTheHighestSource) {
         EXPECT_EQ(settings["--width"].whole_number(), 9U);
         EXPECT_EQ(settings.source("--width"), high);
         EXPECT_EQ(settings.below(high, "--width").whole_number(), 5U);
-        EXPECT_EQ(settings.is_given("--width"), high >= Source::kOptionsFile);
+        EXPECT_EQ(settings.is_given("--width"), high >= Source::kOptionsOfRun);
         settings.remove(high, "--width");
         EXPECT_EQ(settings["--width"].whole_number(), 5U);
       }
@@ -86,27 +87,61 @@ TEST(Settings, CheckRulesForWhatAUserSets) {
   const auto check = [](Source source, const std::string& values, const std::string& more = "{}") {
     Variables variables;
     Settings settings(variables.table());
-    settings.add(source, parsed(values));
+    settings.add(source, parsed(values), "file");
     settings.add(Source::kCommandLine, parsed(more));
     settings.check();
   };
   for (const Source source : {Source::kOptionsFile, Source::kCommandLine}) {
-    EXPECT_ERROR_WITH(std::invalid_argument, "--every requires --save: file to write",
-                      check(source, R"({"every": 5})"));
-    EXPECT_ERROR_WITH(std::invalid_argument, "--other excludes --save",
-                      check(source, R"({"other": "a", "save": "b"})"));
-    EXPECT_ERROR_WITH(std::invalid_argument, "--share is for --kind square, not for \"round\"",
-                      check(source, R"({"share": 0.5})"));
+    const auto refused = [&](const std::string& key, const std::string& rest,
+                             const std::string& values) {
+      const std::string name =
+          source == Source::kOptionsFile ? concat("file: \"", key, '"') : "--" + key;
+      EXPECT_ERROR_WITH(std::invalid_argument, name + rest, check(source, values));
+    };
+    refused("every", " requires --save", R"({"every": 5})");
+    refused("other", " excludes --save", R"({"other": "a", "save": "b"})");
+    refused("other", " excludes --fast", R"({"other": "a", "fast": false})");
+    refused("share", " is for --kind square, not for \"round\"", R"({"share": 0.5})");
+    refused("share", " is for --kind square, not for \"round\"", R"({"share": 0})");
+    refused("late", " is for --share above 0, not for 0", R"({"late": 1})");
     check(source, R"({"every": 5, "save": "b", "share": 0.5, "kind": "square"})");
+    check(source, R"({"every": 0, "other": "a"})");
   }
-  // A file may have all options of a run, and a saved run and presets do.
-  check(Source::kOptionsFile, R"({"every": 0, "share": 0})");
-  check(Source::kSavedRun, R"({"every": 5})");
-  check(Source::kPreset, R"({"share": 0.5})");
-  // A command line overrides the condition.
-  check(Source::kOptionsFile, R"({"share": 0.5, "kind": "square"})", R"({"kind": "round"})");
+  for (const Source source : {Source::kPreset, Source::kSavedRun, Source::kOptionsOfRun})
+    check(source, R"({"every": 5, "share": 0.5})");
   EXPECT_ERROR_WITH(std::invalid_argument, "--share is for",
                     check(Source::kOptionsFile, R"({"kind": "round"})", R"({"share": 0.5})"));
+}
+
+TEST(Settings, RemoveValuesOfAFileThatAHigherSourceLeavesWithoutEffect) {
+  for (const Source source : {Source::kOptionsOfRun, Source::kOptionsFile}) {
+    Variables variables;
+    Settings settings(variables.table());
+    settings.add(source, parsed(R"({"share": 0.5, "late": 3, "width": 4, "kind": "square"})"));
+    settings.remove_overridden();
+    EXPECT_EQ(settings["--late"].whole_number(), 3U);
+    settings.add(Source::kCommandLine, {{"kind", "round"}});
+    settings.remove_overridden();
+    EXPECT_EQ(settings.source("--share"), Source::kDefault);
+    EXPECT_EQ(settings.source("--late"), Source::kDefault);
+    EXPECT_EQ(settings["--width"].whole_number(), 4U);
+    settings.check();
+  }
+}
+
+TEST(Settings, RefuseUnknownOptions) {
+  Variables variables;
+  Settings settings(variables.table());
+  for (const auto& use : std::vector<std::function<void()>>{
+           [&] { settings["--wide"]; }, [&] { settings.source("--wide"); },
+           [&] { settings.below(Source::kCommandLine, "--wide"); },
+           [&] { settings.remove(Source::kPreset, "--wide"); },
+           [&] { settings.add_words(Source::kPreset, "--wide", {"3"}); }})
+    EXPECT_ERROR_WITH(std::invalid_argument, "there is no option --wide", use());
+  EXPECT_ERROR_WITH(std::invalid_argument, "--width has no value below its default",
+                    settings.below(Source::kDefault, "--width"));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--width: its default cannot be removed",
+                    settings.remove(Source::kDefault, "--width"));
 }
 
 }  // namespace

@@ -68,6 +68,60 @@ TEST(TrainSettings, PreferTheCommandLineToAFileAndAFileToPresets) {
   EXPECT_EQ(train.options("--options file").warmup, 1U);
   EXPECT_EQ(train.options("--options file --epochs 4").steps, 0U);
   EXPECT_EQ(train.options("--options file --epochs 4").warmup, 0U);
+  train.text = R"({"steps": 9, "warmup": 1})";
+  EXPECT_EQ(train.options("--options file --epochs 4").steps, 0U);
+  EXPECT_EQ(train.options("--options file --epochs 4").warmup, 1U);
+}
+
+TEST(TrainSettings, DropWhatHasNoEffectWithTheCommandLine) {
+  Train train{.text = R"({"gpt2": "e", "tokenizer": "word", "past_context": "slide"})"};
+  const TrainSettings settings = train.settings("--options file --model next-token");
+  EXPECT_EQ(settings.gpt2, "");
+  EXPECT_EQ(settings.train.tokenizer, "word");
+  EXPECT_EQ(settings.train.gpt.context, 32U);
+  EXPECT_EQ(settings.sample.past_context, PastContext::kReadAgain);
+  train.text = R"({"momentum": 0.9, "learning_rate": 2})";
+  EXPECT_EQ(train.options("--options file --optimizer adam").momentum, 0);
+  EXPECT_EQ(train.options("--options file --optimizer adam").learning_rate, 2);
+  train.text = R"({"warmup": 5, "warmup_start": 0.5})";
+  EXPECT_EQ(train.options("--options file --schedule one-cycle").warmup, 0U);
+  EXPECT_EQ(train.options("--options file --schedule one-cycle").warmup_start, 0);
+}
+
+TEST(TrainSettings, DropTheRatesOfAnotherOptimizer) {
+  for (const std::string options :
+       {R"({"optimizer": "adamw", "learning_rate": 0.1, "weight_decay": 0.2, "beta2": 0.5,
+            "weight_decay_for": "matrices"})",
+        R"({"options": {"optimizer": "rmsprop", "learning_rate": 0.1, "momentum": 0.9}})"}) {
+    Train train{.text = options};
+    const TrainOptions sgd = train.options("--options file --optimizer sgd");
+    EXPECT_EQ(sgd.learning_rate, 0.3);
+    EXPECT_EQ(sgd.weight_decay, 0);
+    EXPECT_EQ(sgd.momentum, 0);
+    EXPECT_EQ(sgd.beta2, 0.999);
+    EXPECT_EQ(train.options("--options file --optimizer adam --beta2 0.7").learning_rate, 0.001);
+  }
+}
+
+TEST(TrainSettings, TakeAllOptionsOfARunThatJsonHas) {
+  TrainOptions run{.model = "gpt"};
+  run.gpt.width = 48;
+  run.epochs = 1;
+  run.steps = 200;  // as of a run that was resumed
+  run.shards = 2;
+  Train train{.text = concat("{\"options\": ", to_json(run), '}')};
+  EXPECT_EQ(to_json(train.options("--options file")), to_json(run));
+  EXPECT_EQ(train.options("--options file --gpt2 folder").gpt.width, 48U);
+  TrainSettings settings;
+  const auto complete_with = [&](Settings& each, bool) {
+    const TrainFiles files{.options_text = [&](const std::string&) { return train.text; },
+                           .saved_run = {}};
+    complete(each, &files, train.changes);
+  };
+  const CommandLine line =
+      parsed_line(option_table_of(settings), {"--options", "file"}, complete_with);
+  EXPECT_FALSE(line.was_given("--shards"));  // ranks of mpirun determine it
+  EXPECT_TRUE(line.was_given("--width"));
 }
 
 TEST(TrainSettings, RefuseInAFileWhatTheyRefuseOnACommandLine) {
@@ -75,19 +129,23 @@ TEST(TrainSettings, RefuseInAFileWhatTheyRefuseOnACommandLine) {
     Train train{.text = text};
     train.settings("--options file " + arguments);
   };
-  EXPECT_ERROR_WITH(std::invalid_argument, "--save-every requires --save",
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"save_every\" requires --save",
                     refused(R"({"save_every": 5})"));
-  EXPECT_ERROR_WITH(std::invalid_argument, "--gpt2 excludes --resume",
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"gpt2\" excludes --resume",
                     refused(R"({"gpt2": "weights", "resume": "run"})"));
-  EXPECT_ERROR_WITH(std::invalid_argument, "--heads is for --model gpt, not for \"next-token\"",
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "file: \"heads\" is for --model gpt, not for \"next-token\"",
                     refused(R"({"heads": 2})"));
-  EXPECT_ERROR_WITH(std::invalid_argument, "--prompt is for --sample above 0",
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"prompt\" is for --sample above 0",
                     refused(R"({"prompt": "a", "sample": 0})"));
   EXPECT_ERROR_WITH(std::invalid_argument, "file: \"width\": got \"0\"",
                     refused(R"({"width": 0})"));
   EXPECT_ERROR_WITH(std::invalid_argument,
                     "file: --model \"next-token\" is given, but the options are of \"gpt\"",
                     refused(R"({"model": "gpt"})", "--model next-token"));
+  for (const char* epochs : {"3", "15"})
+    EXPECT_ERROR_WITH(std::invalid_argument, "file: \"epochs\" is for --steps 0, not for 10",
+                      refused(concat("{\"epochs\": ", epochs, ", \"steps\": 10}")));
   refused(R"({"prompt": "a"})", "--sample 0");
 }
 
@@ -105,7 +163,7 @@ TEST(TrainSettings, ContinueASavedRunWithItsOptions) {
   EXPECT_ERROR_WITH(std::invalid_argument, "--width 32: the run to be resumed has 48",
                     train.options("--resume run --width 32"));
   train.text = R"({"width": 32})";
-  EXPECT_ERROR_WITH(std::invalid_argument, "--width 32: the run to be resumed has 48",
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"width\" 32: the run to be resumed has 48",
                     train.options("--resume run --options file"));
   EXPECT_ERROR_WITH(std::invalid_argument, "--heads 2: the run to be resumed has no such option",
                     train.options("--resume run --heads 2"));
