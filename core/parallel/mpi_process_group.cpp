@@ -26,14 +26,13 @@ const char* launched_rank() {
   return nullptr;
 }
 
-namespace {
-
-// How many processes the launcher says that it has started; empty if it does not, as PMIx alone.
 std::string launched_size() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
     if (const char* size = std::getenv(name)) return size;
   return {};
 }
+
+namespace {
 
 #ifdef ROWGRAD_MPI
 

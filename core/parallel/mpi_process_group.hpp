@@ -4,6 +4,7 @@
 // processes.
 
 #include <memory>
+#include <string>
 
 #include <rowgrad/core/base/process_group.hpp>
 
@@ -16,6 +17,10 @@ bool started_by_mpi();
 /// The rank that Open MPI, PMIx or PMI (MPICH, Slurm, Intel) has given this process, known before
 /// MPI starts; null without.
 const char* launched_rank();
+
+/// Returns the number of processes that Open MPI or PMI has started; "" if the launcher does not
+/// say it, such as one with PMIx alone.
+std::string launched_size();
 
 /// All processes of this run. To be called once; the result ends MPI when it is destroyed, unless
 /// an exception is under way: then the process is to end with an error, by which MPI ends all

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 #include <vector>
@@ -76,9 +77,11 @@ int other_than_subcommand(std::string_view name) {
 
 // Replaces this process by the program with MPI if mpirun started it and that program is installed.
 void use_mpi(char** argv) {
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe");
+  if (launched_rank() == nullptr) return;
+  std::error_code unknown;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
   const std::filesystem::path other = self.parent_path() / "../libexec/rowgrad/rowgrad-mpi";
-  if (launched_rank() != nullptr && self.filename() != other.filename())
+  if (!unknown && self.filename() != other.filename())
     ::execv(other.c_str(), argv);  // returns if there is no such program
 }
 
@@ -89,7 +92,8 @@ int main(int argc, char** argv) {
   using namespace rowgrad;
   use_mpi(argv);
   std::vector<const char*> arguments(argv + std::min(argc, 1), argv + argc);
-  if (arguments.size() > 1 && arguments[0] == std::string_view("help")) {
+  const bool helps = arguments.size() > 1 && arguments[0] == std::string_view("help");
+  if (helps) {
     arguments.erase(arguments.begin());
     arguments.push_back("--help");
   }
@@ -97,8 +101,10 @@ int main(int argc, char** argv) {
   const auto* const chosen = std::ranges::find(kSubcommands, name, &Subcommand::name);
   if (chosen == kSubcommands.end())
     return run_program("rowgrad", [&] { return other_than_subcommand(name); });
-  const int count = static_cast<int>(arguments.size());
-  return run_program(
-      concat("rowgrad ", name), [&] { return chosen->run(count, arguments.data()); },
-      chosen->failure);
+  const auto run = [&] {
+    check_argument(helps || name == "train" || launched_size().empty() || launched_size() == "1",
+                   "runs in a single process, not under mpirun");
+    return chosen->run(static_cast<int>(arguments.size()), arguments.data());
+  };
+  return run_program(concat("rowgrad ", name), run, chosen->failure);
 }
