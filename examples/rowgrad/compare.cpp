@@ -1,12 +1,15 @@
 // Compares two checkpoints of train: the first losses, parameters and rows in which they differ.
 // Ends with 0 if the runs are equal, with 1 if not, and with 2 after an error, as diff does.
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/examples/rowgrad/options/command_line.hpp>
@@ -101,6 +104,30 @@ bool is_of_watcher(const CheckpointDifference& difference) {
          (is_in_one && difference.name.starts_with("watched."));
 }
 
+// Returns the options that differ, with both values.
+std::vector<CheckpointDifference> differences_of_options(const Run& first, const Run& second) {
+  using enum CheckpointDifference::Kind;
+  std::map<std::string, std::pair<std::string, std::string>> values;
+  const auto add = [&](const Run& run, auto side) {
+    const Json options(run.state.text("options"), run.file);
+    for (const auto& [key, value] : options.members()) values[key].*side = value.dump();
+  };
+  using Values = std::pair<std::string, std::string>;
+  add(first, &Values::first);
+  add(second, &Values::second);
+  std::vector<CheckpointDifference> all;
+  for (const auto& [key, value] : values) {
+    if (value.first == value.second) continue;
+    std::string name = "--" + key;
+    std::ranges::replace(name, '_', '-');
+    const auto kind = value.first.empty()    ? only_in_second
+                      : value.second.empty() ? only_in_first
+                                             : text;
+    all.push_back({.name = name, .kind = kind, .first = value.first, .second = value.second});
+  }
+  return all;
+}
+
 void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
   const auto [row, rows] = std::pair(difference.row, difference.rows_in_all);
   if (rows > 1) {
@@ -121,7 +148,9 @@ void print(const CheckpointDifference& difference, const Run& first, const Run& 
   if (difference.kind == numbers) print_numbers(difference, first.tokenizer.get());
   if (difference.kind == only_in_first) std::cout << "only in " << first.file;
   if (difference.kind == only_in_second) std::cout << "only in " << second.file;
-  if (difference.kind == text) std::cout << "another text";
+  if (difference.kind == text && difference.first.empty()) std::cout << "another text";
+  if (difference.kind == text && !difference.first.empty())
+    std::cout << difference.first << " and " << difference.second;
   if (difference.kind == type_or_shape) std::cout << "of another type, shape or length";
   std::cout << '\n';
 }
@@ -141,6 +170,12 @@ int compare(const Run& first, const Run& second, std::size_t most) {
   std::ranges::stable_sort(all, {}, [&](const auto& difference) {
     return difference.name.starts_with(first.prefix + "model.") ? 0 : 1;
   });
+  const auto options = std::ranges::find(all, "options", &CheckpointDifference::name);
+  if (options != all.end() && options->kind == CheckpointDifference::Kind::text) {
+    all.erase(options);
+    const std::vector<CheckpointDifference> each = differences_of_options(first, second);
+    all.insert(all.begin(), each.begin(), each.end());
+  }
   for (std::size_t i = 0; i < std::min(all.size(), most); ++i) print(all[i], first, second);
   if (all.size() > most) std::cout << "… and " << all.size() - most << " more (--most)\n";
   std::cout << (all.empty() ? "The runs are equal.\n" : "The runs differ.\n");

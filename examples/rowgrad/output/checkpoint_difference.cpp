@@ -24,6 +24,14 @@ std::uint64_t distance(std::int64_t a, std::int64_t b) {
   return a > b ? first - second : second - first;  // which may be more than 2^63
 }
 
+// Seeds use all 64 bits without a sign.
+template <class Number>
+std::string shown(const std::string& name, Number number) {
+  if constexpr (std::is_same_v<Number, std::int64_t>)
+    if (name.ends_with("seed")) return std::to_string(static_cast<std::uint64_t>(number));
+  return digits(number);
+}
+
 // Compares two values of a name; true if they differ, and then how.
 struct Comparison {
   CheckpointDifference& result;
@@ -45,8 +53,8 @@ struct Comparison {
       if (std::memcmp(&a, &b, sizeof(Number)) == 0) continue;
       const std::size_t row = i / width;
       if (result.rows == 0)
-        result.row = row, result.column = i % width, result.first = digits(a),
-        result.second = digits(b);
+        result.row = row, result.column = i % width, result.first = shown(result.name, a),
+        result.second = shown(result.name, b);
       if (result.rows == 0 || row != last_row) ++result.rows;
       last_row = row;
       const auto apart = distance(a, b);

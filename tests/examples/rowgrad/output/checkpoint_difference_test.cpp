@@ -59,6 +59,8 @@ TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
            {"steps", Checkpoint::Integers{{}, {kMin}}, Checkpoint::Integers{{}, {kMax}},
             "steps[0, 0]: -9223372036854775808 and 9223372036854775807, at most "
             "18446744073709551615, in 1 of 1 rows"},
+           {"seed", Checkpoint::Integers{{}, {-1}}, Checkpoint::Integers{{}, {7}},
+            "seed[0, 0]: 18446744073709551615 and 7, at most 8, in 1 of 1 rows"},
            {"note", "a text", "another", "note text"},
            {"table", table, Tensor{{1, 2, 3}, {4, 5, 6}}, "table type or shape"},
            {"table", table, "a text", "table type or shape"},
