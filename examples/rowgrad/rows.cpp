@@ -226,14 +226,15 @@ OptionTable option_table_of(Options& o) {
       {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
       {"--learning-rate", &o.train.learning_rate, "learning rate of SGD", finite_number(0)}};
   const OptionTable of_runs = option_table_of(o.train);
-  for (const char* name : {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch",
-                           "--width", "--layers", "--ngrams", "--ngram-rows", "--ngram-heads",
-                           "--ngram-width", "--ngram-layers", "--ngram-rate", "--ngram-kernel",
-                           "--ngram-seed", "--ngram-fold", "--ngram-silent", "--seed"}) {
+  for (const char* name :
+       {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch", "--width", "--layers",
+        "--seed", "--ngrams", "--ngram-rows", "--ngram-heads", "--ngram-width", "--ngram-layers",
+        "--ngram-rate", "--ngram-kernel", "--ngram-seed", "--ngram-fold", "--ngram-silent"}) {
     Option& option = first_steps.emplace_back(*find(of_runs, name));
-    if (!option.name.starts_with("--ngram-")) option.heading = "";
+    option.rules.common = false;
     if (option.name == "--layers") option.rules.applies_when = {{"--ngrams"}};
   }
+  first_steps = under("The first steps of a small model, without RUN", std::move(first_steps));
   const OptionTable listed =
       joined({{{"--rows", &o.rows, "rows to print for each table", whole_number(0)},
                {"--json", &o.json, "JSON file of the whole report", file_name()},
@@ -248,8 +249,7 @@ OptionTable option_table_of(Options& o) {
   const OptionTable run{
       {"--corpus", &o.corpus,
        "text file, or files of token ids (.bin); The Verdict if not given. With RUN, where its "
-       "text "
-       "is now",
+       "text is now",
        file_name()},
       {"RUN", &o.run,
        "saved run to show; it is trained again for --report, --explain, and if train did not watch "
