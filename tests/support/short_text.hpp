@@ -30,6 +30,12 @@ inline std::unique_ptr<Session> start(const TrainOptions& options) {
                          short_text());
 }
 
+/// The run of a saved file.
+inline std::unique_ptr<Session> resume_from(const std::filesystem::path& path,
+                                            const Corpus& corpus) {
+  return Session::resume(read_safetensors(path), path.string(), corpus);
+}
+
 /// The state of a run, except for the times in its history.
 inline std::string fingerprint(const Session& training) {
   return bits_of(without(training.run().state_dict(), "history.tokens_per_second"));

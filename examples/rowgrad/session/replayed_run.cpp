@@ -26,7 +26,7 @@ ReplayedRun::ReplayedRun(const std::string& path, const std::string& from,
     if (has_table_files()) tables.emplace();
     session_ = Session::replay(file_, path, corpus_, tables ? tables->path() : "");
   } else {
-    session_ = Session::resume(from, corpus_);
+    session_ = Session::resume(read_safetensors(from), from, corpus_);
     session_->set_options(options_);  // changed on the way, perhaps
   }
   first_ = session_->run().steps();

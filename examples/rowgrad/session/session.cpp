@@ -3,7 +3,6 @@
 
 #include <rowgrad/core/base/json.hpp>
 #include <rowgrad/core/parallel/sharded_checkpoint.hpp>
-#include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/layers/gpt/gpt_file.hpp>
 
@@ -139,10 +138,6 @@ std::unique_ptr<Session> Session::resume(const Checkpoint& file, const std::stri
     session->load(file, name);
     return session;
   });
-}
-
-std::unique_ptr<Session> Session::resume(const std::filesystem::path& path, const Corpus& corpus) {
-  return resume(read_safetensors(path), path.string(), corpus);
 }
 
 void Session::load(Checkpoint state, const std::string& name) {

@@ -30,7 +30,6 @@ class Session {
   /// Throws std::runtime_error for a checkpoint that is not of a run on this corpus.
   static std::unique_ptr<Session> resume(const Checkpoint& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks = nullptr);
-  static std::unique_ptr<Session> resume(const std::filesystem::path& path, const Corpus& corpus);
 
   /// Begins the run of a checkpoint once more, before its first step. Tables in files become new
   /// ones in the folder `tables`. Throws like resume().

@@ -71,7 +71,7 @@ TEST(RunsWithNgrams, KeepTheCheckpointOfARunThatDiverges) {
     }
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "bad"));
-  EXPECT_EQ(Session::resume(folder / "good", short_text())->run().steps(), 2U);
+  EXPECT_EQ(resume_from(folder / "good", short_text())->run().steps(), 2U);
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
   of_text->run().train(10);
   of_ids->run().train(5);
   of_ids->save(folder / "checkpoint");
-  const auto resumed = Session::resume(folder / "checkpoint", ids);
+  const auto resumed = resume_from(folder / "checkpoint", ids);
   resumed->run().train(10);
   EXPECT_TRUE(fingerprint(*resumed) == fingerprint(*of_text));
   EXPECT_EQ(*resumed->validation_loss(), *of_text->validation_loss());
@@ -40,7 +40,7 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
 
   write_ids(folder / "other.bin", short_text() + "e");
   EXPECT_ERROR_WITH(std::runtime_error, "the run was on another text",
-                    Session::resume(folder / "checkpoint", Corpus::find({folder / "other.bin"})));
+                    resume_from(folder / "checkpoint", Corpus::find({folder / "other.bin"})));
 }
 
 TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {

@@ -20,7 +20,7 @@ class RunningText : public Running {
   void load(const Checkpoint& state) override {
     write_safetensors(path_, state);
     try {
-      training_ = Session::resume(path_, short_text());
+      training_ = resume_from(path_, short_text());
     } catch (const std::runtime_error& error) {
       throw std::invalid_argument(error.what());
     }
@@ -110,7 +110,7 @@ class ChangedRuns : public ::testing::Test {
   std::string refusal(const Checkpoint& changed) const {
     write_safetensors(path_, changed);
     const std::string message =
-        error_of<std::runtime_error>([&] { Session::resume(path_, short_text()); });
+        error_of<std::runtime_error>([&] { resume_from(path_, short_text()); });
     EXPECT_TRUE(message.starts_with(path_.string() + ": ")) << message;
     const std::string reason = message.substr(std::min(message.size(), path_.string().size() + 2));
     EXPECT_LT(reason.size(), 200U) << reason;
