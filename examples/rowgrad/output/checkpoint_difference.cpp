@@ -24,11 +24,12 @@ std::uint64_t distance(std::int64_t a, std::int64_t b) {
   return a > b ? first - second : second - first;  // which may be more than 2^63
 }
 
-// Seeds use all 64 bits without a sign.
+// Seeds and checksums use all 64 bits without a sign.
 template <class Number>
 std::string shown(const std::string& name, Number number) {
   if constexpr (std::is_same_v<Number, std::int64_t>)
-    if (name.ends_with("seed")) return std::to_string(static_cast<std::uint64_t>(number));
+    if (name.ends_with("seed") || name.ends_with("checksum"))
+      return std::to_string(static_cast<std::uint64_t>(number));
   return digits(number);
 }
 
