@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <numeric>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -161,7 +159,7 @@ void save(const std::string& path, const TextClassifier& classifier, const Saved
 Checkpoint read_gpt_file(const std::string& path) {
   Checkpoint file = with_sharded_rows(read_safetensors(path), path);
   check_runtime(!file.part("gpt").empty(), path,
-                ": is not a GPT, expected a file of train --model ", "gpt, save_gpt() or finetune");
+                ": is not a GPT, expected a file of train --model gpt, save_gpt() or finetune");
   check_runtime(!file.contains("format") || saved_options(file, path).table_paths().empty(), path,
                 ": has tables in files, which finetune does not read");
   return file;

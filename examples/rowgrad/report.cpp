@@ -30,6 +30,7 @@ int report_command(int argc, const char* const* argv) {
   check_outputs({{"--output", page, kReportPage}, {"--data", data, kReportData}}, {log}, force);
   write_report(log, page, data);
   if (!page.empty()) std::cout << "Report in  " << page << '\n';
+  if (!data.empty()) std::cout << "Data in    " << data << '\n';
   return 0;
 }
 

@@ -101,8 +101,8 @@ TableFile& open_table(TableFileSet& tables, const std::string& path,
   const Shape expected{options.rows, options.width};
   check_argument(table.shape() == expected, "--ngram-file: ", path, " has shape ",
                  bracketed(table.shape()), ", expected ", bracketed(expected));
-  check_argument(table.states() >= options.states, "--ngram-file: ", path, " has room for ",
-                 table.states(), " numbers of an optimizer beside each value, --optimizer needs ",
+  check_argument(table.states() >= options.states, "--ngram-file: ", path, " stores ",
+                 table.states(), " optimizer values for each element, but --optimizer needs ",
                  options.states);
   check_argument(resumed || table.rows_stored() == 0, "--ngram-file: ", path,
                  " has been trained; go on with --resume, or remove it to start again");
@@ -348,6 +348,12 @@ NextTokenOptions TrainOptions::next_token_options(std::size_t vocabulary_size) c
   if (widths == std::vector<std::size_t>{0}) widths.clear();
   check_argument(std::ranges::find(widths, 0U) == widths.end(),
                  "--hidden: a layer has width 0; 0 alone stands for no hidden layer");
+  if (gpt.positions > Positions::kSinusoidal) {
+    TrainOptions named = *this;
+    check_argument(false, "--positions ",
+                   text_of(value_of(*find(option_table_of(named), "--positions"))),
+                   " is for --model gpt");
+  }
   // A tied head compares its inputs with embeddings, so they must have the same width.
   if (gpt.tie_weights && (widths.empty() ? look_back * gpt.width : widths.back()) != gpt.width)
     widths.push_back(gpt.width);

@@ -41,8 +41,9 @@ std::string about_run(const CommandLine& line, const Session& session, const Cor
   const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
   TrainOptions train = session.options();  // of the checkpoint if the run was resumed
   OptionTable options = table_of_model(train);
+  const OptionTable of_run = option_table_of(train);
   for (const Option& option : line.options())
-    if (find(option_table_of(train), option.name) == nullptr) options.push_back(option);
+    if (find(of_run, option.name) == nullptr) options.push_back(option);
   Json all{
       {"program", fs::path(line.program()).filename().string()},
       {"command", line.repeated()},

@@ -69,8 +69,8 @@ Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOp
   std::size_t& context = options.gpt.context;
   if (!line.was_given("--context")) context = std::min(context, most);
   if (!line.was_given("--stride")) options.stride = context;
-  check_argument(context <= most, "--context ", context, " is longer than that of the weights, ",
-                 most);
+  check_argument(context <= most, "--context ", context, " is longer than ", most,
+                 ", the context of the weights");
   const Tensor table = weights.tensor(positions, {most, shape.width});
   Tensor first = empty({context, shape.width});
   std::copy_n(table.data(), first.size(), first.data());

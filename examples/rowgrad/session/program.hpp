@@ -1,7 +1,7 @@
 #pragma once
 
 // The common part of all programs' main: errors become messages; lost output and signals become
-// exit statuses. It does not depend on `real`, so that programs can use it with either library.
+// exit statuses.
 
 #include <functional>
 #include <string>

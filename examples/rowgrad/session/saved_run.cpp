@@ -60,8 +60,9 @@ void check_model_size(const Checkpoint& file, const TrainOptions& options,
   for (const std::string& name : file.part("model").names())
     if (const auto* tensor = std::get_if<Tensor>(&file.at("model." + name))) held += tensor->size();
   const double needed = options.least_numbers(tokenizer.size());
-  check_argument(needed <= 2 * static_cast<double>(held), "its options say that the model has ",
-                 std::setprecision(20), needed, " numbers, but the file holds ", held);
+  check_argument(needed <= 2 * static_cast<double>(held),
+                 "its options describe a model of at least ", std::setprecision(20), needed,
+                 " parameters, but the file has ", held);
 }
 
 SavedModel load_model(const std::filesystem::path& path) {

@@ -42,8 +42,8 @@ Part* pointer_to(std::optional<Part>& part) {
 
 void check_text(const Checkpoint& file, const Corpus& corpus) {
   const std::string hash = file.text("text_checksum"), found = corpus.hash();
-  check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", that of ",
-                 corpus.source(), " is ", found);
+  check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", but ",
+                 corpus.source(), " has checksum ", found);
 }
 
 // Tables in files belong to the ranks that made them.
