@@ -88,8 +88,9 @@ void encode_to_file(const Tokenizer& tokenizer, const Options& options) {
   progress.clear();
   std::cout << writer.count() << " ids of " << bytes << " bytes in " << options.output << ", "
             << bytes_per_id(tokenizer.size()) << " bytes an id, " << speed(bytes)
-            << "\nTrain with --corpus " << options.output << " --tokenizer "
-            << (options.save.empty() ? options.tokenizer : options.save) << '\n';
+            << "\nTrain with: rowgrad train --corpus " << shell_word(options.output)
+            << " --tokenizer "
+            << shell_word(options.save.empty() ? options.tokenizer : options.save) << '\n';
 }
 
 // Parses ids that are separated by white space.

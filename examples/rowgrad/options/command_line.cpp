@@ -117,6 +117,8 @@ void print_entry(const std::string& name, const std::string& text) {
   print_wrapped(first + std::string(kIndent - first.size(), ' '), kIndent, text);
 }
 
+}  // namespace
+
 std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain = "_-./,=:@%+";
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
@@ -127,8 +129,6 @@ std::string shell_word(const std::string& text) {
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
 }
-
-}  // namespace
 
 std::string program_version() {
   return concat("rowgrad ", ROWGRAD_VERSION, ", ", blas::describe());

@@ -13,6 +13,9 @@ std::string program_version();
 /// Ends a program with status 0, after help.
 struct EndOfProgram {};
 
+/// Returns a text as one word for a shell, in quotes if it needs them.
+std::string shell_word(const std::string& text);
+
 /// The command line of a program.
 class CommandLine {
  public:

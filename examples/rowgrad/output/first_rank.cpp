@@ -151,8 +151,9 @@ void FirstRank::print_end(const std::string& rows) const {
   if (run.parts().ranks != nullptr)
     print_exchange(session_, run.parts().ranks->group(), run.steps() - first_step_);
   const bool has_config = !gpt2_config_path(settings_.gpt2_export).empty();
-  print_file("Saved to   ", settings_.save,
-             run.has_ended() ? "" : "; go on with --resume " + settings_.save);
+  print_file(
+      "Saved to   ", settings_.save,
+      run.has_ended() ? "" : "; go on with: rowgrad train --resume " + shell_word(settings_.save));
   print_file("Weights in ", settings_.gpt2_export,
              concat(has_config ? " and config.json beside it" : "", ", as Hugging Face's GPT-2"));
   print_file("Losses in  ", settings_.metrics);
