@@ -3,6 +3,7 @@
 // training run that was saved, of which it also tells why a row moved.
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -94,11 +95,8 @@ std::unique_ptr<Session> first_steps(TrainOptions train, const Corpus& corpus) {
   return Session::create(train, corpus.make_tokenizer(train.tokenizer, train.vocabulary), corpus);
 }
 
-void check_files(const Options& options, const Corpus& corpus, const ReplayedRun* replayed) {
-  std::vector<std::string> read = corpus.files();
+void check_files(const Options& options, std::vector<std::string> read) {
   read.insert(read.end(), {tokenizer_file(options.train.tokenizer), options.run, options.from});
-  if (replayed != nullptr)
-    for (const std::string& table : replayed->table_files()) read.push_back(table);
   std::vector<Output> outputs{{"--json", options.json, kRowsJson},
                               {"--csv", options.csv, kRowsCsv}};
   for (Output& output : outputs_of(options.report)) outputs.push_back(std::move(output));
@@ -142,78 +140,104 @@ void write_to(const std::string& file, const std::string& contents, const char* 
   std::cout << what << file << '\n';
 }
 
-// Prints and writes what first steps did to the rows or, if there is one, the replayed run.
-void inspect(const CommandLine& line, const Options& options, const Corpus& corpus,
-             Session& session, ReplayedRun* replayed) {
-  check_files(options, corpus, replayed);
-  const TrainOptions& train = session.options();
-  TrainingRun& run = session.run();
-  RowHistory rows(session.model());
-  Losses losses;
-  run.add(rows);
-  run.add(losses);
-  std::optional<TextReport> page;
-  if (is_wanted(options.report))
-    page.emplace(line, session, corpus, options.report, rows,
-                 session.first_words(train.gpt.context), Checkpoint(), options.force);
-  std::map<const Parameter*, Tensor> starts;
-  if (replayed == nullptr) starts = values_of(session.model());
-  const auto make_steps = [&] { replayed == nullptr ? void(run.train()) : replayed->train(); };
-  if (page)
-    page->train(make_steps);
-  else if (replayed != nullptr && replayed->has_history())
-    replayed->load(rows);
-  else
-    make_steps();
+using TableValues = std::map<const Parameter*, Tensor>;
 
-  print_steps(corpus, session, losses,
-              replayed == nullptr ? steps_text(train)
-                                  : steps_text(*replayed, options.run, losses.first.has_value()));
-  Json report{{"text", corpus.source()},
-              {"tokenizer", train.tokenizer},
-              {"batch", train.loader.batch},
-              {"context", train.gpt.context},
-              {"stride", train.stride},
-              {"steps", run.steps()},
-              {"learning_rate", train.learning_rate},
-              {"first_loss", losses.first},
-              {"last_loss", losses.last}};
-  std::ostringstream csv;
-  csv << TableReport::kCsvTitles;
-  std::size_t changed = 0;
-  for (const TableHistory& history : rows.tables()) {
-    const TableReport table(history, session.tokenizer());
-    table.print(options.rows, replayed != nullptr);
-    table.append_csv(csv);
-    Json& told = report[table.name()] = table.to_json();
-    if (replayed != nullptr) continue;
-    const std::size_t here = table.changed_without_gradient(starts.at(&history.table()));
-    told["rows_changed_without_gradient"] = here;
-    changed += here;
+// Watches the rows of a run, and prints and writes how they moved.
+class Inspection {
+ public:
+  Inspection(const CommandLine& line, const Options& options, const Corpus& corpus,
+             Session& session)
+      : options_(options), corpus_(corpus), session_(session), rows_(session.model()) {
+    session.run().add(rows_);
+    session.run().add(losses_);
+    if (is_wanted(options.report))
+      page_.emplace(line, session, corpus, options.report, rows_,
+                    session.first_words(session.options().gpt.context), Checkpoint(),
+                    options.force);
   }
-  for (const MemoryGates& gate : read_gates(session.model(), session.training_ids())) {
-    print(gate, session.training_ids(), session.tokenizer());
-    report["gates"].push_back(
-        {{"block", gate.block}, {"mean", mean_of(gate.values)}, {"values", gate.values}});
+
+  RowHistory& rows() { return rows_; }
+
+  void train(const std::function<void()>& steps) { page_ ? page_->train(steps) : steps(); }
+
+  // `starts` has the tables before the first steps; null for a saved run.
+  void finish(const std::string& steps, const TableValues* starts) {
+    print_steps(corpus_, session_, losses_, steps);
+    const TrainOptions& train = session_.options();
+    Json report{{"text", corpus_.source()},
+                {"tokenizer", train.tokenizer},
+                {"batch", train.loader.batch},
+                {"context", train.gpt.context},
+                {"stride", train.stride},
+                {"steps", session_.run().steps()},
+                {"learning_rate", train.learning_rate},
+                {"first_loss", losses_.first},
+                {"last_loss", losses_.last}};
+    add_tables(report, starts);
+    add_gates(report);
+    if (starts != nullptr)
+      std::cout << "\nRows without a gradient that changed: " << changed_ << '\n';
+    write_to(options_.json, report.dump(2) + "\n", "JSON in    ");
+    write_to(options_.csv, csv_.str(), "Rows in    ");
+    if (page_) page_->finish();
   }
-  if (replayed == nullptr)
-    std::cout << "\nRows without a gradient that changed: " << changed << '\n';
-  write_to(options.json, report.dump(2) + "\n", "JSON in    ");
-  write_to(options.csv, csv.str(), "Rows in    ");
-  if (page) page->finish();
+
+ private:
+  void add_tables(Json& report, const TableValues* starts) {
+    csv_ << TableReport::kCsvTitles;
+    for (const TableHistory& history : rows_.tables()) {
+      const TableReport table(history, session_.tokenizer());
+      table.print(options_.rows, starts == nullptr);
+      table.append_csv(csv_);
+      Json& told = report[table.name()] = table.to_json();
+      if (starts == nullptr) continue;
+      const std::size_t here = table.changed_without_gradient(starts->at(&history.table()));
+      told["rows_changed_without_gradient"] = here;
+      changed_ += here;
+    }
+  }
+
+  void add_gates(Json& report) const {
+    for (const MemoryGates& gate : read_gates(session_.model(), session_.training_ids())) {
+      print(gate, session_.training_ids(), session_.tokenizer());
+      report["gates"].push_back(
+          {{"block", gate.block}, {"mean", mean_of(gate.values)}, {"values", gate.values}});
+    }
+  }
+
+  const Options& options_;
+  const Corpus& corpus_;
+  Session& session_;
+  RowHistory rows_;
+  Losses losses_;
+  std::optional<TextReport> page_;
+  std::ostringstream csv_;
+  std::size_t changed_ = 0;  // rows without a gradient
+};
+
+void inspect_first_steps(const CommandLine& line, const Options& options) {
+  const Corpus corpus = Corpus::find(options.corpus);
+  const auto session = first_steps(options.train, corpus);
+  check_files(options, corpus.files());
+  Inspection inspection(line, options, corpus, *session);
+  const TableValues starts = values_of(session->model());
+  inspection.train([&] { session->run().train(); });
+  inspection.finish(steps_text(session->options()), &starts);
 }
 
-void inspect(const CommandLine& line, const Options& options) {
-  if (options.run.empty()) {
-    const Corpus corpus = Corpus::find(options.corpus);
-    inspect(line, options, corpus, *first_steps(options.train, corpus), nullptr);
-    return;
-  }
+void inspect_run(const CommandLine& line, const Options& options) {
   ReplayedRun replayed(options.run, options.from, options.corpus);
-  if (options.explained.row.empty())
-    inspect(line, options, replayed.corpus(), replayed.session(), &replayed);
+  if (!options.explained.row.empty()) return explain_row(replayed, options.explained);
+  std::vector<std::string> read = replayed.corpus().files();
+  for (const std::string& table : replayed.table_files()) read.push_back(table);
+  check_files(options, read);
+  Inspection inspection(line, options, replayed.corpus(), replayed.session());
+  const bool trains = is_wanted(options.report) || !replayed.has_history();
+  if (trains)
+    inspection.train([&] { replayed.train(); });
   else
-    explain_row(replayed, options.explained);
+    replayed.load(inspection.rows());
+  inspection.finish(steps_text(replayed, options.run, trains), nullptr);
 }
 
 OptionTable option_table_of(Options& o) {
@@ -275,7 +299,7 @@ int rows_command(int argc, const char* const* argv) {
       "are, and how far the rows move: in the first steps of a small model, or in a saved run.",
       option_table_of(options));
   line.parse(argc, argv);
-  inspect(line, options);
+  options.run.empty() ? inspect_first_steps(line, options) : inspect_run(line, options);
   return 0;
 }
 
