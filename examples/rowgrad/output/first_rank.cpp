@@ -100,7 +100,11 @@ void FirstRank::add_validation(RunResults& results) {
   const bool is_part = batches > 0 && batches < parts.validation->batches();
   results.validation_unigram_loss = baseline;
   if (interrupted()) return;
-  const double loss = session_.validation_loss().value();
+  const std::vector<TrainingRecord>& history = session_.run().history();
+  const bool is_known = !history.empty() && history.back().steps == session_.run().steps() &&
+                        history.back().validation_loss;
+  const double loss =
+      is_known ? *history.back().validation_loss : session_.validation_loss().value();
   check_runtime(std::isfinite(loss), "the validation loss became ", std::abs(loss),
                 "; try a smaller --learning-rate or --clip");
   results.validation_loss = loss;
