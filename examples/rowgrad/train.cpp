@@ -1,7 +1,6 @@
 // Trains a model on Edith Wharton's The Verdict, or any other text: a next-token model or a GPT.
 
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,7 +18,6 @@
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/ranks.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
-#include <rowgrad/examples/rowgrad/session/truncation.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
 #include <rowgrad/version.hpp>
@@ -29,15 +27,20 @@ namespace {
 
 using Options = TrainSettings;
 
-// Throws std::runtime_error for files that cannot be written, or are also read.
+// Returns true if the run continues in the file that it resumes.
+bool continues_file(const Options& options) {
+  std::error_code none;
+  return std::filesystem::equivalent(options.save, options.resume, none);
+}
+
+// Checks the files that the first rank writes. Throws std::runtime_error for files that cannot be
+// written, or are also read.
 void check_files(const Options& options) {
   std::vector<std::string> read = options.corpus;
   read.insert(read.end(), {options.file, tokenizer_file(options.train.tokenizer)});
   for (const char* name : {"/model.safetensors", "/config.json"})
     if (!options.gpt2.empty()) read.push_back(options.gpt2 + name);
-  std::error_code none;
-  const bool continues_file = std::filesystem::equivalent(options.save, options.resume, none);
-  if (!continues_file) read.push_back(options.resume);
+  if (!continues_file(options)) read.push_back(options.resume);
   std::vector<Output> outputs{
       {"--metrics", options.metrics, kLossesCsv},
       {"--json", options.json, kRunJson},
@@ -64,7 +67,7 @@ void check_files_of_rank(const Options& options, std::size_t rank) {
 std::optional<std::uint64_t> replaced_step(const Options& options) {
   std::error_code none;
   const std::string& path = options.save;
-  if (path == options.resume || !std::filesystem::is_regular_file(path, none)) return std::nullopt;
+  if (continues_file(options) || !std::filesystem::is_regular_file(path, none)) return std::nullopt;
   try {
     const Checkpoint file = read_safetensors(path, [](const std::string& name, const Shape& shape) {
       return name == "steps" && shape.empty();
@@ -98,17 +101,6 @@ std::unique_ptr<Session> make_session(const CommandLine& line, const Options& op
   auto session = Session::create(train, std::move(tokenizer), corpus, ranks);
   if (!weights.empty()) load_gpt2_weights(dynamic_cast<GptModel&>(session->model()), weights);
   return session;
-}
-
-void check_gpt2_export(const Session& session, const Options& options, bool writes) {
-  const auto* gpt = dynamic_cast<const GptModel*>(&session.model());
-  check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
-  check_gpt2_layout("--gpt2-export", gpt->options());
-  check_argument(gpt->memories.size() == 0, "--gpt2-export: GPT-2 has no memories of --ngrams");
-  const std::filesystem::path config = gpt2_config_path(options.gpt2_export);
-  check_runtime(!writes || options.force || !file_exists(config) ||
-                    read_file(config) == gpt2_config(gpt->options()),
-                config.string(), ": is there already, for another model; --force replaces it");
 }
 
 bool shows_text(const Options& options) {
@@ -145,52 +137,42 @@ void train(const Options& options, Session& session, std::optional<FirstRank>& f
       [&](const std::string& path) { session.save(path, first ? first->watched() : Checkpoint()); },
       options.save_every, {.all_ranks = true});
   run.add(checkpoint);
-  if (first) run.add(*first);
   const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
-  if (run.has_ended() || run.steps() >= last_step)
-    std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
   // Tables can go back to the checkpoint before the last one, but not to none: so a new run has one
   // before they change.
   if (run.steps() == 0 && !session.options().table_paths().empty()) checkpoint.rewrite();
-  const auto train_all = [&] { run.train(last_step); };
-  first ? first->train(train_all) : train_all();
+  if (first)
+    first->train(last_step);
+  else
+    run.train(last_step);
 }
 
 void run(const CommandLine& line, const Options& options, const std::string& changed,
          Checkpoint saved) {
   const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_patience);
-  const bool leads = ranks == nullptr || ranks->rank() == 0;
-  std::optional<SilentOutput> silent;
-  if (!leads) silent.emplace();
-  leads ? check_files(options) : check_files_of_rank(options, ranks->rank());
+  const std::size_t rank = ranks == nullptr ? 0 : ranks->rank();
+  rank == 0 ? check_files(options) : check_files_of_rank(options, rank);
   const std::optional<std::uint64_t> replaced = replaced_step(options);
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
   const Corpus corpus = Corpus::find(options.corpus);
   const auto session = make_session(line, options, corpus, saved, ranks.get());
   const Checkpoint watched = saved.part("watched");
   saved = Checkpoint();
-  if (!options.gpt2_export.empty()) check_gpt2_export(*session, options, leads);
+  std::optional<FirstRank> first;
   const Ids prompt = encode_prompt(*session, options);
-  if (leads && prompt.size() > session->model().context())
-    warn_of_cut(concat("the prompt has ", prompt.size(), " tokens"), "last",
-                session->model().context());
+  if (rank == 0) first.emplace(options, corpus, *session, prompt);
   if (options.sample.past_context == PastContext::kSlide)
     session->model().sliding_reader();  // throws now rather than after training
   if (ranks != nullptr) check_ranks(*ranks, *session);
-
-  print_start(*session, corpus);
-  if (replaced) std::cout << "Replaces " << options.save << ", a run at step " << *replaced << '\n';
-  if (!options.resume.empty()) print_resumed(session->run(), options.resume, changed);
-  if (ranks != nullptr) print_other_arithmetic(*ranks);
+  const std::vector<std::string> others = other_arithmetic(ranks.get());
+  if (first) first->start(replaced, changed, others);
 
   const HeldInterrupts until_they_stop_it;
   StopsOnInterrupts interrupts;
   session->run().add(interrupts);
-  if (options.evaluate_first && session->run().steps() == 0)
-    if (const auto losses = session->evaluate_all())
-      print_losses(options.gpt2.empty() ? "untrained" : "before training", *losses, 6);
-  std::optional<FirstRank> first;
-  if (leads) first.emplace(line, options, corpus, *session, prompt, watched);
+  std::optional<TrainingRecord> losses;
+  if (options.evaluate_first && session->run().steps() == 0) losses = session->evaluate_all();
+  if (first) first->watch(line, losses, watched);
   train(options, *session, first);
 }
 

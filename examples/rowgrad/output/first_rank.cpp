@@ -1,13 +1,15 @@
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
-#include <utility>
 
+#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/file.hpp>
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/rowgrad/output/first_rank.hpp>
 #include <rowgrad/examples/rowgrad/output/row_list_text.hpp>
 #include <rowgrad/examples/rowgrad/session/gpt2_folder.hpp>
+#include <rowgrad/examples/rowgrad/session/truncation.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
 
 namespace rowgrad {
@@ -20,8 +22,8 @@ void print_file(const char* what, const std::string& file, const std::string& mo
 
 }  // namespace
 
-FirstRank::FirstRank(const CommandLine& line, const TrainSettings& settings, const Corpus& corpus,
-                     Session& session, const Ids& prompt, const Checkpoint& watched)
+FirstRank::FirstRank(const TrainSettings& settings, const Corpus& corpus, Session& session,
+                     const Ids& prompt)
     : settings_(settings),
       corpus_(corpus),
       session_(session),
@@ -31,14 +33,43 @@ FirstRank::FirstRank(const CommandLine& line, const TrainSettings& settings, con
       metrics_(settings.metrics, [&session](const std::string& path) {
         write_file(path, metrics_csv(session.run()));
       }) {
-  TrainingRun& run = session.run();
+  if (!settings.gpt2_export.empty()) check_gpt2_export();
+}
+
+void FirstRank::check_gpt2_export() const {
+  const auto* gpt = dynamic_cast<const GptModel*>(&session_.model());
+  check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
+  check_gpt2_layout("--gpt2-export", gpt->options());
+  check_argument(gpt->memories.size() == 0, "--gpt2-export: GPT-2 has no memories of --ngrams");
+  const std::filesystem::path config = gpt2_config_path(settings_.gpt2_export);
+  check_runtime(
+      settings_.force || !file_exists(config) || read_file(config) == gpt2_config(gpt->options()),
+      config.string(), ": is there already, for another model; --force replaces it");
+}
+
+void FirstRank::start(std::optional<std::uint64_t> replaced, const std::string& changes,
+                      const std::vector<std::string>& others) const {
+  const std::size_t context = session_.model().context(), prompt = samples_.prompt().size();
+  if (prompt > context) warn_of_cut(concat("the prompt has ", prompt, " tokens"), "last", context);
+  print_start(session_, corpus_);
+  if (replaced)
+    std::cout << "Replaces " << settings_.save << ", a run at step " << *replaced << '\n';
+  if (!settings_.resume.empty()) print_resumed(session_.run(), settings_.resume, changes);
+  for (const std::string& rank : others)
+    std::cout << rank << ": last bits may be others than on machines of one kind\n";
+}
+
+void FirstRank::watch(const CommandLine& line, const std::optional<TrainingRecord>& losses,
+                      const Checkpoint& watched) {
+  if (losses) print_losses(settings_.gpt2.empty() ? "untrained" : "before training", *losses, 6);
+  TrainingRun& run = session_.run();
   if (keeps_rows()) {
     rows_.load_state_dict(watched.part("rows"));
     run.add(rows_);
   }
-  if (is_wanted(settings.report))
-    report_.emplace(line, session, corpus, settings.report, rows_, prompt, watched.part("log"),
-                    settings.force);
+  if (is_wanted(settings_.report))
+    report_.emplace(line, session_, corpus_, settings_.report, rows_, samples_.prompt(),
+                    watched.part("log"), settings_.force);
   run.add(progress_);
   run.add(samples_);
 }
@@ -71,18 +102,19 @@ Checkpoint FirstRank::watched() {
   return state;
 }
 
-void FirstRank::train(const std::function<void()>& train) {
+void FirstRank::train(std::size_t last_step) {
+  TrainingRun& run = session_.run();
+  run.add(metrics_);
+  run.add(*this);
+  if (run.has_ended() || run.steps() >= last_step)
+    std::cout << "Nothing is left to do: the run is at step " << run.steps() << '\n';
+  const auto train = [&] { run.train(last_step); };
   if (!report_) return train();
   report_->train(train);
   report_->finish();
 }
 
-void FirstRank::after_step(const TrainingRun& run, const StepResult& result) {
-  metrics_.after_step(run, result);
-}
-
-void FirstRank::at_end(const TrainingRun& run) {
-  metrics_.at_end(run);
+void FirstRank::at_end(const TrainingRun&) {
   RunResults results;
   if (session_.validation_ids() != nullptr) add_validation(results);
   if (settings_.sample.count > 0 && !interrupted()) add_sample(results);
@@ -159,7 +191,7 @@ void FirstRank::print_end(const std::string& rows) const {
       "Saved to   ", settings_.save,
       run.has_ended() ? "" : "; go on with: rowgrad train --resume " + shell_word(settings_.save));
   print_file("Weights in ", settings_.gpt2_export,
-             concat(has_config ? " and config.json beside it" : "", ", as Hugging Face's GPT-2"));
+             concat(has_config ? " and config.json next to it" : "", ", as Hugging Face's GPT-2"));
   print_file("Losses in  ", settings_.metrics);
   print_file("Run in     ", settings_.json);
   print_file("Rows in    ", settings_.row_list, rows);

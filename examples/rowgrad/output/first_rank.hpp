@@ -2,9 +2,10 @@
 
 // The output of a run, which its first rank or a process alone shows and writes.
 
-#include <functional>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <rowgrad/examples/rowgrad/options/train_settings.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
@@ -16,27 +17,39 @@
 
 namespace rowgrad {
 
-/// Watches a run: progress, samples and, if they are wanted, the history of rows and the report.
-/// As a callback, it writes the metrics and, at the end, evaluates the model and writes and prints
-/// the results.
+/// Prints and writes everything that only the first rank does: the start, progress, samples and, if
+/// they are wanted, metrics, the history of rows and the report. As a callback, it evaluates the
+/// model at the end, and writes and prints the results. Call start(), watch() and train() in this
+/// order.
 class FirstRank : public TrainingCallback {
  public:
-  /// Adds to the run what watches it. Add the object itself after the callback that saves the run,
-  /// as results come after the last checkpoint. Borrows all arguments except the last two.
-  /// `watched` is what watched() returned when the resumed run was saved.
-  FirstRank(const CommandLine& line, const TrainSettings& settings, const Corpus& corpus,
-            Session& session, const Ids& prompt, const Checkpoint& watched);
+  /// Borrows all arguments except the last one. Throws std::invalid_argument if the settings want
+  /// an export for GPT-2 that the model cannot have, and std::runtime_error if it would replace the
+  /// file of another model.
+  FirstRank(const TrainSettings& settings, const Corpus& corpus, Session& session,
+            const Ids& prompt);
+
+  /// Prints the text and the model, the step of the run whose file will be replaced, with which
+  /// `changes` a run is resumed, and the other_arithmetic() of ranks.
+  void start(std::optional<std::uint64_t> replaced, const std::string& changes,
+             const std::vector<std::string>& others) const;
+
+  /// Prints the `losses` before training and adds to the run what watches it. `watched` is what
+  /// watched() returned when the resumed run was saved.
+  void watch(const CommandLine& line, const std::optional<TrainingRecord>& losses,
+             const Checkpoint& watched);
 
   /// Returns the state of what watches the run, which checkpoints keep.
   Checkpoint watched();
 
-  /// Calls `train`, which trains the run, and completes the report, even if it throws.
-  void train(const std::function<void()>& train);
+  /// Trains the run, and completes the report, even if training throws. Call it after the callback
+  /// that saves the run has been added, because results come after the last checkpoint.
+  void train(std::size_t last_step);
 
-  void after_step(const TrainingRun& run, const StepResult& result) override;
   void at_end(const TrainingRun& run) override;
 
  private:
+  void check_gpt2_export() const;
   bool keeps_rows() const;
   SampleOptions sample_options(const Ids& prompt);
   void show_sample(const std::string& text);

@@ -70,13 +70,15 @@ void print_resumed(const TrainingRun& run, const std::string& file, const std::s
         << '\n';
 }
 
-void print_other_arithmetic(ProcessGroup& ranks) {
-  const std::vector<std::string> all = ranks.gather_lists(TrainingRun::arithmetic());
+std::vector<std::string> other_arithmetic(ProcessGroup* ranks) {
+  if (ranks == nullptr) return {};
+  const std::vector<std::string> all = ranks->gather_lists(TrainingRun::arithmetic());
+  std::vector<std::string> others;
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])
-      std::cout << "R" << ranks.name_of(rank).substr(1) << " computes with " << all[rank] << ", "
-                << ranks.name_of(0) << " with " << all[0]
-                << ": last bits may be others than on machines of one kind\n";
+      others.push_back(concat("R", ranks->name_of(rank).substr(1), " computes with ", all[rank],
+                              ", ", ranks->name_of(0), " with ", all[0]));
+  return others;
 }
 
 void print_exchange(const Session& session, const ProcessGroup& ranks, std::size_t steps) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <rowgrad/examples/rowgrad/options/options.hpp>
 #include <rowgrad/examples/rowgrad/session/session.hpp>
@@ -18,9 +19,9 @@ void print_start(const Session& session, const Corpus& corpus);
 /// Prints where a run goes on, from which file, and with which `changes` of options.
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changes);
 
-/// Prints which ranks compute in another way than the first one, so that last bits may differ. All
-/// ranks call it.
-void print_other_arithmetic(ProcessGroup& ranks);
+/// Says of each rank that computes in another way than the first one how they compute. All `ranks`
+/// call it; there are none if it is null.
+std::vector<std::string> other_arithmetic(ProcessGroup* ranks);
 
 /// Prints how gradients went between ranks in the last `steps` steps.
 void print_exchange(const Session& session, const ProcessGroup& ranks, std::size_t steps);

@@ -2,7 +2,6 @@
 
 // Processes that mpirun has started, to train one model together.
 
-#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,13 +18,5 @@ std::unique_ptr<ProcessGroup> program_ranks(double patience);
 /// Throws std::runtime_error, which names a rank and a fact, if facts differ between ranks. Each
 /// fact has a name and is one line.
 void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts);
-
-/// While one exists, standard output is discarded.
-struct SilentOutput {
-  SilentOutput() { std::cout.setstate(std::ios::failbit); }
-  ~SilentOutput() { std::cout.clear(); }
-  SilentOutput(const SilentOutput&) = delete;
-  SilentOutput& operator=(const SilentOutput&) = delete;
-};
 
 }  // namespace rowgrad
