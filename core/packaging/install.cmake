@@ -48,11 +48,13 @@ write_basic_package_version_file(rowgradConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES core/packaging/rowgradLibraries.cmake ${PROJECT_BINARY_DIR}/rowgradConfig.cmake
               ${PROJECT_BINARY_DIR}/rowgradConfigVersion.cmake
         DESTINATION ${ROWGRAD_CMAKE_FOLDER})
-# What there is to read: the changelog, the rooms' READMEs, and the sources of the programs.
+# Documentation: the changelog, the READMEs, and the sources of the programs.
 install(FILES LICENSE core/packaging/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc)
 file(GLOB ROWGRAD_DOCS RELATIVE ${PROJECT_SOURCE_DIR}
-     README.md */README.md */*/README.md examples/rowgrad/report/README.md core/tables/FORMAT.md examples/rowgrad/report/FORMAT.md examples/rowgrad/report/page/types.d.ts optim/DEFERRED_STEPS.md tests/bench/ngram_memory.svg
-     examples/rowgrad/report/pictures/* examples/*.cpp examples/rowgrad/*.cpp examples/rowgrad/*/*.[ch]pp)
+     README.md */README.md */*/README.md examples/rowgrad/report/README.md core/tables/FORMAT.md
+     examples/rowgrad/report/FORMAT.md examples/rowgrad/report/page/types.d.ts examples/rowgrad/report/pictures/*
+     optim/DEFERRED_STEPS.md tests/bench/ngram_memory.svg
+     examples/*.cpp examples/rowgrad/*.[ch]pp examples/rowgrad/*/*.[ch]pp)
 foreach(file IN LISTS ROWGRAD_DOCS)
   cmake_path(GET file PARENT_PATH folder)
   install(FILES ${file} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder} COMPONENT doc)
