@@ -17,23 +17,33 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Relative; 1e-9 for the others. The last bits of random floats depend on the processor.
+# Relative to the largest number of an array; 1e-9 for the others. The last bits of random floats depend on the processor.
 TOLERANCES = {"torch_random.json": 1e-5, "gpt2_weights.json": 1e-5, "gpt2_weights.safetensors": 1e-5}
 # Copied from books and other programs.
 WITHOUT_MAKER = {"textbook.json"}
 
 
-def difference(old, new, tolerance, place=""):
-    """Returns the first place where two JSON values differ and both values, or None."""
+def largest(value):
+    """Returns the largest absolute float of an array, or 0 if there are none."""
+    if isinstance(value, list):
+        return max(map(largest, value), default=0)
+    return abs(value) if isinstance(value, float) else 0
+
+
+def difference(old, new, tolerance, place="", scale=0):
+    """Returns the first place where two JSON values differ and both values, or None. `scale` is the largest number of
+    the array that they are in."""
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         pairs = [(f"{place}.{key}", old[key], new[key]) for key in old if key != "torch"]
+        scale = 0
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         pairs = [(f"{place}[{i}]", *pair) for i, pair in enumerate(zip(old, new))]
+        scale = scale or largest(old)
     elif isinstance(old, float) and isinstance(new, float):
-        return None if abs(old - new) <= tolerance * max(1.0, abs(old)) else f"{place}: {old}, now {new}"
+        return None if abs(old - new) <= tolerance * (scale or abs(old)) else f"{place}: {old}, now {new}"
     else:
         return None if old == new else f"{place}: {str(old)[:99]}, now {str(new)[:99]}"
-    return next(filter(None, (difference(a, b, tolerance, where) for where, a, b in pairs)), None)
+    return next(filter(None, (difference(a, b, tolerance, where, scale) for where, a, b in pairs)), None)
 
 
 def content(path):
@@ -48,6 +58,8 @@ def content(path):
 
 
 def compare(old, new):
+    if not old.exists():
+        return "is not in tests/golden"
     if old.read_bytes() == new.read_bytes():
         return None
     return difference(content(old), content(new), TOLERANCES.get(old.name, 1e-9))
@@ -68,7 +80,7 @@ def main():
             made.update(written)
             problems = [f"{name} {found}" for name in written if (found := compare(HERE / name, folder / name))]
             if done.returncode != 0:
-                problems.append(done.stderr.strip().splitlines()[-1])
+                problems.append((done.stderr.strip().splitlines() or [f"ends with status {done.returncode}"])[-1])
             elif not written:
                 problems.append("writes nothing")
             print(f"{maker.name}: {'; '.join(problems) or 'makes ' + ', '.join(written)}", flush=True)
