@@ -14,3 +14,5 @@ done
 more=$(dirname "${BASH_SOURCE[0]}")/manual.h2m
 help2man --no-info --name "${about,}" --version-string "$3" --manual "rowgrad" --source "rowgrad $3" \
   --include <(sed "s/^@PROGRAMS@$/${others%\\n}/" "$more") --output "$4" "$command"
+# help2man makes the title of the first word, and the name of both.
+sed -i -E "s/^\.TH \S+/.TH ${2^^}/; s/^$command \\\\- /$2 \\\\- /" "$4"
