@@ -6,6 +6,7 @@
 # has been configured with the two options below, to save a build of the library.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
+source "$root/tests/support/expect.sh"
 build=${ROWGRAD_GUARD_BUILD:-$build-guard}
 numbers=$root/tests/guard/instructions.txt
 program=$build/tests/guard/guard_workloads
@@ -18,12 +19,8 @@ case ${1-} in
 esac
 
 if [[ $(uname -m) != x86_64 ]] || ! grep -qw avx2 /proc/cpuinfo; then
-  echo "Not counted: the numbers are those of an x86-64 processor with AVX2."
-  exit 0
+  skip "Not counted: the numbers are those of an x86-64 processor with AVX2."
 fi
-
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
 
 # count WORKLOAD: the instructions of its guard_counted(), into the file of its name.
 count() {
