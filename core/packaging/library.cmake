@@ -44,17 +44,16 @@ function(rowgrad_compile_together bytes)
   endforeach()
 endfunction()
 
-# For programs and tests: what they do themselves is not worth the optimiser's time, as the library
-# does the work.
+# Compiles programs and tests with less optimization than the library, which does their work.
 function(rowgrad_compile_quickly target)
   if(ROWGRAD_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
   else()
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
-    rowgrad_arithmetic(${target})
-    if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # at -O1 it misjudges the sizes of strings
-      target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
-    endif()
+  endif()
+  rowgrad_arithmetic(${target})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # at -O1 it misjudges the sizes of strings
+    target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
 endfunction()
 
