@@ -29,6 +29,8 @@ page() {
   tests/report/run.sh
 }
 threads() { tests/thread_sanitizer.sh; }
+sanitized() { tests/sanitized.sh; }
+textbook() { ROWGRAD_TEXTBOOK=1 tests/run.sh -R Textbook; }
 guard() { tests/guard/run.sh; }
 golden() {
   install_packages python3-torch python3-numpy python3-regex
@@ -49,7 +51,7 @@ bookworm() { tests/debian.sh bookworm; }
 trixie() { tests/debian.sh trixie; }
 mutants() { tests/mutants/run.py build-mutants --jobs "$(nproc)"; }
 
-all=(crash ranks page threads guard golden levels fuzz packages bookworm trixie mutants)
+all=(crash ranks page threads sanitized textbook guard golden levels fuzz packages bookworm trixie mutants)
 parts=("$@")
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do
@@ -59,7 +61,7 @@ done
 mkdir -p build-campaign
 table=()
 failed=0
-list() { printf '%s\n' "" "    minutes  part      result" "${table[@]}"; }
+list() { printf '%s\n' "" "    minutes  part       result" "${table[@]}"; }
 trap list EXIT
 for part in "${parts[@]}"; do
   log=build-campaign/$part.log
@@ -70,6 +72,6 @@ for part in "${parts[@]}"; do
   ((status == 0)) || failed=1
   result=$(tail -n 1 "$log")
   ((status == 0)) || result="FAILED with status $status: $result"
-  table+=("$(printf '%11d  %-8s  %s' $(((SECONDS - begin) / 60)) "$part" "$result")")
+  table+=("$(printf '%11d  %-9s  %s' $(((SECONDS - begin) / 60)) "$part" "$result")")
 done
 exit "$failed"
