@@ -14,7 +14,6 @@
 #include <rowgrad/core/parallel/sharded_checkpoint.hpp>
 #include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/output/checkpoint_difference.hpp>
-#include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
 #include <rowgrad/rowgrad.hpp>
 

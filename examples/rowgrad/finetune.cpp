@@ -15,7 +15,6 @@
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
 #include <rowgrad/examples/rowgrad/session/labelled_texts.hpp>
-#include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/session.hpp>
 #include <rowgrad/examples/rowgrad/session/truncation.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>

@@ -5,7 +5,6 @@
 #include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
 #include <rowgrad/examples/rowgrad/report/report_data.hpp>
-#include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>
 
 namespace rowgrad {

@@ -19,8 +19,6 @@
 #include <rowgrad/examples/rowgrad/output/table_report.hpp>
 #include <rowgrad/examples/rowgrad/output/text_report.hpp>
 #include <rowgrad/examples/rowgrad/report/run_analysis.hpp>
-#include <rowgrad/examples/rowgrad/session/data_files.hpp>
-#include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/examples/rowgrad/session/replayed_run.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
 #include <rowgrad/examples/rowgrad/subcommands.hpp>

@@ -4,8 +4,6 @@
 
 #include <chrono>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include <rowgrad/examples/rowgrad/session/program.hpp>
 #include <rowgrad/optim/training/training_run.hpp>

@@ -2,7 +2,6 @@
 #include <sstream>
 #include <string_view>
 
-#include <rowgrad/core/base/check.hpp>
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/rowgrad/output/row_list_text.hpp>
 

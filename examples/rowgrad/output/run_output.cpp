@@ -8,7 +8,6 @@
 #include <rowgrad/core/blas/gemm.hpp>
 #include <rowgrad/examples/rowgrad/output/progress.hpp>
 #include <rowgrad/examples/rowgrad/output/run_output.hpp>
-#include <rowgrad/examples/rowgrad/session/program.hpp>
 
 namespace rowgrad {
 

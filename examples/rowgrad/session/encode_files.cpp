@@ -4,7 +4,6 @@
 #include <span>
 #include <stdexcept>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <rowgrad/core/base/check.hpp>

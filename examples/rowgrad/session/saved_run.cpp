@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <iomanip>
 
 #include <rowgrad/core/base/file.hpp>

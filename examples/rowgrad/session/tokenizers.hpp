@@ -4,7 +4,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <rowgrad/core/data/tokenizers/text_tokenizers.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
