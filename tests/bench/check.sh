@@ -11,7 +11,7 @@ for key in name vocabulary threads median_us tokens_per_second start_bytes peak_
   grep -q "\"$key\":" "$scratch/figures.json" || fail "figures.json lacks $key"
 done
 
-rejects 1 "--workload is required" "$program" --floor
+rejects 1 "--workload is missing" "$program" --floor
 rejects 1 "--workload W9: expected one of " "$program" --workload W9
 rejects 1 "--threads 4096: expected at most " "$program" --workload W1 --threads 4096
 rejects 1 '--repeats: got "0", expected a whole number from 1 to ' "$program" --repeats 0
