@@ -377,7 +377,10 @@ Json vocabulary_json(const Json& run, const std::vector<LoggedTable>& tables) {
 std::vector<LogRecord> read_log(const std::filesystem::path& path) {
   check_runtime(file_exists(path), "cannot read ", path.string(), ": there is no such file");
   const std::string text = read_file(path);
-  check_runtime(is_run_log(text), path.string(), ": not the log of a run");
+  const auto check_log = [&](bool is_log) {
+    check_runtime(is_log, path.string(), ": not the log of a run, expected a file of RunLog");
+  };
+  check_log(is_run_log(text));
   std::string_view left = std::string_view(text).substr(0, whole_bytes(text));
   std::vector<LogRecord> records;
   while (!left.empty()) {
@@ -393,7 +396,7 @@ std::vector<LogRecord> read_log(const std::filesystem::path& path) {
     record.data = std::move(data);
     records.push_back(std::move(record));
   }
-  check_runtime(!records.empty(), path.string(), ": not the log of a run");
+  check_log(!records.empty());
   return records;
 }
 

@@ -125,7 +125,8 @@ TEST(RunReport, RefusesWhatIsNoLogAndDamagedLines) {
   EXPECT_ERROR(std::runtime_error, path + ", line 2: damaged", data(damaged));
   for (const std::string& wrong :
        {std::string(), std::string("mine\n"), whole.substr(0, first - 2)})
-    EXPECT_ERROR(std::runtime_error, path + ": not the log of a run", data(wrong));
+    EXPECT_ERROR(std::runtime_error, path + ": not the log of a run, expected a file of RunLog",
+                 data(wrong));
   write_file(path, whole);
   JsonLines(path).append(R"({"event":"evaluation","step":1,"loss":2})");
   EXPECT_ERROR(std::runtime_error,
