@@ -49,7 +49,7 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
   DeferredSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t rows)
       : history_(history),
         to_(to),
-        known_(std::bit_ceil(std::clamp<std::size_t>(2 * rows, 16, kMostKnown))) {}
+        known_(std::bit_ceil(std::clamp<std::size_t>(2 * rows, 16, kMaxKnown))) {}
 
   std::uint64_t to() const { return to_; }
 
@@ -57,7 +57,7 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
     if (from == to_) return false;
     Known& known = known_[from % known_.size()];
     if (known.from != from) {
-      if (pieces_.size() >= 2 * kMostKnown) {
+      if (pieces_.size() >= 2 * kMaxKnown) {
         std::ranges::fill(known_, Known());
         pieces_.clear();
       }
@@ -73,7 +73,7 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
   using Limits = std::numeric_limits<real>;
 
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-  static constexpr std::size_t kMostKnown = 4096;
+  static constexpr std::size_t kMaxKnown = 4096;
   static constexpr std::size_t kTerms = sizeof(real) == 4 ? 6 : 10;
   static constexpr real kUnit = Limits::epsilon();
 

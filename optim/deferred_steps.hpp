@@ -42,7 +42,7 @@ class DeferredSteps {
           if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
           map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
         }
-      Coefficient most = kLargest / (kMostGrowth * total) / 2;  // half, because sums are rounded
+      Coefficient most = kLargest / (kMaxGrowth * total) / 2;  // half, because sums are rounded
       if (!(most >= 1)) return;
       if (lost > 0) most = std::min(most, Limits::min() / lost);
       most_ = Simd(static_cast<real>(most));

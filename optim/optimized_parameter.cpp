@@ -13,9 +13,9 @@
 namespace rowgrad {
 namespace {
 
-// The most runs in a history: kMostRuns or, for large tables, one per kValuesPerRun values, which
+// The most runs in a history: kMaxRuns or, for large tables, one per kValuesPerRun values, which
 // takes a third of the table's memory at most.
-constexpr std::size_t kMostRuns = 4096;
+constexpr std::size_t kMaxRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
 constexpr std::uint64_t kReplayOnly = 0;  // before any step
@@ -202,7 +202,7 @@ void OptimizedParameter::gather_all(real* out) {
 
 std::size_t OptimizedParameter::half_history() const {  // a power of two, that of the whole table
   const std::size_t values = parameter_->source().part().rows * parameter_->shape()[1];
-  return std::bit_floor(std::max(kMostRuns, values / kValuesPerRun)) / 2;
+  return std::bit_floor(std::max(kMaxRuns, values / kValuesPerRun)) / 2;
 }
 
 bool OptimizedParameter::history_is_full() const {

@@ -60,7 +60,7 @@ class StepRuns {
 };
 
 /// The steps of one rule. Composing a range of steps takes a number of products that grows with the
-/// logarithm of its length: blocks of 2^kLeastLevel runs and more are kept as maps. Smaller blocks,
+/// logarithm of its length: blocks of 2^kMinLevel runs and more are kept as maps. Smaller blocks,
 /// which would take most of the memory, are composed when they are needed.
 template <class Rule>
 class StepHistory : public StepRuns {
@@ -96,7 +96,7 @@ class StepHistory : public StepRuns {
     };
     drop(runs_, count);
     drop(rules_, count);
-    for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kLeastLevel + i));
+    for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kMinLevel + i));
   }
 
   /// Returns steps from + 1 … to as one map. Requires: each of them has a closed form.
@@ -143,15 +143,15 @@ class StepHistory : public StepRuns {
   }
 
  private:
-  static constexpr std::size_t kLeastLevel = 3;
+  static constexpr std::size_t kMinLevel = 3;
 
   void append_run(const Rule& rule, std::uint64_t count) {
     const bool is_closed =
         rule.deferral() != Deferral::kReplay && is_bounded(map_without_gradient(rule));
-    for (std::size_t level = kLeastLevel;
+    for (std::size_t level = kMinLevel;
          !runs_.empty() && runs_.size() % (std::size_t{1} << level) == 0; ++level) {
-      if (blocks_.size() == level - kLeastLevel) blocks_.emplace_back();
-      blocks_[level - kLeastLevel].push_back(block(level, (runs_.size() >> level) - 1));
+      if (blocks_.size() == level - kMinLevel) blocks_.emplace_back();
+      blocks_[level - kMinLevel].push_back(block(level, (runs_.size() >> level) - 1));
     }
     runs_.push_back({is_closed ? rule.deferral() : Deferral::kReplay, steps() + count});
     rules_.push_back(rule);
@@ -179,8 +179,8 @@ class StepHistory : public StepRuns {
   // Returns runs i · 2^level … (i + 1) · 2^level − 1. Requires: the last run is not one of them.
   [[gnu::noinline]] Map block(std::size_t level, std::size_t i) const {
     if (level == 0) return power(i, runs_[i].end - begin_of(i));
-    if (level >= kLeastLevel && level - kLeastLevel < blocks_.size())
-      if (const auto& kept = blocks_[level - kLeastLevel]; i < kept.size()) return kept[i];
+    if (level >= kMinLevel && level - kMinLevel < blocks_.size())
+      if (const auto& kept = blocks_[level - kMinLevel]; i < kept.size()) return kept[i];
     return compose(block(level - 1, 2 * i + 1), block(level - 1, 2 * i));
   }
 
@@ -202,7 +202,7 @@ class StepHistory : public StepRuns {
   }
 
   std::vector<Rule> rules_;               // one for each run
-  std::vector<std::vector<Map>> blocks_;  // of level kLeastLevel, then of those above
+  std::vector<std::vector<Map>> blocks_;  // of level kMinLevel, then of those above
   std::vector<Map> powers_;               // 2^k steps of the last run
 };
 

@@ -18,7 +18,7 @@ namespace rowgrad {
 using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
 
 /// The largest factor by which values may grow, even temporarily, in steps with a closed form.
-constexpr Coefficient kMostGrowth = 1 << 24;
+constexpr Coefficient kMaxGrowth = 1 << 24;
 
 /// A linear map of N numbers.
 template <std::size_t N>
@@ -37,7 +37,7 @@ StepMap<N> identity() {
 /// so that its bits do not depend on the caller.
 template <std::size_t N>
 [[gnu::noinline]] StepMap<N> compose(const StepMap<N>& after, const StepMap<N>& before) {
-  constexpr Coefficient kLeast = std::numeric_limits<Coefficient>::min();
+  constexpr Coefficient kMin = std::numeric_limits<Coefficient>::min();
   StepMap<N> result{};
   for (std::size_t i = 0; i < N; ++i)
     for (std::size_t k = 0; k < N; ++k)
@@ -45,19 +45,19 @@ template <std::size_t N>
         for (std::size_t j = 0; j < N; ++j)
           if (before[k][j] != 0) {
             const Coefficient product = after[i][k] * before[k][j];
-            result[i][j] += std::abs(product) < kLeast ? std::copysign(kLeast, product) : product;
+            result[i][j] += std::abs(product) < kMin ? std::copysign(kMin, product) : product;
           }
   return result;
 }
 
-/// Returns true if thousands of such steps keep values within kMostGrowth. If not, values may leave
+/// Returns true if thousands of such steps keep values within kMaxGrowth. If not, values may leave
 /// the range of `real` in between and return at the end, which the composed map would not show.
 template <std::size_t N>
 bool is_bounded(StepMap<N> map) {
   for (int doubling = 0; doubling <= 12; ++doubling) {
     for (const auto& row : map)
       for (const Coefficient coefficient : row)
-        if (!(std::abs(coefficient) <= kMostGrowth)) return false;
+        if (!(std::abs(coefficient) <= kMaxGrowth)) return false;
     map = compose(map, map);
   }
   return true;

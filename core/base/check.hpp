@@ -63,11 +63,11 @@ struct bracketed {
   /// Prints it.
   friend std::ostream& operator<<(std::ostream& out, const bracketed& range) {
     out << '[';
-    constexpr int kMost = 16;
+    constexpr int kMax = 16;
     int printed = 0;
     for (const auto& element : range.elements) {
       if (printed > 0) out << ", ";
-      if (printed == kMost) {
+      if (printed == kMax) {
         out << "...";
         break;
       }

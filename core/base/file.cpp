@@ -55,9 +55,8 @@ struct stat status_of(int descriptor, const fs::path& path) {
 }
 
 std::string read_to_end(int descriptor, const fs::path& path) {
-  constexpr std::size_t kLeast = 4096;  // pipes and files in /proc report 0 bytes
-  std::string contents(static_cast<std::size_t>(status_of(descriptor, path).st_size) + kLeast,
-                       '\0');
+  constexpr std::size_t kMin = 4096;  // pipes and files in /proc report 0 bytes
+  std::string contents(static_cast<std::size_t>(status_of(descriptor, path).st_size) + kMin, '\0');
   std::size_t length = 0;
   for (;;) {
     if (length == contents.size()) contents.resize(2 * length);
@@ -193,11 +192,11 @@ std::string read_file(const fs::path& path) {
 std::string read_standard_input() { return read_to_end(STDIN_FILENO, "standard input"); }
 
 fs::path without_links(const fs::path& path) {
-  constexpr int kMostLinks = 40;  // as in Linux
+  constexpr int kMaxLinks = 40;  // as in Linux
   fs::path target = path;
   std::error_code none;
   for (int links = 0; fs::is_symlink(target, none); ++links) {
-    if (links == kMostLinks) fail("cannot write", path, ELOOP);
+    if (links == kMaxLinks) fail("cannot write", path, ELOOP);
     target = target.parent_path() / fs::read_symlink(target);
   }
   return target;

@@ -29,10 +29,10 @@ class NgramCounts {
     std::uint64_t count = 0;  // number of lookups
   };
 
-  static constexpr std::size_t kMostNgrams = std::size_t{1} << 20;  // the most that are told apart
+  static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // the most that are told apart
 
   /// Borrows the hash.
-  explicit NgramCounts(const NgramHash& hash, std::size_t most = kMostNgrams);
+  explicit NgramCounts(const NgramHash& hash, std::size_t most = kMaxNgrams);
 
   /// Counts the n-grams of texts [batch, positions], which each position looks up. Throws
   /// std::invalid_argument for ids that are not in the hash's vocabulary.

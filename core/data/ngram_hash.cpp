@@ -10,7 +10,7 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kMostIds = std::numeric_limits<std::int32_t>::max();
+constexpr std::size_t kMaxIds = std::numeric_limits<std::int32_t>::max();
 constexpr std::size_t kLongest = 64;  // order
 
 bool is_prime(std::size_t number) {
@@ -36,9 +36,9 @@ std::vector<std::size_t> part_sizes(const NgramHashOptions& options,
         used.insert(size);
         sizes.push_back(size);
         sum += size;
-        check_argument(sum <= kMostIds, "NgramHash: ", options.orders.size(), " orders of ",
+        check_argument(sum <= kMaxIds, "NgramHash: ", options.orders.size(), " orders of ",
                        options.heads, " heads with ", options.rows,
-                       " rows or more each are more rows than ids, ", kMostIds);
+                       " rows or more each are more rows than ids, ", kMaxIds);
       }
     }
     if (one == block) break;
@@ -48,13 +48,13 @@ std::vector<std::size_t> part_sizes(const NgramHashOptions& options,
 
 void check_options(std::size_t vocabulary, const NgramHashOptions& options,
                    const std::vector<std::size_t>& blocks, std::size_t block) {
-  check_argument(vocabulary > 0 && vocabulary <= kMostIds, "NgramHash: vocabulary is ", vocabulary,
-                 ", expected 1 to ", kMostIds);
+  check_argument(vocabulary > 0 && vocabulary <= kMaxIds, "NgramHash: vocabulary is ", vocabulary,
+                 ", expected 1 to ", kMaxIds);
   check_argument(!options.orders.empty() && options.heads > 0 && options.rows > 0,
                  "NgramHash: ", options.orders.size(), " orders, heads ", options.heads,
                  " and rows ", options.rows, " must be above 0");
-  check_argument(options.rows <= kMostIds && options.heads <= kMostIds, "NgramHash: heads ",
-                 options.heads, " of ", options.rows, " rows are more rows than ids, ", kMostIds);
+  check_argument(options.rows <= kMaxIds && options.heads <= kMaxIds, "NgramHash: heads ",
+                 options.heads, " of ", options.rows, " rows are more rows than ids, ", kMaxIds);
   for (const std::size_t order : options.orders)
     check_argument(order > 0 && order <= kLongest, "NgramHash: an order is ", order,
                    ", expected 1 to ", kLongest);

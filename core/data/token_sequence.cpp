@@ -67,14 +67,14 @@ Ids TokenSequence::ids() const {
 }
 
 std::uint64_t TokenSequence::checksum() const {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 20, kParts = 256, kIds = 64;
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 20, kParts = 256, kIds = 64;
   Checksum sum;
   sum.add(size_);
   const auto add = [&](std::uint64_t begin, std::uint64_t count) {
     const Ids ids = slice(begin, count).ids();
     sum.add_bytes(std::as_bytes(std::span(ids.data(), ids.size())));
   };
-  if (size_ <= kMost) {
+  if (size_ <= kMax) {
     add(0, size_);
   } else {
     for (std::uint64_t i = 0; i < kParts; ++i) add((size_ - kIds) * i / (kParts - 1), kIds);
@@ -97,11 +97,11 @@ Split split(const TokenSequence& source, double validation_fraction) {
 
 double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary) {
-  constexpr std::uint64_t kMost = std::uint64_t{1} << 24;
+  constexpr std::uint64_t kMax = std::uint64_t{1} << 24;
   constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
-  // Visits the first kMost ids and returns their number.
+  // Visits the first kMax ids and returns their number.
   const auto each_id = [&](const TokenSequence& source, const auto& visit) {
-    const std::uint64_t end = std::min(source.size(), kMost);
+    const std::uint64_t end = std::min(source.size(), kMax);
     std::vector<std::int32_t> ids;
     for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
       ids.resize(std::min(end - begin, kAtOnce));

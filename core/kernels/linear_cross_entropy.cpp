@@ -13,10 +13,10 @@ namespace {
 
 using blas::transposed;
 
-constexpr std::size_t kMostRows = 256;   // rows whose x stays in the L2 cache
+constexpr std::size_t kMaxRows = 256;    // rows whose x stays in the L2 cache
 constexpr std::size_t kClassBlock = 96;  // classes whose logits for a panel stay in the L1 cache
 constexpr std::size_t kBackwardBlock = 2 * kClassBlock;  // classes that backward processes at once
-constexpr std::size_t kMostChunks = 32;  // chunks of classes that backward distributes over threads
+constexpr std::size_t kMaxChunks = 32;  // chunks of classes that backward distributes over threads
 
 // A block of rows of x. In a panel, rows lie side by side in the lanes of a vector and classes one
 // below another, so that maxima and sums over the classes need no shuffling of lanes.
@@ -67,7 +67,7 @@ class RowBlock {
     // The gradient of x is a sum over all classes. Each chunk of classes has its own partial sum,
     // so that the bits do not depend on which thread processes which chunk.
     const std::size_t blocks = (head_.classes + kBackwardBlock - 1) / kBackwardBlock;
-    const std::size_t chunks = std::min(blocks, kMostChunks);
+    const std::size_t chunks = std::min(blocks, kMaxChunks);
     Tensor parts = empty({gradients.x != nullptr ? chunks : 0, panels_, width, kPanel});
     Tensor of_logits = empty({chunks, panels_, kBackwardBlock, kPanel});
     const std::size_t work = blocks / chunks * kBackwardBlock * panels_ * width;
@@ -126,11 +126,11 @@ class RowBlock {
   }
 
   void exponentiate(std::size_t block, std::size_t first, std::size_t count) {
-    constexpr real kLeast = -std::numeric_limits<real>::infinity();
+    constexpr real kMin = -std::numeric_limits<real>::infinity();
     for (std::size_t panel = 0; panel < panels_; ++panel) {
       real* begin = logits(panel, first);
       for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
-        Simd most(kLeast);
+        Simd most(kMin);
         for (std::size_t i = 0; i < count; ++i) {
           real* at = begin + i * kPanel + lane;
           Simd logit = Simd::load_aligned(at);
@@ -150,7 +150,7 @@ class RowBlock {
       real* begin = logits(panel, first);
       for (std::size_t lane = 0; lane < kPanel; lane += kLanes) {
         const Simd most = Simd::load_aligned(of_block(maxima_, panel, block) + lane);
-        const Simd shift = select(most == Simd(kLeast), Simd(real{0}), most);  // avoids ∞ − ∞
+        const Simd shift = select(most == Simd(kMin), Simd(real{0}), most);  // avoids ∞ − ∞
         Simd sum(real{0});
         for (std::size_t i = 0; i < count; ++i) {
           real* at = begin + i * kPanel + lane;
@@ -314,7 +314,7 @@ double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients&
   if (head.rows == 0 || head.classes == 0) return 0;
   const std::size_t panel_bytes = head.classes * kPanel * sizeof(real);
   const std::size_t panels = std::max<std::size_t>(1, kLogitBytes / panel_bytes);
-  const std::size_t most = std::min({head.rows, panels * kPanel, kMostRows});
+  const std::size_t most = std::min({head.rows, panels * kPanel, kMaxRows});
   const bool wants =
       gradients.x != nullptr || gradients.weight != nullptr || gradients.bias != nullptr;
   RowBlock block(head, most);

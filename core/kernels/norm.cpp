@@ -77,8 +77,8 @@ double fast_sum(std::size_t width, const auto& at_vector, const auto& at) {
 
 // True unless squares may have overflowed or underflowed.
 bool is_precise(double squares) {
-  constexpr double kLeast = std::numeric_limits<real>::min() * 0x1p30;
-  return squares >= kLeast && std::isfinite(squares);
+  constexpr double kMin = std::numeric_limits<real>::min() * 0x1p30;
+  return squares >= kMin && std::isfinite(squares);
 }
 
 double sum_of(std::span<const Rows> arrays, const AllParts& all_parts, const auto& f) {

@@ -20,16 +20,16 @@ std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32);
 // The entries, sorted by id, least significant digit first, in as few passes as the largest id
 // needs with eleven bits each.
 Entries radix_sorted(std::span<const std::int32_t> ids, std::uint32_t largest) {
-  constexpr unsigned kMostBits = 11;
+  constexpr unsigned kMaxBits = 11;
   const auto bits = std::max(1U, static_cast<unsigned>(std::bit_width(largest)));
-  const unsigned passes = (bits + kMostBits - 1) / kMostBits;
+  const unsigned passes = (bits + kMaxBits - 1) / kMaxBits;
   const unsigned digit = (bits + passes - 1) / passes;
   Entries entries(ids.size()), other(passes > 1 ? ids.size() : 0);
   for (unsigned pass = 0; pass < passes; ++pass) {
     const auto bucket = [&](std::uint64_t id) {
       return (id >> (pass * digit)) & ((std::uint64_t{1} << digit) - 1);
     };
-    std::array<std::uint32_t, std::size_t{1} << kMostBits> starts{};
+    std::array<std::uint32_t, std::size_t{1} << kMaxBits> starts{};
     for (const std::int32_t id : ids) ++starts[bucket(static_cast<std::uint32_t>(id))];
     std::uint32_t total = 0;
     for (std::uint32_t& start : starts) start = std::exchange(total, total + start);
@@ -75,8 +75,8 @@ void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const
   // All of them at once, in vector registers; as unsigned numbers, negative ids are the largest.
   std::uint32_t largest = 0;
   for (const std::int32_t id : ids) largest = std::max(largest, static_cast<std::uint32_t>(id));
-  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
-  if (ids.empty() || (largest < rows && largest <= kMost)) return;
+  constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
+  if (ids.empty() || (largest < rows && largest <= kMax)) return;
   const auto wrong = std::find_if(ids.begin(), ids.end(), [rows](std::int32_t id) {
     return id < 0 || static_cast<std::size_t>(id) >= rows;
   });

@@ -21,8 +21,8 @@ namespace rowgrad::kernels {
 /// How many rows ahead to prefetch, as the processor cannot predict where ids lead: fewer if they
 /// are wide, or they would be out of the cache again.
 inline std::size_t rows_ahead(std::size_t width) {
-  constexpr std::size_t kMostRows = 16, kMostNumbers = 16384;
-  return std::clamp<std::size_t>(kMostNumbers / std::max<std::size_t>(width, 1), 1, kMostRows);
+  constexpr std::size_t kMaxRows = 16, kMaxNumbers = 16384;
+  return std::clamp<std::size_t>(kMaxNumbers / std::max<std::size_t>(width, 1), 1, kMaxRows);
 }
 
 /// Prefetches a row into the second-level cache, which takes more requests at a time than the

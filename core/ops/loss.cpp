@@ -106,9 +106,9 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
   const Shape shape(targets.shape().begin(), targets.shape().end());
   check_weights(caller, "class_weights", options.class_weights, {classes});
   check_weights(caller, "target_weights", options.target_weights, shape);
-  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
-  check_argument(targets.size() <= kMost, caller, ": there are ", targets.size(),
-                 " targets, expected at most ", kMost);
+  constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
+  check_argument(targets.size() <= kMax, caller, ": there are ", targets.size(),
+                 " targets, expected at most ", kMax);
   const bool weighted = options.class_weights || options.target_weights;
   Counted counted;
   counted.rows.reserve(targets.size());

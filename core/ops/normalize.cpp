@@ -66,12 +66,12 @@ struct RowMoments {
   const double variance = std::max(square - rest_square, 0.0);
   const double scale = 1 / std::sqrt(variance + epsilon);
   // The square of `scale` has a quarter of the exponents to spare, for products with gradients.
-  constexpr int kMostExponent = std::numeric_limits<real>::max_exponent / 4 * 3;
+  constexpr int kMaxExponent = std::numeric_limits<real>::max_exponent / 4 * 3;
   const double sum = square + epsilon;
   return {{shift, static_cast<real>(scale), static_cast<real>(-rest * scale)},
           static_cast<real>(shift + rest),
           rest_square > kFar * variance,
-          sum < std::ldexp(1, kMostExponent) && sum > std::ldexp(1, -kMostExponent)};
+          sum < std::ldexp(1, kMaxExponent) && sum > std::ldexp(1, -kMaxExponent)};
 }
 
 // One pass over the row, with its first value as the shift; another with the mean that was found if
@@ -109,8 +109,8 @@ real unit_of(const real* x, std::size_t width, double epsilon) {
   const double largest =
       std::max<double>(kernels::largest_magnitude({x, width}), std::sqrt(epsilon));
   if (largest == 0 || !std::isfinite(largest)) return 1;
-  constexpr int kMostExponent = std::numeric_limits<real>::max_exponent - 2;
-  return std::ldexp(real{1}, std::clamp(-std::ilogb(largest), -kMostExponent, kMostExponent));
+  constexpr int kMaxExponent = std::numeric_limits<real>::max_exponent - 2;
+  return std::ldexp(real{1}, std::clamp(-std::ilogb(largest), -kMaxExponent, kMaxExponent));
 }
 
 // to = unit · x.

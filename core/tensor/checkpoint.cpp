@@ -222,8 +222,8 @@ namespace {
 
 // Returns true if rows by their numbers take less than half the memory of all rows.
 bool are_few(std::size_t rows, std::size_t all, std::size_t row_bytes) {
-  constexpr std::size_t kLeastBytes = std::size_t{1} << 20;
-  return all * row_bytes >= kLeastBytes &&
+  constexpr std::size_t kMinBytes = std::size_t{1} << 20;
+  return all * row_bytes >= kMinBytes &&
          2 * rows * (row_bytes + sizeof(std::int64_t)) <= all * row_bytes;
 }
 

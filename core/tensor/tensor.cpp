@@ -23,13 +23,13 @@ extern const char a_program_has_one_number_type = 0;
 }  // namespace link_check
 
 std::optional<std::size_t> checked_element_count(const Shape& shape) {
-  constexpr std::size_t kMost = std::numeric_limits<std::ptrdiff_t>::max() / sizeof(double);
+  constexpr std::size_t kMax = std::numeric_limits<std::ptrdiff_t>::max() / sizeof(double);
   std::size_t count = 1;
   bool none = false;
   for (const std::size_t extent : shape) {
     none |= extent == 0;
     if (extent == 0) continue;
-    if (__builtin_mul_overflow(count, extent, &count) || count > kMost) return std::nullopt;
+    if (__builtin_mul_overflow(count, extent, &count) || count > kMax) return std::nullopt;
   }
   return none ? 0 : count;
 }

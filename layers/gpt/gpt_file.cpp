@@ -50,7 +50,7 @@ void for_each_option(auto& options, const auto& visit) {
   visit("memories.norm_epsilon", memory.norm_epsilon);
 }
 
-constexpr std::uint64_t kMostNumber = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMaxNumber = std::numeric_limits<std::int64_t>::max();
 
 GptOptions options_in(const Checkpoint& state) {
   GptOptions options;
@@ -64,7 +64,7 @@ GptOptions options_in(const Checkpoint& state) {
       option = state.number(name);
     } else if constexpr (std::is_integral_v<Option> || std::is_enum_v<Option>) {
       const std::int64_t number = state.integer(name);
-      std::uint64_t most = std::is_same_v<Option, bool> ? 1 : kMostNumber;
+      std::uint64_t most = std::is_same_v<Option, bool> ? 1 : kMaxNumber;
       ((most = static_cast<std::uint64_t>(last)), ...);
       check(static_cast<std::uint64_t>(number) <= most, number);
       option = static_cast<Option>(number);

@@ -30,14 +30,14 @@ Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {
 
 // sign(s) √max(|s|, 1e-6), whose gradient is 0 where |s| < 1e-6.
 Variable signed_root(const Variable& s) {
-  constexpr double kLeast = 1e-6;
+  constexpr double kMin = 1e-6;
   return pointwise(
       "signed_root", s,
       [](Simd v) {
-        const Simd root = sqrt(max(abs(v), kLeast));
+        const Simd root = sqrt(max(abs(v), kMin));
         return select(v > 0, root, select(v < 0, -root, v));
       },
-      [](Simd g, Simd v, Simd y) { return select(abs(v) < kLeast, 0, g / (2 * abs(y))); });
+      [](Simd g, Simd v, Simd y) { return select(abs(v) < kMin, 0, g / (2 * abs(y))); });
 }
 
 }  // namespace

@@ -15,9 +15,9 @@
 namespace rowgrad {
 namespace {
 
-constexpr double kMostDecay = 0.999999;  // share of a value in a step
-constexpr double kLeastKept = 1e-30;     // share left by decay from which a start can be told
-constexpr double kRounding = 1e-6;       // share of a row's length: less is not a movement
+constexpr double kMaxDecay = 0.999999;  // share of a value in a step
+constexpr double kMinKept = 1e-30;      // share left by decay from which a start can be told
+constexpr double kRounding = 1e-6;      // share of a row's length: less is not a movement
 constexpr std::size_t kAhead = 4, kLookupsAhead = 16;  // rows and lookups to prefetch
 constexpr std::size_t kRowsPerRead = 1024;
 
@@ -26,7 +26,7 @@ using kernels::distance;
 // Returns what decay has left of each value, or 1 if that is too little to tell where it began.
 double kept_of(double log_kept) {
   const double kept = std::exp(log_kept);
-  return kept < kLeastKept ? 1 : kept;
+  return kept < kMinKept ? 1 : kept;
 }
 
 // The number of rows of a table.
@@ -49,7 +49,7 @@ TableHistory::TableHistory(Parameter& table, RowNames names, std::size_t most_ro
   // Reserves addresses only: pages come with use.
   ids_.reserve(std::min(most_rows, table.shape()[0]));
   records_.reserve(ids_.capacity());
-  steps_.reserve(kMostSteps * ids_.capacity());
+  steps_.reserve(kMaxSteps * ids_.capacity());
   if (names_.ngrams != nullptr) ngrams_.emplace(*names_.ngrams);
 }
 
@@ -86,7 +86,7 @@ void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const
 
 // Copies the table before rows move that are not followed, if their way cannot be told backwards.
 void TableHistory::copy_start(bool knows_decay) {
-  const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMostRows);
+  const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMaxRows);
   if (!moves_all || start_.size() > 0 || !table_->is_in_memory()) return;
   start_ = table_->copy();
   start_ /= static_cast<real>(kept_of(log_kept_));
@@ -109,7 +109,7 @@ void TableHistory::follow(std::int32_t id) {
     values_.make({&id, 1});  // may fail, the rest may not
     ids_.push_back(id);
     records_.emplace_back();
-    steps_.resize(steps_.size() + kMostSteps);
+    steps_.resize(steps_.size() + kMaxSteps);
     return;
   }
   is_not_followed_.resize(table_->shape()[0]);
@@ -183,7 +183,7 @@ void TableHistory::before_update(std::uint64_t step, const Update& update) {
                                norms[i] = kernels::length(width, gradients + row * width);
                              });
   before_ = update.is_watched || now_.empty() ? empty({0}) : this->values(now_);
-  log_kept_after_ = log_kept_ + std::log1p(-std::min(update.decay.value_or(0), kMostDecay));
+  log_kept_after_ = log_kept_ + std::log1p(-std::min(update.decay.value_or(0), kMaxDecay));
   awaits_update_ = true;
 }
 
@@ -224,7 +224,7 @@ void TableHistory::row_changed(std::size_t i, const real* before, const real* af
   if (static_cast<float>(moved) <= *shortest) return;
   *shortest = static_cast<float>(moved);
   const std::size_t at =
-      (number - 1) * kMostSteps + static_cast<std::size_t>(shortest - record.kept.begin());
+      (number - 1) * kMaxSteps + static_cast<std::size_t>(shortest - record.kept.begin());
   steps_[at] = {step_, count.lookups, norms_[i], moved};
   if (!texts_.empty()) texts_[at] = count.lookups > 0 ? text_of(count.first) : KeptText();
 }
@@ -274,7 +274,7 @@ TableHistory::KeptText TableHistory::text_of(std::size_t at) const {
 
 std::vector<TableHistory::Step> TableHistory::steps(std::size_t place) const {
   std::vector<Step> steps;
-  for (std::size_t at = place * kMostSteps; at < (place + 1) * kMostSteps; ++at) {
+  for (std::size_t at = place * kMaxSteps; at < (place + 1) * kMaxSteps; ++at) {
     const KeptStep& kept = steps_.at(at);
     if (kept.step == 0) continue;
     const KeptText text = texts_.empty() ? KeptText() : texts_[at];
@@ -289,7 +289,7 @@ double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> val
   const std::size_t width = value.size();
   if (start_.size() > 0)
     return distance(width, value.data(), start_.data() + static_cast<std::size_t>(id) * width);
-  if (has_unknown_decay_ || std::exp(log_kept_) < kLeastKept) return std::nan("");
+  if (has_unknown_decay_ || std::exp(log_kept_) < kMinKept) return std::nan("");
   return std::expm1(0 - log_kept_) * kernels::length(width, value.data());
 }
 
@@ -451,7 +451,7 @@ void TableHistory::load_state_dict(const Checkpoint& state) {
     check(text.text.size() <= Text::kMax && text.place <= text.text.size());
   for (std::size_t i = 0; i < steps_.size(); ++i)
     if (steps_[i].step > 0)
-      records_[i / kMostSteps].kept[i % kMostSteps] = static_cast<float>(steps_[i].moved);
+      records_[i / kMaxSteps].kept[i % kMaxSteps] = static_cast<float>(steps_[i].moved);
   if (ngrams_) ngrams_->load_state_dict(state.part("ngrams"));
   version_ = table_->version();
 }
@@ -504,7 +504,7 @@ std::shared_ptr<TableHistory> RowHistory::new_history(Parameter& table, RowKind 
                  "RowHistory: ", table.name(), " is no parameter of the model");
   RowNames names = model_.names_of_rows(table);
   if (names.kind == RowKind::kRow) names.kind = kind;
-  return std::make_shared<TableHistory>(table, std::move(names), TableHistory::kMostRows,
+  return std::make_shared<TableHistory>(table, std::move(names), TableHistory::kMaxRows,
                                         tables_of_model_);
 }
 

@@ -96,12 +96,12 @@ class TableHistory final : public RowWatcher {
     std::size_t place = 0;      // position of the lookup in the text
   };
 
-  static constexpr std::size_t kMostRows = std::size_t{1} << 17;  // the most rows that are followed
-  static constexpr std::size_t kMostSteps = 3;                    // steps kept for each row
+  static constexpr std::size_t kMaxRows = std::size_t{1} << 17;  // the most rows that are followed
+  static constexpr std::size_t kMaxSteps = 3;                    // steps kept for each row
 
   /// Borrows the table [rows, width], RowNames::ngrams and `tables`. If not null, `tables` fetches
   /// rows before they are read.
-  explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t most_rows = kMostRows,
+  explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t most_rows = kMaxRows,
                         TablePlacement* tables = nullptr);
   TableHistory(const TableHistory&) = delete;
   TableHistory& operator=(const TableHistory&) = delete;
@@ -176,7 +176,7 @@ class TableHistory final : public RowWatcher {
   /// gradient; so also if decay had left nothing of the row by then.
   std::vector<double> moved() const { return now(0).moved; }
 
-  /// Returns the kMostSteps steps that moved the row at a place farthest, the farthest first.
+  /// Returns the kMaxSteps steps that moved the row at a place farthest, the farthest first.
   std::vector<Step> steps(std::size_t place) const;
 
   /// Returns the distance of a row that had no gradient, or only dense ones without a lookup, from
@@ -219,7 +219,7 @@ class TableHistory final : public RowWatcher {
   };
   // A followed row. Without momentum and decay, steps touch only one line of the cache.
   struct alignas(64) Record {
-    std::array<float, kMostSteps> kept{-1, -1, -1};  // how far the steps that are kept moved it
+    std::array<float, kMaxSteps> kept{-1, -1, -1};  // how far the steps that are kept moved it
     Row row;
   };
   // The steps that moved a row farthest, in the order of Record::kept, and their texts.
@@ -258,7 +258,7 @@ class TableHistory final : public RowWatcher {
   RowRecords values_;
   std::vector<std::int32_t> ids_;
   PoolVector<Record> records_;
-  PoolVector<KeptStep> steps_;         // kMostSteps of each of them
+  PoolVector<KeptStep> steps_;         // kMaxSteps of each of them
   PoolVector<KeptText> texts_;         // of these, if tokens look rows up
   bool keeps_latest_ = false;          // true once rows have moved without a gradient
   std::vector<bool> is_not_followed_;  // of all rows, once there are such ones

@@ -15,7 +15,7 @@ constexpr double kHardly = 0.1;             // share of the median distance
 std::vector<std::int32_t> listed(const TableHistory& history) {
   std::vector<std::int32_t> ids = history.ids();
   const std::size_t rows = history.table().shape()[0];
-  if (rows <= TableHistory::kMostRows) {
+  if (rows <= TableHistory::kMaxRows) {
     ids.resize(rows);
     std::iota(ids.begin(), ids.end(), 0);
   }

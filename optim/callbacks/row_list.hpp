@@ -33,7 +33,7 @@ struct ListedRow {
   Learned learned = Learned::kNo;  // how far the row has come
 };
 
-/// Returns all rows of a table in the order of ids. If it has more than TableHistory::kMostRows
+/// Returns all rows of a table in the order of ids. If it has more than TableHistory::kMaxRows
 /// rows, returns the followed ones only.
 std::vector<ListedRow> list_rows(const TableHistory& history);
 

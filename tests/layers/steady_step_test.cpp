@@ -52,10 +52,10 @@ bool loops_are_shared() {
 void make_steps(const std::function<void(int)>& step) {
   constexpr int kUntilSteady = 40;  // all 16 batches are used more than twice
   constexpr int kSteady = 32;
-  constexpr int kMost = 2000;
+  constexpr int kMax = 2000;
   set_threads(2);
   int made = 0;
-  for (int shared = 0; shared < kUntilSteady && made < kMost; ++made) {
+  for (int shared = 0; shared < kUntilSteady && made < kMax; ++made) {
     shared += loops_are_shared();
     step(made);
   }

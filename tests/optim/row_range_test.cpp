@@ -5,7 +5,7 @@
 
 namespace {
 
-constexpr real kMost = std::numeric_limits<real>::max();
+constexpr real kMax = std::numeric_limits<real>::max();
 
 real power_of_ten(int exponent) { return static_cast<real>(std::pow(10.0, exponent)); }
 
@@ -98,7 +98,7 @@ TEST(RowRange, WhatOverflowsDoesNotComeBack) {
   expect_dense_numbers({0, 0}, {{grows, 3000}});  // row 1 diverges
   // Within a step: weight_decay · w is infinite, though a step only takes 0.1 of it away.
   expect_dense_numbers(
-      {kMost / 8, -kMost / 16, 1},
+      {kMax / 8, -kMax / 16, 1},
       {{SgdOptions{.learning_rate = 0.1, .momentum = 0.5, .nesterov = true, .weight_decay = 11},
         60}});
   // A gradient whose square is infinite stops a row.
@@ -108,8 +108,8 @@ TEST(RowRange, WhatOverflowsDoesNotComeBack) {
 }
 
 TEST(RowRange, WhatIsNoNumberOrInfiniteStaysAsUnderTheDenseOptimizer) {
-  const std::vector<real> numbers{1, NAN, kInfinity, -kInfinity, kMost, -kMost, kMost / 3, 0, 2};
-  for (const real gradient : {real{0}, real{1}, kMost / 8, kInfinity, real{NAN}}) {
+  const std::vector<real> numbers{1, NAN, kInfinity, -kInfinity, kMax, -kMax, kMax / 3, 0, 2};
+  for (const real gradient : {real{0}, real{1}, kMax / 8, kInfinity, real{NAN}}) {
     SCOPED_TRACE(gradient);
     using W = AdamWOptions;
     for (const std::vector<Phase>& phases : std::vector<std::vector<Phase>>{

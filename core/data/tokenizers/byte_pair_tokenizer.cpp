@@ -23,9 +23,9 @@ namespace rowgrad {
 BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePairOptions& options) {
   const std::vector<std::string>& special = options.special_tokens;
   const std::size_t smallest = 256 + special.size();
-  check_argument(options.size >= smallest && options.size <= MergeTable::kMostTokens,
+  check_argument(options.size >= smallest && options.size <= MergeTable::kMaxTokens,
                  "BytePairTokenizer: size ", options.size, " is not between ", smallest,
-                 " (256 bytes and the special tokens) and ", MergeTable::kMostTokens);
+                 " (256 bytes and the special tokens) and ", MergeTable::kMaxTokens);
 
   std::vector<std::string_view> texts;
   const Vocabulary separators = vocabulary_with_special({}, special);
@@ -54,7 +54,7 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
 class PieceCache {
  public:
   static constexpr std::size_t kLongest = 24;  // bytes of a piece
-  static constexpr std::size_t kMostIds = 7;
+  static constexpr std::size_t kMaxIds = 7;
 
   // The bytes of a piece, padded with zeros, and their number, which is 0 if there is none.
   using Key = std::array<std::uint64_t, 4>;
@@ -62,7 +62,7 @@ class PieceCache {
   struct alignas(64) Entry {
     Key key{};
     std::int32_t count = 0;  // of ids: 0 if they are not known
-    std::array<std::int32_t, kMostIds> ids{};
+    std::array<std::int32_t, kMaxIds> ids{};
   };
 
   PieceCache() : entries_(2 * kSets) {}
@@ -158,7 +158,7 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
   std::vector<std::int32_t> merged;
   std::size_t count = ids.size();  // the ids so far; `ids` has room for more, which grows in steps
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    if (ids.size() - count < PieceCache::kMostIds) ids.resize(count + 1024);
+    if (ids.size() - count < PieceCache::kMaxIds) ids.resize(count + 1024);
     end = gpt2_piece_end(text, begin);
     PieceCache::Entry& entry = (*cache)(text, begin, end - begin);
     if (entry.count > 0) [[likely]] {

@@ -22,7 +22,7 @@ constexpr std::size_t kFirstSlots = 1024;
 
 // A slot has 21 bits for each id and 22 for the rank, so that a rank can never be kNoRank.
 constexpr int kIdBits = 21;
-static_assert(MergeTable::kMostTokens == 1 << kIdBits);
+static_assert(MergeTable::kMaxTokens == 1 << kIdBits);
 constexpr int kRankBits = 22;
 constexpr std::uint32_t kNoRank = (1U << kRankBits) - 1;
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
@@ -39,8 +39,8 @@ std::uint64_t packed_pair(std::int32_t left, std::int32_t right) {
 
 MergeTable::MergeTable(const Vocabulary& vocabulary)
     : made_(static_cast<std::size_t>(vocabulary.size())), slots_(kFirstSlots, kFree) {
-  check_argument(vocabulary.size() <= kMostTokens, "byte pairs: ", vocabulary.size(),
-                 " tokens are more than ", kMostTokens);
+  check_argument(vocabulary.size() <= kMaxTokens, "byte pairs: ", vocabulary.size(),
+                 " tokens are more than ", kMaxTokens);
   for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const std::string token(1, static_cast<char>(byte));
     const std::optional<std::int32_t> id = vocabulary.find(token);

@@ -25,7 +25,7 @@ class MergeTable {
   };
 
   /// The largest number of tokens in a vocabulary.
-  static constexpr std::int32_t kMostTokens = std::int32_t{1} << 21;
+  static constexpr std::int32_t kMaxTokens = std::int32_t{1} << 21;
 
   /// Memory for append_ids, which callers reuse from piece to piece.
   class Workspace {
@@ -42,7 +42,7 @@ class MergeTable {
   };
 
   /// A table without merges. Refuses a vocabulary in which some byte is no ordinary token, and one
-  /// of more than kMostTokens tokens.
+  /// of more than kMaxTokens tokens.
   explicit MergeTable(const Vocabulary& vocabulary);
 
   /// Appends the merge with the next rank; the vocabulary is that of the constructor. `left` and

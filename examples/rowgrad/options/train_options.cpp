@@ -84,11 +84,11 @@ void check_gpt(const TrainOptions& options) {
     check_argument(block < options.gpt.layers && found.insert(block).second, "--ngram-layers ",
                    block, ": expected some of the ", options.gpt.layers,
                    " of --layers, counted from 0, each once");
-  constexpr std::size_t kMost = std::numeric_limits<std::int32_t>::max();
+  constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
   const double rows =
       static_cast<double>(ngrams.orders.size() * ngrams.heads) * static_cast<double>(ngrams.rows);
-  check_argument(rows <= kMost, "--ngram-rows ", ngrams.rows, " for each of ", ngrams.orders.size(),
-                 " times ", ngrams.heads, " heads are more rows than ids, ", kMost);
+  check_argument(rows <= kMax, "--ngram-rows ", ngrams.rows, " for each of ", ngrams.orders.size(),
+                 " times ", ngrams.heads, " heads are more rows than ids, ", kMax);
 }
 
 TableFile& open_table(TableFileSet& tables, const std::string& path,

@@ -13,7 +13,7 @@ namespace rowgrad {
 
 namespace {
 
-constexpr std::size_t kMostInTable = 24;  // tensors of a model
+constexpr std::size_t kMaxInTable = 24;  // tensors of a model
 
 // The options that are not as they are by default.
 std::string chosen_options(const Session& session) {
@@ -49,7 +49,7 @@ void print_start(const Session& session, const Corpus& corpus) {
             << "Computing  " << blas::describe() << '\n';
   std::cout << "Options   " << chosen_options(session) << '\n';
   const std::size_t tensors = session.model().parameters().size();
-  if (tensors <= kMostInTable) {
+  if (tensors <= kMaxInTable) {
     std::cout << '\n' << session.model().summary();
   } else {
     std::cout << "Model      " << session.model().parameter_count() << " parameters in " << tensors

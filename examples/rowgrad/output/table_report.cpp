@@ -88,7 +88,7 @@ void TableReport::print_heads() const {
                            head.most);
   if (const std::uint64_t others = history_.ngrams()->not_told_apart(); others > 0)
     std::cout << "  and " << others << " places of n-grams that came later than the first "
-              << NgramCounts::kMostNgrams << ", which alone are told apart\n";
+              << NgramCounts::kMaxNgrams << ", which alone are told apart\n";
 }
 
 void TableReport::print(std::size_t limit, bool farthest_first) const {

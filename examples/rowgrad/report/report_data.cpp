@@ -16,9 +16,9 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kMostRowsShown = std::size_t{1} << 18;  // of a table, on its map
+constexpr std::size_t kMaxRowsShown = std::size_t{1} << 18;  // of a table, on its map
 // The rows that moved farthest have their steps shown; a memory's table has only these rows.
-constexpr std::size_t kMostReasons = 2000;
+constexpr std::size_t kMaxReasons = 2000;
 
 const Json& member(const Json& object, std::string_view name) {
   const Json* const found = object.find(name);
@@ -75,9 +75,9 @@ class LoggedTable {
   std::vector<std::string> labels;  // of all rows, or none
 
  private:
-  bool has_too_many_ngrams() const { return has_ngrams_ && followed_ > kMostReasons; }
+  bool has_too_many_ngrams() const { return has_ngrams_ && followed_ > kMaxReasons; }
   bool is_shown_in_part() const {
-    return count > kMostRowsShown || touched_ > followed_ || has_too_many_ngrams();
+    return count > kMaxRowsShown || touched_ > followed_ || has_too_many_ngrams();
   }
   std::string title(std::size_t shown) const;
   std::string label_of(std::uint64_t id) const;
@@ -176,7 +176,7 @@ Json LoggedTable::to_json() const {
   const bool is_part = is_shown_in_part();
   const std::vector<std::uint64_t> order = farthest();
   std::vector<std::uint64_t> shown = order;
-  if (has_too_many_ngrams()) shown.resize(std::min(shown.size(), kMostReasons));
+  if (has_too_many_ngrams()) shown.resize(std::min(shown.size(), kMaxReasons));
   if (!is_part) std::ranges::sort(shown);
   std::map<std::uint64_t, std::uint64_t> numbers;  // of rows on the page, by id
   for (const std::uint64_t id : shown) numbers.emplace(id, is_part ? numbers.size() : id);
@@ -215,7 +215,7 @@ Json LoggedTable::to_json() const {
   std::size_t explained = 0;
   for (const std::uint64_t id : order) {
     const auto reasons = reasons_.find(id);
-    if (reasons == reasons_.end() || !numbers.contains(id) || explained++ == kMostReasons) continue;
+    if (reasons == reasons_.end() || !numbers.contains(id) || explained++ == kMaxReasons) continue;
     table["reasons"]["rows"].push_back(numbers.at(id));
     table["reasons"]["path"].push_back(reasons->second.path);
     table["reasons"]["steps"].push_back(Json(reasons->second.steps.dump(), "reasons"));

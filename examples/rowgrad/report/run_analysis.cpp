@@ -21,8 +21,8 @@ constexpr std::size_t kMinRead = 1000;
 constexpr std::size_t kMaxRead = 24'000;
 constexpr std::size_t kExpected = 5;
 constexpr std::size_t kNeighbours = 8;
-constexpr std::size_t kMostLogits = std::size_t{1} << 22;  // that exist at a time,
-constexpr std::size_t kMostAtOnce = 1024;  // and tokens that are read: they stay in the cache
+constexpr std::size_t kMaxLogits = std::size_t{1} << 22;  // that exist at a time,
+constexpr std::size_t kMaxAtOnce = 1024;  // and tokens that are read: they stay in the cache
 
 // The `count` largest of these, the largest first.
 std::vector<std::size_t> largest(std::span<const real> numbers, std::size_t count) {
@@ -108,7 +108,7 @@ std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& t
   for (std::uint64_t first = 0; !gates.empty() && first < tokens;) {
     const auto length = std::min<std::uint64_t>(gpt->context(), tokens - first);
     const auto windows =
-        std::max<std::uint64_t>(std::min<std::uint64_t>(tokens - first, kMostAtOnce) / length, 1);
+        std::max<std::uint64_t>(std::min<std::uint64_t>(tokens - first, kMaxAtOnce) / length, 1);
     Ids ids = text.slice(first, windows * length).ids();
     ids.reshape(Ids::shape_type{windows, length});
     if (tables != nullptr) tables->fetch(model.lookups({.ids = {ids, ids}}));
@@ -150,7 +150,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       probabilities.push_back(std::move(shares));
     }
   };
-  const std::size_t tokens = std::clamp<std::size_t>(kMostLogits / vocabulary, 1, kMostAtOnce);
+  const std::size_t tokens = std::clamp<std::size_t>(kMaxLogits / vocabulary, 1, kMaxAtOnce);
   const std::size_t length = std::min(tokens, model.context());
   const auto read_all = [&](const TokenSequence& source, std::uint64_t count) {
     if (count == 0) return;

@@ -58,7 +58,7 @@ struct VectorFunction {
 
 constexpr bool kDouble = sizeof(real) == 8;
 constexpr double kLargestExponent = kDouble ? 708 : 87;
-constexpr real kLeast = std::numeric_limits<real>::min(), kMost = std::numeric_limits<real>::max();
+constexpr real kMin = std::numeric_limits<real>::min(), kMax = std::numeric_limits<real>::max();
 constexpr Range kNearZero{1e-30, 1, true};
 
 // The bounds are what xsimd's polynomials promise: about two units in the last place, of which one
@@ -69,8 +69,8 @@ const VectorFunction kFunctions[] = {
     {"log",
      log,
      std::log,
-     {{kLeast, kMost, true},
-      {std::numeric_limits<real>::denorm_min(), kLeast, true},
+     {{kMin, kMax, true},
+      {std::numeric_limits<real>::denorm_min(), kMin, true},
       {0.5, 2},
       {0.99, 1.01}}},
     {"tanh", tanh, std::tanh, {{-20, 20}, {-1, 1}, kNearZero}},
@@ -80,7 +80,7 @@ const VectorFunction kFunctions[] = {
     {"sin", sin, std::sin, {{-3, 3}, kNearZero}},
     {"cos", cos, std::cos, {{-1.5, 1.5}, {2, 4}}},
     {"abs", abs, std::abs, {{-3, 3}}, 0},
-    {"sqrt", sqrt, std::sqrt, {{kLeast, kMost, true}}, 0.5},
+    {"sqrt", sqrt, std::sqrt, {{kMin, kMax, true}}, 0.5},
     {"floor", floor, std::floor, {{-9, -0.1}, {1, 9}}, 0},
     {"ceil", ceil, std::ceil, {{-9, -1}, {0.1, 9}}, 0}};
 

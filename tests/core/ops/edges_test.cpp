@@ -337,13 +337,13 @@ const std::vector<ScaledOp> kScaledOps{
 // f(s x) = sᵈ f(x), and the gradient at s x is sᵈ⁻¹ times the gradient at x, for any scale s that
 // values may have. Powers of 2 change no digits.
 OP_TEST(GivesTheSameDigitsAtAnyScale, ScaledOp, kScaledOps, any_case) {
-  constexpr int kMost = std::numeric_limits<real>::max_exponent;
+  constexpr int kMax = std::numeric_limits<real>::max_exponent;
   const auto& [name, degree, op] = item;
   for (const std::size_t width : {2U, 37U, 1500U}) {
     // The last of the three rows is far from 0.
     Tensor x = irregular({3, width}, 1, -0.04, 0.04);
     for (std::size_t i = 0; i < width; ++i) x(2, i) += static_cast<real>(0.125);
-    for (const int exponent : {-kMost + 10, -kMost / 2, -kMost / 3, kMost / 3, kMost / 2, kMost}) {
+    for (const int exponent : {-kMax + 10, -kMax / 2, -kMax / 3, kMax / 3, kMax / 2, kMax}) {
       const std::string what = concat(name, " of width ", width, " at 2^", exponent);
       Tensor far = x;
       for (real& value : far) value = std::ldexp(value, exponent);

@@ -63,15 +63,15 @@ Variable plain_head(Inputs in, const HeadCase& item) {
 
 // Under AddressSanitizer the largest cases take a minute.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
-constexpr std::size_t kMostClasses = 1000;
+constexpr std::size_t kMaxClasses = 1000;
 #else
-constexpr std::size_t kMostClasses = 100'000;
+constexpr std::size_t kMaxClasses = 100'000;
 #endif
 
 TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
   for (const HeadCase& item : kHeadCases)
     for (const bool bias : {false, true}) {
-      if (item.classes > kMostClasses) continue;
+      if (item.classes > kMaxClasses) continue;
       const std::string what = concat(bracketed(item.x), " ", item.classes, " bias ", bias);
       const std::vector<Tensor> inputs = inputs_of(item, bias);
       const auto loss_of = [&](const auto& op) {

@@ -26,7 +26,7 @@ class RefusedByOps : public ::testing::Test {
   const Variable x = of({2, 3}), nothing = of({2, 0}), heads = of({2, 5, 6}), number = of({});
 };
 
-constexpr std::size_t kMost = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kMax = std::numeric_limits<std::size_t>::max();
 
 TEST_F(RefusedByOps, Functions) {
   const std::map<std::string, Variable (*)(const Variable&, const Variable&)> arithmetic{
@@ -382,7 +382,7 @@ TEST_F(RefusedByOps, Positions) {
   EXPECT_INVALID("rotary: x has shape [8], expected [..., length, 2 · 4]",
                  rotary(of({8}), table, 2));
   EXPECT_INVALID("rotary: there are 0 heads", rotary(of({2, 3, 0}), table, 0));
-  for (const std::size_t first : {std::size_t{6}, kMost})
+  for (const std::size_t first : {std::size_t{6}, kMax})
     EXPECT_INVALID(concat("rotary: x has 3 positions from ", first,
                           " on, expected some of the table's 8 from 0 on"),
                    rotary(text, table, 2, first));

@@ -400,7 +400,7 @@ std::pair<double, double> time_shown(const std::string& text) {
 
 // A terminal shows epoch, step, loss, tokens per second and time left, ten times a second.
 TEST_F(ReportedNumbers, OnATerminalAreThoseOfThePlainModel) {
-  constexpr std::size_t kEpochs = 50, kMostSteps = 20000;
+  constexpr std::size_t kEpochs = 50, kMaxSteps = 20000;
   const std::string story = read_file(folder_ / "story");
   const Job job{story, story.size(), 0, 1, 1, 0.02};
   const std::size_t windows = story.size() - kContext;
@@ -413,7 +413,7 @@ TEST_F(ReportedNumbers, OnATerminalAreThoseOfThePlainModel) {
   const Checkpoint saved = read_safetensors(folder_ / "run");
   EXPECT_HAS(outcome.output, concat("Stopped by Ctrl-C at step ", saved.count("steps"), "\r\n"));
 
-  const PlainRun plain(job, before, {.steps = kMostSteps});
+  const PlainRun plain(job, before, {.steps = kMaxSteps});
   std::size_t last = 0, lines = 0;
   double seconds = 0;  // spent in steps of the current epoch
   for (std::size_t at = 0; (at = outcome.output.find("\r\033[Kepoch ", at)) != std::string::npos;) {
@@ -434,7 +434,7 @@ TEST_F(ReportedNumbers, OnATerminalAreThoseOfThePlainModel) {
     last = step;
     ++lines;
     // Half a unit of the fourth digit, and the same again for the rounding of float in all steps.
-    if (step <= kMostSteps) {
+    if (step <= kMaxSteps) {
       EXPECT_NEAR(loss, plain.losses[step - 1], 1e-4);
     }
     const double tokens_left = static_cast<double>((kEpochs * windows - step) * kContext);

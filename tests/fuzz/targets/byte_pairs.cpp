@@ -14,9 +14,9 @@
 namespace rowgrad::fuzzing {
 namespace {
 
-constexpr std::size_t kMostMerges = 60;
+constexpr std::size_t kMaxMerges = 60;
 constexpr std::size_t kLongestToken = 80;  // bytes
-constexpr std::size_t kMostSpecial = 4;
+constexpr std::size_t kMaxSpecial = 4;
 constexpr std::size_t kLongestText = 600;
 
 using Merges = std::vector<std::pair<std::int32_t, std::int32_t>>;
@@ -30,7 +30,7 @@ struct Recipe {
   explicit Recipe(Pieces& input) {
     for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
     std::set<std::string> made(tokens.begin(), tokens.end());
-    const auto merges = input.number<std::size_t>(0, kMostMerges);
+    const auto merges = input.number<std::size_t>(0, kMaxMerges);
     for (std::size_t i = 0; i < merges; ++i) {
       const auto left = token_id(input), right = token_id(input);
       const std::string together = tokens[left] + tokens[right];
@@ -38,7 +38,7 @@ struct Recipe {
       ranks.emplace(std::pair(left, right), tokens.size() - 256);
       tokens.push_back(together);
     }
-    const auto specials = input.number<std::size_t>(0, kMostSpecial);
+    const auto specials = input.number<std::size_t>(0, kMaxSpecial);
     std::set<std::string> distinct;
     for (std::size_t i = 0; i < specials; ++i) {
       std::string token = input.text(4);

@@ -111,7 +111,7 @@ TEST(RunLog, HasWhatARunDid) {
   EXPECT_NEAR(std::ranges::max(moved), std::ranges::max(history.moved()), 0.01);
   ASSERT_EQ(rows["reasons"].size(), moved.size());
   const json& reason = rows["reasons"][0];  // of the row that moved farthest
-  EXPECT_EQ(reason.size(), 2 + TableHistory::kMostSteps);
+  EXPECT_EQ(reason.size(), 2 + TableHistory::kMaxSteps);
   EXPECT_EQ(reason[2][5][reason[2][4].get<std::size_t>()], reason[0]);  // in the text
 }
 
