@@ -160,8 +160,8 @@ void Layer::for_each_owned(std::string_view names, const auto& on_parameter,
   patterns.check_all_matched("Layer", "parameter or buffer");
 }
 
-Checkpoint Layer::state_dict(std::string_view names) const {
-  Checkpoint state;
+StateDict Layer::state_dict(std::string_view names) const {
+  StateDict state;
   for_each_owned(
       names,
       [&](const std::string& name, const Parameter* part) { state.put(name, part->saved()); },
@@ -169,7 +169,7 @@ Checkpoint Layer::state_dict(std::string_view names) const {
   return state;
 }
 
-LoadReport Layer::load_state_dict(const Checkpoint& state, const LoadOptions& options) {
+LoadReport Layer::load_state_dict(const StateDict& state, const LoadOptions& options) {
   LoadReport report;
   std::set<std::string> own;
   Named<Parameter> parameters;

@@ -23,7 +23,7 @@
 
 #include <rowgrad/core/autograd/parameter.hpp>
 #include <rowgrad/core/autograd/row_kind.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad {
 
@@ -109,14 +109,14 @@ class Layer : public ParameterOwner {
   /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
   /// saved and loaded with the layer that owns it, under its name there. For a table in a file, the
   /// value is the id of its last checkpoint (TableFile::checkpoint_id), and loading restores that.
-  Checkpoint state_dict(std::string_view names = "*") const;
+  StateDict state_dict(std::string_view names = "*") const;
 
   /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.
   /// Throws std::invalid_argument if a shape differs and, unless strict is false, if names are
   /// missing or unexpected, or for tables in files that have no such mark; then nothing changes. If
   /// writing a table fails after that, those before it have gone back, and nothing else has
   /// changed: open that one again, and load the same state.
-  LoadReport load_state_dict(const Checkpoint& state, const LoadOptions& options = {});
+  LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
 
   /// Says what the rows of a table stand for, for callbacks that show rows. Returns nothing for
   /// tables that the layer does not know, as by default. Override it to name the rows of a table.

@@ -129,14 +129,14 @@ LearningRateSchedule::LearningRateSchedule(Optimizer& optimizer, Schedule schedu
 
 void LearningRateSchedule::step() { set_rates(step_count_ + 1, base_rates_); }
 
-Checkpoint LearningRateSchedule::state_dict() const {
-  Checkpoint state;
+StateDict LearningRateSchedule::state_dict() const {
+  StateDict state;
   state.put("step", step_count_);
   state.put("base_rates", base_rates_);
   return state;
 }
 
-void LearningRateSchedule::load_state_dict(const Checkpoint& state) {
+void LearningRateSchedule::load_state_dict(const StateDict& state) {
   std::vector<double> base_rates = state.doubles("base_rates");
   check_argument(base_rates.size() == base_rates_.size(),
                  "LearningRateSchedule::load_state_dict: got base rates for ", base_rates.size(),

@@ -135,8 +135,8 @@ class LearningRateSchedule {
   /// The step and the base rates. Loading sets the rates of that step. It throws
   /// std::invalid_argument for base rates of another number of groups than the optimizer had when
   /// this object was made, and for one that is negative or not finite, and then changes nothing.
-  Checkpoint state_dict() const;
-  void load_state_dict(const Checkpoint& state);
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
  private:
   // Returns the factor of the step.

@@ -69,7 +69,7 @@ class OptimizedParameter final : public DeferredUpdates,
 
   /// Returns the number of steps ("step"), the slots, and while updates are deferred ("lazy") what
   /// SlotStore::save_rows puts, the history, and a checksum of the values as they are read.
-  Checkpoint state_dict() const;
+  StateDict state_dict() const;
 
   /// Returns all names that such a state may have.
   static std::vector<std::string> names(const RuleFacts& rule);
@@ -79,7 +79,7 @@ class OptimizedParameter final : public DeferredUpdates,
   /// is compared with the parameter. If any bit differs (for example on another processor), the
   /// row of the parameter is kept, and only its slots are brought up to date. States of version
   /// 0.2.0 have no checksum.
-  std::shared_ptr<OptimizedParameter> loaded(const Checkpoint& state, bool values_follow) const;
+  std::shared_ptr<OptimizedParameter> loaded(const StateDict& state, bool values_follow) const;
 
   /// Puts the deferred updates that loaded() read in place of the parameter's.
   void commit() noexcept;
@@ -96,8 +96,8 @@ class OptimizedParameter final : public DeferredUpdates,
   void step_rows(const RowGradient& gradient, const StepPlan& plan, RowWatchers watchers);
   bool history_is_full() const;
   void shorten_history();
-  Checkpoint deferred_state() const;
-  void load_deferred(const Checkpoint& state, bool values_follow);
+  StateDict deferred_state() const;
+  void load_deferred(const StateDict& state, bool values_follow);
 
   void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) override;
   void gather_all(real* out) override;

@@ -18,7 +18,7 @@ constexpr const char* kChecksum = "checksum";
 // Saved instead of a state that the options need since the last step (set_options).
 constexpr const char* kNotBegun = "not begun";
 
-bool is_not_begun(const Checkpoint& state, const std::string& name) {
+bool is_not_begun(const StateDict& state, const std::string& name) {
   if (!state.contains(name)) return false;
   const auto* text = std::get_if<std::string>(&state.at(name));
   return text != nullptr && *text == kNotBegun;
@@ -35,8 +35,8 @@ std::vector<std::int64_t> checksum_of(const Tensor& values) {
 
 // Rows are saved as they are stored, stale, with the deferred steps, so that a resumed run has the
 // same bits.
-Checkpoint OptimizedParameter::state_dict() const {
-  Checkpoint state;
+StateDict OptimizedParameter::state_dict() const {
+  StateDict state;
   slots_->save(state);
   state.put(kSteps, steps_);
   const SlotStore::Needs needs = loops_->needs();
@@ -47,7 +47,7 @@ Checkpoint OptimizedParameter::state_dict() const {
   return state;
 }
 
-Checkpoint OptimizedParameter::deferred_state() const {
+StateDict OptimizedParameter::deferred_state() const {
   const StepRuns& history = loops_->history();
   std::vector<std::int64_t> steps;
   Tensor rules = empty({history.runs().size(), rule_.members});
@@ -55,7 +55,7 @@ Checkpoint OptimizedParameter::deferred_state() const {
     steps.push_back(static_cast<std::int64_t>(history.runs()[run].end - history.begin_of(run)));
     std::copy_n(loops_->members(run).begin(), rule_.members, rules.data() + run * rule_.members);
   }
-  Checkpoint state;
+  StateDict state;
   slots_->save_rows(state);
   state.put("steps", std::move(steps));
   state.put("rules", std::move(rules));
@@ -72,7 +72,7 @@ std::vector<std::string> OptimizedParameter::names(const RuleFacts& rule) {
   return names;
 }
 
-auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) const
+auto OptimizedParameter::loaded(const StateDict& state, bool values_follow) const
     -> std::shared_ptr<OptimizedParameter> {
   auto loaded = std::make_shared<OptimizedParameter>(*parameter_, rule_, loops_->fresh());
   loaded->rows_visited_ = rows_visited();
@@ -90,12 +90,12 @@ auto OptimizedParameter::loaded(const Checkpoint& state, bool values_follow) con
         "with the options of the saved one, and change them after loading (set_options)");
   }
   loaded->slots_->load(state, saved, values_follow);
-  const Checkpoint deferred = state.part(kDeferred);
+  const StateDict deferred = state.part(kDeferred);
   if (!deferred.empty()) loaded->load_deferred(deferred, values_follow);
   return loaded;
 }
 
-void OptimizedParameter::load_deferred(const Checkpoint& state, bool values_follow) {
+void OptimizedParameter::load_deferred(const StateDict& state, bool values_follow) {
   check_argument(parameter_->shape().size() == 2, rule_.name, "::load_state_dict: '",
                  parameter_->name(), "' is no table, but its state has deferred steps");
   const auto check = [&](bool fits, const char* what, const auto&... text) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <rowgrad/core/autograd/parameter.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 #include <rowgrad/optim/row_watcher.hpp>
 
 namespace rowgrad {
@@ -80,9 +80,9 @@ class Optimizer : private ParameterUser {
   /// std::invalid_argument if two parameters have the same name; loading also if a name, a shape or
   /// a value does not fit, and then changes nothing. check_state_dict() throws that before the
   /// values of the parameters are loaded, if an optimizer has its own.
-  virtual Checkpoint state_dict() const = 0;
-  virtual void load_state_dict(const Checkpoint& state) = 0;
-  virtual void check_state_dict(const Checkpoint& /*state*/) const {}
+  virtual StateDict state_dict() const = 0;
+  virtual void load_state_dict(const StateDict& state) = 0;
+  virtual void check_state_dict(const StateDict& /*state*/) const {}
 
  protected:
   Optimizer() = default;  // without parameters, which are added then

@@ -99,18 +99,18 @@ void RuleEngine::check_rule(const RuleLoops& loops) const {
 
 // --- Saving and loading -------------------------------------------------------------------------
 
-Checkpoint RuleEngine::state_dict() const {
+StateDict RuleEngine::state_dict() const {
   check_parameters_live();
   check_names("state_dict");
-  Checkpoint all;
+  StateDict all;
   for (const auto& optimized : optimized_)
     all.put(optimized->parameter()->name(), optimized->state_dict());
   return all;
 }
 
-void RuleEngine::check_state_dict(const Checkpoint& state) const { loaded(state, true); }
+void RuleEngine::check_state_dict(const StateDict& state) const { loaded(state, true); }
 
-void RuleEngine::load_state_dict(const Checkpoint& state) {
+void RuleEngine::load_state_dict(const StateDict& state) {
   auto loaded = this->loaded(state, false);
   for (const auto& optimized : loaded) optimized->commit();
   optimized_.swap(loaded);
@@ -118,7 +118,7 @@ void RuleEngine::load_state_dict(const Checkpoint& state) {
 }
 
 // If the values of the parameters follow, all is checked that does not depend on them.
-auto RuleEngine::loaded(const Checkpoint& state, bool values_follow) const -> OptimizedParameters {
+auto RuleEngine::loaded(const StateDict& state, bool values_follow) const -> OptimizedParameters {
   check_parameters_live();
   const std::set<std::string> known = check_names("load_state_dict");
   for (const std::string& name : state.names())

@@ -23,9 +23,9 @@ class RuleEngine : public Optimizer {
   bool watch_next_step(const Parameter& parameter,
                        const std::shared_ptr<RowWatcher>& watcher) const override;
   std::uint64_t rows_visited() const override;
-  Checkpoint state_dict() const override;
-  void load_state_dict(const Checkpoint& state) override;
-  void check_state_dict(const Checkpoint& state) const override;
+  StateDict state_dict() const override;
+  void load_state_dict(const StateDict& state) override;
+  void check_state_dict(const StateDict& state) const override;
 
  protected:
   /// An optimizer with this rule, and no parameters yet.
@@ -44,7 +44,7 @@ class RuleEngine : public Optimizer {
 
   void forget(const Parameter& parameter) noexcept override;
   OptimizedParameter* find(const Parameter& parameter) const;
-  OptimizedParameters loaded(const Checkpoint& state, bool values_follow) const;
+  OptimizedParameters loaded(const StateDict& state, bool values_follow) const;
   std::set<std::string> check_names(const char* caller) const;
 
   const RuleFacts rule_;

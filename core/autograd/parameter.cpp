@@ -158,19 +158,19 @@ void Parameter::add_gradient(Gradient gradient) {
 
 // --- Saving and loading -------------------------------------------------------------------------
 
-Checkpoint::Value Parameter::saved() const {
+StateDict::Value Parameter::saved() const {
   if (is_in_memory()) return copy();
   return source_->checkpoint_id();
 }
 
-void Parameter::check_saved(const Checkpoint& state, const std::string& name) const {
+void Parameter::check_saved(const StateDict& state, const std::string& name) const {
   if (is_in_memory())
     state.check_shape(name, shape());
   else
     source_->check_checkpoint(state.text(name));
 }
 
-void Parameter::load(const Checkpoint& state, const std::string& name) {
+void Parameter::load(const StateDict& state, const std::string& name) {
   if (is_in_memory()) {
     state.check_shape(name, shape());
     end_deferred();

@@ -12,7 +12,7 @@
 
 #include <rowgrad/core/autograd/gradient.hpp>
 #include <rowgrad/core/autograd/row_source.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad {
 
@@ -146,15 +146,15 @@ class Parameter {
   /// Returns what a checkpoint stores: all values, or the id of a file's checkpoint. Throws
   /// std::logic_error if rows in a file have deferred updates of an optimizer that was destroyed
   /// before its state was saved.
-  Checkpoint::Value saved() const;
+  StateDict::Value saved() const;
 
   /// Throws std::invalid_argument for a value that is missing or of another shape, and for a
   /// checkpoint that the file cannot go back to.
-  void check_saved(const Checkpoint& state, const std::string& name) const;
+  void check_saved(const StateDict& state, const std::string& name) const;
 
   /// Loads a value that check_saved() accepts. Only the disk can fail. Requires: optimizers load
   /// the state of the same time.
-  void load(const Checkpoint& state, const std::string& name);
+  void load(const StateDict& state, const std::string& name);
 
   /// How many times the value has changed.
   std::uint64_t version() const { return version_; }

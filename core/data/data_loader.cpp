@@ -25,9 +25,9 @@ std::size_t DataLoader::rows(std::size_t batch) const {
   return std::min(options_.batch, dataset_->size() - batch * options_.batch);
 }
 
-Checkpoint DataLoader::description() const {
+StateDict DataLoader::description() const {
   std::call_once(description_->once, [&] { description_->of_data = dataset_->description(); });
-  Checkpoint all = description_->of_data;
+  StateDict all = description_->of_data;
   for (const std::string& name : all.names()) all.integer(name);  // throws for another kind
   all.put("batch", options_.batch);
   all.put("drop_last", options_.drop_last);
@@ -37,8 +37,8 @@ Checkpoint DataLoader::description() const {
   return all;
 }
 
-Checkpoint DataLoader::state_dict(const Progress& progress) const {
-  Checkpoint state;
+StateDict DataLoader::state_dict(const Progress& progress) const {
+  StateDict state;
   state.put("data", description());
   state.put("epoch", progress.epoch);
   state.put("batch", progress.batch);
@@ -46,8 +46,8 @@ Checkpoint DataLoader::state_dict(const Progress& progress) const {
   return state;
 }
 
-Progress DataLoader::progress(const Checkpoint& state) const {
-  const Checkpoint saved = state.part("data"), present = description();
+Progress DataLoader::progress(const StateDict& state) const {
+  const StateDict saved = state.part("data"), present = description();
   for (const std::string& name : present.names())
     check_argument(saved.integer(name) == present.integer(name),
                    "DataLoader: the state is of a loader with ", name, ' ', saved.integer(name),

@@ -11,8 +11,8 @@
 #include <rowgrad/core/base/ranges.hpp>
 #include <rowgrad/core/data/dataset.hpp>
 #include <rowgrad/core/data/example_order.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/random.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 // Batches of examples, in order or shuffled. Wrong arguments throw std::invalid_argument.
 
@@ -96,13 +96,13 @@ class DataLoader {
   Epoch epoch(const Progress& progress, const BatchShard& shard = {}) const;
 
   /// Integers that tell this loader from others: the description of the data, and the options.
-  Checkpoint description() const;
+  StateDict description() const;
 
   /// A progress as the state of a run, with the description.
-  Checkpoint state_dict(const Progress& progress) const;
+  StateDict state_dict(const Progress& progress) const;
 
   /// Returns the progress in a state. Refuses the state of a loader with another description.
-  Progress progress(const Checkpoint& state) const;
+  Progress progress(const StateDict& state) const;
 
  private:
   std::uint64_t seed_of(std::size_t epoch) const;
@@ -112,7 +112,7 @@ class DataLoader {
   std::size_t batches_;
   struct Description {  // is made by the first call that asks for it
     std::once_flag once;
-    Checkpoint of_data;
+    StateDict of_data;
   };
   std::shared_ptr<Description> description_ = std::make_shared<Description>();
 };

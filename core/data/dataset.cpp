@@ -118,8 +118,8 @@ Batch Dataset::draw(std::span<const std::int64_t> examples, Random& /*random*/) 
   return batch(examples);
 }
 
-Checkpoint Dataset::description() const {
-  Checkpoint description;
+StateDict Dataset::description() const {
+  StateDict description;
   description.put("examples", size());
   return description;
 }
@@ -133,7 +133,7 @@ Batch TensorDataset::batch(std::span<const std::int64_t> examples) const {
   return examples_.copies_of(examples, size_);
 }
 
-Checkpoint TensorDataset::description() const {
+StateDict TensorDataset::description() const {
   Checksum sum;
   const auto add = [&](const auto& array) {
     for (const std::size_t extent : array.shape()) sum.add(extent);
@@ -145,7 +145,7 @@ Checkpoint TensorDataset::description() const {
     add(bags.ids);
     add(bags.offsets);
   }
-  Checkpoint description = Dataset::description();
+  StateDict description = Dataset::description();
   description.put("checksum", static_cast<std::int64_t>(sum.value()));
   return description;
 }

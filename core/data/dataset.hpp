@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
 #include <rowgrad/core/tensor/ids.hpp>
 #include <rowgrad/core/tensor/random.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
@@ -76,7 +76,7 @@ class Dataset {
 
   /// Integers by name that tell these examples from others. A loader adds its own (batch,
   /// draw_order, drop_last, seed, shuffle). The default is the number of examples.
-  virtual Checkpoint description() const;
+  virtual StateDict description() const;
 
   /// Throws std::runtime_error if a file was changed after it was opened.
   virtual void check_unchanged() const {}
@@ -97,7 +97,7 @@ class TensorDataset : public Dataset {
   Batch batch(std::span<const std::int64_t> examples) const override;
 
   /// The number of examples, and a checksum of all values.
-  Checkpoint description() const override;
+  StateDict description() const override;
 
  private:
   Batch examples_;

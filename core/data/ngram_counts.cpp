@@ -76,8 +76,8 @@ std::map<std::int32_t, std::vector<NgramCounts::Ngram>> NgramCounts::by_row() co
   return rows;
 }
 
-Checkpoint NgramCounts::state_dict() const {
-  Checkpoint state;
+StateDict NgramCounts::state_dict() const {
+  StateDict state;
   for (std::size_t order = 0; order < counts_.size(); ++order) {
     const std::map<std::u32string, std::uint64_t> sorted(counts_[order].begin(),
                                                          counts_[order].end());
@@ -95,7 +95,7 @@ Checkpoint NgramCounts::state_dict() const {
   return state;
 }
 
-void NgramCounts::load_state_dict(const Checkpoint& state) {
+void NgramCounts::load_state_dict(const StateDict& state) {
   NgramCounts loaded(*hash_, most_);
   const auto check = [](bool holds) {
     check_argument(holds,

@@ -14,7 +14,7 @@
 
 #include <rowgrad/core/data/ngram_hash.hpp>
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad {
 
@@ -46,8 +46,8 @@ class NgramCounts {
 
   /// Returns and loads the counts. Loading throws std::invalid_argument for a damaged state or the
   /// state of another hash, and then changes nothing.
-  Checkpoint state_dict() const;
-  void load_state_dict(const Checkpoint& state);
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
   const NgramHash& hash() const { return *hash_; }  // the hash of the n-grams
 

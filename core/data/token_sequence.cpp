@@ -178,11 +178,11 @@ Batch TokenWindows::batch(std::span<const std::int64_t> windows) const {
   return {.ids = {read(text_), read(targets_)}};
 }
 
-Checkpoint TokenWindows::description() const {
+StateDict TokenWindows::description() const {
   Checksum sum;
   sum.add(text_.checksum());
   if (has_own_targets_) sum.add(targets_.checksum());
-  Checkpoint description;
+  StateDict description;
   description.put("windows", size_);
   description.put("context", options_.context);
   description.put("stride", options_.stride);

@@ -107,7 +107,7 @@ class TokenWindows : public Dataset {
 
   /// The number of windows, context and stride, and a checksum of the ids, and of the targets if
   /// these are given: see TokenSequence.
-  Checkpoint description() const override;
+  StateDict description() const override;
   void check_unchanged() const override;                                   // of any of the files
   DataUnit unit() const override { return {"tokens", options_.context}; }  // all of a window
 

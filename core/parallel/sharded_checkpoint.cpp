@@ -35,13 +35,13 @@ std::string random_name() {
 }
 
 // Describes a part in messages.
-std::string described(const Checkpoint& part, std::size_t rank) {
+std::string described(const StateDict& part, std::size_t rank) {
   const auto step = part.contains(kStep) ? concat(" at step ", part.count(kStep)) : "";
   return concat("the rows of rank ", rank, " of ", part.count(kRanks), " of checkpoint ",
                 part.text(kId), step);
 }
 
-void check_part(const fs::path& path, const Checkpoint& part, const Checkpoint& file,
+void check_part(const fs::path& path, const StateDict& part, const StateDict& file,
                 std::size_t rank) {
   check_runtime(part.contains(kId) && part.contains(kRank) && part.contains(kRanks), path.string(),
                 ": is not a part of a sharded checkpoint");
@@ -66,7 +66,7 @@ Names names_in(const fs::path& path) {
   std::error_code unknown;
   if (!fs::is_regular_file(path, unknown)) return {};
   try {
-    const Checkpoint file = read_safetensors_texts(path);
+    const StateDict file = read_safetensors_texts(path);
     const auto name = [&](const char* key) {
       const std::string text = file.contains(key) ? file.text(key) : "";
       return is_name(text) ? text : "";
@@ -79,7 +79,7 @@ Names names_in(const fs::path& path) {
 
 bool is_part(const fs::path& path, const std::string& names) {
   try {
-    const Checkpoint part = read_safetensors_texts(path);
+    const StateDict part = read_safetensors_texts(path);
     return part.contains(kNames) && !part.contains(kNext) && part.text(kNames) == names;
   } catch (const std::exception&) {
     return false;
@@ -113,9 +113,9 @@ const ShardedTable* table_of(const std::string& name, const ParallelTraining& of
 // Takes the rows of sharded tables, with what an optimizer keeps for them, out of a state. "step",
 // "lazy.steps", "lazy.rules" and, for tables in memory, texts are for all rows. Checksums are of
 // values that other ranks do not have.
-Checkpoint take_rows(Checkpoint& state, const ParallelTraining& of_run,
-                     std::span<Parameter* const> parameters) {
-  Checkpoint rows;
+StateDict take_rows(StateDict& state, const ParallelTraining& of_run,
+                    std::span<Parameter* const> parameters) {
+  StateDict rows;
   for (const std::string& name : state.names()) {
     const ShardedTable* const table = table_of(name, of_run, parameters);
     if (table == nullptr) continue;
@@ -123,8 +123,8 @@ Checkpoint take_rows(Checkpoint& state, const ParallelTraining& of_run,
       state.erase(name);
       continue;
     }
-    const Checkpoint::Value& value = state.at(name);
-    const auto* const integers = std::get_if<Checkpoint::Integers>(&value);
+    const StateDict::Value& value = state.at(name);
+    const auto* const integers = std::get_if<StateDict::Integers>(&value);
     const bool is_number = integers != nullptr && integers->shape.empty();
     const bool is_text = std::holds_alternative<std::string>(value);
     if (is_number || name.ends_with(".lazy.steps") || name.ends_with(".lazy.rules") ||
@@ -138,9 +138,9 @@ Checkpoint take_rows(Checkpoint& state, const ParallelTraining& of_run,
 }
 
 // Returns true for row numbers of put_rows() or put_integers(); base + ".values" is what they have.
-bool is_sparse(const Checkpoint& part, const std::string& name, const std::string& base) {
+bool is_sparse(const StateDict& part, const std::string& name, const std::string& base) {
   return name == base + ".rows" && part.contains(name) && part.contains(base + ".values") &&
-         std::holds_alternative<Checkpoint::Integers>(part.at(name));
+         std::holds_alternative<StateDict::Integers>(part.at(name));
 }
 
 // Files that some ranks need but do not have come from one that does.
@@ -168,12 +168,12 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 
 }  // namespace
 
-void write_sharded_checkpoint(const fs::path& path, const Checkpoint& state,
+void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
                               const ParallelTraining& of_run,
-                              std::span<Parameter* const> parameters, const Checkpoint& of_first) {
+                              std::span<Parameter* const> parameters, const StateDict& of_first) {
   ProcessGroup& ranks = of_run.group();
-  Checkpoint common = state;
-  Checkpoint mine = take_rows(common, of_run, parameters);
+  StateDict common = state;
+  StateDict mine = take_rows(common, of_run, parameters);
   check_argument(!mine.empty() || !of_run.has_tables(),
                  "write_sharded_checkpoint: the state has no rows of the sharded tables, expected "
                  "those of ",
@@ -185,7 +185,7 @@ void write_sharded_checkpoint(const fs::path& path, const Checkpoint& state,
   const std::string left = from_first(before.before);  // if that save was interrupted
   const std::string names = from_first(before.next.empty() ? random_name() : before.next);
   const std::string id = from_first(random_name());
-  for (Checkpoint* file : {&mine, &common}) {
+  for (StateDict* file : {&mine, &common}) {
     file->put(kId, id);
     file->put(kNames, names);
     file->put(kRanks, ranks.size());
@@ -203,19 +203,19 @@ void write_sharded_checkpoint(const fs::path& path, const Checkpoint& state,
   remove_parts(path, left);
 }
 
-void write_whole_checkpoint(const fs::path& path, const Checkpoint& state) {
+void write_whole_checkpoint(const fs::path& path, const StateDict& state) {
   const Names before = names_in(path);
   write_safetensors(path, state);
   for (const std::string& names : {before.present, before.next, before.before})
     remove_parts(path, names);
 }
 
-std::size_t saved_ranks(const Checkpoint& file) {
+std::size_t saved_ranks(const StateDict& file) {
   return file.contains(kRanks) ? file.count(kRanks) : 1;
 }
 
-Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const ParallelTraining* of_run,
-                             std::span<Parameter* const> parameters) {
+StateDict with_sharded_rows(StateDict file, const fs::path& path, const ParallelTraining* of_run,
+                            std::span<Parameter* const> parameters) {
   SingleProcess alone;
   ProcessGroup& ranks = of_run != nullptr && of_run->has_tables() ? of_run->group() : alone;
   const std::string names = file.contains(kNames) ? file.text(kNames) : "";
@@ -238,18 +238,18 @@ Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const Parall
     paths.push_back(is_sharded ? rank_path(path, names, rank) : path);
     needed.push_back(its.begin < mine.end && mine.begin < its.end);
   }
-  const Checkpoint whole = file;
+  const StateDict whole = file;
   for (const char* key : {kId, kNames, kNext, kBefore, kRanks, kStep}) file.erase(key);
   if (is_sharded) fetch_files(ranks, paths, needed);
-  std::map<std::string, Checkpoint::Value> values;
+  std::map<std::string, StateDict::Value> values;
   std::map<std::string, std::size_t> missing;  // rows of each
   std::set<std::string> sparse;
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
-    const Checkpoint part =
+    const StateDict part =
         is_sharded ? read_safetensors(paths[rank]) : take_rows(file, *of_run, parameters);
     if (is_sharded) check_part(paths[rank], part, whole, rank);
-    const Checkpoint rows = part.part(kRows);
+    const StateDict rows = part.part(kRows);
     for (const std::string& saved : rows.names()) {
       const std::string base = saved.substr(0, saved.rfind('.'));
       const bool in_rows = is_sparse(part, saved, base);
@@ -260,7 +260,7 @@ Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const Parall
       const IndexRange own = rows_of_rank(of_table, here, ranks.size());
       const std::size_t begin = std::clamp(own.begin, its.begin, its.end);
       const std::size_t size = std::clamp(own.end, its.begin, its.end) - begin;
-      Checkpoint::Value& value = values[name];
+      StateDict::Value& value = values[name];
       missing.try_emplace(name, own.size()).first->second -= size;
       const std::string& of_values = in_rows ? base + ".values" : name;
       if (std::holds_alternative<Tensor>(part.at(of_values))) {
@@ -278,8 +278,8 @@ Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const Parall
         const std::vector<std::int64_t> read = integers_in(part, name, its.size());
         check_runtime(read.size() == its.size(), paths[rank].string(), ": ", name, " has ",
                       read.size(), " numbers, expected ", its.size());
-        if (!std::holds_alternative<Checkpoint::Integers>(value)) value = Checkpoint::Integers{};
-        auto& all = std::get<Checkpoint::Integers>(value);
+        if (!std::holds_alternative<StateDict::Integers>(value)) value = StateDict::Integers{};
+        auto& all = std::get<StateDict::Integers>(value);
         std::copy_n(read.data() + (begin - its.begin), size, std::back_inserter(all.values));
         all.shape = {all.values.size()};
       }
@@ -292,7 +292,7 @@ Checkpoint with_sharded_rows(Checkpoint file, const fs::path& path, const Parall
     else if (const auto* const tensor = std::get_if<Tensor>(&value))
       put_rows(file, name, *tensor);
     else
-      put_integers(file, name, std::get<Checkpoint::Integers>(value).values);
+      put_integers(file, name, std::get<StateDict::Integers>(value).values);
   }
   return file;
 }

@@ -10,7 +10,7 @@
 #include <string>
 
 #include <rowgrad/core/parallel/parallel_training.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad {
 
@@ -20,16 +20,16 @@ namespace rowgrad {
 /// names of tables in them. Removes the parts of the checkpoint that this one replaces.
 /// Throws std::system_error as write_file does, and std::invalid_argument if `state` has no rows
 /// of a sharded table.
-void write_sharded_checkpoint(const std::filesystem::path& path, const Checkpoint& state,
+void write_sharded_checkpoint(const std::filesystem::path& path, const StateDict& state,
                               const ParallelTraining& ranks, std::span<Parameter* const> parameters,
-                              const Checkpoint& of_first = {});
+                              const StateDict& of_first = {});
 
 /// Writes `path` as write_safetensors() does, and removes the parts of the checkpoint that this one
 /// replaces.
-void write_whole_checkpoint(const std::filesystem::path& path, const Checkpoint& state);
+void write_whole_checkpoint(const std::filesystem::path& path, const StateDict& state);
 
 /// How many ranks have saved a file: 1 if none of its tables is sharded.
-std::size_t saved_ranks(const Checkpoint& file);
+std::size_t saved_ranks(const StateDict& file);
 
 /// Returns what the file `path` has, with the shards of this rank; without sharded tables of
 /// `ranks`, with whole tables. Any number of ranks may have saved the file. Each rank reads the
@@ -37,8 +37,8 @@ std::size_t saved_ranks(const Checkpoint& file);
 /// those of `parameters`. Throws std::runtime_error if no rank has a part, for a part of another
 /// checkpoint or of another rank, if ranks have other checkpoints, or if tables in files are of
 /// another number of ranks.
-Checkpoint with_sharded_rows(Checkpoint file, const std::filesystem::path& path,
-                             const ParallelTraining* ranks = nullptr,
-                             std::span<Parameter* const> parameters = {});
+StateDict with_sharded_rows(StateDict file, const std::filesystem::path& path,
+                            const ParallelTraining* ranks = nullptr,
+                            std::span<Parameter* const> parameters = {});
 
 }  // namespace rowgrad

@@ -153,8 +153,8 @@ std::vector<std::int64_t> Random::permutation(std::int64_t count) {
   return order;
 }
 
-Checkpoint Random::state_dict() const {
-  Checkpoint state;
+StateDict Random::state_dict() const {
+  StateDict state;
   const MersenneTwister::Words words = engine_.words();
   state.put("words", std::vector<std::int64_t>(words.begin(), words.end()));
   state.put("next", engine_.next());
@@ -162,7 +162,7 @@ Checkpoint Random::state_dict() const {
   return state;
 }
 
-void Random::load_state_dict(const Checkpoint& state) {
+void Random::load_state_dict(const StateDict& state) {
   const auto numbers = state.integers("words");
   const std::uint64_t next = state.count("next");
   const bool fits =

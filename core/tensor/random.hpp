@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 #include <rowgrad/core/tensor/tensor.hpp>
 
 namespace rowgrad {
@@ -106,8 +106,8 @@ class Random {
   void fill_untempered(std::span<std::uint32_t> words) { engine_.fill_untempered(words); }
 
   /// The position in the random sequence.
-  Checkpoint state_dict() const;
-  void load_state_dict(const Checkpoint& state);
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
  private:
   float uniform_float() { return static_cast<float>(bits() & 0xFFFFFF) * 0x1p-24F; }

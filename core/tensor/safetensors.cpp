@@ -127,7 +127,7 @@ class Reader {
   }
 
   template <class Number>
-  Checkpoint::Value read_value(const Entry& entry) {
+  StateDict::Value read_value(const Entry& entry) {
     const std::uint64_t offset = data_start_ + entry.begin;
     const std::size_t count = (entry.end - entry.begin) / sizeof(Number);
     const auto read_to = [&](Number* values) {
@@ -146,9 +146,9 @@ class Reader {
       for (const Number value : values)
         check(std::in_range<std::int64_t>(value), "tensor ", in_quotes(entry.name), " has ", value,
               ", more than ", std::numeric_limits<std::int64_t>::max());
-      return Checkpoint::Integers{entry.shape, {values.begin(), values.end()}};
+      return StateDict::Integers{entry.shape, {values.begin(), values.end()}};
     } else if constexpr (std::is_same_v<Number, double>) {
-      return Checkpoint::Doubles{entry.shape, std::move(values)};
+      return StateDict::Doubles{entry.shape, std::move(values)};
     } else {
       Tensor tensor = empty(entry.shape);
       std::ranges::transform(values, tensor.data(),
@@ -161,10 +161,10 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
   // Reads the texts and all values, or only those that are wanted.
-  Checkpoint read(const WantedValues* wanted) {
+  StateDict read(const WantedValues* wanted) {
     std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();
-    Checkpoint result;
+    StateDict result;
     std::vector<Entry> entries;
     const Json header(header_text, concat(file_.path().string(), ": the header"));
     std::optional<std::string> format;
@@ -187,7 +187,7 @@ class Reader {
       if (wanted != nullptr && !(*wanted)(entry.name, entry.shape)) continue;
       check(!result.contains(entry.name), "tensor ", in_quotes(entry.name),
             " has the name of a text in the metadata");
-      result.put(entry.name, with_type(entry, [&](auto number) -> Checkpoint::Value {
+      result.put(entry.name, with_type(entry, [&](auto number) -> StateDict::Value {
                    return read_value<decltype(number)>(entry);
                  }));
     }
@@ -282,7 +282,7 @@ class Reader {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint) {
+void write_safetensors(const std::filesystem::path& path, const StateDict& checkpoint) {
   const auto quoted = [](std::string_view text) {
     check_utf8("write_safetensors: a name or text", text);
     return json_string(text);
@@ -317,12 +317,12 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
                          "],\"data_offsets\":[", offset, ',', end, "]}");
         offset = end;
       };
-      const Checkpoint::Value& value = checkpoint.at(name);
+      const StateDict::Value& value = checkpoint.at(name);
       if (const auto* tensor = std::get_if<Tensor>(&value))
         store(sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->storage());
-      else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value))
+      else if (const auto* whole = std::get_if<StateDict::Integers>(&value))
         store("I64", whole->shape, whole->values);
-      else if (const auto* doubles = std::get_if<Checkpoint::Doubles>(&value))
+      else if (const auto* doubles = std::get_if<StateDict::Doubles>(&value))
         store("F64", doubles->shape, doubles->values);
     }
   header += '}';
@@ -344,15 +344,13 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
   write_file(path, pieces);
 }
 
-Checkpoint read_safetensors(const std::filesystem::path& path) {
-  return Reader(path).read(nullptr);
-}
+StateDict read_safetensors(const std::filesystem::path& path) { return Reader(path).read(nullptr); }
 
-Checkpoint read_safetensors(const std::filesystem::path& path, const WantedValues& wanted) {
+StateDict read_safetensors(const std::filesystem::path& path, const WantedValues& wanted) {
   return Reader(path).read(&wanted);
 }
 
-Checkpoint read_safetensors_texts(const std::filesystem::path& path) {
+StateDict read_safetensors_texts(const std::filesystem::path& path) {
   return read_safetensors(path, nullptr);
 }
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad {
 
@@ -20,7 +20,7 @@ namespace rowgrad {
 /// file. A later version that writes another format changes the number. Throws
 /// std::invalid_argument for a name or a text that is not UTF-8, for the name `__metadata__`, texts
 /// named `rowgrad_format` or `rowgrad_checksum`, and a header above the format's limit of 100 MB.
-void write_safetensors(const std::filesystem::path& path, const Checkpoint& checkpoint);
+void write_safetensors(const std::filesystem::path& path, const StateDict& checkpoint);
 
 /// Reads any file in the format. F16, BF16 and F32 become tensors; F64 becomes double-precision
 /// numbers, or tensors in the double library; I8 to I64, U8 to U64 and BOOL become integers;
@@ -28,16 +28,16 @@ void write_safetensors(const std::filesystem::path& path, const Checkpoint& chec
 /// throws std::runtime_error naming file and tensor if it is truncated, inconsistent or has another
 /// dtype; if it has a checksum of another content; and for a `rowgrad_format` that this version
 /// does not know. (Files of version 0.2.0 and of other frameworks have no checksum.)
-Checkpoint read_safetensors(const std::filesystem::path& path);
+StateDict read_safetensors(const std::filesystem::path& path);
 
 /// Returns true for the values to read, by their name and shape.
 using WantedValues = std::function<bool(const std::string& name, const Shape& shape)>;
 
 /// Reads the texts and the values for which `wanted` returns true; null wants none. Takes memory
 /// only for these and the header. The checksum is not compared.
-Checkpoint read_safetensors(const std::filesystem::path& path, const WantedValues& wanted);
+StateDict read_safetensors(const std::filesystem::path& path, const WantedValues& wanted);
 
 /// Reads only the texts, which are not compared with the checksum.
-Checkpoint read_safetensors_texts(const std::filesystem::path& path);
+StateDict read_safetensors_texts(const std::filesystem::path& path);
 
 }  // namespace rowgrad

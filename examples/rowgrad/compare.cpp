@@ -22,7 +22,7 @@ namespace {
 
 struct Run {
   std::string file;
-  Checkpoint state;
+  StateDict state;
   std::string prefix = "";  // of the names of a TrainingRun's state: "run." after put("run", …)
   std::unique_ptr<Tokenizer> tokenizer = nullptr;  // if it was saved with one
 
@@ -54,7 +54,7 @@ using Losses = std::map<std::pair<std::int64_t, std::string>, double>;
 Losses losses_of(const Run& run) {
   Losses losses;
   if (!run.has("history.epoch")) return losses;
-  const Checkpoint history = run.state.part(run.prefix + "history");
+  const StateDict history = run.state.part(run.prefix + "history");
   const std::vector<double> steps = history.doubles("steps"), epochs = history.doubles("epoch");
   check_runtime(epochs.size() == steps.size(), run.file, ": the history has ", steps.size(),
                 " steps, but ", epochs.size(), " epochs");

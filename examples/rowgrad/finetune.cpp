@@ -144,8 +144,8 @@ void train(TextClassifier& classifier, const Task& task, std::uint64_t epochs,
 // Writes a file that load_gpt() also reads.
 void save(const std::string& path, const TextClassifier& classifier, const SavedGpt& gpt,
           const std::vector<std::string>& labels) {
-  const Checkpoint state = classifier.state_dict();
-  Checkpoint file;
+  const StateDict state = classifier.state_dict();
+  StateDict file;
   file.put("gpt", gpt_options_state(gpt.model->options()));
   file.put("tokenizer", gpt.tokenizer->to_json());
   file.put("model", state.part("body"));
@@ -155,8 +155,8 @@ void save(const std::string& path, const TextClassifier& classifier, const Saved
 }
 
 // Reads a GPT or a classifier.
-Checkpoint read_gpt_file(const std::string& path) {
-  Checkpoint file = with_sharded_rows(read_safetensors(path), path);
+StateDict read_gpt_file(const std::string& path) {
+  StateDict file = with_sharded_rows(read_safetensors(path), path);
   check_runtime(!file.part("gpt").empty(), path,
                 ": is not a GPT, expected a file of train --model gpt, save_gpt() or finetune");
   check_runtime(!file.contains("format") || saved_options(file, path).table_paths().empty(), path,
@@ -165,7 +165,7 @@ Checkpoint read_gpt_file(const std::string& path) {
 }
 
 // Returns the file of the run's text, or "" for The Verdict and for a file that is not of a run.
-std::string text_of_run(const Checkpoint& file, const std::string& path) {
+std::string text_of_run(const StateDict& file, const std::string& path) {
   if (!file.contains("format")) return "";
   const std::vector<std::string> files = saved_corpus(file, path);
   if (files.empty()) return "";
@@ -174,7 +174,7 @@ std::string text_of_run(const Checkpoint& file, const std::string& path) {
   return files.front();
 }
 
-void fine_tune(const Options& options, const Checkpoint& file) {
+void fine_tune(const Options& options, const StateDict& file) {
   SavedGpt gpt = load_gpt(file, options.run);
   const std::size_t context = gpt.model->context();
   Task task;
@@ -199,7 +199,7 @@ void fine_tune(const Options& options, const Checkpoint& file) {
             << " for validation, " << options.epochs << (options.epochs == 1 ? " epoch" : " epochs")
             << "\n\ntrained                           parameters   accuracy  ms/step\n";
 
-  const Checkpoint weights = gpt.model->state_dict();
+  const StateDict weights = gpt.model->state_dict();
   for (const TuningMethod& method : kMethods) {
     const std::string name = method.name;
     if (options.train != "each" && options.train != name) continue;
@@ -222,7 +222,7 @@ void fine_tune(const Options& options, const Checkpoint& file) {
 }
 
 // Prints the labels of a text with their probabilities.
-void classify(const Options& options, const Checkpoint& file) {
+void classify(const Options& options, const StateDict& file) {
   const SavedGpt gpt = load_gpt(file, options.run);
   check_runtime(file.contains("labels"), options.run, ": is a GPT, expected a classifier");
   const std::vector<std::string> labels = Json(file.text("labels"), options.run).strings();
@@ -295,7 +295,7 @@ int finetune_command(int argc, const char* const* argv) {
   for (const char* column : {"--text-column", "--label-column"})
     check_argument(!line.was_given(column) || !std::filesystem::is_directory(options.examples),
                    column, " is for a table, but ", options.examples, " is a folder");
-  const Checkpoint file = read_gpt_file(options.run);
+  const StateDict file = read_gpt_file(options.run);
   if (options.examples.empty() && options.classify.empty() && options.corpus.empty())
     options.corpus = text_of_run(file, options.run);
   check_outputs({{"--save", options.save, kClassifierFile},

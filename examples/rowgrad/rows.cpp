@@ -150,8 +150,7 @@ class Inspection {
     session.run().add(losses_);
     if (is_wanted(options.report))
       page_.emplace(line, session, corpus, options.report, rows_,
-                    session.first_words(session.options().gpt.context), Checkpoint(),
-                    options.force);
+                    session.first_words(session.options().gpt.context), StateDict(), options.force);
   }
 
   RowHistory& rows() { return rows_; }

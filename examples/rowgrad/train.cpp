@@ -69,7 +69,7 @@ std::optional<std::uint64_t> replaced_step(const Options& options) {
   const std::string& path = options.save;
   if (continues_file(options) || !std::filesystem::is_regular_file(path, none)) return std::nullopt;
   try {
-    const Checkpoint file = read_safetensors(path, [](const std::string& name, const Shape& shape) {
+    const StateDict file = read_safetensors(path, [](const std::string& name, const Shape& shape) {
       return name == "steps" && shape.empty();
     });
     return file.contains("steps") ? std::optional(file.count("steps")) : std::nullopt;
@@ -80,7 +80,7 @@ std::optional<std::uint64_t> replaced_step(const Options& options) {
 
 // Begins a run, or resumes the saved one.
 std::unique_ptr<Session> make_session(const CommandLine& line, const Options& options,
-                                      const Corpus& corpus, const Checkpoint& saved,
+                                      const Corpus& corpus, const StateDict& saved,
                                       ProcessGroup* ranks) {
   if (!options.resume.empty()) {
     auto session = Session::resume(saved, options.resume, corpus, ranks);
@@ -90,8 +90,8 @@ std::unique_ptr<Session> make_session(const CommandLine& line, const Options& op
   TrainOptions train = options.train;
   if (ranks != nullptr && !line.was_given("--shards")) train.shards = ranks->size();
   if (corpus.has_ids() && !line.was_given("--tokenizer")) train.tokenizer = "gpt2";
-  const Checkpoint weights =
-      options.gpt2.empty() ? Checkpoint() : read_gpt2(line, options.gpt2, train);
+  const StateDict weights =
+      options.gpt2.empty() ? StateDict() : read_gpt2(line, options.gpt2, train);
   auto tokenizer = corpus.make_tokenizer(train.tokenizer, train.vocabulary);
   if (!weights.empty()) {
     const std::size_t rows = gpt2_options(weights, 1).vocabulary;
@@ -134,7 +134,7 @@ void train(const Options& options, Session& session, std::optional<FirstRank>& f
   TrainingRun& run = session.run();
   RunFile checkpoint(
       options.save,
-      [&](const std::string& path) { session.save(path, first ? first->watched() : Checkpoint()); },
+      [&](const std::string& path) { session.save(path, first ? first->watched() : StateDict()); },
       options.save_every, {.all_ranks = true});
   run.add(checkpoint);
   const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
@@ -148,7 +148,7 @@ void train(const Options& options, Session& session, std::optional<FirstRank>& f
 }
 
 void run(const CommandLine& line, const Options& options, const std::string& changed,
-         Checkpoint saved) {
+         StateDict saved) {
   const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_patience);
   const std::size_t rank = ranks == nullptr ? 0 : ranks->rank();
   rank == 0 ? check_files(options) : check_files_of_rank(options, rank);
@@ -156,8 +156,8 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   if (options.threads > 0) set_threads(static_cast<int>(options.threads));
   const Corpus corpus = Corpus::find(options.corpus);
   const auto session = make_session(line, options, corpus, saved, ranks.get());
-  const Checkpoint watched = saved.part("watched");
-  saved = Checkpoint();
+  const StateDict watched = saved.part("watched");
+  saved = StateDict();
   std::optional<FirstRank> first;
   const Ids prompt = encode_prompt(*session, options);
   if (rank == 0) first.emplace(options, corpus, *session, prompt);
@@ -185,7 +185,7 @@ int train_command(int argc, const char* const* argv) {
       "hidden layers, linear head), or with --model gpt a GPT. Without options, it trains on the "
       "characters of Edith Wharton's The Verdict, in under a minute.",
       option_table_of(options));
-  Checkpoint saved;
+  StateDict saved;
   std::string changed;
   const TrainFiles files{
       .options_text =

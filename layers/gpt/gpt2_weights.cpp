@@ -53,16 +53,16 @@ std::vector<Gpt2Tensor> layout_of(GptModel& model, const std::string& prefix) {
   return all;
 }
 
-std::string prefix_of(const Checkpoint& file) {
+std::string prefix_of(const StateDict& file) {
   return file.contains("transformer.wte.weight") ? "transformer." : "";
 }
 
-bool same_values(const Checkpoint& file, const std::string& one, const std::string& other) {
+bool same_values(const StateDict& file, const std::string& one, const std::string& other) {
   const Shape& shape = file.shape(one);
   return shape == file.shape(other) && file.tensor(one, shape) == file.tensor(other, shape);
 }
 
-std::size_t heads_in(const Checkpoint& file) {
+std::size_t heads_in(const StateDict& file) {
   const std::string& text = file.text(kHeads);
   std::size_t heads = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), heads);
@@ -83,7 +83,7 @@ void check_gpt2_layout(std::string_view caller, const GptOptions& options) {
   check(options.bias, "linear layers and norms without bias, expected one in each");
 }
 
-GptOptions gpt2_options(const Checkpoint& file, std::size_t heads) {
+GptOptions gpt2_options(const StateDict& file, std::size_t heads) {
   const std::string prefix = prefix_of(file);
   const auto table = [&](const char* name) {
     const Shape& shape = file.shape(prefix + name);
@@ -111,7 +111,7 @@ GptOptions gpt2_options(const Checkpoint& file, std::size_t heads) {
           .tie_weights = !file.contains(kHead) || same_values(file, kHead, prefix + "wte.weight")};
 }
 
-void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
+void load_gpt2_weights(GptModel& model, const StateDict& file) {
   const GptOptions& options = model.options();
   check_gpt2_layout("load_gpt2_weights", options);
   const std::string prefix = prefix_of(file);
@@ -155,7 +155,7 @@ void load_gpt2_weights(GptModel& model, const Checkpoint& file) {
   }
 }
 
-Checkpoint gpt2_weights(GptModel& model) {
+StateDict gpt2_weights(GptModel& model) {
   const GptOptions& options = model.options();
   check_gpt2_layout("gpt2_weights", options);
   std::vector<Gpt2Tensor> layout = layout_of(model, options.tie_weights ? "" : "transformer.");
@@ -167,7 +167,7 @@ Checkpoint gpt2_weights(GptModel& model) {
     check_argument(known.contains(parameter), "gpt2_weights: GPT-2 has no ",
                    in_quotes(parameter->name()), ' ', bracketed(parameter->shape()));
 
-  Checkpoint file;
+  StateDict file;
   file.put("format", "pt");  // without it, Hugging Face's reader refuses a file
   file.put(kHeads, std::to_string(options.heads));
   for (const Gpt2Tensor& stored : layout) {

@@ -2,7 +2,7 @@
 
 // GPT-2's weights in the layout of Hugging Face's model.safetensors, read and written:
 //
-//   const Checkpoint file = read_safetensors("model.safetensors");
+//   const StateDict file = read_safetensors("model.safetensors");
 //   GptModel model(gpt2_options(file), random);
 //   load_gpt2_weights(model, file);
 //   write_safetensors("mine.safetensors", gpt2_weights(model));
@@ -19,7 +19,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 
 namespace rowgrad {
@@ -28,17 +28,17 @@ namespace rowgrad {
 /// wte.weight. What the weights do not show is as in OpenAI's models: no dropout, their GELU and
 /// norm_epsilon, and width / 64 heads, unless `heads` is not 0 or the text "n_head" says otherwise.
 /// Throws std::invalid_argument if the heads remain unknown.
-GptOptions gpt2_options(const Checkpoint& file, std::size_t heads = 0);
+GptOptions gpt2_options(const StateDict& file, std::size_t heads = 0);
 
 /// Replaces all weights of the model. A head that is not tied gets wte.weight if the file has none.
 /// Needs memory for copies of one linear layer. Everything is checked before anything changes: the
 /// shapes, the number of heads and, if the model's head is tied, whether lm_head.weight equals
 /// wte.weight.
-void load_gpt2_weights(GptModel& model, const Checkpoint& file);
+void load_gpt2_weights(GptModel& model, const StateDict& file);
 
 /// A copy of the weights with the text "n_head". As in Hugging Face's own files, names start with
 /// "transformer." if there is a lm_head.weight, that is, if the head is not tied.
-Checkpoint gpt2_weights(GptModel& model);
+StateDict gpt2_weights(GptModel& model);
 
 /// The check of a model's options, for programs that want it earlier.
 void check_gpt2_layout(std::string_view caller, const GptOptions& options);

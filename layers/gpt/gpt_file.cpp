@@ -52,7 +52,7 @@ void for_each_option(auto& options, const auto& visit) {
 
 constexpr std::uint64_t kMaxNumber = std::numeric_limits<std::int64_t>::max();
 
-GptOptions options_in(const Checkpoint& state) {
+GptOptions options_in(const StateDict& state) {
   GptOptions options;
   for_each_option(options, [&](const char* name, auto& option, auto... last) {
     using Option = std::remove_reference_t<decltype(option)>;
@@ -80,7 +80,7 @@ GptOptions options_in(const Checkpoint& state) {
 
 // Throws std::invalid_argument for sizes that the values in the file do not have, before a model
 // takes memory for them. Only the angles of rotary positions are in no file.
-void check_sizes(const Checkpoint& model, const GptOptions& options) {
+void check_sizes(const StateDict& model, const GptOptions& options) {
   const std::size_t width = options.width;
   model.check_shape("token.weight", {options.vocabulary, width});
   std::size_t block = options.layers;  // of 0 layers, there is no last one
@@ -108,8 +108,8 @@ void check_sizes(const Checkpoint& model, const GptOptions& options) {
 
 }  // namespace
 
-Checkpoint gpt_options_state(const GptOptions& options) {
-  Checkpoint state;
+StateDict gpt_options_state(const GptOptions& options) {
+  StateDict state;
   for_each_option(options, [&](const char* name, const auto& option, auto...) {
     using Option = std::remove_cvref_t<decltype(option)>;
     if constexpr (std::is_floating_point_v<Option>)
@@ -127,7 +127,7 @@ void save_gpt(const std::filesystem::path& path, const GptModel& model,
   check_argument(typeid(model) == typeid(GptModel),
                  "save_gpt: the model is of a class derived from GptModel, expected a GptModel, as "
                  "load_gpt makes no other; write_safetensors saves its state_dict()");
-  Checkpoint file;
+  StateDict file;
   file.put("gpt", gpt_options_state(model.options()));
   file.put("tokenizer", tokenizer.to_json());
   file.put("model", model.state_dict());
@@ -138,11 +138,11 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
   return load_gpt(read_safetensors(path), path.string(), tables);
 }
 
-SavedGpt load_gpt(const Checkpoint& file, const std::string& name,
+SavedGpt load_gpt(const StateDict& file, const std::string& name,
                   const std::vector<TableFile*>& tables) {
-  const Checkpoint state = file.part("gpt");
+  const StateDict state = file.part("gpt");
   check_runtime(!state.empty(), name, ": has no options of a GPT");
-  const Checkpoint model = file.part("model");
+  const StateDict model = file.part("model");
   // Of tables in files of their own, there are only marks.
   const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& value) {
     return value.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(value));

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 
 namespace rowgrad {
@@ -36,11 +36,11 @@ void save_gpt(const std::filesystem::path& path, const GptModel& model, const To
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
 
 /// Does the same for what was read from a file, whose name messages need.
-SavedGpt load_gpt(const Checkpoint& file, const std::string& name,
+SavedGpt load_gpt(const StateDict& file, const std::string& name,
                   const std::vector<TableFile*>& tables = {});
 
 /// The options of a model as values of a checkpoint, but for the files of tables: what other files
 /// need beside "tokenizer" and "model" to be read by load_gpt(), under the name "gpt".
-Checkpoint gpt_options_state(const GptOptions& options);
+StateDict gpt_options_state(const GptOptions& options);
 
 }  // namespace rowgrad

@@ -22,9 +22,9 @@ std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& op
   return chosen.size();
 }
 
-Checkpoint lora_state(const Layer& model) { return model.state_dict(kAdapters); }
+StateDict lora_state(const Layer& model) { return model.state_dict(kAdapters); }
 
-void load_lora(Layer& model, const Checkpoint& state) {
+void load_lora(Layer& model, const StateDict& state) {
   NamePatterns patterns(kAdapters);
   std::size_t left = 0;  // names of the state that belong to no layer
   for (const std::string& name : state.names()) left += patterns.match(name) ? 1U : 0U;

@@ -25,12 +25,12 @@ std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& op
 
 /// The adapters alone, with their scales. What else a copy of the model needs is to be saved, too,
 /// as the new head of a classifier: state_dict("head.weight,head.bias").
-Checkpoint lora_state(const Layer& model);
+StateDict lora_state(const Layer& model);
 
 /// Adds the adapters of a state to a model that has none, with what they have learned, and freezes
 /// all else. Throws std::invalid_argument for a state that does not fit the model, and
 /// std::logic_error for a model that has adapters.
-void load_lora(Layer& model, const Checkpoint& state);
+void load_lora(Layer& model, const StateDict& state);
 
 /// Adds all adapters to their weights: the model computes the same, and has the parameters of
 /// before add_lora. They stay frozen: unfreeze() what is to be trained.

@@ -379,8 +379,8 @@ void TableHistory::for_each_column(auto& of, const auto& visit) {
       "all.is_dense", 1, [&](std::size_t) -> auto& { return of.is_dense_; });
 }
 
-Checkpoint TableHistory::state_dict() const {
-  Checkpoint state;
+StateDict TableHistory::state_dict() const {
+  StateDict state;
   state.put("kind", static_cast<int>(names_.kind));
   state.put("shape", std::vector<std::int64_t>(table_->shape().begin(), table_->shape().end()));
   state.put("ids", std::vector<std::int64_t>(ids_.begin(), ids_.end()));
@@ -408,7 +408,7 @@ Checkpoint TableHistory::state_dict() const {
   return state;
 }
 
-void TableHistory::load_state_dict(const Checkpoint& state) {
+void TableHistory::load_state_dict(const StateDict& state) {
   const auto check = [&](bool holds) {
     check_argument(holds, "RowHistory::load_state_dict: the history of ", table_->name(),
                    " is damaged, or of another table");
@@ -456,8 +456,8 @@ void TableHistory::load_state_dict(const Checkpoint& state) {
   version_ = table_->version();
 }
 
-Checkpoint RowHistory::state_dict() const {
-  Checkpoint state;
+StateDict RowHistory::state_dict() const {
+  StateDict state;
   for (const auto& table : tables_)
     check_state(!table->is_between(), "RowHistory::state_dict: step ", begun_,
                 " was made, expected after_update(", begun_,
@@ -467,14 +467,14 @@ Checkpoint RowHistory::state_dict() const {
   return state;
 }
 
-void RowHistory::load_state_dict(const Checkpoint& state) {
+void RowHistory::load_state_dict(const StateDict& state) {
   TableHistories::List loaded;
   std::optional<std::uint64_t> first_step;
   if (state.contains("first_step")) first_step = state.count("first_step");
   std::size_t known = first_step ? 1 : 0;
   const std::vector<Parameter*> own = model_.parameters(), on_tape = model_.parameters_on_tape();
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const Checkpoint part = state.part(own[i]->name());
+    const StateDict part = state.part(own[i]->name());
     if (part.empty()) continue;
     const std::int64_t kind = part.integer("kind");
     check_argument(kind >= 0 && kind <= static_cast<std::int64_t>(RowKind::kNgram),

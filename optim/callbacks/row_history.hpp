@@ -205,8 +205,8 @@ class TableHistory final : public RowWatcher {
   /// Returns the history between two steps: a column for each member of rows and steps. Load it
   /// into a new history, with the values of the table that were saved at the same time. Throws
   /// std::invalid_argument for a state of another table.
-  Checkpoint state_dict() const;
-  void load_state_dict(const Checkpoint& state);
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
  private:
   // A lookup since the last update, and the tokens that made it, if there are any.
@@ -356,8 +356,8 @@ class RowHistory : public TrainingCallback {
   ///
   /// A callback that saves the history must be added to the run after it: state_dict() throws
   /// std::logic_error if an update was made whose after_step() was not called yet.
-  Checkpoint state_dict() const;
-  void load_state_dict(const Checkpoint& state);
+  StateDict state_dict() const;
+  void load_state_dict(const StateDict& state);
 
   /// The number of steps that the run had made before the first step in this history. None before
   /// that step.

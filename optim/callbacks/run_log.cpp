@@ -336,12 +336,12 @@ void RunLog::for_each_count(auto& counts, const auto& visit) {
   visit("log_seconds", counts.log_seconds);
 }
 
-Checkpoint RunLog::state_dict() {
+StateDict RunLog::state_dict() {
   check_state(!awaits_step_, "RunLog::state_dict: called during step ", step() + 1,
               ", expected a call after the log's after_step(): add the log to the run first");
   flush();
   if (file_) attempt([&] { file_->sync(); });
-  Checkpoint state;
+  StateDict state;
   state.put("id", id_);
   state.put("bytes", has_begun_ ? file_->bytes() : begin_);
   state.put("step", step());
@@ -354,7 +354,7 @@ Checkpoint RunLog::state_dict() {
   return state;
 }
 
-void RunLog::load_state_dict(const Checkpoint& state) {
+void RunLog::load_state_dict(const StateDict& state) {
   check_state(!has_begun_, "RunLog: the log has begun, expected its state before the first step");
   Counts counts;
   for_each_count(counts, [&](const char* name, auto& count) {
@@ -371,7 +371,7 @@ void RunLog::load_state_dict(const Checkpoint& state) {
   const std::string& id = state.text("id");
   const std::uint64_t bytes = state.count("bytes");
   std::map<std::string, std::vector<std::int64_t>> written;
-  const Checkpoint tables = state.part("written");
+  const StateDict tables = state.part("written");
   for (const std::string& name : tables.names()) written[name] = tables.integers(name);
   if (own_rows_) own_rows_->load_state_dict(state.part("rows"));
   counts_ = counts;

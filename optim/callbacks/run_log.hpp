@@ -80,13 +80,13 @@ class RunLog : public TrainingCallback {
   /// Returns the length of the log, which is on the disk then, what continues it, and the log's own
   /// history of rows. Save it with the run. A callback that does so must be added after the log:
   /// between before_update() and after_step(), this throws std::logic_error.
-  Checkpoint state_dict();
+  StateDict state_dict();
 
   /// Continues the log of a resumed run: the first record follows the ones that were in the file
   /// when the state was saved, and replaces later ones. A new log begins if the file has the log of
   /// another run, or is shorter. Throws std::logic_error after the first record, and
   /// std::invalid_argument for a state of another step or model.
-  void load_state_dict(const Checkpoint& state);
+  void load_state_dict(const StateDict& state);
   bool continues() const { return begin_ > 0; }  // true if it adds to the log in the file
 
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }

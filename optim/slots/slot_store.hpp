@@ -14,7 +14,7 @@
 #include <vector>
 
 #include <rowgrad/core/kernels/rows.hpp>
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 #include <rowgrad/optim/slots/row_records.hpp>
 
 namespace rowgrad {
@@ -173,21 +173,21 @@ class SlotStore {
 
   /// Puts the slots into `state`, by name: their values or, if a file has them, the id of its
   /// checkpoint.
-  virtual void save(Checkpoint& state) const = 0;
+  virtual void save(StateDict& state) const = 0;
 
   /// Reads the slots that are `saved` into a new store. Throws std::invalid_argument for values
   /// that are missing or of another shape, and if the file is at another checkpoint or, where the
   /// values follow and take it back, cannot go back to this one.
-  virtual void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved,
+  virtual void load(const StateDict& state, const std::array<bool, kMaxSlots>& saved,
                     bool values_follow) = 0;
 
   /// Puts the stored values of rows into `state` as "values" and their steps as "at"; or the id of
   /// the file's checkpoint as "file".
-  virtual void save_rows(Checkpoint& state) const = 0;
+  virtual void save_rows(StateDict& state) const = 0;
 
   /// Reads them as load() does; no step may be after `last`. The values replace those of the
   /// parameter in commit(), which cannot fail; until then only rows() shows them.
-  virtual void load_rows(const Checkpoint& state, std::uint64_t last, bool values_follow) = 0;
+  virtual void load_rows(const StateDict& state, std::uint64_t last, bool values_follow) = 0;
   virtual void commit() noexcept {}
 
  protected:

@@ -83,12 +83,12 @@ class SlotsInFile final : public SlotStore {
     to.step = file_.step(row);
   }
 
-  void save(Checkpoint& state) const override {
+  void save(StateDict& state) const override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
       if (place(i)) state.put(std::string(owner_.names[i]), file_.checkpoint_id());
   }
 
-  void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved,
+  void load(const StateDict& state, const std::array<bool, kMaxSlots>& saved,
             bool values_follow) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
       const std::string name(owner_.names[i]);
@@ -101,12 +101,12 @@ class SlotsInFile final : public SlotStore {
     }
   }
 
-  void save_rows(Checkpoint& state) const override {
+  void save_rows(StateDict& state) const override {
     state.put("file", file_.checkpoint_id());
     is_saved_ = true;
   }
 
-  void load_rows(const Checkpoint& state, std::uint64_t, bool values_follow) override {
+  void load_rows(const StateDict& state, std::uint64_t, bool values_follow) override {
     check_mark(state.text("file"), values_follow);
     is_saved_ = true;
   }

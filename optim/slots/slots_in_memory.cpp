@@ -72,7 +72,7 @@ class SlotsInMemory final : public SlotStore {
     return view;
   }
 
-  void save(Checkpoint& state) const override {
+  void save(StateDict& state) const override {
     const std::vector<std::int64_t> rows = rows_with_records();
     for (std::size_t k = 0; k < slots_.size(); ++k) {
       const std::string name(owner_.names[slots_[k]]);
@@ -87,7 +87,7 @@ class SlotsInMemory final : public SlotStore {
     }
   }
 
-  void load(const Checkpoint& state, const std::array<bool, kMaxSlots>& saved, bool) override {
+  void load(const StateDict& state, const std::array<bool, kMaxSlots>& saved, bool) override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
       if (saved[i]) slots_.push_back(i);
     const auto name = [&](std::size_t k) { return std::string(owner_.names[slots_[k]]); };
@@ -107,7 +107,7 @@ class SlotsInMemory final : public SlotStore {
     }
   }
 
-  void save_rows(Checkpoint& state) const override {
+  void save_rows(StateDict& state) const override {
     put_rows(state, "values", values_);
     if (in_arrays_)
       return put_integers(state, "at", std::vector<std::int64_t>(steps_->begin(), steps_->end()));
@@ -121,7 +121,7 @@ class SlotsInMemory final : public SlotStore {
     put_sparse_integers(state, "at", values_.shape()[0], std::move(at));
   }
 
-  void load_rows(const Checkpoint& state, std::uint64_t last, bool) override {
+  void load_rows(const StateDict& state, std::uint64_t last, bool) override {
     loaded_ = rows_in(state, "values", values_.shape());
     const std::vector<std::int64_t> steps = integers_in(state, "at", values_.shape()[0]);
     check_argument(steps.size() == values_.shape()[0], owner_.optimizer, "::load_state_dict: '",

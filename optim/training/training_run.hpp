@@ -207,9 +207,9 @@ class TrainingRun {
   /// failed there, when the parts are at different steps, and std::runtime_error if a trained
   /// parameter in memory is not finite (see allow_not_finite). check_can_save() only throws. If
   /// tables are sharded, all ranks must call these functions.
-  Checkpoint state_dict() const;
+  StateDict state_dict() const;
   void check_can_save() const;
-  void load_state_dict(const Checkpoint& state);
+  void load_state_dict(const StateDict& state);
 
  private:
   // The phase of a run. Its parts are at different steps during kUpdates and after kFailed. During
@@ -241,9 +241,9 @@ class TrainingRun {
   bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
   bool evaluation_is_due() const;
   bool epoch_is_due() const { return progress_.epoch > epochs(); }
-  Checkpoint own_state() const;
-  void load_own_state(const Checkpoint& state);
-  void check_counts(const Checkpoint& optimizer) const;
+  StateDict own_state() const;
+  void load_own_state(const StateDict& state);
+  void check_counts(const StateDict& optimizer) const;
 
   TrainingParts parts_;
   DataUnit unit_;

@@ -34,8 +34,8 @@ void read(double number, std::size_t& count) {
   count = static_cast<std::size_t>(number);
 }
 
-Checkpoint saved(const std::vector<TrainingRecord>& history, const DataUnit& unit) {
-  Checkpoint state;
+StateDict saved(const std::vector<TrainingRecord>& history, const DataUnit& unit) {
+  StateDict state;
   for_each_column(unit, [&](const std::string& name, const auto value) {
     std::vector<double> column;
     for (const TrainingRecord& record : history) column.push_back(number(record.*value));
@@ -44,7 +44,7 @@ Checkpoint saved(const std::vector<TrainingRecord>& history, const DataUnit& uni
   return state;
 }
 
-std::vector<TrainingRecord> history_in(const Checkpoint& state, const DataUnit& unit) {
+std::vector<TrainingRecord> history_in(const StateDict& state, const DataUnit& unit) {
   std::vector<TrainingRecord> history(state.doubles("steps").size());
   for_each_column(unit, [&](const std::string& name, const auto value) {
     const std::vector<double> column = state.doubles(name);
@@ -66,17 +66,17 @@ void TrainingRun::check_can_save() const {
   check_parameters();
 }
 
-Checkpoint TrainingRun::state_dict() const {
+StateDict TrainingRun::state_dict() const {
   check_can_save();
-  Checkpoint state = own_state();
+  StateDict state = own_state();
   state.put("model", parts_.model.state_dict());
   state.put("optimizer", parts_.optimizer.state_dict());
   return state;
 }
 
 // All but the model and the optimizer, which are large, or in files.
-Checkpoint TrainingRun::own_state() const {
-  Checkpoint state;
+StateDict TrainingRun::own_state() const {
+  StateDict state;
   if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
   state.put("progress", parts_.loader.state_dict(progress_));
   state.put("steps", steps());
@@ -88,15 +88,15 @@ Checkpoint TrainingRun::own_state() const {
   return state;
 }
 
-void TrainingRun::load_state_dict(const Checkpoint& state) {
+void TrainingRun::load_state_dict(const StateDict& state) {
   check_argument(state.contains("progress.epoch"),
                  "TrainingRun: the state is of an older version, or of no run; its model and "
                  "optimizer may be loaded alone");
   check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
                  "TrainingRun: the state has a schedule, the run has none");
-  const Checkpoint model = state.part("model"), optimizer = state.part("optimizer");
+  const StateDict model = state.part("model"), optimizer = state.part("optimizer");
   const std::string arithmetic = state.text("arithmetic");
-  const Checkpoint before = own_state();
+  const StateDict before = own_state();
   const auto epoch = epoch_;  // with its times, which no state has
   data_.reset();
   read_ahead_.clear();
@@ -118,7 +118,7 @@ void TrainingRun::load_state_dict(const Checkpoint& state) {
   stopped_ = false;
 }
 
-void TrainingRun::load_own_state(const Checkpoint& state) {
+void TrainingRun::load_own_state(const StateDict& state) {
   history_ = history_in(state.part("history"), unit_);
   epoch_ = {.loss_sum = state.number("epoch_loss_sum"),
             .weight = state.number(concat("epoch_", unit_.name))};
@@ -131,7 +131,7 @@ void TrainingRun::load_own_state(const Checkpoint& state) {
 }
 
 // Checks the counts of the other parts against the progress of the run.
-void TrainingRun::check_counts(const Checkpoint& optimizer) const {
+void TrainingRun::check_counts(const StateDict& optimizer) const {
   const std::size_t epoch = progress_.epoch, batch = progress_.batch;
   const auto check_steps = [&](const std::string& what, std::uint64_t steps) {
     check_argument(steps <= this->steps(), "TrainingRun: ", what, " is ", steps, ", more than the ",

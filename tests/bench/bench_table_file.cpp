@@ -76,7 +76,7 @@ void run_in_file(std::size_t rows) {
   const testing::TemporaryFolder folder;
   const fs::path path = folder / "table";
   double fresh, marked, warm;
-  Checkpoint model, optimizer;
+  StateDict model, optimizer;
   {
     TableFile file(path, {.rows = rows, .width = kWidth, .states = 1});
     Trained trained(file);

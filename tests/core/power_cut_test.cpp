@@ -178,7 +178,7 @@ TEST(PowerCut, LeavesAFileAsItWasOrAsItIsWritten) {
 TEST(PowerCut, LeavesARunAsItWasOrAsItIsSaved) {
   const TemporaryFolder folder;
   const auto save = [&](real value) {
-    Checkpoint state;
+    StateDict state;
     state.put("weight", full({500}, value));
     write_safetensors(folder / "run", state);
   };
@@ -251,7 +251,7 @@ TEST(PowerCut, LeavesAShardedCheckpointWhole) {
       Random random(1);
       ParallelTraining tables(ranks);
       const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
-      Checkpoint state;
+      StateDict state;
       state.put("weight", full({10, 4}, value + static_cast<real>(ranks.rank())));
       write_sharded_checkpoint(folder / "run", state, tables, words.parameters());
     });

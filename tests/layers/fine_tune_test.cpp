@@ -72,7 +72,7 @@ void expect_same_training(TextModel& model, TokenWindows windows, const char* ru
       *std::ranges::find(runs, json(run_name), [](const json& each) { return each["name"]; });
   start(model, run);
   EXPECT_EQ(model.trainable_parameter_count(), run["trained_numbers"]);
-  const Checkpoint before = model.state_dict();
+  const StateDict before = model.state_dict();
   AdamW optimizer(model.parameters(), {.learning_rate = 1e-2, .weight_decay = 0.1});
   DataLoader loader(std::move(windows), {.batch = 4});
   Random random(1);
@@ -152,7 +152,7 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
     text.reshape(Ids::shape_type{1, text.size()});
     return of.forward(tape, text).value();
   };
-  const Checkpoint adapters = lora_state(classifier);
+  const StateDict adapters = lora_state(classifier);
   EXPECT_EQ(adapters.names().size(), 3 * 13U);
   const Tensor with_adapters = logits(classifier);
 
@@ -176,7 +176,7 @@ TEST(FineTuning, IsWrittenAsInTheReadme) {
   const auto tokenizer = CharacterTokenizer::from_text("abcdefghijklmnopqrstuvwxyz, .?\n");
   const GptOptions options{
       .vocabulary = tokenizer.size(), .context = 32, .width = 8, .heads = 2, .layers = 2};
-  const Checkpoint pretrained = GptModel(options, Random(1)).state_dict();
+  const StateDict pretrained = GptModel(options, Random(1)).state_dict();
   // [classes]
   Random random(123);
   GptModel model(options, random);

@@ -7,11 +7,11 @@ namespace {
 
 const std::string kFile = ROWGRAD_TEST_DATA "/gpt2_weights.safetensors";
 
-Checkpoint published() { return read_safetensors(kFile); }
+StateDict published() { return read_safetensors(kFile); }
 
 // The same with the names that newer files have.
-Checkpoint prefixed(const Checkpoint& file) {
-  Checkpoint result;
+StateDict prefixed(const StateDict& file) {
+  StateDict result;
   result.put("transformer", file);
   return result;
 }
@@ -28,7 +28,7 @@ GptOptions small(bool tied) {
 
 TEST(Gpt2Weights, GiveTheLogitsOfPyTorch) {
   const json expected = golden("gpt2_weights.json");
-  for (const Checkpoint& file : {published(), prefixed(published())}) {
+  for (const StateDict& file : {published(), prefixed(published())}) {
     GptModel model(gpt2_options(file, expected["heads"]), Random(1));
     load_gpt2_weights(model, file);
     Tape tape(Tape::inference);
@@ -53,7 +53,7 @@ TEST(Gpt2Weights, HaveAHeadOfTheirOwnOrThatOfTheTable) {
   const Tensor table = published().tensor("wte.weight", {20, 8});
   const Tensor other = irregular({20, 8});
   struct Case {
-    Checkpoint file;
+    StateDict file;
     Tensor head;
     bool tells_tied;
   };
@@ -75,7 +75,7 @@ TEST(Gpt2Weights, ComeBackBitForBit) {
   for (const bool tied : {false, true}) {
     GptModel model(small(tied), Random(7));
     write_safetensors(folder / "file", gpt2_weights(model));
-    const Checkpoint file = read_safetensors(folder / "file");
+    const StateDict file = read_safetensors(folder / "file");
     EXPECT_EQ(file.contains("transformer.h.1.mlp.c_proj.bias"), !tied);
     EXPECT_EQ(file.text("format"), "pt");
     GptModel again(gpt2_options(file), Random(8));
@@ -84,7 +84,7 @@ TEST(Gpt2Weights, ComeBackBitForBit) {
     EXPECT_TRUE(bits_of(gpt2_weights(again)) == bits_of(file));
   }
   GptModel model(small(true), Random(7));
-  Checkpoint file = published();
+  StateDict file = published();
   load_gpt2_weights(model, file);
   for (const char* mask : {"h.0.attn.bias", "h.1.attn.bias", "h.1.attn.masked_bias"})
     file.erase(mask);
@@ -98,7 +98,7 @@ TEST(Gpt2Weights, GoInAndOutAsTheReadmeSays) {
   {
     const CurrentFolder here(folder.path());
     // [weights]
-    const Checkpoint file = read_safetensors("model.safetensors");
+    const StateDict file = read_safetensors("model.safetensors");
     GptModel model(gpt2_options(file, 2), random);
     load_gpt2_weights(model, file);
     write_safetensors("mine.safetensors", gpt2_weights(model));
@@ -108,23 +108,23 @@ TEST(Gpt2Weights, GoInAndOutAsTheReadmeSays) {
 }
 
 TEST(Gpt2Weights, AreRefusedBeforeAnythingChangesIfTheyDoNotFit) {
-  const Checkpoint file = published();
+  const StateDict file = published();
   GptOptions deeper = small(true);
   deeper.layers = 3;
   struct Case {
-    Checkpoint file;
+    StateDict file;
     std::string message;
     GptOptions options = small(true);
   };
   for (const Case& item : std::vector<Case>{
            {without(file, "h.1.attn.c_proj.bias"),
-            "Checkpoint: \"h.1.attn.c_proj.bias\" is missing"},
+            "StateDict: \"h.1.attn.c_proj.bias\" is missing"},
            {without(prefixed(file), "transformer.ln_f.bias"),
-            "Checkpoint: \"transformer.ln_f.bias\" is missing"},
+            "StateDict: \"transformer.ln_f.bias\" is missing"},
            {with(file, "h.0.mlp.c_fc.weight", irregular({32, 8})),
-            "Checkpoint: \"h.0.mlp.c_fc.weight\" has shape [32, 8], expected [8, 32]"},
+            "StateDict: \"h.0.mlp.c_fc.weight\" has shape [32, 8], expected [8, 32]"},
            {with(file, "h.0.attn.c_attn.bias", irregular({8})),
-            "Checkpoint: \"h.0.attn.c_attn.bias\" has shape [8], expected [24]"},
+            "StateDict: \"h.0.attn.c_attn.bias\" has shape [8], expected [24]"},
            {with(file, "ln_f.gain", irregular({8})),
             "load_gpt2_weights: unexpected \"ln_f.gain\", the model has 2 layers"},
            {with(file, "h.2.attn.bias", irregular({8})),
@@ -133,10 +133,10 @@ TEST(Gpt2Weights, AreRefusedBeforeAnythingChangesIfTheyDoNotFit) {
             "load_gpt2_weights: \"lm_head.weight\" differs from \"wte.weight\", expected the same "
             "numbers, as the model's head is tied"},
            {with(file, "lm_head.weight", irregular({19, 8})),
-            "Checkpoint: \"lm_head.weight\" has shape [19, 8], expected [20, 8]", small(false)},
+            "StateDict: \"lm_head.weight\" has shape [19, 8], expected [20, 8]", small(false)},
            {with(file, "n_head", "4"),
             "load_gpt2_weights: the model has 2 heads, expected 4, as the file says"},
-           {file, "Checkpoint: \"h.2.ln_1.weight\" is missing", deeper}}) {
+           {file, "StateDict: \"h.2.ln_1.weight\" is missing", deeper}}) {
     GptModel model(item.options, Random(1));
     const std::string before = bits_of(model.state_dict());
     EXPECT_INVALID(item.message, load_gpt2_weights(model, item.file));
@@ -145,9 +145,9 @@ TEST(Gpt2Weights, AreRefusedBeforeAnythingChangesIfTheyDoNotFit) {
 }
 
 TEST(Gpt2Weights, AreRefusedIfTheyTellNoModel) {
-  const Checkpoint file = published();
+  const StateDict file = published();
   for (const char* name : {"wte.weight", "wpe.weight", "h.0.ln_1.weight"})
-    EXPECT_INVALID(concat("Checkpoint: ", InQuotes(name), " is missing"),
+    EXPECT_INVALID(concat("StateDict: ", InQuotes(name), " is missing"),
                    gpt2_options(without(file, name), 2));
   EXPECT_INVALID("gpt2_options: \"wpe.weight\" has shape [8], expected [rows, width]",
                  gpt2_options(with(file, "wpe.weight", irregular({8})), 2));

@@ -85,17 +85,17 @@ TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
   GptModel model(saved_options(tokenizer.size()), random);
   const std::filesystem::path path = folder / "gpt";
   save_gpt(path, model, tokenizer);
-  const Checkpoint whole = read_safetensors(path);
-  const auto refusal = [&](const Checkpoint& file) {
+  const StateDict whole = read_safetensors(path);
+  const auto refusal = [&](const StateDict& file) {
     write_safetensors(path, file);
     return error_of<std::runtime_error>([&] { load_gpt(path); });
   };
   EXPECT_EQ(refusal(whole.part("model")), concat(path.string(), ": has no options of a GPT"));
   const std::string begin = path.string() + ": is no whole GPT: ";
-  EXPECT_EQ(refusal(without(whole, "gpt.heads")), begin + "Checkpoint: \"gpt.heads\" is missing");
+  EXPECT_EQ(refusal(without(whole, "gpt.heads")), begin + "StateDict: \"gpt.heads\" is missing");
   for (const int layers : {0, 3})
     EXPECT_TRUE(refusal(with(whole, "gpt.layers", layers))
-                    .starts_with(begin + "Checkpoint: \"model.blocks."));
+                    .starts_with(begin + "StateDict: \"model.blocks."));
   EXPECT_HAS(refusal(without(whole, "tokenizer")), begin);
   EXPECT_HAS(refusal(without(whole, "model.norm.weight")), begin);
   const auto larger = CharacterTokenizer::from_text("abcdefghijklm");
@@ -128,7 +128,7 @@ TEST(GptFile, IsAskedForItsSizesBeforeAModelTakesMemoryForThem) {
   };
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
   const auto has = [](const char* name, const std::string& shape, const char* expected) {
-    return concat("Checkpoint: \"model.", name, "\" has shape ", shape, ", expected ", expected);
+    return concat("StateDict: \"model.", name, "\" has shape ", shape, ", expected ", expected);
   };
   const auto stands_for_nothing = [](const char* name, std::int64_t number) {
     return concat("the option \"", name, "\" is ", number, ", which stands for nothing");

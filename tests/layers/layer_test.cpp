@@ -139,7 +139,7 @@ TEST(Layer, SavesAndLoadsChosenNames) {
   Random random(1);
   Outer source(random);
   Outer target(random);
-  const Checkpoint inner = source.state_dict("inner.*");
+  const StateDict inner = source.state_dict("inner.*");
   EXPECT_EQ(inner.names(), (std::vector<std::string>{"inner.linear.bias", "inner.linear.weight"}));
   const Tensor token = target.token.weight.copy();
   target.load_state_dict(inner, {.names = "inner.*"});
@@ -207,9 +207,9 @@ TEST(EvaluationMode, ReturnsEachPartToItsOwnMode) {
 TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
   Random random(1);
   Outer outer(random);
-  const Checkpoint before = outer.state_dict();
-  const Checkpoint other = with(before, "token.weight", zeros({4, 2}));
-  const auto refusal = [&](const Checkpoint& state, const LoadOptions& options = {}) {
+  const StateDict before = outer.state_dict();
+  const StateDict other = with(before, "token.weight", zeros({4, 2}));
+  const auto refusal = [&](const StateDict& state, const LoadOptions& options = {}) {
     const std::string message =
         error_of<std::invalid_argument>([&] { outer.load_state_dict(state, options); });
     EXPECT_TRUE(bits_of(outer.state_dict()) == bits_of(before)) << message;
@@ -221,21 +221,21 @@ TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
             "Layer::load_state_dict: missing names: [], unexpected names: [\"head.weight\"]");
   for (const bool strict : {true, false}) {
     EXPECT_EQ(refusal(with(other, "inner.linear.bias", zeros({4})), {.strict = strict}),
-              "Checkpoint: \"inner.linear.bias\" has shape [4], expected [3]");
+              "StateDict: \"inner.linear.bias\" has shape [4], expected [3]");
     EXPECT_EQ(refusal(with(other, "inner.linear.bias", "text"), {.strict = strict}),
-              "Checkpoint: \"inner.linear.bias\" is not a tensor");
+              "StateDict: \"inner.linear.bias\" is not a tensor");
   }
 }
 
 TEST(Layer, LoadsWhatFitsOfAForeignState) {
   Random random(1);
   Outer outer(random);
-  Checkpoint foreign;
+  StateDict foreign;
   foreign.put("format", "pt");
   foreign.put("token.weight", full({4, 2}, 3));
-  foreign.put("inner.linear.bias", Checkpoint::Doubles{{3}, {1, 2, 0.1}});
+  foreign.put("inner.linear.bias", StateDict::Doubles{{3}, {1, 2, 0.1}});
   foreign.put("lm_head.weight", zeros({4, 2}));
-  Checkpoint expected = with(outer.state_dict(), "token.weight", full({4, 2}, 3));
+  StateDict expected = with(outer.state_dict(), "token.weight", full({4, 2}, 3));
   expected = with(expected, "inner.linear.bias", Tensor{1, 2, static_cast<real>(0.1)});
   const LoadReport report = outer.load_state_dict(foreign, {.strict = false});
   EXPECT_EQ(report.missing, (std::vector<std::string>{"sinusoidal.table", "inner.linear.weight"}));

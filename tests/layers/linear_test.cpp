@@ -93,10 +93,10 @@ TEST(Lora, ChangesNothingOfAModelThatItDoesNotFit) {
   EXPECT_EQ(model.trainable_parameter_count(), model.parameter_count());
   EXPECT_THROW(lora_state(model), std::invalid_argument);
   EXPECT_EQ(add_lora(model, "2", {.rank = 1}, random), 1U);
-  const Checkpoint state = lora_state(model);
+  const StateDict state = lora_state(model);
 
   Mlp other({2, 3, 5}, random);
-  EXPECT_INVALID(R"(Checkpoint: "2.lora_b" has shape [4, 1], expected [5, 1])",
+  EXPECT_INVALID(R"(StateDict: "2.lora_b" has shape [4, 1], expected [5, 1])",
                  load_lora(other, state));
   Mlp shorter({2, 3}, random);
   EXPECT_INVALID(

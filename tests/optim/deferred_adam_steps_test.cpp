@@ -88,7 +88,7 @@ class Away {
   // The values, and all states that there are.
   static std::vector<Tensor> numbers_of(const Parameter& table, const Optimizer& optimizer) {
     std::vector<Tensor> all{table.copy()};
-    const Checkpoint state = optimizer.state_dict();
+    const StateDict state = optimizer.state_dict();
     for (const std::string_view name : Rule::kSlots)
       if (const std::string key = concat("table.", name); state.contains(key))
         all.push_back(state.tensor(key, {1, kSizes}));

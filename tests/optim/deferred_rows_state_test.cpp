@@ -19,7 +19,7 @@ TEST(DeferredRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   Parameter table("table", irregular({13, 9})), other("table", irregular({13, 9}, 5));
   SGD first({&table}, kMomentum), second({&other}, kMomentum);
   train(first, table, 0, 30);
-  const Checkpoint state = first.state_dict(), own = second.state_dict();
+  const StateDict state = first.state_dict(), own = second.state_dict();
   const Tensor before = other.value();
   EXPECT_INVALID(
       "SGD::load_state_dict: 'table' has other values than when the state was saved: "
@@ -34,7 +34,7 @@ TEST(DeferredRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   // used, the values are not.
   auto checksum = state.integers(name);
   checksum[0] = 16;
-  for (const Checkpoint& loaded : {without(state, name), with(state, name, checksum)}) {
+  for (const StateDict& loaded : {without(state, name), with(state, name, checksum)}) {
     second.load_state_dict(loaded);
     EXPECT_EQ(other.value(), before);
   }
@@ -46,7 +46,7 @@ TEST(DeferredRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
     Parameter table("table", zero ? sparse_zeros(shape) : irregular(shape));
     SGD optimizer({&table}, kMomentum);
     for (int i = 0; i < 20; ++i) step(optimizer, table, {i % 7 * 1000, i % 7 * 1000 + 31}, i);
-    const Checkpoint state = optimizer.state_dict();
+    const StateDict state = optimizer.state_dict();
     EXPECT_EQ(state.shape("table.momentum.values"), Shape({14, 8}));
     EXPECT_EQ(state.contains("table.lazy.values.rows"), zero);
     Parameter other("table", table.copy());
@@ -60,7 +60,7 @@ TEST(DeferredRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
 
 TEST(DeferredRowsState, HasRowsThatFit) {
   const Shape shape{40'000, 8};
-  Checkpoint state;
+  StateDict state;
   Tensor table = sparse_zeros(shape);
   table(3, 1) = 2;
   table(7, 0) = -0.0F;  // not all bits are zeros
@@ -73,15 +73,15 @@ TEST(DeferredRowsState, HasRowsThatFit) {
                    rows_in(with(state, "x.rows", rows), "x", shape));
   EXPECT_INVALID("load_state_dict: 'x' is there in rows, expected [40000]",
                  rows_in(state, "x", {40'000}));
-  EXPECT_INVALID("Checkpoint: \"x.values\" has shape [2, 8], expected [1, 8]",
+  EXPECT_INVALID("StateDict: \"x.values\" has shape [2, 8], expected [1, 8]",
                  rows_in(with(state, "x.rows", Integers{3}), "x", shape));
-  EXPECT_INVALID("Checkpoint: \"x.values\" is missing",
+  EXPECT_INVALID("StateDict: \"x.values\" is missing",
                  rows_in(without(state, "x.values"), "x", shape));
-  EXPECT_INVALID("Checkpoint: \"x.values\" has shape [2, 8], expected [2, 9]",
+  EXPECT_INVALID("StateDict: \"x.values\" has shape [2, 8], expected [2, 9]",
                  rows_in(state, "x", {40'000, 9}));
   EXPECT_INVALID("load_state_dict: 'x' is there as a whole and in rows",
                  rows_in(with(state, "x", table), "x", shape));
-  Checkpoint small;
+  StateDict small;
   put_rows(small, "x", zeros({3, 2}));
   EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
 }
@@ -92,7 +92,7 @@ TEST(DeferredRowsState, HasStepsOfRowsThatFit) {
   train(first, table, 0, 9);
   Parameter other("table", table.copy());
   SGD second({&other}, kMomentum);
-  const Checkpoint state = first.state_dict();
+  const StateDict state = first.state_dict();
   const std::string at = "table.lazy.at", rows = at + ".rows", values = at + ".values";
   ASSERT_EQ(state.integers(rows), Integers({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12}));
   const std::string rise =
@@ -108,7 +108,7 @@ TEST(DeferredRowsState, HasStepsOfRowsThatFit) {
        "SGD::load_state_dict: 'table.lazy.at' has -1, expected a number from 0 to 9"},
       {at, Integers(200'000), "load_state_dict: 'at' is there as a whole and in rows"}};
   for (const auto& [name, numbers, message] : refusals) {
-    const Checkpoint wrong = with(state, name, numbers);
+    const StateDict wrong = with(state, name, numbers);
     EXPECT_INVALID(message, second.load_state_dict(wrong));
   }
   second.load_state_dict(state);
@@ -122,26 +122,26 @@ TEST(DeferredRowsState, IsRefusedWhereItDoesNotFit) {
   Parameter table("table", irregular({4, 2})), bias("table", zeros({4}));
   SGD optimizer({&table}, kMomentum), of_bias({&bias}, kMomentum);
   for (int i = 0; i < 3; ++i) step(optimizer, table, {i}, i);
-  const Checkpoint good = optimizer.state_dict();
+  const StateDict good = optimizer.state_dict();
   ASSERT_EQ(good.integers("table.lazy.steps"), Integers{3});
 
-  const std::string checkpoint = "Checkpoint: \"table.",
+  const std::string checkpoint = "StateDict: \"table.",
                     sgd = "SGD::load_state_dict: ", at = sgd + "'table.lazy.at'",
                     steps = sgd + "'table.lazy.steps' has ";
-  const std::vector<std::tuple<std::string, Checkpoint::Value, std::string>> refusals{
-      {"lazy.at", Checkpoint::Integers{{4}, {4, 4, 4, 4}},
+  const std::vector<std::tuple<std::string, StateDict::Value, std::string>> refusals{
+      {"lazy.at", StateDict::Integers{{4}, {4, 4, 4, 4}},
        at + " has 4, expected a number from 0 to 3"},
-      {"lazy.at", Checkpoint::Integers{{3}, {0, 0, 0}}, at + " has 3 numbers, expected 4"},
+      {"lazy.at", StateDict::Integers{{3}, {0, 0, 0}}, at + " has 3 numbers, expected 4"},
       {"lazy.rules", full({1, 6}, NAN), sgd + "'table.lazy.rules' has nan"},
       // Otherwise, rows would be replayed that often.
-      {"lazy.steps", Checkpoint::Integers{{1}, {16777215}},
+      {"lazy.steps", StateDict::Integers{{1}, {16777215}},
        steps + "16777215, expected a number from 1 to 3"},
-      {"lazy.steps", Checkpoint::Integers{{1}, {0}}, steps + "0, expected a number from 1 to 3"},
-      {"step", Checkpoint::Integers{{}, {2}}, steps + "3, expected a number from 1 to 2"},
+      {"lazy.steps", StateDict::Integers{{1}, {0}}, steps + "0, expected a number from 1 to 3"},
+      {"step", StateDict::Integers{{}, {2}}, steps + "3, expected a number from 1 to 2"},
       {"momentum", zeros({3}), checkpoint + "momentum\" has shape [3], expected [4, 2]"},
       {"unknown", "zeros", sgd + "there is no parameter for \"table.unknown\""}};
   for (const auto& [name, value, message] : refusals) {
-    const Checkpoint wrong = with(good, "table." + name, value);
+    const StateDict wrong = with(good, "table." + name, value);
     EXPECT_INVALID(message, optimizer.load_state_dict(wrong));
   }
   EXPECT_INVALID(steps + "2, expected a number from 1 to 1",

@@ -109,7 +109,7 @@ TEST(DeferredRowsOf, ALongRunAreSettledAFewAtATime) {
       step(*optimizer, stopped, rows, i);
       if (!std::set{2100, 3001, 4095, 4096, 5000, kSteps}.contains(i + 1)) continue;
       const Tensor value = stopped.value();
-      const Checkpoint state = optimizer->state_dict();
+      const StateDict state = optimizer->state_dict();
       optimizer = make_optimizer(options, {&stopped});
       stopped.assign(value);
       optimizer->load_state_dict(state);

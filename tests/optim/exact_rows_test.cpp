@@ -234,7 +234,7 @@ class Library : public Subject {
   Tensor rows(const Ids32& ids) const { return table_->rows(ids); }
 
   void resume() {
-    const Checkpoint all = state();
+    const StateDict all = state();
     make();
     load(all);
   }
@@ -260,7 +260,7 @@ class Library : public Subject {
   // All that there is: the rows, and what they and the states are once nothing is deferred any
   // more. Only the rows of a table in a file.
   std::string bits() {
-    Checkpoint all;
+    StateDict all;
     all.put("rows", rows(all_rows(shape_[0])));
     if (way.in_file) return bits_of(all);
     table_->mutable_values();
@@ -290,20 +290,20 @@ class Library : public Subject {
     for (std::size_t i = 0; i < 2; ++i)
       optimizers_[i] = make_optimizer(options_[i], {table_.get()});
   }
-  Checkpoint state() {
+  StateDict state() {
     if (file_) file_->checkpoint();
-    Checkpoint all;
+    StateDict all;
     all.put("table", table_->saved());
     for (std::size_t i = 0; i < 2; ++i) all.put(concat(i), optimizers_[i]->state_dict());
     return all;
   }
-  void load(const Checkpoint& all) {
+  void load(const StateDict& all) {
     table_->load(all, "table");
     for (std::size_t i = 0; i < 2; ++i) optimizers_[i]->load_state_dict(all.part(concat(i)));
   }
 
   bool table_first_ = false;  // whether the table is destroyed before its optimizers
-  Checkpoint saved_;
+  StateDict saved_;
   TemporaryFolder folder_;
   std::unique_ptr<TableFile> file_;
   std::unique_ptr<Parameter> table_;

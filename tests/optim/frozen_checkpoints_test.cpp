@@ -82,8 +82,8 @@ class FrozenTraining {
     }
   }
 
-  Checkpoint state() const {
-    Checkpoint all;  // first the optimizers, as to read rows replays the steps that are deferred
+  StateDict state() const {
+    StateDict all;  // first the optimizers, as to read rows replays the steps that are deferred
     for (std::size_t i = 0; i < optimizers_.size(); ++i)
       all.put(optimizer_name(i), optimizers_[i]->state_dict());
     all.put("model", item_.starts_at_zero ? values() : model_->state_dict());
@@ -91,8 +91,8 @@ class FrozenTraining {
     return all;
   }
 
-  void load(const Checkpoint& state) {
-    const Checkpoint model = state.part("model");
+  void load(const StateDict& state) {
+    const StateDict model = state.part("model");
     if (item_.starts_at_zero) {
       const Ids32 ids = compared_rows();
       model_->table.assign_rows(ids, model.tensor("table", {ids.size(), item_.shape[1]}));
@@ -106,8 +106,8 @@ class FrozenTraining {
   }
 
   // All parameters, up to date.
-  Checkpoint values() const {
-    Checkpoint all;
+  StateDict values() const {
+    StateDict all;
     all.put("table", model_->table.rows(compared_rows()));
     all.put("bias", model_->bias.copy());
     return all;
@@ -154,7 +154,7 @@ void write(const FrozenCase& item) {
   };
   train_and_mark(item.saved / 2);  // so that the journal before the last one has rows
   train_and_mark(item.saved);
-  Checkpoint all = training.state();
+  StateDict all = training.state();
   all.put("now", training.values());
   if (item.further) train_and_mark(item.saved + 2);
   // These steps stay in the file and its journal: who opens it has to take them back.
@@ -247,7 +247,7 @@ class FrozenCheckpoints : public ::testing::TestWithParam<FrozenCase> {
   // come back in full over the steps that follow, as 0.05 / (1 − 0.9) is 1/2: 3 roundings, 4
   // spacings. So 16 are enough, for all steps: those that are deferred, too, are applied after
   // loading.
-  static void expect_values(const Checkpoint& got, const Checkpoint& expected, int steps) {
+  static void expect_values(const StateDict& got, const StateDict& expected, int steps) {
     for (const std::string& name : got.names()) {
       const auto& tensor = std::get<Tensor>(got.at(name));
       double largest = 1;
@@ -264,7 +264,7 @@ TEST_P(FrozenCheckpoints, ReadAsTheyWereSavedAndGoOnAsTheyDid) {
   const FrozenCase& item = GetParam();
   const std::filesystem::path path = item.path("safetensors");
   if (std::getenv("ROWGRAD_WRITE_FROZEN") != nullptr && !std::filesystem::exists(path)) write(item);
-  const Checkpoint all = read_safetensors(path);
+  const StateDict all = read_safetensors(path);
   const auto file = open_copy_of_table();
   FrozenTraining training(item, file.get());
   training.load(all);

@@ -162,7 +162,7 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
                    schedule.step());
     EXPECT_EQ(groups.rates(), (Rates{1, 0.5}));
     EXPECT_EQ(schedule.step_count(), 1U);
-    const Checkpoint state = schedule.state_dict();
+    const StateDict state = schedule.state_dict();
     const std::string load = "LearningRateSchedule::load_state_dict: ";
     EXPECT_INVALID(load + "got base rates for 1 groups, expected 2",
                    schedule.load_state_dict(with(state, "base_rates", Rates{1})));
@@ -189,7 +189,7 @@ TEST(LearningRateSchedule, LeavesGroupsThatAreLaterAndReplacesRatesThatOthersSet
   groups.sgd->set_learning_rate(7);
   schedule.step();
   EXPECT_EQ(groups.rates(), (Rates{0.4, 0.3}));
-  const Checkpoint state = schedule.state_dict();
+  const StateDict state = schedule.state_dict();
   schedule.step();
   schedule.load_state_dict(state);
   EXPECT_EQ(groups.rates(), (Rates{0.4, 0.3}));

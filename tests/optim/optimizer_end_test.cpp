@@ -99,7 +99,7 @@ TEST(OptimizerEnd, LeavesATableWhoseValuesCanBeReplaced) {
     EXPECT_EQ(by_rows.table.rows(others), Parameter("table", expected).rows(others)) << name;
     whole.table.assign(fresh);
     EXPECT_EQ(whole.table.value(), fresh) << name;
-    Checkpoint wrong, state;
+    StateDict wrong, state;
     wrong.put("table", zeros({2, 2}));
     EXPECT_THROW(loaded.table.load(wrong, "table"), std::invalid_argument);
     EXPECT_EQ(loaded.table.value(), expected) << name << ": a refusal changes nothing";
@@ -192,7 +192,7 @@ TEST(RowsWithoutState, TakeNoMemoryWhenTheyAreReadOrSaved) {
     const Tensor before = trained.table.rows(all);
     const std::size_t bytes = resident_bytes();
     trained.table.rows(all);
-    const Checkpoint state = trained.optimizer->state_dict();
+    const StateDict state = trained.optimizer->state_dict();
     EXPECT_LE(resident_bytes(), bytes + kBytes / 4) << name;
     EXPECT_EQ(state.integers("table.lazy.at.rows").size(), 10U) << name;
   }

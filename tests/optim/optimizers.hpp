@@ -86,7 +86,7 @@ struct RowsAndDense {
 
 /// A table, up to date, and all that its optimizer keeps.
 inline std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
-  Checkpoint all;
+  StateDict all;
   all.put("table", table.value());
   all.put("optimizer", optimizer.state_dict());
   return bits_of(all);

@@ -37,7 +37,7 @@ class RunningOptimizer : public RunningModel {
     return {reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(real)};
   }
 
-  void load(const Checkpoint& state) override {
+  void load(const StateDict& state) override {
     RunningModel::load(state);
     made_ = static_cast<int>(state.count("optimizer.bias.step"));
   }
@@ -136,7 +136,7 @@ TEST(Optimizers, RefuseStatesThatLackWhatTheirOptionsNeed) {
         of.step();
       };
       make_step(*saved, table);
-      const Checkpoint good = saved->state_dict();
+      const StateDict good = saved->state_dict();
       const std::string before = bits_of(loading->state_dict());
       const std::string message = concat(
           optimizer, "::load_state_dict: 'table.", state,
@@ -150,7 +150,7 @@ TEST(Optimizers, RefuseStatesThatLackWhatTheirOptionsNeed) {
       set_options(*loading, without);
       loading->load_state_dict(good);
       set_options(*loading, with);
-      const Checkpoint changed = loading->state_dict();  // with a state that has not begun
+      const StateDict changed = loading->state_dict();  // with a state that has not begun
       loading->load_state_dict(changed);
       make_step(*loading, other);
       set_options(*saved, with);

@@ -50,8 +50,8 @@ void expect_dense_numbers(const std::vector<real>& numbers, const std::vector<Ph
   }
   twins.table.mutable_values();  // settles all
   expect_same(twins.table.value(), twins.dense.value(), roundings * steps);
-  const Checkpoint states = twins.optimizer->state_dict();
-  const Checkpoint dense_states = twins.dense_optimizer->state_dict();
+  const StateDict states = twins.optimizer->state_dict();
+  const StateDict dense_states = twins.dense_optimizer->state_dict();
   ASSERT_EQ(states.names(), dense_states.names());
   for (const std::string& name : dense_states.names()) {
     if (name == "table.step") continue;

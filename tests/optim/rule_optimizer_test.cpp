@@ -104,7 +104,7 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     for (Parameter* parameter : {&weight, table.get()})
       parameter->add_gradient(RowGradient({3, 2}, {1}, irregular({1, 2})));
     if (owed) adam->step();
-    const Checkpoint state = adam->state_dict();
+    const StateDict state = adam->state_dict();
     table.reset();
 
     const Tensor before = weight.value();
@@ -231,8 +231,8 @@ class NormalizedSgd : public Optimizer {
   }
   std::uint64_t rows_visited() const override { return rows_visited_; }
 
-  Checkpoint state_dict() const override { return {}; }
-  void load_state_dict(const Checkpoint& state) override {
+  StateDict state_dict() const override { return {}; }
+  void load_state_dict(const StateDict& state) override {
     check_argument(state.names().empty(), "NormalizedSgd::load_state_dict: expected no state");
   }
 

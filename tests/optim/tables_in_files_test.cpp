@@ -67,7 +67,7 @@ TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
        {AnyOptions(kMomentum), AnyOptions(AdamWOptions()), AnyOptions(touched)}) {
     const TemporaryFolder folder;
     Tensor rows;
-    Checkpoint model, state;
+    StateDict model, state;
     for (const bool again : {false, true}) {
       Words words(folder / "words", 2);
       const auto optimizer = make_optimizer(options, {&words.weight});
@@ -111,14 +111,14 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
     return std::make_unique<SGD>(std::vector<Parameter*>{&words.weight}, kMomentum);
   };
   Tensor saved;
-  Checkpoint model, state;
+  StateDict model, state;
   {
     Words words(path_);
     auto sgd = make(words);
     for (int i = 0; i < 5; ++i) words.step(*sgd, {i % 3});
     words.file.checkpoint();
     saved = words.rows();
-    const Checkpoint owed = words.table.state_dict();
+    const StateDict owed = words.table.state_dict();
     state = sgd->state_dict();
     sgd.reset();
     words.file.checkpoint();  // nothing has changed
@@ -210,7 +210,7 @@ TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
   for (const RowUpdates updates : {RowUpdates::kExact, RowUpdates::kTouchedOnly}) {
     Words words(folder_ / concat(static_cast<int>(updates)));
     SGD sgd({&words.weight}, {.momentum = 0.9, .rows = updates});
-    std::vector<Checkpoint> states;
+    std::vector<StateDict> states;
     for (int i = 0; i < 3; ++i) {
       words.step(sgd, {0});
       words.file.checkpoint();
@@ -239,7 +239,7 @@ TEST_F(TableFileOptimizers, GoBackInAllTablesOfALayerOrInNone) {
   TableFile two(folder_ / "two.table", {.rows = 4, .width = 2, .states = 1});
   TwoTables layer(one, two);
   SGD sgd(layer.parameters(), {.momentum = 0.9});
-  std::vector<Checkpoint> states;
+  std::vector<StateDict> states;
   for (const std::int32_t row : {0, 1}) {
     sgd.zero_grad();
     for (Parameter* table : layer.parameters()) table->add_gradient(gradient({4, 2}, {row}));

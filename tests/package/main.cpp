@@ -30,7 +30,7 @@ int main() {
 
   const auto path = std::filesystem::temp_directory_path() / "rowgrad-consumer.safetensors";
   write_safetensors(path, embedding.state_dict());
-  const Checkpoint file = read_safetensors(path);
+  const StateDict file = read_safetensors(path);
   std::filesystem::remove(path);
 
   const Tensor expected = {{0, 0, 0}, {-.25, -.25, -.25}, {0, 0, 0}, {-.5, -.5, -.5}, {0, 0, 0}};

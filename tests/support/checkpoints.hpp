@@ -2,13 +2,13 @@
 
 #include <string>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad::testing {
 
 /// The contents of a checkpoint as bytes: equal only for the same names, kinds, shapes and bits.
 /// NaN equals itself, and -0 differs from 0.
-inline std::string bits_of(const Checkpoint& checkpoint) {
+inline std::string bits_of(const StateDict& checkpoint) {
   std::string all;
   const auto add = [&](const std::string& kind, const Shape& shape, const auto* numbers,
                        std::size_t count) {
@@ -17,15 +17,15 @@ inline std::string bits_of(const Checkpoint& checkpoint) {
   };
   for (const std::string& name : checkpoint.names()) {
     all += '\n' + name + ' ';
-    const Checkpoint::Value& value = checkpoint.at(name);
+    const StateDict::Value& value = checkpoint.at(name);
     if (const auto* text = std::get_if<std::string>(&value)) {
       all += "text " + *text;
     } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
       add("tensor ", tensor->shape(), tensor->data(), tensor->size());
-    } else if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+    } else if (const auto* whole = std::get_if<StateDict::Integers>(&value)) {
       add("integers ", whole->shape, whole->values.data(), whole->values.size());
     } else {
-      const auto& doubles = std::get<Checkpoint::Doubles>(value);
+      const auto& doubles = std::get<StateDict::Doubles>(value);
       add("doubles ", doubles.shape, doubles.values.data(), doubles.values.size());
     }
   }
@@ -33,19 +33,19 @@ inline std::string bits_of(const Checkpoint& checkpoint) {
 }
 
 inline std::string bits_of(const Tensor& tensor) {
-  Checkpoint state;
+  StateDict state;
   state.put("tensor", tensor);
   return bits_of(state);
 }
 
 /// A copy of the checkpoint with another value under a name.
-inline Checkpoint with(Checkpoint checkpoint, const std::string& name, auto value) {
+inline StateDict with(StateDict checkpoint, const std::string& name, auto value) {
   checkpoint.erase(name);
   checkpoint.put(name, std::move(value));
   return checkpoint;
 }
 
-inline Checkpoint without(Checkpoint checkpoint, const std::string& name) {
+inline StateDict without(StateDict checkpoint, const std::string& name) {
   checkpoint.erase(name);
   return checkpoint;
 }

@@ -68,8 +68,8 @@ class RunningTraining : public Running {
     trained.run.step();
     return concat(losses.all.back());
   }
-  Checkpoint save() override { return trained.run.state_dict(); }
-  void load(const Checkpoint& state) override { trained.run.load_state_dict(state); }
+  StateDict save() override { return trained.run.state_dict(); }
+  void load(const StateDict& state) override { trained.run.load_state_dict(state); }
   std::string bits() override {
     return bits_of(without(save(), concat("history.", trained.run.unit().name, "_per_second")));
   }

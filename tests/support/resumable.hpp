@@ -31,8 +31,8 @@ class Running {
   virtual ~Running() = default;
   /// Makes a step and returns what can be seen of it: a loss, say, or numbers that were drawn.
   virtual std::string step() = 0;
-  virtual Checkpoint save() = 0;
-  virtual void load(const Checkpoint& state) = 0;
+  virtual StateDict save() = 0;
+  virtual void load(const StateDict& state) = 0;
   /// What of the state is the same after the same steps.
   virtual std::string bits() { return bits_of(save()); }
 };
@@ -41,13 +41,13 @@ class Running {
 class RunningModel : public Running {
  public:
   /// Values come first: reading them makes up for steps, which changes the optimizer's state.
-  Checkpoint save() override {
-    Checkpoint state;
+  StateDict save() override {
+    StateDict state;
     state.put("model", model().state_dict());
     state.put("optimizer", optimizer().state_dict());
     return state;
   }
-  void load(const Checkpoint& state) override {
+  void load(const StateDict& state) override {
     model().load_state_dict(state.part("model"), {.check_only = true});
     optimizer().check_state_dict(state.part("optimizer"));
     model().load_state_dict(state.part("model"));
@@ -91,7 +91,7 @@ inline void expect_to_go_on(const Resumable& what) {
     for (std::size_t i = from; i < to; ++i) ASSERT_TRUE(running.step() == seen[i]) << "step " << i;
   };
   const TemporaryFolder folder;
-  std::vector<Checkpoint> states;
+  std::vector<StateDict> states;
   std::vector<std::string> bits;
   auto running = what.make(false);
   for (const std::size_t stop : stops) {
@@ -117,14 +117,14 @@ inline void expect_to_go_on(const Resumable& what) {
 
 /// Copies of a state, each with one thing that is wrong, and what that is: "no step", "other kind
 /// of step", "longer step", "-1 in step", "2^62 in step", "NaN in rates", "unknown model.more".
-inline std::vector<std::pair<std::string, Checkpoint>> damaged(const Checkpoint& good) {
-  std::vector<std::pair<std::string, Checkpoint>> all;
+inline std::vector<std::pair<std::string, StateDict>> damaged(const StateDict& good) {
+  std::vector<std::pair<std::string, StateDict>> all;
   std::set<std::string> parts;
   for (const std::string& name : good.names()) {
     // It is compared only once the values are loaded of which it is the sum.
     if (name.ends_with(".lazy.checksum")) continue;
     parts.insert(name.substr(0, name.rfind('.') + 1));
-    const auto put = [&](const std::string& damage, Checkpoint::Value value) {
+    const auto put = [&](const std::string& damage, StateDict::Value value) {
       all.emplace_back(damage + name, with(good, name, std::move(value)));
     };
     const auto put_longer = [&](auto array) {
@@ -138,17 +138,17 @@ inline std::vector<std::pair<std::string, Checkpoint>> damaged(const Checkpoint&
       put(damage, std::move(array));
     };
     all.emplace_back("no " + name, without(good, name));
-    const Checkpoint::Value& value = good.at(name);
+    const StateDict::Value& value = good.at(name);
     if (std::holds_alternative<std::string>(value)) {
-      put("other kind of ", Checkpoint::Integers{{}, {1}});
+      put("other kind of ", StateDict::Integers{{}, {1}});
       continue;
     }
     put("other kind of ", "a text");
-    if (const auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+    if (const auto* whole = std::get_if<StateDict::Integers>(&value)) {
       put_longer(*whole);
       put_first("-1 in ", *whole, -1);
       put_first("2^62 in ", *whole, std::int64_t{1} << 62);
-    } else if (const auto* doubles = std::get_if<Checkpoint::Doubles>(&value)) {
+    } else if (const auto* doubles = std::get_if<StateDict::Doubles>(&value)) {
       put_longer(*doubles);
       put_first("-1 in ", *doubles, -1);
       put_first("NaN in ", *doubles, NAN);
@@ -170,7 +170,7 @@ inline std::vector<std::pair<std::string, Checkpoint>> damaged(const Checkpoint&
 inline void expect_to_refuse_damage(const Resumable& what) {
   const auto running =
       what.after(what.stops.empty() ? what.steps / 2 : what.stops[what.stops.size() / 2]);
-  const Checkpoint good = running->save();
+  const StateDict good = running->save();
   const std::string bits = running->bits();
   const auto expect_to_go_on = [&] {
     const auto twin = what.make(true);
@@ -180,7 +180,7 @@ inline void expect_to_refuse_damage(const Resumable& what) {
     running->load(good);
   };
   std::set<std::string> needed;
-  const std::vector<std::pair<std::string, Checkpoint>> all = damaged(good);
+  const std::vector<std::pair<std::string, StateDict>> all = damaged(good);
   for (const bool taken : {false, true}) {
     for (const auto& [damage, state] : all) {
       const auto pattern = std::ranges::find_if(what.taken, [&, name = damage](const auto& each) {
@@ -188,7 +188,7 @@ inline void expect_to_refuse_damage(const Resumable& what) {
       });
       if (taken != (pattern != what.taken.end())) continue;
       if (taken) needed.insert(*pattern);
-      const Checkpoint& wrong = state;
+      const StateDict& wrong = state;
       const std::string message = error_of<std::invalid_argument>([&] { running->load(wrong); });
       EXPECT_FALSE(message.starts_with("another error")) << damage << ": " << message;
       EXPECT_TRUE(taken || message != "no error") << damage << " was taken";
@@ -211,7 +211,7 @@ inline void expect_to_survive_failing_memory(const Resumable& what, std::size_t 
     return seen + running.bits();
   };
   const auto twin = make();
-  const Checkpoint saved = twin->save();
+  const StateDict saved = twin->save();
   const std::string expected = go_on(*twin);
   twin->load(saved);
   twin->step();
@@ -225,7 +225,7 @@ inline void expect_to_survive_failing_memory(const Resumable& what, std::size_t 
         }
         EXPECT_TRUE(go_on(running) == after_a_step) << "a step";
       });
-  Checkpoint found;
+  StateDict found;
   for_every_failure(
       make, [&](Running& running) { (found = {}) = running.save(); },
       [&](Running& running, bool finished) {

@@ -70,8 +70,8 @@ struct Comparison {
                                 {second.data(), second.size()});
   }
   template <class Number>
-  bool operator()(const Checkpoint::Array<Number>& first,
-                  const Checkpoint::Array<Number>& second) const {
+  bool operator()(const StateDict::Array<Number>& first,
+                  const StateDict::Array<Number>& second) const {
     return numbers_differ<Number>(first.shape, first.values, second.shape, second.values);
   }
   bool operator()(const std::string& first, const std::string& second) const {
@@ -91,9 +91,9 @@ std::string digits(double number) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr};
 }
 
-std::vector<CheckpointDifference> differences(const Checkpoint& first, const Checkpoint& second) {
+std::vector<CheckpointDifference> differences(const StateDict& first, const StateDict& second) {
   std::set<std::string> names;
-  for (const Checkpoint* state : {&first, &second})
+  for (const StateDict* state : {&first, &second})
     for (std::string& name : state->names()) names.insert(std::move(name));
   std::vector<CheckpointDifference> all;
   for (const std::string& name : names) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad {
 
@@ -43,6 +43,6 @@ std::string digits(float number);
 std::string digits(double number);
 
 /// Returns the differences of all values, sorted by name; none for equal checkpoints.
-std::vector<CheckpointDifference> differences(const Checkpoint& first, const Checkpoint& second);
+std::vector<CheckpointDifference> differences(const StateDict& first, const StateDict& second);
 
 }  // namespace rowgrad

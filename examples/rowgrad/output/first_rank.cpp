@@ -60,7 +60,7 @@ void FirstRank::start(std::optional<std::uint64_t> replaced, const std::string& 
 }
 
 void FirstRank::watch(const CommandLine& line, const std::optional<TrainingRecord>& losses,
-                      const Checkpoint& watched) {
+                      const StateDict& watched) {
   if (losses) print_losses(settings_.gpt2.empty() ? "untrained" : "before training", *losses, 6);
   TrainingRun& run = session_.run();
   if (keeps_rows()) {
@@ -95,8 +95,8 @@ void FirstRank::show_sample(const std::string& text) {
   if (report_ && !interrupted()) report_->log().add("sample", {{"text", text}});
 }
 
-Checkpoint FirstRank::watched() {
-  Checkpoint state;
+StateDict FirstRank::watched() {
+  StateDict state;
   if (keeps_rows()) state.put("rows", rows_.state_dict());
   if (report_) state.put("log", report_->log().state_dict());
   return state;

@@ -37,10 +37,10 @@ class FirstRank : public TrainingCallback {
   /// Prints the `losses` before training and adds to the run what watches it. `watched` is what
   /// watched() returned when the resumed run was saved.
   void watch(const CommandLine& line, const std::optional<TrainingRecord>& losses,
-             const Checkpoint& watched);
+             const StateDict& watched);
 
   /// Returns the state of what watches the run, which checkpoints keep.
-  Checkpoint watched();
+  StateDict watched();
 
   /// Trains the run, and completes the report, even if training throws. Call it after the callback
   /// that saves the run has been added, because results come after the last checkpoint.

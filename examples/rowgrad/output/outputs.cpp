@@ -55,7 +55,7 @@ auto has_keys(Texts keys) {
 // A safetensors file with these texts, which are not empty.
 auto has_texts(Texts names) {
   return [=](const fs::path& path) {
-    const Checkpoint file = read_safetensors_texts(path);
+    const StateDict file = read_safetensors_texts(path);
     return std::ranges::all_of(
         names, [&](const auto& name) { return file.contains(name) && !file.text(name).empty(); });
   };

@@ -80,7 +80,7 @@ std::vector<Output> outputs_of(const ReportFiles& files) {
 
 TextReport::TextReport(const CommandLine& line, Session& session, const Corpus& corpus,
                        const ReportFiles& files, RowHistory& rows, Ids prompt,
-                       const Checkpoint& state, bool force)
+                       const StateDict& state, bool force)
     : session_(session),
       files_(files),
       rows_(rows),
@@ -98,7 +98,7 @@ TextReport::TextReport(const CommandLine& line, Session& session, const Corpus& 
 TextReport::~TextReport() { session_.run().remove(*this); }
 
 // A new log also has what was known before it.
-void TextReport::begin(const Checkpoint& state) {
+void TextReport::begin(const StateDict& state) {
   if (!state.empty()) log_.load_state_dict(state);
   if (log_.continues()) return;
   if (const std::size_t steps = session_.run().steps(); steps > 0 && !folder_)

@@ -29,7 +29,7 @@ class TextReport : public TrainingCallback {
   /// `force` replaces another file. Throws std::runtime_error if the log cannot be written, or if
   /// the parts of a page were not there at build time.
   TextReport(const CommandLine& line, Session& session, const Corpus& corpus,
-             const ReportFiles& files, RowHistory& rows, Ids prompt, const Checkpoint& state = {},
+             const ReportFiles& files, RowHistory& rows, Ids prompt, const StateDict& state = {},
              bool force = false);
   ~TextReport() override;
 
@@ -47,7 +47,7 @@ class TextReport : public TrainingCallback {
   void at_end(const TrainingRun& run) override;
 
  private:
-  void begin(const Checkpoint& state);
+  void begin(const StateDict& state);
   void read_text();
   void write();
   void try_to_write();

@@ -17,7 +17,7 @@ constexpr const char* kWeights = "model.safetensors";
 
 }  // namespace
 
-Checkpoint read_gpt2_weights(const std::filesystem::path& folder) {
+StateDict read_gpt2_weights(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kWeights;
   const std::string advice =
       concat("examples/texts.sh --gpt2 ", folder.string(),
@@ -51,8 +51,8 @@ GptOptions read_gpt2_config(const std::filesystem::path& folder) {
   return shape;
 }
 
-Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options) {
-  Checkpoint weights = read_gpt2_weights(folder);
+StateDict read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options) {
+  StateDict weights = read_gpt2_weights(folder);
   check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
                 (std::filesystem::path(folder) / kWeights).string(),
                 ": has no weights of a GPT-2: \"wte.weight\" is missing");

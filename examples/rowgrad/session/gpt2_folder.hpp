@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 #include <rowgrad/examples/rowgrad/options/command_line.hpp>
 #include <rowgrad/examples/rowgrad/options/train_options.hpp>
 
@@ -14,7 +14,7 @@ namespace rowgrad {
 
 /// Reads the model.safetensors in the folder. Throws std::runtime_error if that fails, and says how
 /// to get the file of GPT-2 with 124 million parameters.
-Checkpoint read_gpt2_weights(const std::filesystem::path& folder);
+StateDict read_gpt2_weights(const std::filesystem::path& folder);
 
 /// Reads the options that are in the folder's config.json and not in the weights: heads (0 without
 /// "n_head"), GELU and norm_epsilon (as in GPT-2 if missing). Throws std::runtime_error if the file
@@ -24,7 +24,7 @@ GptOptions read_gpt2_config(const std::filesystem::path& folder);
 /// Reads the weights in a folder, with only the positions of `options.context`, and sets the
 /// options that they determine. Throws std::runtime_error for other models than GPT-2, and
 /// std::invalid_argument for a --context that is longer than the context of the weights.
-Checkpoint read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options);
+StateDict read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options);
 
 /// Returns the config.json with which Hugging Face's from_pretrained() reads the weights of
 /// gpt2_weights(), and its path next to the weights, "" if these go to a device or a pipe.

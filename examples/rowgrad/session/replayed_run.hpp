@@ -47,7 +47,7 @@ class ReplayedRun {
   bool has_table_files() const { return !options_.table_paths().empty(); }
 
   std::string path_;
-  Checkpoint file_;
+  StateDict file_;
   TrainOptions options_;
   Corpus corpus_;
   std::size_t last_;

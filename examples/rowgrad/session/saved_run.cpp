@@ -12,7 +12,7 @@ namespace {
 
 // Throws unless tables in files are at the checkpoint of this state: loading would take them back,
 // and lose what later checkpoints have.
-void check_tables(const LanguageModel& model, const Checkpoint& state) {
+void check_tables(const LanguageModel& model, const StateDict& state) {
   for (Parameter* parameter : model.parameters()) {
     if (parameter->is_in_memory()) continue;
     const std::string &saved = state.text(parameter->name()),
@@ -26,7 +26,7 @@ void check_tables(const LanguageModel& model, const Checkpoint& state) {
 
 }  // namespace
 
-TrainOptions saved_options(const Checkpoint& file, const std::string& name, const char* purpose) {
+TrainOptions saved_options(const StateDict& file, const std::string& name, const char* purpose) {
   check_runtime(!file.contains("labels"), name,
                 ": is a classifier of finetune, expected a training run");
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
@@ -44,7 +44,7 @@ TrainOptions saved_options(const Checkpoint& file, const std::string& name, cons
   });
 }
 
-std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name) {
+std::vector<std::string> saved_corpus(const StateDict& file, const std::string& name) {
   const auto files =
       explaining(name, "read", [&] { return Json(file.text("corpus"), "its corpus").strings(); });
   for (const std::string& text : files)
@@ -53,7 +53,7 @@ std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string&
   return files;
 }
 
-void check_model_size(const Checkpoint& file, const TrainOptions& options,
+void check_model_size(const StateDict& file, const TrainOptions& options,
                       const Tokenizer& tokenizer) {
   std::uint64_t held = 0;
   for (const std::string& name : file.part("model").names())
@@ -65,7 +65,7 @@ void check_model_size(const Checkpoint& file, const TrainOptions& options,
 }
 
 SavedModel load_model(const std::filesystem::path& path) {
-  const Checkpoint file = with_sharded_rows(read_safetensors(path), path);
+  const StateDict file = with_sharded_rows(read_safetensors(path), path);
   if (!file.contains("format") && !file.contains("labels") && !file.part("gpt").empty()) {
     SavedGpt gpt = load_gpt(file, path.string());
     return {.tokenizer = std::move(gpt.tokenizer), .model = std::move(gpt.model)};

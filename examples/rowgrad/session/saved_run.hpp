@@ -21,16 +21,16 @@ inline constexpr const char* kRunFormat = "rowgrad training 11";
 /// Returns the options of a checkpoint, whose file is `name`. A table that is not where it was is
 /// searched for next to that file, so that both can be moved. Throws std::runtime_error, which says
 /// that the file cannot be `purpose`, for other files.
-TrainOptions saved_options(const Checkpoint& file, const std::string& name,
+TrainOptions saved_options(const StateDict& file, const std::string& name,
                            const char* purpose = "read");
 
 /// Returns the files of the text of the run, as Corpus::find() takes them. Throws
 /// std::runtime_error if one does not exist any more.
-std::vector<std::string> saved_corpus(const Checkpoint& file, const std::string& name);
+std::vector<std::string> saved_corpus(const StateDict& file, const std::string& name);
 
 /// Throws std::invalid_argument if the options describe a model that is far larger than the one in
 /// the file, before memory is taken for it. Smaller differences show in the shapes.
-void check_model_size(const Checkpoint& file, const TrainOptions& options,
+void check_model_size(const StateDict& file, const TrainOptions& options,
                       const Tokenizer& tokenizer);
 
 /// A saved model with the parts that it needs to write.

@@ -40,14 +40,14 @@ Part* pointer_to(std::optional<Part>& part) {
   return part ? &*part : nullptr;
 }
 
-void check_text(const Checkpoint& file, const Corpus& corpus) {
+void check_text(const StateDict& file, const Corpus& corpus) {
   const std::string hash = file.text("text_checksum"), found = corpus.hash();
   check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", but ",
                  corpus.source(), " has checksum ", found);
 }
 
 // Tables in files belong to the ranks that made them.
-void check_ranks_of_tables(const Checkpoint& file, const TrainOptions& options,
+void check_ranks_of_tables(const StateDict& file, const TrainOptions& options,
                            const ProcessGroup* ranks) {
   const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
   check_argument(!options.split_tables || options.ngram_file.empty() || saved == here,
@@ -55,7 +55,7 @@ void check_ranks_of_tables(const Checkpoint& file, const TrainOptions& options,
                  "; expected as many");
 }
 
-void check_folding(const Checkpoint& file, const LanguageModel& model) {
+void check_folding(const StateDict& file, const LanguageModel& model) {
   const auto* gpt = dynamic_cast<const GptModel*>(&model);
   check_argument(
       gpt == nullptr || file.integers("gpt.memories.canonical") ==
@@ -125,7 +125,7 @@ std::unique_ptr<Session> Session::create(const TrainOptions& options,
   return std::unique_ptr<Session>(new Session(options, std::move(tokenizer), corpus, ranks, false));
 }
 
-std::unique_ptr<Session> Session::resume(const Checkpoint& file, const std::string& name,
+std::unique_ptr<Session> Session::resume(const StateDict& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks) {
   const TrainOptions options = saved_options(file, name, "resumed");
   return explaining(name, "resumed", [&] {
@@ -140,7 +140,7 @@ std::unique_ptr<Session> Session::resume(const Checkpoint& file, const std::stri
   });
 }
 
-void Session::load(Checkpoint state, const std::string& name) {
+void Session::load(StateDict state, const std::string& name) {
   check_folding(state, *model_);
   if (text_files_.empty()) text_files_ = Json(state.text("corpus"), "its corpus").strings();
   const Json samples(state.text("samples"), "its samples");
@@ -151,7 +151,7 @@ void Session::load(Checkpoint state, const std::string& name) {
   for (const Json& sample : samples.elements()) samples_.push_back(sample_from(sample));
 }
 
-std::unique_ptr<Session> Session::replay(const Checkpoint& file, const std::string& name,
+std::unique_ptr<Session> Session::replay(const StateDict& file, const std::string& name,
                                          const Corpus& corpus,
                                          const std::filesystem::path& tables) {
   TrainOptions options = saved_options(file, name, "trained again");
@@ -171,7 +171,7 @@ void Session::set_options(const TrainOptions& options) {
 void Session::start_schedule(std::uint64_t step) {
   schedule_.emplace(*optimizer_,
                     options_.make_schedule(std::max<std::size_t>(run_.steps_in_all(), 1)));
-  Checkpoint state;
+  StateDict state;
   state.put("step", step);
   state.put("base_rates", options_.base_rates(*optimizer_));
   schedule_->load_state_dict(state);
@@ -179,14 +179,14 @@ void Session::start_schedule(std::uint64_t step) {
 
 // --- Saving -------------------------------------------------------------------------------------
 
-void Session::save(const std::filesystem::path& path, const Checkpoint& watched) {
+void Session::save(const std::filesystem::path& path, const StateDict& watched) {
   run_.check_can_save();
   tables_.checkpoint();
   // The file names a checkpoint that the tables of all ranks have by then.
   if (ranks_ && !tables_.empty()) ranks_->group().any(false);
   const bool is_sharded = ranks_ && ranks_->has_tables();
   if (!run_.is_first_rank() && !is_sharded) return;
-  Checkpoint file = run_.state_dict();
+  StateDict file = run_.state_dict();
   file.put("samples", samples_json());
   file.put("format", kRunFormat);
   file.put("options", to_json(options_));
@@ -195,7 +195,7 @@ void Session::save(const std::filesystem::path& path, const Checkpoint& watched)
   file.put("corpus", Json(text_files_).dump());
   if (const auto* gpt = dynamic_cast<const GptModel*>(model_.get()))
     file.put("gpt", gpt_options_state(gpt->options()));  // for load_gpt()
-  Checkpoint watching;
+  StateDict watching;
   watching.put("watched", watched);
   if (is_sharded)
     return write_sharded_checkpoint(path, file, *ranks_, model_->parameters(), watching);

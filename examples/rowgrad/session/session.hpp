@@ -28,19 +28,19 @@ class Session {
 
   /// Continues the run of a checkpoint as if it had never stopped. `name` is the name of its file.
   /// Throws std::runtime_error for a checkpoint that is not of a run on this corpus.
-  static std::unique_ptr<Session> resume(const Checkpoint& file, const std::string& name,
+  static std::unique_ptr<Session> resume(const StateDict& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks = nullptr);
 
   /// Begins the run of a checkpoint once more, before its first step. Tables in files become new
   /// ones in the folder `tables`. Throws like resume().
-  static std::unique_ptr<Session> replay(const Checkpoint& file, const std::string& name,
+  static std::unique_ptr<Session> replay(const StateDict& file, const std::string& name,
                                          const Corpus& corpus, const std::filesystem::path& tables);
 
   /// Writes everything that resume() needs, and makes a checkpoint of the tables in files. Replaces
   /// the file, as write_file does. Throws std::runtime_error, and leaves the file, for a run that
   /// has diverged. On several ranks, all call it, and the first one writes the file. The part
   /// "watched" is the state of the callbacks that watched the run; resume() does not read it.
-  void save(const std::filesystem::path& path, const Checkpoint& watched = {});
+  void save(const std::filesystem::path& path, const StateDict& watched = {});
 
   /// Sets the options that may change in a resumed run: --epochs, --steps and --learning-rate.
   void set_options(const TrainOptions& options);
@@ -84,7 +84,7 @@ class Session {
 
   Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
           ProcessGroup* ranks, bool resumed);
-  void load(Checkpoint state, const std::string& name);
+  void load(StateDict state, const std::string& name);
   TrainingParts parts();
   void start_schedule(std::uint64_t step);
 

@@ -24,7 +24,7 @@ TEST(Parameter, IsNotHeldTwiceIfNobodyReadsItAsAWhole) {
   constexpr std::size_t kRows = 100'000;
   const auto in_use = [] { return static_cast<double>(BufferPool::statistics().bytes_in_use); };
   Tensor numbers = zeros({kRows, 8});
-  Checkpoint state;
+  StateDict state;
   for (const bool resumed : {false, true}) {
     const double before = in_use();
     Parameter table("table", numbers);

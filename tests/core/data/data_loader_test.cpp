@@ -103,12 +103,12 @@ class RunningLoader : public Running {
     const Ids32 numbers = window_numbers(loader_.epoch(progress_).read(progress_.batch++));
     return {reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size()};
   }
-  Checkpoint save() override {
-    Checkpoint state = loader_.state_dict(progress_);
+  StateDict save() override {
+    StateDict state = loader_.state_dict(progress_);
     state.put("random", random_.state_dict());
     return state;
   }
-  void load(const Checkpoint& state) override {
+  void load(const StateDict& state) override {
     const Progress progress = loader_.progress(state);
     random_.load_state_dict(state.part("random"));
     progress_ = progress;
@@ -203,7 +203,7 @@ TEST(DataLoader, ShufflesManyExamplesWithoutAListOfThem) {
 
 TEST(DataLoader, DescribesItsDataOnceOnAnyThread) {
   struct Described : Numbered100Million {
-    Checkpoint description() const override {
+    StateDict description() const override {
       ++*count;
       return Numbered100Million::description();
     }
@@ -267,7 +267,7 @@ TEST(DataLoader, RefusesTheStateOfAnother) {
        "context 2, this one has 3"},
   };
   const std::string message = "DataLoader: the state is of a loader with ";
-  const Checkpoint state =
+  const StateDict state =
       DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5}).state_dict({});
   for (const auto& item : cases) EXPECT_INVALID(message + item.second, item.first.progress(state));
   DataLoader other_text(text(other_ids, 2), {.batch = 3});

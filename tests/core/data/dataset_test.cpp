@@ -110,13 +110,13 @@ TEST(Datasets, OfOnesOwnAreCheckedByTheLoader) {
   DataLoader short_of_one(OneTooFew(), {.batch = 3});
   EXPECT_INVALID("DataLoader: the data gave 2 examples, expected 3", short_of_one.epoch(0).begin());
   struct Named : Numbered {
-    Checkpoint description() const override {
-      Checkpoint description;
+    StateDict description() const override {
+      StateDict description;
       description.put("name", std::string("ratings"));
       return description;
     }
   };
-  EXPECT_INVALID(R"(Checkpoint: "name" is not a whole number)", DataLoader(Named()).description());
+  EXPECT_INVALID(R"(StateDict: "name" is not a whole number)", DataLoader(Named()).description());
 }
 
 }  // namespace

@@ -1004,7 +1004,7 @@ std::string bits_on(int threads, const OpCase& item) {
   const Variable y = item.op(in);
   const Tensor value = y.value();
   tape.backward(y, irregular(y.shape(), 9));
-  Checkpoint all;
+  StateDict all;
   all.put("value", value);
   for (std::size_t i = 0; i < in.size(); ++i)
     all.put(concat(i), Gradient(tape.gradient(in[i])).take_dense());
@@ -1023,7 +1023,7 @@ OP_TEST(HasTheSameBitsOnAnInferenceTape, OpCase, ops(), any_case) {
     const std::vector<Variable> in = inputs_on(tape, item.inputs(item.small[0]));
     const Variable y = item.op(in);
     EXPECT_EQ(y.needs_gradient(), mode == Tape::gradient_mode);
-    Checkpoint all;
+    StateDict all;
     all.put("value", y.value());
     return bits_of(all);
   };

@@ -72,8 +72,8 @@ class RunningRandom : public Running {
     const Tensor drawn = random_.normal({3});
     return concat(drawn(0), ' ', drawn(2), ' ', random_.uniform({1})(0), ' ', random_.bits());
   }
-  Checkpoint save() override { return random_.state_dict(); }
-  void load(const Checkpoint& state) override { random_.load_state_dict(state); }
+  StateDict save() override { return random_.state_dict(); }
+  void load(const StateDict& state) override { random_.load_state_dict(state); }
 
  private:
   Random random_;
@@ -88,10 +88,10 @@ TEST(Random, IsResumable) {
                          .failing = {1}};
   EXPECT_EQ(random.after(78)->save().count("next"), 624U);
   expect_resumable(random);
-  const Checkpoint state = random.after(1)->save();
+  const StateDict state = random.after(1)->save();
   auto words = state.integers("words");
   words[5] = 1LL << 32;
-  for (const Checkpoint& wrong :
+  for (const StateDict& wrong :
        {with(state, "words", words), with(state, "words", std::vector<std::int64_t>(623)),
         with(state, "next", 625), with(state, "second_normal", HUGE_VAL)})
     EXPECT_THROW(Random(1).load_state_dict(wrong), std::invalid_argument);

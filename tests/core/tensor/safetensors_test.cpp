@@ -42,19 +42,19 @@ std::string with_checksum(std::string header, const std::vector<std::string>& te
 
 class Safetensors : public ::testing::Test {
  protected:
-  Checkpoint read(const std::string& contents) const {
+  StateDict read(const std::string& contents) const {
     write_file(path_, contents);
     return read_safetensors(path_);
   }
 
-  Checkpoint written_and_read(const Checkpoint& checkpoint) const {
+  StateDict written_and_read(const StateDict& checkpoint) const {
     write_safetensors(path_, checkpoint);
     return read_safetensors(path_);
   }
 
   // Of a file with one value, an array of numbers.
   template <class Number>
-  Checkpoint read_one(const std::string& dtype, const std::vector<Number>& numbers) const {
+  StateDict read_one(const std::string& dtype, const std::vector<Number>& numbers) const {
     std::string data;
     for (const Number number : numbers) data += bytes_of(number);
     return read(safetensors(
@@ -67,7 +67,7 @@ class Safetensors : public ::testing::Test {
 
 TEST_F(Safetensors, ReturnsEveryBitThatWasWritten) {
   using Limits = std::numeric_limits<real>;
-  Checkpoint written;
+  StateDict written;
   written.put("odd", tensor({2, 4}, {Limits::quiet_NaN(), -Limits::quiet_NaN(), -real{0}, real{0},
                                      Limits::denorm_min(), Limits::infinity(), Limits::lowest(),
                                      real(0.1)}));
@@ -84,7 +84,7 @@ TEST_F(Safetensors, ReturnsEveryBitThatWasWritten) {
   const std::vector<double> numbers = {0.1, -0.0, 1e-310, std::numeric_limits<double>::infinity()};
   written.put("numbers", numbers);  // which the library of doubles reads as a tensor
   written.put("rate", 1.0 / 3);
-  const Checkpoint found = written_and_read(written);
+  const StateDict found = written_and_read(written);
   EXPECT_EQ(found.doubles("numbers"), numbers);
   EXPECT_TRUE(std::signbit(found.doubles("numbers")[1]));
   EXPECT_EQ(found.number("rate"), 1.0 / 3);
@@ -99,7 +99,7 @@ TEST_F(Safetensors, WritesExactlyTheseBytes) {
   EXPECT_EQ(read_file(path_), with_checksum(padded(begin + "}}"), {}));
   EXPECT_TRUE(read_safetensors(path_).empty());
 #if !defined(ROWGRAD_DOUBLE)
-  Checkpoint written;
+  StateDict written;
   written.put("bias", tensor({1}, {0.5}));
   written.put("weight", tensor({1, 2}, {1, -2}));
   written.put("steps", 258);
@@ -119,7 +119,7 @@ TEST_F(Safetensors, WritesExactlyTheseBytes) {
 }
 
 TEST_F(Safetensors, ReadsBothNumberTypesInAnyOrderOfTheHeader) {
-  const Checkpoint file =
+  const StateDict file =
       read(safetensors(R"({"d": {"data_offsets": [4, 20], "shape": [2], "dtype": "F64"},
                            "f": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}} )",
                        bytes_of(0.25F) + bytes_of(-1.5) + bytes_of(1e300)));
@@ -137,7 +137,7 @@ TEST_F(Safetensors, ReadsOnlyTheValuesThatAreWanted) {
   const std::string contents = safetensors(header, bytes_of(std::int64_t{7}));
   write_file(path_, contents);
   std::filesystem::resize_file(path_, contents.size() + (std::uint64_t{1} << 40));
-  const Checkpoint file = read_safetensors(path_, [](const std::string& name, const Shape& shape) {
+  const StateDict file = read_safetensors(path_, [](const std::string& name, const Shape& shape) {
     EXPECT_EQ(shape, name == "steps" ? Shape{} : Shape{std::size_t{1} << 38});
     return name == "steps";
   });
@@ -211,7 +211,7 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
            {"text", std::string(50'000'000, '\n'),  // two bytes each
             "the header would have 100000088 bytes, more than the 100000000 that the format "
             "allows"}}) {
-    Checkpoint checkpoint;
+    StateDict checkpoint;
     checkpoint.put(item.name, item.text);
     EXPECT_INVALID("write_safetensors: " + item.message, write_safetensors(path_, checkpoint));
   }
@@ -233,7 +233,7 @@ TEST_F(Safetensors, NamesItsFormatAndRefusesALaterOne) {
                path_ + ": is damaged: it has only one of rowgrad_format \"2\" and rowgrad_checksum",
                read(of_format('2')));
   // Other programs' metadata name no format of ours, and a tensor may have any name.
-  const Checkpoint file =
+  const StateDict file =
       read(safetensors(R"({"__metadata__":{"format":"pt"},)"
                        R"("rowgrad_format":{"dtype":"I8","shape":[],"data_offsets":[0,1]}})",
                        "\x07"));
@@ -242,7 +242,7 @@ TEST_F(Safetensors, NamesItsFormatAndRefusesALaterOne) {
 }
 
 TEST_F(Safetensors, NoticesEveryFlippedBit) {
-  Checkpoint written;
+  StateDict written;
   written.put("weight", tensor({1, 2}, {1, -2}));
   written.put("steps", 258);
   written.put("text", "a");
@@ -340,7 +340,7 @@ TEST_F(Safetensors, QuotesNoMoreThanAPartOfALongName) {
 
 TEST_F(Safetensors, AreWrittenAndReadWholeOrNotAtAllIfMemoryRunsOut) {
   const std::string before = "what was there";
-  Checkpoint checkpoint;
+  StateDict checkpoint;
   checkpoint.put("token.weight", irregular({5, 3}));
   checkpoint.put("steps", 3);
   checkpoint.put("rates", std::vector<double>{0.1, 0.2});
@@ -360,16 +360,16 @@ TEST_F(Safetensors, AreWrittenAndReadWholeOrNotAtAllIfMemoryRunsOut) {
         EXPECT_EQ(std::distance(begin(all), end(all)), 1) << "files are left over";
       });
   write_file(path_, after);
-  for_every_failure([] { return std::make_unique<Checkpoint>(); },
-                    [&](Checkpoint& file) { file = read_safetensors(path_); },
-                    [&](const Checkpoint& file, bool finished) {
+  for_every_failure([] { return std::make_unique<StateDict>(); },
+                    [&](StateDict& file) { file = read_safetensors(path_); },
+                    [&](const StateDict& file, bool finished) {
                       EXPECT_TRUE(bits_of(file) == (finished ? read_back : ""));
                     });
 }
 
 TEST_F(Safetensors, TakesTimeInProportionToTheNumberOfTensors) {
   constexpr std::size_t kTensors = 40'000;
-  Checkpoint written;
+  StateDict written;
   for (std::size_t i = 0; i < kTensors; ++i) {
     written.put("layer." + std::to_string(i), scalar(1));
     written.put("key " + std::to_string(i), "text");

@@ -81,7 +81,7 @@ TEST_F(Programs, CountTheNgramsThatShareRows) {
 }
 
 TEST_F(Programs, RefuseToCompareADamagedHistory) {
-  Checkpoint damaged;
+  StateDict damaged;
   damaged.put("history.steps", std::vector<double>{1, 2});
   damaged.put("history.epoch", std::vector<double>{1, 2});
   damaged.put("history.training_loss", std::vector<double>{0.5});

@@ -48,7 +48,7 @@ std::vector<Window> windows_of(std::span<const std::size_t> ids, std::size_t str
 // A next-token model: the logits after token t at position p are W (token[t] + position[p]) + b.
 class PlainModel {
  public:
-  explicit PlainModel(const Checkpoint& saved) {
+  explicit PlainModel(const StateDict& saved) {
     for (const char* name : {"token.weight", "position.weight", "head.weight", "head.bias"})
       values_.push_back(saved.doubles(concat("model.", name)));
     vocabulary_ = values_[kBias].size();
@@ -139,7 +139,7 @@ struct Length {
 };
 
 struct PlainRun {
-  PlainRun(const Job& job, const Checkpoint& start, const Length& length) : model(start) {
+  PlainRun(const Job& job, const StateDict& start, const Length& length) : model(start) {
     const std::vector<std::size_t> ids = ids_of(job.text);
     const std::span<const std::size_t> all = ids;
     const std::vector<Window> training = windows_of(all.first(job.training_tokens), job.stride);
@@ -215,7 +215,7 @@ class ReportedNumbers : public ::testing::Test {
   }
 
   // Returns the run before its first step.
-  Checkpoint start(const Job& job) const {
+  StateDict start(const Job& job) const {
     write_file(folder_ / "text", job.text);
     run(job, "--epochs 0 --save start");
     return read_safetensors(folder_ / "start");
@@ -268,7 +268,7 @@ struct Case {
 
 TEST_F(ReportedNumbers, AreThoseOfThePlainModel) {
   const Job& job = kShortJob;
-  const Checkpoint before = start(job);
+  const StateDict before = start(job);
   const double baseline = loss_of_frequencies(job);
   for (const auto& [options, steps_an_epoch, epochs, length] : std::vector<Case>{
            {"--epochs 2", 3, 2, {.steps = 6}},
@@ -310,7 +310,7 @@ TEST_F(ReportedNumbers, AreThoseOfThePlainModel) {
 
     // The saved run has the losses of the plain model, and each file has the records of the saved
     // run.
-    const Checkpoint saved = read_safetensors(folder_ / "run");
+    const StateDict saved = read_safetensors(folder_ / "run");
     EXPECT_EQ(saved.count("steps"), length.steps);
     const auto column = [&](const char* name) { return saved.doubles(concat("history.", name)); };
     const auto at_steps = column("steps"), at_epochs = column("epoch"),
@@ -404,13 +404,13 @@ TEST_F(ReportedNumbers, OnATerminalAreThoseOfThePlainModel) {
   const std::string story = read_file(folder_ / "story");
   const Job job{story, story.size(), 0, 1, 1, 0.02};
   const std::size_t windows = story.size() - kContext;
-  const Checkpoint before = start(job);
+  const StateDict before = start(job);
   const auto begin = std::chrono::steady_clock::now();
   const Outcome outcome =
       folder_.shell(concat("script -qec 'timeout --foreground -s INT 1.5 ",
                            command(job, concat("--epochs ", kEpochs, " --save run")), "' log"));
   const double elapsed = seconds_until_now(begin);
-  const Checkpoint saved = read_safetensors(folder_ / "run");
+  const StateDict saved = read_safetensors(folder_ / "run");
   EXPECT_HAS(outcome.output, concat("Stopped by Ctrl-C at step ", saved.count("steps"), "\r\n"));
 
   const PlainRun plain(job, before, {.steps = kMaxSteps});

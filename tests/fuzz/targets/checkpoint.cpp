@@ -31,17 +31,17 @@ std::unique_ptr<Session> resume(const std::string& file) {
   return Session::resume(read_safetensors(file), file, kText);
 }
 
-Checkpoint checkpoint(const TrainOptions& options, std::size_t steps) {
+StateDict checkpoint(const TrainOptions& options, std::size_t steps) {
   const auto training =
       Session::create(options, make_tokenizer(options.tokenizer, kText, 300), kText);
   training->run().train(steps);
   training->save(path("start"));
-  Checkpoint file = read_safetensors(path("start"));
+  StateDict file = read_safetensors(path("start"));
   fs::remove(path("start"));
   return file;
 }
 
-std::vector<Checkpoint> checkpoints() {
+std::vector<StateDict> checkpoints() {
   TrainOptions options;
   options.gpt.context = 4;
   options.stride = 4;
@@ -50,7 +50,7 @@ std::vector<Checkpoint> checkpoints() {
   options.look_back = 2;
   options.hidden = {4};
   options.epochs = 3;
-  std::vector<Checkpoint> all = {checkpoint(options, 5)};
+  std::vector<StateDict> all = {checkpoint(options, 5)};
   options.momentum = 0.9;
   options.schedule = "warmup";
   all.push_back(checkpoint(options, 13));
@@ -98,11 +98,11 @@ void change_number(auto* numbers, std::size_t count, auto value, Pieces& input) 
 }
 
 // Changes or removes a value, or changes its name.
-void change(Checkpoint& file, Pieces& input) {
+void change(StateDict& file, Pieces& input) {
   const auto names = file.names();
   if (names.empty()) return;
   std::string name = names[input.number<std::size_t>(0, names.size() - 1)];
-  Checkpoint::Value value = file.at(name);
+  StateDict::Value value = file.at(name);
   file.erase(name);
   const int kind = input.number(0, 6);
   if (kind == 0) return;
@@ -117,11 +117,11 @@ void change(Checkpoint& file, Pieces& input) {
     change_text(*text, input);
   } else if (auto* tensor = std::get_if<Tensor>(&value)) {
     change_number(tensor->data(), tensor->size(), input.any<real>(), input);
-  } else if (auto* whole = std::get_if<Checkpoint::Integers>(&value)) {
+  } else if (auto* whole = std::get_if<StateDict::Integers>(&value)) {
     change_number(whole->values.data(), whole->values.size(),
                   input.any<std::int64_t>() >> input.number(0, 63), input);
   } else {
-    auto& doubles = std::get<Checkpoint::Doubles>(value).values;
+    auto& doubles = std::get<StateDict::Doubles>(value).values;
     change_number(doubles.data(), doubles.size(), input.any<double>(), input);
   }
   if (!file.contains(name)) file.put(name, std::move(value));
@@ -130,10 +130,10 @@ void change(Checkpoint& file, Pieces& input) {
 }  // namespace
 
 void fuzz_checkpoint(std::string_view input) {
-  static const std::vector<Checkpoint> originals = checkpoints();
+  static const std::vector<StateDict> originals = checkpoints();
   static const std::string changed = path("changed");
   Pieces pieces(input);
-  Checkpoint file = originals[pieces.number<std::size_t>(0, originals.size() - 1)];
+  StateDict file = originals[pieces.number<std::size_t>(0, originals.size() - 1)];
   for (int changes = pieces.number(0, 4); changes > 0; --changes) change(file, pieces);
 
   try {

@@ -27,7 +27,7 @@ std::string file_of(std::string_view input) {
 void fuzz_safetensors(std::string_view input) {
   const std::string contents = file_of(input);
   const std::string path = memory_file(contents);
-  Checkpoint file;
+  StateDict file;
   if (refusal_of(contents, [&] { file = read_safetensors(path); })) return;
 
   static const std::string copy = "/dev/shm/rowgrad-fuzz-" + std::to_string(::getpid());

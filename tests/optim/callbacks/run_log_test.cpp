@@ -23,13 +23,13 @@ struct Logged {
              .evaluation = {.every = 4, .accuracy = true, .training = &evaluated}}),
         log(run, path, {.about = R"({"program": "test"})"}) {}
 
-  Checkpoint state() {
-    Checkpoint all;
+  StateDict state() {
+    StateDict all;
     all.put("run", run.state_dict());
     all.put("log", log.state_dict());
     return all;
   }
-  void load(const Checkpoint& state) {
+  void load(const StateDict& state) {
     run.load_state_dict(state.part("run"));
     log.load_state_dict(state.part("log"));
   }
@@ -149,7 +149,7 @@ TEST(RunLog, OfARunThatWasKilledThreeTimesIsThatOfOneThatNeverStopped) {
   const TemporaryFolder folder;
   const Path whole = folder / "whole.log", path = folder / "run.log", left = folder / "left.log";
   { Logged(whole).run.train(); }
-  Checkpoint state;
+  StateDict state;
   for (const std::size_t stop : {3, 4, 9}) {
     Logged logged(path);
     if (!state.empty()) logged.load(state);
@@ -188,7 +188,7 @@ TEST(RunLog, ContinuesOnlyALogThatHasAllRecordsOfTheCheckpoint) {
   const TemporaryFolder folder;
   const Path whole = folder / "whole.log", path = folder / "run.log";
   { Logged(whole).run.train(); }
-  Checkpoint early, late;
+  StateDict early, late;
   {
     Logged logged(path);
     logged.run.train(3);
@@ -199,7 +199,7 @@ TEST(RunLog, ContinuesOnlyALogThatHasAllRecordsOfTheCheckpoint) {
   }
   const std::string log = read_file(path);
   EXPECT_EQ(records_of(path).back()["step"], 10);
-  const auto resume = [&](const Checkpoint& state, const std::string& file) {
+  const auto resume = [&](const StateDict& state, const std::string& file) {
     write_file(path, file);
     Logged logged(path);
     logged.load(state);
@@ -278,10 +278,10 @@ TEST(RunLog, RefusesAStateThatIsNotALogs) {
   const TemporaryFolder folder;
   Logged logged(folder / "run.log");
   logged.run.step();
-  Checkpoint state = logged.log.state_dict();
+  StateDict state = logged.log.state_dict();
   EXPECT_THROW(logged.log.load_state_dict(state), std::logic_error);  // after the first step
   Logged other(folder / "other.log");
-  EXPECT_THROW(other.log.load_state_dict(Checkpoint()), std::invalid_argument);
+  EXPECT_THROW(other.log.load_state_dict(StateDict()), std::invalid_argument);
   EXPECT_INVALID(
       "RunLog: the state is of step 1, but the run is at step 0, expected the run's own "
       "state to be loaded before",

@@ -98,7 +98,7 @@ const std::vector<FileKind> kKinds{
     {"classifier",
      [](const fs::path& folder) {
        const GptModel body = small_gpt(10);
-       Checkpoint file;
+       StateDict file;
        file.put("gpt", gpt_options_state(body.options()));
        file.put("model", body.state_dict());
        file.put("labels", "[\"a\",\"b\"]");
@@ -223,7 +223,7 @@ TEST(DamagedManifests, AreSavedOver) {
   const TemporaryFolder folder;
   const fs::path inner = folder / "inner", run = inner / "run";
   SingleProcess alone;
-  Checkpoint state;
+  StateDict state;
   state.put("table", full({2, 2}, 1));
   ParallelTraining tables(alone);
   Parameter table("table", zeros({2, 2}));
@@ -258,7 +258,7 @@ TEST(DamagedManifests, AreSavedOver) {
       EXPECT_TRUE(entry.path() == inner || name == "run" || name.starts_with("run.part-")) << name;
     }
   }
-  Checkpoint named = read_safetensors(run);
+  StateDict named = read_safetensors(run);
   named.erase("split.names");
   named.put("split.names", "/../../other");
   EXPECT_ERROR_WITH(std::runtime_error, "split.names is '/../../other', expected digits and '-'",

@@ -152,7 +152,7 @@ TEST(RowHistory, GoesOnFromASavedState) {
     };
     for (std::uint64_t number = 1; number <= 5; ++number)
       step(number, *model, *optimizer, {&whole, &first});
-    const Checkpoint state = first.state_dict();
+    const StateDict state = first.state_dict();
     EXPECT_EQ(bits_of(state), bits_of(whole.state_dict()));
     resumed->load_state_dict(model->state_dict());
     resumed_optimizer->load_state_dict(optimizer->state_dict());
@@ -171,7 +171,7 @@ TEST(RowHistory, GoesOnFromASavedState) {
       EXPECT_EQ(a.steps(0)[0].text, b.steps(0)[0].text);
     }
     const std::string before = bits_of(second.state_dict());
-    for (const Checkpoint& wrong :
+    for (const StateDict& wrong :
          {with(state, "token.weight.shape", std::vector<std::int64_t>{4, 4}),
           with(state, "token.weight.ids", std::vector<std::int64_t>{1, 1, 2, 3, 4}),
           with(state, "token.weight.texts.size", std::vector<std::int64_t>(15, 13)),

@@ -201,14 +201,14 @@ TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
     Fails fails;
     trained.run.add(fails);
     trained.run.train(2);
-    const Checkpoint good = trained.run.state_dict();
+    const StateDict good = trained.run.state_dict();
     fails.bad = where;
     EXPECT_ERROR(std::runtime_error, "a failure", trained.run.train(4));
     EXPECT_TRUE(trained.run.makes_more_steps());  // step 4 was the last one of that call only
     EXPECT_ERROR(std::logic_error,
                  "TrainingRun: the run has failed, so load the state that was saved last",
                  trained.run.step());
-    Checkpoint latest = good;
+    StateDict latest = good;
     if (where >= kBegin)
       latest = trained.run.state_dict();
     else

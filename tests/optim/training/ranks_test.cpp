@@ -165,7 +165,7 @@ TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
     made.run.add(outcome);
     for (std::size_t step = 0; step < failures; ++step) {
       made.run.train(step);
-      const Checkpoint last = made.run.state_dict();
+      const StateDict last = made.run.state_dict();
       failing.fails = true;
       EXPECT_THROW(made.run.step(), std::runtime_error);
       failing.fails = false;

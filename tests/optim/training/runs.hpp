@@ -261,7 +261,7 @@ struct RunOutcome : TrainingCallback {
   }
   void at_end(const TrainingRun& run) override {
     if (!sees(run)) return;
-    Checkpoint end;
+    StateDict end;
     for (const Parameter* parameter : run.parts().model.parameters_on_tape()) {
       if (parameter->shape().size() != 2) {
         end.put(parameter->name(), parameter->copy());

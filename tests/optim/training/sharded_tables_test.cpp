@@ -30,7 +30,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
       RunOf made(of, {.shards = 4, .ranks = ranks, .sharded = true});
       if (steps == 5) load(made, ranks);
       made.run.train(steps);
-      const Checkpoint state = made.run.state_dict();
+      const StateDict state = made.run.state_dict();
       if (ranks == nullptr) return write_safetensors(path_of(0), state);
       write_sharded_checkpoint(path_of(ranks->rank()), state, *made.ranks,
                                made.model->parameters());
@@ -196,7 +196,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
     return error_of<std::runtime_error>(
         [&] { with_sharded_rows(read_safetensors(folder / "run"), folder / "run"); });
   };
-  const Checkpoint whole = read_safetensors(path);
+  const StateDict whole = read_safetensors(path);
   for (const std::string& name : whole.part("split.rows").names()) {
     write_safetensors(path, without(whole, "split.rows." + name));
     EXPECT_HAS(refusal(), ": its parts lack rows of " + name);
@@ -233,12 +233,12 @@ TEST(ShardedTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
     Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
     words.weight.rename("words.weight");
     Parameter other("in.words.weight", zeros({3, 4}));
-    Checkpoint state;
+    StateDict state;
     state.put("model.words.weight", words.weight.saved());
     state.put("model.in.words.weight", other.copy());
     const std::vector<Parameter*> parameters{&words.weight, &other};
     write_sharded_checkpoint(folder / "run", state, tables, parameters);
-    const Checkpoint read =
+    const StateDict read =
         with_sharded_rows(read_safetensors(folder / "run"), folder / "run", &tables, parameters);
     EXPECT_EQ(read.tensor("model.in.words.weight", {3, 4}), other.value());
     EXPECT_EQ(read.tensor("model.words.weight", {10, 4}), words.weight.value());
@@ -255,7 +255,7 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
     whole(row, 1) = static_cast<real>(row);
     steps[row] = static_cast<std::int64_t>(row + 1);
   }
-  Checkpoint of_whole;
+  StateDict of_whole;
   put_rows(of_whole, "weight.momentum", whole);
   put_integers(of_whole, "weight.lazy.at", steps);
   for (const std::size_t before : {0, 2})
@@ -279,7 +279,7 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
       if (before > 0)
         in_ranks(before, [&](const Tensor& own, const auto& at, const auto& parameters,
                              const ParallelTraining& tables) {
-          Checkpoint state;
+          StateDict state;
           put_rows(state, "weight.momentum", own);
           put_integers(state, "weight.lazy.at", at);
           EXPECT_TRUE(state.contains("weight.momentum.rows"));
@@ -287,8 +287,8 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
         });
       in_ranks(count > 0 ? count : 1, [&](const Tensor& own, const auto& at, const auto& parameters,
                                           const ParallelTraining& tables) {
-        const Checkpoint file = before > 0 ? read_safetensors(folder / "run") : of_whole;
-        const Checkpoint read = with_sharded_rows(file, folder / "run", &tables, parameters);
+        const StateDict file = before > 0 ? read_safetensors(folder / "run") : of_whole;
+        const StateDict read = with_sharded_rows(file, folder / "run", &tables, parameters);
         EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
         EXPECT_EQ(integers_in(read, "weight.lazy.at", at.size()), at);
         for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
@@ -300,12 +300,12 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
 // Two ranks save a table of 20 rows, each of its value, and what else `more` puts into the state.
 void save_of_two_ranks(
     const std::filesystem::path& path, real value, std::size_t steps,
-    const std::function<void(Checkpoint&)>& more = [](Checkpoint&) {}) {
+    const std::function<void(StateDict&)>& more = [](StateDict&) {}) {
   run_ranks(2, [&](ProcessGroup& ranks) {
     Random random(1);
     ParallelTraining tables(ranks);
     const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
-    Checkpoint state;
+    StateDict state;
     state.put("model.weight", full({10, 4}, value + static_cast<real>(ranks.rank())));
     state.put("steps", steps);
     more(state);
@@ -318,7 +318,7 @@ std::filesystem::path part_of(const std::filesystem::path& path, std::size_t ran
   return path.string() + concat(".part-", names, '-', rank);
 }
 
-Checkpoint read_sharded(const std::filesystem::path& path) {
+StateDict read_sharded(const std::filesystem::path& path) {
   return with_sharded_rows(read_safetensors(path), path);
 }
 
@@ -345,7 +345,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
                  read_sharded(run));
     write_file(part_of(run, 0), good);
   }
-  Checkpoint any;
+  StateDict any;
   any.put("text", "a");
   write_safetensors(part_of(run, 0), any);
   EXPECT_ERROR(std::runtime_error,
@@ -357,13 +357,13 @@ TEST(ShardedTablesOfATrainingRun, KeepStatesOfAnyName) {
   const TemporaryFolder folder;
   const std::vector<std::string> names{"weight.steps", "weight.rules", "weight.rows",
                                        "weight.values", "weight.step"};
-  save_of_two_ranks(folder / "run", 1, 5, [&](Checkpoint& state) {
+  save_of_two_ranks(folder / "run", 1, 5, [&](StateDict& state) {
     for (const std::string& name : names)
       state.put("optimizer." + name, state.tensor("model.weight", {10, 4}));
     state.put("optimizer.weight.lazy.steps", std::vector<std::int64_t>(10));
   });
-  const Checkpoint read = read_sharded(folder / "run");
-  Checkpoint whole = read;
+  const StateDict read = read_sharded(folder / "run");
+  StateDict whole = read;
   const Tensor expected = read.tensor("model.weight", {20, 4});
   EXPECT_EQ(expected(0, 0), 1);
   EXPECT_EQ(expected(19, 0), 2);
@@ -374,13 +374,13 @@ TEST(ShardedTablesOfATrainingRun, KeepStatesOfAnyName) {
     Random random(1);
     ParallelTraining tables(ranks);
     const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
-    const Checkpoint own = with_sharded_rows(whole, folder / "whole", &tables, words.parameters());
+    const StateDict own = with_sharded_rows(whole, folder / "whole", &tables, words.parameters());
     for (const std::string& name : names)
       EXPECT_EQ(own.tensor("optimizer." + name, {10, 4})(9, 0), 1 + ranks.rank()) << name;
     EXPECT_EQ(own.integers("optimizer.weight.lazy.steps").size(), 10U);
     EXPECT_ERROR_WITH(
         std::invalid_argument, "the state has no rows of the sharded tables",
-        write_sharded_checkpoint(folder / "run", Checkpoint(), tables, words.parameters()));
+        write_sharded_checkpoint(folder / "run", StateDict(), tables, words.parameters()));
   });
 }
 
@@ -396,7 +396,7 @@ TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) 
   const std::filesystem::path first = part_of(run, 0);
   write_file(first.string() + "0", "text");  // has the name of a part
   // Parts of a save that was interrupted.
-  const Checkpoint before = read_safetensors(run);
+  const StateDict before = read_safetensors(run);
   const std::string good = read_file(run);
   save_of_two_ranks(run, 2, 6);
   write_file(run, good);

@@ -155,7 +155,7 @@ struct RunningTableTraining : OwnedFile, RunningTraining<RunOf> {
   explicit RunningTableTraining(std::unique_ptr<TableFile> of)
       : OwnedFile{std::move(of)}, RunningTraining(case_of(*file)) {}
 
-  Checkpoint save() override {
+  StateDict save() override {
     file->checkpoint();
     return RunningTraining::save();
   }
@@ -187,7 +187,7 @@ TEST_F(RunsWithTablesInFiles, AreResumable) {
 // One rank writes the state for all, as their tables have equal marks.
 TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
   const std::string in_memory = expected();
-  Checkpoint saved;
+  StateDict saved;
   for (const bool again : {false, true})
     run_ranks(2, [&](ProcessGroup& ranks) {
       const auto file = open_or_make(concat(ranks.rank()));
@@ -211,11 +211,11 @@ TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   run.train(7);
   // [checkpoint]
   file->checkpoint();
-  const Checkpoint saved = run.state_dict();
+  const StateDict saved = run.state_dict();
   // [checkpoint]
-  const Checkpoint::Value other = file->checkpoint_id() + "?";
+  const StateDict::Value other = file->checkpoint_id() + "?";
   run.train(9);
-  for (const Checkpoint& wrong :
+  for (const StateDict& wrong :
        {without(saved, "optimizer.head.weight.step"), with(saved, "model.token.weight", other),
         with(saved, "optimizer.token.weight.exp_avg", other),
         with(saved, "optimizer.token.weight.lazy.file", other)})

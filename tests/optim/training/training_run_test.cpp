@@ -133,13 +133,13 @@ TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
   TrainingRun &run = trained.run, &other = resumed.run;
   run.run_epoch();
   // [save]
-  Checkpoint all;
+  StateDict all;
   all.put("run", run.state_dict());
   all.put("text", "The Verdict");
   write_safetensors(path, all);
   // [save]
   // [resume]
-  const Checkpoint file = read_safetensors(path);
+  const StateDict file = read_safetensors(path);
   other.load_state_dict(file.part("run"));
   // [resume]
   EXPECT_TRUE(bits_of(other.state_dict()) == bits_of(run.state_dict()));
@@ -151,7 +151,7 @@ TEST(TrainingRun, TakesForeignWeights) {
   const std::filesystem::path path = folder / "foreign.safetensors";
   Random random(1);
   Bigram model(random);
-  Checkpoint theirs;
+  StateDict theirs;
   theirs.put("wte.weight", full({Bigram::kVocabulary, 4}, 2));
   theirs.put("h.0.proj.weight", full({4, Bigram::kVocabulary}, 3));
   theirs.put("h.0.attn.mask", zeros({2, 2}));
@@ -308,7 +308,7 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
     run.run_epoch();
     plain.model.token.unfreeze();
     const Tensor before = plain.model.token.weight.value();
-    const Checkpoint last = run.state_dict();
+    const StateDict last = run.state_dict();
     EXPECT_ERROR(std::logic_error,
                  "Optimizer: 'token.weight' [7, 4] takes part in the loss, but is none of the "
                  "optimizer's parameters: is its layer a Part of the model?",
@@ -344,7 +344,7 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
     EXPECT_INVALID("TrainingRun: " + message, TrainingRun{parts});
   }
   TrainingRun run(plain.parts);
-  const Checkpoint good = run.state_dict();
+  const StateDict good = run.state_dict();
   EXPECT_INVALID("TrainingRun: the state has a schedule, the run has none",
                  run.load_state_dict(with(good, "schedule.step", std::int64_t{0})));
   EXPECT_INVALID(
@@ -475,7 +475,7 @@ TEST(TrainingRun, KnowsWhatItsStateWasComputedWith) {
   trained.run.train(2);
   EXPECT_EQ(trained.run.loaded_arithmetic(), "");
   EXPECT_HAS(TrainingRun::arithmetic(), blas::describe());
-  Checkpoint elsewhere = with(trained.run.state_dict(), "arithmetic", "an abacus");
+  StateDict elsewhere = with(trained.run.state_dict(), "arithmetic", "an abacus");
   resumed.run.load_state_dict(elsewhere);
   EXPECT_EQ(resumed.run.loaded_arithmetic(), "an abacus");
   elsewhere.erase("steps");

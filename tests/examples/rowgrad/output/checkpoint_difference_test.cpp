@@ -4,8 +4,8 @@
 
 namespace {
 
-Checkpoint small_state() {
-  Checkpoint state;
+StateDict small_state() {
+  StateDict state;
   state.put("table", Tensor{{1, 2}, {3, 4}, {5, 6}});
   state.put("rate", 0.1);
   state.put("steps", std::vector<std::int64_t>{1, 2});
@@ -14,7 +14,7 @@ Checkpoint small_state() {
 }
 
 // "table[1, 1]: 4 and 4.5, at most 1, in 2 of 3 rows", or what else differs.
-std::string described(const Checkpoint& first, const Checkpoint& second) {
+std::string described(const StateDict& first, const StateDict& second) {
   std::string all;
   for (const CheckpointDifference& each : differences(first, second)) {
     using enum CheckpointDifference::Kind;
@@ -34,7 +34,7 @@ std::string described(const Checkpoint& first, const Checkpoint& second) {
 TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
   const real nan = std::numeric_limits<real>::quiet_NaN();
   constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min(), kMax = ~kMin;
-  using Value = Checkpoint::Value;
+  using Value = StateDict::Value;
   const Tensor table{{1, 2}, {3, 4}, {5, 6}};
   for (const auto& [name, first, second, expected] :
        std::vector<std::tuple<std::string, Value, Value, std::string>>{
@@ -46,20 +46,20 @@ TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
             "table[0, 0]: 0 and -0, at most 0, in 1 of 1 rows"},
            {"table", Tensor{1, nan, 7}, Tensor{1, 2, 3},
             "table[1, 0]: nan and 2, at most nan, in 2 of 3 rows"},
-           {"rate", Checkpoint::Doubles{{}, {0.1}}, Checkpoint::Doubles{{}, {0.2}},
+           {"rate", StateDict::Doubles{{}, {0.1}}, StateDict::Doubles{{}, {0.2}},
             "rate[0, 0]: 0.1 and 0.2, at most 0.1, in 1 of 1 rows"},
-           {"steps", Checkpoint::Integers{{2}, {1, 2}}, Checkpoint::Integers{{2}, {1, 3}},
+           {"steps", StateDict::Integers{{2}, {1, 2}}, StateDict::Integers{{2}, {1, 3}},
             "steps[1, 0]: 2 and 3, at most 1, in 1 of 2 rows"},
            // No number is shown as another one.
-           {"rate", Checkpoint::Doubles{{}, {0.1}}, Checkpoint::Doubles{{}, {0.1 + 0x1p-56}},
+           {"rate", StateDict::Doubles{{}, {0.1}}, StateDict::Doubles{{}, {0.1 + 0x1p-56}},
             "rate[0, 0]: 0.1 and 0.10000000000000002, at most 1.4e-17, in 1 of 1 rows"},
-           {"steps", Checkpoint::Integers{{}, {(1LL << 53) + 1}},
-            Checkpoint::Integers{{}, {1LL << 53}},
+           {"steps", StateDict::Integers{{}, {(1LL << 53) + 1}},
+            StateDict::Integers{{}, {1LL << 53}},
             "steps[0, 0]: 9007199254740993 and 9007199254740992, at most 1, in 1 of 1 rows"},
-           {"steps", Checkpoint::Integers{{}, {kMin}}, Checkpoint::Integers{{}, {kMax}},
+           {"steps", StateDict::Integers{{}, {kMin}}, StateDict::Integers{{}, {kMax}},
             "steps[0, 0]: -9223372036854775808 and 9223372036854775807, at most "
             "18446744073709551615, in 1 of 1 rows"},
-           {"seed", Checkpoint::Integers{{}, {-1}}, Checkpoint::Integers{{}, {7}},
+           {"seed", StateDict::Integers{{}, {-1}}, StateDict::Integers{{}, {7}},
             "seed[0, 0]: 18446744073709551615 and 7, at most 8, in 1 of 1 rows"},
            {"note", "a text", "another", "note text"},
            {"table", table, Tensor{{1, 2, 3}, {4, 5, 6}}, "table type or shape"},
@@ -69,7 +69,7 @@ TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
            {"table", empty({2, 0}), empty({2, 0}), ""}})
     EXPECT_EQ(described(with(small_state(), name, first), with(small_state(), name, second)),
               expected);
-  EXPECT_EQ(described(Checkpoint(), Checkpoint()), "");
+  EXPECT_EQ(described(StateDict(), StateDict()), "");
   EXPECT_EQ(described(small_state(), with(without(small_state(), "rate"), "b", 1)),
             "b only in second; rate only in first");
 }
@@ -96,7 +96,7 @@ TEST(CompareRuns, FindsRunsThatOtherProgramsSaved) {
       TrainingRun run(
           {.model = model, .optimizer = sgd, .loader = loader, .random = random, .epochs = 2});
       run.train();
-      Checkpoint all;
+      StateDict all;
       if (prefix.empty())
         all = run.state_dict();
       else
@@ -113,7 +113,7 @@ TEST(CompareRuns, FindsRunsThatOtherProgramsSaved) {
     EXPECT_HAS(unequal.output, "Losses differ first after step 2: training_loss of the epoch");
     EXPECT_HAS(unequal.output, concat(prefix, prefix.empty() ? "" : ".", "model.table.weight: "));
     for (const double zero : {0.0, -0.0}) {
-      const Checkpoint again = read_safetensors(folder / "again");
+      const StateDict again = read_safetensors(folder / "again");
       write_safetensors(
           folder / (std::signbit(zero) ? "below" : "above"),
           with(again, concat(prefix, prefix.empty() ? "" : ".", "history.training_loss"),

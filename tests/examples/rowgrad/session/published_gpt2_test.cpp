@@ -16,7 +16,7 @@ class PublishedGpt2 : public PublishedData {
     if (IsSkipped()) return;
     const char* folder = std::getenv("ROWGRAD_GPT2");
     if (folder == nullptr) GTEST_SKIP() << "set ROWGRAD_GPT2 to a folder with GPT-2's weights";
-    const Checkpoint weights = read_gpt2_weights(folder);
+    const StateDict weights = read_gpt2_weights(folder);
     model = std::make_unique<GptModel>(gpt2_options(weights), Random(123));
     load_gpt2_weights(*model, weights);
   }

@@ -13,11 +13,11 @@ class RunningText : public Running {
     training_->run().step();
     return bits();
   }
-  Checkpoint save() override {
+  StateDict save() override {
     training_->save(path_);
     return read_safetensors(path_);
   }
-  void load(const Checkpoint& state) override {
+  void load(const StateDict& state) override {
     write_safetensors(path_, state);
     try {
       training_ = resume_from(path_, short_text());
@@ -107,7 +107,7 @@ class ChangedRuns : public ::testing::Test {
     good_ = read_safetensors(path_);
   }
 
-  std::string refusal(const Checkpoint& changed) const {
+  std::string refusal(const StateDict& changed) const {
     write_safetensors(path_, changed);
     const std::string message =
         error_of<std::runtime_error>([&] { resume_from(path_, short_text()); });
@@ -116,7 +116,7 @@ class ChangedRuns : public ::testing::Test {
     EXPECT_LT(reason.size(), 200U) << reason;
     return reason;
   }
-  Checkpoint with_option(const std::string& key, const json& value) const {
+  StateDict with_option(const std::string& key, const json& value) const {
     auto options = json::parse(good_.text("options"));
     options[key] = value;
     return with(good_, "options", options.dump());
@@ -125,16 +125,16 @@ class ChangedRuns : public ::testing::Test {
   const TemporaryFolder folder_;
   const std::filesystem::path path_ = folder_ / "run";
   std::int64_t epoch_ = 0;
-  Checkpoint good_;
+  StateDict good_;
 };
 
 TEST_F(ChangedRuns, AreRefusedInAFewWords) {
   const std::string deep(100'000, '['), longest(100'000, 'x');
   const std::int64_t million = 1 << 24, steps = epoch_ + 2;
   // Otherwise, rows would be replayed that often.
-  const Checkpoint replayed =
+  const StateDict replayed =
       with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{million});
-  using Rows = std::vector<std::pair<Checkpoint, std::string>>;
+  using Rows = std::vector<std::pair<StateDict, std::string>>;
   for (const auto& [changed, reason] :
        Rows{{with(good_, "options", deep), "its options: values are nested too deep"},
             {with(good_, "options", "{\"width\": 1e999}"),
@@ -151,7 +151,7 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
              concat("TrainingRun: the optimizer's 'token.weight.step' is ", million,
                     ", more than the ", steps, " steps of the run")},
             {without(good_, "optimizer.head.bias.step"),
-             "Checkpoint: \"optimizer.head.bias.step\" is missing"}})
+             "StateDict: \"optimizer.head.bias.step\" is missing"}})
     EXPECT_EQ(refusal(changed), "cannot be resumed: " + reason);
   for (const auto& [changed, words] :
        Rows{{without(good_, "format"), "not a checkpoint of a training run"},
@@ -184,22 +184,22 @@ TEST_F(ChangedRuns, OfHugeModelsAreNotLoadedForSamples) {
 
 TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
   const auto epoch = static_cast<double>(epoch_);
-  const std::vector<std::pair<std::string, Checkpoint::Value>> lies{
-      {"steps", Checkpoint::Integers{{}, {epoch_ + 3}}},
-      {"epoch_tokens", Checkpoint::Integers{{}, {0}}},
-      {"progress.epoch", Checkpoint::Integers{{}, {2}}},
-      {"progress.batch", Checkpoint::Integers{{}, {3}}},
-      {"schedule.step", Checkpoint::Integers{{}, {std::int64_t{1} << 40}}},
-      {"history.steps", Checkpoint::Doubles{{1}, {epoch + 1}}},
-      {"history.steps", Checkpoint::Doubles{{0}, {}}},
-      {"history.steps", Checkpoint::Doubles{{1}, {epoch + 0.5}}},
-      {"history.epoch", Checkpoint::Doubles{{1}, {0}}},
-      {"history.epoch", Checkpoint::Doubles{{1}, {2}}},
-      {"random.next", Checkpoint::Integers{{}, {1000}}},
-      {"optimizer.head.bias.step", Checkpoint::Integers{{}, {epoch_ + 3}}}};
+  const std::vector<std::pair<std::string, StateDict::Value>> lies{
+      {"steps", StateDict::Integers{{}, {epoch_ + 3}}},
+      {"epoch_tokens", StateDict::Integers{{}, {0}}},
+      {"progress.epoch", StateDict::Integers{{}, {2}}},
+      {"progress.batch", StateDict::Integers{{}, {3}}},
+      {"schedule.step", StateDict::Integers{{}, {std::int64_t{1} << 40}}},
+      {"history.steps", StateDict::Doubles{{1}, {epoch + 1}}},
+      {"history.steps", StateDict::Doubles{{0}, {}}},
+      {"history.steps", StateDict::Doubles{{1}, {epoch + 0.5}}},
+      {"history.epoch", StateDict::Doubles{{1}, {0}}},
+      {"history.epoch", StateDict::Doubles{{1}, {2}}},
+      {"random.next", StateDict::Integers{{}, {1000}}},
+      {"optimizer.head.bias.step", StateDict::Integers{{}, {epoch_ + 3}}}};
   for (const auto& [name, value] : lies)
     EXPECT_TRUE(refusal(with(good_, name, value)).starts_with("cannot be resumed: ")) << name;
-  EXPECT_EQ(refusal(with(good_, "history.steps", Checkpoint::Doubles{{1}, {epoch + 3}})),
+  EXPECT_EQ(refusal(with(good_, "history.steps", StateDict::Doubles{{1}, {epoch + 3}})),
             concat("cannot be resumed: TrainingRun: a step of the history is ", epoch_ + 3,
                    ", more than the ", epoch_ + 2, " steps of the run"));
 }

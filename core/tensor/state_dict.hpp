@@ -4,7 +4,7 @@
 // Each returns its state from state_dict() and restores it with load_state_dict(). A program puts
 // these states together and writes them to a file (core/tensor/safetensors.hpp):
 //
-//   Checkpoint all;
+//   StateDict all;
 //   all.put("model", model.state_dict());  // "model.token.weight", …
 //   all.put("optimizer", optimizer.state_dict());
 //   all.put("steps", steps);
@@ -41,7 +41,7 @@ struct Renaming {
 
 /// Tensors, integers, double-precision numbers and texts by name. Has value semantics; copies share
 /// the data, so a copy costs no more than its names.
-class Checkpoint {
+class StateDict {
  public:
   /// Numbers of one kind with a shape.
   template <class Number>
@@ -71,12 +71,12 @@ class Checkpoint {
   }
 
   /// put adds all values of another checkpoint as "prefix.name"; part extracts them again.
-  void put(const std::string& prefix, const Checkpoint& part);
-  Checkpoint part(const std::string& prefix) const;
+  void put(const std::string& prefix, const StateDict& part);
+  StateDict part(const std::string& prefix) const;
 
   /// A copy in which the first renaming that matches a name is applied to it; other names stay. No
   /// two values may get the same name.
-  Checkpoint renamed(std::span<const Renaming> renamings) const;
+  StateDict renamed(std::span<const Renaming> renamings) const;
 
   /// Removes a value, if there is one.
   void erase(const std::string& name) { values_.erase(name); }
@@ -114,12 +114,15 @@ class Checkpoint {
   template <class... Parts>
   void check(bool condition, const std::string& name, const Parts&... parts) const {
     if (!condition) [[unlikely]]
-      check_argument(false, "Checkpoint: ", in_quotes(prefix_ + name), parts...);
+      check_argument(false, "StateDict: ", in_quotes(prefix_ + name), parts...);
   }
 
   std::string prefix_;  // of a part: where its names are in the whole, for messages
   std::map<std::string, std::shared_ptr<const Value>> values_;  // shared with copies and parts
 };
+
+/// Former name of StateDict.
+using Checkpoint [[deprecated("use StateDict")]] = StateDict;
 
 // Few rows of a large table may ever have been touched. A table of 1 MiB or more is therefore saved
 // as its rows that are not zeros, "name.rows" [n] and "name.values" [n, width], if these take less
@@ -138,35 +141,35 @@ struct SparseIntegers {
 };
 
 /// Puts a tensor into a state, in the form that takes less memory.
-void put_rows(Checkpoint& state, const std::string& name, const Tensor& table);
+void put_rows(StateDict& state, const std::string& name, const Tensor& table);
 
 /// Does the same for a table of this shape, of which `sparse` has all rows that are not zeros.
-void put_sparse_rows(Checkpoint& state, const std::string& name, const Shape& shape,
+void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
                      SparseRows sparse);
 
 /// Does the same for a list of integers.
-void put_integers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> all);
+void put_integers(StateDict& state, const std::string& name, std::vector<std::int64_t> all);
 
 /// Does the same for a list of `count` integers, of which `sparse` has all that are not 0.
-void put_sparse_integers(Checkpoint& state, const std::string& name, std::size_t count,
+void put_sparse_integers(StateDict& state, const std::string& name, std::size_t count,
                          SparseIntegers sparse);
 
 /// Returns true if a state has a tensor or list of this name in either form.
-bool has_rows(const Checkpoint& state, const std::string& name);
+bool has_rows(const StateDict& state, const std::string& name);
 
 /// Returns true if it has the rows that are not zeros.
-bool has_sparse_rows(const Checkpoint& state, const std::string& name);
+bool has_sparse_rows(const StateDict& state, const std::string& name);
 
 /// Returns the whole tensor. Throws std::invalid_argument if it is missing, there in both forms, or
 /// of another shape, and for row numbers that do not increase or are outside the table.
-Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
+Tensor rows_in(const StateDict& state, const std::string& name, const Shape& shape);
 
 /// Returns the rows of a tensor that has_sparse_rows(). Throws like rows_in().
-SparseRows sparse_rows_in(const Checkpoint& state, const std::string& name, const Shape& shape);
+SparseRows sparse_rows_in(const StateDict& state, const std::string& name, const Shape& shape);
 
 /// Returns the whole list of integers. Throws like rows_in(), but a list that was put as a whole
 /// may have another length.
-std::vector<std::int64_t> integers_in(const Checkpoint& state, const std::string& name,
+std::vector<std::int64_t> integers_in(const StateDict& state, const std::string& name,
                                       std::size_t count);
 
 }  // namespace rowgrad

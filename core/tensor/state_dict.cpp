@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include <rowgrad/core/tensor/checkpoint.hpp>
+#include <rowgrad/core/tensor/state_dict.hpp>
 
 namespace rowgrad {
 namespace {
@@ -48,9 +48,9 @@ void transpose(const Number* from, std::size_t rows, std::size_t columns, Number
           to[j * rows + i] = from[i * columns + j];
 }
 
-Checkpoint::Value transposed(const std::string& name, const Checkpoint::Value& value) {
+StateDict::Value transposed(const std::string& name, const StateDict::Value& value) {
   const auto check_matrix = [&](const Shape& shape) {
-    check_argument(shape.size() == 2, "Checkpoint::renamed: ", in_quotes(name), " of shape ",
+    check_argument(shape.size() == 2, "StateDict::renamed: ", in_quotes(name), " of shape ",
                    bracketed(shape), " is to be transposed, but is no matrix");
     return Shape{shape[1], shape[0]};
   };
@@ -59,21 +59,21 @@ Checkpoint::Value transposed(const std::string& name, const Checkpoint::Value& v
     transpose(tensor->data(), tensor->shape()[0], tensor->shape()[1], result.data());
     return result;
   }
-  const auto* doubles = std::get_if<Checkpoint::Doubles>(&value);
-  check_argument(doubles != nullptr, "Checkpoint::renamed: ", in_quotes(name),
+  const auto* doubles = std::get_if<StateDict::Doubles>(&value);
+  check_argument(doubles != nullptr, "StateDict::renamed: ", in_quotes(name),
                  " is to be transposed, but is not a tensor");
-  Checkpoint::Doubles result{check_matrix(doubles->shape),
-                             std::vector<double>(doubles->values.size())};
+  StateDict::Doubles result{check_matrix(doubles->shape),
+                            std::vector<double>(doubles->values.size())};
   transpose(doubles->values.data(), doubles->shape[0], doubles->shape[1], result.values.data());
   return result;
 }
 
 }  // namespace
 
-void Checkpoint::put(const std::string& name, Value value) {
+void StateDict::put(const std::string& name, Value value) {
   const auto check_count = [&](const auto* array) {
     if (array == nullptr) return;
-    const std::size_t expected = element_count(array->shape, "Checkpoint");
+    const std::size_t expected = element_count(array->shape, "StateDict");
     check(array->values.size() == expected, name, " has ", array->values.size(),
           " values, but a shape of ", expected);
   };
@@ -83,7 +83,7 @@ void Checkpoint::put(const std::string& name, Value value) {
   check(values_.try_emplace(name, std::move(shared)).second, name, " is there already");
 }
 
-void Checkpoint::put(const std::string& prefix, const Checkpoint& part) {
+void StateDict::put(const std::string& prefix, const StateDict& part) {
   decltype(values_) added;
   for (const auto& [name, value] : part.values_) {
     const std::string full_name = prefix + '.' + name;
@@ -93,8 +93,8 @@ void Checkpoint::put(const std::string& prefix, const Checkpoint& part) {
   values_.merge(added);
 }
 
-Checkpoint Checkpoint::part(const std::string& prefix) const {
-  Checkpoint result;
+StateDict StateDict::part(const std::string& prefix) const {
+  StateDict result;
   const std::string beginning = prefix + '.';
   result.prefix_ = prefix_ + beginning;
   for (auto it = values_.lower_bound(beginning);
@@ -103,7 +103,7 @@ Checkpoint Checkpoint::part(const std::string& prefix) const {
   return result;
 }
 
-Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
+StateDict StateDict::renamed(std::span<const Renaming> renamings) const {
   struct Rule {
     std::vector<std::string_view> from, to;
     bool transpose;
@@ -112,9 +112,9 @@ Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
   for (const auto& [from, to, transpose] : renamings) {
     rules.push_back({split_at_stars(from), split_at_stars(to), transpose});
     check_argument(rules.back().to.size() <= rules.back().from.size(),
-                   "Checkpoint::renamed: ", in_quotes(to), " has more * than ", in_quotes(from));
+                   "StateDict::renamed: ", in_quotes(to), " has more * than ", in_quotes(from));
   }
-  Checkpoint result;
+  StateDict result;
   result.prefix_ = prefix_;
   for (const auto& [name, value] : values_) {
     std::string new_name = name;
@@ -128,51 +128,51 @@ Checkpoint Checkpoint::renamed(std::span<const Renaming> renamings) const {
       break;
     }
     check_argument(result.values_.try_emplace(new_name, std::move(renamed)).second,
-                   "Checkpoint::renamed: two values would be named ", in_quotes(new_name));
+                   "StateDict::renamed: two values would be named ", in_quotes(new_name));
   }
   return result;
 }
 
-std::vector<std::string> Checkpoint::names() const {
+std::vector<std::string> StateDict::names() const {
   std::vector<std::string> all;
   for (const auto& [name, value] : values_) all.push_back(name);
   return all;
 }
 
-const Checkpoint::Value& Checkpoint::at(const std::string& name) const {
+const StateDict::Value& StateDict::at(const std::string& name) const {
   const auto found = values_.find(name);
   check(found != values_.end(), name, " is missing");
   return *found->second;
 }
 
 template <class Kind>
-const Kind& Checkpoint::get(const std::string& name, const char* kind) const {
+const Kind& StateDict::get(const std::string& name, const char* kind) const {
   const auto* value = std::get_if<Kind>(&at(name));
   check(value != nullptr, name, " is not ", kind);
   return *value;
 }
 
-const std::string& Checkpoint::text(const std::string& name) const {
+const std::string& StateDict::text(const std::string& name) const {
   return get<std::string>(name, "a text");
 }
 
-std::vector<std::int64_t> Checkpoint::integers(const std::string& name) const {
+std::vector<std::int64_t> StateDict::integers(const std::string& name) const {
   return get<Integers>(name, "an array of whole numbers").values;
 }
 
-std::int64_t Checkpoint::integer(const std::string& name) const {
+std::int64_t StateDict::integer(const std::string& name) const {
   const auto& values = get<Integers>(name, "a whole number").values;
   check(values.size() == 1, name, " has ", values.size(), " numbers, expected one");
   return values[0];
 }
 
-std::uint64_t Checkpoint::count(const std::string& name) const {
+std::uint64_t StateDict::count(const std::string& name) const {
   const std::int64_t value = integer(name);
   check(value >= 0, name, " is ", value, ", expected a number not below 0");
   return static_cast<std::uint64_t>(value);
 }
 
-std::vector<double> Checkpoint::doubles(const std::string& name) const {
+std::vector<double> StateDict::doubles(const std::string& name) const {
   if (const auto* integers = std::get_if<Integers>(&at(name))) {
     constexpr std::int64_t kMax = std::int64_t{1} << 53;
     for (const std::int64_t value : integers->values)
@@ -184,30 +184,30 @@ std::vector<double> Checkpoint::doubles(const std::string& name) const {
   return get<Doubles>(name, "an array of numbers").values;
 }
 
-double Checkpoint::number(const std::string& name) const {
+double StateDict::number(const std::string& name) const {
   const auto values = doubles(name);
   check(values.size() == 1, name, " has ", values.size(), " numbers, expected one");
   return values[0];
 }
 
-Tensor Checkpoint::tensor(const std::string& name, const Shape& expected) const {
+Tensor StateDict::tensor(const std::string& name, const Shape& expected) const {
   check_shape(name, expected);
   Tensor result = rowgrad::empty(expected);
   copy_to(name, result.storage());
   return result;
 }
 
-const Shape& Checkpoint::shape(const std::string& name) const {
+const Shape& StateDict::shape(const std::string& name) const {
   const auto* tensor = std::get_if<Tensor>(&at(name));
   return tensor != nullptr ? tensor->shape() : get<Doubles>(name, "a tensor").shape;
 }
 
-void Checkpoint::check_shape(const std::string& name, const Shape& expected) const {
+void StateDict::check_shape(const std::string& name, const Shape& expected) const {
   check(shape(name) == expected, name, " has shape ", bracketed(shape(name)), ", expected ",
         bracketed(expected));
 }
 
-void Checkpoint::copy_to(const std::string& name, std::span<real> values) const {
+void StateDict::copy_to(const std::string& name, std::span<real> values) const {
   if (const auto* tensor = std::get_if<Tensor>(&at(name))) {
     std::copy_n(tensor->data(), values.size(), values.data());
   } else {
@@ -258,7 +258,7 @@ Tensor whole_table(const SparseRows& sparse, const Shape& shape) {
   return table;
 }
 
-std::vector<std::int64_t> row_numbers_in(const Checkpoint& state, const std::string& name,
+std::vector<std::int64_t> row_numbers_in(const StateDict& state, const std::string& name,
                                          const Shape& shape) {
   check_argument(!state.contains(name), "load_state_dict: '", name,
                  "' is there as a whole and in rows");
@@ -275,7 +275,7 @@ std::vector<std::int64_t> row_numbers_in(const Checkpoint& state, const std::str
 
 }  // namespace
 
-void put_rows(Checkpoint& state, const std::string& name, const Tensor& table) {
+void put_rows(StateDict& state, const std::string& name, const Tensor& table) {
   if (table.dimension() != 2) return state.put(name, table);
   std::vector<std::int64_t> rows = rows_not_zero(table);
   if (!are_few(rows.size(), table.shape()[0], table.shape()[1] * sizeof(real)))
@@ -284,7 +284,7 @@ void put_rows(Checkpoint& state, const std::string& name, const Tensor& table) {
   put_sparse_rows(state, name, table.shape(), {std::move(rows), std::move(values)});
 }
 
-void put_sparse_rows(Checkpoint& state, const std::string& name, const Shape& shape,
+void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
                      SparseRows sparse) {
   const std::vector<std::int64_t> places = rows_not_zero(sparse.values);
   if (!are_few(places.size(), shape[0], shape[1] * sizeof(real)))
@@ -299,7 +299,7 @@ void put_sparse_rows(Checkpoint& state, const std::string& name, const Shape& sh
   state.put(name + ".values", std::move(sparse.values));
 }
 
-void put_sparse_integers(Checkpoint& state, const std::string& name, std::size_t count,
+void put_sparse_integers(StateDict& state, const std::string& name, std::size_t count,
                          SparseIntegers sparse) {
   if (are_few(sparse.rows.size(), count, sizeof(std::int64_t))) {
     state.put(name + ".rows", std::move(sparse.rows));
@@ -311,7 +311,7 @@ void put_sparse_integers(Checkpoint& state, const std::string& name, std::size_t
   state.put(name, std::move(all));
 }
 
-void put_integers(Checkpoint& state, const std::string& name, std::vector<std::int64_t> all) {
+void put_integers(StateDict& state, const std::string& name, std::vector<std::int64_t> all) {
   SparseIntegers sparse;
   for (std::size_t row = 0; row < all.size(); ++row) {
     if (all[row] == 0) continue;
@@ -321,26 +321,26 @@ void put_integers(Checkpoint& state, const std::string& name, std::vector<std::i
   put_sparse_integers(state, name, all.size(), std::move(sparse));
 }
 
-bool has_sparse_rows(const Checkpoint& state, const std::string& name) {
+bool has_sparse_rows(const StateDict& state, const std::string& name) {
   return state.contains(name + ".rows") || state.contains(name + ".values");
 }
 
-bool has_rows(const Checkpoint& state, const std::string& name) {
+bool has_rows(const StateDict& state, const std::string& name) {
   return state.contains(name) || has_sparse_rows(state, name);
 }
 
-SparseRows sparse_rows_in(const Checkpoint& state, const std::string& name, const Shape& shape) {
+SparseRows sparse_rows_in(const StateDict& state, const std::string& name, const Shape& shape) {
   std::vector<std::int64_t> rows = row_numbers_in(state, name, shape);
   Tensor values = state.tensor(name + ".values", {rows.size(), shape[1]});
   return {std::move(rows), std::move(values)};
 }
 
-Tensor rows_in(const Checkpoint& state, const std::string& name, const Shape& shape) {
+Tensor rows_in(const StateDict& state, const std::string& name, const Shape& shape) {
   if (!state.contains(name + ".rows")) return state.tensor(name, shape);
   return whole_table(sparse_rows_in(state, name, shape), shape);
 }
 
-std::vector<std::int64_t> integers_in(const Checkpoint& state, const std::string& name,
+std::vector<std::int64_t> integers_in(const StateDict& state, const std::string& name,
                                       std::size_t count) {
   if (!state.contains(name + ".rows")) return state.integers(name);
   const std::vector<std::int64_t> rows = row_numbers_in(state, name, {count, 1});

@@ -2,8 +2,8 @@
 
 namespace {
 
-Checkpoint some() {
-  Checkpoint checkpoint;
+StateDict some() {
+  StateDict checkpoint;
   checkpoint.put("weight", Tensor{{1, 2, 3}, {4, 5, 6}});
   checkpoint.put("rate", 0.1);
   checkpoint.put("rates", std::vector<double>{0.1, 0.2});
@@ -13,8 +13,8 @@ Checkpoint some() {
   return checkpoint;
 }
 
-TEST(Checkpoint, GivesBackWhatWasPut) {
-  const Checkpoint checkpoint = some();
+TEST(StateDict, GivesBackWhatWasPut) {
+  const StateDict checkpoint = some();
   EXPECT_EQ(checkpoint.names(),
             (std::vector<std::string>{"note", "rate", "rates", "step", "steps", "weight"}));
   EXPECT_EQ(checkpoint.tensor("weight", {2, 3}), (Tensor{{1, 2, 3}, {4, 5, 6}}));
@@ -31,10 +31,10 @@ TEST(Checkpoint, GivesBackWhatWasPut) {
   EXPECT_EQ(checkpoint.shape("rates"), Shape({2}));
 }
 
-TEST(Checkpoint, NestsByPrefix) {
-  Checkpoint inner;
+TEST(StateDict, NestsByPrefix) {
+  StateDict inner;
   inner.put("model", some());
-  Checkpoint run;
+  StateDict run;
   run.put("first", inner);
   run.put("second", some());
   run.put("secondary", 1);
@@ -48,49 +48,48 @@ TEST(Checkpoint, NestsByPrefix) {
       << "parts share their numbers with the whole";
 }
 
-TEST(Checkpoint, NamesWhatIsWrongWithAValueByItsFullName) {
-  Checkpoint run;
+TEST(StateDict, NamesWhatIsWrongWithAValueByItsFullName) {
+  StateDict run;
   run.put("run", some());
-  const Checkpoint part = run.part("run");
-  EXPECT_INVALID("Checkpoint: \"run.epoch\" is missing", part.count("epoch"));
-  EXPECT_INVALID("Checkpoint: \"run.note\" is not a whole number", part.integer("note"));
-  EXPECT_INVALID("Checkpoint: \"run.steps\" has 2 numbers, expected one", part.integer("steps"));
-  EXPECT_INVALID("Checkpoint: \"run.rates\" has 2 numbers, expected one", part.number("rates"));
-  EXPECT_INVALID("Checkpoint: \"run.note\" is not an array of numbers", part.doubles("note"));
-  EXPECT_INVALID("Checkpoint: \"run.note\" is not a tensor", part.shape("note"));
-  EXPECT_INVALID("Checkpoint: \"run.step\" is not a text", part.text("step"));
-  EXPECT_INVALID("Checkpoint: \"run.weight\" is not an array of whole numbers",
+  const StateDict part = run.part("run");
+  EXPECT_INVALID("StateDict: \"run.epoch\" is missing", part.count("epoch"));
+  EXPECT_INVALID("StateDict: \"run.note\" is not a whole number", part.integer("note"));
+  EXPECT_INVALID("StateDict: \"run.steps\" has 2 numbers, expected one", part.integer("steps"));
+  EXPECT_INVALID("StateDict: \"run.rates\" has 2 numbers, expected one", part.number("rates"));
+  EXPECT_INVALID("StateDict: \"run.note\" is not an array of numbers", part.doubles("note"));
+  EXPECT_INVALID("StateDict: \"run.note\" is not a tensor", part.shape("note"));
+  EXPECT_INVALID("StateDict: \"run.step\" is not a text", part.text("step"));
+  EXPECT_INVALID("StateDict: \"run.weight\" is not an array of whole numbers",
                  part.integers("weight"));
-  EXPECT_INVALID("Checkpoint: \"run.weight\" has shape [2, 3], expected [3, 2]",
+  EXPECT_INVALID("StateDict: \"run.weight\" has shape [2, 3], expected [3, 2]",
                  part.tensor("weight", {3, 2}));
-  EXPECT_INVALID("Checkpoint: \"run.step\" is not a tensor", part.tensor("step", {}));
-  Checkpoint negative;
+  EXPECT_INVALID("StateDict: \"run.step\" is not a tensor", part.tensor("step", {}));
+  StateDict negative;
   negative.put("step", -1);
-  EXPECT_INVALID("Checkpoint: \"step\" is -1, expected a number not below 0",
+  EXPECT_INVALID("StateDict: \"step\" is -1, expected a number not below 0",
                  negative.count("step"));
-  EXPECT_INVALID("Checkpoint: \"step\" is there already", negative.put("step", 1));
-  Checkpoint large;
+  EXPECT_INVALID("StateDict: \"step\" is there already", negative.put("step", 1));
+  StateDict large;
   large.put("most", 1LL << 53);
   large.put("seed", -(1LL << 53) - 1);
   EXPECT_EQ(large.number("most"), 0x1p53);
-  EXPECT_INVALID(
-      "Checkpoint: \"seed\" is -9007199254740993, expected an integer from -2^53 to 2^53",
-      large.number("seed"));
+  EXPECT_INVALID("StateDict: \"seed\" is -9007199254740993, expected an integer from -2^53 to 2^53",
+                 large.number("seed"));
 }
 
-Checkpoint renamed(const Checkpoint& file, const Renaming& rule) {
+StateDict renamed(const StateDict& file, const Renaming& rule) {
   return file.renamed(std::span(&rule, 1));
 }
 
-TEST(Checkpoint, RenamesAndTransposesByTheFirstRuleThatFits) {
-  Checkpoint file;
+TEST(StateDict, RenamesAndTransposesByTheFirstRuleThatFits) {
+  StateDict file;
   file.put("h.0.weight", Tensor{{1, 2, 3}, {4, 5, 6}});
-  file.put("h.11.weight", Checkpoint::Doubles{{2, 3}, {1, 2, 3, 4, 5, 6}});
+  file.put("h.11.weight", StateDict::Doubles{{2, 3}, {1, 2, 3, 4, 5, 6}});
   file.put("h.0.bias", zeros({1}));
   const std::vector<Renaming> rules{{"wte.*", "token.*"},
                                     {.from = "h.*.weight", .to = "blocks.*.qkv", .transpose = true},
                                     {"h.*.*", "blocks.*.*"}};
-  const Checkpoint renamed = file.renamed(rules);
+  const StateDict renamed = file.renamed(rules);
   EXPECT_EQ(renamed.names(),
             (std::vector<std::string>{"blocks.0.bias", "blocks.0.qkv", "blocks.11.qkv"}));
   EXPECT_EQ(renamed.tensor("blocks.0.qkv", {3, 2}), (Tensor{{1, 4}, {2, 5}, {3, 6}}));
@@ -98,9 +97,9 @@ TEST(Checkpoint, RenamesAndTransposesByTheFirstRuleThatFits) {
   EXPECT_EQ(renamed.shape("blocks.11.qkv"), Shape({3, 2}));
 }
 
-TEST(Checkpoint, TakesAStarForOneCharacterOrMore) {
+TEST(StateDict, TakesAStarForOneCharacterOrMore) {
   const auto name_of = [](const std::string& name, const std::string& from, const std::string& to) {
-    Checkpoint file;
+    StateDict file;
     file.put(name, 1);
     return renamed(file, {from, to}).names().front();
   };
@@ -115,32 +114,32 @@ TEST(Checkpoint, TakesAStarForOneCharacterOrMore) {
   EXPECT_EQ(name_of("name", "name", "yes"), "yes");
 }
 
-TEST(Checkpoint, RefusesRenamingsThatLoseAValueOrTransposeWhatIsNoMatrix) {
-  Checkpoint file;
+TEST(StateDict, RefusesRenamingsThatLoseAValueOrTransposeWhatIsNoMatrix) {
+  StateDict file;
   file.put("a.1", zeros({2}));
   file.put("b.1", zeros({2, 3}));
   file.put("steps", 3);
-  EXPECT_INVALID("Checkpoint::renamed: two values would be named \"c\"",
+  EXPECT_INVALID("StateDict::renamed: two values would be named \"c\"",
                  renamed(file, {"*.1", "c"}));
-  EXPECT_INVALID("Checkpoint::renamed: \"*\" has more * than \"a.1\"", renamed(file, {"a.1", "*"}));
-  EXPECT_INVALID("Checkpoint::renamed: \"a.1\" of shape [2] is to be transposed, but is no matrix",
+  EXPECT_INVALID("StateDict::renamed: \"*\" has more * than \"a.1\"", renamed(file, {"a.1", "*"}));
+  EXPECT_INVALID("StateDict::renamed: \"a.1\" of shape [2] is to be transposed, but is no matrix",
                  renamed(file, {.from = "a.*", .to = "a.*", .transpose = true}));
-  EXPECT_INVALID("Checkpoint::renamed: \"steps\" is to be transposed, but is not a tensor",
+  EXPECT_INVALID("StateDict::renamed: \"steps\" is to be transposed, but is not a tensor",
                  renamed(file, {.from = "steps", .to = "other", .transpose = true}));
 }
 
-TEST(Checkpoint, RefusesWhatItCouldNotGiveBackAndChangesNothing) {
-  Checkpoint checkpoint = some();
+TEST(StateDict, RefusesWhatItCouldNotGiveBackAndChangesNothing) {
+  StateDict checkpoint = some();
   const std::string before = bits_of(checkpoint);
-  EXPECT_INVALID("Checkpoint: \"x\" has 1 values, but a shape of 2",
-                 checkpoint.put("x", Checkpoint::Doubles{{2}, {1}}));
-  EXPECT_INVALID("Checkpoint: \"x\" is more than 2^63 - 1",
+  EXPECT_INVALID("StateDict: \"x\" has 1 values, but a shape of 2",
+                 checkpoint.put("x", StateDict::Doubles{{2}, {1}}));
+  EXPECT_INVALID("StateDict: \"x\" is more than 2^63 - 1",
                  checkpoint.put("x", std::uint64_t{1} << 63));
-  Checkpoint part;
+  StateDict part;
   part.put("a", 1);
   part.put("b", 2);
   checkpoint.put("p.b", 3);
-  EXPECT_INVALID("Checkpoint: \"p.b\" is there already", checkpoint.put("p", part));
+  EXPECT_INVALID("StateDict: \"p.b\" is there already", checkpoint.put("p", part));
   checkpoint.erase("p.b");
   EXPECT_TRUE(bits_of(checkpoint) == before);
   checkpoint.put("self", checkpoint);
