@@ -72,10 +72,10 @@ class NormedModel : public LanguageModel {
   std::size_t context() const override { return position.weight.shape()[0]; }
   std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
-  Part<Embedding> token;
-  Part<PositionalEmbedding> position;
-  Part<ScaleNorm> norm;
-  Part<Linear> head;
+  Submodule<Embedding> token;
+  Submodule<PositionalEmbedding> position;
+  Submodule<ScaleNorm> norm;
+  Submodule<Linear> head;
 };
 // [model]
 

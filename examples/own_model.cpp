@@ -35,9 +35,9 @@ class RecurrentModel : public LanguageModel {
   /// The state has the same size after any number of tokens.
   std::unique_ptr<TextReader> sliding_reader() override { return reader(); }
 
-  Part<Embedding> token;
-  Part<Linear> recurrent;
-  Part<Linear> head;
+  Submodule<Embedding> token;
+  Submodule<Linear> recurrent;
+  Submodule<Linear> head;
 
  private:
   // Remembers the state [1, width] after the last token that was read.

@@ -6,7 +6,7 @@
 //   class Block : public Layer {
 //    public:
 //     Block(std::size_t width, Random& random) : norm(*this, "norm", width) …
-//     Part<RmsNorm> norm;                                // a layer
+//     Submodule<RmsNorm> norm;                                // a layer
 //     Parameter scale{*this, "scale", full({1}, 1)};     // a parameter
 //     Buffer table{*this, "table", zeros({8})};          // saved, but not trained
 //   };
@@ -29,7 +29,7 @@ namespace rowgrad {
 
 class Buffer;
 template <class L>
-class Part;
+class Submodule;
 
 struct LoadOptions {        // of Layer::load_state_dict()
   bool strict = true;       // refuse missing and unexpected names
@@ -146,7 +146,7 @@ class Layer : public ParameterOwner {
   friend Buffer;
   friend class EvaluationMode;
   template <class L>
-  friend class Part;
+  friend class Submodule;
 
   template <class Member>
   using Named = std::vector<std::pair<std::string, Member*>>;
@@ -205,14 +205,18 @@ class Buffer {
 /// A layer that is a member of another layer: an L, constructed with its owner, its name there, and
 /// the arguments of L.
 template <class L>
-class Part : public L {
+class Submodule : public L {
  public:
   template <class... Arguments>  // constructs an L with `arguments`
-  Part(Layer& owner, std::string_view name, Arguments&&... arguments)
+  Submodule(Layer& owner, std::string_view name, Arguments&&... arguments)
       : L(std::forward<Arguments>(arguments)...) {
     owner.adopt(name, static_cast<Layer&>(*this));
   }
 };
+
+/// Former name of Submodule.
+template <class L>
+using Part [[deprecated("use Submodule")]] = Submodule<L>;
 
 class EvaluationMode {  // keeps a layer in evaluation mode while this object exists
  public:

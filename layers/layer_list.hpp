@@ -13,11 +13,11 @@
 
 namespace rowgrad {
 
-/// A part that exists only if it is wanted, for a member std::optional<Part<L>>.
+/// A part that exists only if it is wanted, for a member std::optional<Submodule<L>>.
 template <class L, class... Arguments>
-std::optional<Part<L>> part_if(bool wanted, Layer& owner, std::string_view name,
-                               Arguments&&... arguments) {
-  using Made = std::optional<Part<L>>;  // constructed in its place, as layers do not move
+std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::string_view name,
+                                               Arguments&&... arguments) {
+  using Made = std::optional<Submodule<L>>;  // constructed in its place, as layers do not move
   if (!wanted) return std::nullopt;
   return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
 }
@@ -48,7 +48,7 @@ class LayerList : public Layer {
   auto end() { return layers_.end(); }                             // after the last
 
  private:
-  std::deque<Part<L>> layers_;  // a deque, so that addresses stay valid
+  std::deque<Submodule<L>> layers_;  // a deque, so that addresses stay valid
 };
 
 }  // namespace rowgrad

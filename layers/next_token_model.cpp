@@ -29,10 +29,11 @@ const NextTokenOptions& checked(const NextTokenOptions& options) {
   return options;
 }
 
-Part<Linear> make_head(Layer& owner, const NextTokenOptions& options, Parameter& table,
-                       Random& random) {
-  if (options.tie_weights) return Part<Linear>(owner, "head", table, random);
-  return Part<Linear>(owner, "head", hidden_widths(options).back(), options.vocabulary, random);
+Submodule<Linear> make_head(Layer& owner, const NextTokenOptions& options, Parameter& table,
+                            Random& random) {
+  if (options.tie_weights) return Submodule<Linear>(owner, "head", table, random);
+  return Submodule<Linear>(owner, "head", hidden_widths(options).back(), options.vocabulary,
+                           random);
 }
 
 }  // namespace
@@ -41,15 +42,16 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
     : options_(checked(options)),
       token(*this, "token", options.vocabulary, options.width, random,
             EmbeddingOptions{.dense_gradient = options.dense_gradients, .kind = RowKind::kToken}),
-      position(part_if<PositionalEmbedding>(
+      position(optional_submodule<PositionalEmbedding>(
           options.positions == Positions::kLearned, *this, "position", options.context,
           options.width, random, EmbeddingOptions{.dense_gradient = options.dense_gradients})),
-      sinusoidal(part_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
-                                     "sinusoidal", options.context, options.width)),
+      sinusoidal(optional_submodule<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
+                                                "sinusoidal", options.context, options.width)),
       sinusoidal_dropout(*this, "sinusoidal_dropout", options.dropout),
       look_back(*this, "look_back", options.look_back),
-      hidden(part_if<Mlp>(!options.hidden.empty(), *this, "hidden", hidden_widths(options), random,
-                          MlpOptions{.activate_last = true, .dropout = options.dropout})),
+      hidden(optional_submodule<Mlp>(
+          !options.hidden.empty(), *this, "hidden", hidden_widths(options), random,
+          MlpOptions{.activate_last = true, .dropout = options.dropout})),
       head(make_head(*this, options, token.weight, random)) {}
 
 Variable NextTokenModel::before_look_back(const Variable& x, const Ids&) { return x; }

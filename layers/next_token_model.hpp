@@ -60,13 +60,13 @@ class NextTokenModel : public LanguageModel {
   NextTokenOptions options_;
 
  public:
-  Part<Embedding> token;                              // [vocabulary, width]
-  std::optional<Part<PositionalEmbedding>> position;  // at most one of these two
-  std::optional<Part<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
-  Part<Dropout> sinusoidal_dropout;                   // applied to what sinusoidal returns
-  Part<LookBack> look_back;                           // joins the last positions
-  std::optional<Part<Mlp>> hidden;                    // the layers before the head, if any
-  Part<Linear> head;                                  // logits of what was joined or hidden
+  Submodule<Embedding> token;                              // [vocabulary, width]
+  std::optional<Submodule<PositionalEmbedding>> position;  // at most one of these two
+  std::optional<Submodule<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
+  Submodule<Dropout> sinusoidal_dropout;                   // applied to what sinusoidal returns
+  Submodule<LookBack> look_back;                           // joins the last positions
+  std::optional<Submodule<Mlp>> hidden;                    // the layers before the head, if any
+  Submodule<Linear> head;                                  // logits of what was joined or hidden
 };
 
 }  // namespace rowgrad

@@ -59,8 +59,8 @@ class Sequential : public Layer {
   /// Appends a new layer and returns it.
   template <class L, class... Arguments>
   L& add(Arguments&&... arguments) {
-    auto owned = std::make_unique<Part<L>>(*this, std::to_string(steps_.size()),
-                                           std::forward<Arguments>(arguments)...);
+    auto owned = std::make_unique<Submodule<L>>(*this, std::to_string(steps_.size()),
+                                                std::forward<Arguments>(arguments)...);
     L& layer = *owned;
     layers_.push_back(std::move(owned));
     steps_.emplace_back([&layer](const Variable& x) { return layer.forward(x); });

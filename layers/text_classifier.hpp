@@ -57,7 +57,7 @@ class TextClassifier : public TextModel {
   Pooling pooling_;
 
  public:
-  Part<Linear> head;  // [classes, width of the body]
+  Submodule<Linear> head;  // [classes, width of the body]
 };
 
 }  // namespace rowgrad

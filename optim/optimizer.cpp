@@ -56,7 +56,7 @@ void Optimizer::check_trains_all(const Tape& tape) const {
         own.contains(parameter), "Optimizer: '", parameter->name(), "' ",
         bracketed(parameter->shape()),
         " takes part in the loss, but is none of the optimizer's parameters: is its layer a "
-        "Part of the model?");
+        "Submodule of the model?");
 }
 
 void Optimizer::check_uses_all() const {

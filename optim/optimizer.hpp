@@ -37,7 +37,7 @@ class Optimizer : private ParameterUser {
 
   /// Throws std::logic_error naming the first trainable parameter on the tape that this optimizer
   /// does not have, and so would never train. Most likely its layer is a plain member of the model
-  /// instead of a Part, so the model does not list it.
+  /// instead of a Submodule, so the model does not list it.
   void check_trains_all(const Tape& tape) const;
 
   /// The reverse, after backward: throws std::logic_error naming the first trainable parameter of

@@ -37,10 +37,11 @@ TransformerBlockOptions block_options(const GptOptions& options) {
           .norm = {.epsilon = options.norm_epsilon, .bias = options.bias}};
 }
 
-Part<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& table, Random& random) {
+Submodule<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& table,
+                            Random& random) {
   const LinearOptions no_bias{.bias = false};
-  if (options.tie_weights) return Part<Linear>(owner, "head", table, random, no_bias);
-  return Part<Linear>(owner, "head", options.width, options.vocabulary, random, no_bias);
+  if (options.tie_weights) return Submodule<Linear>(owner, "head", table, random, no_bias);
+  return Submodule<Linear>(owner, "head", options.width, options.vocabulary, random, no_bias);
 }
 
 // The distances of each of T5's buckets: "5", "19 to 22", "113 and more".
@@ -97,10 +98,11 @@ GptModel::GptModel(const GptOptions& options, Random& random)
     : options_(checked(options)),
       token(*this, "token", options.vocabulary, options.width, random,
             EmbeddingOptions{.kind = RowKind::kToken}),
-      position(part_if<PositionalEmbedding>(options.positions == Positions::kLearned, *this,
-                                            "position", options.context, options.width, random)),
-      sinusoidal(part_if<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
-                                     "sinusoidal", options.context, options.width)),
+      position(optional_submodule<PositionalEmbedding>(options.positions == Positions::kLearned,
+                                                       *this, "position", options.context,
+                                                       options.width, random)),
+      sinusoidal(optional_submodule<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
+                                                "sinusoidal", options.context, options.width)),
       dropout(*this, "dropout", options.dropout),
       blocks(*this, "blocks", options.layers, options.width, random, block_options(options)),
       norm(*this, "norm", options.width, block_options(options).norm),

@@ -123,20 +123,20 @@ class GptModel : public LanguageModel {
   GptOptions options_;
 
  public:
-  Part<Embedding> token;                              // [vocabulary, width]
-  std::optional<Part<PositionalEmbedding>> position;  // for Positions::kLearned
-  std::optional<Part<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
-  std::optional<Parameter> t5_table;                  // for Positions::kT5: [buckets, heads]
+  Submodule<Embedding> token;                              // [vocabulary, width]
+  std::optional<Submodule<PositionalEmbedding>> position;  // for Positions::kLearned
+  std::optional<Submodule<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
+  std::optional<Parameter> t5_table;                       // for Positions::kT5: [buckets, heads]
   /// For Positions::kShaw, shared by all layers and heads: [2 · shaw_max_distance + 1, width of a
   /// head], of which a causal model reaches the first shaw_max_distance + 1 rows.
   std::optional<Parameter> shaw_keys;
   std::optional<Parameter> shaw_values;
-  std::optional<RotaryTable> rotary;         // for Positions::kRotary
-  Part<Dropout> dropout;                     // applied to what goes into the first block
-  Part<LayerList<TransformerBlock>> blocks;  // in the order in which they are passed
-  Part<LayerNorm> norm;                      // before the head
-  Part<Linear> head;                         // [vocabulary, width], without bias
-  Part<LayerList<NgramMemory>> memories;     // in front of options().memories.blocks
+  std::optional<RotaryTable> rotary;              // for Positions::kRotary
+  Submodule<Dropout> dropout;                     // applied to what goes into the first block
+  Submodule<LayerList<TransformerBlock>> blocks;  // in the order in which they are passed
+  Submodule<LayerNorm> norm;                      // before the head
+  Submodule<Linear> head;                         // [vocabulary, width], without bias
+  Submodule<LayerList<NgramMemory>> memories;     // in front of options().memories.blocks
 };
 
 /// Initialization::kGpt2 for the parameters of any layer, drawn in their order; `layers` is the

@@ -11,15 +11,17 @@
 namespace rowgrad {
 namespace {
 
-Part<Embedding> make_table(Layer& owner, const NgramHash& hash, const NgramMemoryOptions& options,
-                           Random& random, TableFile* file) {
+Submodule<Embedding> make_table(Layer& owner, const NgramHash& hash,
+                                const NgramMemoryOptions& options, Random& random,
+                                TableFile* file) {
   const EmbeddingOptions placed{.tables = options.tables};
   if (file == nullptr)
-    return Part<Embedding>(owner, "table", hash.table_rows(), options.head_width, random, placed);
+    return Submodule<Embedding>(owner, "table", hash.table_rows(), options.head_width, random,
+                                placed);
   const Shape expected{hash.table_rows(), options.head_width};
   check_argument(file->shape() == expected, "NgramMemory: ", file->path().string(), " has shape ",
                  bracketed(file->shape()), ", expected ", bracketed(expected));
-  return Part<Embedding>(owner, "table", *file, placed);
+  return Submodule<Embedding>(owner, "table", *file, placed);
 }
 
 Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {

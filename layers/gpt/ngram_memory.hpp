@@ -61,13 +61,13 @@ class NgramMemory : public Layer {
   NgramHash hash_;
 
  public:
-  Part<Embedding> table;     // the rows
-  Part<Linear> key;          // makes the key for the gate from the joined rows
-  Part<Linear> value;        // makes what is added from the joined rows
-  Part<RmsNorm> key_norm;    // normalises the key
-  Part<RmsNorm> query_norm;  // normalises x
-  Part<RmsNorm> conv_norm;   // normalises the gated value
-  Parameter conv;            // weight of the convolution, [width, kernel]
+  Submodule<Embedding> table;     // the rows
+  Submodule<Linear> key;          // makes the key for the gate from the joined rows
+  Submodule<Linear> value;        // makes what is added from the joined rows
+  Submodule<RmsNorm> key_norm;    // normalises the key
+  Submodule<RmsNorm> query_norm;  // normalises x
+  Submodule<RmsNorm> conv_norm;   // normalises the gated value
+  Parameter conv;                 // weight of the convolution, [width, kernel]
 };
 
 /// How far a memory is open: sigmoid(sign(s) √max(|s|, 1e-6)), whose gradient is 0 where |s| <

@@ -97,11 +97,11 @@ class CausalSelfAttention : public Layer {
   CausalSelfAttentionOptions options_;
 
  public:
-  Part<Linear> query;     // [width, width]
-  Part<Linear> key;       // [width, width]
-  Part<Linear> value;     // [width, width]
-  Part<Linear> out;       // [width, width]
-  Part<Dropout> dropout;  // applied to the result
+  Submodule<Linear> query;     // [width, width]
+  Submodule<Linear> key;       // [width, width]
+  Submodule<Linear> value;     // [width, width]
+  Submodule<Linear> out;       // [width, width]
+  Submodule<Dropout> dropout;  // applied to the result
 };
 
 /// GELU (Hendrycks & Gimpel 2016), exactly or as GPT-2 approximates it.
@@ -128,9 +128,9 @@ class FeedForward : public Layer {
   Gelu gelu_;
 
  public:
-  Part<Linear> up;        // the first linear layer, from width to 4 · width
-  Part<Linear> down;      // the second linear layer, from 4 · width back to width
-  Part<Dropout> dropout;  // applied to the result
+  Submodule<Linear> up;        // the first linear layer, from width to 4 · width
+  Submodule<Linear> down;      // the second linear layer, from 4 · width back to width
+  Submodule<Dropout> dropout;  // applied to the result
 };
 
 struct TransformerBlockOptions {
@@ -150,10 +150,10 @@ class TransformerBlock : public Layer {
   Variable forward(const Variable& x, const AttentionPositions& positions = {},
                    KeyValueCache* cache = nullptr);
 
-  Part<CausalSelfAttention> attention;  // after norm1
-  Part<FeedForward> feed_forward;       // after norm2
-  Part<LayerNorm> norm1;                // before attention
-  Part<LayerNorm> norm2;                // before feed-forward
+  Submodule<CausalSelfAttention> attention;  // after norm1
+  Submodule<FeedForward> feed_forward;       // after norm2
+  Submodule<LayerNorm> norm1;                // before attention
+  Submodule<LayerNorm> norm2;                // before feed-forward
 };
 
 }  // namespace rowgrad

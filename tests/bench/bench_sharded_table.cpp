@@ -39,7 +39,7 @@ class Table : public Model {
     return {words.lookup_of(batch.inputs())};
   }
 
-  Part<Embedding> words;
+  Submodule<Embedding> words;
 };
 
 // In kilobytes, as the system counts it: VmHWM, the most memory so far.

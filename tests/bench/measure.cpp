@@ -29,8 +29,8 @@ struct Tables : Layer {
     return token.forward(tape, ids, position.rows(tape, ids.shape().back()));
   }
 
-  Part<Embedding> token;
-  Part<PositionalEmbedding> position;
+  Submodule<Embedding> token;
+  Submodule<PositionalEmbedding> position;
   Tensor upstream;  // the gradient of the output
 };
 

@@ -52,7 +52,7 @@ class TableOfLogits : public LanguageModel {
   Variable forward(Tape& tape, const Ids& ids) override { return logits.forward(tape, ids); }
   std::size_t context() const override { return 4; }
   std::size_t vocabulary() const override { return 7; }
-  Part<Embedding> logits;
+  Submodule<Embedding> logits;
 };
 
 TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
@@ -63,7 +63,7 @@ TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
   struct HeadAlone : Nothing {
     explicit HeadAlone(Random& random) : head(*this, "head", 3, 7, random) {}
     Linear* output() override { return &head; }
-    Part<Linear> head;
+    Submodule<Linear> head;
   };
   Random random(1);
   HeadAlone head(random);

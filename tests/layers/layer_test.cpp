@@ -8,8 +8,8 @@ class Inner : public Layer {
  public:
   explicit Inner(Random& random)
       : linear(*this, "linear", 2, 3, random), dropout(*this, "dropout", 0.5) {}
-  Part<Linear> linear;
-  Part<Dropout> dropout;
+  Submodule<Linear> linear;
+  Submodule<Dropout> dropout;
 };
 
 class Outer : public Layer {
@@ -18,17 +18,17 @@ class Outer : public Layer {
       : token(*this, "token", 4, 2, random),
         sinusoidal(*this, "sinusoidal", 5, 2),
         inner(*this, "inner", random) {}
-  Part<Embedding> token;
-  Part<Sinusoidal> sinusoidal;
-  Part<Inner> inner;
+  Submodule<Embedding> token;
+  Submodule<Sinusoidal> sinusoidal;
+  Submodule<Inner> inner;
 };
 
 class Tied : public Layer {
  public:
   explicit Tied(Random& random)
       : token(*this, "token", 4, 2, random), head(*this, "head", token.weight, random) {}
-  Part<Embedding> token;
-  Part<Linear> head;
+  Submodule<Embedding> token;
+  Submodule<Linear> head;
 };
 
 std::vector<std::string> names(const std::vector<Parameter*>& parameters) {
@@ -181,11 +181,11 @@ TEST(Layer, SharesALayerThatLivesElsewhereAndPassesItsModeOn) {
 
 TEST(EvaluationMode, ReturnsEachPartToItsOwnMode) {
   struct Pair : Layer {
-    Part<Dropout> first{*this, "first", 0.5}, second{*this, "second", 0.5};
+    Submodule<Dropout> first{*this, "first", 0.5}, second{*this, "second", 0.5};
   };
   struct Three : Layer {
-    Part<Pair> nested{*this, "nested"};
-    Part<Dropout> last{*this, "last", 0.5};
+    Submodule<Pair> nested{*this, "nested"};
+    Submodule<Dropout> last{*this, "last", 0.5};
   } outer;
   const std::vector<Layer*> all{&outer, &outer.nested, &outer.nested.first, &outer.nested.second,
                                 &outer.last};
@@ -249,7 +249,7 @@ TEST(Layer, ForgetsPartsThatGoBeforeIt) {
     Parameter kept{*this, "kept", zeros({2})};
     std::optional<Parameter> parameter;
     std::optional<Buffer> buffer;
-    std::optional<Part<Linear>> layer;
+    std::optional<Submodule<Linear>> layer;
   } holder;
   Random random(1);
   for (int i = 0; i < 2; ++i) {
@@ -270,7 +270,7 @@ TEST(Layer, MayGoBeforeItsParts) {
   Random random(1);
   const Parameter parameter(*owner, "parameter", zeros({1}));
   const Buffer buffer(*owner, "buffer", zeros({1}));
-  const Part<Linear> layer(*owner, "layer", 2, 2, random);
+  const Submodule<Linear> layer(*owner, "layer", 2, 2, random);
   EXPECT_EQ(owner->state_dict().names().size(), 4U);
   owner.reset();
 }
@@ -283,14 +283,14 @@ TEST(Layer, NamesRowsAsItsOutermostPartsSay) {
       if (&table != &token.weight) return {};
       return RowNames{.noun = "letter", .names = {"a", "b"}};
     }
-    Part<Embedding> token;
+    Submodule<Embedding> token;
   };
   struct Named : Layer {
     explicit Named(Random& random) : letters(*this, "letters", random) {}
     std::optional<RowNames> row_names(const Parameter&) const override {
       return RowNames{.noun = "character"};
     }
-    Part<Letters> letters;
+    Submodule<Letters> letters;
   };
   Random random(1);
   const Named outer(random);
@@ -307,8 +307,8 @@ TEST(LayerList, NamesItsLayersByTheirPlace) {
   class Stack : public Layer {
    public:
     explicit Stack(Random& random) : blocks(*this, "blocks", 2, 3, 3, random) {}
-    Part<LayerList<Linear>> blocks;
-    Part<LayerList<Linear>> more{*this, "more"};  // begins empty
+    Submodule<LayerList<Linear>> blocks;
+    Submodule<LayerList<Linear>> more{*this, "more"};  // begins empty
   };
   Random random(1);
   Stack stack(random);

@@ -98,8 +98,8 @@ class Tower : public Layer {
   explicit Tower(Random& random)
       : blocks(*this, "blocks", 2, 3, 3, random), head(*this, "head", 3, 1, random) {}
 
-  Part<LayerList<Linear>> blocks;
-  Part<Linear> head;
+  Submodule<LayerList<Linear>> blocks;
+  Submodule<Linear> head;
   Buffer mean{*this, "mean", zeros({3})};
 };
 

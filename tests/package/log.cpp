@@ -26,8 +26,8 @@ struct Ratings : Layer {
   }
   // [namedrows]
 
-  Part<Embedding> user;
-  Part<Embedding> film;
+  Submodule<Embedding> user;
+  Submodule<Embedding> film;
   std::vector<std::string> names_of_users;  // none: they are numbered
 };
 

@@ -27,9 +27,9 @@ class Bigram : public LanguageModel {
   std::size_t context() const override { return 5; }
   std::size_t vocabulary() const override { return kVocabulary; }
 
-  Part<Embedding> token;
-  Part<Dropout> dropout;
-  Part<Linear> head;
+  Submodule<Embedding> token;
+  Submodule<Dropout> dropout;
+  Submodule<Linear> head;
 };
 
 /// Windows of 5 tokens of a text that a Bigram learns; the first targets do not count.

@@ -255,7 +255,7 @@ struct OneTable : Layer {
     history.after_backward(tape);
   }
 
-  Part<Embedding> rows;
+  Submodule<Embedding> rows;
 };
 
 TEST(RowHistory, LeavesOutUpdatesThatAreSkippedOrOfOtherGradients) {
@@ -417,7 +417,7 @@ struct TokensAndSegments : Layer {
         token(*this, "token", 5, 4, random, EmbeddingOptions{.kind = RowKind::kToken}),
         plain(*this, "plain", zeros({5, 4})) {}
 
-  Part<Embedding> segment, token;
+  Submodule<Embedding> segment, token;
   Parameter plain;
 };
 
@@ -483,7 +483,7 @@ struct Pairs : Layer {
   }
 
   std::vector<std::string> names{"Ann", "Bob", "Cy", "Di", "Ed", "Fay"};
-  Part<Embedding> left, right;
+  Submodule<Embedding> left, right;
   Parameter scale;
 };
 

@@ -377,7 +377,7 @@ TEST(RunLog, ListsNewRowsAndSomeOthersOfALargeTable) {
   const TemporaryFolder folder;
   struct LargeTable : Layer {
     explicit LargeTable(Random& random) : rows(*this, "rows", 5000, 2, random) {}
-    Part<Embedding> rows;
+    Submodule<Embedding> rows;
   };
   Random random(1);
   LargeTable model(random);

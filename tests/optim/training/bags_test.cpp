@@ -15,8 +15,8 @@ struct Opinions : Classifier {
   const Ids& targets(const Batch& batch) const override { return batch.ids[0]; }
   std::size_t classes() const override { return 2; }
 
-  Part<EmbeddingBag> bag;
-  Part<Linear> head;
+  Submodule<EmbeddingBag> bag;
+  Submodule<Linear> head;
 };
 // [classifier]
 
@@ -82,7 +82,7 @@ struct NegativesModel : Model {
     return mean(x * x) + mean(softplus(sum(x * negative, {-1})));
   }
 
-  Part<EmbeddingBag> bag;
+  Submodule<EmbeddingBag> bag;
 };
 
 template <class Of, class Data = TensorDataset>

@@ -86,8 +86,8 @@ struct WithSegments : Layer {
     return sum(memory.forward(segment.forward(tape, segments), {.ids = tokens, .kept = nullptr}));
   }
 
-  Part<Embedding> segment;
-  Part<NgramMemory> memory;
+  Submodule<Embedding> segment;
+  Submodule<NgramMemory> memory;
 };
 
 TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {

@@ -21,7 +21,7 @@ struct Roots : Model {
     return {table.lookup_of(batch.ids[0])};
   }
 
-  Part<Embedding> table;
+  Submodule<Embedding> table;
   Parameter other;
   bool bad_row = false, bad_parameter = false;
   real factor = 1;

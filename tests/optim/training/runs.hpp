@@ -36,10 +36,10 @@ class TwoTables : public Model {
     return {words.lookup_of(batch.inputs()), bags.lookup_of(batch.inputs())};
   }
 
-  Part<Embedding> words;
-  Part<EmbeddingBag> bags;
-  Part<Dropout> dropout;
-  Part<Linear> head;
+  Submodule<Embedding> words;
+  Submodule<EmbeddingBag> bags;
+  Submodule<Dropout> dropout;
+  Submodule<Linear> head;
 };
 
 // [recommender]
@@ -63,8 +63,8 @@ struct Ratings : Model {
     return score;
   }
 
-  Part<Embedding> user;
-  Part<Embedding> film;
+  Submodule<Embedding> user;
+  Submodule<Embedding> film;
 };
 // [recommender]
 

@@ -25,8 +25,8 @@ class TableBigram : public LanguageModel {
   }
 
   mutable std::vector<Ids> ahead;
-  Part<Embedding> token;
-  Part<Linear> head;
+  Submodule<Embedding> token;
+  Submodule<Linear> head;
 };
 
 // A run of it, with a TableFile or a Tensor that outlives the run.

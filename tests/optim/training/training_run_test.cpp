@@ -267,7 +267,7 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
       tape.parameter(norm.weight);  // on the tape, but the loss does not depend on it
       return Ratings::loss(tape, batch);
     }
-    Part<Embedding> norm;
+    Submodule<Embedding> norm;
   };
   for (const std::size_t shards : {1, 2}) {
     Random random(1);
@@ -311,7 +311,7 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
     const StateDict last = run.state_dict();
     EXPECT_ERROR(std::logic_error,
                  "Optimizer: 'token.weight' [7, 4] takes part in the loss, but is none of the "
-                 "optimizer's parameters: is its layer a Part of the model?",
+                 "optimizer's parameters: is its layer a Submodule of the model?",
                  run.run_epoch());
     run.load_state_dict(last);
     optimizer.add_group({.parameters = plain.model.token.parameters(), .options = {}});

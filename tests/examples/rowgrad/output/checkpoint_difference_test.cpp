@@ -81,8 +81,8 @@ struct OfExamples : Model {
   Variable loss(Tape& tape, const Batch& batch) override {
     return head.cross_entropy(table.forward(tape, batch.ids[0]), batch.ids[1]);
   }
-  Part<Embedding> table;
-  Part<Linear> head;
+  Submodule<Embedding> table;
+  Submodule<Linear> head;
 };
 
 TEST(CompareRuns, FindsRunsThatOtherProgramsSaved) {

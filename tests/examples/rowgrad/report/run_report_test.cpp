@@ -372,7 +372,7 @@ TEST(RunReport, ShowsARunWithoutAText) {
     std::optional<RowNames> row_names(const Parameter& table) const override {
       return RowNames{.noun = &table == &user.weight ? "user" : "film"};
     }
-    Part<Embedding> user, film;
+    Submodule<Embedding> user, film;
   };
   Random random(1);
   GptModel gpt({.vocabulary = 9, .context = 4, .width = 8, .heads = 2, .layers = 1}, random);
