@@ -64,11 +64,11 @@ class NormedModel : public LanguageModel {
         norm(*this, "norm", std::sqrt(static_cast<real>(width))),
         head(*this, "head", width, vocabulary, random) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override {
+  Variable hidden_states(Tape& tape, const Ids& ids) override {
     const Variable positions = position.rows(tape, ids.shape().back());
     return norm.forward(token.forward(tape, ids, positions));
   }
-  Linear* output() override { return &head; }
+  Linear* output_layer() override { return &head; }
   std::size_t context() const override { return position.weight.shape()[0]; }
   std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 

@@ -22,18 +22,18 @@ class RecurrentModel : public LanguageModel {
         head(*this, "head", width, vocabulary, random),
         context_(context) {}
 
-  Variable before_head(Tape& tape, const Ids& ids) override {
+  Variable hidden_states(Tape& tape, const Ids& ids) override {
     return states(tape.constant(zeros({ids.shape(0), token.weight.shape()[1]})), ids);
   }
-  Linear* output() override { return &head; }
+  Linear* output_layer() override { return &head; }
   std::size_t context() const override { return context_; }
   std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
   /// LanguageModel's reader would read the whole text again for each token.
-  std::unique_ptr<TextReader> reader() override { return std::make_unique<Reader>(*this); }
+  std::unique_ptr<IncrementalDecoder> decoder() override { return std::make_unique<Reader>(*this); }
 
   /// The state has the same size after any number of tokens.
-  std::unique_ptr<TextReader> sliding_reader() override { return reader(); }
+  std::unique_ptr<IncrementalDecoder> sliding_decoder() override { return decoder(); }
 
   Submodule<Embedding> token;
   Submodule<Linear> recurrent;
@@ -41,7 +41,7 @@ class RecurrentModel : public LanguageModel {
 
  private:
   // Remembers the state [1, width] after the last token that was read.
-  class Reader : public TextReader {
+  class Reader : public IncrementalDecoder {
    public:
     explicit Reader(RecurrentModel& model)
         : model_(model), state_(zeros({1, model.token.weight.shape()[1]})) {}

@@ -23,12 +23,12 @@ std::vector<TableLookup> lookups_of(const Model& model, std::span<const std::int
 }
 
 // Gives the model all that was read, each time.
-class ReadingAgain : public TextReader {
+class ReadingAgain : public IncrementalDecoder {
  public:
   explicit ReadingAgain(LanguageModel& model) : model_(model) {}
 
   Tensor read(std::span<const std::int32_t> ids) override {
-    check_argument(!ids.empty(), "TextReader: there are no ids to read");
+    check_argument(!ids.empty(), "IncrementalDecoder: there are no ids to read");
     const EvaluationMode mode(model_);
     std::vector<std::int32_t> text = text_;  // ids that are refused are not kept
     text.insert(text.end(), ids.begin(), ids.end());
@@ -53,30 +53,31 @@ class ReadingAgain : public TextReader {
 
 }  // namespace
 
-Variable TextModel::before_head(Tape&, const Ids&) {
+Variable TextModel::hidden_states(Tape&, const Ids&) {
   throw std::logic_error(
-      "TextModel: this model has no before_head(), which output() and other heads read");
+      "TextModel: this model has no hidden_states(), which output_layer() and other heads read");
 }
 
 Variable TextModel::forward(Tape& tape, const Ids& ids) {
-  check_state(output() != nullptr, "TextModel: this model has neither forward() nor output()");
-  return output()->forward(before_head(tape, ids));
+  check_state(output_layer() != nullptr,
+              "TextModel: this model has neither forward() nor output_layer()");
+  return output_layer()->forward(hidden_states(tape, ids));
 }
 
 Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
                          const CrossEntropyOptions& options) {
-  Linear* const head = output();
-  return head != nullptr ? head->cross_entropy(before_head(tape, ids), targets, options)
+  Linear* const head = output_layer();
+  return head != nullptr ? head->cross_entropy(hidden_states(tape, ids), targets, options)
                          : cross_entropy(forward(tape, ids), targets, options);
 }
 
-std::unique_ptr<TextReader> LanguageModel::reader() {
+std::unique_ptr<IncrementalDecoder> LanguageModel::decoder() {
   return std::make_unique<ReadingAgain>(*this);
 }
 
-std::unique_ptr<TextReader> LanguageModel::sliding_reader() {
+std::unique_ptr<IncrementalDecoder> LanguageModel::sliding_decoder() {
   throw std::invalid_argument(
-      "LanguageModel: this model has no sliding_reader(), expected one with a reader that goes on "
+      "LanguageModel: this model has no sliding_decoder(), expected one with a reader that goes on "
       "past the context");
 }
 
@@ -139,14 +140,14 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   const bool slides = options.past_context == PastContext::kSlide;
-  std::unique_ptr<TextReader> reader = slides ? model.sliding_reader() : model.reader();
+  std::unique_ptr<IncrementalDecoder> reader = slides ? model.sliding_decoder() : model.decoder();
   std::size_t unread = std::min(text.size(), model.context());
   std::size_t first = text.size() - unread;  // token of the window
   for (std::size_t i = 0; i < options.count; ++i) {
     if (text.size() - first > model.context()) {
       ++first;
       if (!slides) {  // all positions have changed
-        reader = model.reader();
+        reader = model.decoder();
         unread = model.context();
       }
     }

@@ -19,7 +19,7 @@
 namespace rowgrad {
 
 /// The text around x that a layer reads: x is [batch, length, width].
-struct TextSoFar {
+struct DecodeContext {
   /// [batch, positions]: the tokens from the beginning of the text to the last position of x. The
   /// last `length` are those of x; there are more only if a text is read piece by piece. A sliding
   /// reader gives the last `context` tokens of a longer text.
@@ -33,13 +33,17 @@ struct TextSoFar {
 };
 
 /// Reads one text piece by piece, in evaluation mode, and remembers what later pieces need of it.
-class TextReader {
+class IncrementalDecoder {
  public:
-  virtual ~TextReader() = default;
+  virtual ~IncrementalDecoder() = default;
 
   /// The logits [vocabulary] for the token after these ids, which follow those read before.
   virtual Tensor read(std::span<const std::int32_t> ids) = 0;
 };
+
+/// Former names of DecodeContext and IncrementalDecoder.
+using TextSoFar [[deprecated("use DecodeContext")]] = DecodeContext;
+using TextReader [[deprecated("use IncrementalDecoder")]] = IncrementalDecoder;
 
 /// A model that gives each position of a text logits of some classes: of the next token, or of what
 /// the text is about. Its batches are windows (TokenWindows), its loss is the cross-entropy, in
@@ -47,15 +51,20 @@ class TextReader {
 class TextModel : public Classifier {
  public:
   /// The head, a linear layer with an output for each class; null for a model that has none, and
-  /// overrides forward() instead of before_head().
-  virtual Linear* output() { return nullptr; }
+  /// overrides forward() instead of hidden_states().
+  virtual Linear* output_layer() { return nullptr; }
 
   /// What the head reads: ids [batch, length], length ≤ context → [batch, length, inputs of the
   /// head]. (A model may take ids of other ranks, too; batches and generation give it two axes.)
   /// Throws std::logic_error unless a model overrides it.
-  virtual Variable before_head(Tape& tape, const Ids& ids);
+  virtual Variable hidden_states(Tape& tape, const Ids& ids);
 
-  /// The logits [batch, length, classes]: what the head makes of before_head().
+  /// Former name of hidden_states().
+  [[deprecated("use hidden_states()")]] Variable before_head(Tape& tape, const Ids& ids) {
+    return hidden_states(tape, ids);
+  }
+
+  /// The logits [batch, length, classes]: what the head makes of hidden_states().
   virtual Variable forward(Tape& tape, const Ids& ids);
 
   using Classifier::loss;  // of a batch
@@ -78,11 +87,11 @@ class TextModel : public Classifier {
 class LanguageModel : public TextModel {
  public:
   /// Returns a reader of a new text. By default, it reads the whole text again for each piece.
-  virtual std::unique_ptr<TextReader> reader();
+  virtual std::unique_ptr<IncrementalDecoder> decoder();
 
   /// Returns a reader of a new text that goes on past the context, in bounded memory. Throws
   /// std::invalid_argument, saying why, if the model has none, as by default.
-  virtual std::unique_ptr<TextReader> sliding_reader();
+  virtual std::unique_ptr<IncrementalDecoder> sliding_decoder();
 
   virtual std::size_t vocabulary() const = 0;  // number of tokens
   std::size_t classes() const final { return vocabulary(); }
@@ -97,7 +106,7 @@ enum class PastContext {
   /// Reads the last `context` tokens again for each new token, as a text of their own. All models
   /// can do this. Each token costs a pass over `context` positions.
   kReadAgain,
-  /// Reads each token once, with a LanguageModel::sliding_reader(). Each token costs one position,
+  /// Reads each token once, with a LanguageModel::sliding_decoder(). Each token costs one position,
   /// as within the context.
   ///
   /// In a GptModel, each layer attends to the last `context` positions, whose keys and values stay

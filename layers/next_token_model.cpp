@@ -56,7 +56,7 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
 
 Variable NextTokenModel::before_look_back(const Variable& x, const Ids&) { return x; }
 
-Variable NextTokenModel::before_head(Tape& tape, const Ids& ids) {
+Variable NextTokenModel::hidden_states(Tape& tape, const Ids& ids) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
                  "NextTokenModel: ids have shape ", bracketed(ids.shape()),
                  ", expected [..., length] with a length of at most the context, ",

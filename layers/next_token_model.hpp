@@ -40,11 +40,11 @@ class NextTokenModel : public LanguageModel {
       : NextTokenModel(options, random) {}
 
   /// Takes ids [..., length] of any rank.
-  Variable before_head(Tape& tape, const Ids& ids) final;
+  Variable hidden_states(Tape& tape, const Ids& ids) final;
 
   /// Final, as the loss would not see what overrides it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
-  Linear* output() final { return &head; }
+  Linear* output_layer() final { return &head; }
 
   std::size_t context() const final { return options_.context; }
   std::size_t vocabulary() const final { return options_.vocabulary; }  // the number of tokens

@@ -7,7 +7,7 @@ namespace rowgrad {
 namespace {
 
 std::size_t head_inputs(LanguageModel& body) {
-  const Linear* const head = body.output();
+  const Linear* const head = body.output_layer();
   check_state(head != nullptr, "TextClassifier: the model has no head that another could replace");
   return head->weight.shape()[1];
 }
@@ -26,8 +26,8 @@ LanguageModel& TextClassifier::shared(LanguageModel& body) {
   return body;
 }
 
-Variable TextClassifier::before_head(Tape& tape, const Ids& ids) {
-  const Variable x = body_.before_head(tape, ids);
+Variable TextClassifier::hidden_states(Tape& tape, const Ids& ids) {
+  const Variable x = body_.hidden_states(tape, ids);
   if (pooling_ == Pooling::kLast) return x;
   const std::size_t length = ids.shape().back();
   Tensor share = empty({length, 1});
@@ -42,7 +42,7 @@ Tensor TextClassifier::probabilities(std::span<const std::int32_t> ids) {
   text.reshape(Ids::shape_type{1, ids.size()});
   Tape tape(Tape::inference);
   const auto last = static_cast<std::ptrdiff_t>(ids.size()) - 1;
-  const Variable x = slice(before_head(tape, text), 1, last, last + 1);
+  const Variable x = slice(hidden_states(tape, text), 1, last, last + 1);
   Tensor result = softmax(head.forward(x)).value();
   result.reshape(Shape{classes()});
   return result;

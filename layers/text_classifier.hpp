@@ -37,8 +37,8 @@ class TextClassifier : public TextModel {
                  const TextClassifierOptions& options = {});
 
   /// What the head of the body would read or, with Pooling::kMean, the means of that.
-  Variable before_head(Tape& tape, const Ids& ids) override;
-  Linear* output() override { return &head; }
+  Variable hidden_states(Tape& tape, const Ids& ids) override;
+  Linear* output_layer() override { return &head; }
   std::vector<TableLookup> lookups(const Batch& batch) const override {
     return body_.lookups(batch);
   }

@@ -173,14 +173,14 @@ AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length)
   return result;
 }
 
-Variable GptModel::before_block(std::size_t block, const Variable& x, const TextSoFar& text) {
+Variable GptModel::before_block(std::size_t block, const Variable& x, const DecodeContext& text) {
   const std::vector<std::size_t>& blocks_with = options_.memories.blocks;
   const auto found = std::ranges::find(blocks_with, block);
   if (found == blocks_with.end()) return x;
   return memories[static_cast<std::size_t>(found - blocks_with.begin())].forward(x, text);
 }
 
-Variable GptModel::input_of(std::size_t block, const Variable& x, const TextSoFar& text) {
+Variable GptModel::input_of(std::size_t block, const Variable& x, const DecodeContext& text) {
   const Variable input = before_block(block, x, text);
   check_state(input.shape() == x.shape(), "GptModel: before_block(", block, ", …) returned shape ",
               bracketed(input.shape()), ", expected ", bracketed(x.shape()));
@@ -212,7 +212,7 @@ Variable GptModel::through_blocks(Tape& tape, const Ids& ids, std::vector<Tensor
   return shape.size() != 3 ? reshape(x, shape) : x;
 }
 
-Variable GptModel::before_head(Tape& tape, const Ids& ids) {
+Variable GptModel::hidden_states(Tape& tape, const Ids& ids) {
   return through_blocks(tape, ids, nullptr, nullptr);
 }
 
@@ -232,7 +232,7 @@ std::vector<Tensor> GptModel::memory_gates(const Ids& ids) {
   return gates;
 }
 
-class GptModel::Reader : public TextReader {
+class GptModel::Reader : public IncrementalDecoder {
  public:
   Reader(GptModel& model, bool slides)
       : model_(model), slides_(slides), kept_(model.options().layers, empty({0})) {
@@ -310,9 +310,11 @@ std::vector<TableLookup> GptModel::lookups(const Batch& batch) const {
   return all;
 }
 
-std::unique_ptr<TextReader> GptModel::reader() { return std::make_unique<Reader>(*this, false); }
+std::unique_ptr<IncrementalDecoder> GptModel::decoder() {
+  return std::make_unique<Reader>(*this, false);
+}
 
-std::unique_ptr<TextReader> GptModel::sliding_reader() {
+std::unique_ptr<IncrementalDecoder> GptModel::sliding_decoder() {
   check_argument(!position && !sinusoidal, "GptModel: a reader cannot slide with ",
                  position ? "learned" : "sinusoidal",
                  " positions, as there are none past the context of ", options_.context,

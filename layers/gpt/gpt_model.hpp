@@ -75,18 +75,18 @@ class GptModel : public LanguageModel {
   GptModel(const GptOptions& options, Random&& random) : GptModel(options, random) {}
 
   /// Takes ids [..., length] of any rank.
-  Variable before_head(Tape& tape, const Ids& ids) final;
+  Variable hidden_states(Tape& tape, const Ids& ids) final;
 
   /// Final, as the loss would not see what overrides it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
-  Linear* output() final { return &head; }
+  Linear* output_layer() final { return &head; }
   std::vector<TableLookup> lookups(const Batch& batch) const override;  // of memories
   /// Those of relative positions are named by their distances: "8 to 11".
   std::optional<RowNames> row_names(const Parameter& table) const override;
-  std::unique_ptr<TextReader> reader() final;
+  std::unique_ptr<IncrementalDecoder> decoder() final;
   /// For positions that count distances (rotary, ALiBi, T5's and Shaw's), and for none. Reads ids
   /// past the context one at a time.
-  std::unique_ptr<TextReader> sliding_reader() final;
+  std::unique_ptr<IncrementalDecoder> sliding_decoder() final;
 
   /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked
   /// at: [batch, heads, length, length], a row of weights for each position.
@@ -104,18 +104,18 @@ class GptModel : public LanguageModel {
   /// What block `block` reads instead of x: what a memory in front of it makes of x, or x itself,
   /// unless a derived class puts something else there. A position may depend on earlier ones, but
   /// on no later one, and must be the same whether a text is given whole or piece by piece: see
-  /// TextSoFar. The shape is that of x, or std::logic_error is thrown.
-  virtual Variable before_block(std::size_t block, const Variable& x, const TextSoFar& text);
+  /// DecodeContext. The shape is that of x, or std::logic_error is thrown.
+  virtual Variable before_block(std::size_t block, const Variable& x, const DecodeContext& text);
 
  private:
   class Reader;
 
   void add_memory(std::size_t i, Random& random);
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
-  Variable input_of(std::size_t block, const Variable& x, const TextSoFar& text);
+  Variable input_of(std::size_t block, const Variable& x, const DecodeContext& text);
   RotaryTable rotary_table(std::size_t first_position, std::size_t positions) const;
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
-  // before_head(); adds the attention weights of each block to `weights` and the gates of each
+  // hidden_states(); adds the attention weights of each block to `weights` and the gates of each
   // memory to `gates` unless these are null.
   Variable through_blocks(Tape& tape, const Ids& ids, std::vector<Tensor>* weights,
                           std::vector<Tensor>* gates);

@@ -70,7 +70,7 @@ NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
 }
 
 // The rows of each position, side by side.
-Variable NgramMemory::look_up(const Variable& x, const TextSoFar& text) {
+Variable NgramMemory::look_up(const Variable& x, const DecodeContext& text) {
   const Shape& shape = x.shape();
   check_argument(shape.size() == 3 && shape[0] == text.ids.shape(0), "NgramMemory: x has shape ",
                  bracketed(shape), " for texts of shape ", bracketed(text.ids.shape()),
@@ -104,7 +104,7 @@ Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
   return silu(slice(causal_conv(all, taps, dilation), 1, first, length));
 }
 
-Variable NgramMemory::forward(const Variable& x, const TextSoFar& text) {
+Variable NgramMemory::forward(const Variable& x, const DecodeContext& text) {
   const Variable rows = look_up(x, text);
   const Variable g = memory_gate(key_norm.forward(key.forward(rows)), query_norm.forward(x));
   if (text.gates != nullptr)

@@ -46,7 +46,7 @@ class NgramMemory : public Layer {
               const NgramMemoryOptions& options = {}, TableFile* file = nullptr);
 
   /// Adds g, [batch, length], to text.gates unless it is null.
-  Variable forward(const Variable& x, const TextSoFar& text);
+  Variable forward(const Variable& x, const DecodeContext& text);
 
   /// The lookup of all positions of texts [batch, positions].
   TableLookup lookup_of(const Ids& texts) const { return table.lookup_of(hash_.rows(texts)); }
@@ -55,7 +55,7 @@ class NgramMemory : public Layer {
   std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
  private:
-  Variable look_up(const Variable& x, const TextSoFar& text);
+  Variable look_up(const Variable& x, const DecodeContext& text);
   Variable convolved(const Variable& u, Tensor* kept);
 
   NgramHash hash_;

@@ -63,7 +63,7 @@ class Model:
     def norm(self, x, name):
         return F.layer_norm(x, (WIDTH,), self.p[name + ".weight"], self.p[name + ".bias"], 1e-5)
 
-    def before_head(self, ids):
+    def hidden_states(self, ids):
         batch, length = ids.shape
         x = F.embedding(ids, self.p["token.weight"]) + self.p["position.weight"][:length]
         future = torch.ones(length, length, dtype=torch.bool).triu(1)
@@ -117,7 +117,7 @@ all_texts = texts()
 
 def classifier(pooling, weight=None):
     def loss(model, chosen):
-        x = model.before_head(padded([all_texts[i] for i in chosen], PADDING))
+        x = model.hidden_states(padded([all_texts[i] for i in chosen], PADDING))
         rows = []
         for row, i in enumerate(chosen):
             last = LENGTHS[i] - 1
@@ -135,7 +135,7 @@ def masked(model, chosen):
         text = all_texts[i] + [1]
         prompt = max(1, LENGTHS[i] // 2)
         targets.append([IGNORED] * (prompt - 1) + text[prompt:])
-    logits = model.linear(model.before_head(inputs), "head")
+    logits = model.linear(model.hidden_states(inputs), "head")
     return F.cross_entropy(logits.flatten(0, 1), padded(targets, IGNORED).flatten())
 
 

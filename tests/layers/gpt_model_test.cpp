@@ -28,7 +28,7 @@ class WithMemories : public GptModel {
   bool doubles = false;
   std::size_t positions_read = 0;
 
-  Variable before_block(std::size_t block, const Variable& x, const TextSoFar& text) override {
+  Variable before_block(std::size_t block, const Variable& x, const DecodeContext& text) override {
     if (block == 1 && passes_left-- == 0) throw std::runtime_error("no memory, say");
     if (block == 0) positions_read += x.shape()[1];
     return doubles ? concatenate({x, x}, 1) : GptModel::before_block(block, x, text);
@@ -52,7 +52,7 @@ void expect_read_in_pieces(WithMemories& model) {
   model.eval();
   Tape tape(Tape::inference);
   const Variable whole = model.forward(tape, to_ids(kText));
-  const auto reader = model.reader();
+  const auto reader = model.decoder();
   std::size_t read = 0;
   for (const std::size_t piece : {3, 1, 2, 1, 1}) {
     const auto next = std::span(kText).subspan(read, piece);
@@ -185,7 +185,7 @@ TEST(GptModel, SlidesAsOnePassInWhichAttentionSeesTheLastPositions) {
       SCOPED_TRACE(concat("positions ", static_cast<int>(positions), ", kernel ", kernel));
       WithMemories model(positions, kernel);
       const Tensor expected = banded_pass(model, text);
-      const auto within = model.reader(), sliding = model.sliding_reader();
+      const auto within = model.decoder(), sliding = model.sliding_decoder();
       for (std::size_t i = 0; i < text.size(); ++i) {
         const auto next = std::span(text).subspan(i, 1);
         const Tensor logits = sliding->read(next);
@@ -203,7 +203,7 @@ TEST(GptModel, SlidesInPiecesAndReadsThemAgainAfterAFailure) {
     SCOPED_TRACE(concat("positions ", static_cast<int>(positions)));
     WithMemories model(positions, 4);
     const Tensor expected = banded_pass(model, text);
-    const auto reader = model.sliding_reader();
+    const auto reader = model.sliding_decoder();
     std::size_t read = 0;
     for (const std::size_t piece : {3, 9, 1, 17}) {
       const auto next = std::span(text).subspan(read, piece);
@@ -249,7 +249,7 @@ TEST(GptModel, SlidesToTheSameBitsOnAnyNumberOfThreads) {
   const std::vector<std::int32_t> text(100, 7);
   const auto logits = [&](int count) {
     const Threads threads(count);
-    return model.sliding_reader()->read(text);
+    return model.sliding_decoder()->read(text);
   };
   EXPECT_EQ(logits(1), logits(2));
 }
@@ -264,12 +264,12 @@ TEST(GptModel, CannotSlideWithPositionsThatEnd) {
         "shaw or none");
   };
   GptModel learned(small(Positions::kLearned), Random(1));
-  EXPECT_INVALID(message("learned"), learned.sliding_reader());
+  EXPECT_INVALID(message("learned"), learned.sliding_decoder());
   EXPECT_INVALID(message("learned"),
                  generate(learned, Ids{1}, {.past_context = PastContext::kSlide}, random));
   EXPECT_EQ(bits_of(random.state_dict()), before);
   GptModel sinusoidal(small(Positions::kSinusoidal), Random(1));
-  EXPECT_INVALID(message("sinusoidal"), sinusoidal.sliding_reader());
+  EXPECT_INVALID(message("sinusoidal"), sinusoidal.sliding_decoder());
 }
 
 TEST(GptModel, StartsAsWithoutMemoriesAndAttendsBehindThem) {
@@ -333,7 +333,7 @@ TEST(GptModel, IsReadAndShowsItsAttentionInEvaluationMode) {
     GptOptions options = small(positions);
     options.dropout = 0.5;
     GptModel model(options, Random(3));
-    EXPECT_EQ(model.reader()->read(kText), model.reader()->read(kText));
+    EXPECT_EQ(model.decoder()->read(kText), model.decoder()->read(kText));
     const auto weights = model.attention_weights(ids({2, 4}, kText));
     EXPECT_EQ(model.attention_weights(ids({2, 4}, kText)), weights);
     EXPECT_TRUE(model.training());

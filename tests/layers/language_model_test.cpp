@@ -62,18 +62,19 @@ TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
   } nothing;
   struct HeadAlone : Nothing {
     explicit HeadAlone(Random& random) : head(*this, "head", 3, 7, random) {}
-    Linear* output() override { return &head; }
+    Linear* output_layer() override { return &head; }
     Submodule<Linear> head;
   };
   Random random(1);
   HeadAlone head(random);
   Tape tape;
   const Ids text = {{1, 2}};
-  EXPECT_ERROR(std::logic_error, "TextModel: this model has neither forward() nor output()",
+  EXPECT_ERROR(std::logic_error, "TextModel: this model has neither forward() nor output_layer()",
                nothing.forward(tape, text));
-  EXPECT_ERROR(std::logic_error,
-               "TextModel: this model has no before_head(), which output() and other heads read",
-               head.loss(tape, text, text));
+  EXPECT_ERROR(
+      std::logic_error,
+      "TextModel: this model has no hidden_states(), which output_layer() and other heads read",
+      head.loss(tape, text, text));
   EXPECT_ERROR(std::logic_error, "TextClassifier: the model has no head that another could replace",
                TextClassifier(nothing, 2, random));
   TextClassifier classifier(head, 2, random);
@@ -96,7 +97,7 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   };
   Random random(1);
   Flat model(random);
-  const auto reader = model.reader();
+  const auto reader = model.decoder();
   const std::vector<std::int32_t> first{1, 2}, second{3};
   EXPECT_INVALID("LanguageModel: forward returned logits of shape [2, 7], expected [1, 2, 7]",
                  reader->read(first));
@@ -104,7 +105,7 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   reader->read(first);  // as if nothing had been read before
   EXPECT_TRUE(std::ranges::equal(reader->read(second), model.logits.weight.rows(second)));
   EXPECT_EQ(model.tokens, 3U);
-  EXPECT_INVALID("TextReader: there are no ids to read", reader->read({}));
+  EXPECT_INVALID("IncrementalDecoder: there are no ids to read", reader->read({}));
 }
 
 TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
@@ -130,7 +131,7 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
 TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
   struct Sliding : TableOfLogits {
     using TableOfLogits::TableOfLogits;
-    struct Reader : TextReader {
+    struct Reader : IncrementalDecoder {
       explicit Reader(Sliding& of) : model(of) {}
       Tensor read(std::span<const std::int32_t> ids) override {
         model.seen.insert(model.seen.end(), ids.begin(), ids.end());
@@ -138,7 +139,7 @@ TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
       }
       Sliding& model;
     };
-    std::unique_ptr<TextReader> sliding_reader() override {
+    std::unique_ptr<IncrementalDecoder> sliding_decoder() override {
       return std::make_unique<Reader>(*this);
     }
     std::vector<std::int32_t> seen;
@@ -146,7 +147,7 @@ TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
   Random random(1);
   TableOfLogits table(random);
   EXPECT_INVALID(
-      "LanguageModel: this model has no sliding_reader(), expected one with a reader that goes on "
+      "LanguageModel: this model has no sliding_decoder(), expected one with a reader that goes on "
       "past the context",
       generate(table, Ids{1}, {.past_context = PastContext::kSlide}, random));
   Sliding model(random);
