@@ -13,7 +13,7 @@ std::unique_ptr<RowSource> new_rows(const char* layer, std::size_t rows, std::si
   const IndexRange kept =
       options.tables != nullptr ? options.tables->rows_here(rows) : IndexRange{0, rows};
   return rows_in_memory(
-      normal_table(layer, rows, width, random, options.deviation, options.padding_idx, kept),
+      normal_table(layer, rows, width, random, options.init_std, options.padding_idx, kept),
       RowSource::Part{kept.begin, rows});
 }
 
@@ -86,22 +86,22 @@ Variable Embedding::forward(Tape& tape, std::int32_t id) {
 }
 
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
-                    double deviation, const std::optional<std::int32_t>& padding,
+                    double init_std, const std::optional<std::int32_t>& padding,
                     std::optional<IndexRange> kept_rows) {
   element_count({rows, width}, layer);
-  check_argument(std::isfinite(deviation) && deviation >= 0, layer, ": deviation is ", deviation,
+  check_argument(std::isfinite(init_std) && init_std >= 0, layer, ": init_std is ", init_std,
                  ", expected a finite number not below 0");
   const auto row = padding_row(layer, padding, rows);
   const std::size_t zeros = row ? static_cast<std::size_t>(*row) : rows;
   const IndexRange kept = kept_rows.value_or(IndexRange{0, rows});
-  if (deviation == 0) return sparse_zeros({kept.size(), width});
+  if (init_std == 0) return sparse_zeros({kept.size(), width});
   Tensor table = empty({kept.size(), width});
   // Piece by piece. All pieces but the last are of whole groups of 16 numbers, as normals are
   // drawn: so they are those of one draw.
   constexpr std::size_t kPiece = 1024;  // rows, a multiple of 16
   for (std::size_t first = 0, last = 0; first < rows; first = last) {
     last = rows - first < 2 * kPiece ? rows : first + kPiece;
-    Tensor piece = random.normal({last - first, width}, 0, deviation);
+    Tensor piece = random.normal({last - first, width}, 0, init_std);
     if (first <= zeros && zeros < last)
       std::fill_n(piece.data() + (zeros - first) * width, width, real{0});
     const std::size_t begin = std::clamp(kept.begin, first, last);

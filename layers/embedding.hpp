@@ -23,9 +23,9 @@ std::unique_ptr<RowSource> file_rows(TableFile& file);
 
 /// Options of Embedding, EmbeddingBag and PositionalEmbedding.
 struct EmbeddingOptions {
-  /// The standard deviation of a new table's normal distribution, whose mean is 0. At 0 nothing is
+  /// The standard init_std of a new table's normal distribution, whose mean is 0. At 0 nothing is
   /// drawn, and a large table of zeros takes memory only for rows that change.
-  double deviation = 1;
+  double init_std = 1;
   /// What becomes of the rows of a bag: of EmbeddingBag.
   BagMode mode = BagMode::kMean;
   /// Whether the output is multiplied by sqrt(width) (Vaswani et al. 2017, section 3.4).
@@ -87,7 +87,7 @@ class EmbeddingTable : public Layer {
 /// Parameter: weight [rows, width].
 class Embedding : public EmbeddingTable {
  public:
-  /// Draws a new table from normal(0, deviation).
+  /// Draws a new table from normal(0, init_std).
   Embedding(std::size_t rows, std::size_t width, Random& random,
             const EmbeddingOptions& options = {})
       : EmbeddingTable("Embedding", rows, width, random, options) {}
@@ -113,10 +113,10 @@ class Embedding : public EmbeddingTable {
   Variable forward(Tape& tape, std::int32_t id);
 };
 
-/// The initial table: normal(0, deviation), with zeros in the padding row. If only some of its rows
+/// The initial table: normal(0, init_std), with zeros in the padding row. If only some of its rows
 /// are `kept`, there is no memory for others.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
-                    double deviation = 1, const std::optional<std::int32_t>& padding = std::nullopt,
+                    double init_std = 1, const std::optional<std::int32_t>& padding = std::nullopt,
                     std::optional<IndexRange> kept = std::nullopt);
 
 }  // namespace rowgrad

@@ -30,7 +30,7 @@ enum class Positions {
 /// rows of a trained table. Only these rows get a gradient. Parameter: weight [context, width].
 class PositionalEmbedding : public EmbeddingTable {
  public:
-  /// Draws the table from normal(0, deviation).
+  /// Draws the table from normal(0, init_std).
   PositionalEmbedding(std::size_t context, std::size_t width, Random& random,
                       const EmbeddingOptions& options = {})
       : EmbeddingTable("PositionalEmbedding", context, width, random, of_positions(options)) {}

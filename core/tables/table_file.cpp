@@ -22,7 +22,7 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 62;
 // The facts of a table, in the order of the file.
 struct Facts {
   std::uint64_t number_bytes, slots, rows, width, seed;
-  double deviation;
+  double init_std;
 
   bool fit_in_a_file() const { return width <= kMaxBytes / sizeof(real) / (1 + slots) / rows; }
 };
@@ -45,7 +45,7 @@ void draw(const RecordFile::Facts& words, std::size_t row, std::byte* content) {
   for (std::size_t i = 0; i < facts.width; i += 2) {
     const std::uint64_t bits = splitmix64(key + i / 2);
     const double radius =
-        facts.deviation * std::sqrt(-2 * std::log((static_cast<double>(bits >> 32) + 1) * 0x1p-32));
+        facts.init_std * std::sqrt(-2 * std::log((static_cast<double>(bits >> 32) + 1) * 0x1p-32));
     const double angle = 2 * std::numbers::pi * static_cast<double>(bits & 0xFFFFFFFF) * 0x1p-32;
     // Through float, so that both libraries start with the same values.
     values[i] = static_cast<float>(radius * std::cos(angle));
@@ -67,11 +67,11 @@ RecordFile::Facts facts_of(const TableFileOptions& options) {
                  "], expected 1 to ", kMaxRows, " rows of a width above 0");
   check_argument(options.states <= TableFile::kMaxSlots, "TableFile: states is ", options.states,
                  ", expected at most ", TableFile::kMaxSlots);
-  check_argument(std::isfinite(options.deviation) && options.deviation >= 0,
-                 "TableFile: deviation is ", options.deviation,
+  check_argument(std::isfinite(options.init_std) && options.init_std >= 0,
+                 "TableFile: init_std is ", options.init_std,
                  ", expected a finite number, not negative");
   const Facts facts{sizeof(real),  options.states, options.rows,
-                    options.width, options.seed,   options.deviation};
+                    options.width, options.seed,   options.init_std};
   check_argument(facts.fit_in_a_file(), "TableFile: shape [", options.rows, ", ", options.width,
                  "] has more bytes than a file can have");
   return std::bit_cast<RecordFile::Facts>(facts);

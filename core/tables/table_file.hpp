@@ -25,9 +25,9 @@ struct TableFileOptions {
   /// RMSprop, 2 for Adam and AdamW, and one more for each of amsgrad, centered, and RMSprop's
   /// momentum.
   std::size_t states = 0;
-  /// A row starts as normal(0, deviation), drawn from the seed and the number of the row.
+  /// A row starts as normal(0, init_std), drawn from the seed and the number of the row.
   std::uint64_t seed = 0;
-  double deviation = 1;
+  double init_std = 1;
 };
 
 /// A table [rows, width] in a file, for an Embedding that need not fit into memory:

@@ -70,12 +70,12 @@ constexpr std::size_t kBlock = 16;  // normals are computed sixteen at a time
 constexpr std::size_t kHalf = kBlock / 2;
 
 // Turns sixteen uniforms into normals in place: entry j is paired with entry j + 8.
-void box_muller(real* block, float mean, float deviation) {
+void box_muller(real* block, float mean, float stddev) {
   for (std::size_t j = 0; j < kHalf; ++j) {
     const float radius = std::sqrt(-2.0F * std::log(1.0F - static_cast<float>(block[j])));
     const float angle = 2.0F * std::numbers::pi_v<float> * static_cast<float>(block[j + kHalf]);
-    block[j] = radius * std::cos(angle) * deviation + mean;
-    block[j + kHalf] = radius * std::sin(angle) * deviation + mean;
+    block[j] = radius * std::cos(angle) * stddev + mean;
+    block[j + kHalf] = radius * std::sin(angle) * stddev + mean;
   }
 }
 
@@ -89,10 +89,10 @@ double Random::uniform_double() {
   return static_cast<double>(((high << 32) | low) & ((std::uint64_t{1} << 53) - 1)) * 0x1p-53;
 }
 
-Tensor Random::normal(const Shape& shape, double mean, double deviation) {
-  check_argument(deviation >= 0 && std::abs(mean) + kMaxNormal * deviation <= kMaxFloat,
-                 "Random::normal: mean ", mean, " and deviation ", deviation,
-                 ", expected a deviation not below 0, and values that fit in a float");
+Tensor Random::normal(const Shape& shape, double mean, double stddev) {
+  check_argument(stddev >= 0 && std::abs(mean) + kMaxNormal * stddev <= kMaxFloat,
+                 "Random::normal: mean ", mean, " and stddev ", stddev,
+                 ", expected a stddev not below 0, and values that fit in a float");
   Tensor result = empty(shape);
   const std::size_t count = result.size();
   real* values = result.data();
@@ -108,20 +108,20 @@ Tensor Random::normal(const Shape& shape, double mean, double deviation) {
         unit = radius * std::cos(angle);
         second_normal_ = radius * std::sin(angle);
       }
-      values[i] = static_cast<float>(unit * deviation + mean);
+      values[i] = static_cast<float>(unit * stddev + mean);
     }
     return result;
   }
 
   const auto narrow_mean = static_cast<float>(mean);
-  const auto narrow_deviation = static_cast<float>(deviation);
+  const auto narrow_stddev = static_cast<float>(stddev);
   for (std::size_t i = 0; i < count; ++i) values[i] = uniform_float();
   for (std::size_t i = 0; i + kBlock <= count; i += kBlock)
-    box_muller(values + i, narrow_mean, narrow_deviation);
+    box_muller(values + i, narrow_mean, narrow_stddev);
   if (count % kBlock != 0) {  // the last block overlaps the one before and is drawn again
     real* last = values + count - kBlock;
     for (std::size_t i = 0; i < kBlock; ++i) last[i] = uniform_float();
-    box_muller(last, narrow_mean, narrow_deviation);
+    box_muller(last, narrow_mean, narrow_stddev);
   }
   return result;
 }

@@ -78,8 +78,8 @@ class Random {
   /// Like torch.manual_seed for the CPU: only the low 32 bits of `seed` count.
   explicit Random(std::uint64_t seed);
 
-  /// Normal values. `deviation` is not negative, and mean ± kMaxNormal · deviation fit in a float.
-  Tensor normal(const Shape& shape, double mean = 0, double deviation = 1);
+  /// Normal values. `stddev` is not negative, and mean ± kMaxNormal · stddev fit in a float.
+  Tensor normal(const Shape& shape, double mean = 0, double stddev = 1);
   static constexpr double kMaxNormal = 8.6;  // no standard normal value that is drawn is larger
 
   /// Uniform values in [low, high), or `low` if both are equal. Both bounds and high − low fit in a

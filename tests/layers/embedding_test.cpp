@@ -22,11 +22,11 @@ TYPED_TEST_SUITE(TableLayers, BothLayers);
 using Padding = std::optional<std::int32_t>;
 
 TYPED_TEST(TableLayers, StartWithNormalNumbersAndZerosForPadding) {
-  for (const double deviation : {1.0, 0.5, 0.0})
+  for (const double init_std : {1.0, 0.5, 0.0})
     for (const Padding padding : {Padding(), Padding(0), Padding(2), Padding(-1)}) {
       Random random(123), same(123);
-      const TypeParam layer(6, 3, random, {.deviation = deviation, .padding_idx = padding});
-      Tensor expected = deviation == 0 ? zeros({6, 3}) : same.normal({6, 3}, 0, deviation);
+      const TypeParam layer(6, 3, random, {.init_std = init_std, .padding_idx = padding});
+      Tensor expected = init_std == 0 ? zeros({6, 3}) : same.normal({6, 3}, 0, init_std);
       if (padding) std::fill_n(expected.data() + (*padding + 6) % 6 * 3, 3, real{0});
       EXPECT_EQ(layer.weight.value(), expected);
       EXPECT_EQ(random.bits(), same.bits());  // zeros have drawn nothing
@@ -56,10 +56,10 @@ TYPED_TEST(TableLayers, RefuseWhatIsNoTableAndPaddingOutsideIt) {
   EXPECT_INVALID(padding, TypeParam(zeros({3, 2}), {.padding_idx = 3}));
   EXPECT_INVALID(name + ": padding id -4 is outside the table's 3 rows",
                  TypeParam(3, 2, random, {.padding_idx = -4}));
-  for (const double deviation : {-1.0, std::nan(""), HUGE_VAL})
+  for (const double init_std : {-1.0, std::nan(""), HUGE_VAL})
     EXPECT_INVALID(
-        concat(name, ": deviation is ", deviation, ", expected a finite number not below 0"),
-        TypeParam(3, 4, random, {.deviation = deviation}));
+        concat(name, ": init_std is ", init_std, ", expected a finite number not below 0"),
+        TypeParam(3, 4, random, {.init_std = init_std}));
 }
 
 TEST(Embedding, TakesOneIdAndScalesItsRowBySqrtWidth) {

@@ -42,7 +42,7 @@ TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
 
 TEST(Positions, AreTheFirstRowsAddedToEveryWindow) {
   Random random(7), same(7);
-  PositionalEmbedding learned(4, 3, random, {.deviation = 2});
+  PositionalEmbedding learned(4, 3, random, {.init_std = 2});
   Sinusoidal fixed(4, 3);
   EXPECT_EQ(learned.weight.value(), same.normal({4, 3}, 0, 2));
   EXPECT_EQ(fixed.state_dict().names(), std::vector<std::string>{"table"});

@@ -109,9 +109,9 @@ TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
 }
 
 TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
-  TableFile one(path("one"), {.rows = 3000, .width = 33, .seed = 5, .deviation = 0.5});
-  TableFile two(path("two"), {.rows = 50, .width = 33, .seed = 5, .deviation = 0.5});
-  TableFile other(path("other"), {.rows = 50, .width = 33, .seed = 6, .deviation = 0.5});
+  TableFile one(path("one"), {.rows = 3000, .width = 33, .seed = 5, .init_std = 0.5});
+  TableFile two(path("two"), {.rows = 50, .width = 33, .seed = 5, .init_std = 0.5});
+  TableFile other(path("other"), {.rows = 50, .width = 33, .seed = 6, .init_std = 0.5});
   EXPECT_EQ(row(one, 49), row(two, 49));
   EXPECT_EQ(row(one, 0), row(two, 0));
   EXPECT_NE(row(other, 0), row(two, 0));
@@ -520,8 +520,8 @@ TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
            {{.rows = 4, .width = std::size_t{1} << 61},
             "shape [4, 2305843009213693952] has more bytes than a file can have"},
            {{.rows = 4, .width = 4, .states = 9}, "states is 9, expected at most 8"},
-           {{.rows = 4, .width = 4, .deviation = -1},
-            "deviation is -1, expected a finite number, not negative"}}) {
+           {{.rows = 4, .width = 4, .init_std = -1},
+            "init_std is -1, expected a finite number, not negative"}}) {
     EXPECT_INVALID("TableFile: " + item.message, TableFile table(path(), item.options));
     EXPECT_EQ(files(), std::set<std::string>());
   }

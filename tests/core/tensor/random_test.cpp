@@ -129,15 +129,15 @@ TEST(Random, DrawsUniformValuesBelowHighOnly) {
 TEST(Random, RefusesImpossibleDistributions) {
   Random random(1);
   const double kMax = std::numeric_limits<float>::max();
-  for (const auto& [mean, deviation] : std::vector<std::pair<double, double>>{{0, -1},
-                                                                              {0, std::nan("")},
-                                                                              {std::nan(""), 1},
-                                                                              {HUGE_VAL, 1},
-                                                                              {0, 1e300},
-                                                                              {kMax, 1e37},
-                                                                              {0, kMax / 8},
-                                                                              {-1e39, 0}})
-    EXPECT_THROW(random.normal({2}, mean, deviation), std::invalid_argument) << mean;
+  for (const auto& [mean, stddev] : std::vector<std::pair<double, double>>{{0, -1},
+                                                                           {0, std::nan("")},
+                                                                           {std::nan(""), 1},
+                                                                           {HUGE_VAL, 1},
+                                                                           {0, 1e300},
+                                                                           {kMax, 1e37},
+                                                                           {0, kMax / 8},
+                                                                           {-1e39, 0}})
+    EXPECT_THROW(random.normal({2}, mean, stddev), std::invalid_argument) << mean;
   for (const auto& [low, high] : std::vector<std::pair<double, double>>{{1, 0},
                                                                         {std::nan(""), 1},
                                                                         {0, std::nan("")},

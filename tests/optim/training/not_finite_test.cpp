@@ -7,8 +7,7 @@ namespace {
 /// A loss whose gradient is infinite although it is 0 itself: √0 of a row, or of a parameter.
 struct Roots : Model {
   explicit Roots(Random& random, TablePlacement* tables = nullptr)
-      : table(*this, "table", kUsers, 2, random,
-              EmbeddingOptions{.deviation = 0, .tables = tables}),
+      : table(*this, "table", kUsers, 2, random, EmbeddingOptions{.init_std = 0, .tables = tables}),
         other(*this, "other", full({2}, 4)) {}
 
   Variable loss(Tape& tape, const Batch& batch) override {

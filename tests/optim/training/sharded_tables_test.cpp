@@ -265,7 +265,7 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
           Random random(1);
           ParallelTraining tables(ranks);
           Embedding words(kRows, kWidth, random,
-                          EmbeddingOptions{.deviation = 0, .tables = &tables});
+                          EmbeddingOptions{.init_std = 0, .tables = &tables});
           const std::vector<Parameter*> parameters{&words.weight};
           const IndexRange mine = rows_of_rank(kRows, ranks.rank(), ranks.size());
           Tensor own = empty({mine.size(), kWidth});

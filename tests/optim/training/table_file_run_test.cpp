@@ -51,7 +51,7 @@ class RunsWithTablesInFiles : public ::testing::Test {
                                                                           .width = kWidth,
                                                                           .states = 2,
                                                                           .seed = 123,
-                                                                          .deviation = 0.01});
+                                                                          .init_std = 0.01});
     // [table]
     return file;
   }
