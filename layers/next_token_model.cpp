@@ -6,8 +6,7 @@ namespace {
 
 // The width after the look-back, then those of the hidden layers. The head reads the last one.
 std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
-  std::vector<std::size_t> widths{
-      element_count({options.look_back, options.width}, "NextTokenModel")};
+  std::vector<std::size_t> widths{element_count({options.window, options.width}, "NextTokenModel")};
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
   return widths;
 }
@@ -48,13 +47,13 @@ NextTokenModel::NextTokenModel(const NextTokenOptions& options, Random& random)
       sinusoidal(optional_submodule<Sinusoidal>(options.positions == Positions::kSinusoidal, *this,
                                                 "sinusoidal", options.context, options.width)),
       sinusoidal_dropout(*this, "sinusoidal_dropout", options.dropout),
-      look_back(*this, "look_back", options.look_back),
+      concat_previous(*this, "concat_previous", options.window),
       hidden(optional_submodule<Mlp>(
           !options.hidden.empty(), *this, "hidden", hidden_widths(options), random,
           MlpOptions{.activate_last = true, .dropout = options.dropout})),
       head(make_head(*this, options, token.weight, random)) {}
 
-Variable NextTokenModel::before_look_back(const Variable& x, const Ids&) { return x; }
+Variable NextTokenModel::transform_embeddings(const Variable& x, const Ids&) { return x; }
 
 Variable NextTokenModel::hidden_states(Tape& tape, const Ids& ids) {
   check_argument(ids.dimension() >= 1 && ids.shape().back() <= options_.context,
@@ -67,7 +66,7 @@ Variable NextTokenModel::hidden_states(Tape& tape, const Ids& ids) {
       : sinusoidal
           ? sinusoidal_dropout.forward(token.forward(tape, ids, sinusoidal->rows(tape, length)))
           : token.forward(tape, ids);
-  x = look_back.forward(before_look_back(x, ids));
+  x = concat_previous.forward(transform_embeddings(x, ids));
   if (hidden) x = hidden->forward(x);
   return x;
 }

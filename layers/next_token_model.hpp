@@ -17,7 +17,7 @@ struct NextTokenOptions {
   std::size_t context = 4;                    // the longest input
   std::size_t width = 256;                    // numbers in an embedding
   Positions positions = Positions::kLearned;  // how a model tells them apart
-  std::size_t look_back = 1;             // tokens that a prediction sees, including the current one
+  std::size_t window = 1;                // tokens that a prediction sees, including the current one
   std::vector<std::size_t> hidden = {};  // widths of the hidden layers; empty for a linear model
   double dropout = 0;  // after each hidden layer, and after sinusoidal positions are added
   bool dense_gradients = false;  // for the embedding tables, instead of row gradients
@@ -29,8 +29,8 @@ struct NextTokenOptions {
 /// nn.Embedding, nn.Embedding and nn.Linear in PyTorch. With tied weights, the head draws only its
 /// bias, and the token table, which the embedding and the head both read, gets a dense gradient.
 ///
-/// A model of one's own that derives from it overrides before_look_back(), through which training
-/// and generation both go.
+/// A model of one's own that derives from it overrides transform_embeddings(), through which
+/// training and generation both go.
 class NextTokenModel : public LanguageModel {
  public:
   /// Draws the initial weights from `random`. No size may be 0, and with tied weights, the head
@@ -54,7 +54,7 @@ class NextTokenModel : public LanguageModel {
   /// What the look-back reads instead of x [..., length, width], the embedding of ids
   /// [..., length] with their positions: x itself, unless a derived class puts something there. A
   /// position must depend on no later one.
-  virtual Variable before_look_back(const Variable& x, const Ids& ids);
+  virtual Variable transform_embeddings(const Variable& x, const Ids& ids);
 
  private:
   NextTokenOptions options_;
@@ -64,7 +64,7 @@ class NextTokenModel : public LanguageModel {
   std::optional<Submodule<PositionalEmbedding>> position;  // at most one of these two
   std::optional<Submodule<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
   Submodule<Dropout> sinusoidal_dropout;                   // applied to what sinusoidal returns
-  Submodule<LookBack> look_back;                           // joins the last positions
+  Submodule<ConcatPrevious> concat_previous;               // joins the last positions
   std::optional<Submodule<Mlp>> hidden;                    // the layers before the head, if any
   Submodule<Linear> head;                                  // logits of what was joined or hidden
 };

@@ -33,20 +33,23 @@ class Dropout : public Layer {
 };
 
 /// Joins each position to its predecessors, so that the next layer sees the last `steps` tokens at
-/// once (Bengio et al. 2003): see look_back().
-class LookBack : public Layer {
+/// once (Bengio et al. 2003): see causal_unfold().
+class ConcatPrevious : public Layer {
  public:
   /// Joins each position with the steps − 1 before it; `steps` is at least 1.
-  explicit LookBack(std::size_t steps) : steps_(steps) {
-    check_argument(steps > 0, "LookBack: steps must be above 0");
+  explicit ConcatPrevious(std::size_t steps) : steps_(steps) {
+    check_argument(steps > 0, "ConcatPrevious: steps must be above 0");
   }
 
   /// [..., width] → [..., steps · width]
-  Variable forward(const Variable& x) { return look_back(x, steps_); }
+  Variable forward(const Variable& x) { return causal_unfold(x, steps_); }
 
  private:
   std::size_t steps_;
 };
+
+/// Former name of ConcatPrevious.
+using LookBack [[deprecated("use ConcatPrevious")]] = ConcatPrevious;
 
 using VariableFunction = std::function<Variable(const Variable&)>;  // a step of Sequential
 

@@ -221,16 +221,16 @@ Variable stack(const std::vector<Variable>& parts, int axis) {
   return concatenate(rows, axis);
 }
 
-Variable look_back(const Variable& x, std::size_t steps) {
-  check_argument(steps > 0, "look_back: steps must be above 0");
+Variable causal_unfold(const Variable& x, std::size_t steps) {
+  check_argument(steps > 0, "causal_unfold: steps must be above 0");
   Shape shape = x.shape();
-  check_argument(shape.size() >= 2, "look_back: x has shape ", bracketed(shape),
+  check_argument(shape.size() >= 2, "causal_unfold: x has shape ", bracketed(shape),
                  ", expected [..., length, width]");
   if (steps == 1) return x;
   const std::size_t length = shape[shape.size() - 2];
   const std::size_t width = shape.back();
   shape.push_back(steps);
-  element_count(shape, "look_back");
+  element_count(shape, "causal_unfold");
   const std::size_t joined = steps * width;
   shape.pop_back();
   shape.back() = joined;
@@ -247,7 +247,7 @@ Variable look_back(const Variable& x, std::size_t steps) {
     const real* const newest = x.read().data() + (row + 1) * width;
     std::copy(newest - (steps - missing) * width, newest, to + missing * width);
   });
-  return record("look_back", {x}, std::move(value), [=](Backward& node) {
+  return record("causal_unfold", {x}, std::move(value), [=](Backward& node) {
     Tensor gradient = empty(node.input_shape(0));
     for_each_row([&](std::size_t row, std::size_t position) {
       // In the results of this position and of those after it, the row moves from last to first.

@@ -47,7 +47,13 @@ Variable squeeze(const Variable& x, int axis);
 
 /// Joins each row to those before it: x [..., length, width] → [..., length, steps · width], the
 /// oldest first, with zeros before the start. With one step, it returns x.
-Variable look_back(const Variable& x, std::size_t steps);
+Variable causal_unfold(const Variable& x, std::size_t steps);
+
+/// Former name of causal_unfold().
+[[deprecated("use causal_unfold()")]] inline Variable look_back(const Variable& x,
+                                                                std::size_t steps) {
+  return causal_unfold(x, steps);
+}
 
 /// The number of an axis, counted from 0, for ops that take one.
 inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank) {

@@ -45,7 +45,7 @@ struct Options {
                              .heads = 1,
                              .layers = 1,
                              .memories = {.blocks = {0}, .ngrams = {.orders = {}, .rows = 1000}}},
-                     .look_back = 1,
+                     .window = 1,
                      .hidden = {0},
                      .ngram_rate = 1,
                      .steps = 1,

@@ -37,7 +37,7 @@ mkdir runs disk
 
 # Words under momentum and decay: most rows of the table are stale at any time.
 run=(rowgrad train --corpus "$root/examples/data/the-slow-clock.txt"
-  --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --look-back 2 --hidden 8
+  --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --window 2 --hidden 8
   --optimizer rmsprop --momentum 0.5 --schedule cosine --sample 0 --threads 1)
 short=("${run[@]}" --epochs 3)
 endless=("${run[@]}" --epochs 1000000)

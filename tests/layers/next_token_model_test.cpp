@@ -22,7 +22,7 @@ TEST(NextTokenModel, StartsAsThePartsThatItsOptionsNameDoInPyTorch) {
                "token.weight  [9, 6]  54\n"
                "head.weight   [9, 6]  54\n");
   options.positions = Positions::kSinusoidal;
-  options.look_back = 2;
+  options.window = 2;
   options.hidden = {5, 6};
   options.tie_weights = true;
   expect_parts(options,
@@ -51,7 +51,7 @@ TEST(NextTokenModel, RefusesWhatDoesNotFit) {
         "but it reads ",
         read, ": make the last hidden layer 6 wide, or do not tie the weights");
   };
-  EXPECT_EQ(refusal({.vocabulary = 9, .width = 6, .look_back = 3, .tie_weights = true}), tied(18));
+  EXPECT_EQ(refusal({.vocabulary = 9, .width = 6, .window = 3, .tie_weights = true}), tied(18));
   EXPECT_EQ(refusal({.vocabulary = 9, .width = 6, .hidden = {6, 5}, .tie_weights = true}), tied(5));
   NextTokenModel model({.vocabulary = 9, .context = 2, .width = 6}, Random(1));
   Tape tape;
@@ -68,13 +68,13 @@ TEST(NextTokenModel, PassesAllThroughWhatADerivedModelPutsInFrontOfTheLookBack) 
     using NextTokenModel::NextTokenModel;
 
    protected:
-    Variable before_look_back(const Variable& x, const Ids&) override { return x * real{2}; }
+    Variable transform_embeddings(const Variable& x, const Ids&) override { return x * real{2}; }
   };
   const NextTokenOptions options{.vocabulary = 5,
                                  .context = 3,
                                  .width = 4,
                                  .positions = Positions::kNone,
-                                 .look_back = 2,
+                                 .window = 2,
                                  .hidden = {6}};
   Doubled model(options, Random(3));
   NextTokenModel same(options, Random(3));

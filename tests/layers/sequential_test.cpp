@@ -33,7 +33,7 @@ TEST(Mlp, AlternatesLinearLayersAndActivations) {
   EXPECT_EQ(activated.forward(x).value(), relu(y).value());
   EXPECT_INVALID("Mlp: widths [3] are too few, expected at least inputs and outputs",
                  Mlp({3}, random));
-  EXPECT_THROW(LookBack(0), std::invalid_argument);
+  EXPECT_THROW(ConcatPrevious(0), std::invalid_argument);
 }
 
 }  // namespace

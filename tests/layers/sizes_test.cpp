@@ -16,17 +16,17 @@ TEST(Sizes, AreRefusedByNameWhereTheirProductWraps) {
   EXPECT_INVALID("Sinusoidal" + refused, Sinusoidal(kLarge, 8));
   EXPECT_INVALID("Linear" + refused, Linear(8, kLarge, random));
   EXPECT_INVALID("NextTokenModel" + refused,
-                 NextTokenModel({.vocabulary = 4, .width = 8, .look_back = kLarge}, random));
+                 NextTokenModel({.vocabulary = 4, .width = 8, .window = kLarge}, random));
   EXPECT_INVALID(
       "LayerNorm: shape [4611686018427387904] has more numbers than memory could ever hold",
       LayerNorm(2 * kLarge));
   EXPECT_TRUE(bits_of(random.state_dict()) == before);
-  LookBack look_back(kLarge);
+  ConcatPrevious concat(kLarge);
   Tape tape;
   EXPECT_INVALID(
-      "look_back: shape [3, 8, 2305843009213693952] has more numbers than memory could ever "
+      "causal_unfold: shape [3, 8, 2305843009213693952] has more numbers than memory could ever "
       "hold",
-      look_back.forward(tape.constant(zeros({3, 8}))));
+      concat.forward(tape.constant(zeros({3, 8}))));
 }
 
 }  // namespace

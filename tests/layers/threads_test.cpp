@@ -13,7 +13,7 @@ TEST(Threads, EvaluateASettledModelAtOnce) {
                           .context = 5,
                           .width = 8,
                           .positions = Positions::kSinusoidal,
-                          .look_back = 2,
+                          .window = 2,
                           .hidden = {8},
                           .dropout = 0.25,
                           .tie_weights = tied},

@@ -48,7 +48,7 @@ compare() {
   done
 }
 compare "${verdict[@]}" --stop-after 20
-compare "${verdict[@]}" --stop-after 12 "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 \
+compare "${verdict[@]}" --stop-after 12 "${small[@]}" --window 2 --hidden 8 --momentum 0.9 \
   --weight-decay 0.01 --dropout 0.3 --accumulate 2
 compare "${gpt[@]}" --steps 12 --tie --clip 0.5
 compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
@@ -61,7 +61,7 @@ compare "${split[@]}" --steps 12 --optimizer adagrad
 echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
-sampled=(rowgrad train "${corpus[@]}" "${small[@]}" --look-back 2 --hidden 8
+sampled=(rowgrad train "${corpus[@]}" "${small[@]}" --window 2 --hidden 8
   --shards 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
 ok "${sampled[@]}" --save alone
 last=$(grep -A 1 "^Sample" log)
@@ -108,7 +108,7 @@ expect_same_numbers alone ranks
 rm ranks
 echo "a launcher that speaks PMIx alone: two ranks, not two runs"
 
-run=("${verdict[@]}" "${small[@]}" --look-back 2 --hidden 8 --momentum 0.9 --dropout 0.3)
+run=("${verdict[@]}" "${small[@]}" --window 2 --hidden 8 --momentum 0.9 --dropout 0.3)
 ok "${run[@]}" --shards 4 --stop-after 30 --save alone
 ok on_ranks 3 "${run[@]}" --shards 4 --stop-after 11 --save ranks
 ok on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks

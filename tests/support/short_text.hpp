@@ -18,7 +18,7 @@ inline TrainOptions small_run() {
   TrainOptions options;
   options.gpt.context = 16;
   options.gpt.width = 8;
-  options.look_back = 3;
+  options.window = 3;
   options.hidden = {16};
   options.epochs = 3;
   return options;

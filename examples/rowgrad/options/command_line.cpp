@@ -31,6 +31,7 @@ constexpr FormerOption kFormerOptions[] = {
     {"rowgrad train", "--book",
      "--options examples/textbook/chapter5.json or appendix_d.json, in the sources or in "
      "share/doc/rowgrad of an installation"},
+    {"rowgrad train", "--look-back", "--window"},
     {"rowgrad train", "--max-steps", "--stop-after"},
     {"rowgrad train", "--untrained", "--evaluate-first"},
     {"rowgrad train", "--start", "--initialization"},

@@ -171,7 +171,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--dropout", &o.gpt.dropout, "share of activations to drop in training",
        finite_number(0, 0.99) + common()},
       {"--tie", &o.gpt.tie_weights, "use the token table also as the weight of the head"},
-      {"--look-back", &o.look_back, "tokens that a prediction sees, including the current one",
+      {"--window", &o.window, "tokens that a prediction sees, including the current one",
        whole_number(1) + next_token},
       {"--hidden", &o.hidden, "widths of the hidden layers, for example 256,128; 0 for none",
        next_token}};
@@ -355,13 +355,13 @@ NextTokenOptions TrainOptions::next_token_options(std::size_t vocabulary_size) c
                    " is for --model gpt");
   }
   // A tied head compares its inputs with embeddings, so they must have the same width.
-  if (gpt.tie_weights && (widths.empty() ? look_back * gpt.width : widths.back()) != gpt.width)
+  if (gpt.tie_weights && (widths.empty() ? window * gpt.width : widths.back()) != gpt.width)
     widths.push_back(gpt.width);
   return {.vocabulary = vocabulary_size,
           .context = gpt.context,
           .width = gpt.width,
           .positions = gpt.positions,
-          .look_back = look_back,
+          .window = window,
           .hidden = widths,
           .dropout = gpt.dropout,
           .tie_weights = gpt.tie_weights};
@@ -436,7 +436,7 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size, std::size_t rank
     return sum + static_cast<double>(blocks.size()) * (table + 2 * read * columns);
   }
   const NextTokenOptions options = next_token_options(vocabulary_size);
-  double read = static_cast<double>(options.look_back) * columns;
+  double read = static_cast<double>(options.window) * columns;
   for (const std::size_t next : options.hidden)
     sum += (std::exchange(read, static_cast<double>(next)) + 1) * static_cast<double>(next);
   return sum + (options.tie_weights ? tokens : (read + 1) * tokens);

@@ -59,7 +59,7 @@ struct TrainOptions {
                  .dropout = 0.4,
                  .memories = {.blocks = {1}, .ngrams = {.orders = {}, .rows = 1'000'000}}};
 
-  std::uint64_t look_back = 6;                // of a next-token model
+  std::uint64_t window = 6;                   // of a next-token model
   std::vector<std::uint64_t> hidden = {256};  // of a next-token model; {0} for none
 
   std::string ngram_file = "";  // "" for a table in memory

@@ -761,12 +761,12 @@ void add_reshapes(OpTable& table) {
   add("unsqueeze -1", {2, 3}, {2, 3, 1}, [](Inputs x) { return unsqueeze(x[0], -1); });
 }
 
-void add_look_backs(OpTable& table) {
+void add_causal_unfolds(OpTable& table) {
   for (const std::size_t steps : {1, 2, 3, 6})
     table
-        .add(concat("look_back ", steps),
+        .add(concat("causal_unfold ", steps),
              {{{2, 4, 3}}, {{2, 1, 3}}, {{0, 4, 3}}, {{2, 0, 3}}, {{2, 4, 0}}}, {{3, 700, 20}},
-             [steps](Inputs x) { return look_back(x[0], steps); })
+             [steps](Inputs x) { return causal_unfold(x[0], steps); })
         .gives([steps](const std::vector<Tensor>& x) {
           const std::size_t width = x[0].shape()[2];
           Shape shape = x[0].shape();
@@ -883,7 +883,7 @@ const std::vector<OpCase>& ops() {
     OpTable table;
     for (const auto add :
          {add_plain_ops, add_products, add_reductions, add_softmaxes, add_permutations, add_slices,
-          add_joins, add_reshapes, add_look_backs, add_rotations, add_losses})
+          add_joins, add_reshapes, add_causal_unfolds, add_rotations, add_losses})
       add(table);
     return table;
   }();

@@ -107,9 +107,9 @@ TEST_F(RefusedByOps, Shapes) {
   EXPECT_INVALID("stack: shapes [2, 3] and [3] differ", stack({x, of({3})}));
   EXPECT_INVALID("squeeze: axis 1 of [2, 3] is not of length 1", squeeze(x, 1));
   EXPECT_INVALID("unsqueeze: axis 4 is outside a rank of 3", unsqueeze(x, 4));
-  EXPECT_INVALID("look_back: steps must be above 0", look_back(x, 0));
-  EXPECT_INVALID("look_back: x has shape [3], expected [..., length, width]",
-                 look_back(of({3}), 2));
+  EXPECT_INVALID("causal_unfold: steps must be above 0", causal_unfold(x, 0));
+  EXPECT_INVALID("causal_unfold: x has shape [3], expected [..., length, width]",
+                 causal_unfold(of({3}), 2));
 }
 
 TEST_F(RefusedByOps, Products) {

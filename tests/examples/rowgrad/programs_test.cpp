@@ -100,7 +100,7 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
     bool loads;  // as a GPT, all of which is in the checkpoint
   };
   for (const Case& of : std::vector<Case>{{"--hidden 4 ", false},
-                                          {"--look-back 1 --tie ", false},
+                                          {"--window 1 --tie ", false},
                                           {gpt, true},
                                           {memory + "--ngram-fold --positions rotary ", true},
                                           {memory + "--ngram-file table ", false}}) {

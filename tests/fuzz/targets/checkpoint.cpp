@@ -47,7 +47,7 @@ std::vector<StateDict> checkpoints() {
   options.stride = 4;
   options.loader.batch = 2;
   options.gpt.width = 3;
-  options.look_back = 2;
+  options.window = 2;
   options.hidden = {4};
   options.epochs = 3;
   std::vector<StateDict> all = {checkpoint(options, 5)};

@@ -17,7 +17,7 @@ TEST(TrainOptions, AreTheSameFromTheirJson) {
   const auto gpt = json::parse(to_json(options));
   EXPECT_EQ(gpt["model"], "gpt");
   EXPECT_EQ(gpt["heads"], 3);
-  EXPECT_FALSE(gpt.contains("look_back"));
+  EXPECT_FALSE(gpt.contains("window"));
 }
 
 TEST(TrainOptions, DecayTheWeightsOfMatricesAlone) {
@@ -58,7 +58,7 @@ TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
   EXPECT_EQ(hidden(), Widths({256, 32}));
   options.hidden = {32};
   EXPECT_EQ(hidden(), Widths({32}));
-  options.look_back = 1;
+  options.window = 1;
   options.hidden = {0};
   EXPECT_TRUE(hidden().empty());
 }
