@@ -48,7 +48,7 @@ class RecurrentModel : public LanguageModel {
 
     Tensor read(std::span<const std::int32_t> ids) override {
       const EvaluationMode mode(model_);
-      Tape tape(Tape::inference);
+      Tape tape(Tape::kInference);
       Ids text = to_ids(ids);
       text.reshape(Ids::shape_type{1, ids.size()});
       const Variable last = split(model_.states(tape.constant(state_), text), 1, 1).back();

@@ -34,7 +34,7 @@ class ReadingAgain : public IncrementalDecoder {
     text.insert(text.end(), ids.begin(), ids.end());
     Ids batch = to_ids(text);
     batch.reshape(Ids::shape_type{1, text.size()});
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const Variable logits = model_.forward(tape, batch);
     const std::size_t vocabulary = model_.vocabulary();
     check_argument(logits.shape() == Shape({1, text.size(), vocabulary}),

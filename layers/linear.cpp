@@ -107,7 +107,7 @@ void Linear::add_lora(Random& random, const LoraOptions& options) {
 
 void Linear::merge_lora() {
   if (!has_lora()) return;
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Variable product = matmul(tape.parameter(*lora_b), tape.parameter(*lora_a));
   weight.assign((tape.parameter(weight) + product * lora_scale->value().data()[0]).value());
   lora_a.reset();

@@ -40,7 +40,7 @@ Tensor TextClassifier::probabilities(std::span<const std::int32_t> ids) {
   const EvaluationMode mode(*this);
   Ids text = to_ids(ids);
   text.reshape(Ids::shape_type{1, ids.size()});
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const auto last = static_cast<std::ptrdiff_t>(ids.size()) - 1;
   const Variable x = slice(hidden_states(tape, text), 1, last, last + 1);
   Tensor result = softmax(head.forward(x)).value();

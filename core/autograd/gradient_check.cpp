@@ -134,7 +134,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
   }
   const auto evaluate = [&] {
     Random again(options.seed);
-    Tape inference(again, Tape::inference);
+    Tape inference(again, Tape::kInference);
     const Variable value = function(inference);
     check_argument(value.shape() == weights.shape(), "gradient_check: a result has shape ",
                    bracketed(value.shape()), ", expected ", bracketed(weights.shape()));

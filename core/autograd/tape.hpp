@@ -63,12 +63,16 @@ struct BackwardOptions {
 class Tape {
  public:
   /// Whether a tape keeps what backward() needs, or only values.
-  enum Mode { gradient_mode, inference };
+  enum Mode { kGradient, kInference };
+
+  /// Former names of the modes.
+  [[deprecated("use kGradient")]] static constexpr Mode gradient_mode = kGradient;
+  [[deprecated("use kInference")]] static constexpr Mode inference = kInference;
 
   /// Ops that draw random numbers, such as dropout, take them from `random`, usually the only
   /// generator of a run; on a tape without one they throw.
-  explicit Tape(Mode mode = gradient_mode);
-  explicit Tape(Random& random, Mode mode = gradient_mode);
+  explicit Tape(Mode mode = kGradient);
+  explicit Tape(Random& random, Mode mode = kGradient);
   ~Tape();  // from now on, the handles to its values throw when they are used
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
@@ -142,7 +146,7 @@ class Tape {
   }
 
   /// Whether it keeps values only, and how many values it has recorded.
-  bool is_inference() const { return mode_ == inference; }
+  bool is_inference() const { return mode_ == kInference; }
   std::size_t size() const { return nodes_.size(); }
 
  private:

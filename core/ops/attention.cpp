@@ -194,7 +194,7 @@ Variable attention(const Variable& q, const Variable& k, const Variable& v,
 
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options) {
   const Attention call = checked_call(kCausal, true, q.shape(), k.shape(), options);
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const auto by_head = [&](const Variable& x) {
     const Variable heads =
         reshape(tape.constant(x.value()), {call.batch, x.shape()[1], call.heads, call.width});

@@ -103,7 +103,7 @@ std::vector<std::int32_t> ShardedTable::in_shard(std::span<const std::int32_t> i
 Tensor ShardedTable::read_shard(std::span<const std::int32_t> ids, bool scales) const {
   const std::vector<std::int32_t> rows = in_shard(ids);
   if (!scales || !lookup_.max_norm) return shard_.gathered_rows(rows);
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   return read_rows("ShardedTable", tape.parameter(shard_), to_ids(rows), lookup_);
 }
 

@@ -218,7 +218,7 @@ Variable GptModel::hidden_states(Tape& tape, const Ids& ids) {
 
 std::vector<Tensor> GptModel::attention_weights(const Ids& ids) {
   const EvaluationMode mode(*this);
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   std::vector<Tensor> weights;
   through_blocks(tape, ids, &weights, nullptr);
   return weights;
@@ -226,7 +226,7 @@ std::vector<Tensor> GptModel::attention_weights(const Ids& ids) {
 
 std::vector<Tensor> GptModel::memory_gates(const Ids& ids) {
   const EvaluationMode mode(*this);
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   std::vector<Tensor> gates;
   through_blocks(tape, ids, nullptr, &gates);
   return gates;
@@ -274,7 +274,7 @@ class GptModel::Reader : public IncrementalDecoder {
     text_.erase(text_.begin(), text_.end() - static_cast<std::ptrdiff_t>(window));
     const EvaluationMode mode(model_);
     std::optional<RotaryTable> past_context;
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const auto rows = [&](std::size_t count) {
       Ids row = to_ids(std::span(text_).last(count));
       row.reshape(Ids::shape_type{1, count});

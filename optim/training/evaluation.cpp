@@ -21,7 +21,7 @@ std::optional<Score> evaluate(Model& model, const DataLoader& loader,
     if (options.tables != nullptr)
       options.tables->fetch(batch ? model.lookups(*batch) : std::vector<TableLookup>());
     BatchScore score;
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     if (batch) score = model.score(tape, *batch, options.accuracy);
     sums.insert(sums.end(), {score.loss, score.weight, static_cast<double>(score.correct),
                              static_cast<double>(score.predicted)});

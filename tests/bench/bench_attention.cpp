@@ -13,7 +13,7 @@ int main() {
     const Tensor x = random.normal({2, length, 768}), upstream = full(x.shape(), 1);
     const auto milliseconds = [&](bool backward) {
       const auto attend = [&] {
-        Tape tape(backward ? Tape::gradient_mode : Tape::inference);
+        Tape tape(backward ? Tape::kGradient : Tape::kInference);
         const Variable y =
             causal_attention(tape.input(x), tape.input(x), tape.input(x), {.heads = 12});
         if (backward) tape.backward(y, upstream);

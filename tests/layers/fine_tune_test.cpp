@@ -147,7 +147,7 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
   expect_same_training(classifier, padded_windows(class_examples()), "lora");
 
   const auto logits = [&](TextModel& of) {
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     Ids text = texts().front();
     text.reshape(Ids::shape_type{1, text.size()});
     return of.forward(tape, text).value();

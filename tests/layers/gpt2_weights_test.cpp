@@ -31,7 +31,7 @@ TEST(Gpt2Weights, GiveTheLogitsOfPyTorch) {
   for (const StateDict& file : {published(), prefixed(published())}) {
     GptModel model(gpt2_options(file, expected["heads"]), Random(1));
     load_gpt2_weights(model, file);
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     expect_near(
         model.forward(tape, to_ids(expected["ids"].get<std::vector<std::int32_t>>())).value(),
         tensor_from(expected["logits"]), sizeof(real) == 8 ? 1e-10 : 1e-5);

@@ -60,7 +60,7 @@ TEST(GptFile, KeepsAdapters) {
   GptModel& loaded = *saved.model;
   EXPECT_TRUE(bits_of(loaded.state_dict()) == bits_of(model.state_dict()));
   EXPECT_EQ(loaded.trainable_parameter_count(), model.trainable_parameter_count());
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Ids text = ids({1, 3}, {1, 2, 3});
   EXPECT_EQ(loaded.forward(tape, text).value(), model.forward(tape, text).value());
 }

@@ -50,7 +50,7 @@ const std::vector<std::int32_t> kText{3, 1, 10, 0, 7, 7, 2, 5};
 // it fails, after which it is read as if nothing had happened.
 void expect_read_in_pieces(WithMemories& model) {
   model.eval();
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Variable whole = model.forward(tape, to_ids(kText));
   const auto reader = model.decoder();
   std::size_t read = 0;
@@ -72,7 +72,7 @@ void expect_read_in_pieces(WithMemories& model) {
 void expect_continued(GptModel& model) {
   std::vector<std::int32_t> expected{3, 1};
   while (expected.size() < 12) {
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const auto last =
         std::span(expected).last(std::min<std::size_t>(expected.size(), model.context()));
     const Ids best = argmax(model.forward(tape, to_ids(last)), -1);
@@ -145,7 +145,7 @@ Tensor banded_attention(const GptModel& model, const Tensor& q, const Tensor& k,
 // The logits [1, length, vocabulary] of a text that is longer than the context, in one pass.
 Tensor banded_pass(WithMemories& model, const std::vector<std::int32_t>& text) {
   const EvaluationMode mode(model);
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Ids all = ids({1, text.size()}, text);
   Variable x = model.token.forward(tape, all);
   for (std::size_t i = 0; i < model.options().layers; ++i) {
@@ -447,7 +447,7 @@ TEST(Textbook, PrintsTheSizeTheLogitsAndTheWordsOfAnUntrainedGpt) {
   GptModel model({.dropout = 0.1}, random);
   EXPECT_EQ(model.parameter_count(), 163'009'536U);
   {
-    Tape tape(random, Tape::inference);  // with dropout
+    Tape tape(random, Tape::kInference);  // with dropout
     const Tensor logits =
         model.forward(tape, ids({2, 4}, {6109, 3626, 6100, 345, 6109, 1110, 6622, 257})).value();
     const real* const first = logits.data();

@@ -112,7 +112,7 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
   Random random(1);
   NextTokenModel model({.vocabulary = 7, .context = 4, .width = 8, .dropout = 0.5}, random);
   const Ids prompt{1, 2, 3, 4, 5};  // longer than the context
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Tensor& logits = model.forward(tape, Ids{2, 3, 4, 5}).value();
   const real* row = logits.data() + 3 * 7;
   EXPECT_EQ(generate(model, prompt, {.count = 1, .temperature = 0}, random)(0),
@@ -175,7 +175,7 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
   TableOfLogits model(random);
   const Ids text = ids({9}, {0, 1, 2, 3, 4, 5, 6, 0, 1});
   DataLoader loader(TokenWindows(text, {.context = 2, .stride = 2}), {.batch = 3});
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const auto loss_of_first = [&](std::size_t count) {
     const std::span all(text.data(), text.size());
     return model.loss(tape, to_ids(all.first(count)), to_ids(all.subspan(1, count))).item();
@@ -199,7 +199,7 @@ TEST(Evaluate, CountsTheTargetsThatCount) {
   DataLoader loader(TokenWindows(text, targets, {.context = 3, .stride = 3}), {.batch = 1});
   const auto score = evaluate(model, loader, {.accuracy = true});
   EXPECT_EQ(score->accuracy, 0.75);
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const real loss = cross_entropy(model.forward(tape, text), targets).item();
   EXPECT_NEAR(score->loss, loss, 20 * kEpsilon);
   const auto loss_alone = evaluate(model, loader);
@@ -222,7 +222,7 @@ TEST(TextClassifier, GivesTheProbabilitiesOfItsLogits) {
     NextTokenModel body({.vocabulary = 7, .context = 3, .width = 4}, random);
     TextClassifier classifier(body, 2, random, {.pooling = pooling});
     const std::vector<std::int32_t> text{1, 2, 3};
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const Tensor all = softmax(classifier.forward(tape, ids({1, 3}, text))).value();
     // A shorter text has what its last position has in the longer one.
     for (const std::size_t length : {2U, 3U})

@@ -115,7 +115,7 @@ TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
     const Tensor start = full({1, 4}, static_cast<real>(number));
     Embedding embedding(start, {.max_norm = 1, .norm_type = norm_type});
     EmbeddingBag bag(start, {.max_norm = 1, .norm_type = norm_type});
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     embedding.forward(tape, ids({1}, {0}));
     EXPECT_EQ(bag.forward(tape, {ids({1, 1}, {0})}).value(), bag.weight.value());
     for (const Parameter* table : {&embedding.weight, &bag.weight})
@@ -127,7 +127,7 @@ TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
 TEST(MaxNorm, GivesWhatPyTorchGivesForNumbersThatAreNotFinite) {
   for (const double norm_type : {1.0, 2.0, HUGE_VAL}) {
     Embedding embedding(Tensor{{INFINITY, 1}, {NAN, 5}}, {.max_norm = 1, .norm_type = norm_type});
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const Tensor rows = embedding.forward(tape, ids({2}, {0, 1})).value();
     EXPECT_TRUE(std::isnan(rows(0, 0)));
     EXPECT_EQ(rows(0, 1), 0);

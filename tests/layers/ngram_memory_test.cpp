@@ -58,7 +58,7 @@ TEST(NgramMemory, AddsNothingWhereItStartsSilent) {
   Random random(5);
   NgramMemory memory(NgramHash(20, {.rows = 11}, {0}, 0), 6, random,
                      {.head_width = 3, .starts_silent = true});
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Variable x = tape.constant(irregular({1, 5, 6}));
   const Ids text = ids({1, 5}, {1, 2, 3, 9, 9});
   EXPECT_EQ(memory.forward(x, {.ids = text, .kept = nullptr}).value(), x.value());
@@ -80,7 +80,7 @@ TEST(NgramMemory, ShowsItsGates) {
   EXPECT_TRUE(model.training());
   ASSERT_EQ(gates.size(), 2U);
   NgramMemory& first = model.memories[1];  // in front of block 0
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Variable x = model.token.forward(tape, text, model.position->rows(tape, 5));
   const Variable rows = reshape(first.table.forward(tape, first.hash().rows(text)), x.shape());
   const Variable gate =

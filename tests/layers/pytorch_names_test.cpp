@@ -24,7 +24,7 @@ TEST(PyTorchNames, OfTensorsAndTapes) {
   EXPECT_EQ(weight.gradient().dense(), pair);
   EXPECT_EQ(x.shape(), x.value().shape());
 
-  Tape inference(Tape::inference);
+  Tape inference(Tape::kInference);
   EXPECT_FALSE(inference.input(pair).needs_gradient());
   const auto square = [](Inputs in) { return in[0] * in[0]; };
   EXPECT_TRUE(gradient_check(square, {pair}).passed);

@@ -29,7 +29,7 @@ TEST(Threads, EvaluateASettledModelAtOnce) {
     model.eval();
     model.refresh_values();
     const auto evaluate = [&] {
-      Tape tape(Tape::inference);
+      Tape tape(Tape::kInference);
       const Tensor logits = model.forward(tape, text).value();
       return std::pair(logits, model.loss(tape, text, text).item());
     };
@@ -48,7 +48,7 @@ TEST(Threads, LookUpRowsWithinTheirNormAtOnce) {
   EmbeddingBag bag(20, 4, random, {.max_norm = 1});
   const Ids all = ids({2, 4}, {0, 3, 3, 19, 5, 6, 7, 8});
   const auto forward = [&] {
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     return std::pair(token.forward(tape, all).value(), bag.forward(tape, {all}).value());
   };
   forward();  // brings the rows down to the norm

@@ -248,7 +248,7 @@ class Library : public Subject {
                   what, " has other bits than rows()");
     };
     if (seed % 3 != 0) return;
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const Variable table = tape.parameter(*table_);
     expect_rows("embedding()", embedding(table, to_ids(ids)).value());
     if (way.in_file) return;

@@ -133,7 +133,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
     Ids inputs = Ids::from_shape({pieces, length});
     std::copy_n(text.begin(), inputs.size(), inputs.begin());
     if (tables != nullptr) tables->fetch(model.lookups({.ids = {inputs, inputs}}));
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const Variable logits = model.forward(tape, inputs);
     std::vector<kernels::ExpSum> sums(inputs.size());
     kernels::exp_sum_rows(logits.value().data(), inputs.size(), vocabulary, false, sums.data());

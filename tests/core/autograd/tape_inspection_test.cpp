@@ -29,14 +29,14 @@ TEST(Tape, RetainsGradientsInTheMiddle) {
 TEST(Tape, KnowsWhatWasLookedUp) {
   Parameter table("table", zeros({3, 2})), frozen("frozen", zeros({3, 2}));
   frozen.set_trainable(false);
-  for (const Tape::Mode mode : {Tape::gradient_mode, Tape::inference}) {
+  for (const Tape::Mode mode : {Tape::kGradient, Tape::kInference}) {
     Tape tape(mode);
     const Ids twice = {{1, 2}, {2, 2}}, flat = {0};
     embedding(tape.parameter(table), twice);
     embedding(tape.parameter(frozen), twice);
     embedding_bag(tape.parameter(table), {.ids = twice});
     embedding(tape.parameter(table), flat);
-    ASSERT_EQ(tape.lookups().size(), mode == Tape::inference ? 0U : 4U);
+    ASSERT_EQ(tape.lookups().size(), mode == Tape::kInference ? 0U : 4U);
     for (std::size_t i = 0; i < tape.lookups().size(); ++i) {
       EXPECT_EQ(tape.lookups()[i].table, i == 1 ? &frozen : &table);
       EXPECT_EQ(tape.lookups()[i].ids, i < 3 ? twice : flat);

@@ -20,7 +20,7 @@ TEST(Tape, SettlesWhatNeedsAGradientWhenItIsRecorded) {
   Parameter trained("trained", scalar(3)), frozen("frozen", scalar(1));
   frozen.set_trainable(false);
   for (const bool inference : {false, true}) {
-    Tape tape(inference ? Tape::inference : Tape::gradient_mode);
+    Tape tape(inference ? Tape::kInference : Tape::kGradient);
     EXPECT_EQ(tape.is_inference(), inference);
     const Variable constant = tape.constant(scalar(1)), input = tape.input(scalar(2));
     const Variable weight = tape.parameter(trained), product = input * weight;

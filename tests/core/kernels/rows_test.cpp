@@ -145,7 +145,7 @@ TEST(SumsOfManyRows, AreAsExactAsSums) {
     Ids32 all(count);
     std::iota(all.begin(), all.end(), 0);
     for (const BagMode mode : {BagMode::kSum, BagMode::kMean}) {
-      Tape tape(Tape::inference);
+      Tape tape(Tape::kInference);
       const Variable bag =
           embedding_bag(tape.constant(values), {ids({1, count}, all)}, {.mode = mode});
       expect_sum(bag.item(), values, mode == BagMode::kMean ? size : 1,
@@ -162,7 +162,7 @@ TEST(SumsOfManyRows, HaveTheSameBitsForAnyNumberOfThreads) {
   for (const int threads : {1, 2, 5}) {
     const Threads count(threads);
     results.push_back(merge_rows(rows, values).values);
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     results.push_back(embedding_bag(tape.constant(values), {ids({2, 20000}, rows)}).value());
   }
   for (std::size_t i = 2; i < results.size(); ++i) EXPECT_EQ(results[i], results[i - 2]);

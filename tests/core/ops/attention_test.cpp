@@ -134,7 +134,7 @@ void expect_plain(const AttentionCase& item) {
   const std::vector<Tensor> inputs = item.inputs();
   const auto run = [&](const auto& op) {
     Random random(7);
-    Tape tape(random, Tape::inference);
+    Tape tape(random, Tape::kInference);
     const Tensor value = op(inputs_on(tape, inputs), item).value();
     return std::pair(value, bits_of(random.state_dict()));
   };
@@ -216,7 +216,7 @@ TEST(Attention, IsTheSameWhateverThePaddingHolds) {
     EXPECT_EQ(run(), expected) << item.what();
     for (std::size_t b = 0; b < lengths.size(); ++b) {  // a text has these bits alone, too
       const std::size_t queries = causal ? lengths[b] : 130;
-      Tape tape(Tape::inference);
+      Tape tape(Tape::kInference);
       const auto text = [&](const Variable& x, std::size_t length) {
         return slice(slice(x, 0, b, b + 1), 1, 0, length);
       };
@@ -231,7 +231,7 @@ TEST(Attention, IsTheSameWhateverThePaddingHolds) {
 TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
   for (const AttentionCase& item : {AttentionCase{2, 3, 130, 130, 20, true},
                                     AttentionCase{2, 3, 130, 130, 20, false, 0, true, {}, 17}}) {
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const std::vector<Variable> in = inputs_on(tape, item.inputs());
     const Variable all = fused(in, item);
     for (const std::ptrdiff_t count : {1, 2, 13, 64, 129})
@@ -276,7 +276,7 @@ TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
   for (const std::size_t input : {1U, 2U}) {
     std::vector<Tensor> inputs = item.inputs();
     inputs[input](0, 33, 1) = kNaN;
-    Tape tape(Tape::inference);
+    Tape tape(Tape::kInference);
     const Tensor y = fused(inputs_on(tape, inputs), item).value();
     for (std::size_t t = 33; t < 40; ++t) EXPECT_TRUE(std::isnan(y(0, t, 1))) << t;
     // Where scores are NaN, earlier queries do not see them.
@@ -289,7 +289,7 @@ TEST(CausalAttention, KeepsNoTableOfPairsAndNothingInInference) {
   GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
 #endif
   const auto in_use = [] { return BufferPool::statistics().bytes_in_use; };
-  Tape inference(Tape::inference);
+  Tape inference(Tape::kInference);
   const Variable text = inference.constant(irregular({1, 2048, 4}));
   const std::size_t before_text = in_use();
   BufferPool::release_idle();

@@ -1022,12 +1022,12 @@ OP_TEST(HasTheSameBitsOnAnInferenceTape, OpCase, ops(), any_case) {
     Tape tape(random, mode);
     const std::vector<Variable> in = inputs_on(tape, item.inputs(item.small[0]));
     const Variable y = item.op(in);
-    EXPECT_EQ(y.needs_gradient(), mode == Tape::gradient_mode);
+    EXPECT_EQ(y.needs_gradient(), mode == Tape::kGradient);
     StateDict all;
     all.put("value", y.value());
     return bits_of(all);
   };
-  EXPECT_TRUE(run(Tape::inference) == run(Tape::gradient_mode));
+  EXPECT_TRUE(run(Tape::kInference) == run(Tape::kGradient));
 }
 
 // In the second call, so that there are gradients to add to.

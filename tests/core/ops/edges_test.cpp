@@ -264,7 +264,7 @@ TEST(Ops, PassNaNOnWhereverItStands) {
       for (const real others : {real{1}, -kInfinity}) {
         Tensor x = full({width}, others);
         x(i) = kNaN;
-        Tape tape(Tape::inference);
+        Tape tape(Tape::kInference);
         EXPECT_TRUE(std::isnan(logsumexp(tape.constant(x)).item())) << width << ' ' << i;
       }
 }

@@ -75,7 +75,7 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
       const std::string what = concat(bracketed(item.x), " ", item.classes, " bias ", bias);
       const std::vector<Tensor> inputs = inputs_of(item, bias);
       const auto loss_of = [&](const auto& op) {
-        Tape tape(Tape::inference);
+        Tape tape(Tape::kInference);
         const std::vector<Variable> variables = inputs_on(tape, inputs);
         return op(variables, item).item();
       };
@@ -150,7 +150,7 @@ TEST(LinearCrossEntropy, HoldsNoMoreLogitsThanItSays) {
   const HeadCase item{{256, 2}, 300'000};  // 307 MB of logits in float
   const std::vector<Tensor> inputs = inputs_of(item, false);
   BufferPool::release_idle();
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   fused_head(std::vector{tape.constant(inputs[0]), tape.constant(inputs[1])}, item);
   EXPECT_LT(BufferPool::statistics().bytes_idle, kernels::kLogitBytes * 3 / 2);
 }

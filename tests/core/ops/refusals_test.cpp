@@ -328,7 +328,7 @@ TEST_F(RefusedByOps, CachesOfAttention) {
   const std::string op = "causal_attention with a cache: ";
   KeyValueCache cache(2, 4);
   const auto attend = [&](const Shape& q, const Shape& k, AttentionOptions options = {},
-                          Tape::Mode mode = Tape::inference) {
+                          Tape::Mode mode = Tape::kInference) {
     Random random(1);
     Tape own(random, mode);
     options.heads = 2;
@@ -337,7 +337,7 @@ TEST_F(RefusedByOps, CachesOfAttention) {
   };
   const Shape one{1, 1, 4};
   EXPECT_ERROR(std::logic_error, op + "the tape is not for inference",
-               attend(one, one, {}, Tape::gradient_mode));
+               attend(one, one, {}, Tape::kGradient));
   for (const Shape& wrong : {Shape{1, 4}, Shape{2, 1, 4}, Shape{1, 1, 5}})
     EXPECT_INVALID(concat(op, "q has shape ", bracketed(wrong), ", expected [1, length, 4]"),
                    attend(wrong, wrong));

@@ -141,7 +141,7 @@ TEST(Bags, AreClassifiedWithAnAccuracy) {
   TrainingRun run(parts);
   run.train();
   const Batch whole = bags();
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   const Variable logits = trained.model.logits(tape, whole);
   BatchScore counted;
   count_correct(counted, logits.value(), whole.ids[0]);

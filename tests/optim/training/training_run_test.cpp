@@ -117,7 +117,7 @@ TEST(TrainingRun, TrainsAnyModelInAFewLines) {
   // [ratings]
   const double last = run.history().back().validation_loss.value();
   EXPECT_LT(last, 0.8 * *run.history().front().validation_loss);
-  Tape tape(Tape::inference);
+  Tape tape(Tape::kInference);
   EXPECT_NEAR(last, model.loss(tape, unknown).item(), 100 * kEpsilon);
   EXPECT_EQ(run.history().back().validation_accuracy,
             evaluate(model, validation, {.accuracy = true})->accuracy);
