@@ -284,7 +284,7 @@ std::string Layer::summary() const {
     name_width = std::max(name_width, line.name.size());
     shape_width = std::max(shape_width, line.shape.size());
   }
-  TextStream text;
+  StringStream text;
   text << std::left;
   for (const Line& line : lines)
     text << std::setw(static_cast<int>(name_width + 2)) << line.name

@@ -122,7 +122,7 @@ void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan
   parameter_->note_change();
   const RowView values = slots_->rows();
   kernels::parallel_for(
-      gradient.size(), kernels::kGrainNumbers / 4, [&](std::size_t begin, std::size_t end) {
+      gradient.size(), kernels::kGrainElements / 4, [&](std::size_t begin, std::size_t end) {
         // A range of values, as one row.
         const RowView row{.first = values.at<1 + kMaxSlots>(begin), .width = end - begin};
         loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, plan, 0, {});

@@ -35,7 +35,7 @@ std::string Tape::Node::name() const {
 }
 
 std::string Tape::to_dot() const {
-  TextStream text;
+  StringStream text;
   text << "digraph tape {\n  rankdir=LR;\n  node [fontname=\"sans-serif\"];\n";
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];

@@ -6,26 +6,26 @@
 
 namespace rowgrad {
 
-TextStream::TextStream() {
+StringStream::StringStream() {
   exceptions(std::ios::badbit);
   imbue(std::locale::classic());  // files are read again, so a program's locale has no say
 }
 
-std::string join(std::initializer_list<TextPiece> pieces) {
-  TextStream text;
-  for (const TextPiece& piece : pieces) text << piece;
+std::string join(std::initializer_list<StringPiece> pieces) {
+  StringStream text;
+  for (const StringPiece& piece : pieces) text << piece;
   return std::move(text).str();
 }
 
-void throw_invalid_argument(std::initializer_list<TextPiece> pieces) {
+void throw_invalid_argument(std::initializer_list<StringPiece> pieces) {
   throw std::invalid_argument(join(pieces));
 }
 
-void throw_logic_error(std::initializer_list<TextPiece> pieces) {
+void throw_logic_error(std::initializer_list<StringPiece> pieces) {
   throw std::logic_error(join(pieces));
 }
 
-void throw_runtime_error(std::initializer_list<TextPiece> pieces) {
+void throw_runtime_error(std::initializer_list<StringPiece> pieces) {
   throw std::runtime_error(join(pieces));
 }
 

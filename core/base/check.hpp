@@ -12,29 +12,29 @@ namespace rowgrad {
 
 /// A string stream that lets exceptions such as std::bad_alloc through. The standard one swallows
 /// them and leaves the text truncated.
-struct TextStream : std::ostringstream {
-  TextStream();  // an empty stream that throws if writing to it fails
+struct StringStream : std::ostringstream {
+  StringStream();  // an empty stream that throws if writing to it fails
 };
 
 /// A value of a text, of any type that has an `operator<<`; refers to it. What makes the text needs
 /// not be compiled for each list of types.
-class TextPiece {
+class StringPiece {
  public:
   /// Prints a C string; borrows it.
-  TextPiece(const char* text)
+  StringPiece(const char* text)
       : value_(text), print_([](std::ostream& out, const void* value) {
           out << static_cast<const char*>(value);
         }) {}
 
   /// Prints a value of any other type; borrows it.
   template <class Value>
-  TextPiece(const Value& value)
+  StringPiece(const Value& value)
       : value_(&value), print_([](std::ostream& out, const void* object) {
           out << *static_cast<const Value*>(object);
         }) {}
 
   /// Prints the value.
-  friend std::ostream& operator<<(std::ostream& out, const TextPiece& piece) {
+  friend std::ostream& operator<<(std::ostream& out, const StringPiece& piece) {
     piece.print_(out, piece.value_);
     return out;
   }
@@ -45,7 +45,7 @@ class TextPiece {
 };
 
 /// The pieces one after the other, each as `operator<<` prints it.
-std::string join(std::initializer_list<TextPiece> pieces);
+std::string join(std::initializer_list<StringPiece> pieces);
 
 /// Concatenates the arguments, each as `operator<<` prints it.
 template <class... Arguments>
@@ -81,9 +81,9 @@ struct bracketed {
 };
 
 /// Throw what their names say, with the pieces joined as a message; for the checks below.
-[[noreturn, gnu::cold]] void throw_invalid_argument(std::initializer_list<TextPiece> pieces);
-[[noreturn, gnu::cold]] void throw_logic_error(std::initializer_list<TextPiece> pieces);
-[[noreturn, gnu::cold]] void throw_runtime_error(std::initializer_list<TextPiece> pieces);
+[[noreturn, gnu::cold]] void throw_invalid_argument(std::initializer_list<StringPiece> pieces);
+[[noreturn, gnu::cold]] void throw_logic_error(std::initializer_list<StringPiece> pieces);
+[[noreturn, gnu::cold]] void throw_runtime_error(std::initializer_list<StringPiece> pieces);
 
 /// Throws std::invalid_argument unless the condition holds: the caller passed something wrong.
 template <class... Arguments>

@@ -92,7 +92,7 @@ fs::path replaceable(const fs::path& path) {
     if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0) fail("cannot write", path);
     if (!S_ISREG(status.st_mode)) fail("cannot write", path, ESPIPE);
   }
-  return without_links(path);
+  return resolve_symlinks(path);
 }
 
 std::int64_t changed_ns(const struct stat& status) {
@@ -191,7 +191,7 @@ std::string read_file(const fs::path& path) {
 
 std::string read_standard_input() { return read_to_end(STDIN_FILENO, "standard input"); }
 
-fs::path without_links(const fs::path& path) {
+fs::path resolve_symlinks(const fs::path& path) {
   constexpr int kMaxLinks = 40;  // as in Linux
   fs::path target = path;
   std::error_code none;

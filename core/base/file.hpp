@@ -36,7 +36,7 @@ inline void write_file(const std::filesystem::path& path, std::string_view conte
 
 /// The path that write_file(path) replaces: symbolic links at its end are followed, whether or not
 /// the file that they lead to exists.
-std::filesystem::path without_links(const std::filesystem::path& path);
+std::filesystem::path resolve_symlinks(const std::filesystem::path& path);
 
 /// An open file, which is closed with this object. Movable.
 class OpenFile {

@@ -14,7 +14,7 @@
 
 namespace rowgrad {
 
-/// A checksum of numbers, strings and bytes, the same on every machine; TextHash is not. It finds
+/// A checksum of numbers, strings and bytes, the same on every machine; StringHash is not. It finds
 /// accidental damage. It does not protect against somebody who wants two inputs to agree.
 /// It is XXH64 of the library xxHash.
 class Checksum {
@@ -64,7 +64,7 @@ std::string checksum_digits(std::uint64_t checksum);
 
 /// A hash of texts with a secret per process, so that no file can contain texts that all collide in
 /// a hash table. (std::hash has no secret, and such texts are easy to construct.)
-struct TextHash {
+struct StringHash {
   std::size_t operator()(std::string_view text) const {  // the hash, equal for equal texts
     __extension__ using Product = unsigned __int128;
     static const std::uint64_t secret = [] {

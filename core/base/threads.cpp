@@ -46,7 +46,7 @@ inline void pause() {
 }
 
 // Whether other programs want the processors, as far as one of the threads has found out.
-class Crowd {
+class ContentionMonitor {
  public:
   bool is_here(Clock::time_point now) const {
     return now.time_since_epoch() < until_.load(std::memory_order_relaxed);
@@ -66,7 +66,7 @@ class Crowd {
   std::atomic<Clock::duration> length_{kCrowded};
 };
 
-Crowd crowd;
+ContentionMonitor crowd;
 
 // How often the calling thread had to leave its processor to another.
 long evictions() {
@@ -101,9 +101,9 @@ void await_change(const std::atomic<std::uint32_t>& state, std::uint32_t value,
 
 // What all threads of a loop share.
 struct Loop {
-  explicit Loop(const RangeBody& range_body) : body(&range_body) {}
+  explicit Loop(const FunctionRef& range_body) : body(&range_body) {}
 
-  const RangeBody* body;
+  const FunctionRef* body;
   std::atomic<bool> failed = false;
   std::exception_ptr thrown;  // by the range that set `failed`
 
@@ -191,7 +191,7 @@ class Workers {
     }
   }
 
-  void run(std::size_t ranges, const RangeBody& body) {
+  void run(std::size_t ranges, const FunctionRef& body) {
     Loop loop(body);
     std::unique_lock lock(mutex_, std::defer_lock);
     if (!computes_range && !crowd.is_here(Clock::now())) static_cast<void>(lock.try_lock());
@@ -277,7 +277,7 @@ std::size_t range_count(std::size_t items, std::size_t grain) {
   return std::min(useful, static_cast<std::size_t>(thread_count()));
 }
 
-void run_ranges(std::size_t ranges, const RangeBody& body) {
+void run_ranges(std::size_t ranges, const FunctionRef& body) {
   if (ranges > 1) {
     workers().run(ranges, body);
   } else if (ranges == 1) {

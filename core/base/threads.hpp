@@ -36,11 +36,11 @@ bool room_for_threads(int more);
 std::size_t range_count(std::size_t count, std::size_t grain);
 
 /// A reference to something that can be called with the number of a range.
-class RangeBody {
+class FunctionRef {
  public:
   template <class Body>
   /// Borrows the body.
-  explicit RangeBody(const Body& body)
+  explicit FunctionRef(const Body& body)
       : body_(std::addressof(body)), call_([](const void* known, std::size_t range) {
           (*static_cast<const Body*>(known))(range);
         }) {}
@@ -55,6 +55,6 @@ class RangeBody {
 /// Calls body(range) for each range below `ranges`, on thread_count() threads at most, and returns
 /// when all are done; inside a range, on the thread that is there. If one throws, on any thread,
 /// the others still run, and then the first exception is rethrown.
-void run_ranges(std::size_t ranges, const RangeBody& body);
+void run_ranges(std::size_t ranges, const FunctionRef& body);
 
 }  // namespace rowgrad

@@ -87,20 +87,20 @@ cxxblas::Transpose transpose_of(bool transposed) {
   return transposed ? cxxblas::Transpose::Trans : cxxblas::Transpose::NoTrans;
 }
 xt::blas_index_t stride_of(const MatrixView& x) {
-  return static_cast<xt::blas_index_t>(x.is_transposed() ? std::max(x.column_step, x.rows)
-                                                         : std::max(x.row_step, x.columns));
+  return static_cast<xt::blas_index_t>(x.is_transposed() ? std::max(x.column_stride, x.rows)
+                                                         : std::max(x.row_stride, x.columns));
 }
 
 // `rows` rows of x from `row` on, and `columns` columns from `column` on.
 MatrixView block(const MatrixView& x, std::size_t row, std::size_t rows, std::size_t column,
                  std::size_t columns) {
-  return {x.at(row, column), rows, columns, x.row_step, x.column_step};
+  return {x.at(row, column), rows, columns, x.row_stride, x.column_stride};
 }
 
 // Adds `terms` to `sums`, which have `count` elements each, on all threads.
 void add(const real* terms, real* sums, std::size_t count) {
   const std::size_t ranges = range_count(count, kFewestSums);
-  run_ranges(ranges, RangeBody([&](std::size_t range) {
+  run_ranges(ranges, FunctionRef([&](std::size_t range) {
                const std::size_t begin = count * range / ranges;
                const std::size_t end = count * (range + 1) / ranges;
                std::transform(terms + begin, terms + end, sums + begin, sums + begin,
@@ -119,8 +119,8 @@ void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t st
     const bool transposed = !b.is_transposed();
     cxxblas::gemv<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(transposed),
                          transposed ? inner : columns, transposed ? columns : inner, real{1},
-                         b.data, stride_of(b), a.data, static_cast<Index>(a.column_step), beta, to,
-                         Index{1});
+                         b.data, stride_of(b), a.data, static_cast<Index>(a.column_stride), beta,
+                         to, Index{1});
     return;
   }
   cxxblas::gemm<Index>(cxxblas::StorageOrder::RowMajor, transpose_of(a.is_transposed()),
@@ -138,14 +138,15 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
                  result.rows, ", ", result.columns, "]");
   for (const MatrixView& x : {a, b}) {
     const bool fits = x.is_transposed()
-                          ? x.row_step == 1 && (x.column_step >= x.rows || x.columns <= 1)
-                          : x.row_step >= x.columns || x.rows <= 1;
-    check_argument(fits, "gemm: a factor [", x.rows, ", ", x.columns, "] has steps ", x.row_step,
-                   " and ", x.column_step, ", expected one of 1, and the other across a whole row");
+                          ? x.row_stride == 1 && (x.column_stride >= x.rows || x.columns <= 1)
+                          : x.row_stride >= x.columns || x.rows <= 1;
+    check_argument(fits, "gemm: a factor [", x.rows, ", ", x.columns, "] has steps ", x.row_stride,
+                   " and ", x.column_stride,
+                   ", expected one of 1, and the other across a whole row");
   }
   constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<int>::max());
-  check_argument(std::max({rows, inner, columns, a.row_step, a.column_step, b.row_step,
-                           b.column_step}) <= kLargest,
+  check_argument(std::max({rows, inner, columns, a.row_stride, a.column_stride, b.row_stride,
+                           b.column_stride}) <= kLargest,
                  "gemm: a side of [", rows, ", ", inner, "] times [", inner, ", ", columns,
                  "] exceeds BLAS's limit of ", kLargest);
   if (rows == 0 || columns == 0) return;
@@ -175,7 +176,7 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
   };
   std::optional<Tensor> second_half;
   if (by_inner) second_half = empty({rows, columns});
-  run_ranges(halves * ranges, RangeBody([&](std::size_t part) {
+  run_ranges(halves * ranges, FunctionRef([&](std::size_t part) {
                const std::size_t half = part / ranges, begin = edge(part % ranges);
                const std::size_t count = edge(part % ranges + 1) - begin;
                if (count == 0) return;

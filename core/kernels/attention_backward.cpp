@@ -97,13 +97,13 @@ class HeadBackward {
     const MatrixView upstream = rows(call_.upstream, 0, a_.queries);
     const MatrixView output = rows(call_.output, 0, a_.queries);
     for (std::size_t i = 0; i < a_.queries; ++i) {
-      const real* from = upstream.data + i * upstream.row_step;
+      const real* from = upstream.data + i * upstream.row_stride;
       const real inverse = call_.softmax.inverse_sum.data()[head_ * a_.queries + i];
       const Simd factor(inverse * a_.mask_factor);
       map_span(
           a_.width, upstream_.data() + i * stride_, [&](const Simd& x) { return x * factor; },
           from);
-      dots_.data()[i] = inverse * dot(from, output.data + i * output.row_step, a_.width);
+      dots_.data()[i] = inverse * dot(from, output.data + i * output.row_stride, a_.width);
     }
     pack_panels({upstream_.data(), a_.queries, a_.width, stride_}, 1, upstream_panels_.data());
     pack_panels(rows(a_.inputs.q, 0, a_.queries), scale_, q_panels_.data());

@@ -101,11 +101,11 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
 }  // namespace
 
 real sum(const real* values, std::size_t count) {
-  if (count < 2 * kGrainNumbers) return sum_values(values, count);
-  std::vector<real> parts((count + kGrainNumbers - 1) / kGrainNumbers);
-  parallel_for_each(parts.size(), kGrainNumbers, [&](std::size_t part) {
-    const std::size_t first = part * kGrainNumbers;
-    parts[part] = sum_values(values + first, std::min(kGrainNumbers, count - first));
+  if (count < 2 * kGrainElements) return sum_values(values, count);
+  std::vector<real> parts((count + kGrainElements - 1) / kGrainElements);
+  parallel_for_each(parts.size(), kGrainElements, [&](std::size_t part) {
+    const std::size_t first = part * kGrainElements;
+    parts[part] = sum_values(values + first, std::min(kGrainElements, count - first));
   });
   return sum(parts.data(), parts.size());
 }

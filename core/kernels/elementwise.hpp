@@ -114,7 +114,7 @@ template <std::size_t N, class F>
 /// out = f(in …) for arrays of `count` elements, in parallel.
 template <class F, class... In>
 void map_into(std::size_t count, real* out, const F& f, const In*... in) {
-  parallel_for(count, kGrainNumbers, [&](std::size_t begin, std::size_t end) {
+  parallel_for(count, kGrainElements, [&](std::size_t begin, std::size_t end) {
     map_span(end - begin, out + begin, f, (in + begin)...);
   });
 }

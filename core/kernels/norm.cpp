@@ -164,7 +164,7 @@ double largest_magnitude(std::span<const real> values) {
   // The bits of nonnegative numbers are ordered like the numbers, with NaN above infinity.
   using Bits = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
   std::atomic<Bits> largest = 0;
-  parallel_for(values.size(), kGrainNumbers, [&](std::size_t begin, std::size_t end) {
+  parallel_for(values.size(), kGrainElements, [&](std::size_t begin, std::size_t end) {
     Bits bits = 0;
     for (const real value : values.subspan(begin, end - begin))
       bits = std::max(bits, std::bit_cast<Bits>(std::abs(value)));
@@ -177,7 +177,7 @@ double largest_magnitude(std::span<const real> values) {
 
 bool all_finite(std::span<const real> values) {
   std::atomic<bool> finite = true;
-  parallel_for(values.size(), kGrainNumbers, [&](std::size_t begin, std::size_t end) {
+  parallel_for(values.size(), kGrainElements, [&](std::size_t begin, std::size_t end) {
     // 0 · x is 0 for finite x, and NaN for others.
     const real sum = sum_span(
         end - begin, [](const Simd& x) { return x * Simd(real{0}); }, values.data() + begin);

@@ -51,19 +51,19 @@ void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t f
       right_factor += kPanel;
 #pragma GCC unroll 12
       for (std::size_t i = 0; i < Rows; ++i) {
-        const Simd factor(factors[i * a.row_step]);
+        const Simd factor(factors[i * a.row_stride]);
         left[i] = fma(factor, of_left, left[i]);
         right[i] = fma(factor, of_right, right[i]);
       }
     };
-    const real* factors = a.data + first * a.row_step;
+    const real* factors = a.data + first * a.row_stride;
     if constexpr (Segmented) {
       for (std::size_t k = 0; k < a.columns; k += kPanel, factors += segment_step) {
 #pragma GCC unroll 4
         for (std::size_t i = 0; i < kPanel; ++i) accumulate(factors + i);
       }
     } else {
-      for (std::size_t k = 0; k < a.columns; ++k, factors += a.column_step) accumulate(factors);
+      for (std::size_t k = 0; k < a.columns; ++k, factors += a.column_stride) accumulate(factors);
     }
     real* const to = result.data + first * result.stride;
     if (result.columns == kPanel) {
@@ -148,10 +148,10 @@ void pack_transposed(const MatrixView& matrix, real factor, real* panels) {
       const std::size_t count = std::min(kLanes, matrix.columns - column);
       for (std::size_t i = 0; i < kLanes; ++i) {
         const std::size_t row = first + i;
-        __builtin_prefetch(matrix.data + (row + kLanes) * matrix.row_step + column);
+        __builtin_prefetch(matrix.data + (row + kLanes) * matrix.row_stride + column);
         block[i] =
             row < matrix.rows
-                ? load_padded(matrix.data + row * matrix.row_step + column, count) * Simd(factor)
+                ? load_padded(matrix.data + row * matrix.row_stride + column, count) * Simd(factor)
                 : Simd(real{0});
       }
       transpose(block);

@@ -29,17 +29,17 @@ void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
     if (count > 0) process(0, count, 0);
     return;
   }
-  run_ranges(ranges, RangeBody([&](std::size_t range) {
+  run_ranges(ranges, FunctionRef([&](std::size_t range) {
                process(count * range / ranges, count * (range + 1) / ranges, range);
              }));
 }
 
 /// The number of values per thread that makes it worthwhile to wake a second thread.
-constexpr std::size_t kGrainNumbers = 16384;
+constexpr std::size_t kGrainElements = 16384;
 
 /// The grain, in rows, of a loop over rows of `width` values.
 inline std::size_t row_grain(std::size_t width) {
-  return std::max<std::size_t>(1, kGrainNumbers / std::max<std::size_t>(width, 1));
+  return std::max<std::size_t>(1, kGrainElements / std::max<std::size_t>(width, 1));
 }
 
 /// Calls body(i) for each i in [0, count), each of which costs about `work` simple operations. Each

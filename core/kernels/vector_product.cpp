@@ -78,14 +78,14 @@ bool is_vector_product(const MatrixView& a, const MatrixView& b) {
   const std::size_t inner = a.columns;
   if (inner == 0 || (a.rows != 1 && inner != 1) || a.rows * inner * b.columns > kMaxWork)
     return false;
-  return (b.column_step == 1 && b.columns >= kLanes) ||
-         (a.rows == 1 && a.column_step == 1 && b.row_step == 1 && inner >= kLanes);
+  return (b.column_stride == 1 && b.columns >= kLanes) ||
+         (a.rows == 1 && a.column_stride == 1 && b.row_stride == 1 && inner >= kLanes);
 }
 
 void multiply_vector(const MatrixView& a, const MatrixView& b, const blas::Matrix& result) {
   if (b.columns == 1 && a.rows != 1)  // the result is its own transpose
     return multiply_vector(transposed(b), transposed(a), {result.data, 1, result.rows});
-  if (b.column_step == 1 && b.columns >= kLanes)
+  if (b.column_stride == 1 && b.columns >= kLanes)
     add_rows(a, b, result);
   else
     dot_products(a.data, b, result.data);

@@ -133,7 +133,7 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
     return record(op, {x}, kernels::map([&](Simd v) { return function(v).first; }, x.read()), {});
   Tensor y = empty(x.shape());
   Tensor slope = empty(x.shape());
-  kernels::parallel_for(x.value().size(), kernels::kGrainNumbers / 4,
+  kernels::parallel_for(x.value().size(), kernels::kGrainElements / 4,
                         [&, from = x.read().data(), to = y.data(), to_slope = slope.data()](
                             std::size_t begin, std::size_t end) {
                           kernels::for_vectors(begin, end, [=](const auto& v) {

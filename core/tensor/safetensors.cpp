@@ -57,7 +57,7 @@ void for_each_block(std::span<Byte> bytes, Checksum& sum, const auto& use) {
   const std::size_t ranges = range_count(blocks, 1);
   std::vector<std::uint64_t> sums(blocks);
   run_ranges(
-      ranges, RangeBody([&](std::size_t range) {
+      ranges, FunctionRef([&](std::size_t range) {
         for (std::size_t i = blocks * range / ranges; i < blocks * (range + 1) / ranges; ++i) {
           const std::size_t offset = i * kBlockBytes;
           const auto block = bytes.subspan(offset, std::min(kBlockBytes, bytes.size() - offset));

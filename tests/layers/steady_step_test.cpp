@@ -37,7 +37,7 @@ void forbid_memory_calls() {
 bool loops_are_shared() {
   std::atomic<int> begun = 0;
   std::atomic<bool> together = false;
-  run_ranges(2, RangeBody([&](std::size_t) {
+  run_ranges(2, FunctionRef([&](std::size_t) {
                ++begun;
                const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
                while (begun < 2 && std::chrono::steady_clock::now() < end)

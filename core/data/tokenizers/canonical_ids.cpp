@@ -48,7 +48,7 @@ std::string folded(std::string_view text) {
 }
 
 std::vector<std::int32_t> canonical_ids(const Tokenizer& tokenizer) {
-  std::unordered_map<std::string, std::int32_t, TextHash, std::equal_to<>> known;
+  std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> known;
   std::vector<std::int32_t> ids;
   for (std::size_t id = 0; id < tokenizer.size(); ++id) {
     const std::string text = folded(tokenizer.token(static_cast<std::int32_t>(id)));

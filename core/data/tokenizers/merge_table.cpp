@@ -176,7 +176,7 @@ struct Neighbours {
 class WordPairs {
  public:
   explicit WordPairs(const std::vector<std::string_view>& texts) {
-    std::unordered_map<std::string_view, std::int64_t, TextHash> counts;
+    std::unordered_map<std::string_view, std::int64_t, StringHash> counts;
     for (const std::string_view text : texts)
       for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
         end = gpt2_piece_end(text, begin);

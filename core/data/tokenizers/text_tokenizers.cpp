@@ -135,7 +135,7 @@ WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions&
   check_argument(options.max_tokens == 0 || options.max_tokens > special.size(),
                  "WordTokenizer: max_tokens ", options.max_tokens,
                  " leaves no id for words beside the special tokens");
-  std::unordered_map<std::string, std::size_t, TextHash> counts;
+  std::unordered_map<std::string, std::size_t, StringHash> counts;
   for (const std::string_view word : split_words(text))
     ++counts[options.lower ? lower_case(word) : std::string(word)];
   for (const std::string& token : special) counts.erase(token);

@@ -75,7 +75,7 @@ std::uint64_t Vocabulary::legacy_hash() const { return hash_of(LegacyChecksum(),
 
 // The slot of the token or, if it is not in the vocabulary, the free slot where it would go.
 std::size_t Vocabulary::slot_of(std::string_view token) const {
-  std::size_t slot = TextHash()(token);
+  std::size_t slot = StringHash()(token);
   for (;; ++slot) {
     slot &= slots_.size() - 1;
     const std::int32_t id = slots_[slot];

@@ -154,7 +154,7 @@ void check_outputs(const std::vector<Output>& outputs, const std::vector<std::st
 
   for (const auto& [option, path, kind] : outputs) {
     if (path.empty()) continue;
-    const fs::path target = fs::absolute(without_links(path)), folder = target.parent_path();
+    const fs::path target = fs::absolute(resolve_symlinks(path)), folder = target.parent_path();
     check_runtime(fs::is_directory(folder, none), path, ": there is no folder ", folder.string());
     const long longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
     check_runtime(longest < 0 || std::cmp_less_equal(target.filename().string().size(), longest),

@@ -2,14 +2,14 @@
 
 namespace {
 
-TEST(TextHash, LooksAtEveryByteAndTheLength) {
+TEST(StringHash, LooksAtEveryByteAndTheLength) {
   std::set<std::size_t> hashes;
   std::size_t count = 0;
   for (const std::size_t length : {0U, 1U, 7U, 8U, 9U, 20U})
     for (std::size_t changed = 0; changed <= length; ++changed, ++count) {  // in the end none
       std::string text(length + 1, '\0');
       text[changed] = 1;
-      hashes.insert(TextHash()(text.substr(0, length)));
+      hashes.insert(StringHash()(text.substr(0, length)));
     }
   EXPECT_EQ(hashes.size(), count);
 }

@@ -47,7 +47,7 @@ TEST(RunRanges, UsesAThreadForEachRangeWhichLeavesSignalsToTheProgram) {
   for (int round = 0; round < 100 && together < kRanges; ++round) {
     std::atomic<std::size_t> begun = 0;
     together = 0;
-    run_ranges(kRanges, RangeBody([&](std::size_t) {
+    run_ranges(kRanges, FunctionRef([&](std::size_t) {
                  ++begun;
                  const auto end = std::chrono::steady_clock::now() + 100ms;
                  while (begun < kRanges && std::chrono::steady_clock::now() < end)
@@ -68,7 +68,7 @@ TEST(RunRanges, RunsEachOnceIfManyThreadsHaveLoops) {
   at_once(3, [&](std::size_t) {
     for (int round = 0; round < 300; ++round) {
       std::array<std::atomic<int>, 7> visits{};
-      run_ranges(visits.size(), RangeBody([&](std::size_t range) { ++visits[range]; }));
+      run_ranges(visits.size(), FunctionRef([&](std::size_t range) { ++visits[range]; }));
       for (const auto& count : visits) ASSERT_EQ(count, 1);
     }
   });
@@ -78,13 +78,13 @@ TEST(RunRanges, RunsManyMoreRangesThanThereAreProcessors) {
   const Threads scope(200);
   std::atomic<int> ranges = 0;
   for (int round = 0; round < 50; ++round)
-    run_ranges(200, RangeBody([&](std::size_t) { ++ranges; }));
+    run_ranges(200, FunctionRef([&](std::size_t) { ++ranges; }));
   EXPECT_EQ(ranges, 50 * 200);
 }
 
 TEST(RunRanges, LeavesIdleThreadsAsleep) {
   const Threads scope(kRanges);
-  run_ranges(kRanges, RangeBody([](std::size_t) {}));
+  run_ranges(kRanges, FunctionRef([](std::size_t) {}));
   std::clock_t used = CLOCKS_PER_SEC;  // by all threads, which a busy machine lets sleep later
   for (int tries = 0; tries < 20 && used >= 0.03 * CLOCKS_PER_SEC; ++tries) {
     std::this_thread::sleep_for(20ms);
@@ -98,9 +98,9 @@ TEST(RunRanges, LeavesIdleThreadsAsleep) {
 TEST(RunRanges, StayOnTheThreadThatIsThereInsideARange) {
   const Threads scope(2);
   std::atomic<int> inner = 0;
-  run_ranges(2, RangeBody([&](std::size_t) {
+  run_ranges(2, FunctionRef([&](std::size_t) {
                const std::thread::id outer = std::this_thread::get_id();
-               run_ranges(3, RangeBody([&](std::size_t) {
+               run_ranges(3, FunctionRef([&](std::size_t) {
                             EXPECT_EQ(std::this_thread::get_id(), outer);
                             ++inner;
                           }));
@@ -116,7 +116,7 @@ TEST(RunRanges, UseNoMoreThreadsThanWereSet) {
   std::mutex mutex;
   std::set<std::thread::id> threads;
   for (int round = 0; round < 20; ++round)
-    run_ranges(7, RangeBody([&](std::size_t) {
+    run_ranges(7, FunctionRef([&](std::size_t) {
                  const std::scoped_lock lock(mutex);
                  threads.insert(std::this_thread::get_id());
                }));

@@ -91,11 +91,11 @@ TEST(Gemm, RefusesWhatIsNoProductOfMatrices) {
     Shape result;
     std::string message;
   };
-  const auto with_steps = [&](std::size_t row_step, std::size_t column_step) -> Refused {
-    return {{numbers, 2, 3, row_step, column_step},
+  const auto with_steps = [&](std::size_t row_stride, std::size_t column_stride) -> Refused {
+    return {{numbers, 2, 3, row_stride, column_stride},
             {numbers, 3, 4},
             {2, 4},
-            concat("a factor [2, 3] has steps ", row_step, " and ", column_step,
+            concat("a factor [2, 3] has steps ", row_stride, " and ", column_stride,
                    ", expected one of 1, and the other across a whole row")};
   };
   const MatrixView a{numbers, 2, 3}, b{numbers, 3, 5}, other{numbers, 4, 5};
