@@ -31,7 +31,7 @@ double joint_norm(const char* caller, std::span<const Parameter* const> paramete
   check_argument(p == 1 || p == 2 || p == std::numeric_limits<double>::infinity(), caller,
                  ": p is ", p, ", expected 1, 2 or infinity");
   check_parameters(caller, parameters);
-  std::vector<kernels::Rows> arrays;
+  std::vector<kernels::RowSpan> arrays;
   std::vector<const Parameter*> of_arrays;
   for (const Parameter* parameter : parameters) {
     const std::span<const real> values = parameter->gradient().values();

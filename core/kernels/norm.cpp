@@ -81,7 +81,7 @@ bool is_precise(double squares) {
   return squares >= kMin && std::isfinite(squares);
 }
 
-double sum_of(std::span<const Rows> arrays, const AllParts& all_parts, const auto& f) {
+double sum_of(std::span<const RowSpan> arrays, const AllParts& all_parts, const auto& f) {
   double total = 0;
   std::array<double, kPieces> sums;
   for (std::size_t array = 0; array < arrays.size(); ++array) {
@@ -107,7 +107,7 @@ double sum_of(std::span<const Rows> arrays, const AllParts& all_parts, const aut
   return total;
 }
 
-double largest_of(std::span<const Rows> arrays, const AllParts& all_parts) {
+double largest_of(std::span<const RowSpan> arrays, const AllParts& all_parts) {
   double largest = 0;
   for (std::size_t array = 0; array < arrays.size(); ++array) {
     const auto [values, rows, width] = arrays[array];
@@ -121,7 +121,7 @@ double largest_of(std::span<const Rows> arrays, const AllParts& all_parts) {
 
 }  // namespace
 
-double norm(std::span<const Rows> arrays, double p, const AllParts& all_parts) {
+double norm(std::span<const RowSpan> arrays, double p, const AllParts& all_parts) {
   if (std::isinf(p)) return largest_of(arrays, all_parts);
   if (p == 1) return sum_of(arrays, all_parts, absolute);
   const double total = sum_of(arrays, all_parts, square);
@@ -133,7 +133,7 @@ double norm(std::span<const Rows> arrays, double p, const AllParts& all_parts) {
 }
 
 double norm(std::span<const real> row, double p) {
-  const Rows only{row.data(), 1, row.size()};
+  const RowSpan only{row.data(), 1, row.size()};
   return norm({&only, 1}, p);
 }
 

@@ -14,7 +14,7 @@
 namespace rowgrad::kernels {
 
 /// Rows of an array, one behind the other.
-struct Rows {
+struct RowSpan {
   const real* values;
   std::size_t rows;
   std::size_t width;
@@ -27,7 +27,7 @@ using AllParts =
 
 /// (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity; 0 without numbers. Infinite only if a
 /// number or the norm itself is; NaN if a number is. Without `all_parts`, all rows are here.
-double norm(std::span<const Rows> arrays, double p, const AllParts& all_parts = {});
+double norm(std::span<const RowSpan> arrays, double p, const AllParts& all_parts = {});
 
 /// The norm of a single row.
 double norm(std::span<const real> row, double p);

@@ -240,7 +240,7 @@ Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   Tensor result = zeros(reduced_shape(x.shape(), marked, KeepAxes::kYes));
   if (x.size() == 0) return result;
   const std::size_t row = x.shape().empty() ? 1 : x.shape().back();
-  const kernels::Rows whole{x.data(), x.size() / row, row};
+  const kernels::RowSpan whole{x.data(), x.size() / row, row};
   if (result.size() == 1) {
     *result.data() = static_cast<real>(kernels::norm({&whole, 1}, 2));
   } else {

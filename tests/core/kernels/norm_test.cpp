@@ -61,8 +61,8 @@ TEST(Norm, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
       const auto run = [&, &numbers = numbers, rows = rows, width = width](int threads,
                                                                            bool whole) {
         const Threads scope(threads);
-        const Rows some{values.data(), numbers.size(), width};
-        const Rows all{table.data(), rows, width};
+        const RowSpan some{values.data(), numbers.size(), width};
+        const RowSpan all{table.data(), rows, width};
         return norm({whole ? &all : &some, 1}, p);
       };
       const double expected = run(1, true);
