@@ -49,10 +49,10 @@ Schedule Schedule::linear_warmup(const LinearWarmupOptions& options) {
 Schedule Schedule::cosine(const CosineOptions& options) {
   constexpr auto kName = "Schedule::cosine";
   check_count(kName, "steps", options.steps);
-  check_share(kName, "floor_factor", options.floor_factor);
+  check_share(kName, "min_factor", options.min_factor);
   return {kName, options.steps, [options](std::uint64_t step) {
             const double place = as_double(std::min(step, options.steps));
-            return half_cosine(1, options.floor_factor, place / as_double(options.steps));
+            return half_cosine(1, options.min_factor, place / as_double(options.steps));
           }};
 }
 

@@ -32,7 +32,7 @@ struct LinearWarmupOptions {
 /// Options of Schedule::cosine().
 struct CosineOptions {
   std::uint64_t steps = 0;  // until the floor is reached; required
-  double floor_factor = 0;  // from step `steps` on; in [0, 1]
+  double min_factor = 0;    // from step `steps` on; in [0, 1]
 };
 
 /// Options of Schedule::step_decay().

@@ -63,12 +63,12 @@ class StartLimit {
 
 class MpiProcessGroup : public ProcessGroup {
  public:
-  explicit MpiProcessGroup(double patience) : patience_(patience) {
+  explicit MpiProcessGroup(double timeout) : timeout_(timeout) {
     // Before MPI starts, as it sets these variables itself where it knows no launcher.
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
     const std::string of = given == nullptr ? "" : launched_size();
-    const StartLimit limit(patience);
+    const StartLimit limit(timeout);
     int level = 0;
     check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
                   "MPI does not start");
@@ -161,20 +161,20 @@ class MpiProcessGroup : public ProcessGroup {
     while (first_open(requests) < requests.open.size()) {
       const bool news = advance(requests);
       const auto now = Clock::now();
-      if (news || now - std::exchange(looked, now) > patience_ / 2) {  // or it hung itself
+      if (news || now - std::exchange(looked, now) > timeout_ / 2) {  // or it hung itself
         last = now;
       } else if (now - start > kSpins) {
         std::this_thread::yield();
       }
-      if (now - last < patience_) continue;
+      if (now - last < timeout_) continue;
       std::set<std::size_t> silent;
       for (std::size_t i = 0; i < requests.open.size(); ++i)
         if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
       // Of several, some may wait for one that hangs: they name it first.
-      if (silent.size() > 1 && now - last < 1.25 * patience_) continue;
+      if (silent.size() > 1 && now - last < 1.25 * timeout_) continue;
       throw std::runtime_error(concat(name_of(*silent.begin()),
                                       silent.size() > 1 ? " or another one" : "",
-                                      " has not answered for ", patience_.count(),
+                                      " has not answered for ", timeout_.count(),
                                       " seconds; it hangs, was cut off, or is slower"));
     }
   }
@@ -214,7 +214,7 @@ class MpiProcessGroup : public ProcessGroup {
         requests.open.begin());
   }
 
-  std::chrono::duration<double> patience_;
+  std::chrono::duration<double> timeout_;
   std::size_t size_ = 1;
   std::size_t rank_ = 0;
   std::vector<std::string> hosts_;            // [rank]
@@ -228,8 +228,8 @@ class MpiProcessGroup : public ProcessGroup {
 bool started_by_mpi() { return launched_rank() != nullptr; }
 
 #ifdef ROWGRAD_MPI
-std::unique_ptr<ProcessGroup> mpi_process_group(double patience) {
-  return std::make_unique<MpiProcessGroup>(patience);
+std::unique_ptr<ProcessGroup> mpi_process_group(double timeout) {
+  return std::make_unique<MpiProcessGroup>(timeout);
 }
 #else
 std::unique_ptr<ProcessGroup> mpi_process_group(double) {

@@ -24,13 +24,13 @@ std::string launched_size();
 
 /// All processes of this run. To be called once; the result ends MPI when it is destroyed, unless
 /// an exception is under way: then the process is to end with an error, by which MPI ends all
-/// others, too. If a rank lets others wait for more than `patience` seconds, these throw
+/// others, too. If a rank lets others wait for more than `timeout` seconds, these throw
 /// std::runtime_error naming it. While MPI starts, which cannot be broken off, such a wait ends the
 /// process with a message. Throws std::runtime_error if this MPI and the mpirun that was used do
 /// not know each other: each process would take itself for the only one.
 ///
 /// In a program without MPI, a process alone is one rank, also if a launcher started it and says
 /// that it is the only one. Others that a launcher started throw std::runtime_error.
-std::unique_ptr<ProcessGroup> mpi_process_group(double patience = 50);
+std::unique_ptr<ProcessGroup> mpi_process_group(double timeout = 50);
 
 }  // namespace rowgrad

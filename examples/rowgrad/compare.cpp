@@ -176,7 +176,8 @@ int compare(const Run& first, const Run& second, std::size_t most) {
     all.insert(all.begin(), each.begin(), each.end());
   }
   for (std::size_t i = 0; i < std::min(all.size(), most); ++i) print(all[i], first, second);
-  if (all.size() > most) std::cout << "… and " << all.size() - most << " more (--most)\n";
+  if (all.size() > most)
+    std::cout << "… and " << all.size() - most << " more (--max-differences)\n";
   std::cout << (all.empty() ? "The runs are equal.\n" : "The runs differ.\n");
   return all.empty() ? 0 : 1;
 }
@@ -193,7 +194,7 @@ int compare_command(int argc, const char* const* argv) {
       "cannot be compared.",
       {{"FIRST", &first, "checkpoint", file_name() + required()},
        {"SECOND", &second, "checkpoint", file_name() + required()},
-       {"--most", &most, "differences to show", whole_number(0)}});
+       {"--max-differences", &most, "differences to show", whole_number(0)}});
   line.parse(argc, argv);
   return compare(read_run(first), read_run(second), most);
 }

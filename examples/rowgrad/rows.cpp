@@ -250,7 +250,7 @@ OptionTable option_table_of(Options& o) {
   for (const char* name :
        {"--tokenizer", "--vocabulary", "--context", "--stride", "--batch", "--width", "--layers",
         "--seed", "--ngrams", "--ngram-rows", "--ngram-heads", "--ngram-width", "--ngram-layers",
-        "--ngram-rate", "--ngram-kernel", "--ngram-seed", "--ngram-fold", "--ngram-silent"}) {
+        "--ngram-rate", "--ngram-kernel", "--ngram-seed", "--ngram-fold", "--ngram-zero-init"}) {
     Option& option = first_steps.emplace_back(*find(of_runs, name));
     option.rules.common = false;
     if (option.name == "--layers") option.rules.applies_when = {{"--ngrams"}};

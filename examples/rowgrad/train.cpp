@@ -149,7 +149,7 @@ void train(const Options& options, Session& session, std::optional<FirstRank>& f
 
 void run(const CommandLine& line, const Options& options, const std::string& changed,
          StateDict saved) {
-  const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_patience);
+  const std::unique_ptr<ProcessGroup> ranks = program_ranks(options.rank_timeout);
   const std::size_t rank = ranks == nullptr ? 0 : ranks->rank();
   rank == 0 ? check_files(options) : check_files_of_rank(options, rank);
   const std::optional<std::uint64_t> replaced = replaced_step(options);

@@ -46,7 +46,7 @@ void for_each_option(auto& options, const auto& visit) {
   visit("memories.canonical", ngrams.canonical);
   visit("memories.head_width", memory.head_width);
   visit("memories.kernel", memory.kernel);
-  visit("memories.starts_silent", memory.starts_silent);
+  visit("memories.starts_silent", memory.zero_init);
   visit("memories.norm_epsilon", memory.norm_epsilon);
 }
 

@@ -64,7 +64,7 @@ NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
       query_norm(*this, "query_norm", width, options.norm_epsilon),
       conv_norm(*this, "conv_norm", width, options.norm_epsilon),
       conv(*this, "conv", start_of_taps(width, options.kernel, random)) {
-  if (!options.starts_silent) return;
+  if (!options.zero_init) return;
   value.weight.assign(zeros(value.weight.shape()));
   value.bias->assign(zeros(value.bias->shape()));
 }

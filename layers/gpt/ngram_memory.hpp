@@ -21,7 +21,7 @@ struct NgramMemoryOptions {
   std::size_t head_width = 16;  // numbers in a row
   std::size_t kernel = 4;       // taps of the convolution
   /// Whether the value projection starts from 0, so that a new memory adds nothing.
-  bool starts_silent = false;
+  bool zero_init = false;
   double norm_epsilon = 1e-5;        // added to mean squares in the norms
   TablePlacement* tables = nullptr;  // see EmbeddingOptions::tables
 };

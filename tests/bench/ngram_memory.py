@@ -27,7 +27,7 @@ LINE = re.compile(r"step +(\d+)/\d+ +training loss ([\d.]+) +validation loss ([\
 
 def memory(rows, updates="exact"):
     return ["--ngrams", "2,3", "--ngram-rows", str(rows), "--ngram-rate", str(TABLE_RATE),
-            "--ngram-silent", "--ngram-updates", updates]
+            "--ngram-zero-init", "--ngram-updates", updates]
 
 
 RUNS = {

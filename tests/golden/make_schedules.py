@@ -21,10 +21,10 @@ def linear_warmup(optimizer, steps=5, start_factor=1 / 3, end_factor=1.0):
     return lr_scheduler.LinearLR(optimizer, start_factor, end_factor, steps)
 
 
-def cosine(optimizer, steps, floor_factor=0.0):
+def cosine(optimizer, steps, min_factor=0.0):
     rates = {group["lr"] for group in optimizer.param_groups}
-    assert floor_factor == 0 or len(rates) == 1  # PyTorch's floor is one rate for all groups
-    return lr_scheduler.CosineAnnealingLR(optimizer, steps, floor_factor * rates.pop())
+    assert min_factor == 0 or len(rates) == 1  # PyTorch's floor is one rate for all groups
+    return lr_scheduler.CosineAnnealingLR(optimizer, steps, min_factor * rates.pop())
 
 
 def step_decay(optimizer, every, factor=0.1):
@@ -78,7 +78,7 @@ cases = [
         options={"steps": 10, "start_factor": 1.0, "end_factor": 0.25}),
     run(3, schedule="linear_warmup", options={"steps": 1, "start_factor": 0.5}),
     run(41, schedule="cosine", options={"steps": 40}, base_rates=GROUPS),
-    run(31, schedule="cosine", options={"steps": 30, "floor_factor": 0.1}, base_rates=[0.3]),
+    run(31, schedule="cosine", options={"steps": 30, "min_factor": 0.1}, base_rates=[0.3]),
     run(2, schedule="cosine", options={"steps": 1}),
     run(22, schedule="step_decay", options={"every": 5}, base_rates=GROUPS),
     run(40, schedule="step_decay", options={"every": 1, "factor": 0.95}),

@@ -57,7 +57,7 @@ TEST(NgramMemory, HasTheNumbersOfPyTorch) {
 TEST(NgramMemory, AddsNothingWhereItStartsSilent) {
   Random random(5);
   NgramMemory memory(NgramHash(20, {.rows = 11}, {0}, 0), 6, random,
-                     {.head_width = 3, .starts_silent = true});
+                     {.head_width = 3, .zero_init = true});
   Tape tape(Tape::kInference);
   const Variable x = tape.constant(irregular({1, 5, 6}));
   const Ids text = ids({1, 5}, {1, 2, 3, 9, 9});

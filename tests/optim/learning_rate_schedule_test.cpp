@@ -40,7 +40,7 @@ Schedule schedule_from(const json& item) {
   for (std::uint64_t* steps : {&warmup.steps, &cosine.steps, &cycle.steps}) set("steps", *steps);
   set("start_factor", warmup.start_factor);
   set("end_factor", warmup.end_factor);
-  set("floor_factor", cosine.floor_factor);
+  set("min_factor", cosine.min_factor);
   set("every", decay.every);
   set("factor", decay.factor);
   set("warmup_share", cycle.warmup_share);
@@ -91,7 +91,7 @@ TEST(Schedule, StaysAtItsLastFactorPastItsEnd) {
       // 0.7 + (0.1 − 0.7) is not 0.1.
       {warmup({.steps = 7, .start_factor = 0.7, .end_factor = 0.1}), 7, 0.1},
       {Schedule::cosine({.steps = 1}), 1, 0},
-      {Schedule::cosine({.steps = 10, .floor_factor = 0.125}), 10, 0.125},
+      {Schedule::cosine({.steps = 10, .min_factor = 0.125}), 10, 0.125},
       {Schedule::one_cycle({.steps = 10, .start_divisor = 8, .final_divisor = 4}), 9, 1.0 / 32},
       {Schedule::step_decay({.every = 1, .factor = 0}), 1, 0},
       {warmup({.steps = 7}).then(Schedule::cosine({.steps = 3})), 10, 0},
@@ -126,8 +126,8 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
   refuses("linear_warmup: end_factor is 1.5" + share, warmup, Warmup{.end_factor = 1.5});
   refuses("linear_warmup: end_factor is nan" + share, warmup, Warmup{.end_factor = NAN});
   refuses("cosine: steps is 0" + count, Schedule::cosine, CosineOptions{});
-  refuses("cosine: floor_factor is 2" + share, Schedule::cosine,
-          CosineOptions{.steps = 3, .floor_factor = 2});
+  refuses("cosine: min_factor is 2" + share, Schedule::cosine,
+          CosineOptions{.steps = 3, .min_factor = 2});
   refuses("step_decay: every is 0" + count, Schedule::step_decay, StepDecayOptions{});
   for (const double factor : {-1.0, HUGE_VAL})
     refuses(concat("step_decay: factor is ", factor, not_below), Schedule::step_decay,

@@ -217,14 +217,14 @@ end_by -9 137 "rank 1 .*exited on signal 9" 2 "${long[@]}"
 end_by -9 137 "rank 1 .*exited on signal 9" 3 "${long_split[@]}"
 echo "a rank that dies, also with split tables: the end of all, named, and a whole checkpoint"
 
-end_by -STOP 1 "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-patience 2
-end_by -STOP 1 "rank 1 .*has not answered for 2 seconds" 3 "${long_split[@]}" --rank-patience 2
+end_by -STOP 1 "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-timeout 2
+end_by -STOP 1 "rank 1 .*has not answered for 2 seconds" 3 "${long_split[@]}" --rank-timeout 2
 echo "a rank that hangs, also with split tables: the end of all, named, and a whole checkpoint"
 
 # Stopped before MPI has started, which no rank can do without it.
 rejects 1 "MPI has not started after 3 seconds: a rank hangs" \
-  on_ranks 1 "${run[@]}" --rank-patience 3 : \
-  -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-patience 3
+  on_ranks 1 "${run[@]}" --rank-timeout 3 : \
+  -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-timeout 3
 echo "a rank that hangs before MPI has started: the end of all, in words"
 
 endless 2 "${long[@]}"

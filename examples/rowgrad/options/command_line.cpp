@@ -32,6 +32,10 @@ constexpr FormerOption kFormerOptions[] = {
      "--options examples/textbook/chapter5.json or appendix_d.json, in the sources or in "
      "share/doc/rowgrad of an installation"},
     {"rowgrad train", "--look-back", "--window"},
+    {"rowgrad train", "--floor", "--min-lr-ratio"},
+    {"rowgrad train", "--ngram-silent", "--ngram-zero-init"},
+    {"rowgrad train", "--rank-patience", "--rank-timeout"},
+    {"rowgrad compare", "--most", "--max-differences"},
     {"rowgrad train", "--max-steps", "--stop-after"},
     {"rowgrad train", "--untrained", "--evaluate-first"},
     {"rowgrad train", "--start", "--initialization"},

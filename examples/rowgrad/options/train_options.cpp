@@ -223,7 +223,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--ngram-seed", &memories.ngrams.seed, "seed of the hash",
        whole_number(0, kAnyWhole) + ngrams},
       {"--ngram-fold", &o.ngram_fold, "treat \"Apple\" and \" apple\" as one token", ngrams},
-      {"--ngram-silent", &memories.memory.starts_silent, "start with memories that add nothing",
+      {"--ngram-zero-init", &memories.memory.zero_init, "start with memories that add nothing",
        ngrams}};
   const OptionTable training{
       {"--epochs", &o.epochs, "passes over the text",
@@ -245,7 +245,8 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
        "parameters that decay", applies_when("--weight-decay")},
       {"--schedule", &o.schedule,
-       "learning rate over the run; cosine falls to --floor, step to a tenth at each third, warmup "
+       "learning rate over the run; cosine falls to --min-lr-ratio, step to a tenth at each third, "
+       "warmup "
        "rises for a tenth",
        one_of(kSchedules) + common()},
       {"--warmup", &o.warmup, "steps in which the learning rate rises first",
@@ -253,7 +254,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--warmup-start", &o.warmup_start,
        "where the rise begins, as a factor; 0 for one step's share",
        finite_number(0, 1) + applies_when("--warmup")},
-      {"--floor", &o.floor, "where cosine ends, as a factor",
+      {"--min-lr-ratio", &o.min_lr_ratio, "where cosine ends, as a factor",
        finite_number(0, 1) + applies_when("--schedule", {"cosine"})},
       {"--clip", &o.clip, "largest joint norm of all gradients; 0 for no limit"},
       {"--clip-from", &o.clip_from, "first step that is clipped, counted from 0",
@@ -334,7 +335,7 @@ Schedule TrainOptions::make_schedule(std::uint64_t total) const {
   const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
   const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
   const Schedule main = schedule == "cosine"
-                            ? Schedule::cosine({.steps = rest, .floor_factor = floor})
+                            ? Schedule::cosine({.steps = rest, .min_factor = min_lr_ratio})
                         : schedule == "step" ? Schedule::step_decay({.every = (rest + 2) / 3})
                                              : Schedule::constant();
   if (first == 0) return main;

@@ -82,7 +82,7 @@ struct TrainOptions {
   std::string schedule = "constant";
   std::uint64_t warmup = 0;
   double warmup_start = 0;
-  double floor = 0;
+  double min_lr_ratio = 0;
   double clip = 0;
   std::uint64_t clip_from = 0;
   std::uint64_t seed = 123;

@@ -180,7 +180,7 @@ OptionTable option_table_of(TrainSettings& o) {
       {"--stop-after", &o.stop_after, "stop when the run has made N steps; 0 for its end"},
       {"--threads", &o.threads, "number of threads; by default one for each core",
        whole_number(1, 1024)},
-      {"--rank-patience", &o.rank_patience, "seconds that ranks of mpirun wait for each other",
+      {"--rank-timeout", &o.rank_timeout, "seconds that ranks of mpirun wait for each other",
        finite_number(1)}};
   return joined({under("Text and batches", text), option_table_of(o.train),
                  under("Samples", written),

@@ -32,7 +32,7 @@ struct TrainSettings {
   bool force = false;
   std::size_t stop_after = 0;
   std::size_t threads = 0;
-  double rank_patience = 50;  // seconds
+  double rank_timeout = 50;  // seconds
 
   TrainOptions train = {};
 };

@@ -12,10 +12,10 @@
 
 namespace rowgrad {
 
-std::unique_ptr<ProcessGroup> program_ranks(double patience) {
+std::unique_ptr<ProcessGroup> program_ranks(double timeout) {
   if (!started_by_mpi()) return nullptr;
   blas::prepare();  // before MPI starts threads
-  auto ranks = mpi_process_group(patience);
+  auto ranks = mpi_process_group(timeout);
   if (ranks->size() == 1) return nullptr;
   // Ranks with the same id share a machine: each boot of a kernel has another id.
   const auto machines = ranks->gather_lists(read_file("/proc/sys/kernel/random/boot_id"));

@@ -40,7 +40,7 @@ TEST(TrainOptions, WarmUpAndDecayAsTheTextbooksAppendixDoes) {
   options.schedule = "cosine";
   options.warmup = 27;
   EXPECT_DOUBLE_EQ(options.make_schedule(135).factor(0), 1.0 / 28);
-  options.warmup_start = options.floor = 0.01;
+  options.warmup_start = options.min_lr_ratio = 0.01;
   const Schedule schedule = options.make_schedule(135);
   for (int k = 0; k <= 135; ++k) {
     const double decayed = (1 + std::cos(M_PI * (k - 27) / 108)) / 2;
