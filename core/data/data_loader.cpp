@@ -73,37 +73,37 @@ Progress DataLoader::start(std::size_t epoch, Random& random) const {
 }
 
 DataLoader::Epoch DataLoader::epoch(std::size_t number, std::size_t from_batch,
-                                    const BatchShard& shard) const {
+                                    const BatchSlice& slice) const {
   check_argument(!options_.draw_order,
                  "DataLoader::epoch: the order of an epoch is drawn, expected the progress that "
                  "start() returned for it");
-  return epoch({.epoch = number, .batch = from_batch, .order_seed = seed_of(number)}, shard);
+  return epoch({.epoch = number, .batch = from_batch, .order_seed = seed_of(number)}, slice);
 }
 
-DataLoader::Epoch DataLoader::epoch(const Progress& progress, const BatchShard& shard) const {
+DataLoader::Epoch DataLoader::epoch(const Progress& progress, const BatchSlice& slice) const {
   check_argument(progress.batch <= batches_, "DataLoader: there is no batch ", progress.batch,
                  " in an epoch of ", batches_, " batches");
   dataset_->check_unchanged();
-  return {*this, progress, shard};
+  return {*this, progress, slice};
 }
 
-DataLoader::Epoch::Epoch(DataLoader loader, const Progress& start, const BatchShard& shard)
-    : loader_(std::move(loader)), start_(start), shard_(shard) {
+DataLoader::Epoch::Epoch(DataLoader loader, const Progress& start, const BatchSlice& slice)
+    : loader_(std::move(loader)), start_(start), slice_(slice) {
   if (loader_.options_.shuffle) order_.emplace(loader_.dataset_->size(), start.order_seed);
 }
 
 DataLoader::Iterator DataLoader::Epoch::begin() const { return Iterator(*this); }
 
-Batch DataLoader::Epoch::read(std::size_t batch, const BatchShard& shard) const {
-  check_argument(shard.index < shard.count, "DataLoader: there is no shard ", shard.index, " of ",
-                 shard.count);
-  const IndexRange rows = shard.of(loader_.rows(batch));
+Batch DataLoader::Epoch::read(std::size_t batch, const BatchSlice& slice) const {
+  check_argument(slice.index < slice.count, "DataLoader: there is no slice ", slice.index, " of ",
+                 slice.count);
+  const IndexRange rows = slice.of(loader_.rows(batch));
   std::vector<std::int64_t> examples(rows.size());
   std::iota(examples.begin(), examples.end(),
             static_cast<std::int64_t>(batch * loader_.options_.batch + rows.begin));
   if (order_)
     for (std::int64_t& example : examples) example = (*order_)[static_cast<std::size_t>(example)];
-  Random random(splitmix64(splitmix64(splitmix64(start_.order_seed) + batch) + shard.index));
+  Random random(splitmix64(splitmix64(splitmix64(start_.order_seed) + batch) + slice.index));
   Batch read = loader_.dataset_->draw(examples, random);
   check_argument(read.rows() == examples.size(), "DataLoader: the data gave ", read.rows(),
                  " examples, expected ", examples.size());

@@ -27,11 +27,11 @@ struct Progress {
 };
 
 /// One of `count` parts of every batch. The parts differ by at most one row.
-struct BatchShard {
+struct BatchSlice {
   std::size_t index = 0;
   std::size_t count = 1;
 
-  /// The rows of a batch of `rows` rows that belong to the shard.
+  /// The rows of a batch of `rows` rows that belong to the slice.
   IndexRange of(std::size_t rows) const { return range_of(rows, index, count); }
 };
 
@@ -43,7 +43,7 @@ struct DataLoaderOptions {
   /// of torch.randperm, which takes 4 bytes an example. The order of more examples takes no memory.
   bool shuffle = false;
   /// The order depends only on this seed, the number of the epoch and the number of examples. The
-  /// random numbers of Dataset::draw() also depend on the batch and the shard.
+  /// random numbers of Dataset::draw() also depend on the batch and the slice.
   std::uint64_t seed = 0;
   /// If true, each epoch drops the examples left over after the last full batch. Otherwise they
   /// form a shorter batch.
@@ -78,7 +78,7 @@ class DataLoader {
   /// The number of batches in an epoch, at least 1.
   std::size_t batches() const { return batches_; }
 
-  /// The number of rows of a whole batch of an epoch, whatever the shard.
+  /// The number of rows of a whole batch of an epoch, whatever the slice.
   std::size_t rows(std::size_t batch) const;
 
   /// The data set.
@@ -87,13 +87,13 @@ class DataLoader {
   /// Returns the beginning of an epoch. Draws its order from `random` if draw_order is set.
   Progress start(std::size_t epoch, Random& random) const;
 
-  /// Returns the batches of epoch `number`, from `from_batch` on. With a shard, only the rows of
-  /// the shard are read; it may have none of a batch. Refused for an order that is drawn. Throws
+  /// Returns the batches of epoch `number`, from `from_batch` on. With a slice, only the rows of
+  /// the slice are read; it may have none of a batch. Refused for an order that is drawn. Throws
   /// std::runtime_error if a file was changed after it was opened.
-  Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchShard& shard = {}) const;
+  Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchSlice& slice = {}) const;
 
   /// Returns the batches of an epoch from a progress on, also for an order that is drawn.
-  Epoch epoch(const Progress& progress, const BatchShard& shard = {}) const;
+  Epoch epoch(const Progress& progress, const BatchSlice& slice = {}) const;
 
   /// Integers that tell this loader from others: the description of the data, and the options.
   StateDict description() const;
@@ -124,20 +124,20 @@ class DataLoader::Epoch {
   Iterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 
-  /// Reads a batch of the epoch, or a shard of it. Throws std::runtime_error if an example cannot
+  /// Reads a batch of the epoch, or a slice of it. Throws std::runtime_error if an example cannot
   /// be read.
-  Batch read(std::size_t batch) const { return read(batch, shard_); }
-  Batch read(std::size_t batch, const BatchShard& shard) const;
+  Batch read(std::size_t batch) const { return read(batch, slice_); }
+  Batch read(std::size_t batch, const BatchSlice& slice) const;
 
  private:
   friend class DataLoader;
   friend class Iterator;
 
-  Epoch(DataLoader loader, const Progress& start, const BatchShard& shard);
+  Epoch(DataLoader loader, const Progress& start, const BatchSlice& slice);
 
   DataLoader loader_;
   Progress start_;
-  BatchShard shard_;
+  BatchSlice slice_;
   std::optional<ExampleOrder> order_;  // if it is shuffled
 };
 

@@ -89,7 +89,7 @@ const Ids& Batch::of_text(std::size_t array) const {
   return ids[array];
 }
 
-Batch Batch::rows(std::span<const std::int64_t> indices) const {
+Batch Batch::select(std::span<const std::int64_t> indices) const {
   return copies_of(indices, rows());
 }
 

@@ -40,7 +40,7 @@ struct Batch {
   std::size_t rows() const;
 
   /// Returns copies of these rows, in this order. Checks the whole batch first.
-  Batch rows(std::span<const std::int64_t> indices) const;
+  Batch select(std::span<const std::int64_t> indices) const;
 
  private:
   friend class TensorDataset;
@@ -70,7 +70,7 @@ class Dataset {
   /// Reads examples for a loader. Override it for examples that are made with random numbers:
   /// negatives, dropped words, augmentation. The default is batch(examples).
   ///
-  /// `random` depends only on the order of the epoch, the number of the batch, and the shard. So a
+  /// `random` depends only on the order of the epoch, the number of the batch, and the slice. So a
   /// resumed run, an evaluation and any number of ranks with the same shards repeat the draws.
   virtual Batch draw(std::span<const std::int64_t> examples, Random& random) const;
 
@@ -90,7 +90,7 @@ class Dataset {
 ///   TensorDataset ratings({.ids = {users, films}, .tensors = {stars}});
 class TensorDataset : public Dataset {
  public:
-  /// Refuses what Batch::rows() refuses, and arrays without rows.
+  /// Refuses what Batch::select() refuses, and arrays without rows.
   explicit TensorDataset(Batch examples);
 
   std::size_t size() const override { return size_; }  // the number of rows

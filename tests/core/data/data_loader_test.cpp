@@ -141,8 +141,8 @@ TEST(DataLoader, CutsBatchesIntoShards) {
   const std::vector<Ids32> whole = loop(loader.epoch(0));
   for (std::size_t count = 1; count <= 7; ++count)
     for (std::size_t index = 0; index < count; ++index) {
-      const BatchShard shard{.index = index, .count = count};
-      const std::vector<Ids32> parts = loop(loader.epoch(0, 0, shard));
+      const BatchSlice slice{.index = index, .count = count};
+      const std::vector<Ids32> parts = loop(loader.epoch(0, 0, slice));
       ASSERT_EQ(parts.size(), whole.size());
       for (std::size_t batch = 0; batch < whole.size(); ++batch) {
         const std::size_t rows = loader.rows(batch);
@@ -151,7 +151,7 @@ TEST(DataLoader, CutsBatchesIntoShards) {
           return whole[batch].begin() + static_cast<std::ptrdiff_t>(rows * i / count);
         };
         EXPECT_EQ(parts[batch], Ids32(at(index), at(index + 1))) << index << ' ' << count;
-        EXPECT_EQ(window_numbers(loader.epoch(0).read(batch, shard)), parts[batch]);
+        EXPECT_EQ(window_numbers(loader.epoch(0).read(batch, slice)), parts[batch]);
       }
     }
 }
@@ -225,8 +225,8 @@ TEST(DataLoader, RefusesWhatIsNotThere) {
   EXPECT_INVALID(message + "4 in an epoch of 3 batches", loader.epoch(0, 4));
   EXPECT_INVALID(message + "3 in an epoch of 3 batches", loader.epoch(0).read(3));
   EXPECT_INVALID(message + "3 in an epoch of 3 batches", loader.rows(3));
-  EXPECT_INVALID("DataLoader: there is no shard 2 of 2", loader.epoch(0).read(0, {2, 2}));
-  EXPECT_INVALID("DataLoader: there is no shard 0 of 0", loader.epoch(0).read(0, {0, 0}));
+  EXPECT_INVALID("DataLoader: there is no slice 2 of 2", loader.epoch(0).read(0, {2, 2}));
+  EXPECT_INVALID("DataLoader: there is no slice 0 of 0", loader.epoch(0).read(0, {0, 0}));
   EXPECT_INVALID(
       "DataLoader::epoch: the order of an epoch is drawn, expected the progress that start() "
       "returned for it",

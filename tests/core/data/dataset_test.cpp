@@ -14,15 +14,15 @@ TEST(Batch, KnowsItsRowsAndParts) {
   EXPECT_EQ(&all.inputs(), &all.ids[0]);
   EXPECT_EQ(&all.targets(), &all.ids[1]);
   const std::vector<std::int64_t> indices{2, 0, 2};
-  const Batch some = all.rows(indices);
+  const Batch some = all.select(indices);
   EXPECT_EQ(some.ids[0], ids({3}, {9, 7, 9}));
   EXPECT_EQ(some.ids[1], ids({3, 2}, {5, 6, 1, 2, 5, 6}));
   EXPECT_EQ(some.tensors[0], reshaped(Tensor{2.5, 0.5, 2.5}, {3, 1}));
   EXPECT_EQ(some.bags[0].ids, ids({5}, {7, 4, 5, 6, 7}));
   EXPECT_EQ(some.bags[0].offsets, ids({3}, {0, 1, 4}));
-  EXPECT_EQ(all.rows({}).ids[1].shape(), (Shape{0, 2}));
-  EXPECT_EQ(all.rows({}).bags[0].ids.size(), 0U);
-  EXPECT_EQ(all.rows({}).rows({}).rows(), 0U);
+  EXPECT_EQ(all.select({}).ids[1].shape(), (Shape{0, 2}));
+  EXPECT_EQ(all.select({}).bags[0].ids.size(), 0U);
+  EXPECT_EQ(all.select({}).select({}).rows(), 0U);
   for (const std::int64_t outside : {-1, 3})
     EXPECT_INVALID(concat("Batch: row ", outside, " is out of range: there are 3 rows"),
                    all.rows(std::vector{std::int64_t{0}, outside}));
