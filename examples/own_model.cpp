@@ -98,8 +98,8 @@ int main(int argc, char** argv) {
                    .epochs = 10,
                    .evaluation = {.accuracy = true}});
   run.train();
-  const Ids more =
-      generate(model, tokenizer.encode("The clock"), {.count = 80, .temperature = 0.5}, random);
+  const Ids more = generate(model, tokenizer.encode("The clock"),
+                            {.max_new_tokens = 80, .temperature = 0.5}, random);
   std::cout << model.summary() << "\nepoch  training  validation  accuracy\n" << std::fixed;
   for (const TrainingRecord& record : run.history())
     std::cout << std::setw(5) << record.epoch << std::setprecision(3) << std::setw(10)

@@ -92,14 +92,14 @@ LanguageModel& as_language_model(Layer& model, std::string_view caller) {
 
 // Chooses the largest p / E, where E is drawn from the exponential distribution for each token,
 // like torch.multinomial for one sample (the "exponential trick"). In float in both libraries.
-std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
-                       Random& random) {
-  check_argument(!logits.empty(), "draw_token: there are no logits");
-  check_temperature("draw_token", temperature);
+std::size_t sample_token(std::span<const real> logits, double temperature, std::size_t top_k,
+                         Random& random) {
+  check_argument(!logits.empty(), "sample_token: there are no logits");
+  check_temperature("sample_token", temperature);
   const auto largest = std::max_element(logits.begin(), logits.end());
   const bool numbers =
       std::isfinite(*largest) && std::ranges::none_of(logits, [](real x) { return std::isnan(x); });
-  check_argument(numbers, "draw_token: the logits are not finite, the largest is ", *largest);
+  check_argument(numbers, "sample_token: the logits are not finite, the largest is ", *largest);
   if (temperature == 0) return static_cast<std::size_t>(largest - logits.begin());
   real least = -std::numeric_limits<real>::infinity();
   if (top_k > 0 && top_k < logits.size()) {
@@ -133,17 +133,18 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
   check_argument(prompt.size() > 0, "generate: the prompt has no tokens");
   check_argument(model.context() > 0, "generate: the model's context is 0");
   check_temperature("generate", options.temperature);
-  const auto count = static_cast<std::ptrdiff_t>(options.count);  // a negative int became a size
+  const auto new_tokens =
+      static_cast<std::ptrdiff_t>(options.max_new_tokens);  // a negative int became a size
   const auto top_k = static_cast<std::ptrdiff_t>(options.top_k);
-  check_argument(count >= 0 && top_k >= 0, "generate: count is ", count, " and top_k ", top_k,
-                 ", expected at least 0");
+  check_argument(new_tokens >= 0 && top_k >= 0, "generate: max_new_tokens is ", new_tokens,
+                 " and top_k ", top_k, ", expected at least 0");
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   const bool slides = options.past_context == PastContext::kSlide;
   std::unique_ptr<IncrementalDecoder> reader = slides ? model.sliding_decoder() : model.decoder();
   std::size_t unread = std::min(text.size(), model.context());
   std::size_t first = text.size() - unread;  // token of the window
-  for (std::size_t i = 0; i < options.count; ++i) {
+  for (std::size_t i = 0; i < options.max_new_tokens; ++i) {
     if (text.size() - first > model.context()) {
       ++first;
       if (!slides) {  // all positions have changed
@@ -155,7 +156,7 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
     const Tensor logits = reader->read(std::span(text).last(unread));
     unread = 1;
     text.push_back(static_cast<std::int32_t>(
-        draw_token({logits.data(), logits.size()}, options.temperature, options.top_k, random)));
+        sample_token({logits.data(), logits.size()}, options.temperature, options.top_k, random)));
     if (options.on_token && !options.on_token(text.back())) break;
   }
   return to_ids(std::span(text).subspan(prompt.size()));

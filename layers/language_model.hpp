@@ -105,7 +105,7 @@ LanguageModel& as_language_model(Layer& model, std::string_view caller);
 enum class PastContext {
   /// Reads the last `context` tokens again for each new token, as a text of their own. All models
   /// can do this. Each token costs a pass over `context` positions.
-  kReadAgain,
+  kRecompute,
   /// Reads each token once, with a LanguageModel::sliding_decoder(). Each token costs one position,
   /// as within the context.
   ///
@@ -123,7 +123,7 @@ enum class PastContext {
 struct GenerateOptions {
   /// The number of tokens to generate. Past the context, each of them costs as much as reading the
   /// whole context, unless past_context is kSlide.
-  std::size_t count = 100;
+  std::size_t max_new_tokens = 100;
   /// The logits are divided by it; at 0, the most likely token is always taken.
   double temperature = 1;
   /// Tokens are drawn only from this many of the most likely ones; 0 for all.
@@ -134,7 +134,7 @@ struct GenerateOptions {
   TablePlacement* tables = nullptr;
   /// Says how a text goes on past the context. Models that cannot slide throw
   /// std::invalid_argument before anything is drawn.
-  PastContext past_context = PastContext::kReadAgain;
+  PastContext past_context = PastContext::kRecompute;
 };
 
 /// The ids that continue the last `context` ids of `prompt`, each drawn from softmax(logits /
@@ -145,7 +145,7 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
 
 /// Draws an index with probabilities softmax(logits / temperature) of the top_k largest. Logits
 /// that are NaN or all −∞ throw std::invalid_argument.
-std::size_t draw_token(std::span<const real> logits, double temperature, std::size_t top_k,
-                       Random& random);
+std::size_t sample_token(std::span<const real> logits, double temperature, std::size_t top_k,
+                         Random& random);
 
 }  // namespace rowgrad

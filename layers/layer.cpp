@@ -139,7 +139,7 @@ void Layer::leave_owner() noexcept {
   }
 }
 
-void Layer::refresh_values() const {
+void Layer::apply_deferred_steps() const {
   for (const Parameter* parameter : parameters()) parameter->value();
 }
 

@@ -104,7 +104,7 @@ class Layer : public ParameterOwner {
   /// threads may then run the layer at the same time in evaluation mode, each on its own tape.
   /// (Lookups with max_norm still change rows that are too large.) Throws std::logic_error for
   /// tables in files, which have no such time.
-  void refresh_values() const;
+  void apply_deferred_steps() const;
 
   /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
   /// saved and loaded with the layer that owns it, under its name there. For a table in a file, the

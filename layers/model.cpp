@@ -6,10 +6,10 @@
 
 namespace rowgrad {
 
-double Model::weight(const Batch& batch) const { return static_cast<double>(batch.rows()); }
+double Model::loss_weight(const Batch& batch) const { return static_cast<double>(batch.rows()); }
 
 BatchScore Model::score(Tape& tape, const Batch& batch, bool /*accuracy*/) {
-  const double weight = this->weight(batch);
+  const double weight = this->loss_weight(batch);
   if (weight == 0) return {};
   return {.loss = loss(tape, batch).item() * weight, .weight = weight};
 }
@@ -26,14 +26,14 @@ void Classifier::set_loss(CrossEntropyOptions options) {
   loss_ = std::move(options);
 }
 
-double Classifier::weight(const Batch& batch) const {
+double Classifier::loss_weight(const Batch& batch) const {
   return total_weight(targets(batch), classes(), loss_);
 }
 
 BatchScore Classifier::score(Tape& tape, const Batch& batch, bool accuracy) {
   CrossEntropyOptions sum_of = loss_;
   sum_of.reduction = LossReduction::kSum;
-  BatchScore score{.weight = weight(batch)};
+  BatchScore score{.weight = loss_weight(batch)};
   if (accuracy) {
     const Variable logits = this->logits(tape, batch);
     score.loss = cross_entropy(logits, targets(batch), sum_of).item();

@@ -33,7 +33,7 @@ class Model : public Layer {
   /// The number of unmasked targets of the batch, or the sum of their weights, by which that mean
   /// divides. The weights of the parts of a batch add up to its weight. The default is the number
   /// of rows.
-  virtual double weight(const Batch& batch) const;
+  virtual double loss_weight(const Batch& batch) const;
 
   /// Returns the sums for evaluate(). The default has the loss alone. A Classifier also counts
   /// correct targets if the accuracy is wanted.
@@ -67,7 +67,7 @@ class Classifier : public Model {
   void set_loss(CrossEntropyOptions options);
 
   Variable loss(Tape& tape, const Batch& batch) final { return loss_with(tape, batch, loss_); }
-  double weight(const Batch& batch) const final;
+  double loss_weight(const Batch& batch) const final;
   BatchScore score(Tape& tape, const Batch& batch, bool accuracy) final;
 
  private:

@@ -44,7 +44,7 @@ void NgramCounts::add(const Ids& texts) {
         counts_[order].emplace(std::move(ngram), 1);
         ++size_;
       } else {
-        ++not_told_apart_;
+        ++collisions_;
       }
     }
 }
@@ -91,7 +91,7 @@ StateDict NgramCounts::state_dict() const {
     state.put(concat(order, ".ids"), std::move(ids));
     state.put(concat(order, ".counts"), std::move(counts));
   }
-  state.put("not_told_apart", not_told_apart_);
+  state.put("collisions", collisions_);
   return state;
 }
 
@@ -122,7 +122,7 @@ void NgramCounts::load_state_dict(const StateDict& state) {
     check(at == all.size());
     loaded.size_ += counts.size();
   }
-  loaded.not_told_apart_ = state.count("not_told_apart");
+  loaded.collisions_ = state.count("collisions");
   *this = std::move(loaded);
 }
 

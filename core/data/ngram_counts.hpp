@@ -42,7 +42,7 @@ class NgramCounts {
   std::map<std::int32_t, std::vector<Ngram>> by_row() const;
 
   /// Returns the number of lookups of n-grams that are not told apart.
-  std::uint64_t not_told_apart() const { return not_told_apart_; }
+  std::uint64_t collisions() const { return collisions_; }
 
   /// Returns and loads the counts. Loading throws std::invalid_argument for a damaged state or the
   /// state of another hash, and then changes nothing.
@@ -60,7 +60,7 @@ class NgramCounts {
   std::vector<std::int32_t> spellings_;  // the first spelling of each id; empty if all differ
   std::vector<Counts> counts_;           // for each order
   std::size_t size_ = 0;                 // number of n-grams in all of them
-  std::uint64_t not_told_apart_ = 0;
+  std::uint64_t collisions_ = 0;
 };
 
 /// Returns the string of an n-gram's tokens, or their ids if the tokenizer is null or lacks one.

@@ -65,13 +65,13 @@ RecordFile::Facts facts_of(const TableFileOptions& options) {
   check_argument(options.rows > 0 && options.rows <= kMaxRows && options.width > 0,
                  "TableFile: the shape is [", options.rows, ", ", options.width,
                  "], expected 1 to ", kMaxRows, " rows of a width above 0");
-  check_argument(options.states <= TableFile::kMaxSlots, "TableFile: states is ", options.states,
+  check_argument(options.slots <= TableFile::kMaxSlots, "TableFile: slots is ", options.slots,
                  ", expected at most ", TableFile::kMaxSlots);
   check_argument(std::isfinite(options.init_std) && options.init_std >= 0,
                  "TableFile: init_std is ", options.init_std,
                  ", expected a finite number, not negative");
-  const Facts facts{sizeof(real),  options.states, options.rows,
-                    options.width, options.seed,   options.init_std};
+  const Facts facts{sizeof(real),  options.slots, options.rows,
+                    options.width, options.seed,  options.init_std};
   check_argument(facts.fit_in_a_file(), "TableFile: shape [", options.rows, ", ", options.width,
                  "] has more bytes than a file can have");
   return std::bit_cast<RecordFile::Facts>(facts);
@@ -104,7 +104,7 @@ TableFile::~TableFile() = default;
 const fs::path& TableFile::path() const { return rep_->records.path(); }
 std::size_t TableFile::rows() const { return rep_->records.size(); }
 std::size_t TableFile::width() const { return rep_->facts().width; }
-std::size_t TableFile::states() const { return rep_->facts().slots; }
+std::size_t TableFile::slots() const { return rep_->facts().slots; }
 std::uint64_t TableFile::rows_stored() const { return rep_->records.stored(); }
 
 // --- Checkpoints --------------------------------------------------------------------------------
@@ -186,13 +186,13 @@ std::optional<std::size_t> TableFile::find_slot(std::string_view name) const {
 
 std::size_t TableFile::slots_in_use() const {
   std::size_t slots = 0;
-  while (slots < states() && rep_->names()[slots][0] != 0) ++slots;
+  while (slots < this->slots() && rep_->names()[slots][0] != 0) ++slots;
   return slots;
 }
 
 std::size_t TableFile::add_slot(std::string_view name) {
   const std::size_t slot = slots_in_use();
-  check_state(slot < states() && name.size() < sizeof(Rep::Name), path().string(),
+  check_state(slot < slots() && name.size() < sizeof(Rep::Name), path().string(),
               ": there is no slot for ", name);
   std::ranges::copy(name, rep_->names()[slot].begin());
   return slot;

@@ -24,7 +24,7 @@ struct TableFileOptions {
   /// The number of slots, which are arrays of optimizer state: 1 for SGD with momentum, Adagrad and
   /// RMSprop, 2 for Adam and AdamW, and one more for each of amsgrad, centered, and RMSprop's
   /// momentum.
-  std::size_t states = 0;
+  std::size_t slots = 0;
   /// A row starts as normal(0, init_std), drawn from the seed and the number of the row.
   std::uint64_t seed = 0;
   double init_std = 1;
@@ -32,7 +32,7 @@ struct TableFileOptions {
 
 /// A table [rows, width] in a file, for an Embedding that need not fit into memory:
 ///
-///   TableFile words("words.table", {.rows = 100'000'000, .width = 64, .states = 1});
+///   TableFile words("words.table", {.rows = 100'000'000, .width = 64, .slots = 1});
 ///   Embedding embedding(words);
 ///
 /// core/tables/README.md says how to use one, and what it costs. Each row is next to its optimizer
@@ -63,7 +63,7 @@ class TableFile {
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
-  std::size_t states() const;                        // the number of slots
+  std::size_t slots() const;                         // the number of slots
   std::uint64_t rows_stored() const;                 // the number of rows that take space
 
   /// Reads all stored rows and returns their number. Throws std::runtime_error if rows are damaged

@@ -104,7 +104,7 @@ std::unique_ptr<Session> make_session(const CommandLine& line, const Options& op
 }
 
 bool shows_text(const Options& options) {
-  return options.sample.count > 0 || is_wanted(options.report);
+  return options.sample.max_new_tokens > 0 || is_wanted(options.report);
 }
 
 // Called before training, so that a prompt that the tokenizer cannot encode is refused at once.

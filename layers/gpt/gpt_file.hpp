@@ -5,7 +5,8 @@
 //
 //   const SavedGpt saved = load_gpt("run.safetensors");
 //   const Ids ids = saved.tokenizer->encode("Every evening");
-//   std::cout << saved.tokenizer->decode(generate(*saved.model, ids, {.count = 50}, random));
+//   std::cout << saved.tokenizer->decode(generate(*saved.model, ids, {.max_new_tokens = 50},
+//   random));
 
 #include <filesystem>
 #include <memory>

@@ -209,7 +209,7 @@ void RunLog::before_update() {
 }
 
 void RunLog::measure_norm(std::uint64_t step) {
-  const std::size_t steps = run_ == nullptr ? kNoLimit : run_->steps_in_all();
+  const std::size_t steps = run_ == nullptr ? kNoLimit : run_->total_steps();
   const std::uint64_t every = std::max<std::uint64_t>(
       1, steps != kNoLimit ? steps / kNorms
                            : kNormSteps * std::bit_floor(step / (kNormSteps * kNorms) | 1));

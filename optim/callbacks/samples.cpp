@@ -6,7 +6,7 @@ namespace rowgrad {
 
 Samples::Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options)
     : samples_(samples), tokenizer_(tokenizer), options_(std::move(options)) {
-  check_argument(options_.prompt.size() > 0 || options_.generate.count == 0,
+  check_argument(options_.prompt.size() > 0 || options_.generate.max_new_tokens == 0,
                  "Samples: the prompt has no tokens");
 }
 
@@ -28,7 +28,7 @@ std::string Samples::write(const TrainingRun& run) {
 
 // There is none at the end of the run, whose last one is up to the program.
 void Samples::after_step(const TrainingRun& run, const StepResult&) {
-  if (run.makes_more_steps()) make(run);
+  if (run.has_more_steps()) make(run);
 }
 
 // If one was stopped, or a run was saved before it was made, the run that goes on makes it.
@@ -41,7 +41,7 @@ void Samples::make(const TrainingRun& run) {
   const bool due = (steps > 0 && options_.every > 0 && steps % options_.every == 0) ||
                    (options_.epochs && ends_epoch);
   const bool known = !samples_.empty() && samples_.back().steps == steps;
-  if (!due || known || options_.generate.count == 0) return;
+  if (!due || known || options_.generate.max_new_tokens == 0) return;
   const std::string text = write(run);
   if (options_.show) options_.show(text);
   if (!was_stopped_) samples_.push_back({steps, text});

@@ -27,9 +27,9 @@ class SlotsInFile final : public SlotStore {
     }
     if (missing == 0) return false;
     const std::size_t all = missing + (begun_ ? file_.slots_in_use() : 0);
-    check_argument(all <= file_.states(), owner_.optimizer, ": needs ", all,
-                   " states of each row, but ", path(), " was made for ", file_.states(),
-                   " (TableFileOptions::states)");
+    check_argument(all <= file_.slots(), owner_.optimizer, ": needs ", all,
+                   " states of each row, but ", path(), " was made for ", file_.slots(),
+                   " (TableFileOptions::slots)");
     return true;
   }
 
@@ -78,7 +78,7 @@ class SlotsInFile final : public SlotStore {
   bool is_stored(std::size_t row) const override { return file_.is_current(row); }
 
   void copy(std::size_t row, RowCopy& to) const override {
-    to.values.resize((1 + file_.states()) * file_.width());
+    to.values.resize((1 + file_.slots()) * file_.width());
     file_.read(row, to.values);
     to.step = file_.step(row);
   }

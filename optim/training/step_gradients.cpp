@@ -57,7 +57,7 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
   // [shard][batch]: first the weight of each part, then its share of the step's total weight
   std::vector<double> shares(parts_.shards * count);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double weight = parts_.model.weight(parts[i]);
+    const double weight = parts_.model.loss_weight(parts[i]);
     shares[(own.begin + i % own.size()) * count + i / own.size()] = weight;
     check_argument(std::isfinite(weight) && weight >= 0, "TrainingRun: the weight of a batch is ",
                    weight, ", expected a finite number, not negative");

@@ -23,7 +23,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 constexpr const char* kAdvice =
     ". Try a smaller learning rate or clip_norm, or check the data; with "
-    "allow_not_finite, training goes on";
+    "allow_non_finite, training goes on";
 
 bool is_in_file(Parameter* parameter) { return !parameter->is_in_memory(); }
 
@@ -76,7 +76,7 @@ std::size_t TrainingRun::steps_per_epoch() const {
   return batches / parts_.accumulate + (batches % parts_.accumulate > 0);
 }
 
-std::size_t TrainingRun::steps_in_all() const {
+std::size_t TrainingRun::total_steps() const {
   if (parts_.steps > 0) return parts_.steps;
   return parts_.epochs > kNoLimit / steps_per_epoch() ? kNoLimit
                                                       : parts_.epochs * steps_per_epoch();
@@ -106,7 +106,7 @@ std::string TrainingRun::arithmetic() {
 // --- The loop -----------------------------------------------------------------------------------
 
 bool TrainingRun::train(std::size_t last_step) {
-  check_argument(std::min(steps_in_all(), last_step) < kNoLimit,
+  check_argument(std::min(total_steps(), last_step) < kNoLimit,
                  "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
                  "a last step");
   check_can_step();
@@ -141,7 +141,7 @@ bool TrainingRun::step() {
   in_phase(Phase::kReports, [&] {
     if (result.loss) should_continue();
     add_due_records();
-    if (!makes_more_steps()) check_parameters();
+    if (!has_more_steps()) check_parameters();
     result.records = std::span(history_).subspan(before);
     if (result.loss || !result.records.empty())
       each([&](TrainingCallback& callback) { callback.after_step(*this, result); });
@@ -279,7 +279,7 @@ std::string TrainingRun::first_not_finite(Values values) const {
 
 // Checks a step before its update.
 void TrainingRun::check_finite(double loss) const {
-  if (parts_.allow_not_finite) return;
+  if (parts_.allow_non_finite) return;
   std::string what, bad;
   if (!std::isfinite(loss)) {
     what = concat("the loss became ", std::abs(loss));  // NaN may have a sign
@@ -330,7 +330,7 @@ bool TrainingRun::evaluation_is_due() const {
 
 void TrainingRun::check_finite(const TrainingRecord& record) const {
   const auto check = [&](const char* data, double loss) {
-    check_runtime(parts_.allow_not_finite || std::isfinite(loss), "TrainingRun: the ", data,
+    check_runtime(parts_.allow_non_finite || std::isfinite(loss), "TrainingRun: the ", data,
                   " loss became ", std::abs(loss), " after step ", record.steps,
                   ", expected a finite number", kAdvice);
   };
@@ -341,7 +341,7 @@ void TrainingRun::check_finite(const TrainingRecord& record) const {
 // The gradients of a step may be finite where its update is not. After other steps, the next loss
 // shows that.
 void TrainingRun::check_parameters() const {
-  if (parts_.allow_not_finite) return;
+  if (parts_.allow_non_finite) return;
   const std::string bad = first_not_finite(Values::kParameters);
   check_runtime(bad.empty(), "TrainingRun: ", bad, " after step ", steps(),
                 ", expected finite numbers", kAdvice);
@@ -425,7 +425,7 @@ double TrainingRun::speed() const {
 
 double TrainingRun::seconds_left() const {
   const auto left =
-      static_cast<double>(std::max(std::min(steps_in_all(), last_step_), steps()) - steps());
+      static_cast<double>(std::max(std::min(total_steps(), last_step_), steps()) - steps());
   return epoch_.steps > 0 ? left * epoch_.seconds / static_cast<double>(epoch_.steps) : 0;
 }
 

@@ -83,7 +83,7 @@ struct TrainingParts {
   bool allow_unused = false;
   /// If true, training goes on where a loss, a gradient or a parameter is infinite or NaN, as in
   /// PyTorch. Otherwise step() and state_dict() throw.
-  bool allow_not_finite = false;
+  bool allow_non_finite = false;
   /// The length of the run: steps or, if that is 0, epochs. Without it, train() has to be told when
   /// to stop.
   std::size_t epochs = kNoLimit;
@@ -119,7 +119,7 @@ class TrainingRun {
   /// changes, but also ends the run.)
   ///
   /// Throws std::runtime_error on all ranks:
-  /// - if the loss or a gradient is not finite, before the update (see allow_not_finite);
+  /// - if the loss or a gradient is not finite, before the update (see allow_non_finite);
   /// - if the loss of a record is not finite, or a parameter in memory after the last step of the
   ///   run, of train(), or before a stop;
   /// - if parameters differ between ranks.
@@ -152,9 +152,9 @@ class TrainingRun {
   std::size_t epochs() const;           // that have ended, with their record
   std::size_t steps() const;            // that were made
   std::size_t steps_per_epoch() const;  // with a last one that may have fewer batches
-  std::size_t steps_in_all() const;     // kNoLimit without a length
+  std::size_t total_steps() const;      // kNoLimit without a length
   /// Returns the number of steps until the end of the run.
-  std::size_t steps_left() const { return steps_in_all() - std::min(steps(), steps_in_all()); }
+  std::size_t steps_left() const { return total_steps() - std::min(steps(), total_steps()); }
 
   /// The unit of the data: tokens of a text, examples, …
   const DataUnit& unit() const { return unit_; }
@@ -165,7 +165,7 @@ class TrainingRun {
   bool is_stopped() const { return stopped_; }  // true if a callback stops this call of train()
 
   /// Returns true if a further step is to be made, in this call of train().
-  bool makes_more_steps() const { return steps_left() > 0 && !stops(); }
+  bool has_more_steps() const { return steps_left() > 0 && !stops(); }
 
   /// The limit for the joint norm of the next step's gradients; 0 for none.
   double next_clip_norm() const { return steps() < parts_.clip_from ? 0 : parts_.clip_norm; }
@@ -205,7 +205,7 @@ class TrainingRun {
   ///
   /// Saving throws std::logic_error between a step's gradients and its update and after a step has
   /// failed there, when the parts are at different steps, and std::runtime_error if a trained
-  /// parameter in memory is not finite (see allow_not_finite). check_can_save() only throws. If
+  /// parameter in memory is not finite (see allow_non_finite). check_can_save() only throws. If
   /// tables are sharded, all ranks must call these functions.
   StateDict state_dict() const;
   void check_can_save() const;

@@ -122,7 +122,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
   std::optional<TableFile> file;
   if (!folder.empty())
     file.emplace(concat(folder, "/table", ranks.rank()),
-                 TableFileOptions{.rows = rows, .width = kWidth, .states = 1, .init_std = 0.01});
+                 TableFileOptions{.rows = rows, .width = kWidth, .slots = 1, .init_std = 0.01});
   ParallelTraining tables(ranks);
   std::optional<Table> model;
   if (file)

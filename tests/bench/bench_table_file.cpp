@@ -78,7 +78,7 @@ void run_in_file(std::size_t rows) {
   double fresh, marked, warm;
   StateDict model, optimizer;
   {
-    TableFile file(path, {.rows = rows, .width = kWidth, .states = 1});
+    TableFile file(path, {.rows = rows, .width = kWidth, .slots = 1});
     Trained trained(file);
     fresh = trained.step_ms();
     file.checkpoint();
@@ -113,7 +113,7 @@ void run_gpt(std::size_t rows_of_a_head) {
   TableFile file(folder / "table",
                  {.rows = NgramHash(gpt.vocabulary, gpt.memories.ngrams, {1}, 1).table_rows(),
                   .width = gpt.memories.memory.head_width,
-                  .states = 2});
+                  .slots = 2});
   gpt.memories.files = {&file};
   Random random(1);
   GptModel model(gpt, random);

@@ -226,7 +226,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
                           [&] {
                             table = std::make_unique<TableFile>(
                                 folder / "table",
-                                TableFileOptions{.rows = 60, .width = 30, .states = 1, .seed = 7});
+                                TableFileOptions{.rows = 60, .width = 30, .slots = 1, .seed = 7});
                           }},
                          {"first checkpoint",
                           [&] {

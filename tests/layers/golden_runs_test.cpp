@@ -282,7 +282,7 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
   const auto expected = run["greedy_after_first_window"].get<std::vector<std::int32_t>>();
   Random random(1);
   const Ids continued = generate(model, to_ids(std::span(ids).first(options.context)),
-                                 {.count = expected.size(), .temperature = 0}, random);
+                                 {.max_new_tokens = expected.size(), .temperature = 0}, random);
   EXPECT_EQ(std::vector<std::int32_t>(continued.begin(), continued.end()), expected);
 }
 

@@ -79,7 +79,7 @@ void expect_continued(GptModel& model) {
     expected.push_back(best.data()[best.size() - 1]);
   }
   Random random(1);
-  EXPECT_EQ(generate(model, ids({2}, {3, 1}), {.count = 10, .temperature = 0}, random),
+  EXPECT_EQ(generate(model, ids({2}, {3, 1}), {.max_new_tokens = 10, .temperature = 0}, random),
             to_ids(std::span(expected).subspan(2)));
 }
 
@@ -222,7 +222,7 @@ TEST(GptModel, GeneratesPastTheContextWithOnePositionForEachToken) {
     SCOPED_TRACE(concat("positions ", static_cast<int>(positions)));
     WithMemories model(positions, 4);
     Random random(1);
-    GenerateOptions options{.count = 28, .temperature = 0};
+    GenerateOptions options{.max_new_tokens = 28, .temperature = 0};
     const Ids prompt = ids({2}, {3, 1});
     const Ids again = generate(model, prompt, options, random);
     options.past_context = PastContext::kSlide;
@@ -307,7 +307,8 @@ TEST(GptModel, IsTrainedAndAskedAsTheReadmeSays) {
     tape.backward(model.loss(tape, batch));
     optimizer.step();
   }
-  const Ids more = generate(model, prompt, {.count = 10, .temperature = 1.4, .top_k = 25}, random);
+  const Ids more =
+      generate(model, prompt, {.max_new_tokens = 10, .temperature = 1.4, .top_k = 25}, random);
   const Tensor weights = model.attention_weights(prompt)[0];  // of the first block
   // [gpt]
   EXPECT_EQ(more.size(), 10U);
@@ -456,8 +457,8 @@ TEST(Textbook, PrintsTheSizeTheLogitsAndTheWordsOfAnUntrainedGpt) {
                 tensor({6}, {.3613, .4222, -.0711, 1.2630, -.1858, .0388}),
                 0.5e-4 + 1e-6);  // four decimals are printed
   }
-  const Ids words =
-      generate(model, ids({4}, {15496, 11, 314, 716}), {.count = 10, .temperature = 0}, random);
+  const Ids words = generate(model, ids({4}, {15496, 11, 314, 716}),
+                             {.max_new_tokens = 10, .temperature = 0}, random);
   EXPECT_EQ(std::vector<std::int32_t>(words.begin(), words.end()),
             (std::vector<std::int32_t>{27018, 24086, 47843, 30961, 42348, 7267, 49706, 43231, 47062,
                                        34657}));

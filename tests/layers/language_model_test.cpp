@@ -8,7 +8,7 @@ constexpr std::array<real, 9> kLogits{4.51F,  0.89F,  -1.90F, 6.75F, 1.63F,
 std::array<int, 9> counts_of(int draws, double temperature, std::size_t top_k) {
   Random random(123);
   std::array<int, 9> counts{};
-  for (int i = 0; i < draws; ++i) ++counts[draw_token(kLogits, temperature, top_k, random)];
+  for (int i = 0; i < draws; ++i) ++counts[sample_token(kLogits, temperature, top_k, random)];
   return counts;
 }
 
@@ -34,15 +34,15 @@ TEST(DrawToken, LeavesOutAllButTheLikeliest) {
 TEST(DrawToken, RefusesWhatIsNoDistribution) {
   Random random(1);
   const std::string before = bits_of(random.state_dict());
-  EXPECT_INVALID("draw_token: there are no logits", draw_token({}, 1, 0, random));
-  EXPECT_INVALID("draw_token: temperature -1 must be finite and not below 0",
-                 draw_token(kLogits, -1, 0, random));
+  EXPECT_INVALID("sample_token: there are no logits", sample_token({}, 1, 0, random));
+  EXPECT_INVALID("sample_token: temperature -1 must be finite and not below 0",
+                 sample_token(kLogits, -1, 0, random));
   for (const auto& wrong : {std::array<real, 2>{NAN, 1}, {-INFINITY, -INFINITY}})
     for (const double temperature : {0, 1})
-      EXPECT_ERROR_WITH(std::invalid_argument, "draw_token: the logits are not finite",
-                        draw_token(wrong, temperature, 0, random));
+      EXPECT_ERROR_WITH(std::invalid_argument, "sample_token: the logits are not finite",
+                        sample_token(wrong, temperature, 0, random));
   EXPECT_TRUE(bits_of(random.state_dict()) == before);
-  EXPECT_EQ(draw_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
+  EXPECT_EQ(sample_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
 }
 
 // The smallest possible model: it inherits the loss.
@@ -115,14 +115,14 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
   Tape tape(Tape::kInference);
   const Tensor& logits = model.forward(tape, Ids{2, 3, 4, 5}).value();
   const real* row = logits.data() + 3 * 7;
-  EXPECT_EQ(generate(model, prompt, {.count = 1, .temperature = 0}, random)(0),
+  EXPECT_EQ(generate(model, prompt, {.max_new_tokens = 1, .temperature = 0}, random)(0),
             std::max_element(row, row + 7) - row);
   EXPECT_TRUE(model.training());
   EXPECT_INVALID("generate: the prompt has no tokens", generate(model, Ids(), {}, random));
-  EXPECT_INVALID("generate: count is -1 and top_k 0, expected at least 0",
-                 generate(model, prompt, {.count = ~std::size_t{0}}, random));
-  EXPECT_INVALID("generate: count is 1 and top_k -5, expected at least 0",
-                 generate(model, prompt, {.count = 1, .top_k = ~std::size_t{4}}, random));
+  EXPECT_INVALID("generate: max_new_tokens is -1 and top_k 0, expected at least 0",
+                 generate(model, prompt, {.max_new_tokens = ~std::size_t{0}}, random));
+  EXPECT_INVALID("generate: max_new_tokens is 1 and top_k -5, expected at least 0",
+                 generate(model, prompt, {.max_new_tokens = 1, .top_k = ~std::size_t{4}}, random));
   for (const double temperature : {-1.0, static_cast<double>(NAN)})
     EXPECT_INVALID(concat("generate: temperature ", temperature, " must be finite and not below 0"),
                    generate(model, prompt, {.temperature = temperature}, random));
@@ -152,7 +152,7 @@ TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
       generate(table, Ids{1}, {.past_context = PastContext::kSlide}, random));
   Sliding model(random);
   const Ids more = generate(model, Ids{6, 1, 2, 3, 4},
-                            {.count = 9, .past_context = PastContext::kSlide}, random);
+                            {.max_new_tokens = 9, .past_context = PastContext::kSlide}, random);
   std::vector<std::int32_t> expected{1, 2, 3, 4};  // the last ones of the prompt, then each once
   expected.insert(expected.end(), more.begin(), more.end() - 1);
   EXPECT_EQ(model.seen, expected);

@@ -129,7 +129,7 @@ TEST(PyTorchNames, OfLayersAndTraining) {
   model.unfreeze("0.*");
   EXPECT_EQ(model.trainable_parameter_count(), 16U);
   const std::vector<real> logits{0, 50};
-  EXPECT_EQ(draw_token(logits, 1, 2, random), 1U);
+  EXPECT_EQ(sample_token(logits, 1, 2, random), 1U);
 }
 
 }  // namespace

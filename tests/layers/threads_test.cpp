@@ -27,7 +27,7 @@ TEST(Threads, EvaluateASettledModelAtOnce) {
       adam.step();
     }
     model.eval();
-    model.refresh_values();
+    model.apply_deferred_steps();
     const auto evaluate = [&] {
       Tape tape(Tape::kInference);
       const Tensor logits = model.forward(tape, text).value();

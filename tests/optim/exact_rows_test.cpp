@@ -282,7 +282,7 @@ class Library : public Subject {
       file_ = std::filesystem::exists(path)
                   ? std::make_unique<TableFile>(path)
                   : std::make_unique<TableFile>(
-                        path, TableFileOptions{.rows = shape_[0], .width = shape_[1], .states = 3});
+                        path, TableFileOptions{.rows = shape_[0], .width = shape_[1], .slots = 3});
       table_ = std::make_unique<Parameter>("table", file_rows(*file_));
     } else {
       table_ = std::make_unique<Parameter>("table", zeros(shape_));

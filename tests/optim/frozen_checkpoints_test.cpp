@@ -143,7 +143,7 @@ void write(const FrozenCase& item) {
   std::unique_ptr<TableFile> file;
   if (item.in_file()) {
     const TableFileOptions options{
-        .rows = 10, .width = 9, .states = *item.states_in_file, .seed = 5, .init_std = 0.5};
+        .rows = 10, .width = 9, .slots = *item.states_in_file, .seed = 5, .init_std = 0.5};
     file = std::make_unique<TableFile>(item.path("table"), options);
   }
   FrozenTraining training(item, file.get());

@@ -10,7 +10,7 @@ struct Words {
   explicit Words(const std::filesystem::path& path, std::size_t states = 1)
       : file(std::filesystem::exists(path)
                  ? TableFile(path)
-                 : TableFile(path, {.rows = 4, .width = 2, .states = states})),
+                 : TableFile(path, {.rows = 4, .width = 2, .slots = states})),
         table(file) {}
 
   // With gradients of ones for these rows.
@@ -153,7 +153,7 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
 }
 
 TEST_F(TableFileOptimizers, AreNeededWhenTheLayerIsDestroyedFirst) {
-  TableFile file(path_, {.rows = 4, .width = 2, .states = 1});
+  TableFile file(path_, {.rows = 4, .width = 2, .slots = 1});
   const std::string mark = file.checkpoint_id();
   auto table = std::make_unique<Embedding>(file);
   SGD sgd({&table->weight}, kMomentum);
@@ -235,8 +235,8 @@ TEST_F(TableFileOptimizers, GoBackInAllTablesOfALayerOrInNone) {
         : first(*this, "first", file_rows(one)), second(*this, "second", file_rows(two)) {}
     Parameter first, second;
   };
-  TableFile one(folder_ / "one.table", {.rows = 4, .width = 2, .states = 1});
-  TableFile two(folder_ / "two.table", {.rows = 4, .width = 2, .states = 1});
+  TableFile one(folder_ / "one.table", {.rows = 4, .width = 2, .slots = 1});
+  TableFile two(folder_ / "two.table", {.rows = 4, .width = 2, .slots = 1});
   TwoTables layer(one, two);
   SGD sgd(layer.parameters(), {.momentum = 0.9});
   std::vector<StateDict> states;
@@ -285,7 +285,7 @@ TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
   std::set<std::pair<std::uint64_t, std::uint64_t>> costs;
   for (const std::size_t rows : {1000, 100'000, 100'000'000}) {
     const auto path = folder_ / concat(rows);
-    TableFile file(path, {.rows = rows, .width = 64, .states = 2});
+    TableFile file(path, {.rows = rows, .width = 64, .slots = 2});
     Embedding table(file);
     AdamW adamw({&table.weight});
     Ids32 ids;
@@ -308,7 +308,7 @@ TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
 TEST_F(TableFileOptimizers, TrainBagsAsInMemoryBitForBit) {
   for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
     const auto path = folder_ / concat(static_cast<int>(mode));
-    TableFile file(path, {.rows = 12, .width = 5, .states = 2, .seed = 3});
+    TableFile file(path, {.rows = 12, .width = 5, .slots = 2, .seed = 3});
     const EmbeddingBagOptions options{.mode = mode, .padding_idx = 2, .max_norm = 2};
     EmbeddingBag in_file(file, options);
     EmbeddingBag in_memory(in_file.weight.rows(all_rows(12)), options);

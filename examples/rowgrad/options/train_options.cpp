@@ -49,7 +49,7 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
 struct OptimizerKind {
   std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
   double learning_rate;     // at which the default next-token model trains well
-  std::size_t states;       // numbers that it keeps for each parameter, without momentum
+  std::size_t slots;        // numbers that it keeps for each parameter, without momentum
   double weight_decay = 0;  // its default
   double table_rate = 1;    // default of --ngram-rate
 };
@@ -101,9 +101,8 @@ TableFile& open_table(TableFileSet& tables, const std::string& path,
   const Shape expected{options.rows, options.width};
   check_argument(table.shape() == expected, "--ngram-file: ", path, " has shape ",
                  bracketed(table.shape()), ", expected ", bracketed(expected));
-  check_argument(table.states() >= options.states, "--ngram-file: ", path, " stores ",
-                 table.states(), " optimizer values for each element, but --optimizer needs ",
-                 options.states);
+  check_argument(table.slots() >= options.slots, "--ngram-file: ", path, " stores ", table.slots(),
+                 " optimizer values for each element, but --optimizer needs ", options.slots);
   check_argument(resumed || table.rows_stored() == 0, "--ngram-file: ", path,
                  " has been trained; go on with --resume, or remove it to start again");
   return table;
@@ -396,7 +395,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
                                                         TablePlacement* placement) const {
   if (is_gpt()) check_gpt(*this);
   const double numbers = least_numbers(tokens.size(), ranks == nullptr ? 1 : ranks->size());
-  const std::size_t states = optimizer_of(*this).states + (momentum != 0 ? 1U : 0U);
+  const std::size_t states = optimizer_of(*this).slots + (momentum != 0 ? 1U : 0U);
   const double needed = numbers * sizeof(real) * static_cast<double>(1 + states) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
@@ -414,7 +413,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
     files.push_back(&open_table(tables, paths[i],
                                 {.rows = hash.table_rows(),
                                  .width = shape.head_width,
-                                 .states = states,
+                                 .slots = states,
                                  .seed = seed + blocks[i]},
                                 resumed));
   }

@@ -146,7 +146,8 @@ OptionTable option_table_of(TrainSettings& o) {
   const OptionTable written{
       {"--prompt", &o.prompt,
        "text that samples continue; by default the first words of the corpus", common()},
-      {"--sample", &o.sample.count, "tokens of the sample at the end; 0 for none", common()},
+      {"--sample", &o.sample.max_new_tokens, "tokens of the sample at the end; 0 for none",
+       common()},
       {"--sample-every", &o.sample_every, "write a sample every N steps; 0 for none", samples},
       {"--sample-epochs", &o.sample_epochs, "write a sample after each epoch", samples},
       past_context_option(o.sample.past_context, samples + gpt),

@@ -16,7 +16,7 @@ struct TrainSettings {
   std::string file = "";  // of --options
   std::vector<std::string> corpus = {};
   std::string prompt = "";
-  GenerateOptions sample{.count = 200, .temperature = 0.8};
+  GenerateOptions sample{.max_new_tokens = 200, .temperature = 0.8};
   std::size_t sample_every = 0;
   bool sample_epochs = false;
   bool evaluate_first = false;

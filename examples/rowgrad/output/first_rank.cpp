@@ -117,7 +117,7 @@ void FirstRank::train(std::size_t last_step) {
 void FirstRank::at_end(const TrainingRun&) {
   RunResults results;
   if (session_.validation_ids() != nullptr) add_validation(results);
-  if (settings_.sample.count > 0 && !interrupted()) add_sample(results);
+  if (settings_.sample.max_new_tokens > 0 && !interrupted()) add_sample(results);
   if (!settings_.json.empty()) write_file(settings_.json, run_json(session_, corpus_, results));
   const std::string rows = settings_.row_list.empty() ? "" : write_rows();
   if (!settings_.gpt2_export.empty()) export_gpt2();

@@ -86,7 +86,7 @@ void TableReport::print_heads() const {
     std::cout << formatted("%8zu%6zu%10zu%10zu%10zu%17zu%14zu%13zu\n", head.order, head.head,
                            head.rows, head.touched, head.ngrams, head.sharing, head.shared,
                            head.most);
-  if (const std::uint64_t others = history_.ngrams()->not_told_apart(); others > 0)
+  if (const std::uint64_t others = history_.ngrams()->collisions(); others > 0)
     std::cout << "  and " << others << " places of n-grams that came later than the first "
               << NgramCounts::kMaxNgrams << ", which alone are told apart\n";
 }
@@ -142,7 +142,7 @@ Json TableReport::to_json() const {
               {"rows_with_gradient", history_.with_gradient()},
               {"rows_never_touched", size() - history_.with_gradient()},
               {"gradients", std::move(list)}};
-  if (history_.ngrams() != nullptr) report["not_told_apart"] = history_.ngrams()->not_told_apart();
+  if (history_.ngrams() != nullptr) report["collisions"] = history_.ngrams()->collisions();
   for (const Head& head : heads())
     report["heads"].push_back({{"tokens", head.order},
                                {"head", head.head},

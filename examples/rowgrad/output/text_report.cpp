@@ -142,7 +142,7 @@ void TextReport::try_to_write() {
 // Makes the page of what there is, unless the last time was so recent that it would slow the run.
 void TextReport::after_step(const TrainingRun& run, const StepResult&) {
   const auto begin = Clock::now();
-  if (!run.makes_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
+  if (!run.has_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
   try_to_write();
   last_end_ = Clock::now();
   last_cost_ = last_end_ - begin;

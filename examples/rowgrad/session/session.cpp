@@ -170,7 +170,7 @@ void Session::set_options(const TrainOptions& options) {
 
 void Session::start_schedule(std::uint64_t step) {
   schedule_.emplace(*optimizer_,
-                    options_.make_schedule(std::max<std::size_t>(run_.steps_in_all(), 1)));
+                    options_.make_schedule(std::max<std::size_t>(run_.total_steps(), 1)));
   StateDict state;
   state.put("step", step);
   state.put("base_rates", options_.base_rates(*optimizer_));

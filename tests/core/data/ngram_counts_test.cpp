@@ -14,7 +14,7 @@ TEST(NgramCounts, TellsWhichNgramsFellIntoARow) {
     EXPECT_TRUE(std::ranges::is_sorted(ngrams, std::greater<>(), &NgramCounts::Ngram::count));
   }
   EXPECT_EQ(found, counted(hash, batch));
-  EXPECT_EQ(counts.not_told_apart(), 0U);
+  EXPECT_EQ(counts.collisions(), 0U);
 }
 
 TEST(NgramCounts, RefusesIdsOutsideTheVocabulary) {
@@ -50,7 +50,7 @@ TEST(NgramCounts, CountsTheRestWhereThereAreTooMany) {
   for (const auto& [row, ngrams] : counts.by_row())
     for (const NgramCounts::Ngram& ngram : ngrams) sum += ngram.count;
   EXPECT_EQ(sum, 7U);
-  EXPECT_EQ(counts.not_told_apart(), 1U);  // the only 3
+  EXPECT_EQ(counts.collisions(), 1U);  // the only 3
 }
 
 TEST(NgramCounts, LabelsNameAFewNgrams) {

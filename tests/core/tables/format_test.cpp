@@ -47,7 +47,7 @@ TEST(TableFormat, IsThatOfTheExample) {
                               journal = folder / "words.table.undo-1";
   std::string id;
   {
-    TableFile table(path, {.rows = 3, .width = 2, .states = 1, .seed = 7});
+    TableFile table(path, {.rows = 3, .width = 2, .slots = 1, .seed = 7});
     table.add_slot("momentum");
     const auto set = [&](const std::vector<real>& content) {
       const RecordWriter rows = table.modify(Ids32{1});

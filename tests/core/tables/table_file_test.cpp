@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .states = 1, .seed = 7};
+constexpr TableFileOptions kSmall{.rows = 1000, .width = 5, .slots = 1, .seed = 7};
 constexpr std::size_t kSmallStride = (16 + 2 * 5 * sizeof(real) + 8 + 15) / 16 * 16;
 
 class TableFiles : public ::testing::Test {
@@ -89,7 +89,7 @@ class TableFiles : public ::testing::Test {
 };
 
 TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
-  TableFile table(path(), {.rows = 100'000'000, .width = 64, .states = 2});
+  TableFile table(path(), {.rows = 100'000'000, .width = 64, .slots = 2});
   EXPECT_EQ(std::filesystem::file_size(path()),
             4096 + 100'000'000ULL * ((16 + 3 * 64 * sizeof(real) + 8 + 15) / 16 * 16));
   Ids32 ids(5000);
@@ -182,7 +182,7 @@ TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   two.restore(start);
   EXPECT_NE(checkpoint_with(two, {5}, 2), mark);
   EXPECT_THROW(two.restore(mark), std::invalid_argument);
-  TableFile other(path("other"), {.rows = 1000, .width = 5, .states = 1, .seed = 8});
+  TableFile other(path("other"), {.rows = 1000, .width = 5, .slots = 1, .seed = 8});
   EXPECT_NE(other.checkpoint_id(), start);
 
   row(one, 1);
@@ -388,7 +388,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
   };
   for (int round = 0; round < 8; ++round) {
     for (const std::string& name : files()) std::filesystem::remove(path(name));
-    TableFile table(path(), {.rows = 60, .width = 5, .states = 1, .seed = 7});
+    TableFile table(path(), {.rows = 60, .width = 5, .slots = 1, .seed = 7});
     const auto change = [&](real value) {
       for (int i = 0; i < 12; ++i)
         set_rows(table, {static_cast<std::int32_t>(random() % 60)}, value);
@@ -519,7 +519,7 @@ TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
            {{.rows = 4, .width = 0}, "the shape is [4, 0]" + expected},
            {{.rows = 4, .width = std::size_t{1} << 61},
             "shape [4, 2305843009213693952] has more bytes than a file can have"},
-           {{.rows = 4, .width = 4, .states = 9}, "states is 9, expected at most 8"},
+           {{.rows = 4, .width = 4, .slots = 9}, "slots is 9, expected at most 8"},
            {{.rows = 4, .width = 4, .init_std = -1},
             "init_std is -1, expected a finite number, not negative"}}) {
     EXPECT_INVALID("TableFile: " + item.message, TableFile table(path(), item.options));
@@ -531,7 +531,7 @@ TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
 }
 
 TEST_F(TableFiles, GivePlacesToStatesByName) {
-  TableFile table(path(), {.rows = 4, .width = 1, .states = 2});
+  TableFile table(path(), {.rows = 4, .width = 1, .slots = 2});
   EXPECT_EQ(table.add_slot("mean"), 0);
   EXPECT_EQ(table.add_slot("square"), 1);
   EXPECT_EQ(table.find_slot("square"), 1);

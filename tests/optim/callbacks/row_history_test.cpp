@@ -135,7 +135,7 @@ void expect_history(const AnyOptions& options, Table kind) {
         "token.weight",
         file_rows(file.emplace(
             folder / "table",
-            TableFileOptions{.rows = kTableRows, .width = 4, .states = 3, .seed = 1})));
+            TableFileOptions{.rows = kTableRows, .width = 4, .slots = 3, .seed = 1})));
   else
     parameter.emplace("token.weight", irregular({kTableRows, 4}));
   Parameter& table = *parameter;

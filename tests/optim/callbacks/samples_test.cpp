@@ -7,7 +7,7 @@ TEST(Samples, NeedAPromptBeforeTraining) {
   const auto letters = CharacterTokenizer::from_text("ab");
   EXPECT_INVALID("Samples: the prompt has no tokens",
                  Samples(samples, letters, {.prompt = {}, .every = 5}));
-  EXPECT_NO_THROW(Samples(samples, letters, {.prompt = {}, .generate = {.count = 0}}));
+  EXPECT_NO_THROW(Samples(samples, letters, {.prompt = {}, .generate = {.max_new_tokens = 0}}));
   EXPECT_NO_THROW(Samples(samples, letters, {.prompt = Ids{1}, .every = 5}));
 }
 

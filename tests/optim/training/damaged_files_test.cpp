@@ -46,7 +46,7 @@ void write_sharded(const fs::path& folder) {
 
 // Two checkpoints, and changes after the last one. A file has the mark of the first one.
 void write_table(const fs::path& folder) {
-  TableFile table(folder / "table", {.rows = 40, .width = 6, .states = 1, .seed = 7});
+  TableFile table(folder / "table", {.rows = 40, .width = 6, .slots = 1, .seed = 7});
   table.add_slot("momentum");
   for (const real value : {1, 2, 3}) {
     if (value > 1) table.checkpoint();

@@ -40,7 +40,7 @@ struct RootsRun : TrainingCallback {
              .clip_norm = 1,
              .shards = shards,
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
-             .allow_not_finite = allowed,
+             .allow_non_finite = allowed,
              .epochs = 3}) {
     run.add(*this);
   }
@@ -59,7 +59,7 @@ struct RootsRun : TrainingCallback {
 
 constexpr const char* kAdvice =
     " at step 2, expected finite numbers; no update was made. Try a smaller learning rate or "
-    "clip_norm, or check the data; with allow_not_finite, training goes on";
+    "clip_norm, or check the data; with allow_non_finite, training goes on";
 
 TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
   struct Case {
@@ -113,7 +113,7 @@ TEST(NotFinite, ParametersAreNotSaved) {
     EXPECT_EQ(message, allowed ? "no error"
                                : "TrainingRun: other is not finite after step 1, expected finite "
                                  "numbers. Try a smaller learning rate or clip_norm, or check the "
-                                 "data; with allow_not_finite, training goes on");
+                                 "data; with allow_non_finite, training goes on");
   }
 }
 
@@ -139,7 +139,7 @@ TEST(NotFinite, ParametersAfterTheLastStepAreRefused) {
                     allowed ? "no error"
                             : "TrainingRun: table.weight is not finite after step 6, expected "
                               "finite numbers. Try a smaller learning rate or clip_norm, or check "
-                              "the data; with allow_not_finite, training goes on");
+                              "the data; with allow_non_finite, training goes on");
         });
 }
 
@@ -162,7 +162,7 @@ TEST(NotFinite, RecordsAreRefused) {
               allowed ? "no error"
                       : "TrainingRun: the validation loss became inf after step 2, expected a "
                         "finite number. Try a smaller learning rate or clip_norm, or check the "
-                        "data; with allow_not_finite, training goes on");
+                        "data; with allow_non_finite, training goes on");
   }
 }
 
@@ -203,7 +203,7 @@ TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
     const StateDict good = trained.run.state_dict();
     fails.bad = where;
     EXPECT_ERROR(std::runtime_error, "a failure", trained.run.train(4));
-    EXPECT_TRUE(trained.run.makes_more_steps());  // step 4 was the last one of that call only
+    EXPECT_TRUE(trained.run.has_more_steps());  // step 4 was the last one of that call only
     EXPECT_ERROR(std::logic_error,
                  "TrainingRun: the run has failed, so load the state that was saved last",
                  trained.run.step());

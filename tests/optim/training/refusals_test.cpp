@@ -12,7 +12,7 @@ TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
   Random random(1);
   NoContext model(random);
   EXPECT_INVALID("generate: the model's context is 0",
-                 generate(model, Ids{1}, {.count = 1}, random));
+                 generate(model, Ids{1}, {.max_new_tokens = 1}, random));
   BatchScore score;
   EXPECT_INVALID("count_correct: logits have shape [2, 3], targets [3], expected as many rows",
                  count_correct(score, zeros({2, 3}), Ids{0, 1, 2}));
@@ -33,7 +33,7 @@ TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
 TEST(OwnParts, HaveWeightsThatCanBeDividedBy) {
   struct Weighted : Ratings {
     using Ratings::Ratings;
-    double weight(const Batch&) const override { return of_a_batch; }
+    double loss_weight(const Batch&) const override { return of_a_batch; }
     double of_a_batch = 0;
   };
   Random random(1);

@@ -15,7 +15,7 @@ struct Line : Model {
         x * tape.parameter(slope) + tape.parameter(offset) - tape.constant(batch.tensors[1]);
     return sum(error * error * weight) / sum(weight);
   }
-  double weight(const Batch& batch) const override {
+  double loss_weight(const Batch& batch) const override {
     double total = 0;
     for (const real each : batch.tensors[2]) total += each;
     return total;

@@ -375,7 +375,7 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
   run.set_length(kNoLimit, 0);
   EXPECT_INVALID(endless, run.train());
   run.set_length(2, 0);
-  EXPECT_EQ(run.steps_in_all(), 2 * run.steps_per_epoch());
+  EXPECT_EQ(run.total_steps(), 2 * run.steps_per_epoch());
   EXPECT_TRUE(run.train());
   EXPECT_EQ(run.history().size(), 2U);
   run.set_length(2, run.steps() + 3);
@@ -408,7 +408,7 @@ TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
     void at_end(const TrainingRun& run) override { note("end", run); }
 
     void note(const char* what, const TrainingRun& run) {
-      text += concat(what, ' ', run.steps(), run.makes_more_steps() ? ", " : "; ");
+      text += concat(what, ' ', run.steps(), run.has_more_steps() ? ", " : "; ");
     }
     std::size_t known = 0, last_step = 9;
     std::string text;

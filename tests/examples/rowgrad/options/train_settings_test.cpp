@@ -79,7 +79,7 @@ TEST(TrainSettings, DropWhatHasNoEffectWithTheCommandLine) {
   EXPECT_EQ(settings.gpt2, "");
   EXPECT_EQ(settings.train.tokenizer, "word");
   EXPECT_EQ(settings.train.gpt.context, 32U);
-  EXPECT_EQ(settings.sample.past_context, PastContext::kReadAgain);
+  EXPECT_EQ(settings.sample.past_context, PastContext::kRecompute);
   train.text = R"({"momentum": 0.9, "learning_rate": 2})";
   EXPECT_EQ(train.options("--options file --optimizer adam").momentum, 0);
   EXPECT_EQ(train.options("--options file --optimizer adam").learning_rate, 2);

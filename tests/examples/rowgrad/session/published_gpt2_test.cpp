@@ -23,7 +23,7 @@ class PublishedGpt2 : public PublishedData {
 
   std::vector<std::int32_t> continued(const Ids& prompt, std::size_t count) {
     Random greedy(0);  // of which nothing is drawn
-    const Ids ids = generate(*model, prompt, {.count = count, .temperature = 0}, greedy);
+    const Ids ids = generate(*model, prompt, {.max_new_tokens = count, .temperature = 0}, greedy);
     return {ids.begin(), ids.end()};
   }
 
