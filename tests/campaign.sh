@@ -19,7 +19,7 @@ if [[ ! $share =~ ^[1-9][0-9]*$ ]]; then
 fi
 export DEBEMAIL=${DEBEMAIL-packages@debian.org}  # lintian wants somebody to answer for the packages
 
-crash() { tests/crash/run.sh $((10 * share)); }
+durability() { tests/durability/run.sh $((10 * share)); }
 ranks() {
   install_packages libopenmpi-dev openmpi-bin
   ROWGRAD_KILLS=$share tests/ranks/run.sh
@@ -31,7 +31,7 @@ page() {
 threads() { tests/thread_sanitizer.sh; }
 sanitized() { tests/sanitized.sh; }
 textbook() { ROWGRAD_TEXTBOOK=1 tests/run.sh -R Textbook; }
-guard() { tests/guard/run.sh; }
+instruction_counts() { tests/instruction_counts/run.sh; }
 golden() {
   install_packages python3-torch python3-numpy python3-regex
   examples/texts.sh build-campaign/texts
@@ -49,9 +49,9 @@ packages() {
 }
 bookworm() { tests/debian.sh bookworm; }
 trixie() { tests/debian.sh trixie; }
-mutants() { tests/mutants/run.py build-mutants --jobs "$(nproc)"; }
+mutation() { tests/mutation/run.py build-mutation --jobs "$(nproc)"; }
 
-all=(crash ranks page threads sanitized textbook guard golden levels fuzz packages bookworm trixie mutants)
+all=(durability ranks page threads sanitized textbook instruction_counts golden levels fuzz packages bookworm trixie mutation)
 parts=("$@")
 ((${#parts[@]})) || parts=("${all[@]}")
 for part in "${parts[@]}"; do

@@ -1,8 +1,8 @@
-// Small fixed workloads on one thread, whose instructions tests/guard/run.sh counts.
+// Small fixed workloads on one thread, whose instructions tests/instruction_counts/run.sh counts.
 //
-//   guard_workloads            their names, a line each
-//   guard_workloads NAME       runs one
-//   guard_workloads --version  the compiler and libraries that instruction counts depend on
+//   counted_workloads            their names, a line each
+//   counted_workloads NAME       runs one
+//   counted_workloads --version  the compiler and libraries that instruction counts depend on
 
 #include <cstdint>
 #include <exception>
@@ -19,7 +19,7 @@
 #include <rowgrad/rowgrad.hpp>
 
 /// What run.sh counts: from here until the return.
-extern "C" [[gnu::noipa]] void guard_counted(const std::function<void()>& work) {
+extern "C" [[gnu::noipa]] void counted_work(const std::function<void()>& work) {
   work();
   asm volatile("");  // keeps the call above from becoming a jump, which would end the counting
 }
@@ -47,7 +47,7 @@ std::vector<Ids> random_batches(std::size_t vocabulary, std::uint64_t seed) {
 template <class Step>
 void counted_steps(std::size_t count, const Step& step) {
   for (std::size_t i = 0; i < kBatches; ++i) step(i);
-  guard_counted([&] {
+  counted_work([&] {
     for (std::size_t i = 0; i < count; ++i) step(i % kBatches);
   });
 }
@@ -127,13 +127,13 @@ void merge_rows() {
 
 void byte_pair_training() {
   const std::string story = read_file(ROWGRAD_STORY);
-  guard_counted([&] { BytePairTokenizer::train(story, {.size = 1024}); });
+  counted_work([&] { BytePairTokenizer::train(story, {.size = 1024}); });
 }
 
 void byte_pair_encoding() {
   const std::string story = read_file(ROWGRAD_STORY);
   const auto tokenizer = BytePairTokenizer::train(story, {.size = 1024});
-  guard_counted([&] {
+  counted_work([&] {
     for (int i = 0; i < 20; ++i) tokenizer.encode(story);
   });
 }

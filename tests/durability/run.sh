@@ -6,13 +6,13 @@
 # Then what cannot be written: a full disk, a limit of sizes, a folder that is or becomes read-only,
 # /dev/full. Each is to be a clear error that leaves the old file as it was. Of two writers, each file is
 # whole.
-#   tests/crash/run.sh [KILLS]    30 if not given, and a third as many of a table in a file
+#   tests/durability/run.sh [KILLS]    30 if not given, and a third as many of a table in a file
 # As root, or where user namespaces are allowed, with file systems of its own; else these are left
 # out, and it says so. ROWGRAD_BUILD names another build folder.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 kills=${1-30}
-[[ $kills =~ ^[0-9]+$ ]] || { echo "usage: tests/crash/run.sh [KILLS]" >&2 && exit 2; }
+[[ $kills =~ ^[0-9]+$ ]] || { echo "usage: tests/durability/run.sh [KILLS]" >&2 && exit 2; }
 
 # Mounts are made in a name space that ends with this script, and with them all that they hold.
 if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Breaks the library and the programs on purpose, one small fault at a time, and finds the tests that notice.
 
-  tests/mutants/run.py FOLDER [--faults COUNT] [--jobs COUNT] [--only WORD] [--matrix]
-  tests/mutants/run.py --list     prints the faults
+  tests/mutation/run.py FOLDER [--faults COUNT] [--jobs COUNT] [--only WORD] [--matrix]
+  tests/mutation/run.py --list     prints the faults
 
 All faults are in one build, made in FOLDER at -O1, and an environment variable selects one: each check,
 switched off, COUNT others (300) in the library, and others in examples/ in the same proportion to its lines.

@@ -1,15 +1,15 @@
-// Checkpoints and table files that earlier versions wrote, in golden/frozen, are read, and training
+// Checkpoints and table files that earlier versions wrote, in golden/compat, are read, and training
 // goes on from them to the numbers that those versions reached. What these trainings compute must
 // not change: a new one gets a new name, and its files are written where they are missing, if
-// ROWGRAD_WRITE_FROZEN is set.
+// ROWGRAD_WRITE_COMPAT is set.
 
 #include "tests/optim/optimizers.hpp"
 
 namespace {
 
-const std::filesystem::path kFrozen = std::filesystem::path(ROWGRAD_TEST_DATA) / "frozen";
+const std::filesystem::path kCompatFiles = std::filesystem::path(ROWGRAD_TEST_DATA) / "compat";
 
-struct FrozenCase {
+struct CompatCase {
   std::string name;                    // of its files, without what follows the number type
   std::vector<AnyOptions> optimizers;  // which take turns of 4 steps
   std::optional<std::size_t> states_in_file = std::nullopt;  // of its twin, if any, in a file
@@ -23,15 +23,15 @@ struct FrozenCase {
 
   bool in_file() const { return name.ends_with("_in_file"); }
   std::filesystem::path path(const std::string& ending) const {
-    return kFrozen / (name + (sizeof(real) == 4 ? ".float." : ".double.") + ending);
+    return kCompatFiles / (name + (sizeof(real) == 4 ? ".float." : ".double.") + ending);
   }
 };
 
-void PrintTo(const FrozenCase& item, std::ostream* out) { *out << item.name; }
+void PrintTo(const CompatCase& item, std::ostream* out) { *out << item.name; }
 
 // (7 · step + 5 · row + 3 · column + step · row) modulo 17, from −1/2 to 1/2 in steps of 1/16: all
 // number types have it.
-Tensor frozen_gradients(int step, const Ids32& rows, std::size_t width) {
+Tensor compat_gradients(int step, const Ids32& rows, std::size_t width) {
   const auto s = static_cast<std::size_t>(step);
   Tensor result = empty({rows.size(), width});
   for (std::size_t i = 0; i < rows.size(); ++i)
@@ -43,18 +43,18 @@ Tensor frozen_gradients(int step, const Ids32& rows, std::size_t width) {
   return result;
 }
 
-struct FrozenModel : Layer {
-  explicit FrozenModel(Tensor start) : table(*this, "table", std::move(start)) {}
-  explicit FrozenModel(TableFile& file) : table(*this, "table", file_rows(file)) {}
+struct CompatModel : Layer {
+  explicit CompatModel(Tensor start) : table(*this, "table", std::move(start)) {}
+  explicit CompatModel(TableFile& file) : table(*this, "table", file_rows(file)) {}
 
   Parameter table;
   Parameter bias{*this, "bias", full({5}, real{0.25})};
 };
 
 // A table and a vector, with made-up gradients. The table is in memory, or in a file.
-class FrozenTraining {
+class CompatTraining {
  public:
-  FrozenTraining(const FrozenCase& item, TableFile* file)
+  CompatTraining(const CompatCase& item, TableFile* file)
       : item_(item), model_(make_model(item, file)) {
     for (const AnyOptions& options : item.optimizers)
       optimizers_.push_back(make_optimizer(options, model_->parameters()));
@@ -68,13 +68,13 @@ class FrozenTraining {
       optimizer.zero_grad();
       const std::size_t width = item_.shape[1];
       if (item_.tied && i % 6 == 5) {
-        model_->table.add_gradient(frozen_gradients(i, compared_rows(), width));
+        model_->table.add_gradient(compat_gradients(i, compared_rows(), width));
       } else {  // row 0 never has one, row 1 only at first, the last one always
         Ids32 ids{2 + i % 7, compared_rows().back()};
         if (i < 4) ids.insert(ids.begin(), 1);
-        model_->table.add_gradient(RowGradient(item_.shape, ids, frozen_gradients(i, ids, width)));
+        model_->table.add_gradient(RowGradient(item_.shape, ids, compat_gradients(i, ids, width)));
       }
-      Tensor bias = frozen_gradients(i, {0}, 5);
+      Tensor bias = compat_gradients(i, {0}, 5);
       bias.reshape(Shape{5});
       model_->bias.add_gradient(std::move(bias));
       optimizer.step();
@@ -114,12 +114,12 @@ class FrozenTraining {
   }
 
  private:
-  static std::unique_ptr<FrozenModel> make_model(const FrozenCase& item, TableFile* file) {
-    if (file != nullptr) return std::make_unique<FrozenModel>(*file);
+  static std::unique_ptr<CompatModel> make_model(const CompatCase& item, TableFile* file) {
+    if (file != nullptr) return std::make_unique<CompatModel>(*file);
     Tensor start = sparse_zeros(item.shape);
     for (std::size_t k = 0; k < start.size() && !item.starts_at_zero; ++k)
       start.data()[k] = (static_cast<real>(5 * k % 13) - 6) / 8;
-    return std::make_unique<FrozenModel>(std::move(start));
+    return std::make_unique<CompatModel>(std::move(start));
   }
 
   // Of a large table, those that have gradients, and one that has none.
@@ -133,20 +133,20 @@ class FrozenTraining {
     return i == 0 ? "optimizer" : concat("optimizer_", i);
   }
 
-  FrozenCase item_;
-  std::unique_ptr<FrozenModel> model_;
+  CompatCase item_;
+  std::unique_ptr<CompatModel> model_;
   std::vector<std::unique_ptr<Optimizer>> optimizers_;
   std::optional<LearningRateSchedule> schedule_;
 };
 
-void write(const FrozenCase& item) {
+void write(const CompatCase& item) {
   std::unique_ptr<TableFile> file;
   if (item.in_file()) {
     const TableFileOptions options{
         .rows = 10, .width = 9, .slots = *item.states_in_file, .seed = 5, .init_std = 0.5};
     file = std::make_unique<TableFile>(item.path("table"), options);
   }
-  FrozenTraining training(item, file.get());
+  CompatTraining training(item, file.get());
   int made = 0;
   const auto train_and_mark = [&](int to) {
     training.train(std::exchange(made, to), to);
@@ -164,7 +164,7 @@ void write(const FrozenCase& item) {
 }
 
 // Those of this number type.
-std::vector<FrozenCase> frozen_cases() {
+std::vector<CompatCase> compat_cases() {
   const SgdOptions momentum{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01};
   const SgdOptions dampening{.learning_rate = 0.05, .momentum = 0.8, .dampening = 0.5};
   const SgdOptions sgd_touched{
@@ -178,8 +178,8 @@ std::vector<FrozenCase> frozen_cases() {
       .learning_rate = 0.01, .alpha = 0.9, .epsilon = 0.01, .momentum = 0.8, .centered = true};
   const RmsPropOptions rmsprop_replayed{.learning_rate = 0.002, .alpha = 0.9, .weight_decay = 0.1};
   const auto warmup = Schedule::linear_warmup({.steps = 8}).then(Schedule::cosine({.steps = 40}));
-  std::vector<FrozenCase> cases;
-  for (FrozenCase& item : std::vector<FrozenCase>{
+  std::vector<CompatCase> cases;
+  for (CompatCase& item : std::vector<CompatCase>{
            {"sgd_momentum", {momentum}, 1, true},
            // Of this one, the file names its format. The others are older.
            {"sgd_momentum_format_1", {momentum}},
@@ -222,17 +222,17 @@ std::vector<FrozenCase> frozen_cases() {
                                         "adamw_schedule",   "adamw_schedule_in_file",
                                         "adamw_tied",       "two_in_turn"};
   if (sizeof(real) != 4)
-    std::erase_if(cases, [&](const FrozenCase& item) { return !in_double.contains(item.name); });
+    std::erase_if(cases, [&](const CompatCase& item) { return !in_double.contains(item.name); });
   return cases;
 }
 
-class FrozenCheckpoints : public ::testing::TestWithParam<FrozenCase> {
+class CompatCheckpoints : public ::testing::TestWithParam<CompatCase> {
  protected:
   // A copy, as opening a table takes back what was not saved.
   std::unique_ptr<TableFile> open_copy_of_table() const {
     if (!GetParam().in_file()) return nullptr;
     const std::string name = GetParam().path("table").filename();
-    for (const auto& entry : std::filesystem::directory_iterator(kFrozen)) {
+    for (const auto& entry : std::filesystem::directory_iterator(kCompatFiles)) {
       if (!entry.path().filename().string().starts_with(name)) continue;
       const std::filesystem::path copy = folder_ / entry.path().filename();
       std::filesystem::copy_file(entry.path(), copy);
@@ -260,13 +260,13 @@ class FrozenCheckpoints : public ::testing::TestWithParam<FrozenCase> {
   TemporaryFolder folder_;
 };
 
-TEST_P(FrozenCheckpoints, ReadAsTheyWereSavedAndGoOnAsTheyDid) {
-  const FrozenCase& item = GetParam();
+TEST_P(CompatCheckpoints, ReadAsTheyWereSavedAndGoOnAsTheyDid) {
+  const CompatCase& item = GetParam();
   const std::filesystem::path path = item.path("safetensors");
-  if (std::getenv("ROWGRAD_WRITE_FROZEN") != nullptr && !std::filesystem::exists(path)) write(item);
+  if (std::getenv("ROWGRAD_WRITE_COMPAT") != nullptr && !std::filesystem::exists(path)) write(item);
   const StateDict all = read_safetensors(path);
   const auto file = open_copy_of_table();
-  FrozenTraining training(item, file.get());
+  CompatTraining training(item, file.get());
   training.load(all);
   // The values of a table in memory are saved with it; of one in a file, what is deferred is
   // applied when they are read.
@@ -275,7 +275,7 @@ TEST_P(FrozenCheckpoints, ReadAsTheyWereSavedAndGoOnAsTheyDid) {
   expect_values(training.values(), all.part("later"), item.end);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FrozenCheckpoints, ::testing::ValuesIn(frozen_cases()),
+INSTANTIATE_TEST_SUITE_P(All, CompatCheckpoints, ::testing::ValuesIn(compat_cases()),
                          [](const auto& item) { return item.param.name; });
 
 }  // namespace
