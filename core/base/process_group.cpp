@@ -35,7 +35,7 @@ void ProcessGroup::gather_bytes(std::span<const std::byte> mine, std::span<std::
 
 bool ProcessGroup::any(bool mine) {
   const unsigned char here = mine ? 1 : 0;
-  const std::vector<unsigned char> all = gather(std::span(&here, 1));
+  const std::vector<unsigned char> all = all_gather(std::span(&here, 1));
   return std::ranges::find(all, 1) != all.end();
 }
 

@@ -57,7 +57,7 @@ class ProcessGroup {
 
   /// What each rank passes, one after another; all pass equally many.
   template <class Number>
-  std::vector<Number> gather(std::span<const Number> mine) {
+  std::vector<Number> all_gather(std::span<const Number> mine) {
     std::vector<Number> all(size() * mine.size());
     gather_bytes(std::as_bytes(mine), std::as_writable_bytes(std::span(all)));
     return all;
@@ -65,7 +65,7 @@ class ProcessGroup {
 
   /// Sends sent[rank] to each other rank, which it receives in received[rank]: spans, texts or
   /// vectors of numbers, of the lengths that are expected.
-  void exchange_each(const auto& sent, auto& received) {
+  void all_to_all(const auto& sent, auto& received) {
     std::vector<Send> sends;
     std::vector<Receive> receives;
     for (const std::size_t other : others()) {
@@ -77,19 +77,19 @@ class ProcessGroup {
 
   /// The same for texts or vectors of any lengths; and what each rank passes for all.
   template <class List>
-  std::vector<List> exchange_lists(std::vector<List> sent) {
+  std::vector<List> all_to_all_lists(std::vector<List> sent) {
     std::vector<std::array<std::uint64_t, 1>> lengths, arriving(size());
     for (const List& list : sent) lengths.push_back({list.size()});
-    exchange_each(lengths, arriving);
+    all_to_all(lengths, arriving);
     std::vector<List> received;
     for (const auto& length : arriving) received.emplace_back().resize(length[0]);
-    exchange_each(sent, received);
+    all_to_all(sent, received);
     received[rank()] = std::move(sent[rank()]);
     return received;
   }
   template <class List>
-  std::vector<List> gather_lists(const List& mine) {
-    return exchange_lists(std::vector<List>(size(), mine));
+  std::vector<List> all_gather_lists(const List& mine) {
+    return all_to_all_lists(std::vector<List>(size(), mine));
   }
 
   /// Whether it is true on any rank.

@@ -380,7 +380,7 @@ Gradient GradientExchange::sum_by_owners(std::size_t p) {
                                                : 0);
   }
   for (const Term& term : terms_) arriving[term.rank].push_back(0);  // own ones are not read
-  ranks_.exchange_each(sizes, arriving);
+  ranks_.all_to_all(sizes, arriving);
   std::vector<std::int64_t> of_terms;
   for (const auto& its : arriving) of_terms.insert(of_terms.end(), its.begin(), its.end());
   Gradient sum = sum_rows_in(p, owned, of_terms);
@@ -389,7 +389,7 @@ Gradient GradientExchange::sum_by_owners(std::size_t p) {
   // Everybody's sums, which lie side by side in the order of the owners.
   const RowGradient& mine = sum.rows();
   const auto count_of_mine = static_cast<std::int64_t>(mine.size());
-  const std::vector<std::int64_t> counts = ranks_.gather(std::span(&count_of_mine, 1));
+  const std::vector<std::int64_t> counts = ranks_.all_gather(std::span(&count_of_mine, 1));
   const auto total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   RowBuffer sums(static_cast<std::size_t>(total), shapes_[p][1]);
   std::size_t begin = 0;

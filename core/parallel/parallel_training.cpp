@@ -55,7 +55,7 @@ void ParallelTraining::fetch(std::span<const TableLookup> lookups) {
         ids.insert(ids.end(), lookup.ids.begin(), lookup.ids.end());
     if (asking_ == Asking::kFirst) {
       if (ids.empty()) continue;
-      group_.gather(std::span<const std::uint64_t>(&i, 1));  // to meet()
+      group_.all_gather(std::span<const std::uint64_t>(&i, 1));  // to meet()
     }
     tables_[i]->fetch(ids, scales_);
   }
@@ -86,7 +86,7 @@ void ParallelTraining::together(const std::function<void()>& work) {
 void ParallelTraining::meet() {
   if (!has_tables()) return;
   while (true) {
-    const std::uint64_t table = group_.gather(std::span(&kNone, 1)).front();
+    const std::uint64_t table = group_.all_gather(std::span(&kNone, 1)).front();
     if (table == kNone) return;
     check_state(
         table < tables_.size(),
@@ -101,7 +101,7 @@ std::vector<double> ParallelTraining::all_parts(const Parameter& parameter,
   const ShardedTable* const table = find(parameter);
   if (table == nullptr || table->is_whole()) return parts;
   std::vector<double> all;
-  for (const std::vector<double>& its : group_.gather_lists(parts))
+  for (const std::vector<double>& its : group_.all_gather_lists(parts))
     all.insert(all.end(), its.begin(), its.end());
   return all;
 }

@@ -149,7 +149,7 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
   std::string states;  // of each file: here, needed, or neither
   for (std::size_t i = 0; i < paths.size(); ++i)
     states += file_exists(paths[i]) ? 'h' : needed[i] ? 'n' : '-';
-  const std::vector<std::string> all = ranks.gather_lists(states);
+  const std::vector<std::string> all = ranks.all_gather_lists(states);
   for (std::size_t i = 0; i < paths.size(); ++i) {
     std::string of_ranks;
     for (const std::string& its : all) of_ranks += its[i];
@@ -161,7 +161,7 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
     std::vector<std::string> sent(ranks.size());
     for (std::size_t rank = 0; sender == ranks.rank() && rank < ranks.size(); ++rank)
       if (of_ranks[rank] == 'n') sent[rank] = read_file(paths[i]);
-    const std::string bytes = ranks.exchange_lists(std::move(sent))[sender];
+    const std::string bytes = ranks.all_to_all_lists(std::move(sent))[sender];
     if (states[i] == 'n') write_file(paths[i], bytes);
   }
 }
@@ -178,7 +178,9 @@ void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
                  "write_sharded_checkpoint: the state has no rows of the sharded tables, expected "
                  "those of ",
                  parameters.size(), " parameters");
-  const auto from_first = [&](const std::string& text) { return ranks.gather_lists(text).front(); };
+  const auto from_first = [&](const std::string& text) {
+    return ranks.all_gather_lists(text).front();
+  };
   const bool is_first = ranks.rank() == 0;
   const Names before = is_first ? names_in(path) : Names();
   const std::string replaced = from_first(before.present);
@@ -220,7 +222,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
   ProcessGroup& ranks = of_run != nullptr && of_run->has_tables() ? of_run->group() : alone;
   const std::string names = file.contains(kNames) ? file.text(kNames) : "";
   const std::string id = file.contains(kId) ? file.text(kId) : "";
-  const std::vector<std::string> ids = ranks.gather_lists(id);
+  const std::vector<std::string> ids = ranks.all_gather_lists(id);
   for (std::size_t rank = 0; rank < ids.size(); ++rank)
     check_runtime(ids[rank] == id, path.string(), ": is another checkpoint on ",
                   ranks.name_of(rank), " than on ", ranks.name_of(ranks.rank()));

@@ -69,7 +69,7 @@ ShardedTable::ShardedTable(ProcessGroup& ranks, Parameter& shard, std::size_t ro
   check_argument(shard.shape() == expected, "ShardedTable: the shard of rank ", ranks.rank(),
                  " of a table with ", rows, " rows has shape ", bracketed(shard.shape()),
                  ", expected ", bracketed(expected));
-  const std::vector<std::size_t> all = ranks.gather(std::span<const std::size_t>(shape_));
+  const std::vector<std::size_t> all = ranks.all_gather(std::span<const std::size_t>(shape_));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     check_runtime(all[2 * rank] == rows && all[2 * rank + 1] == shape_[1],
                   "ShardedTable: ", ranks.name_of(rank), " has a table [", all[2 * rank], ", ",
@@ -126,12 +126,12 @@ void ShardedTable::fetch(std::span<const std::int32_t> ids, bool scales) {
   }
   std::vector<Tensor> values;
   std::vector<std::span<const real>> sent;
-  for (const std::vector<std::int32_t>& its : ranks_.exchange_lists(std::move(asked))) {
+  for (const std::vector<std::int32_t>& its : ranks_.all_to_all_lists(std::move(asked))) {
     values.push_back(read_shard(its, scales));
     sent.emplace_back(values.back().data(), values.back().size());
   }
   std::ranges::copy(sent[ranks_.rank()], received[ranks_.rank()].data());
-  ranks_.exchange_each(sent, received);
+  ranks_.all_to_all(sent, received);
   fetched_->version = shard_.version();
 }
 

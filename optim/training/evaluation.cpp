@@ -27,7 +27,7 @@ std::optional<Score> evaluate(Model& model, const DataLoader& loader,
                              static_cast<double>(score.predicted)});
     if (options.after_batch && !options.after_batch()) return std::nullopt;
   }
-  const std::vector<double> of_ranks = ranks.gather(std::span<const double>(sums));
+  const std::vector<double> of_ranks = ranks.all_gather(std::span<const double>(sums));
   double loss = 0, weight = 0, correct = 0, predicted = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const double* const of_batch = &of_ranks[i % ranks.size() * sums.size() + i / ranks.size() * 4];

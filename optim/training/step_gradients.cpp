@@ -42,7 +42,7 @@ void StepGradients::follow_optimizer() {
 // Returns the sum of `own` over all ranks. Every rank passes one number for each part of the step,
 // and 0 for the parts of other ranks, so the sum does not depend on the number of ranks.
 double StepGradients::sum_of_parts(const std::vector<double>& own) const {
-  const std::vector<double> all = group_.gather(std::span<const double>(own));
+  const std::vector<double> all = group_.all_gather(std::span<const double>(own));
   double sum = 0;
   for (std::size_t part = 0; part < own.size(); ++part)
     for (std::size_t rank = 0; rank < group_.size(); ++rank) sum += all[rank * own.size() + part];

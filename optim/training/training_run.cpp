@@ -268,7 +268,7 @@ std::string TrainingRun::first_not_finite(Values values) const {
     }
   }
   if (has_sharded_tables()) {
-    const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(first));
+    const std::vector<std::uint64_t> all = group_.all_gather(std::span<const std::uint64_t>(first));
     for (std::size_t i = 0; i < all.size(); i += 2) first = std::min(first, {all[i], all[i + 1]});
   }
   if (first[0] == parameters.size()) return "";
@@ -412,7 +412,7 @@ void TrainingRun::compare_ranks() const {
                                : last.is_rows()            ? parameter->rows(last.rows().indices())
                                                            : Tensor()));
   }
-  const std::vector<std::uint64_t> all = group_.gather(std::span<const std::uint64_t>(sums));
+  const std::vector<std::uint64_t> all = group_.all_gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps(), ", ",
                   parts_.optimizer.parameters()[i % sums.size()]->name(), " on ",

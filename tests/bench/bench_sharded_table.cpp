@@ -157,7 +157,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
       static_cast<double>(memory("VmHWM") - before) / 1e3, " MB for a share of ", share,
       " MB of values and as many of momentum where rows were touched; sends ", a_step,
       " bytes a step, by the formula ", formula, "; ", 1e3 * seconds, " ms for the fastest step\n");
-  for (const std::string& each : ranks.gather_lists(line))
+  for (const std::string& each : ranks.all_gather_lists(line))
     if (ranks.rank() == 0) std::cout << each;
 }
 

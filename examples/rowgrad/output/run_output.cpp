@@ -71,7 +71,7 @@ void print_resumed(const TrainingRun& run, const std::string& file, const std::s
 
 std::vector<std::string> other_arithmetic(ProcessGroup* ranks) {
   if (ranks == nullptr) return {};
-  const std::vector<std::string> all = ranks->gather_lists(TrainingRun::arithmetic());
+  const std::vector<std::string> all = ranks->all_gather_lists(TrainingRun::arithmetic());
   std::vector<std::string> others;
   for (std::size_t rank = 1; rank < all.size(); ++rank)
     if (all[rank] != all[0])

@@ -18,7 +18,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double timeout) {
   auto ranks = mpi_process_group(timeout);
   if (ranks->size() == 1) return nullptr;
   // Ranks with the same id share a machine: each boot of a kernel has another id.
-  const auto machines = ranks->gather_lists(read_file("/proc/sys/kernel/random/boot_id"));
+  const auto machines = ranks->all_gather_lists(read_file("/proc/sys/kernel/random/boot_id"));
   const auto here = static_cast<int>(std::ranges::count(machines, machines[ranks->rank()]));
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   set_threads(std::clamp(std::min(cores, cpu_quota().value_or(cores)) / here, 1, thread_count()));
@@ -28,7 +28,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double timeout) {
 void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts) {
   std::string lines;
   for (const auto& [name, value] : facts) lines += concat(name, ": ", value, '\n');
-  const std::vector<std::string> texts = ranks.gather_lists(lines);
+  const std::vector<std::string> texts = ranks.all_gather_lists(lines);
   for (std::size_t rank = 1; rank < texts.size(); ++rank) {
     std::istringstream first(texts.front()), others(texts[rank]);
     for (std::string expected, found; std::getline(first, expected);) {

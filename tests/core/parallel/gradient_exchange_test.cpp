@@ -165,7 +165,7 @@ TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
 
 TEST(ProcessGroup, GatherTextsAndAnswers) {
   run_ranks(3, [](ProcessGroup& ranks) {
-    const auto texts = ranks.gather_lists(std::string(ranks.rank(), 'x'));
+    const auto texts = ranks.all_gather_lists(std::string(ranks.rank(), 'x'));
     EXPECT_EQ(texts, (std::vector<std::string>{"", "x", "xx"}));
     EXPECT_TRUE(ranks.any(ranks.rank() == 2));
     EXPECT_FALSE(ranks.any(false));

@@ -121,7 +121,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
                       alone.backward(row));
     constexpr std::uint64_t kOther = 99;
     if (ranks.rank() == 0) {
-      ranks.gather(std::span(&kOther, 1));
+      ranks.all_gather(std::span(&kOther, 1));
     } else {
       EXPECT_ERROR_WITH(std::logic_error, "the first rank exchanges something else",
                         tables.first_asks([] {}));
@@ -171,7 +171,7 @@ TEST(ShardedTablesOfATrainingRun, GiveTheFirstRankRowsThatItAsksFor) {
         tables.fetch({&all, 1});
         EXPECT_EQ(table.table().rows(all.ids), whole.weight.value());
       }
-      tables.together([&] { together = ranks.gather_lists(std::string("here")).size(); });
+      tables.together([&] { together = ranks.all_gather_lists(std::string("here")).size(); });
     });
     EXPECT_EQ(together, 3U);
     if (ranks.rank() > 0) {
