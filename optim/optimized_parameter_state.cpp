@@ -41,7 +41,7 @@ StateDict OptimizedParameter::state_dict() const {
   state.put(kSteps, steps_);
   const SlotStore::Needs needs = loops_->needs();
   for (std::size_t i = 0; i < rule_.slots.size() && steps_ > 0; ++i)
-    if (const std::string name(rule_.slots[i]); needs.uses[i] && !has_rows(state, name))
+    if (const std::string name(rule_.slots[i]); needs.uses[i] && !has_table(state, name))
       state.put(name, kNotBegun);
   if (has_deferred()) state.put(kDeferred, deferred_state());
   return state;
@@ -82,9 +82,9 @@ auto OptimizedParameter::loaded(const StateDict& state, bool values_follow) cons
   std::array<bool, kMaxSlots> saved{};
   for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
     const std::string name(rule_.slots[i]);
-    saved[i] = has_rows(state, name) && !is_not_begun(state, name);
+    saved[i] = has_table(state, name) && !is_not_begun(state, name);
     check_argument(
-        !needs.uses[i] || has_rows(state, name), rule_.name, "::load_state_dict: '",
+        !needs.uses[i] || has_table(state, name), rule_.name, "::load_state_dict: '",
         parameter_->name(), '.', name,
         "' is missing, but the options of the optimizer need it; make the optimizer "
         "with the options of the saved one, and change them after loading (set_options)");

@@ -167,7 +167,7 @@ void Parameter::check_saved(const StateDict& state, const std::string& name) con
   if (is_in_memory())
     state.check_shape(name, shape());
   else
-    source_->check_checkpoint(state.text(name));
+    source_->check_checkpoint(state.string(name));
 }
 
 void Parameter::load(const StateDict& state, const std::string& name) {
@@ -176,7 +176,7 @@ void Parameter::load(const StateDict& state, const std::string& name) {
     end_deferred();
     return state.copy_to(name, mutable_values());
   }
-  source_->restore(state.text(name));
+  source_->restore(state.string(name));
   drop_deferred();  // only now: what is deferred belongs to the rows as they were
   note_change();
 }

@@ -38,14 +38,14 @@ std::string random_name() {
 std::string described(const StateDict& part, std::size_t rank) {
   const auto step = part.contains(kStep) ? concat(" at step ", part.count(kStep)) : "";
   return concat("the rows of rank ", rank, " of ", part.count(kRanks), " of checkpoint ",
-                part.text(kId), step);
+                part.string(kId), step);
 }
 
 void check_part(const fs::path& path, const StateDict& part, const StateDict& file,
                 std::size_t rank) {
   check_runtime(part.contains(kId) && part.contains(kRank) && part.contains(kRanks), path.string(),
                 ": is not a part of a sharded checkpoint");
-  check_runtime(part.text(kId) == file.text(kId) && part.count(kRank) == rank &&
+  check_runtime(part.string(kId) == file.string(kId) && part.count(kRank) == rank &&
                     part.count(kRanks) == file.count(kRanks),
                 path.string(), ": has ", described(part, part.count(kRank)), ", expected ",
                 described(file, rank));
@@ -66,9 +66,9 @@ Names names_in(const fs::path& path) {
   std::error_code unknown;
   if (!fs::is_regular_file(path, unknown)) return {};
   try {
-    const StateDict file = read_safetensors_texts(path);
+    const StateDict file = read_safetensors_metadata(path);
     const auto name = [&](const char* key) {
-      const std::string text = file.contains(key) ? file.text(key) : "";
+      const std::string text = file.contains(key) ? file.string(key) : "";
       return is_name(text) ? text : "";
     };
     return {name(kNames), name(kNext), name(kBefore)};
@@ -79,8 +79,8 @@ Names names_in(const fs::path& path) {
 
 bool is_part(const fs::path& path, const std::string& names) {
   try {
-    const StateDict part = read_safetensors_texts(path);
-    return part.contains(kNames) && !part.contains(kNext) && part.text(kNames) == names;
+    const StateDict part = read_safetensors_metadata(path);
+    return part.contains(kNames) && !part.contains(kNext) && part.string(kNames) == names;
   } catch (const std::exception&) {
     return false;
   }
@@ -137,7 +137,8 @@ StateDict take_rows(StateDict& state, const ParallelTraining& of_run,
   return rows;
 }
 
-// Returns true for row numbers of put_rows() or put_integers(); base + ".values" is what they have.
+// Returns true for row numbers of put_table() or put_integers(); base + ".values" is what they
+// have.
 bool is_sparse(const StateDict& part, const std::string& name, const std::string& base) {
   return name == base + ".rows" && part.contains(name) && part.contains(base + ".values") &&
          std::holds_alternative<StateDict::Integers>(part.at(name));
@@ -220,8 +221,8 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
                             std::span<Parameter* const> parameters) {
   SingleProcess alone;
   ProcessGroup& ranks = of_run != nullptr && of_run->has_tables() ? of_run->group() : alone;
-  const std::string names = file.contains(kNames) ? file.text(kNames) : "";
-  const std::string id = file.contains(kId) ? file.text(kId) : "";
+  const std::string names = file.contains(kNames) ? file.string(kNames) : "";
+  const std::string id = file.contains(kId) ? file.string(kId) : "";
   const std::vector<std::string> ids = ranks.all_gather_lists(id);
   for (std::size_t rank = 0; rank < ids.size(); ++rank)
     check_runtime(ids[rank] == id, path.string(), ": is another checkpoint on ",
@@ -267,7 +268,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
       const std::string& of_values = in_rows ? base + ".values" : name;
       if (std::holds_alternative<Tensor>(part.at(of_values))) {
         const std::size_t width = part.shape(of_values).back();
-        const Tensor tensor = rows_in(part, name, {its.size(), width});
+        const Tensor tensor = get_table(part, name, {its.size(), width});
         if (std::get<Tensor>(value).dimension() != 2) value = empty({own.size(), width});
         if (size > 0)
           std::copy_n(tensor.data() + (begin - its.begin) * width, size * width,
@@ -277,7 +278,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
                       count, " ranks, resumed on ", ranks.size(), "; expected as many");
         value = part.at(name);
       } else {
-        const std::vector<std::int64_t> read = integers_in(part, name, its.size());
+        const std::vector<std::int64_t> read = get_integers(part, name, its.size());
         check_runtime(read.size() == its.size(), paths[rank].string(), ": ", name, " has ",
                       read.size(), " numbers, expected ", its.size());
         if (!std::holds_alternative<StateDict::Integers>(value)) value = StateDict::Integers{};
@@ -292,7 +293,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
     if (!sparse.contains(name))
       file.put(name, std::move(value));
     else if (const auto* const tensor = std::get_if<Tensor>(&value))
-      put_rows(file, name, *tensor);
+      put_table(file, name, *tensor);
     else
       put_integers(file, name, std::get<StateDict::Integers>(value).values);
   }

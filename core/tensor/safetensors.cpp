@@ -350,7 +350,7 @@ StateDict read_safetensors(const std::filesystem::path& path, const WantedValues
   return Reader(path).read(&wanted);
 }
 
-StateDict read_safetensors_texts(const std::filesystem::path& path) {
+StateDict read_safetensors_metadata(const std::filesystem::path& path) {
   return read_safetensors(path, nullptr);
 }
 

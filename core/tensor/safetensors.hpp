@@ -38,6 +38,6 @@ using WantedValues = std::function<bool(const std::string& name, const Shape& sh
 StateDict read_safetensors(const std::filesystem::path& path, const WantedValues& wanted);
 
 /// Reads only the texts, which are not compared with the checksum.
-StateDict read_safetensors_texts(const std::filesystem::path& path);
+StateDict read_safetensors_metadata(const std::filesystem::path& path);
 
 }  // namespace rowgrad

@@ -152,7 +152,7 @@ const Kind& StateDict::get(const std::string& name, const char* kind) const {
   return *value;
 }
 
-const std::string& StateDict::text(const std::string& name) const {
+const std::string& StateDict::string(const std::string& name) const {
   return get<std::string>(name, "a text");
 }
 
@@ -275,7 +275,7 @@ std::vector<std::int64_t> row_numbers_in(const StateDict& state, const std::stri
 
 }  // namespace
 
-void put_rows(StateDict& state, const std::string& name, const Tensor& table) {
+void put_table(StateDict& state, const std::string& name, const Tensor& table) {
   if (table.dimension() != 2) return state.put(name, table);
   std::vector<std::int64_t> rows = rows_not_zero(table);
   if (!are_few(rows.size(), table.shape()[0], table.shape()[1] * sizeof(real)))
@@ -325,23 +325,23 @@ bool has_sparse_rows(const StateDict& state, const std::string& name) {
   return state.contains(name + ".rows") || state.contains(name + ".values");
 }
 
-bool has_rows(const StateDict& state, const std::string& name) {
+bool has_table(const StateDict& state, const std::string& name) {
   return state.contains(name) || has_sparse_rows(state, name);
 }
 
-SparseRows sparse_rows_in(const StateDict& state, const std::string& name, const Shape& shape) {
+SparseRows get_sparse_rows(const StateDict& state, const std::string& name, const Shape& shape) {
   std::vector<std::int64_t> rows = row_numbers_in(state, name, shape);
   Tensor values = state.tensor(name + ".values", {rows.size(), shape[1]});
   return {std::move(rows), std::move(values)};
 }
 
-Tensor rows_in(const StateDict& state, const std::string& name, const Shape& shape) {
+Tensor get_table(const StateDict& state, const std::string& name, const Shape& shape) {
   if (!state.contains(name + ".rows")) return state.tensor(name, shape);
-  return whole_table(sparse_rows_in(state, name, shape), shape);
+  return whole_table(get_sparse_rows(state, name, shape), shape);
 }
 
-std::vector<std::int64_t> integers_in(const StateDict& state, const std::string& name,
-                                      std::size_t count) {
+std::vector<std::int64_t> get_integers(const StateDict& state, const std::string& name,
+                                       std::size_t count) {
   if (!state.contains(name + ".rows")) return state.integers(name);
   const std::vector<std::int64_t> rows = row_numbers_in(state, name, {count, 1});
   const std::vector<std::int64_t> numbers = state.integers(name + ".values");

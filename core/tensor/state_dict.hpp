@@ -89,7 +89,7 @@ class StateDict {
   /// The value of a name, which must be of the kind that the function names: of any kind, a text,
   /// integers, a single integer, or one that is not negative.
   const Value& at(const std::string& name) const;
-  const std::string& text(const std::string& name) const;
+  const std::string& string(const std::string& name) const;
   std::vector<std::int64_t> integers(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;
   std::uint64_t count(const std::string& name) const;
@@ -141,7 +141,7 @@ struct SparseIntegers {
 };
 
 /// Puts a tensor into a state, in the form that takes less memory.
-void put_rows(StateDict& state, const std::string& name, const Tensor& table);
+void put_table(StateDict& state, const std::string& name, const Tensor& table);
 
 /// Does the same for a table of this shape, of which `sparse` has all rows that are not zeros.
 void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
@@ -155,21 +155,21 @@ void put_sparse_integers(StateDict& state, const std::string& name, std::size_t 
                          SparseIntegers sparse);
 
 /// Returns true if a state has a tensor or list of this name in either form.
-bool has_rows(const StateDict& state, const std::string& name);
+bool has_table(const StateDict& state, const std::string& name);
 
 /// Returns true if it has the rows that are not zeros.
 bool has_sparse_rows(const StateDict& state, const std::string& name);
 
 /// Returns the whole tensor. Throws std::invalid_argument if it is missing, there in both forms, or
 /// of another shape, and for row numbers that do not increase or are outside the table.
-Tensor rows_in(const StateDict& state, const std::string& name, const Shape& shape);
+Tensor get_table(const StateDict& state, const std::string& name, const Shape& shape);
 
-/// Returns the rows of a tensor that has_sparse_rows(). Throws like rows_in().
-SparseRows sparse_rows_in(const StateDict& state, const std::string& name, const Shape& shape);
+/// Returns the rows of a tensor that has_sparse_rows(). Throws like get_table().
+SparseRows get_sparse_rows(const StateDict& state, const std::string& name, const Shape& shape);
 
-/// Returns the whole list of integers. Throws like rows_in(), but a list that was put as a whole
+/// Returns the whole list of integers. Throws like get_table(), but a list that was put as a whole
 /// may have another length.
-std::vector<std::int64_t> integers_in(const StateDict& state, const std::string& name,
-                                      std::size_t count);
+std::vector<std::int64_t> get_integers(const StateDict& state, const std::string& name,
+                                       std::size_t count);
 
 }  // namespace rowgrad

@@ -34,7 +34,7 @@ constexpr std::string_view kHistory = "history.epoch";
 Run read_run(const std::string& file) {
   Run run{.file = file, .state = with_sharded_rows(read_safetensors(file), file)};
   if (run.state.contains("tokenizer"))
-    run.tokenizer = tokenizer_from_json(run.state.text("tokenizer"));
+    run.tokenizer = tokenizer_from_json(run.state.string("tokenizer"));
   for (const std::string& name : run.state.names())
     if (name == kHistory || name.ends_with(concat('.', kHistory))) {
       run.prefix = name.substr(0, name.size() - kHistory.size());
@@ -108,7 +108,7 @@ std::vector<CheckpointDifference> differences_of_options(const Run& first, const
   using enum CheckpointDifference::Kind;
   std::map<std::string, std::pair<std::string, std::string>> values;
   const auto add = [&](const Run& run, auto side) {
-    const Json options(run.state.text("options"), run.file);
+    const Json options(run.state.string("options"), run.file);
     for (const auto& [key, value] : options.members()) values[key].*side = value.dump();
   };
   using Values = std::pair<std::string, std::string>;

@@ -225,7 +225,7 @@ void fine_tune(const Options& options, const StateDict& file) {
 void classify(const Options& options, const StateDict& file) {
   const SavedGpt gpt = load_gpt(file, options.run);
   check_runtime(file.contains("labels"), options.run, ": is a GPT, expected a classifier");
-  const std::vector<std::string> labels = Json(file.text("labels"), options.run).strings();
+  const std::vector<std::string> labels = Json(file.string("labels"), options.run).strings();
   Random random(0);  // for weights that are overwritten
   TextClassifier classifier(*gpt.model, labels.size(), random);
   classifier.head.load_state_dict(file.part("classifier"));

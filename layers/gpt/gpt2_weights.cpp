@@ -63,7 +63,7 @@ bool same_values(const StateDict& file, const std::string& one, const std::strin
 }
 
 std::size_t heads_in(const StateDict& file) {
-  const std::string& text = file.text(kHeads);
+  const std::string& text = file.string(kHeads);
   std::size_t heads = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), heads);
   check_argument(error == std::errc() && end == text.data() + text.size() && heads > 0,

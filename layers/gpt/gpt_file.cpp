@@ -154,7 +154,7 @@ SavedGpt load_gpt(const StateDict& file, const std::string& name,
     GptOptions options = options_in(state);
     options.memories.files = tables;
     check_sizes(model, options);
-    auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
+    auto tokenizer = tokenizer_from_json(file.string("tokenizer"));
     check_argument(tokenizer->size() <= options.vocabulary, "its tokenizer has ", tokenizer->size(),
                    " tokens, expected at most its model's ", options.vocabulary);
     Random random(0);  // what it draws is overwritten

@@ -368,7 +368,7 @@ void RunLog::load_state_dict(const StateDict& state) {
   check_argument(run_ == nullptr || run_->steps() == saved_step, "RunLog: the state is of step ",
                  saved_step, ", but the run is at step ", step(),
                  ", expected the run's own state to be loaded before");
-  const std::string& id = state.text("id");
+  const std::string& id = state.string("id");
   const std::uint64_t bytes = state.count("bytes");
   std::map<std::string, std::vector<std::int64_t>> written;
   const StateDict tables = state.part("written");

@@ -93,7 +93,7 @@ class SlotsInFile final : public SlotStore {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
       const std::string name(owner_.names[i]);
       if (!saved[i]) continue;
-      check_mark(state.text(name), values_follow);
+      check_mark(state.string(name), values_follow);
       if (values_follow) continue;
       check_argument(file_.find_slot(name).has_value(), owner_.optimizer,
                      "::load_state_dict: ", path(), " has no ", name, " of its rows");
@@ -107,7 +107,7 @@ class SlotsInFile final : public SlotStore {
   }
 
   void load_rows(const StateDict& state, std::uint64_t, bool values_follow) override {
-    check_mark(state.text("file"), values_follow);
+    check_mark(state.string("file"), values_follow);
     is_saved_ = true;
   }
 

@@ -77,7 +77,7 @@ class SlotsInMemory final : public SlotStore {
     for (std::size_t k = 0; k < slots_.size(); ++k) {
       const std::string name(owner_.names[slots_[k]]);
       if (in_arrays_) {
-        put_rows(state, name, *arrays_[slots_[k]]);
+        put_table(state, name, *arrays_[slots_[k]]);
         continue;
       }
       SparseRows sparse{rows, empty({rows.size(), width()})};
@@ -95,11 +95,11 @@ class SlotsInMemory final : public SlotStore {
       if (!has_sparse_rows(state, name(k))) in_arrays_ = true;
     for (std::size_t k = 0; k < slots_.size(); ++k)
       if (in_arrays_)
-        arrays_[slots_[k]] = rows_in(state, name(k), values_.shape());
+        arrays_[slots_[k]] = get_table(state, name(k), values_.shape());
       else
         records().add_slot();
     for (std::size_t k = 0; k < slots_.size() && !in_arrays_; ++k) {
-      const SparseRows sparse = sparse_rows_in(state, name(k), values_.shape());
+      const SparseRows sparse = get_sparse_rows(state, name(k), values_.shape());
       records_->make(std::vector<std::int32_t>(sparse.rows.begin(), sparse.rows.end()));
       for (std::size_t i = 0; i < sparse.rows.size(); ++i)
         std::copy_n(sparse.values.data() + i * width(), width(),
@@ -108,7 +108,7 @@ class SlotsInMemory final : public SlotStore {
   }
 
   void save_rows(StateDict& state) const override {
-    put_rows(state, "values", values_);
+    put_table(state, "values", values_);
     if (in_arrays_)
       return put_integers(state, "at", std::vector<std::int64_t>(steps_->begin(), steps_->end()));
     SparseIntegers at;
@@ -122,8 +122,8 @@ class SlotsInMemory final : public SlotStore {
   }
 
   void load_rows(const StateDict& state, std::uint64_t last, bool) override {
-    loaded_ = rows_in(state, "values", values_.shape());
-    const std::vector<std::int64_t> steps = integers_in(state, "at", values_.shape()[0]);
+    loaded_ = get_table(state, "values", values_.shape());
+    const std::vector<std::int64_t> steps = get_integers(state, "at", values_.shape()[0]);
     check_argument(steps.size() == values_.shape()[0], owner_.optimizer, "::load_state_dict: '",
                    owner_.parameter, ".lazy.at' has ", steps.size(), " numbers, expected ",
                    values_.shape()[0]);

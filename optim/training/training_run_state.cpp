@@ -95,7 +95,7 @@ void TrainingRun::load_state_dict(const StateDict& state) {
   check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
                  "TrainingRun: the state has a schedule, the run has none");
   const StateDict model = state.part("model"), optimizer = state.part("optimizer");
-  const std::string arithmetic = state.text("arithmetic");
+  const std::string arithmetic = state.string("arithmetic");
   const StateDict before = own_state();
   const auto epoch = epoch_;  // with its times, which no state has
   data_.reset();

@@ -77,7 +77,7 @@ TEST(Gpt2Weights, ComeBackBitForBit) {
     write_safetensors(folder / "file", gpt2_weights(model));
     const StateDict file = read_safetensors(folder / "file");
     EXPECT_EQ(file.contains("transformer.h.1.mlp.c_proj.bias"), !tied);
-    EXPECT_EQ(file.text("format"), "pt");
+    EXPECT_EQ(file.string("format"), "pt");
     GptModel again(gpt2_options(file), Random(8));
     load_gpt2_weights(again, file);
     EXPECT_TRUE(bits_of(again.state_dict()) == bits_of(model.state_dict()));

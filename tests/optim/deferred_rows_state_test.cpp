@@ -64,25 +64,25 @@ TEST(DeferredRowsState, HasRowsThatFit) {
   Tensor table = sparse_zeros(shape);
   table(3, 1) = 2;
   table(7, 0) = -0.0F;  // not all bits are zeros
-  put_rows(state, "x", table);
+  put_table(state, "x", table);
   EXPECT_EQ(state.integers("x.rows"), Integers({3, 7}));
-  EXPECT_EQ(rows_in(state, "x", shape), table);
-  EXPECT_TRUE(std::signbit(rows_in(state, "x", shape)(7, 0)));
+  EXPECT_EQ(get_table(state, "x", shape), table);
+  EXPECT_TRUE(std::signbit(get_table(state, "x", shape)(7, 0)));
   for (const Integers& rows : {Integers{7, 3}, {3, 3}, {-1, 3}, {3, 40'000}})
     EXPECT_INVALID("load_state_dict: the row numbers of 'x' do not rise from 0 to 39999 at most",
-                   rows_in(with(state, "x.rows", rows), "x", shape));
+                   get_table(with(state, "x.rows", rows), "x", shape));
   EXPECT_INVALID("load_state_dict: 'x' is there in rows, expected [40000]",
-                 rows_in(state, "x", {40'000}));
+                 get_table(state, "x", {40'000}));
   EXPECT_INVALID("StateDict: \"x.values\" has shape [2, 8], expected [1, 8]",
-                 rows_in(with(state, "x.rows", Integers{3}), "x", shape));
+                 get_table(with(state, "x.rows", Integers{3}), "x", shape));
   EXPECT_INVALID("StateDict: \"x.values\" is missing",
-                 rows_in(without(state, "x.values"), "x", shape));
+                 get_table(without(state, "x.values"), "x", shape));
   EXPECT_INVALID("StateDict: \"x.values\" has shape [2, 8], expected [2, 9]",
-                 rows_in(state, "x", {40'000, 9}));
+                 get_table(state, "x", {40'000, 9}));
   EXPECT_INVALID("load_state_dict: 'x' is there as a whole and in rows",
-                 rows_in(with(state, "x", table), "x", shape));
+                 get_table(with(state, "x", table), "x", shape));
   StateDict small;
-  put_rows(small, "x", zeros({3, 2}));
+  put_table(small, "x", zeros({3, 2}));
   EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
 }
 

@@ -123,7 +123,7 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
     sgd.reset();
     words.file.checkpoint();  // nothing has changed
     model = words.table.state_dict();
-    EXPECT_EQ(model.text("weight"), owed.text("weight"));
+    EXPECT_EQ(model.string("weight"), owed.string("weight"));
     words.weight.assign_rows(Ids32{1}, full({1, 2}, 3));
     const Tensor rows = words.rows();
     EXPECT_ERROR_WITH(std::logic_error, "deferred updates of an optimizer that was destroyed",
@@ -139,7 +139,7 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
     sgd->load_state_dict(state);
     EXPECT_EQ(words.rows(), saved);
     sgd.reset();
-    EXPECT_EQ(words.table.state_dict().text("weight"), model.text("weight"));
+    EXPECT_EQ(words.table.state_dict().string("weight"), model.string("weight"));
     sgd = make(words);
     words.table.load_state_dict(model);
     sgd->load_state_dict(state);

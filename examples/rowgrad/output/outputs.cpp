@@ -55,14 +55,14 @@ auto has_keys(Texts keys) {
 // A safetensors file with these texts, which are not empty.
 auto has_texts(Texts names) {
   return [=](const fs::path& path) {
-    const StateDict file = read_safetensors_texts(path);
+    const StateDict file = read_safetensors_metadata(path);
     return std::ranges::all_of(
-        names, [&](const auto& name) { return file.contains(name) && !file.text(name).empty(); });
+        names, [&](const auto& name) { return file.contains(name) && !file.string(name).empty(); });
   };
 }
 
 bool is_run(const fs::path& path) {
-  return read_safetensors_texts(path).text("format").starts_with("rowgrad training");
+  return read_safetensors_metadata(path).string("format").starts_with("rowgrad training");
 }
 
 bool has_adapters_alone(const fs::path& path) {

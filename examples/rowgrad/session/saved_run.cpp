@@ -15,7 +15,7 @@ namespace {
 void check_tables(const LanguageModel& model, const StateDict& state) {
   for (Parameter* parameter : model.parameters()) {
     if (parameter->is_in_memory()) continue;
-    const std::string &saved = state.text(parameter->name()),
+    const std::string &saved = state.string(parameter->name()),
                       now = parameter->source().checkpoint_id();
     check_argument(saved == now, parameter->name(), " is in a table file at '", now,
                    "', expected '", saved,
@@ -30,10 +30,10 @@ TrainOptions saved_options(const StateDict& file, const std::string& name, const
   check_runtime(!file.contains("labels"), name,
                 ": is a classifier of finetune, expected a training run");
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
-  check_runtime(file.text("format") == kRunFormat, name, ": the format is '", file.text("format"),
-                "', expected '", kRunFormat, "'");
+  check_runtime(file.string("format") == kRunFormat, name, ": the format is '",
+                file.string("format"), "', expected '", kRunFormat, "'");
   return explaining(name, purpose, [&] {
-    TrainOptions options = train_options(file.text("options")), moved = options;
+    TrainOptions options = train_options(file.string("options")), moved = options;
     const std::filesystem::path folder = std::filesystem::absolute(name).parent_path();
     moved.ngram_file = folder / std::filesystem::path(options.ngram_file).filename();
     const auto is_there = [](const TrainOptions& some) {
@@ -46,7 +46,7 @@ TrainOptions saved_options(const StateDict& file, const std::string& name, const
 
 std::vector<std::string> saved_corpus(const StateDict& file, const std::string& name) {
   const auto files =
-      explaining(name, "read", [&] { return Json(file.text("corpus"), "its corpus").strings(); });
+      explaining(name, "read", [&] { return Json(file.string("corpus"), "its corpus").strings(); });
   for (const std::string& text : files)
     check_runtime(file_exists(text), "cannot read ", text, ", the text of the run ", name,
                   "; --corpus FILE says where it is now");
@@ -72,7 +72,7 @@ SavedModel load_model(const std::filesystem::path& path) {
   }
   const TrainOptions options = saved_options(file, path.string(), "loaded");
   return explaining(path.string(), "loaded", [&] {
-    SavedModel saved{.tokenizer = tokenizer_from_json(file.text("tokenizer"))};
+    SavedModel saved{.tokenizer = tokenizer_from_json(file.string("tokenizer"))};
     check_model_size(file, options, *saved.tokenizer);
     Random random(0);  // what it draws is overwritten
     saved.model = options.make_model(*saved.tokenizer, random, saved.tables, true);

@@ -41,7 +41,7 @@ Part* pointer_to(std::optional<Part>& part) {
 }
 
 void check_text(const StateDict& file, const Corpus& corpus) {
-  const std::string hash = file.text("text_checksum"), found = corpus.hash();
+  const std::string hash = file.string("text_checksum"), found = corpus.hash();
   check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", but ",
                  corpus.source(), " has checksum ", found);
 }
@@ -131,7 +131,7 @@ std::unique_ptr<Session> Session::resume(const StateDict& file, const std::strin
   return explaining(name, "resumed", [&] {
     check_text(file, corpus);
     check_ranks_of_tables(file, options, ranks);
-    auto tokenizer = tokenizer_from_json(file.text("tokenizer"));
+    auto tokenizer = tokenizer_from_json(file.string("tokenizer"));
     check_model_size(file, options, *tokenizer);
     std::unique_ptr<Session> session(
         new Session(options, std::move(tokenizer), corpus, ranks, true));
@@ -142,8 +142,8 @@ std::unique_ptr<Session> Session::resume(const StateDict& file, const std::strin
 
 void Session::load(StateDict state, const std::string& name) {
   check_folding(state, *model_);
-  if (text_files_.empty()) text_files_ = Json(state.text("corpus"), "its corpus").strings();
-  const Json samples(state.text("samples"), "its samples");
+  if (text_files_.empty()) text_files_ = Json(state.string("corpus"), "its corpus").strings();
+  const Json samples(state.string("samples"), "its samples");
   for (const std::string& watched : state.part("watched").names())
     state.erase("watched." + watched);
   run_.load_state_dict(
@@ -158,7 +158,7 @@ std::unique_ptr<Session> Session::replay(const StateDict& file, const std::strin
   return explaining(name, "trained again", [&] {
     check_text(file, corpus);
     if (!options.ngram_file.empty()) options.ngram_file = tables / "table";
-    return create(options, tokenizer_from_json(file.text("tokenizer")), corpus);
+    return create(options, tokenizer_from_json(file.string("tokenizer")), corpus);
   });
 }
 

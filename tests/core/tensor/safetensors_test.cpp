@@ -237,7 +237,7 @@ TEST_F(Safetensors, NamesItsFormatAndRefusesALaterOne) {
       read(safetensors(R"({"__metadata__":{"format":"pt"},)"
                        R"("rowgrad_format":{"dtype":"I8","shape":[],"data_offsets":[0,1]}})",
                        "\x07"));
-  EXPECT_EQ(file.text("format"), "pt");
+  EXPECT_EQ(file.string("format"), "pt");
   EXPECT_EQ(file.integer("rowgrad_format"), 7);
 }
 

@@ -22,7 +22,7 @@ TEST(StateDict, GivesBackWhatWasPut) {
   EXPECT_EQ(checkpoint.doubles("rates"), (std::vector<double>{0.1, 0.2}));
   EXPECT_EQ(checkpoint.count("step"), 7U);
   EXPECT_EQ(checkpoint.integers("steps"), (std::vector<std::int64_t>{1, -2}));
-  EXPECT_EQ(checkpoint.text("note"), "a text");
+  EXPECT_EQ(checkpoint.string("note"), "a text");
   // Numbers of different kinds are read as each other.
   EXPECT_EQ(checkpoint.tensor("rates", {2}), (Tensor{real(0.1), real(0.2)}));
   EXPECT_EQ(checkpoint.doubles("weight"), (std::vector<double>{1, 2, 3, 4, 5, 6}));
@@ -38,7 +38,7 @@ TEST(StateDict, NestsByPrefix) {
   run.put("first", inner);
   run.put("second", some());
   run.put("secondary", 1);
-  EXPECT_EQ(run.text("first.model.note"), "a text");
+  EXPECT_EQ(run.string("first.model.note"), "a text");
   EXPECT_TRUE(bits_of(run.part("first").part("model")) == bits_of(some()));
   EXPECT_TRUE(bits_of(run.part("first.model")) == bits_of(some()));
   EXPECT_TRUE(bits_of(run.part("second")) == bits_of(some()));
@@ -58,7 +58,7 @@ TEST(StateDict, NamesWhatIsWrongWithAValueByItsFullName) {
   EXPECT_INVALID("StateDict: \"run.rates\" has 2 numbers, expected one", part.number("rates"));
   EXPECT_INVALID("StateDict: \"run.note\" is not an array of numbers", part.doubles("note"));
   EXPECT_INVALID("StateDict: \"run.note\" is not a tensor", part.shape("note"));
-  EXPECT_INVALID("StateDict: \"run.step\" is not a text", part.text("step"));
+  EXPECT_INVALID("StateDict: \"run.step\" is not a text", part.string("step"));
   EXPECT_INVALID("StateDict: \"run.weight\" is not an array of whole numbers",
                  part.integers("weight"));
   EXPECT_INVALID("StateDict: \"run.weight\" has shape [2, 3], expected [3, 2]",

@@ -233,7 +233,7 @@ TEST(DamagedManifests, AreSavedOver) {
   fs::create_directory(inner);
   save();
   const std::string good = read_file(run);
-  const auto at = [&](const char* key) { return good.find(read_safetensors(run).text(key)); };
+  const auto at = [&](const char* key) { return good.find(read_safetensors(run).string(key)); };
   std::vector<std::string> manifests;
   for (const char* key : {"split.next", "split.names"}) {
     manifests.push_back(good);
@@ -244,7 +244,7 @@ TEST(DamagedManifests, AreSavedOver) {
       manifests.push_back(good);
       manifests.back()[i] = static_cast<char>(good[i] ^ (1 << bit));
     }
-  const std::string part = concat("run.part-", read_safetensors(run).text("split.names"), "-0");
+  const std::string part = concat("run.part-", read_safetensors(run).string("split.names"), "-0");
   const std::string part_of_good = read_file(inner / part);
   for (std::size_t i = 0; i < manifests.size(); ++i) {
     for (const auto& entry : fs::directory_iterator(inner)) fs::remove(entry);

@@ -256,7 +256,7 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
     steps[row] = static_cast<std::int64_t>(row + 1);
   }
   StateDict of_whole;
-  put_rows(of_whole, "weight.momentum", whole);
+  put_table(of_whole, "weight.momentum", whole);
   put_integers(of_whole, "weight.lazy.at", steps);
   for (const std::size_t before : {0, 2})
     for (const std::size_t count : {before, std::size_t{3}}) {
@@ -280,7 +280,7 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
         in_ranks(before, [&](const Tensor& own, const auto& at, const auto& parameters,
                              const ParallelTraining& tables) {
           StateDict state;
-          put_rows(state, "weight.momentum", own);
+          put_table(state, "weight.momentum", own);
           put_integers(state, "weight.lazy.at", at);
           EXPECT_TRUE(state.contains("weight.momentum.rows"));
           write_sharded_checkpoint(folder / "run", state, tables, parameters);
@@ -289,8 +289,8 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
                                           const ParallelTraining& tables) {
         const StateDict file = before > 0 ? read_safetensors(folder / "run") : of_whole;
         const StateDict read = with_sharded_rows(file, folder / "run", &tables, parameters);
-        EXPECT_EQ(rows_in(read, "weight.momentum", own.shape()), own);
-        EXPECT_EQ(integers_in(read, "weight.lazy.at", at.size()), at);
+        EXPECT_EQ(get_table(read, "weight.momentum", own.shape()), own);
+        EXPECT_EQ(get_integers(read, "weight.lazy.at", at.size()), at);
         for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
           EXPECT_EQ(read.contains(rows), tables.group().size() < 3) << rows;  // above 1 MiB
       });
@@ -314,7 +314,7 @@ void save_of_two_ranks(
 }
 
 std::filesystem::path part_of(const std::filesystem::path& path, std::size_t rank) {
-  const std::string names = read_safetensors(path).text("split.names");
+  const std::string names = read_safetensors(path).string("split.names");
   return path.string() + concat(".part-", names, '-', rank);
 }
 
@@ -327,8 +327,8 @@ TEST(ShardedTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
   const std::filesystem::path run = folder / "run", other = folder / "other";
   save_of_two_ranks(run, 1, 5);
   save_of_two_ranks(other, 1, 6);
-  const std::string mine = read_safetensors(run).text("split.id");
-  const std::string foreign = read_safetensors(other).text("split.id");
+  const std::string mine = read_safetensors(run).string("split.id");
+  const std::string foreign = read_safetensors(other).string("split.id");
   struct Exchange {
     std::filesystem::path from;
     std::string message;
@@ -402,7 +402,7 @@ TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) 
   write_file(run, good);
   save_of_two_ranks(run, 3, 7);
   EXPECT_FALSE(file_exists(first));
-  EXPECT_EQ(part_of(run, 0), run.string() + ".part-" + before.text("split.next") + "-0");
+  EXPECT_EQ(part_of(run, 0), run.string() + ".part-" + before.string("split.next") + "-0");
   EXPECT_EQ(read_sharded(run).tensor("model.weight", {20, 4})(19, 0), 4);
   EXPECT_EQ(files(), 3 + 1 + 3);
   // A save that was interrupted when it removed parts.

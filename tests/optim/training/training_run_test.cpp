@@ -143,7 +143,7 @@ TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
   other.load_state_dict(file.part("run"));
   // [resume]
   EXPECT_TRUE(bits_of(other.state_dict()) == bits_of(run.state_dict()));
-  EXPECT_EQ(file.text("text"), "The Verdict");
+  EXPECT_EQ(file.string("text"), "The Verdict");
 }
 
 TEST(TrainingRun, TakesForeignWeights) {

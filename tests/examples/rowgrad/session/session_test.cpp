@@ -117,7 +117,7 @@ class ChangedRuns : public ::testing::Test {
     return reason;
   }
   StateDict with_option(const std::string& key, const json& value) const {
-    auto options = json::parse(good_.text("options"));
+    auto options = json::parse(good_.string("options"));
     options[key] = value;
     return with(good_, "options", options.dump());
   }
