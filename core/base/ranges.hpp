@@ -2,7 +2,7 @@
 
 // Ranges of indices: equal ones, and those of a binary tree.
 //
-// The shards of a step's batch are the leaves of a tree whose inner nodes are halves of halves. The
+// The slices of a step's batch are the leaves of a tree whose inner nodes are halves of halves. The
 // gradient of each node is the sum of those of its two halves, so the order of additions does not
 // depend on how many ranks compute them: any number gives the same bits.
 

@@ -71,7 +71,7 @@ class Dataset {
   /// negatives, dropped words, augmentation. The default is batch(examples).
   ///
   /// `random` depends only on the order of the epoch, the number of the batch, and the slice. So a
-  /// resumed run, an evaluation and any number of ranks with the same shards repeat the draws.
+  /// resumed run, an evaluation and any number of ranks with the same slices repeat the draws.
   virtual Batch draw(std::span<const std::int64_t> examples, Random& random) const;
 
   /// Integers by name that tell these examples from others. A loader adds its own (batch,

@@ -50,22 +50,22 @@ struct RowBuffer {
 
 }  // namespace
 
-GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t shards,
+GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t slices,
                                    std::vector<Shape> shapes, std::size_t bucket_bytes)
     : ranks_(ranks),
-      shards_(shards),
+      slices_(slices),
       shapes_(std::move(shapes)),
       distinct_share_(shapes_.size(), 1),
       ways_(shapes_.size(), "none") {
-  check_argument(shards >= ranks.size(), "GradientExchange: ", shards, " shards for ", ranks.size(),
+  check_argument(slices >= ranks.size(), "GradientExchange: ", slices, " slices for ", ranks.size(),
                  " ranks, expected at least one for each");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (rank == ranks.rank()) first_own_ = terms_.size();
-    for (const IndexRange subtree : subtrees_in(range_of(shards, rank, ranks.size()), shards))
+    for (const IndexRange subtree : subtrees_in(range_of(slices, rank, ranks.size()), slices))
       terms_.push_back({rank, subtree});
   }
-  const IndexRange mine = range_of(shards, ranks.rank(), ranks.size());
-  subtrees_ = subtrees_in({mine.begin, mine.end - 1}, shards);
+  const IndexRange mine = range_of(slices, ranks.rank(), ranks.size());
+  subtrees_ = subtrees_in({mine.begin, mine.end - 1}, slices);
   subtrees_.push_back({mine.end - 1, mine.end});
 
   const std::size_t limit = std::min(bucket_bytes, SIZE_MAX / ranks.size()) * ranks.size();
@@ -155,8 +155,8 @@ Gradients GradientExchange::finish() {
   return std::move(sums_);
 }
 
-std::size_t GradientExchange::term_of(IndexRange shards) const {
-  return static_cast<std::size_t>(std::ranges::find(terms_, shards, &Term::shards) -
+std::size_t GradientExchange::term_of(IndexRange slices) const {
+  return static_cast<std::size_t>(std::ranges::find(terms_, slices, &Term::slices) -
                                   terms_.begin());
 }
 
@@ -213,7 +213,7 @@ std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& b
   return pieces;
 }
 
-// Where some shards have a dense gradient and others rows, all become dense. Owners get their
+// Where some slices have a dense gradient and others rows, all become dense. Owners get their
 // pieces from all other ranks.
 void GradientExchange::exchange_pieces(Bucket& bucket) {
   for (std::size_t p = bucket.begin; p < bucket.end; ++p) {
@@ -269,15 +269,15 @@ void GradientExchange::exchange_sums(Bucket& bucket) {
   const std::vector<Piece> mine = pieces_of(bucket, ranks_.rank());
   std::size_t offset = 0;  // of the piece among all of mine
   for (const Piece& piece : mine) {
-    const auto values_of = [&](IndexRange shards, real*& values) {
-      const std::size_t s = term_of(shards);
+    const auto values_of = [&](IndexRange slices, real*& values) {
+      const std::size_t s = term_of(slices);
       if (s == terms_.size()) return false;
       if (count(s, piece.parameter) == kDense)
         values = is_mine(s) ? own(s, piece.parameter).dense().data() + piece.offset
                             : bucket.arrived[s].data() + offset;
       return true;
     };
-    const real* sum = sum_of_tree<real*>({0, shards_}, values_of,
+    const real* sum = sum_of_tree<real*>({0, slices_}, values_of,
                                          [&](real*& a, real* b) { add_values(piece.count, a, b); });
     real* to = stored_in(piece.parameter).dense().data() + piece.offset;
     if (sum != to) std::copy_n(sum, piece.count, to);
@@ -348,8 +348,8 @@ Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRan
   ranks_.finish(0);
 
   const IndexRange mine = wanted[ranks_.rank()];
-  const auto rows_of = [&](IndexRange shards, Gradient& gradient) {
-    const std::size_t s = term_of(shards);
+  const auto rows_of = [&](IndexRange slices, Gradient& gradient) {
+    const std::size_t s = term_of(slices);
     if (s == terms_.size()) return false;
     if (count(s, p) == kNone) return true;
     if (!is_mine(s)) {
@@ -364,7 +364,7 @@ Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRan
     }
     return true;
   };
-  return sum_of_tree<Gradient>({0, shards_}, rows_of,
+  return sum_of_tree<Gradient>({0, slices_}, rows_of,
                                [](Gradient& a, Gradient&& b) { a.add(std::move(b)); });
 }
 

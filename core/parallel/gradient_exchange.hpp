@@ -24,9 +24,9 @@ namespace rowgrad {
 /// as all its gradients are there on all ranks, while those of other parameters are computed.
 class GradientExchange final : public GradientSum {
  public:
-  /// For parameters of these shapes and `shards` shards, at least one for each rank. A bucket has
+  /// For parameters of these shapes and `slices` slices, at least one for each rank. A bucket has
   /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this.
-  GradientExchange(ProcessGroup& ranks, std::size_t shards, std::vector<Shape> shapes,
+  GradientExchange(ProcessGroup& ranks, std::size_t slices, std::vector<Shape> shapes,
                    std::size_t bucket_bytes = kBucketBytes);
 
   const std::vector<IndexRange>& subtrees() const override { return subtrees_; }
@@ -42,10 +42,10 @@ class GradientExchange final : public GradientSum {
   static constexpr std::int64_t kNone = -1;
   static constexpr std::int64_t kDense = -2;
 
-  // A subtree whose sum a rank computes: a term of the sum of all shards.
+  // A subtree whose sum a rank computes: a term of the sum of all slices.
   struct Term {
     std::size_t rank;
-    IndexRange shards;
+    IndexRange slices;
   };
   // The parameters [begin, end), and what has to come before their dense gradients go on.
   struct Bucket {
@@ -71,7 +71,7 @@ class GradientExchange final : public GradientSum {
   std::int64_t& count(std::size_t term, std::size_t parameter) {
     return counts_[term * shapes_.size() + parameter];
   }
-  std::size_t term_of(IndexRange shards) const;  // terms_.size() if no rank sums just these
+  std::size_t term_of(IndexRange slices) const;  // terms_.size() if no rank sums just these
   void send_rows(std::size_t to, const RowGradient& rows, IndexRange sent);
   void start_transfers(std::size_t channel);
   void advance(Bucket& bucket);
@@ -85,7 +85,7 @@ class GradientExchange final : public GradientSum {
                        const std::vector<std::int64_t>& arriving);
 
   ProcessGroup& ranks_;
-  std::size_t shards_;
+  std::size_t slices_;
   std::vector<Shape> shapes_;  // [parameter]
   std::vector<Term> terms_;    // from left to right, so those of a rank follow each other
   std::size_t first_own_ = 0;  // of the terms
@@ -96,7 +96,7 @@ class GradientExchange final : public GradientSum {
 
   // Of the sum that is under way, if this rank has terms:
   std::vector<Gradients> own_;          // the terms of this rank
-  std::vector<Gradients> left_halves_;  // the last of them but its last shard
+  std::vector<Gradients> left_halves_;  // the last of them but its last slice
   std::vector<bool> given_;             // [parameter]
   std::vector<bool> sharded_;           // [parameter]
   std::vector<std::int64_t> counts_;    // [term][parameter]: of rows, or kNone or kDense

@@ -26,10 +26,10 @@ void ParallelTraining::forget(const Parameter& parameter) noexcept {
   std::erase_if(tables_, [&](const auto& table) { return &table->shard() == &parameter; });
 }
 
-std::unique_ptr<GradientSum> ParallelTraining::gradient_sum(std::size_t shards,
+std::unique_ptr<GradientSum> ParallelTraining::gradient_sum(std::size_t slices,
                                                             std::vector<Shape> shapes,
                                                             std::size_t bucket_bytes) const {
-  return std::make_unique<GradientExchange>(group_, shards, std::move(shapes), bucket_bytes);
+  return std::make_unique<GradientExchange>(group_, slices, std::move(shapes), bucket_bytes);
 }
 
 IndexRange ParallelTraining::rows_here(std::size_t rows) const {

@@ -20,7 +20,7 @@ namespace rowgrad {
 ///
 ///   ParallelTraining ranks(*group);
 ///   Embedding words(rows, width, random, {.tables = &ranks});
-///   TrainingRun run({…, .shards = 8, .ranks = &ranks});
+///   TrainingRun run({…, .slices = 8, .ranks = &ranks});
 ///
 /// Must outlive these layers.
 class ParallelTraining final : public TrainingRanks, private ParameterUser {
@@ -29,7 +29,7 @@ class ParallelTraining final : public TrainingRanks, private ParameterUser {
   ~ParallelTraining() override;
 
   ProcessGroup& group() const override { return group_; }
-  std::unique_ptr<GradientSum> gradient_sum(std::size_t shards, std::vector<Shape> shapes,
+  std::unique_ptr<GradientSum> gradient_sum(std::size_t slices, std::vector<Shape> shapes,
                                             std::size_t bucket_bytes) const override;
 
   bool has_tables() const override { return !tables_.empty(); }

@@ -25,7 +25,7 @@ inline void add(Gradients& a, Gradients&& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i].add(std::move(b[i]));
 }
 
-/// Adds up the gradients of the shards of a step over all ranks, in the order of ranges.hpp: every
+/// Adds up the gradients of the slices of a step over all ranks, in the order of ranges.hpp: every
 /// rank gets the same bits, and so it would from any other number of ranks.
 class GradientSum {
  public:
@@ -36,20 +36,20 @@ class GradientSum {
   GradientSum& operator=(const GradientSum&) = delete;
   virtual ~GradientSum() = default;
 
-  /// The subtrees of the tree of shards whose gradients this rank computes. The last one is a
-  /// single shard, and the gradients of the others must be there before it begins.
+  /// The subtrees of the tree of slices whose gradients this rank computes. The last one is a
+  /// single slice, and the gradients of the others must be there before it begins.
   virtual const std::vector<IndexRange>& subtrees() const = 0;
 
-  /// Begins a sum, with the gradients of all subtrees() but the last. A shard may have no gradient
+  /// Begins a sum, with the gradients of all subtrees() but the last. A slice may have no gradient
   /// of a parameter. With several ranks, the last sum must be finished. `sharded` says of which
   /// parameters, if any, each rank wants the sums of its own rows (rows_of_rank) alone.
   virtual void start(std::vector<Gradients> earlier, std::vector<bool> sharded) = 0;
 
-  /// A parameter's gradient on the last shard, once. Best given from the last parameter to the
+  /// A parameter's gradient on the last slice, once. Best given from the last parameter to the
   /// first.
   virtual void give(std::size_t parameter, Gradient gradient) = 0;
 
-  /// Returns the sums. Parameters that have not been given have no gradient on the last shard.
+  /// Returns the sums. Parameters that have not been given have no gradient on the last slice.
   virtual Gradients finish() = 0;
 
   /// How each parameter's gradient travelled last: "dense", "gathered", "owners" or "none".
@@ -61,9 +61,9 @@ class TrainingRanks : public TablePlacement {
  public:
   virtual ProcessGroup& group() const = 0;  // the processes
 
-  /// Makes the sum of a run's gradients, for parameters of these shapes and `shards` shards, at
+  /// Makes the sum of a run's gradients, for parameters of these shapes and `slices` slices, at
   /// least one for each rank. Ranks send dense gradients in pieces of up to `bucket_bytes`.
-  virtual std::unique_ptr<GradientSum> gradient_sum(std::size_t shards, std::vector<Shape> shapes,
+  virtual std::unique_ptr<GradientSum> gradient_sum(std::size_t slices, std::vector<Shape> shapes,
                                                     std::size_t bucket_bytes) const = 0;
 
   virtual bool has_tables() const = 0;  // whether any table is sharded

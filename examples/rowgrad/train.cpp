@@ -88,7 +88,7 @@ std::unique_ptr<Session> make_session(const CommandLine& line, const Options& op
     return session;
   }
   TrainOptions train = options.train;
-  if (ranks != nullptr && !line.was_given("--shards")) train.shards = ranks->size();
+  if (ranks != nullptr && !line.was_given("--slices")) train.slices = ranks->size();
   if (corpus.has_ids() && !line.was_given("--tokenizer")) train.tokenizer = "gpt2";
   const StateDict weights =
       options.gpt2.empty() ? StateDict() : read_gpt2(line, options.gpt2, train);

@@ -14,7 +14,7 @@ StepGradients::StepGradients(const TrainingParts& parts, ProcessGroup& group)
 }
 
 IndexRange StepGradients::own_shards() const {
-  return range_of(parts_.shards, group_.rank(), group_.size());
+  return range_of(parts_.slices, group_.rank(), group_.size());
 }
 
 // The table of which this parameter is a shard; null for any other.
@@ -36,7 +36,7 @@ void StepGradients::follow_optimizer() {
     shapes.push_back(on_tape.shape());
   }
   if (parts_.ranks != nullptr)
-    sum_ = parts_.ranks->gradient_sum(parts_.shards, std::move(shapes), parts_.bucket_bytes);
+    sum_ = parts_.ranks->gradient_sum(parts_.slices, std::move(shapes), parts_.bucket_bytes);
 }
 
 // Returns the sum of `own` over all ranks. Every rank passes one number for each part of the step,
@@ -54,8 +54,8 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
   follow_optimizer();
   const IndexRange own = own_shards();
   const std::size_t count = parts.size() / own.size();  // of batches
-  // [shard][batch]: first the weight of each part, then its share of the step's total weight
-  std::vector<double> shares(parts_.shards * count);
+  // [slice][batch]: first the weight of each part, then its share of the step's total weight
+  std::vector<double> shares(parts_.slices * count);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const double weight = parts_.model.loss_weight(parts[i]);
     shares[(own.begin + i % own.size()) * count + i / own.size()] = weight;
@@ -68,20 +68,20 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
   for (double& share : shares)
     if (share > 0) share /= weight;
 
-  // With several shards, each has random numbers of its own, on whatever rank it is.
-  const std::uint32_t seed = parts_.shards > 1 ? parts_.random.bits() : 0;
-  std::vector<double> losses(parts_.shards * count);  // [shard][batch]: loss · share
+  // With several slices, each has random numbers of its own, on whatever rank it is.
+  const std::uint32_t seed = parts_.slices > 1 ? parts_.random.bits() : 0;
+  std::vector<double> losses(parts_.slices * count);  // [slice][batch]: loss · share
   // With `give`, sum_ gets those that the last batch has a part in, and they are not returned.
-  const auto gradients_of = [&](std::size_t shard, bool give) {
+  const auto gradients_of = [&](std::size_t slice, bool give) {
     Gradients sums(indices_.size());
-    std::optional<Random> random_of_shard;
-    if (parts_.shards > 1)
-      random_of_shard.emplace(seed + 0x9E3779B9U * static_cast<std::uint32_t>(shard));
+    std::optional<Random> random_of_slice;
+    if (parts_.slices > 1)
+      random_of_slice.emplace(seed + 0x9E3779B9U * static_cast<std::uint32_t>(slice));
     for (std::size_t i = 0; i < count; ++i) {
-      const double share = shares[shard * count + i];
+      const double share = shares[slice * count + i];
       if (share == 0) continue;
-      Tape tape(random_of_shard ? *random_of_shard : parts_.random);
-      const Variable loss = parts_.model.loss(tape, parts[i * own.size() + shard - own.begin]);
+      Tape tape(random_of_slice ? *random_of_slice : parts_.random);
+      const Variable loss = parts_.model.loss(tape, parts[i * own.size() + slice - own.begin]);
       const auto sink = [&](Parameter& parameter, Gradient gradient) {
         const auto found = indices_.find(&parameter);
         check_state(found != indices_.end() || table_of(parameter) == nullptr,
@@ -97,13 +97,13 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
       };
       tape.backward(loss, scalar(static_cast<real>(share)), {.keep_values = false, .sink = sink});
       after_backward(tape);
-      losses[shard * count + i] = loss.item() * share;
+      losses[slice * count + i] = loss.item() * share;
     }
     return sums;
   };
-  const auto sum_of = [&](IndexRange shards) {
+  const auto sum_of = [&](IndexRange slices) {
     return sum_of_tree<Gradients>(
-        shards,
+        slices,
         [&](IndexRange range, Gradients& gradients) {
           if (range.size() == 1) gradients = gradients_of(range.begin, false);
           return range.size() == 1;
@@ -118,13 +118,13 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
     for (const Parameter* parameter : parts_.optimizer.parameters())
       sharded.push_back(!watched && table_of(*parameter) != nullptr);
     sum_->start(std::move(earlier), std::move(sharded));
-    // Others get the gradients of the last shard while it still goes backward.
+    // Others get the gradients of the last slice while it still goes backward.
     Gradients rest = gradients_of(subtrees.back().begin, true);
     for (std::size_t p = 0; p < rest.size(); ++p)
       if (!rest[p].is_none()) sum_->give(p, std::move(rest[p]));
     return sum_->finish();
   };
-  Gradients sums = sum_ != nullptr ? sum_over_ranks() : sum_of({0, parts_.shards});
+  Gradients sums = sum_ != nullptr ? sum_over_ranks() : sum_of({0, parts_.slices});
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     ShardedTable* const table = table_of(*parameters[p]);

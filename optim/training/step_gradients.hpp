@@ -1,6 +1,6 @@
 #pragma once
 
-// The gradients of a step: of some batches, each cut into shards, of which each of several ranks
+// The gradients of a step: of some batches, each cut into slices, of which each of several ranks
 // computes its own.
 
 #include <cstddef>
@@ -26,19 +26,19 @@ class StepGradients {
     double weight = 0;  // sum of the weights of these targets
   };
 
-  /// Borrows both. Throws std::invalid_argument for fewer shards than ranks.
+  /// Borrows both. Throws std::invalid_argument for fewer slices than ranks.
   StepGradients(const TrainingParts& parts, ProcessGroup& group);
 
-  /// The shards of each batch that this rank computes.
+  /// The slices of each batch that this rank computes.
   IndexRange own_shards() const;
 
-  /// Adds the gradients of the loss of a step to the parameters, which have none. Every shard of
+  /// Adds the gradients of the loss of a step to the parameters, which have none. Every slice of
   /// every batch contributes by its share of the total weight (Model::weight), so a step equals the
   /// step on one batch of all its examples.
   ///
-  /// `parts` has this rank's shards of the batches: all shards of the first batch, of the next …
+  /// `parts` has this rank's slices of the batches: all slices of the first batch, of the next …
   /// Calls `after_backward` with each tape that went backward. For sharded tables, each rank's
-  /// shard gets the gradients of its rows and, if they are `watched`, ShardedTable::table
+  /// slice gets the gradients of its rows and, if they are `watched`, ShardedTable::table
   /// the gradients of all rows. Throws std::logic_error for a parameter that gets a gradient but is
   /// not one of the optimizer's. After an exception on several ranks, messages may still be under
   /// way.

@@ -67,7 +67,7 @@ class TrainingCallback {
   /// evaluation. The run stops on all ranks if any callback returns false.
   virtual bool should_continue(const TrainingRun&) { return true; }
 
-  /// Called after `backward`, once for each shard of each batch that this rank computes. The tape
+  /// Called after `backward`, once for each slice of each batch that this rank computes. The tape
   /// lists the lookups, but its values are gone. It ends with the call.
   virtual void after_backward(const TrainingRun&, const Tape&) {}
 

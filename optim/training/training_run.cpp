@@ -59,7 +59,7 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
   check_argument(unit_.per_example > 0, "TrainingRun: an example of the data has 0 ", unit_.name,
                  ", expected at least 1");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
-  check_argument(parts_.shards > 0, "TrainingRun: shards is 0, expected at least 1");
+  check_argument(parts_.slices > 0, "TrainingRun: slices is 0, expected at least 1");
   check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
   check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
   check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
@@ -298,13 +298,13 @@ std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches)
   return all;
 }
 
-// Reads this rank's shards of the next `count` batches, batch by batch.
+// Reads this rank's slices of the next `count` batches, batch by batch.
 std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
   std::vector<Batch> parts = std::exchange(read_ahead_, {});
   const IndexRange own = gradients_.own_shards();
   const auto read = [&](std::size_t batch, std::vector<Batch>& to) {
-    for (std::size_t shard = own.begin; shard < own.end; ++shard)
-      to.push_back(data_->read(batch, {.index = shard, .count = parts_.shards}));
+    for (std::size_t slice = own.begin; slice < own.end; ++slice)
+      to.push_back(data_->read(batch, {.index = slice, .count = parts_.slices}));
   };
   const std::size_t first = progress_.batch, end = first + count;
   for (std::size_t batch = first + !parts.empty(); batch < end; ++batch) read(batch, parts);
@@ -405,7 +405,7 @@ void TrainingRun::compare_ranks() const {
   if (group_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
-    // If a table is not in memory, only its last rows are compared. Each shard exists only once.
+    // If a table is not in memory, only its last rows are compared. Each slice exists only once.
     const Gradient& last = parameter->gradient();
     sums.push_back(checksum_of(has_sharded_tables() && parts_.ranks->find(*parameter) ? Tensor()
                                : parameter->is_in_memory() ? parameter->copy()

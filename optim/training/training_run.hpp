@@ -46,7 +46,7 @@ struct EvaluationParts {
 /// The parts of a run, all borrowed.
 struct TrainingParts {
   /// The model to train. The loss of a step is the mean over all targets of all its batches,
-  /// weighted by Model::weight, no matter how many batches, shards and ranks compute it. A step
+  /// weighted by Model::weight, no matter how many batches, slices and ranks compute it. A step
   /// without weights has no gradients and a loss of 0.
   Model& model;
   Optimizer& optimizer;  // of the model's parameters
@@ -66,12 +66,12 @@ struct TrainingParts {
   /// accumulate).backward()` weights all batches equally instead. The last step of an epoch takes
   /// the batches that are left.
   std::size_t accumulate = 1;
-  /// The number of shards of each batch. Their gradients are computed one by one and added up in a
-  /// fixed order, so a run has the same bits on any number of ranks. With more than one, each shard
+  /// The number of slices of each batch. Their gradients are computed one by one and added up in a
+  /// fixed order, so a run has the same bits on any number of ranks. With more than one, each slice
   /// draws random numbers of its own.
-  std::size_t shards = 1;
+  std::size_t slices = 1;
   /// The processes that share the work (ParallelTraining), each with equal parts and at least one
-  /// shard. Null for one process. An exception on one rank makes the others wait in vain.
+  /// slice. Null for one process. An exception on one rank makes the others wait in vain.
   TrainingRanks* ranks = nullptr;
   /// The number of bytes of dense gradients that a rank sends at once, while it computes others.
   std::size_t bucket_bytes = GradientSum::kBucketBytes;
@@ -95,7 +95,7 @@ struct TrainingParts {
 class TrainingRun {
  public:
   /// Throws std::invalid_argument for a schedule that is not at its beginning, for a clip_norm that
-  /// is negative or not finite, if `accumulate` is 0, and for fewer shards than ranks.
+  /// is negative or not finite, if `accumulate` is 0, and for fewer slices than ranks.
   explicit TrainingRun(const TrainingParts& parts);
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
@@ -194,7 +194,7 @@ class TrainingRun {
   /// as if it had never stopped, bit for bit, with the same arithmetic. The examples, the batches,
   /// their order and `accumulate` have to be the same (DataLoader::description). The following may
   /// change without a message: the length of the run, the shape of its schedule, clip_norm and
-  /// clip_from, the loss and its weights, evaluations, shards and ranks, and options that optimizer
+  /// clip_from, the loss and its weights, evaluations, slices and ranks, and options that optimizer
   /// and model do not save (betas, weight decay, dropout, learning rates). So set options and
   /// learning rates that were set during the run again. A schedule is saved with the rates that it
   /// began with; loading sets the rates of its step.
@@ -252,7 +252,7 @@ class TrainingRun {
   StepGradients gradients_;
   Progress progress_;                      // of the steps that were made
   std::optional<DataLoader::Epoch> data_;  // of the epoch, from its next step on
-  std::vector<Batch> read_ahead_;          // this rank's shards of the next batch; may be empty
+  std::vector<Batch> read_ahead_;          // this rank's slices of the next batch; may be empty
   std::string loaded_arithmetic_;
   std::vector<TrainingCallback*> callbacks_;
   std::vector<TrainingRecord> history_;

@@ -71,7 +71,7 @@ struct W5 {
              .optimizer = *optimizer,
              .loader = loader,
              .random = random,
-             .shards = ranks.size(),
+             .slices = ranks.size(),
              .ranks = &tables,
              .steps = 1000}) {}
 
@@ -138,7 +138,7 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
                    .optimizer = optimizer,
                    .loader = loader,
                    .random = random,
-                   .shards = ranks.size(),
+                   .slices = ranks.size(),
                    .ranks = &tables,
                    .steps = kSteps});
   run.train(2);

@@ -66,7 +66,7 @@ void start(Layer& model, const json& run) {
 }
 
 void expect_same_training(TextModel& model, TokenWindows windows, const char* run_name,
-                          const CrossEntropyOptions& loss = {}, std::size_t shards = 1) {
+                          const CrossEntropyOptions& loss = {}, std::size_t slices = 1) {
   const json runs = golden("fine_tune.json")["cases"];
   const json run =
       *std::ranges::find(runs, json(run_name), [](const json& each) { return each["name"]; });
@@ -81,7 +81,7 @@ void expect_same_training(TextModel& model, TokenWindows windows, const char* ru
                         .optimizer = optimizer,
                         .loader = loader,
                         .random = random,
-                        .shards = shards,
+                        .slices = slices,
                         .steps = run["loss"].size()});
   Losses losses;
   training.add(losses);
@@ -111,14 +111,14 @@ void expect_same_training(TextModel& model, TokenWindows windows, const char* ru
 }
 
 TEST(FineTuning, OfAnotherHeadAndTheLastBlockFollowsPyTorch) {
-  for (const std::size_t shards : {1, 2}) {
+  for (const std::size_t slices : {1, 2}) {
     GptModel model(options(), Random(1));
     model.freeze();
     model.unfreeze("blocks.1.*,norm.*");
     Random random(1);
     TextClassifier classifier(model, kClasses, random);
     expect_same_training(classifier, padded_windows(class_examples()), "last",
-                         {.class_weights = Tensor{0.5, 1, 2}}, shards);
+                         {.class_weights = Tensor{0.5, 1, 2}}, slices);
   }
 }
 
@@ -131,10 +131,10 @@ TEST(FineTuning, OfAHeadThatReadsTheMeanFollowsPyTorch) {
 }
 
 TEST(FineTuning, OnAnswersAloneFollowsPyTorch) {
-  for (const std::size_t shards : {1, 3}) {
+  for (const std::size_t slices : {1, 3}) {
     GptModel model(options(), Random(1));
     expect_same_training(model, padded_windows(answer_examples(), {.context = 8}), "masked", {},
-                         shards);
+                         slices);
   }
 }
 

@@ -33,11 +33,11 @@ gpt=(rowgrad train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 -
 compared=0
 # compare COMMAND...: on no ranks, one, two, three and four
 compare() {
-  ok "$@" --shards 4 --save alone
+  ok "$@" --slices 4 --save alone
   local count
   rm -f table*
   for count in 1 2 3 4; do
-    ok on_ranks "$count" "$@" --shards 4 --save ranks
+    ok on_ranks "$count" "$@" --slices 4 --save ranks
     # A process alone makes split tables whole.
     if compgen -G "ranks.part-*" >/dev/null; then
       ok "$@" --resume ranks --save ranks
@@ -62,7 +62,7 @@ echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
 sampled=(rowgrad train "${corpus[@]}" "${small[@]}" --window 2 --hidden 8
-  --shards 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
+  --slices 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
 ok "${sampled[@]}" --save alone
 last=$(grep -A 1 "^Sample" log)
 ok on_ranks 2 "${sampled[@]}" --save ranks
@@ -73,7 +73,7 @@ rm ranks
 echo "samples on the way and at the end: those of a run alone"
 
 # The first rank alone has a log. At the end it reads the text, with rows of tables that others have.
-logged=("${split[@]}" --shards 4 --steps 12)
+logged=("${split[@]}" --slices 4 --steps 12)
 ok "${logged[@]}" --save alone
 for option in --report --log; do
   ok on_ranks 2 "${logged[@]}" --stop-after 5 $option watched$option --save ranks
@@ -101,7 +101,7 @@ fi
 # A launcher that speaks nothing but PMIx.
 pmix=(env)
 for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name"); done
-ok "${verdict[@]}" "${small[@]}" --stop-after 3 --shards 2 --save alone
+ok "${verdict[@]}" "${small[@]}" --stop-after 3 --slices 2 --save alone
 ok on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --stop-after 3 --save ranks
 says "sent by each of 2 ranks"
 expect_same_numbers alone ranks
@@ -109,8 +109,8 @@ rm ranks
 echo "a launcher that speaks PMIx alone: two ranks, not two runs"
 
 run=("${verdict[@]}" "${small[@]}" --window 2 --hidden 8 --momentum 0.9 --dropout 0.3)
-ok "${run[@]}" --shards 4 --stop-after 30 --save alone
-ok on_ranks 3 "${run[@]}" --shards 4 --stop-after 11 --save ranks
+ok "${run[@]}" --slices 4 --stop-after 30 --save alone
+ok on_ranks 3 "${run[@]}" --slices 4 --stop-after 11 --save ranks
 ok on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks
 ok "${run[@]}" --resume ranks --stop-after 30 --save ranks
 expect_same_numbers alone ranks
@@ -119,7 +119,7 @@ echo "resumed on another number of ranks: the same bits"
 # Split tables: killed at any moment, the checkpoint before is whole, and other numbers of ranks go
 # on with it. ROWGRAD_KILLS says how often.
 kills=${ROWGRAD_KILLS:-3}
-long=("${split[@]}" --optimizer adamw --shards 4 --steps $((150 * (kills + 1))))
+long=("${split[@]}" --optimizer adamw --slices 4 --steps $((150 * (kills + 1))))
 ok "${long[@]}" --save alone
 ok on_ranks 2 "${long[@]}" --stop-after 1 --save ranks
 hits=0
@@ -144,7 +144,7 @@ expect_same_numbers alone ranks
 rm -f ranks ranks.part-*
 echo "$hits kills while tables are split: the bits of a run that was never killed"
 
-ok on_ranks 2 "${split[@]}" --shards 4 --steps 12 --save ranks
+ok on_ranks 2 "${split[@]}" --slices 4 --steps 12 --save ranks
 rm ranks.part-*-1
 rejects 1 "is missing on all ranks: it has the rows of rank 1 of 2" \
   on_ranks 3 "${split[@]}" --resume ranks --save ranks
@@ -161,7 +161,7 @@ rejects_once() {
   rejects 1 "^rowgrad train: rank 0 on $(hostname): .*$1" on_ranks 3 "${@:2}"
   equal "$(grep -c -- "$1" log)" 1
 }
-rejects_once "2 shards for 3 ranks" "${run[@]}" --shards 2 --stop-after 2
+rejects_once "2 slices for 3 ranks" "${run[@]}" --slices 2 --stop-after 2
 rejects_once "cannot read none: No such file or directory" "${run[@]}" --resume none
 echo "an error of all ranks: said once"
 
@@ -200,7 +200,7 @@ endless() {
 }
 
 long=("${run[@]}" --epochs 1000000)
-long_split=("${split[@]}" --optimizer adamw --shards 4 --steps 1000000)
+long_split=("${split[@]}" --optimizer adamw --slices 4 --steps 1000000)
 # end_by SIGNAL STATUS PATTERN COUNT COMMAND...: of an endless run, whose second rank gets the signal
 end_by() {
   endless "${@:4}"

@@ -230,7 +230,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--steps", &o.steps, "length of the run in steps; 0 to count epochs",
        may_change() + common()},
       {"--accumulate", &o.accumulate, "batches in a step", whole_number(1)},
-      {"--shards", &o.shards,
+      {"--slices", &o.slices,
        "parts of a batch; the result does not depend on how ranks share them",
        whole_number(1, 65536)},
       {"--optimizer", &o.optimizer, "optimizer", one_of(optimizers) + common()},

@@ -72,7 +72,7 @@ struct TrainOptions {
   std::uint64_t epochs = 15;
   std::uint64_t steps = 0;
   std::uint64_t accumulate = 1;
-  std::uint64_t shards = 1;
+  std::uint64_t slices = 1;
   std::string optimizer = "sgd";
   double learning_rate = 0.3;
   double momentum = 0;

@@ -19,7 +19,7 @@ bool is_empty(const Settings& settings, const char* option) {
 }
 
 // Adds the options in a file. Their sizes are for its model, and their rates for its optimizer. The
-// options of a run, which --json wrote, include shards, whose number follows from the ranks, and a
+// options of a run, which --json wrote, include slices, whose number follows from the ranks, and a
 // warm-up, which is for the steps of that run.
 void add_file(Settings& settings, const std::string& text, const std::string& name) {
   const Json file(text, name);
@@ -43,9 +43,9 @@ void add_file(Settings& settings, const std::string& text, const std::string& na
     if (of_run != nullptr) dropped.emplace_back("--warmup");
   }
   settings.add(source, all, name);
-  if (const Json* shards = all.find("shards"); of_run != nullptr && shards != nullptr) {
-    settings.add(Source::kPreset, {{"shards", shards->whole_number()}});
-    dropped.emplace_back("--shards");
+  if (const Json* slices = all.find("slices"); of_run != nullptr && slices != nullptr) {
+    settings.add(Source::kPreset, {{"slices", slices->whole_number()}});
+    dropped.emplace_back("--slices");
   }
   for (const std::string& option : dropped) settings.remove(source, option);
   settings.remove_overridden();

@@ -109,7 +109,7 @@ TrainingParts Session::parts() {
           .clip_norm = options_.clip,
           .clip_from = options_.clip_from,
           .accumulate = options_.accumulate,
-          .shards = options_.shards,
+          .slices = options_.slices,
           .ranks = pointer_to(ranks_),
           .epochs = options_.epochs,
           .steps = options_.steps,

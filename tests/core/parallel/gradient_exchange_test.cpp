@@ -9,30 +9,30 @@ constexpr std::size_t kRows = 3000;
 constexpr std::size_t kWidth = 7;
 const std::vector<Shape> kShapes{{kRows, kWidth}, {5, 3}, {kRows, kWidth}, {1}, {0, 4}, {kRows, 2}};
 
-// Some shards have no gradient of a parameter. `rows` of the first table are touched, by all shards
+// Some slices have no gradient of a parameter. `rows` of the first table are touched, by all slices
 // the same ones if `crowded`.
-Gradients gradients_of(std::size_t shard, std::size_t rows, bool crowded) {
+Gradients gradients_of(std::size_t slice, std::size_t rows, bool crowded) {
   Gradients all(kShapes.size());
   Ids32 ids;
   for (std::size_t i = 0; i < rows; ++i)
-    ids.push_back(static_cast<std::int32_t>(crowded ? i : (i * 2 + shard * 13) % kRows));
+    ids.push_back(static_cast<std::int32_t>(crowded ? i : (i * 2 + slice * 13) % kRows));
   std::ranges::sort(ids);
-  if (shard != 1) all[0] = RowGradient(kShapes[0], ids, irregular({ids.size(), kWidth}, shard + 1));
-  if (shard != 2) all[1] = irregular(kShapes[1], shard + 10);
-  // Rows on one shard and dense on the others, as of a tied table.
-  all[2] = shard == 3 ? Gradient(RowGradient(kShapes[2], ids, irregular({ids.size(), kWidth}, 3)))
-                      : Gradient(irregular(kShapes[2], shard + 20));
-  if (shard == 0) all[3] = irregular(kShapes[3], 5);
+  if (slice != 1) all[0] = RowGradient(kShapes[0], ids, irregular({ids.size(), kWidth}, slice + 1));
+  if (slice != 2) all[1] = irregular(kShapes[1], slice + 10);
+  // Rows on one slice and dense on the others, as of a tied table.
+  all[2] = slice == 3 ? Gradient(RowGradient(kShapes[2], ids, irregular({ids.size(), kWidth}, 3)))
+                      : Gradient(irregular(kShapes[2], slice + 20));
+  if (slice == 0) all[3] = irregular(kShapes[3], 5);
   all[4] = Tensor(zeros(kShapes[4]));
-  if (shard % 2 == 0) all[5] = RowGradient(kShapes[5], {}, zeros({0, 2}));
+  if (slice % 2 == 0) all[5] = RowGradient(kShapes[5], {}, zeros({0, 2}));
   return all;
 }
 
-Gradients of_node(IndexRange node, const std::vector<Gradients>& shards) {
+Gradients of_node(IndexRange node, const std::vector<Gradients>& slices) {
   return sum_of_tree<Gradients>(
       node,
       [&](IndexRange range, Gradients& gradients) {
-        if (range.size() == 1) gradients = shards[range.begin];
+        if (range.size() == 1) gradients = slices[range.begin];
         return range.size() == 1;
       },
       [](Gradients& a, Gradients&& b) { add(a, std::move(b)); });
@@ -64,12 +64,12 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
     for (const bool crowded : {false, true}) {
       std::vector<Gradients> all;
       while (all.size() < 13) all.push_back(gradients_of(all.size(), rows, crowded));
-      for (const std::size_t shards : {4, 5, 6, 13}) {
-        const Gradients expected = of_node({0, shards}, all);
+      for (const std::size_t slices : {4, 5, 6, 13}) {
+        const Gradients expected = of_node({0, slices}, all);
         for (std::size_t count = 1; count <= 4; ++count)
           run_ranks(count, [&](ProcessGroup& ranks) {
             // With few rows, each parameter is a bucket of its own.
-            GradientExchange exchange(ranks, shards, kShapes,
+            GradientExchange exchange(ranks, slices, kShapes,
                                       rows < 1000 ? 0 : GradientExchange::kBucketBytes);
             for (int again = 0; again < 3; ++again) {  // it knows more the second time
               std::vector<Gradients> partial;
@@ -107,7 +107,7 @@ TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheTableAndDenseNumbersTwice)
           RowGradient({table, kWidth}, {first, first + 1}, irregular({2, kWidth}, 1)))}});
       const std::uint64_t gathered = 8 + 2 * (4 + kWidth * sizeof(real));
       EXPECT_EQ(ranks.bytes_sent(), gathered);
-      // Owners of a split table are told how many rows come, here none, in one number for a shard.
+      // Owners of a split table are told how many rows come, here none, in one number for a slice.
       exchange.start({}, {true});
       const auto row = static_cast<std::int32_t>(ranks.rank() == 0 ? 3 : table - 1);
       exchange.give(0, RowGradient({table, kWidth}, {row}, irregular({1, kWidth}, 1)));

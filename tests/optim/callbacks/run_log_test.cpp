@@ -17,7 +17,7 @@ struct Logged {
              .optimizer = optimizer,
              .loader = loader,
              .random = random,
-             .shards = 2,
+             .slices = 2,
              .ranks = ranks,
              .steps = steps,
              .evaluation = {.every = 4, .accuracy = true, .training = &evaluated}}),

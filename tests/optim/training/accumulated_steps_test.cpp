@@ -1,4 +1,4 @@
-// A step of several batches, in shards or not, is the step on one batch of all their examples.
+// A step of several batches, in slices or not, is the step on one batch of all their examples.
 
 #include "tests/optim/training/runs.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 /// The values after some steps of SGD, and the losses of these steps.
 struct Trained {
   Trained(const MakeModel& make, const Data& data, std::size_t batch, std::size_t accumulate,
-          std::size_t shards, ProcessGroup* ranks = nullptr)
+          std::size_t slices, ProcessGroup* ranks = nullptr)
       : ranks_of_run(parallel(ranks)),
         model(make(random, nullptr)),
         sgd(model->parameters(), {.learning_rate = 0.5}),
@@ -17,10 +17,10 @@ struct Trained {
              .loader = loader,
              .random = random,
              .accumulate = accumulate,
-             .shards = shards,
+             .slices = slices,
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 1}) {
-    model->eval();  // shards draw other masks
+    model->eval();  // slices draw other masks
     run.add(losses);
     run.train();
   }
@@ -60,12 +60,12 @@ TEST(AccumulatedSteps, EqualOneLargeBatch) {
     SCOPED_TRACE(name);
     const Trained large(model, data, 6, 1, 1);  // the last batch has 4 examples
     struct Way {
-      std::size_t batch, accumulate, shards, ranks;
+      std::size_t batch, accumulate, slices, ranks;
     };
     for (const Way& way : {Way{3, 2, 1, 0}, Way{2, 3, 1, 0}, Way{1, 6, 1, 0}, Way{6, 1, 2, 0},
                            Way{2, 3, 3, 0}, Way{3, 2, 2, 2}, Way{2, 3, 3, 2}}) {
-      SCOPED_TRACE(concat("batch ", way.batch, ", accumulate ", way.accumulate, ", shards ",
-                          way.shards, ", ranks ", way.ranks));
+      SCOPED_TRACE(concat("batch ", way.batch, ", accumulate ", way.accumulate, ", slices ",
+                          way.slices, ", ranks ", way.ranks));
       const auto expect_equal = [&](const Trained& small) {
         ASSERT_EQ(small.losses.all.size(), large.losses.all.size());
         // Gradients of up to 30 targets with values below 10, over four steps.
@@ -78,10 +78,10 @@ TEST(AccumulatedSteps, EqualOneLargeBatch) {
                     large.run.history().back().training_loss, 4 * 30 * 10 * kEpsilon);
       };
       if (way.ranks == 0)
-        expect_equal(Trained(model, data, way.batch, way.accumulate, way.shards));
+        expect_equal(Trained(model, data, way.batch, way.accumulate, way.slices));
       else
         run_ranks(way.ranks, [&, model = model, data = data](ProcessGroup& ranks) {
-          expect_equal(Trained(model, data, way.batch, way.accumulate, way.shards, &ranks));
+          expect_equal(Trained(model, data, way.batch, way.accumulate, way.slices, &ranks));
         });
     }
   }

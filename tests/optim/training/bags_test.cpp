@@ -87,7 +87,7 @@ struct NegativesModel : Model {
 
 template <class Of, class Data = TensorDataset>
 struct BagRun {
-  explicit BagRun(std::size_t shards, std::size_t accumulate = 1, ProcessGroup* ranks = nullptr)
+  explicit BagRun(std::size_t slices, std::size_t accumulate = 1, ProcessGroup* ranks = nullptr)
       : ranks_of_run(parallel(ranks)),
         loader(Data(bags()), {.batch = 6 / accumulate, .shuffle = true}),
         run({.model = model,
@@ -95,7 +95,7 @@ struct BagRun {
              .loader = loader,
              .random = random,
              .accumulate = accumulate,
-             .shards = shards,
+             .slices = slices,
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 3}) {
     run.add(rows);
@@ -120,9 +120,9 @@ TEST(Bags, TrainAsPaddedIdsDo) {
     EXPECT_NEAR(trained.run.history().back().training_loss,
                 padded.run.history().back().training_loss, kTolerance);
   };
-  for (const std::size_t shards : {1, 3})
+  for (const std::size_t slices : {1, 3})
     for (const std::size_t accumulate : {1, 2}) {
-      BagRun<BagModel> trained(shards, accumulate);
+      BagRun<BagModel> trained(slices, accumulate);
       expect_equal(trained);
     }
   run_ranks(2, [&](ProcessGroup& ranks) {
@@ -186,17 +186,17 @@ std::string bits_after(DrawingRun& trained) {
 }
 
 TEST(DrawnExamples, OfAResumedRunAreTheSame) {
-  for (const std::size_t shards : {1, 3}) {
-    DrawingRun whole(shards);
+  for (const std::size_t slices : {1, 3}) {
+    DrawingRun whole(slices);
     const std::string expected = bits_after(whole);
     for (const std::size_t step : {1, 4, 7}) {  // of 4 in an epoch
-      DrawingRun begun(shards), resumed(shards);
+      DrawingRun begun(slices), resumed(slices);
       begun.run.train(step);
       resumed.run.load_state_dict(begun.run.state_dict());
-      EXPECT_TRUE(bits_after(resumed) == expected) << shards << ' ' << step;
+      EXPECT_TRUE(bits_after(resumed) == expected) << slices << ' ' << step;
     }
-    run_ranks(shards, [&](ProcessGroup& ranks) {
-      DrawingRun parallel(shards, 1, &ranks);
+    run_ranks(slices, [&](ProcessGroup& ranks) {
+      DrawingRun parallel(slices, 1, &ranks);
       EXPECT_TRUE(bits_after(parallel) == expected);
     });
   }

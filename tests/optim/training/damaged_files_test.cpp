@@ -37,7 +37,7 @@ GptModel small_gpt(std::size_t vocabulary) {
 
 void write_sharded(const fs::path& folder) {
   run_ranks(2, [&](ProcessGroup& ranks) {
-    RunOf made(kShardedCases[1], {.shards = 2, .ranks = &ranks, .sharded = true});
+    RunOf made(kShardedCases[1], {.slices = 2, .ranks = &ranks, .sharded = true});
     made.run.train(3);
     write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.ranks,
                              made.model->parameters());

@@ -27,7 +27,7 @@ struct Roots : Model {
 };
 
 struct RootsRun : TrainingCallback {
-  explicit RootsRun(std::size_t shards = 1, ProcessGroup* ranks = nullptr, bool sharded = false,
+  explicit RootsRun(std::size_t slices = 1, ProcessGroup* ranks = nullptr, bool sharded = false,
                     bool allowed = false)
       : ranks_of_run(parallel(ranks)),
         model(random, sharded ? &*ranks_of_run : nullptr),
@@ -38,7 +38,7 @@ struct RootsRun : TrainingCallback {
              .loader = loader,
              .random = random,
              .clip_norm = 1,
-             .shards = shards,
+             .slices = slices,
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .allow_non_finite = allowed,
              .epochs = 3}) {

@@ -9,18 +9,18 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
   all.insert(all.end(), kWholeCases.begin(), kWholeCases.end());
   for (const bool sharded : {false, true})
     for (const RunCase& each : sharded ? kShardedCases : all)
-      for (const std::size_t shards : {4, 11}) {  // more than the windows of a batch, too
+      for (const std::size_t slices : {4, 11}) {  // more than the windows of a batch, too
         SCOPED_TRACE(each.name);
-        const bool watched = shards == 4;
-        const std::string expected = outcome_of(each, {.shards = shards}, watched);
+        const bool watched = slices == 4;
+        const std::string expected = outcome_of(each, {.slices = slices}, watched);
         SingleProcess alone;
-        EXPECT_TRUE(outcome_of(each, {.shards = shards, .ranks = &alone, .sharded = sharded},
+        EXPECT_TRUE(outcome_of(each, {.slices = slices, .ranks = &alone, .sharded = sharded},
                                watched) == expected);
         const bool refused = each.name == std::string("max_norm") && !sharded;
-        for (std::size_t count = shards == 4 ? 2 : 4; count <= 4; ++count)
+        for (std::size_t count = slices == 4 ? 2 : 4; count <= 4; ++count)
           run_ranks(count, [&](ProcessGroup& ranks) {
             const auto outcome = [&] {
-              return outcome_of(each, {.shards = shards, .ranks = &ranks, .sharded = sharded},
+              return outcome_of(each, {.slices = slices, .ranks = &ranks, .sharded = sharded},
                                 watched);
             };
             if (refused)
@@ -75,7 +75,7 @@ TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
                      .optimizer = optimizer,
                      .loader = loader,
                      .random = random,
-                     .shards = 2,
+                     .slices = 2,
                      .ranks = &both,
                      .bucket_bytes = 0});
     run.run_epoch();
@@ -110,7 +110,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
                    .loader = loader,
                    .random = random,
                    .accumulate = 2,
-                   .shards = 5,
+                   .slices = 5,
                    .ranks = &all})
           .run_epoch();
       read[ranks.rank()] = *examples.read;
@@ -123,8 +123,8 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
-  // Without dropout, whose masks shards draw anew.
-  RunOf one(kShardedCases.front()), four(kShardedCases.front(), {.shards = 4});
+  // Without dropout, whose masks slices draw anew.
+  RunOf one(kShardedCases.front()), four(kShardedCases.front(), {.slices = 4});
   for (RunOf* each : {&one, &four}) each->run.train(15);
   for (std::size_t i = 0; i < one.model->parameters().size(); ++i)
     expect_near(four.model->parameters()[i]->value(), one.model->parameters()[i]->value(), 2e-5);
@@ -135,7 +135,7 @@ TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
 TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
   const std::string message = error_of<std::runtime_error>([] {
     run_ranks(3, [](ProcessGroup& ranks) {
-      RunOf made(kShardedCases.front(), {.shards = 3, .ranks = &ranks});
+      RunOf made(kShardedCases.front(), {.slices = 3, .ranks = &ranks});
       made.run.train(4);
       if (ranks.rank() == 2) made.model->parameters()[1]->mutable_values()[0] += 1;
       made.run.train(6);
@@ -157,8 +157,8 @@ TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
     bool fails = false, in_backward_;
   };
   const auto trained = [](ProcessGroup* ranks, std::size_t failures, bool in_backward,
-                          std::size_t shards = 4) {
-    RunOf made(kWholeCases.front(), {.shards = shards, .ranks = ranks});
+                          std::size_t slices = 4) {
+    RunOf made(kWholeCases.front(), {.slices = slices, .ranks = ranks});
     Failing failing(in_backward);
     RunOutcome outcome;
     made.run.add(failing);

@@ -202,7 +202,7 @@ inline const RunCase& run_case(std::string_view name) {
 }
 
 struct RunWay {
-  std::size_t shards = 1;
+  std::size_t slices = 1;
   ProcessGroup* ranks = nullptr;
   bool sharded = false;  // whether tables are
   bool other = false;    // whether it begins with other numbers
@@ -231,9 +231,9 @@ struct RunOf {
              .validation = &validation,
              .clip_norm = of.clip,
              .accumulate = of.accumulate,
-             .shards = way.shards,
+             .slices = way.slices,
              .ranks = ranks ? &*ranks : nullptr,
-             .bucket_bytes = way.shards == 4 ? GradientExchange::kBucketBytes : 0,
+             .bucket_bytes = way.slices == 4 ? GradientExchange::kBucketBytes : 0,
              .compare_every = 3,
              .evaluation = {.every = 4, .batches = 2, .accuracy = true, .training = &sample}}) {}
 

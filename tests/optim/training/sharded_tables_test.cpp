@@ -27,7 +27,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
   };
   for (const std::size_t steps : {2, 5})  // the second one replaces the first
     on(before, [&](ProcessGroup* ranks) {
-      RunOf made(of, {.shards = 4, .ranks = ranks, .sharded = true});
+      RunOf made(of, {.slices = 4, .ranks = ranks, .sharded = true});
       if (steps == 5) load(made, ranks);
       made.run.train(steps);
       const StateDict state = made.run.state_dict();
@@ -42,7 +42,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
     files += entry.is_regular_file() ? 1 : 0;
   EXPECT_EQ(files, before + 1);
   on(after, [&](ProcessGroup* ranks) {
-    RunOf made(of, {.shards = 4, .ranks = ranks, .sharded = true});
+    RunOf made(of, {.slices = 4, .ranks = ranks, .sharded = true});
     RunOutcome outcome;
     made.run.add(outcome);
     load(made, ranks);
@@ -56,7 +56,7 @@ TEST(ShardedTablesOfATrainingRun, GoOnFromACheckpointOfAnotherNumberOfRanks) {
   for (const char* name : {"momentum and decay, accumulated", "AdamW, clipped, with a schedule",
                            "Adam with decay in the gradient"}) {
     const RunCase& of = run_case(name);
-    const std::string expected = outcome_of(of, {.shards = 4}, false);
+    const std::string expected = outcome_of(of, {.slices = 4}, false);
     for (const std::array<std::size_t, 2>& counts : std::vector<std::array<std::size_t, 2>>{
              {2, 2}, {2, 3}, {3, 1}, {1, 4}, {4, 2}, {3, 0}, {0, 3}})
       for (const bool shared : {true, false}) {
@@ -100,12 +100,12 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
                    ShardedTable(ranks, number, 20));
     EXPECT_INVALID("ParallelTraining: weight is sharded already",
                    tables.whole_table(table.weight, 20, {}));
-    RunOf made(kShardedCases.front(), {.shards = 2, .ranks = &ranks, .sharded = true});
+    RunOf made(kShardedCases.front(), {.slices = 2, .ranks = &ranks, .sharded = true});
     TrainingParts parts = made.run.parts();
-    parts.shards = 1;
-    EXPECT_INVALID("GradientExchange: 1 shards for 2 ranks, expected at least one for each",
+    parts.slices = 1;
+    EXPECT_INVALID("GradientExchange: 1 slices for 2 ranks, expected at least one for each",
                    TrainingRun{parts});
-    parts.shards = 2;
+    parts.slices = 2;
     parts.ranks = nullptr;
     EXPECT_INVALID(
         "TrainingRun: words.weight has only some rows here, expected its ParallelTraining as "
@@ -153,7 +153,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseGradientsOfAShard) {
                       tied.model = [](Random& random, TablePlacement* tables) {
                         return std::make_unique<Tied>(random, tables, 0, std::nullopt);
                       };
-                      RunOf(tied, {.shards = 2, .ranks = &ranks, .sharded = true}).run.step();
+                      RunOf(tied, {.slices = 2, .ranks = &ranks, .sharded = true}).run.step();
                     }));
 }
 
@@ -184,7 +184,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& ranks) {
     RunOf made(run_case("momentum and decay, accumulated"),
-               {.shards = 2, .ranks = &ranks, .sharded = true});
+               {.slices = 2, .ranks = &ranks, .sharded = true});
     made.run.train(2);
     write_sharded_checkpoint(folder / "run", made.run.state_dict(), *made.ranks,
                              made.model->parameters());

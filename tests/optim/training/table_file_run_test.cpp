@@ -64,7 +64,7 @@ class RunsWithTablesInFiles : public ::testing::Test {
 
   std::string expected() const {
     Tensor table = in_memory();
-    return outcome_of(case_of(table), {.shards = 4}, false);
+    return outcome_of(case_of(table), {.slices = 4}, false);
   }
 
   TemporaryFolder folder_;
@@ -79,7 +79,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
       stored[count].resize(count);
       run_ranks(count, [&](ProcessGroup& ranks) {
         const auto file = open_or_make(concat(sharded, count, '-', ranks.rank()));
-        const RunWay way{.shards = 4, .ranks = &ranks, .sharded = sharded};
+        const RunWay way{.slices = 4, .ranks = &ranks, .sharded = sharded};
         EXPECT_TRUE(outcome_of(case_of(*file), way, false) ==
                     (sharded && ranks.rank() > 0 ? "" : in_memory));
         stored[count][ranks.rank()] = file->rows_stored();
@@ -93,11 +93,11 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
 TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
   std::vector<Ids> expected;
   const auto read_ahead = [&](const RunCase& of) {
-    RunOf training(of, {.shards = 4});
+    RunOf training(of, {.slices = 4});
     expected.clear();
     for (std::size_t batch = 1; batch < training.loader.batches(); ++batch)
-      for (std::size_t shard = 0; shard < 4; ++shard)
-        expected.push_back(training.loader.epoch(0).read(batch, {shard, 4}).inputs());
+      for (std::size_t slice = 0; slice < 4; ++slice)
+        expected.push_back(training.loader.epoch(0).read(batch, {slice, 4}).inputs());
     training.run.run_epoch();
     return dynamic_cast<TableBigram&>(*training.model).ahead;
   };
@@ -129,7 +129,7 @@ TEST_F(RunsWithTablesInFiles, DrawEachExampleOnce) {
                    .loader = loader,
                    .random = random,
                    .accumulate = 2,
-                   .shards = 3});
+                   .slices = 3});
   run.run_epoch();
   EXPECT_EQ(data->drawn, data->size());
 }
@@ -140,7 +140,7 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
                       const auto file = open_or_make(concat(ranks.rank()));
                       if (ranks.rank() == 1)  // a row that every batch looks up
                         file->modify(Ids32{0}).content<real>(0)[3] += real{1e-3};
-                      RunOf(case_of(*file), {.shards = 4, .ranks = &ranks}).run.run_epoch();
+                      RunOf(case_of(*file), {.slices = 4, .ranks = &ranks}).run.run_epoch();
                     }));
 }
 
@@ -191,7 +191,7 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
   for (const bool again : {false, true})
     run_ranks(2, [&](ProcessGroup& ranks) {
       const auto file = open_or_make(concat(ranks.rank()));
-      RunOf training(case_of(*file), {.shards = 4, .ranks = &ranks});
+      RunOf training(case_of(*file), {.slices = 4, .ranks = &ranks});
       RunOutcome outcome;
       training.run.add(outcome);
       if (again) training.run.load_state_dict(saved);
@@ -204,7 +204,7 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
 
 TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
   const auto file = open_or_make("table");
-  RunOf training(case_of(*file), {.shards = 4});
+  RunOf training(case_of(*file), {.slices = 4});
   RunOutcome outcome;
   TrainingRun& run = training.run;
   run.add(outcome);

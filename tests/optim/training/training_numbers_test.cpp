@@ -60,8 +60,8 @@ TEST(NumbersOfATrainingRun, AreThoseOfPlainLoops) {
   // A loss and its gradient have some 30 roundings, and 12 steps add theirs up.
   constexpr double kTolerance = 12 * 30 * kEpsilon;
   for (const std::size_t accumulate : {1, 2, 3, 8})
-    for (const std::size_t shards : {1, 2, 3}) {
-      SCOPED_TRACE(concat(accumulate, " batches, ", shards, " shards"));
+    for (const std::size_t slices : {1, 2, 3}) {
+      SCOPED_TRACE(concat(accumulate, " batches, ", slices, " slices"));
       const Batch known = points(kExamples, 1), unknown = points(7, 5);
       Random random(1);
       Line model;
@@ -79,7 +79,7 @@ TEST(NumbersOfATrainingRun, AreThoseOfPlainLoops) {
            .schedule = &schedule,
            .validation = &validation,
            .accumulate = accumulate,
-           .shards = shards,
+           .slices = slices,
            .epochs = kEpochs,
            .evaluation = {
                .every = kEvery, .batches = 2, .training = &sample, .validation = &validation}});

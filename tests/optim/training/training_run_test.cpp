@@ -75,19 +75,19 @@ TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
 TEST(TrainingRun, IsResumable) {
   for (const std::string_view name : {"a recommender", "targets that are chosen", "tied tables",
                                       "a GPT with T5's positions and a memory"})
-    for (const std::size_t shards : {1, 3}) {
+    for (const std::size_t slices : {1, 3}) {
       const RunCase& of = run_case(name);
-      Resumable run{.name = concat(name, " in ", shards),
+      Resumable run{.name = concat(name, " in ", slices),
                     .make =
                         [&](bool other) {
                           return std::make_unique<RunningTraining<RunOf>>(
-                              of, RunWay{.shards = shards, .other = other});
+                              of, RunWay{.slices = slices, .other = other});
                         },
                     .steps = 15,
                     .taken = kTakenByRuns};
       if (name == "a recommender") run.failing = {1};
       // A GPT has many more states than the others, but of no more kinds.
-      if (shards == 1 && !name.starts_with("a GPT"))
+      if (slices == 1 && !name.starts_with("a GPT"))
         expect_resumable(run);
       else
         expect_to_go_on(run);
@@ -269,7 +269,7 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
     }
     Submodule<Embedding> norm;
   };
-  for (const std::size_t shards : {1, 2}) {
+  for (const std::size_t slices : {1, 2}) {
     Random random(1);
     Forgetful model(random);
     SGD optimizer(model.parameters(), {.learning_rate = 0.1});
@@ -279,7 +279,7 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
                    .optimizer = optimizer,
                    .loader = loader,
                    .random = random,
-                   .shards = shards,
+                   .slices = slices,
                    .allow_unused = allow_unused})
           .run_epoch();
     };
@@ -296,7 +296,7 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
 }
 
 TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
-  for (const std::size_t shards : {1, 2}) {
+  for (const std::size_t slices : {1, 2}) {
     Plain plain;
     plain.model.token.freeze();
     SGD optimizer(plain.model.head.parameters(), {.learning_rate = 0.1});
@@ -304,7 +304,7 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
                      .optimizer = optimizer,
                      .loader = plain.loader,
                      .random = plain.random,
-                     .shards = shards});
+                     .slices = slices});
     run.run_epoch();
     plain.model.token.unfreeze();
     const Tensor before = plain.model.token.weight.value();
@@ -413,10 +413,10 @@ TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
     std::size_t known = 0, last_step = 9;
     std::string text;
   };
-  for (const std::size_t shards : {1, 3}) {
+  for (const std::size_t slices : {1, 3}) {
     Plain plain;
     plain.parts.accumulate = 2;
-    plain.parts.shards = shards;
+    plain.parts.slices = slices;
     plain.parts.steps = 3;
     plain.parts.evaluation = {.every = 2, .batches = 1, .training = &plain.sample};
     TrainingRun run(plain.parts);
@@ -425,7 +425,7 @@ TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
     run.add(diary);
     const auto backward = [&](int step) {
       std::string all;
-      for (std::size_t i = 0; i < 2 * shards; ++i) all += concat("backward ", step, ", ");
+      for (std::size_t i = 0; i < 2 * slices; ++i) all += concat("backward ", step, ", ");
       return all;
     };
     run.train(1);

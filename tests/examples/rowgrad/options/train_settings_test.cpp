@@ -108,7 +108,7 @@ TEST(TrainSettings, TakeAllOptionsOfARunThatJsonHas) {
   run.gpt.width = 48;
   run.epochs = 1;
   run.steps = 200;  // as of a run that was resumed
-  run.shards = 2;
+  run.slices = 2;
   Train train{.text = concat("{\"options\": ", to_json(run), '}')};
   EXPECT_EQ(to_json(train.options("--options file")), to_json(run));
   EXPECT_EQ(train.options("--options file --gpt2 folder").gpt.width, 48U);
@@ -120,7 +120,7 @@ TEST(TrainSettings, TakeAllOptionsOfARunThatJsonHas) {
   };
   const CommandLine line =
       parsed_line(option_table_of(settings), {"--options", "file"}, complete_with);
-  EXPECT_FALSE(line.was_given("--shards"));  // ranks of mpirun determine it
+  EXPECT_FALSE(line.was_given("--slices"));  // ranks of mpirun determine it
   EXPECT_TRUE(line.was_given("--width"));
 }
 
