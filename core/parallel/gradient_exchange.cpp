@@ -86,7 +86,7 @@ Gradients GradientExchange::sum(std::vector<Gradients> partial) {
   Gradients last = std::move(partial.back());
   partial.pop_back();
   start(std::move(partial));
-  for (std::size_t p = last.size(); p-- > 0;) give(p, std::move(last[p]));
+  for (std::size_t p = last.size(); p-- > 0;) submit(p, std::move(last[p]));
   return finish();
 }
 
@@ -114,7 +114,7 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
   left_halves_.assign(std::move_iterator(halves), std::move_iterator(earlier.end()));
 }
 
-void GradientExchange::give(std::size_t parameter, Gradient gradient) {
+void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
   check_state(!own_.empty(), "GradientExchange::give: no sum has been started");
   check_state(!given_.at(parameter), "GradientExchange::give: parameter ", parameter,
               " has been given");
@@ -140,7 +140,7 @@ void GradientExchange::give(std::size_t parameter, Gradient gradient) {
 Gradients GradientExchange::finish() {
   check_state(!own_.empty(), "GradientExchange::finish: no sum has been started");
   for (std::size_t p = shapes_.size(); p-- > 0;)
-    if (!given_[p]) give(p, {});
+    if (!given_[p]) submit(p, {});
   if (ranks_.size() == 1) sums_ = std::move(own_.front());
   // All buckets take each step before the first waits for its next: transfers do not pause.
   for (const auto step : {Bucket::kCounts, Bucket::kPieces, Bucket::kSums})

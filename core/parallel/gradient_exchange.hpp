@@ -31,7 +31,7 @@ class GradientExchange final : public GradientSum {
 
   const std::vector<IndexRange>& subtrees() const override { return subtrees_; }
   void start(std::vector<Gradients> earlier, std::vector<bool> sharded = {}) override;
-  void give(std::size_t parameter, Gradient gradient) override;
+  void submit(std::size_t parameter, Gradient gradient) override;
   Gradients finish() override;
   const std::vector<std::string_view>& ways() const override { return ways_; }
 

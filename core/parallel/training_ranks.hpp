@@ -47,7 +47,7 @@ class GradientSum {
 
   /// A parameter's gradient on the last slice, once. Best given from the last parameter to the
   /// first.
-  virtual void give(std::size_t parameter, Gradient gradient) = 0;
+  virtual void submit(std::size_t parameter, Gradient gradient) = 0;
 
   /// Returns the sums. Parameters that have not been given have no gradient on the last slice.
   virtual Gradients finish() = 0;

@@ -8,7 +8,7 @@
 
 namespace rowgrad {
 
-StepGradients::StepGradients(const TrainingParts& parts, ProcessGroup& group)
+StepGradients::StepGradients(const TrainingRunOptions& parts, ProcessGroup& group)
     : parts_(parts), group_(group) {
   follow_optimizer();
 }
@@ -93,7 +93,7 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
         const std::size_t p = found->second;
         if (!give || i + 1 < count) return sums[p].add(std::move(gradient));
         if (!sums[p].is_none()) gradient.add(std::exchange(sums[p], {}));
-        sum_->give(p, std::move(gradient));
+        sum_->submit(p, std::move(gradient));
       };
       tape.backward(loss, scalar(static_cast<real>(share)), {.keep_values = false, .sink = sink});
       after_backward(tape);
@@ -121,7 +121,7 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
     // Others get the gradients of the last slice while it still goes backward.
     Gradients rest = gradients_of(subtrees.back().begin, true);
     for (std::size_t p = 0; p < rest.size(); ++p)
-      if (!rest[p].is_none()) sum_->give(p, std::move(rest[p]));
+      if (!rest[p].is_none()) sum_->submit(p, std::move(rest[p]));
     return sum_->finish();
   };
   Gradients sums = sum_ != nullptr ? sum_over_ranks() : sum_of({0, parts_.slices});

@@ -15,7 +15,7 @@
 
 namespace rowgrad {
 
-struct TrainingParts;
+struct TrainingRunOptions;
 
 /// Computes the gradients of the steps of a run, in the same bits on any number of ranks.
 class StepGradients {
@@ -27,7 +27,7 @@ class StepGradients {
   };
 
   /// Borrows both. Throws std::invalid_argument for fewer slices than ranks.
-  StepGradients(const TrainingParts& parts, ProcessGroup& group);
+  StepGradients(const TrainingRunOptions& parts, ProcessGroup& group);
 
   /// The slices of each batch that this rank computes.
   IndexRange own_shards() const;
@@ -53,7 +53,7 @@ class StepGradients {
   ShardedTable* table_of(const Parameter& parameter) const;
   double sum_of_parts(const std::vector<double>& own) const;
 
-  const TrainingParts& parts_;
+  const TrainingRunOptions& parts_;
   ProcessGroup& group_;
   std::unique_ptr<GradientSum> sum_;  // over ranks; null for a process alone
   // By each of the optimizer's parameters as tapes see it, its index.

@@ -15,7 +15,7 @@ namespace rowgrad {
 class TrainingRun;
 
 /// The losses of a run after some of its steps: at the end of an epoch, or during it (see
-/// EvaluationParts). Losses are means, accuracies shares: see Score.
+/// PeriodicEvaluation). Losses are means, accuracies shares: see Score.
 struct TrainingRecord {
   std::size_t steps = 0;  // since the start of the run
   std::size_t epoch = 0;  // that has ended with them, counted from 1; 0 in the course of one

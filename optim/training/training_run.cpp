@@ -35,7 +35,7 @@ std::uint64_t checksum_of(const Tensor& values) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const TrainingParts& parts)
+TrainingRun::TrainingRun(const TrainingRunOptions& parts)
     : parts_(parts),
       unit_(parts.loader.dataset()->unit()),
       group_(parts.ranks != nullptr ? parts.ranks->group() : alone_),
@@ -50,7 +50,7 @@ TrainingRun::TrainingRun(const TrainingParts& parts)
                        (has_sharded_tables() && parts_.ranks->find(layer->weight) != nullptr),
                    "TrainingRun: ", layer->weight.name(),
                    " has only some rows here, expected its ParallelTraining as "
-                   "TrainingParts::ranks");
+                   "TrainingRunOptions::ranks");
   }
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
                  "TrainingRun: the schedule is not at step 0");
@@ -349,7 +349,7 @@ void TrainingRun::check_parameters() const {
 
 // Records that are not made because a callback stops the run stay due, and draw the same then.
 void TrainingRun::add_due_records() {
-  const EvaluationParts& parts = parts_.evaluation;
+  const PeriodicEvaluation& parts = parts_.evaluation;
   while (is_due()) {
     const bool ends_epoch = !evaluation_is_due();
     TrainingRecord record{.steps = steps(), .speed = speed()};

@@ -28,7 +28,7 @@ namespace rowgrad {
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
 /// Evaluations of a run. Only loaders that draw their order draw from the run's random numbers.
-struct EvaluationParts {
+struct PeriodicEvaluation {
   /// The number of steps between evaluations during epochs; the first one is after step 1. 0 for
   /// none.
   std::size_t every = 0;
@@ -44,7 +44,7 @@ struct EvaluationParts {
 };
 
 /// The parts of a run, all borrowed.
-struct TrainingParts {
+struct TrainingRunOptions {
   /// The model to train. The loss of a step is the mean over all targets of all its batches,
   /// weighted by Model::weight, no matter how many batches, slices and ranks compute it. A step
   /// without weights has no gradients and a loss of 0.
@@ -88,7 +88,7 @@ struct TrainingParts {
   /// to stop.
   std::size_t epochs = kNoLimit;
   std::size_t steps = 0;
-  EvaluationParts evaluation = {};  // during epochs
+  PeriodicEvaluation evaluation = {};  // during epochs
 };
 
 /// A loop of training steps and evaluations, with its progress, its history and a state to save.
@@ -96,7 +96,7 @@ class TrainingRun {
  public:
   /// Throws std::invalid_argument for a schedule that is not at its beginning, for a clip_norm that
   /// is negative or not finite, if `accumulate` is 0, and for fewer slices than ranks.
-  explicit TrainingRun(const TrainingParts& parts);
+  explicit TrainingRun(const TrainingRunOptions& parts);
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
   /// it was added before. Must not be called during a step. On several ranks, add callbacks that
@@ -142,7 +142,7 @@ class TrainingRun {
   std::optional<TrainingRecord> evaluate(const DataLoader& training, const DataLoader* validation,
                                          std::size_t batches = 0);
 
-  const TrainingParts& parts() const { return parts_; }  // as they were given
+  const TrainingRunOptions& parts() const { return parts_; }  // as they were given
   /// Changes the length of the run: steps or, if that is 0, epochs.
   void set_length(std::size_t epochs, std::size_t steps);
 
@@ -245,7 +245,7 @@ class TrainingRun {
   void load_own_state(const StateDict& state);
   void check_counts(const StateDict& optimizer) const;
 
-  TrainingParts parts_;
+  TrainingRunOptions parts_;
   DataUnit unit_;
   SingleProcess alone_;
   ProcessGroup& group_;

@@ -86,7 +86,7 @@ struct TrainOptions {
   double clip = 0;
   std::uint64_t clip_from = 0;
   std::uint64_t seed = 123;
-  EvaluationParts evaluation = {};  // its loaders are not used
+  PeriodicEvaluation evaluation = {};  // its loaders are not used
 
   /// Returns the options of the model for a vocabulary. Throws std::invalid_argument for a hidden
   /// layer of width 0.

@@ -125,7 +125,7 @@ void FirstRank::at_end(const TrainingRun&) {
 }
 
 void FirstRank::add_validation(RunResults& results) {
-  const TrainingParts& parts = session_.run().parts();
+  const TrainingRunOptions& parts = session_.run().parts();
   const double baseline =
       unigram_loss(session_.training_ids(), session_.evaluated_ids(), session_.tokenizer().size());
   const std::size_t batches = parts.evaluation.batches;

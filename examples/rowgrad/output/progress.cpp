@@ -65,7 +65,7 @@ void print_losses(const std::string& where, const TrainingRecord& record, int di
 
 std::string ProgressLines::place(const TrainingRun& run) const {
   const std::size_t last = run.steps() - 1;
-  const TrainingParts& parts = run.parts();
+  const TrainingRunOptions& parts = run.parts();
   std::string text;
   if (parts.steps == 0)
     text = concat("epoch ", last / run.steps_per_epoch() + 1, '/', parts.epochs, "  ");

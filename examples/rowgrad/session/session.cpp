@@ -98,7 +98,7 @@ Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokeniz
   tables_.keep();
 }
 
-TrainingParts Session::parts() {
+TrainingRunOptions Session::parts() {
   const std::size_t every = options_.evaluation.every;
   return {.model = *model_,
           .optimizer = *optimizer_,

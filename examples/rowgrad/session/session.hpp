@@ -85,7 +85,7 @@ class Session {
   Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
           ProcessGroup* ranks, bool resumed);
   void load(StateDict state, const std::string& name);
-  TrainingParts parts();
+  TrainingRunOptions parts();
   void start_schedule(std::uint64_t step);
 
   TrainOptions options_;

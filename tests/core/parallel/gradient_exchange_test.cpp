@@ -54,7 +54,7 @@ Gradients sum_one_by_one(GradientExchange& exchange, std::vector<Gradients> part
   exchange.start(std::move(partial));
   for (std::size_t i = 0; i < kShapes.size(); ++i) {
     const std::size_t p = (i * 5 + rank) % kShapes.size();
-    if (!last[p].is_none()) exchange.give(p, std::move(last[p]));
+    if (!last[p].is_none()) exchange.submit(p, std::move(last[p]));
   }
   return exchange.finish();
 }
@@ -110,7 +110,7 @@ TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheTableAndDenseNumbersTwice)
       // Owners of a split table are told how many rows come, here none, in one number for a slice.
       exchange.start({}, {true});
       const auto row = static_cast<std::int32_t>(ranks.rank() == 0 ? 3 : table - 1);
-      exchange.give(0, RowGradient({table, kWidth}, {row}, irregular({1, kWidth}, 1)));
+      exchange.submit(0, RowGradient({table, kWidth}, {row}, irregular({1, kWidth}, 1)));
       exchange.finish();
       EXPECT_EQ(ranks.bytes_sent(), gathered + 8 + 8);
     });
@@ -127,13 +127,13 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
     for (int again = 0; again < 2; ++again) {
       const std::uint64_t before = ranks.bytes_sent();
       exchange.start({});
-      exchange.give(2, irregular({1000}, 1));
+      exchange.submit(2, irregular({1000}, 1));
       EXPECT_EQ(ranks.bytes_sent() - before, 8);  // what kind it is
       ranks.any(false);                           // now both ranks know
-      exchange.give(0, {});
+      exchange.submit(0, {});
       EXPECT_EQ(ranks.bytes_sent() - before, 8 + 1 + 8 + 500 * sizeof(real));
       ranks.any(false);
-      exchange.give(1, irregular({1000}, 2));
+      exchange.submit(1, irregular({1000}, 2));
       EXPECT_EQ(ranks.bytes_sent() - before, 8 + 1 + 8 + 1 + 8 + 1000 * sizeof(real));
       const Gradients sums = exchange.finish();
       EXPECT_EQ(sums[2].dense(), Tensor(irregular({1000}, 1) * real{2}));
@@ -146,16 +146,16 @@ TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
   run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
     EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum has been started",
-                 exchange.give(0, {}));
+                 exchange.submit(0, {}));
     EXPECT_THROW(exchange.finish(), std::logic_error);
     EXPECT_INVALID("GradientExchange::sum: there are no gradients", exchange.sum({}));
     EXPECT_THROW(exchange.start({}), std::invalid_argument);
     EXPECT_THROW(exchange.start({Gradients(1)}), std::invalid_argument);
     exchange.start({Gradients(2)});
     EXPECT_INVALID("GradientExchange::give: parameter 1 has a gradient of shape [2], expected [3]",
-                   exchange.give(1, Gradient(zeros({2}))));
-    exchange.give(1, {});
-    EXPECT_THROW(exchange.give(1, {}), std::logic_error);
+                   exchange.submit(1, Gradient(zeros({2}))));
+    exchange.submit(1, {});
+    EXPECT_THROW(exchange.submit(1, {}), std::logic_error);
     EXPECT_THROW(exchange.start({Gradients(2)}), std::logic_error);
     EXPECT_EQ(exchange.finish().size(), 2);
     EXPECT_EQ(exchange.sum({Gradients(2), Gradients(2)}).size(), 2);

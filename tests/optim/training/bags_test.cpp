@@ -134,7 +134,7 @@ TEST(Bags, TrainAsPaddedIdsDo) {
 TEST(Bags, AreClassifiedWithAnAccuracy) {
   BagRun<BagModel> trained(1);
   DataLoader all(TensorDataset(bags()), {.batch = 7});
-  TrainingParts parts = trained.run.parts();
+  TrainingRunOptions parts = trained.run.parts();
   parts.validation = &all;
   parts.evaluation.accuracy = true;
   parts.epochs = 40;

@@ -147,7 +147,7 @@ TEST(NotFinite, RecordsAreRefused) {
   for (const bool allowed : {false, true}) {
     RootsRun trained(1, nullptr, false, allowed);
     DataLoader validation(TensorDataset({.ids = {ids({2}, {3, 4})}}), {.batch = 2});
-    TrainingParts parts = trained.run.parts();
+    TrainingRunOptions parts = trained.run.parts();
     parts.validation = &validation;
     TrainingRun run(parts);
     struct Breaks : TrainingCallback {

@@ -101,7 +101,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     EXPECT_INVALID("ParallelTraining: weight is sharded already",
                    tables.whole_table(table.weight, 20, {}));
     RunOf made(kShardedCases.front(), {.slices = 2, .ranks = &ranks, .sharded = true});
-    TrainingParts parts = made.run.parts();
+    TrainingRunOptions parts = made.run.parts();
     parts.slices = 1;
     EXPECT_INVALID("GradientExchange: 1 slices for 2 ranks, expected at least one for each",
                    TrainingRun{parts});
@@ -109,7 +109,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     parts.ranks = nullptr;
     EXPECT_INVALID(
         "TrainingRun: words.weight has only some rows here, expected its ParallelTraining as "
-        "TrainingParts::ranks",
+        "TrainingRunOptions::ranks",
         TrainingRun{parts});
     EXPECT_ERROR_WITH(std::invalid_argument, "has its rows in shards on 2 ranks, expected",
                       SGD({&table.table()}, {.learning_rate = 0.1}));

@@ -14,7 +14,8 @@ struct Plain {
   AdamW optimizer{model.parameters(), {.learning_rate = 0.05}};
   DataLoader loader;
   DataLoader sample;
-  TrainingParts parts{.model = model, .optimizer = optimizer, .loader = loader, .random = random};
+  TrainingRunOptions parts{
+      .model = model, .optimizer = optimizer, .loader = loader, .random = random};
 };
 
 // The steps of an epoch, made by hand: each takes the gradients of so many batches.
@@ -325,7 +326,7 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
   LearningRateSchedule later(plain.optimizer, Schedule::cosine({.steps = 20}));
   later.step();
   LearningRateSchedule of_another(begun.optimizer, Schedule::constant());
-  using Change = std::function<void(TrainingParts&)>;
+  using Change = std::function<void(TrainingRunOptions&)>;
   for (const auto& [message, change] : std::vector<std::pair<std::string, Change>>{
            {"clip_norm is -1, expected a finite number not below 0",
             [](auto& parts) { parts.clip_norm = -1; }},
@@ -339,7 +340,7 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
            {"the schedule is not at step 0", [&](auto& parts) { parts.schedule = &later; }},
            {"the schedule is of another optimizer",
             [&](auto& parts) { parts.schedule = &of_another; }}}) {
-    TrainingParts parts = plain.parts;
+    TrainingRunOptions parts = plain.parts;
     change(parts);
     EXPECT_INVALID("TrainingRun: " + message, TrainingRun{parts});
   }
