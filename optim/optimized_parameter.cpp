@@ -119,7 +119,7 @@ void OptimizedParameter::step(const StepPlan& plan) {
 }
 
 void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan) {
-  parameter_->note_change();
+  parameter_->increment_version();
   const RowView values = slots_->rows();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainElements / 4, [&](std::size_t begin, std::size_t end) {
@@ -144,8 +144,8 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   const bool may_be_stale = plan.defers || has_deferred();
   slots_->prepare_write(ids);
   // Until the loop has ended: if memory runs out, rows are of a step that the history lacks.
-  parameter_->drop_deferred();
-  parameter_->note_change();
+  parameter_->discard_deferred();
+  parameter_->increment_version();
   RowView rows = slots_->rows();
   if (!may_be_stale) rows.steps = nullptr;
   if (plan.defers) slots_->note_deferred();

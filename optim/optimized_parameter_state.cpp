@@ -143,9 +143,9 @@ void OptimizedParameter::load_deferred(const StateDict& state, bool values_follo
 
 void OptimizedParameter::commit() noexcept {
   if (!std::exchange(is_loaded_, false)) return;
-  parameter_->drop_deferred();  // its updates are part of the values that were compared
+  parameter_->discard_deferred();  // its updates are part of the values that were compared
   slots_->commit();
-  parameter_->note_change();
+  parameter_->increment_version();
   parameter_->set_deferred(shared_from_this());
 }
 

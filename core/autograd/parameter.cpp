@@ -81,7 +81,7 @@ Tensor Parameter::gathered_rows(std::span<const std::int32_t> ids, const Tensor*
 std::span<real> Parameter::mutable_values() {
   Tensor& values = whole("mutable_values");
   apply_deferred();
-  note_change();
+  increment_version();
   return {values.data(), values.size()};
 }
 
@@ -91,7 +91,7 @@ void Parameter::assign(Tensor value) {
   Tensor& values = whole("assign");
   end_deferred();
   values = std::move(value);
-  note_change();
+  increment_version();
 }
 
 void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& values) {
@@ -108,7 +108,7 @@ void Parameter::assign_rows(std::span<const std::int32_t> ids, const Tensor& val
   else
     source_->check_up_to_date();
   source_->scatter(ids, values.data());
-  note_change();
+  increment_version();
 }
 
 void Parameter::set_deferred(std::shared_ptr<DeferredUpdates> updates) {
@@ -120,11 +120,11 @@ void Parameter::set_deferred(std::shared_ptr<DeferredUpdates> updates) {
 void Parameter::apply_deferred() {
   if (deferred_ == nullptr) return;
   deferred_->apply_all();
-  drop_deferred();
+  discard_deferred();
   up_to_date_ = empty({0});
 }
 
-void Parameter::drop_deferred() {
+void Parameter::discard_deferred() {
   deferred_ = nullptr;
   is_copied_ = false;
 }
@@ -133,12 +133,12 @@ void Parameter::drop_deferred() {
 // values, if there still is an optimizer.
 void Parameter::end_deferred() {
   if (deferred_ != nullptr && deferred_->is_abandoned())
-    drop_deferred();
+    discard_deferred();
   else
     apply_deferred();
 }
 
-void Parameter::note_change() {
+void Parameter::increment_version() {
   ++version_;
   is_copied_ = false;
 #if !defined(NDEBUG) || defined(ROWGRAD_ADDRESS_SANITIZER)
@@ -177,8 +177,8 @@ void Parameter::load(const StateDict& state, const std::string& name) {
     return state.copy_to(name, mutable_values());
   }
   source_->restore(state.string(name));
-  drop_deferred();  // only now: what is deferred belongs to the rows as they were
-  note_change();
+  discard_deferred();  // only now: what is deferred belongs to the rows as they were
+  increment_version();
 }
 
 }  // namespace rowgrad

@@ -193,10 +193,10 @@ class Parameter {
 
   /// Applies the updates that are deferred, or drops them.
   void apply_deferred();
-  void drop_deferred();
+  void discard_deferred();
 
   /// Notes that the stored rows have changed.
-  void note_change();
+  void increment_version();
 
   /// Registers or removes a user to notify when the parameter is destroyed.
   void add_user(ParameterUser& user) { users_.push_back(&user); }

@@ -184,8 +184,8 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
         sum.add(std::exchange(uses.back()[use]->gradient, Gradient()));
       return true;
     };
-    Gradient sum = sum_of_tree<Gradient>({0, uses.back().size()}, sum_few,
-                                         [](Gradient& a, Gradient b) { a.add(std::move(b)); });
+    Gradient sum = tree_sum<Gradient>({0, uses.back().size()}, sum_few,
+                                      [](Gradient& a, Gradient b) { a.add(std::move(b)); });
     if (!options.sink)
       sums.emplace_back(node.parameter, std::move(sum));
     else if (!sum.is_none())

@@ -140,8 +140,8 @@ class Tape {
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
   /// For read_rows(): records a lookup.
-  void note_lookup(Parameter& table, std::shared_ptr<const Ids> ids, RowKind kind = RowKind::kRow,
-                   std::shared_ptr<const Ids> tokens = nullptr) {
+  void record_lookup(Parameter& table, std::shared_ptr<const Ids> ids, RowKind kind = RowKind::kRow,
+                     std::shared_ptr<const Ids> tokens = nullptr) {
     if (!is_inference()) lookups_.push_back({&table, std::move(ids), kind, std::move(tokens)});
   }
 

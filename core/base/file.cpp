@@ -206,7 +206,7 @@ void write_file(const fs::path& path, std::span<const std::string_view> pieces) 
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode))
     return write_to_device(path, pieces);
-  LockedFile file(path, LockedFile::Open::kReplacing);
+  LockedFile file(path, LockedFile::Open::kReplace);
   std::uint64_t offset = 0;
   for (const std::string_view piece : pieces) {
     file.write(offset, std::as_bytes(std::span(piece)));
@@ -242,11 +242,11 @@ void InputFile::check_unchanged() const {
 }
 
 LockedFile::LockedFile(const fs::path& path, Open how)
-    : LockedFile(how == Open::kNew ? create_beside(path)
-                 : how == Open::kReplacing
+    : LockedFile(how == Open::kCreateNew ? create_beside(path)
+                 : how == Open::kReplace
                      ? create_beside(replaceable(path))
-                     : open_locked(path, how == Open::kEither ? O_CREAT : 0)) {
-  replaces_ = how == Open::kReplacing;
+                     : open_locked(path, how == Open::kOpenOrCreate ? O_CREAT : 0)) {
+  replaces_ = how == Open::kReplace;
 }
 
 LockedFile::LockedFile(std::pair<fs::path, OpenFile> opened)

@@ -82,16 +82,17 @@ class LockedFile : public OpenFile {
  public:
   /// Whether the file may or must be there.
   enum class Open {
-    kNew,        // it is made, and it is not there until publish()
-    kReplacing,  // the same, but publish() replaces the one that may be there
-    kExisting,   // it is there
-    kEither      // it is made if it is not there
+    kCreateNew,     // it is made, and it is not there until publish()
+    kReplace,       // the same, but publish() replaces the one that may be there
+    kOpenExisting,  // it is there
+    kOpenOrCreate   // it is made if it is not there
   };
 
-  /// Throws if the file is open already (kExisting, kEither), missing (kExisting), or a folder, a
-  /// device or write-protected (kReplacing, which follows symbolic links). One that is made has
-  /// another name, beside its own, until publish(), and anybody else may make one meanwhile. If the
-  /// program ends before that, it is removed, at the latest by the next program that makes it.
+  /// Throws if the file is open already (kOpenExisting, kOpenOrCreate), missing (kOpenExisting), or
+  /// a folder, a device or write-protected (kReplace, which follows symbolic links). One that is
+  /// made has another name, beside its own, until publish(), and anybody else may make one
+  /// meanwhile. If the program ends before that, it is removed, at the latest by the next program
+  /// that makes it.
   LockedFile(const std::filesystem::path& path, Open how);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
@@ -106,7 +107,7 @@ class LockedFile : public OpenFile {
   void sync();
 
   /// Gives a file that is made its name; it is whole and on the disk when this returns. It gets the
-  /// permissions of the one that it replaces. Throws if there is a file of that name (kNew).
+  /// permissions of the one that it replaces. Throws if there is a file of that name (kCreateNew).
   void publish();
 
   /// The next bytes from `offset` on that are stored on the disk, or [size, size] if there are

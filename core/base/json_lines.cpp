@@ -34,7 +34,8 @@ std::size_t whole_bytes(std::string_view text) {
   return bytes;
 }
 
-JsonLines::JsonLines(const std::filesystem::path& path) : file_(path, LockedFile::Open::kEither) {
+JsonLines::JsonLines(const std::filesystem::path& path)
+    : file_(path, LockedFile::Open::kOpenOrCreate) {
   std::string text(file_.size_bytes(), '\0');
   file_.read(0, std::as_writable_bytes(std::span(text)));
   first_line_ = text.substr(0, text.find('\n') + 1);  // all of it without an end

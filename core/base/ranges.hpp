@@ -44,11 +44,11 @@ inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) 
 /// The sum over a tree, from its leaves or any subtrees: value(subtree, result) says whether it has
 /// that of a subtree, and add(a, b) adds b to a.
 template <class Value>
-Value sum_of_tree(IndexRange tree, const auto& value, const auto& add) {
+Value tree_sum(IndexRange tree, const auto& value, const auto& add) {
   Value result{};
   if (value(tree, result)) return result;
-  result = sum_of_tree<Value>({tree.begin, tree.middle()}, value, add);
-  add(result, sum_of_tree<Value>({tree.middle(), tree.end}, value, add));
+  result = tree_sum<Value>({tree.begin, tree.middle()}, value, add);
+  add(result, tree_sum<Value>({tree.middle(), tree.end}, value, add));
   return result;
 }
 

@@ -74,7 +74,7 @@ void UndoJournal::check_replaceable(const LockedFile& file) {
 }
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Header& header)
-    : file_(path, LockedFile::Open::kEither), start_(start_for(header, kFormat)) {
+    : file_(path, LockedFile::Open::kOpenOrCreate), start_(start_for(header, kFormat)) {
   check_replaceable(file_);
   file_.truncate(0);
   file_.write(0, bytes_of(start_));
@@ -83,7 +83,7 @@ UndoJournal::UndoJournal(const std::filesystem::path& path, const Header& header
 }
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expected)
-    : file_(path, LockedFile::Open::kExisting) {
+    : file_(path, LockedFile::Open::kOpenExisting) {
   file_.read(0, writable_bytes_of(start_));
   const std::string_view format = format_of(start_.magic);
   check_runtime(!is_ours(start_.magic) || format <= kFormat, path.string(),
@@ -100,7 +100,7 @@ UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expe
 }
 
 void UndoJournal::remove(const std::filesystem::path& path) {
-  check_replaceable(LockedFile(path, LockedFile::Open::kExisting));
+  check_replaceable(LockedFile(path, LockedFile::Open::kOpenExisting));
   std::filesystem::remove(path);
 }
 

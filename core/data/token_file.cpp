@@ -237,7 +237,7 @@ std::uint64_t TokenFile::fingerprint() const {
 // --- Writing -------------------------------------------------------------------------------------
 
 TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary)
-    : file_(path, LockedFile::Open::kReplacing) {
+    : file_(path, LockedFile::Open::kReplace) {
   header_.bytes_per_id = bytes_per_id(vocabulary.size());
   header_.vocabulary_size = vocabulary.size();
   header_.vocabulary_hash = vocabulary.hash();

@@ -116,7 +116,7 @@ class TokenFile {
 /// memory. A file that is there stays as it is until the new one is whole.
 class TokenFileWriter {
  public:
-  /// Throws std::system_error if there can be no such file: see LockedFile::Open::kReplacing.
+  /// Throws std::system_error if there can be no such file: see LockedFile::Open::kReplace.
   TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary);
 
   /// The number of ids so far.

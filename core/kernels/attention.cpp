@@ -69,7 +69,7 @@ constexpr std::size_t kQueries = 2 * kTileRows;  // whose scores stay in the L1 
 // copies of all take longer than its products. Its bits are those that it has among others.
 class Forward {
  public:
-  Forward(const Attention& attention, const HeadRows<real>& output, SoftmaxRows* softmax)
+  Forward(const Attention& attention, const HeadView<real>& output, SoftmaxStats* softmax)
       : attention_(attention),
         output_(output),
         softmax_(softmax),
@@ -95,7 +95,7 @@ class Forward {
     head_ = head;
     keys_ = key_length(a, head);
     if (copies_) {
-      const HeadRows<const real>& v = a.inputs.v;
+      const HeadView<const real>& v = a.inputs.v;
       pack_panels(transposed(keys()), scale(), k_.data());
       pack_panels({rows_of(v, a, head), keys_, a.width, v.row_stride}, 1, v_.data());
     }
@@ -129,7 +129,7 @@ class Forward {
   real scale() const { return 1 / std::sqrt(static_cast<real>(attention_.width)); }
 
   MatrixView keys() const {
-    const HeadRows<const real>& k = attention_.inputs.k;
+    const HeadView<const real>& k = attention_.inputs.k;
     return {rows_of(k, attention_, head_), keys_, attention_.width, k.row_stride};
   }
 
@@ -246,8 +246,8 @@ class Forward {
   }
 
   const Attention& attention_;
-  HeadRows<real> output_;
-  SoftmaxRows* softmax_;
+  HeadView<real> output_;
+  SoftmaxStats* softmax_;
   ByDistance bias_;  // of the head
   std::size_t head_ = 0;
   std::size_t keys_ = 0;  // of the head that count
@@ -264,8 +264,8 @@ class Forward {
 
 }  // namespace
 
-void attention_forward(const Attention& attention, const HeadRows<real>& output,
-                       SoftmaxRows* softmax) {
+void attention_forward(const Attention& attention, const HeadView<real>& output,
+                       SoftmaxStats* softmax) {
   const std::size_t blocks = (attention.queries + kQueries - 1) / kQueries;
   const std::size_t work = kQueries * attention.keys * attention.width;
   const std::size_t items = attention.batch * attention.heads * blocks;

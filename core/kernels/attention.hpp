@@ -31,7 +31,7 @@ void rotate_rows(const RotaryColumns& columns, const real* x, std::size_t rows, 
 /// One factor of all heads: row i of head h in batch b are the `width` values from
 /// data + b · batch_stride + i · row_stride + h · width.
 template <class Number>
-struct HeadRows {
+struct HeadView {
   Number* data = nullptr;
   std::size_t row_stride = 0;
   std::size_t batch_stride = 0;
@@ -39,10 +39,10 @@ struct HeadRows {
 
 /// The arrays of the inputs, or where their gradients go.
 template <class Number>
-struct AttentionArrays {
-  HeadRows<Number> q;
-  HeadRows<Number> k;
-  HeadRows<Number> v;
+struct AttentionOperands {
+  HeadView<Number> q;
+  HeadView<Number> k;
+  HeadView<Number> v;
   /// [heads, distances], at least as many distances as keys, or null: what is added to a score by
   /// the distance from its query back to its key.
   Number* distance_bias = nullptr;
@@ -72,25 +72,25 @@ struct Attention {
   /// Empty: all.
   DropoutMask mask = {};
   real mask_factor = 1;
-  AttentionArrays<const real> inputs = {};
+  AttentionOperands<const real> inputs = {};
 };
 
 /// Of each query's scores [batch, heads, queries]: the largest one, and 1 / Σ exp(score − largest).
 /// Together they are as exact as the softmax itself, where one log Σ exp(score) in float would lose
 /// the digits of small differences between large scores.
-struct SoftmaxRows {
+struct SoftmaxStats {
   Tensor largest;
   Tensor inverse_sum;
 };
 
 /// Writes the output, which has the shape of q, and `softmax` unless it is null.
-void attention_forward(const Attention& attention, const HeadRows<real>& output,
-                       SoftmaxRows* softmax);
+void attention_forward(const Attention& attention, const HeadView<real>& output,
+                       SoftmaxStats* softmax);
 
 /// Writes the gradients, but for those that are null, given the output, its gradient `upstream` and
 /// what attention_forward wrote about the softmax.
-void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
-                        const HeadRows<const real>& output, const HeadRows<const real>& upstream,
-                        const AttentionArrays<real>& gradients);
+void attention_backward(const Attention& attention, const SoftmaxStats& softmax,
+                        const HeadView<const real>& output, const HeadView<const real>& upstream,
+                        const AttentionOperands<real>& gradients);
 
 }  // namespace rowgrad::kernels

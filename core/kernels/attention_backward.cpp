@@ -27,10 +27,10 @@ real dot(const real* a, const real* b, std::size_t count) {
 // none are wanted, of those that heads share: each head has its own.
 struct BackwardCall {
   const Attention& attention;
-  const SoftmaxRows& softmax;
-  HeadRows<const real> output;
-  HeadRows<const real> upstream;
-  AttentionArrays<real> gradients;
+  const SoftmaxStats& softmax;
+  HeadView<const real> output;
+  HeadView<const real> upstream;
+  AttentionOperands<real> gradients;
   ByDistance distance_bias;  // [batch · heads, keys]
   Tensor relative_keys;      // [batch · heads, relative_distances, panel_count(width) · kPanel]
   Tensor relative_values;    // likewise
@@ -83,13 +83,13 @@ class HeadBackward {
     keys_ = key_length(a_, head);
     for (std::size_t key = 0; key < keys_; key += kPanel)
       add_keys(key, std::min(kPanel, keys_ - key));
-    for (const HeadRows<real>& to : {call_.gradients.k, call_.gradients.v}) clear_padding(to);
+    for (const HeadView<real>& to : {call_.gradients.k, call_.gradients.v}) clear_padding(to);
     if (a_.relative_distances > 0) add_distances();
     store(dq_, call_.gradients.q, 0, a_.queries);
   }
 
  private:
-  MatrixView rows(const HeadRows<const real>& x, std::size_t first, std::size_t count) const {
+  MatrixView rows(const HeadView<const real>& x, std::size_t first, std::size_t count) const {
     return {rows_of(x, a_, head_) + first * x.row_stride, count, a_.width, x.row_stride};
   }
 
@@ -224,13 +224,13 @@ class HeadBackward {
                   call_.relative_values.data() + own);
   }
 
-  void clear_padding(const HeadRows<real>& to) {
+  void clear_padding(const HeadView<real>& to) {
     if (to.data == nullptr) return;
     for (std::size_t key = keys_; key < a_.keys; ++key)
       std::fill_n(rows_of(to, a_, head_) + key * to.row_stride, a_.width, real{0});
   }
 
-  void store(const Tensor& from, const HeadRows<real>& to, std::size_t first, std::size_t count) {
+  void store(const Tensor& from, const HeadView<real>& to, std::size_t first, std::size_t count) {
     if (to.data == nullptr) return;
     real* row = rows_of(to, a_, head_) + first * to.row_stride;
     for (std::size_t i = 0; i < count; ++i, row += to.row_stride)
@@ -283,9 +283,9 @@ void add_heads(const Tensor& by_head, const Attention& attention, real* table) {
 
 }  // namespace
 
-void attention_backward(const Attention& attention, const SoftmaxRows& softmax,
-                        const HeadRows<const real>& output, const HeadRows<const real>& upstream,
-                        const AttentionArrays<real>& gradients) {
+void attention_backward(const Attention& attention, const SoftmaxStats& softmax,
+                        const HeadView<const real>& output, const HeadView<const real>& upstream,
+                        const AttentionOperands<real>& gradients) {
   const std::size_t heads = attention.batch * attention.heads;
   const auto of_heads = [&](const real* wanted) {
     return zeros({wanted != nullptr ? heads : 0, attention.relative_distances,

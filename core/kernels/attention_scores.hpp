@@ -77,7 +77,7 @@ inline void add_panel(const real* from, real* to) {
 
 /// The rows of one head.
 template <class Number>
-Number* rows_of(const HeadRows<Number>& rows, const Attention& attention, std::size_t head) {
+Number* rows_of(const HeadView<Number>& rows, const Attention& attention, std::size_t head) {
   if (rows.data == nullptr) return nullptr;  // there are none, or none are wanted
   return rows.data + head / attention.heads * rows.batch_stride +
          head % attention.heads * attention.width;

@@ -111,7 +111,7 @@ double largest_of(std::span<const RowSpan> arrays, const AllParts& all_parts) {
   double largest = 0;
   for (std::size_t array = 0; array < arrays.size(); ++array) {
     const auto [values, rows, width] = arrays[array];
-    std::vector<double> magnitudes{largest_magnitude({values, rows * width})};
+    std::vector<double> magnitudes{max_abs({values, rows * width})};
     if (all_parts) magnitudes = all_parts(array, std::move(magnitudes));
     for (const double magnitude : magnitudes)
       if (!(magnitude <= largest) && !std::isnan(largest)) largest = magnitude;
@@ -160,7 +160,7 @@ double length(std::size_t width, const real* a) {
   return is_precise(squares) ? std::sqrt(squares) : norm({a, width}, 2);
 }
 
-double largest_magnitude(std::span<const real> values) {
+double max_abs(std::span<const real> values) {
   // The bits of nonnegative numbers are ordered like the numbers, with NaN above infinity.
   using Bits = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
   std::atomic<Bits> largest = 0;

@@ -39,7 +39,7 @@ double distance(std::size_t width, const real* a, const real* b, double factor =
 double length(std::size_t width, const real* a);
 
 /// max |x|, NaN if a number is.
-double largest_magnitude(std::span<const real> values);
+double max_abs(std::span<const real> values);
 
 /// Returns true if no number is infinite or NaN.
 bool all_finite(std::span<const real> values);

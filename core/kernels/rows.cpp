@@ -81,7 +81,7 @@ void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const
     return id < 0 || static_cast<std::size_t>(id) >= rows;
   });
   check_argument(false, caller, ": id ", *wrong, " at ",
-                 bracketed(index_at(shape, static_cast<std::size_t>(wrong - ids.begin()))),
+                 bracketed(unravel_index(shape, static_cast<std::size_t>(wrong - ids.begin()))),
                  " is outside the table's ", rows, " rows");
 }
 

@@ -177,7 +177,7 @@ inline Simd erf(const Simd& x) {
 
 /// Calls a function of single numbers for each lane.
 template <class F>
-Simd by_lane(const F& f, const Simd& x) {
+Simd map_lanes(const F& f, const Simd& x) {
   alignas(64) std::array<real, kLanes> lanes;
   x.store_aligned(lanes.data());
   for (real& lane : lanes) lane = f(lane);
@@ -206,10 +206,10 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 /// sin and cos are not those of xsimd, which reduce all arguments as the largest of them needs it:
 /// the last bits of a lane would depend on the others.
 inline Simd sin(const Simd& x) {
-  return by_lane([](real number) { return std::sin(number); }, x);
+  return map_lanes([](real number) { return std::sin(number); }, x);
 }
 inline Simd cos(const Simd& x) {
-  return by_lane([](real number) { return std::cos(number); }, x);
+  return map_lanes([](real number) { return std::cos(number); }, x);
 }
 
 /// What looks at all lanes together, for kernels. In a function of numbers, as those of `pointwise`

@@ -17,21 +17,21 @@ namespace rowgrad {
 namespace {
 
 using kernels::Attention;
-using kernels::HeadRows;
+using kernels::HeadView;
 
 constexpr OpName kCausal = "causal_attention";
 
 // The heads of an array [batch, length, heads · width].
 template <class Number>
-HeadRows<Number> heads_of(const Attention& call, Number* data, std::size_t length) {
+HeadView<Number> heads_of(const Attention& call, Number* data, std::size_t length) {
   const std::size_t row = call.heads * call.width;
   return {data, row, length * row};
 }
 
 // Array i belongs to input i: q, k, v, the bias if there is one, then relative keys and values.
 template <class Number>
-kernels::AttentionArrays<Number> arrays_of(const Attention& call, std::size_t inputs,
-                                           const auto& array) {
+kernels::AttentionOperands<Number> arrays_of(const Attention& call, std::size_t inputs,
+                                             const auto& array) {
   const bool relative = call.relative_distances > 0;
   return {.q = heads_of<Number>(call, array(0), call.queries),
           .k = heads_of<Number>(call, array(1), call.keys),
@@ -129,7 +129,7 @@ Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, co
     call.mask_factor = static_cast<real>(p < 1 ? 1 / (1 - p) : 0);
   }
   const Shape rows{for_backward ? call.batch : 0, call.heads, call.queries};
-  kernels::SoftmaxRows softmax{empty(rows), empty(rows)};
+  kernels::SoftmaxStats softmax{empty(rows), empty(rows)};
 
   Tensor value = empty(q.shape());
   call.inputs = arrays_of<const real>(call, inputs.size(), [&](std::size_t i) {

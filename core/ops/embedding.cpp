@@ -49,7 +49,7 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
     double length = kernels::norm(row, options.norm_type);
     if (!(length > *options.max_norm)) return false;
     if (std::isinf(length)) {  // in units of the largest value, it may be finite
-      const double unit = kernels::largest_magnitude(row);
+      const double unit = kernels::max_abs(row);
       if (std::isfinite(unit))
         for (real& value : row) value = static_cast<real>(value / unit);
       length = kernels::norm(row, options.norm_type);
@@ -124,7 +124,7 @@ Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<con
                   : options.kind == RowKind::kToken ? shared_ids
                                                     : nullptr;
     if (tokens != nullptr && (tokens->dimension() == 0 || tokens->size() == 0)) tokens = nullptr;
-    table.tape().note_lookup(*parameter, shared_ids, options.kind, std::move(tokens));
+    table.tape().record_lookup(*parameter, shared_ids, options.kind, std::move(tokens));
     return reshaped(parameter->gathered_rows(ids.storage(), added), shape);
   }
   Tensor rows = empty(shape);

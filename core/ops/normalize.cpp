@@ -106,8 +106,7 @@ RowMoments moments_of(const real* x, std::size_t width, double epsilon) {
 // A power of 2 that brings the largest value of a row, or sqrt(epsilon) if that is larger, near 1.
 // It is 1 for zeros and for rows with NaN or infinity.
 real unit_of(const real* x, std::size_t width, double epsilon) {
-  const double largest =
-      std::max<double>(kernels::largest_magnitude({x, width}), std::sqrt(epsilon));
+  const double largest = std::max<double>(kernels::max_abs({x, width}), std::sqrt(epsilon));
   if (largest == 0 || !std::isfinite(largest)) return 1;
   constexpr int kMaxExponent = std::numeric_limits<real>::max_exponent - 2;
   return std::ldexp(real{1}, std::clamp(-std::ilogb(largest), -kMaxExponent, kMaxExponent));

@@ -277,8 +277,8 @@ void GradientExchange::exchange_sums(Bucket& bucket) {
                             : bucket.arrived[s].data() + offset;
       return true;
     };
-    const real* sum = sum_of_tree<real*>({0, slices_}, values_of,
-                                         [&](real*& a, real* b) { add_values(piece.count, a, b); });
+    const real* sum = tree_sum<real*>({0, slices_}, values_of,
+                                      [&](real*& a, real* b) { add_values(piece.count, a, b); });
     real* to = stored_in(piece.parameter).dense().data() + piece.offset;
     if (sum != to) std::copy_n(sum, piece.count, to);
     offset += piece.count;
@@ -364,8 +364,8 @@ Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRan
     }
     return true;
   };
-  return sum_of_tree<Gradient>({0, slices_}, rows_of,
-                               [](Gradient& a, Gradient&& b) { a.add(std::move(b)); });
+  return tree_sum<Gradient>({0, slices_}, rows_of,
+                            [](Gradient& a, Gradient&& b) { a.add(std::move(b)); });
 }
 
 Gradient GradientExchange::sum_by_owners(std::size_t p) {

@@ -54,8 +54,8 @@ RecordFile::RecordFile(const fs::path& path, const Kind& kind, const Facts& fact
   made.version.state.generation = 1;
   std::random_device device;
   made.identity = std::uint64_t{device()} << 32 | device();
-  file_ =
-      std::make_unique<LockedFile>(fs::absolute(resolve_symlinks(path)), LockedFile::Open::kNew);
+  file_ = std::make_unique<LockedFile>(fs::absolute(resolve_symlinks(path)),
+                                       LockedFile::Open::kCreateNew);
   file_->truncate(kHeaderBytes + size_ * stride_);
   file_->write(0, std::as_bytes(std::span(&made, 1)));
   mapped_ = file_->map();
@@ -73,7 +73,7 @@ RecordFile::RecordFile(const fs::path& path, const Kind& kind, const Facts& fact
 RecordFile::RecordFile(const fs::path& path, const Kind& kind)
     : kind_(kind),
       file_(std::make_unique<LockedFile>(fs::absolute(resolve_symlinks(path)),
-                                         LockedFile::Open::kExisting)) {
+                                         LockedFile::Open::kOpenExisting)) {
   const std::string name = this->path().string();
   const std::uint64_t bytes = file_->size_bytes();
   if (bytes >= kHeaderBytes) mapped_ = file_->map();

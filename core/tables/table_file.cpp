@@ -105,7 +105,7 @@ const fs::path& TableFile::path() const { return rep_->records.path(); }
 std::size_t TableFile::rows() const { return rep_->records.size(); }
 std::size_t TableFile::width() const { return rep_->facts().width; }
 std::size_t TableFile::slots() const { return rep_->facts().slots; }
-std::uint64_t TableFile::rows_stored() const { return rep_->records.stored(); }
+std::uint64_t TableFile::stored_rows() const { return rep_->records.stored(); }
 
 // --- Checkpoints --------------------------------------------------------------------------------
 
@@ -179,19 +179,19 @@ void TableFile::check_not_lost() const {
 }
 
 std::optional<std::size_t> TableFile::find_slot(std::string_view name) const {
-  for (std::size_t slot = 0; slot < slots_in_use(); ++slot)
+  for (std::size_t slot = 0; slot < named_slots(); ++slot)
     if (std::string_view(rep_->names()[slot].data()) == name) return slot;
   return std::nullopt;
 }
 
-std::size_t TableFile::slots_in_use() const {
+std::size_t TableFile::named_slots() const {
   std::size_t slots = 0;
   while (slots < this->slots() && rep_->names()[slots][0] != 0) ++slots;
   return slots;
 }
 
 std::size_t TableFile::add_slot(std::string_view name) {
-  const std::size_t slot = slots_in_use();
+  const std::size_t slot = named_slots();
   check_state(slot < slots() && name.size() < sizeof(Rep::Name), path().string(),
               ": there is no slot for ", name);
   std::ranges::copy(name, rep_->names()[slot].begin());
@@ -199,7 +199,7 @@ std::size_t TableFile::add_slot(std::string_view name) {
 }
 
 void TableFile::clear_slots() {
-  if (slots_in_use() == 0) return;
+  if (named_slots() == 0) return;
   rep_->records.state().notes = {};
   ++rep_->records.state().generation;
 }

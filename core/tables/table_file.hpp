@@ -64,7 +64,7 @@ class TableFile {
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
   std::size_t slots() const;                         // the number of slots
-  std::uint64_t rows_stored() const;                 // the number of rows that take space
+  std::uint64_t stored_rows() const;                 // the number of rows that take space
 
   /// Reads all stored rows and returns their number. Throws std::runtime_error if rows are damaged
   /// or missing, and std::logic_error if the table has changed since its last checkpoint.
@@ -131,7 +131,7 @@ class TableFile {
 
   /// Makes the slots of all rows zeros without names, for another optimizer.
   void clear_slots();
-  std::size_t slots_in_use() const;
+  std::size_t named_slots() const;
 
  private:
   struct Rep;

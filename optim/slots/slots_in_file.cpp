@@ -26,7 +26,7 @@ class SlotsInFile final : public SlotStore {
                      needs.starts[i], ", expected 0 for a table in a file");
     }
     if (missing == 0) return false;
-    const std::size_t all = missing + (begun_ ? file_.slots_in_use() : 0);
+    const std::size_t all = missing + (begun_ ? file_.named_slots() : 0);
     check_argument(all <= file_.slots(), owner_.optimizer, ": needs ", all,
                    " states of each row, but ", path(), " was made for ", file_.slots(),
                    " (TableFileOptions::slots)");

@@ -102,7 +102,7 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
     return sums;
   };
   const auto sum_of = [&](IndexRange slices) {
-    return sum_of_tree<Gradients>(
+    return tree_sum<Gradients>(
         slices,
         [&](IndexRange range, Gradients& gradients) {
           if (range.size() == 1) gradients = gradients_of(range.begin, false);

@@ -212,7 +212,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
     for (const auto& entry : fs::directory_iterator(in))
       fs::copy_file(entry.path(), copied / entry.path().filename());
     TableFile opened(copied / "table");
-    EXPECT_EQ(opened.verify(), opened.rows_stored());
+    EXPECT_EQ(opened.verify(), opened.stored_rows());
     std::string all = opened.checkpoint_id();
     std::vector<real> row(opened.width());
     for (std::int32_t id = 0; id < 60; ++id) {

@@ -174,7 +174,7 @@ TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   AdamW adamw({&weight});
   weight.add_gradient(RowGradient({4, 2}, {0}, full({1, 2}, 1)));
   EXPECT_ERROR_WITH(std::invalid_argument, "AdamW: needs 2 states of each row, but", adamw.step());
-  EXPECT_EQ(words.file.slots_in_use(), 0);
+  EXPECT_EQ(words.file.named_slots(), 0);
   EXPECT_ERROR_WITH(std::invalid_argument, "expected 0 for a table in a file",
                     Adagrad adagrad({&weight}, AdagradOptions{.initial_accumulator = 0.1});
                     adagrad.step());
@@ -297,7 +297,7 @@ TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
       tape.backward(sum(table.forward(tape, to_ids(ids))));
       adamw.step();
     }
-    EXPECT_EQ(file.rows_stored(), kLookups);
+    EXPECT_EQ(file.stored_rows(), kLookups);
     costs.emplace(adamw.rows_visited(), std::filesystem::file_size(path.string() + ".undo-0"));
     file.checkpoint();
     EXPECT_LT(std::filesystem::file_size(path.string() + ".undo-1"), 1000);

@@ -103,7 +103,7 @@ TableFile& open_table(TableFileSet& tables, const std::string& path,
                  bracketed(table.shape()), ", expected ", bracketed(expected));
   check_argument(table.slots() >= options.slots, "--ngram-file: ", path, " stores ", table.slots(),
                  " optimizer values for each element, but --optimizer needs ", options.slots);
-  check_argument(resumed || table.rows_stored() == 0, "--ngram-file: ", path,
+  check_argument(resumed || table.stored_rows() == 0, "--ngram-file: ", path,
                  " has been trained; go on with --resume, or remove it to start again");
   return table;
 }

@@ -178,7 +178,7 @@ void check_outputs(const std::vector<Output>& outputs, const std::vector<std::st
     check_runtime(may_replace, option, ": ", path, " is there already and is not ", kind.name,
                   "; --force replaces it");
     // Makes a temporary file and removes it: not all folders say beforehand that they take none.
-    const LockedFile attempt(path, LockedFile::Open::kReplacing);
+    const LockedFile attempt(path, LockedFile::Open::kReplace);
   }
 }
 

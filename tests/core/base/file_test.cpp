@@ -56,8 +56,8 @@ TEST(File, IsNotOpenedInThePlaceOfStandardOutput) {
   const pid_t child = ::fork();
   if (child == 0) {
     for (int number = 0; number <= 2; ++number) ::close(number);
-    LockedFile existing(folder / "existing", LockedFile::Open::kEither);
-    LockedFile made(folder / "made", LockedFile::Open::kNew);
+    LockedFile existing(folder / "existing", LockedFile::Open::kOpenOrCreate);
+    LockedFile made(folder / "made", LockedFile::Open::kCreateNew);
     made.publish();
     const InputFile read(folder / "made");
     write_file(folder / "whole", "whole");
@@ -73,15 +73,15 @@ TEST(File, IsNotOpenedInThePlaceOfStandardOutput) {
 
 TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
   const TemporaryFolder folder;
-  { const LockedFile given_up(folder / "file", LockedFile::Open::kNew); }
+  { const LockedFile given_up(folder / "file", LockedFile::Open::kCreateNew); }
   EXPECT_EQ(entries(folder), 0u);
   write_file(folder / "file.12-3.rowgrad.tmp", "left by a program that was killed");
   const std::set<std::string> others{"file.2024-11-25.tmp", "file.12-3.tmp",
                                      "file.mine.rowgrad.tmp", "file.12-3.rowgrad.tmp.txt",
                                      "other.12-3.rowgrad.tmp"};
   for (const std::string& other : others) write_file(folder / other, other);
-  LockedFile made(folder / "file", LockedFile::Open::kNew);
-  LockedFile second(folder / "file", LockedFile::Open::kNew);
+  LockedFile made(folder / "file", LockedFile::Open::kCreateNew);
+  LockedFile second(folder / "file", LockedFile::Open::kCreateNew);
   EXPECT_FALSE(fs::exists(folder / "file"));
   EXPECT_EQ(entries(folder), others.size() + 2);
   for (const std::string& other : others) EXPECT_EQ(read_file(folder / other), other);
@@ -89,7 +89,7 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
   EXPECT_TRUE(fs::exists(folder / "file"));
   EXPECT_ERROR_WITH(std::runtime_error, "File exists", second.publish());
   EXPECT_ERROR_WITH(std::runtime_error, "is open already",
-                    LockedFile(folder / "file", LockedFile::Open::kExisting));
+                    LockedFile(folder / "file", LockedFile::Open::kOpenExisting));
 }
 
 TEST(File, TakesThePlaceOfAnotherOnceItIsPublished) {
@@ -103,11 +103,11 @@ TEST(File, TakesThePlaceOfAnotherOnceItIsPublished) {
   fs::create_symlink("file", folder / "link");
   const auto contents = std::as_bytes(std::span("one two", 7));
   {
-    LockedFile given_up(folder / "file", LockedFile::Open::kReplacing);
+    LockedFile given_up(folder / "file", LockedFile::Open::kReplace);
     given_up.write(0, contents);
   }
-  LockedFile first(folder / "link", LockedFile::Open::kReplacing);
-  LockedFile second(folder / "file", LockedFile::Open::kReplacing);
+  LockedFile first(folder / "link", LockedFile::Open::kReplace);
+  LockedFile second(folder / "file", LockedFile::Open::kReplace);
   first.write(0, contents);
   EXPECT_EQ(read_file(folder / "file"), "old");
   first.publish();
@@ -169,7 +169,7 @@ TEST(File, RefusesWithThePathAndTheReason) {
   const auto open = [](const std::string& path) { InputFile file(path); };
   const auto write = [](const std::string& path) { write_file(path, "x"); };
   const auto replace = [](const std::string& path) {
-    LockedFile file(path, LockedFile::Open::kReplacing);
+    LockedFile file(path, LockedFile::Open::kReplace);
   };
   struct Refused {
     std::function<void(const std::string&)> call;
@@ -214,7 +214,7 @@ TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
   const TemporaryFolder folder;
   const std::vector<std::function<void()>> writes{
       [&] { write_file(folder / "file", "contents"); },
-      [&] { LockedFile(folder / "new", LockedFile::Open::kNew).publish(); },
+      [&] { LockedFile(folder / "new", LockedFile::Open::kCreateNew).publish(); },
       [&] { TableFile(folder / "table", TableFileOptions{.rows = 2, .width = 2}); }};
   const std::string failed = "cannot sync " + folder.path().string() + ": Input/output error";
   for (const int error : {EIO, EINVAL}) {  // the second one of a file system that cannot do it

@@ -98,18 +98,18 @@ TEST(Distance, IsThatOfShortVectorsOfAnyWidthAndMagnitude) {
 }
 
 TEST(LargestMagnitude, IsFoundAnywhere) {
-  EXPECT_EQ(largest_magnitude({}), 0);
+  EXPECT_EQ(max_abs({}), 0);
   const std::size_t count = 100'003;
   for (const int threads : {1, 2}) {
     const Threads scope(threads);
     for (const std::size_t place : {std::size_t{0}, count / 2, count - 1}) {
       Tensor x = irregular({count});
       x(place) = -3;
-      EXPECT_EQ(largest_magnitude(numbers_of(x)), 3);
+      EXPECT_EQ(max_abs(numbers_of(x)), 3);
       x(count / 3) = -kInfinity;
-      EXPECT_EQ(largest_magnitude(numbers_of(x)), kInfinity);
+      EXPECT_EQ(max_abs(numbers_of(x)), kInfinity);
       x(place) = -kNaN;
-      EXPECT_TRUE(std::isnan(largest_magnitude(numbers_of(x))));
+      EXPECT_TRUE(std::isnan(max_abs(numbers_of(x))));
     }
   }
 }

@@ -29,7 +29,7 @@ Gradients gradients_of(std::size_t slice, std::size_t rows, bool crowded) {
 }
 
 Gradients of_node(IndexRange node, const std::vector<Gradients>& slices) {
-  return sum_of_tree<Gradients>(
+  return tree_sum<Gradients>(
       node,
       [&](IndexRange range, Gradients& gradients) {
         if (range.size() == 1) gradients = slices[range.begin];

@@ -96,10 +96,10 @@ TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 19'997);
   table.fault_in(ids);
   row(table, 3);
-  EXPECT_EQ(table.rows_stored(), 0);
+  EXPECT_EQ(table.stored_rows(), 0);
   EXPECT_EQ(table.verify(), 0);
   set_rows(table, {99'999'999, 0}, 1);
-  EXPECT_EQ(table.rows_stored(), 2);
+  EXPECT_EQ(table.stored_rows(), 2);
   EXPECT_THROW(table.verify(), std::logic_error);
   table.checkpoint();
   struct stat status {};
@@ -162,7 +162,7 @@ TEST_F(TableFiles, ChangeOnlyInRowsThatModifyPrepared) {
   TableFile table(path(), kSmall);
   const RecordWriter rows = table.modify(Ids32{1});
   EXPECT_ERROR_WITH(std::logic_error, "row 3 is not prepared for changes", rows.content<real>(3));
-  EXPECT_EQ(table.rows_stored(), 1);
+  EXPECT_EQ(table.stored_rows(), 1);
   expect_as_drawn(table, {1, 3});
   std::fill_n(rows.content<real>(1), table.width(), real{2});
   table.checkpoint();
@@ -214,7 +214,7 @@ TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
   EXPECT_HAS(refused(), "is damaged at byte");
   copy("whole", journal);
   TableFile table(path());
-  EXPECT_EQ(table.rows_stored(), 0);
+  EXPECT_EQ(table.stored_rows(), 0);
   expect_as_drawn(table, {1, 2});
 }
 
@@ -347,7 +347,7 @@ TEST_F(TableFiles, NoticeRowsAndJournalsOfOtherPlacesAndTables) {
   copy("of one", "one.undo-1");
   for (const std::string name : {"one", "two"}) {
     TableFile table(path(name));  // goes back to its checkpoint
-    EXPECT_EQ(table.rows_stored(), 2);
+    EXPECT_EQ(table.stored_rows(), 2);
   }
   const auto record = [&](const std::string& name, std::size_t id) {
     return read_file(path(name)).substr(4096 + id * kSmallStride, kSmallStride);
@@ -383,7 +383,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
       TableFile table(path("stopped"));
       EXPECT_EQ(table.checkpoint_id(), expected_mark);
       EXPECT_EQ(all_rows(table), expected);
-      EXPECT_EQ(table.verify(), table.rows_stored());
+      EXPECT_EQ(table.verify(), table.stored_rows());
     }
   };
   for (int round = 0; round < 8; ++round) {

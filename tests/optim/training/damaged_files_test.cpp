@@ -61,7 +61,7 @@ void write_table(const fs::path& folder) {
 // The table, and the table at its checkpoint before.
 std::string read_table(const fs::path& folder) {
   TableFile table(folder / "table");
-  std::string all = concat(table.slots_in_use(), table.checkpoint_id());
+  std::string all = concat(table.named_slots(), table.checkpoint_id());
   const auto add_rows = [&] {
     table.verify();
     std::vector<real> row(2 * table.width());

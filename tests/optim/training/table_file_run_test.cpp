@@ -82,7 +82,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
         const RunWay way{.slices = 4, .ranks = &ranks, .sharded = sharded};
         EXPECT_TRUE(outcome_of(case_of(*file), way, false) ==
                     (sharded && ranks.rank() > 0 ? "" : in_memory));
-        stored[count][ranks.rank()] = file->rows_stored();
+        stored[count][ranks.rank()] = file->stored_rows();
       });
     }
     const std::uint64_t all = stored[1][0];
