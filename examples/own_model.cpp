@@ -46,7 +46,7 @@ class RecurrentModel : public LanguageModel {
     explicit Reader(RecurrentModel& model)
         : model_(model), state_(zeros({1, model.token.weight.shape()[1]})) {}
 
-    Tensor read(std::span<const std::int32_t> ids) override {
+    Tensor next_logits(std::span<const std::int32_t> ids) override {
       const EvaluationMode mode(model_);
       Tape tape(Tape::kInference);
       Ids text = to_ids(ids);

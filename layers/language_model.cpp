@@ -27,7 +27,7 @@ class ReadingAgain : public IncrementalDecoder {
  public:
   explicit ReadingAgain(LanguageModel& model) : model_(model) {}
 
-  Tensor read(std::span<const std::int32_t> ids) override {
+  Tensor next_logits(std::span<const std::int32_t> ids) override {
     check_argument(!ids.empty(), "IncrementalDecoder: there are no ids to read");
     const EvaluationMode mode(model_);
     std::vector<std::int32_t> text = text_;  // ids that are refused are not kept
@@ -140,7 +140,7 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
                  " and top_k ", top_k, ", expected at least 0");
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
-  const bool slides = options.past_context == PastContext::kSlide;
+  const bool slides = options.past_context == PastContext::kSlidingWindow;
   std::unique_ptr<IncrementalDecoder> reader = slides ? model.sliding_decoder() : model.decoder();
   std::size_t unread = std::min(text.size(), model.context());
   std::size_t first = text.size() - unread;  // token of the window
@@ -153,7 +153,7 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
       }
     }
     if (options.tables != nullptr) options.tables->fetch(lookups_of(model, text, first));
-    const Tensor logits = reader->read(std::span(text).last(unread));
+    const Tensor logits = reader->next_logits(std::span(text).last(unread));
     unread = 1;
     text.push_back(static_cast<std::int32_t>(
         sample_token({logits.data(), logits.size()}, options.temperature, options.top_k, random)));

@@ -38,7 +38,7 @@ class IncrementalDecoder {
   virtual ~IncrementalDecoder() = default;
 
   /// The logits [vocabulary] for the token after these ids, which follow those read before.
-  virtual Tensor read(std::span<const std::int32_t> ids) = 0;
+  virtual Tensor next_logits(std::span<const std::int32_t> ids) = 0;
 };
 
 /// Former names of DecodeContext and IncrementalDecoder.
@@ -116,13 +116,13 @@ enum class PastContext {
   /// "Efficient Streaming Language Models with Attention Sinks"). After 500 steps of `train --model
   /// gpt`, losses past the context were equal within 0.001 with rotary, ALiBi's and Shaw's
   /// positions, but larger by 0.2 with T5's and none.
-  kSlide
+  kSlidingWindow
 };
 
 /// Options of generate().
 struct GenerateOptions {
   /// The number of tokens to generate. Past the context, each of them costs as much as reading the
-  /// whole context, unless past_context is kSlide.
+  /// whole context, unless past_context is kSlidingWindow.
   std::size_t max_new_tokens = 100;
   /// The logits are divided by it; at 0, the most likely token is always taken.
   double temperature = 1;

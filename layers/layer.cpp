@@ -196,7 +196,7 @@ LoadReport Layer::load_state_dict(const StateDict& state, const LoadOptions& opt
                  ", unexpected names: ", bracketed(quoted(report.unexpected)));
   for (const auto& [name, parameter] : parameters) parameter->check_saved(state, name);
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
-  if (options.check_only) return report;
+  if (options.dry_run) return report;
   // First the marks of tables in files, which a disk may refuse. Other values are overwritten in
   // place, which cannot fail.
   for (const bool marks : {true, false})
@@ -214,7 +214,7 @@ std::string RowNames::word() const {
 
 std::optional<RowNames> Layer::row_names(const Parameter& /*table*/) const { return {}; }
 
-RowNames Layer::names_of_rows(const Parameter& table) const {
+RowNames Layer::resolve_row_names(const Parameter& table) const {
   RowNames names;
   for_each_layer([&](const Layer& layer) {
     const std::optional<RowNames> of_layer = layer.row_names(table);

@@ -34,7 +34,7 @@ class Submodule;
 struct LoadOptions {        // of Layer::load_state_dict()
   bool strict = true;       // refuse missing and unexpected names
   std::string names = "*";  // patterns of the names, in layer and state, to load
-  bool check_only = false;  // throw what loading would, but load nothing
+  bool dry_run = false;     // throw what loading would, but load nothing
 };
 
 struct LoadReport {                     // of Layer::load_state_dict()
@@ -125,7 +125,7 @@ class Layer : public ParameterOwner {
   /// Returns what this layer and its parts say of a table. Each member is set by the outermost
   /// layer that gives it, so a model can name the tokens of an embedding that only knows its kind.
   /// Throws std::invalid_argument if only some rows have names.
-  RowNames names_of_rows(const Parameter& table) const;
+  RowNames resolve_row_names(const Parameter& table) const;
 
   /// A table for printing: the name, shape and number of values of every parameter and buffer. For
   /// a borrowed parameter whose owner is also listed, the owner's name for it replaces the number.

@@ -20,7 +20,8 @@ struct TextClassifierOptions {
 
 /// A language model with another head: what its own head would read goes to a linear layer with an
 /// output for each class. Each position gets logits of its own, for the text up to there; the
-/// target of a text stands at its last token, and all others are ignored (see class_example()).
+/// target of a text stands at its last token, and all others are ignored (see
+/// classification_example()).
 ///
 /// The language model is borrowed as the part "body", and must outlive the classifier: until that
 /// is destroyed, its parameters are named "body.token.weight" …. Freeze what is not to change, its

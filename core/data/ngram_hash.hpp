@@ -51,7 +51,7 @@ class NgramHash {
 
   std::size_t lookups() const { return sizes_.size(); }   // rows of a position: orders · heads
   std::size_t table_rows() const { return table_rows_; }  // rows of all orders and heads
-  std::size_t longest() const { return multipliers_.size(); }  // tokens in the longest n-grams
+  std::size_t max_order() const { return multipliers_.size(); }  // tokens in the longest n-grams
 
   /// Lookup i of a position is that of head i % heads() for n-grams of orders()[i / heads()]
   /// tokens.

@@ -100,7 +100,7 @@ class TokenWindows : public Dataset {
   std::size_t stride() const { return options_.stride; }    // from one window to the next
   const TokenSequence& text() const { return text_; }       // what windows are cut from
   /// Whether the targets are given, and not the next ids.
-  bool has_own_targets() const { return has_own_targets_; }
+  bool has_explicit_targets() const { return has_own_targets_; }
 
   /// Inputs and targets of these windows, both [rows, context].
   Batch batch(std::span<const std::int64_t> windows) const override;

@@ -43,11 +43,12 @@ TokenWindows windows_of(const char* caller, std::span<const TrainingExample> exa
 
 }  // namespace
 
-TrainingExample class_example(const Ids& ids, std::size_t label, std::size_t most) {
-  check_ids("class_example", "the text", ids);
-  check_argument(most > 0, "class_example: at most 0 ids are to be kept, expected at least 1");
-  check_argument(label <= std::numeric_limits<std::int32_t>::max(), "class_example: the label is ",
-                 label, ", expected less than 2^31");
+TrainingExample classification_example(const Ids& ids, std::size_t label, std::size_t most) {
+  check_ids("classification_example", "the text", ids);
+  check_argument(most > 0,
+                 "classification_example: at most 0 ids are to be kept, expected at least 1");
+  check_argument(label <= std::numeric_limits<std::int32_t>::max(),
+                 "classification_example: the label is ", label, ", expected less than 2^31");
   const std::size_t length = std::min(ids.size(), most);
   TrainingExample example{{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)},
                           std::vector<std::int32_t>(length, kIgnoredTarget)};

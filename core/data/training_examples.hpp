@@ -6,7 +6,7 @@
 //
 //   std::vector<TrainingExample> examples;
 //   for (const auto& [text, label] : reviews)
-//     examples.push_back(class_example(tokenizer.encode(text), label));
+//     examples.push_back(classification_example(tokenizer.encode(text), label));
 //   DataLoader loader(padded_windows(examples, {.context = 120, .padding = 0}), {.batch = 8});
 
 #include <cstddef>
@@ -31,8 +31,8 @@ struct TrainingExample {
 
 /// A text that is of a class: its last id has the class as a target, all others none. Of a longer
 /// text, only the first `most` ids are kept.
-TrainingExample class_example(const Ids& ids, std::size_t label,
-                              std::size_t most = std::numeric_limits<std::size_t>::max());
+TrainingExample classification_example(const Ids& ids, std::size_t label,
+                                       std::size_t most = std::numeric_limits<std::size_t>::max());
 
 /// A prompt and its answer: each id of the answer is the target of the id before it, and `end`, the
 /// id that ends a text, that of its last one. The prompt is read, but not learned.

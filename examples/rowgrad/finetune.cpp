@@ -70,9 +70,9 @@ std::vector<TrainingExample> passages(const Ids& text, std::size_t context) {
   std::vector<TrainingExample> examples;
   for (std::size_t begin = 0; begin + context <= text.size(); begin += 12) {
     std::vector<std::int32_t> passage(text.data() + begin, text.data() + begin + context);
-    examples.push_back(class_example(to_ids(passage), 0));
+    examples.push_back(classification_example(to_ids(passage), 0));
     std::ranges::reverse(passage);
-    examples.push_back(class_example(to_ids(passage), 1));
+    examples.push_back(classification_example(to_ids(passage), 1));
   }
   return examples;
 }
@@ -94,7 +94,7 @@ Task examples_task(const Tokenizer& tokenizer, const LabelledTexts& texts, std::
     const Ids ids = encode(tokenizer, text, source);
     cut += ids.size() > context ? 1U : 0U;
     (i < order.size() / 5 ? task.validation : task.training)
-        .push_back(class_example(ids, label, context));
+        .push_back(classification_example(ids, label, context));
   }
   if (cut > 0)
     warn_of_cut(concat(cut, " of ", order.size(), " examples ", cut == 1 ? "has" : "have",

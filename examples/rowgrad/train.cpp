@@ -161,7 +161,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   std::optional<FirstRank> first;
   const Ids prompt = encode_prompt(*session, options);
   if (rank == 0) first.emplace(options, corpus, *session, prompt);
-  if (options.sample.past_context == PastContext::kSlide)
+  if (options.sample.past_context == PastContext::kSlidingWindow)
     session->model().sliding_decoder();  // throws now rather than after training
   if (ranks != nullptr) check_ranks(*ranks, *session);
   const std::vector<std::string> others = other_arithmetic(ranks.get());

@@ -129,7 +129,7 @@ GptModel::GptModel(const GptOptions& options, Random& random)
 void GptModel::add_memory(std::size_t i, Random& random) {
   const GptMemories& of = options_.memories;
   NgramHash hash(options_.vocabulary, of.ngrams, of.blocks, of.blocks[i]);
-  check_argument(hash.longest() <= options_.context, "GptModel: n-grams of ", hash.longest(),
+  check_argument(hash.max_order() <= options_.context, "GptModel: n-grams of ", hash.max_order(),
                  " tokens do not fit a context of ", options_.context);
   TableFile* const file = of.files.empty() ? nullptr : of.files[i];
   memories.add(std::move(hash), options_.width, random, of.memory, file);
@@ -242,7 +242,7 @@ class GptModel::Reader : public IncrementalDecoder {
   }
 
   // Ids that are refused, and those at which something fails, have not been read.
-  Tensor read(std::span<const std::int32_t> ids) override {
+  Tensor next_logits(std::span<const std::int32_t> ids) override {
     const std::size_t before = caches_.front().length();
     const std::size_t free = model_.context() - text_.size();
     check_argument(!ids.empty() && (slides_ || ids.size() <= free), "GptModel: cannot read ",

@@ -93,7 +93,7 @@ std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const 
 Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
   const Variable taps = u.tape().parameter(conv);
   const Variable x = conv_norm.forward(u);
-  const std::size_t dilation = hash_.longest();
+  const std::size_t dilation = hash_.max_order();
   if (kept == nullptr) return silu(causal_conv(x, taps, dilation));
   const bool is_first = kept->size() == 0;
   const Variable all = is_first ? x : concatenate({u.tape().constant(*kept), x}, 1);

@@ -502,7 +502,7 @@ TableHistory& RowHistory::history_of(Parameter& table, RowKind kind) {
 std::shared_ptr<TableHistory> RowHistory::new_history(Parameter& table, RowKind kind) const {
   check_argument(std::ranges::count(model_.parameters_on_tape(), &table) > 0,
                  "RowHistory: ", table.name(), " is no parameter of the model");
-  RowNames names = model_.names_of_rows(table);
+  RowNames names = model_.resolve_row_names(table);
   if (names.kind == RowKind::kRow) names.kind = kind;
   return std::make_shared<TableHistory>(table, std::move(names), TableHistory::kMaxRows,
                                         tables_of_model_);

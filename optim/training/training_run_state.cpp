@@ -103,7 +103,7 @@ void TrainingRun::load_state_dict(const StateDict& state) {
   try {
     load_own_state(state);
     check_counts(optimizer);
-    parts_.model.load_state_dict(model, {.check_only = true});
+    parts_.model.load_state_dict(model, {.dry_run = true});
     parts_.optimizer.check_state_dict(optimizer);
   } catch (...) {
     load_own_state(before);

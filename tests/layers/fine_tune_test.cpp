@@ -26,7 +26,7 @@ std::vector<Ids> texts() {
 std::vector<TrainingExample> class_examples() {
   std::vector<TrainingExample> examples;
   for (const Ids& text : texts())
-    examples.push_back(class_example(text, examples.size() % kClasses));
+    examples.push_back(classification_example(text, examples.size() % kClasses));
   return examples;
 }
 
@@ -187,7 +187,7 @@ TEST(FineTuning, IsWrittenAsInTheReadme) {
   classifier.set_loss({.class_weights = Tensor{2, 1}});
   std::vector<TrainingExample> examples;
   for (const auto& [text, label] : reviews)
-    examples.push_back(class_example(tokenizer.encode(text), label));
+    examples.push_back(classification_example(tokenizer.encode(text), label));
   DataLoader loader(padded_windows(examples), {.batch = 2, .shuffle = true});
   AdamW optimizer(classifier.parameters(), {.learning_rate = 5e-3, .weight_decay = 0.1});
   TrainingRun run({.model = classifier,

@@ -57,15 +57,15 @@ void expect_read_in_pieces(WithMemories& model) {
   for (const std::size_t piece : {3, 1, 2, 1, 1}) {
     const auto next = std::span(kText).subspan(read, piece);
     model.passes_left = 0;
-    EXPECT_THROW(reader->read(next), std::runtime_error);
-    const Tensor logits = reader->read(next);
+    EXPECT_THROW(reader->next_logits(next), std::runtime_error);
+    const Tensor logits = reader->next_logits(next);
     read += piece;
     const auto end = static_cast<std::ptrdiff_t>(read);
     expect_near(logits, squeeze(slice(whole, 0, end - 1, end), 0).value(), 500 * kEpsilon,
                 concat("after ", read));
   }
   EXPECT_INVALID("GptModel: cannot read 1 ids after 8, the context is 8",
-                 reader->read(std::span(kText).first(1)));
+                 reader->next_logits(std::span(kText).first(1)));
 }
 
 // Generates the likeliest ids, beyond the context too, as the whole model does.
@@ -188,10 +188,10 @@ TEST(GptModel, SlidesAsOnePassInWhichAttentionSeesTheLastPositions) {
       const auto within = model.decoder(), sliding = model.sliding_decoder();
       for (std::size_t i = 0; i < text.size(); ++i) {
         const auto next = std::span(text).subspan(i, 1);
-        const Tensor logits = sliding->read(next);
+        const Tensor logits = sliding->next_logits(next);
         expect_near(logits, row_of(expected, i), 500 * kEpsilon, concat("position ", i));
         if (i < model.context()) {
-          EXPECT_EQ(logits, within->read(next));
+          EXPECT_EQ(logits, within->next_logits(next));
         }
       }
     }
@@ -208,10 +208,10 @@ TEST(GptModel, SlidesInPiecesAndReadsThemAgainAfterAFailure) {
     for (const std::size_t piece : {3, 9, 1, 17}) {
       const auto next = std::span(text).subspan(read, piece);
       model.passes_left = static_cast<int>(piece) / 4;
-      EXPECT_THROW(reader->read(next), std::runtime_error);
-      EXPECT_THROW(reader->read(std::vector<std::int32_t>{1, 11}), std::invalid_argument);
+      EXPECT_THROW(reader->next_logits(next), std::runtime_error);
+      EXPECT_THROW(reader->next_logits(std::vector<std::int32_t>{1, 11}), std::invalid_argument);
       read += piece;
-      expect_near(reader->read(next), row_of(expected, read - 1), 500 * kEpsilon,
+      expect_near(reader->next_logits(next), row_of(expected, read - 1), 500 * kEpsilon,
                   concat("after ", read));
     }
   }
@@ -225,7 +225,7 @@ TEST(GptModel, GeneratesPastTheContextWithOnePositionForEachToken) {
     GenerateOptions options{.max_new_tokens = 28, .temperature = 0};
     const Ids prompt = ids({2}, {3, 1});
     const Ids again = generate(model, prompt, options, random);
-    options.past_context = PastContext::kSlide;
+    options.past_context = PastContext::kSlidingWindow;
     model.positions_read = 0;
     const Ids slid = generate(model, prompt, options, random);
     EXPECT_EQ(model.positions_read, 2 + 27U);
@@ -249,7 +249,7 @@ TEST(GptModel, SlidesToTheSameBitsOnAnyNumberOfThreads) {
   const std::vector<std::int32_t> text(100, 7);
   const auto logits = [&](int count) {
     const Threads threads(count);
-    return model.sliding_decoder()->read(text);
+    return model.sliding_decoder()->next_logits(text);
   };
   EXPECT_EQ(logits(1), logits(2));
 }
@@ -266,7 +266,7 @@ TEST(GptModel, CannotSlideWithPositionsThatEnd) {
   GptModel learned(small(Positions::kLearned), Random(1));
   EXPECT_INVALID(message("learned"), learned.sliding_decoder());
   EXPECT_INVALID(message("learned"),
-                 generate(learned, Ids{1}, {.past_context = PastContext::kSlide}, random));
+                 generate(learned, Ids{1}, {.past_context = PastContext::kSlidingWindow}, random));
   EXPECT_EQ(bits_of(random.state_dict()), before);
   GptModel sinusoidal(small(Positions::kSinusoidal), Random(1));
   EXPECT_INVALID(message("sinusoidal"), sinusoidal.sliding_decoder());
@@ -334,7 +334,7 @@ TEST(GptModel, IsReadAndShowsItsAttentionInEvaluationMode) {
     GptOptions options = small(positions);
     options.dropout = 0.5;
     GptModel model(options, Random(3));
-    EXPECT_EQ(model.decoder()->read(kText), model.decoder()->read(kText));
+    EXPECT_EQ(model.decoder()->next_logits(kText), model.decoder()->next_logits(kText));
     const auto weights = model.attention_weights(ids({2, 4}, kText));
     EXPECT_EQ(model.attention_weights(ids({2, 4}, kText)), weights);
     EXPECT_TRUE(model.training());

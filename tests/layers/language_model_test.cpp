@@ -100,12 +100,12 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   const auto reader = model.decoder();
   const std::vector<std::int32_t> first{1, 2}, second{3};
   EXPECT_INVALID("LanguageModel: forward returned logits of shape [2, 7], expected [1, 2, 7]",
-                 reader->read(first));
+                 reader->next_logits(first));
   model.flattens = false;
-  reader->read(first);  // as if nothing had been read before
-  EXPECT_TRUE(std::ranges::equal(reader->read(second), model.logits.weight.rows(second)));
+  reader->next_logits(first);  // as if nothing had been read before
+  EXPECT_TRUE(std::ranges::equal(reader->next_logits(second), model.logits.weight.rows(second)));
   EXPECT_EQ(model.tokens, 3U);
-  EXPECT_INVALID("IncrementalDecoder: there are no ids to read", reader->read({}));
+  EXPECT_INVALID("IncrementalDecoder: there are no ids to read", reader->next_logits({}));
 }
 
 TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
@@ -133,7 +133,7 @@ TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
     using TableOfLogits::TableOfLogits;
     struct Reader : IncrementalDecoder {
       explicit Reader(Sliding& of) : model(of) {}
-      Tensor read(std::span<const std::int32_t> ids) override {
+      Tensor next_logits(std::span<const std::int32_t> ids) override {
         model.seen.insert(model.seen.end(), ids.begin(), ids.end());
         return reshaped(model.logits.weight.rows(ids.last(1)), {7});
       }
@@ -149,10 +149,11 @@ TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
   EXPECT_INVALID(
       "LanguageModel: this model has no sliding_decoder(), expected one with a reader that goes on "
       "past the context",
-      generate(table, Ids{1}, {.past_context = PastContext::kSlide}, random));
+      generate(table, Ids{1}, {.past_context = PastContext::kSlidingWindow}, random));
   Sliding model(random);
-  const Ids more = generate(model, Ids{6, 1, 2, 3, 4},
-                            {.max_new_tokens = 9, .past_context = PastContext::kSlide}, random);
+  const Ids more =
+      generate(model, Ids{6, 1, 2, 3, 4},
+               {.max_new_tokens = 9, .past_context = PastContext::kSlidingWindow}, random);
   std::vector<std::int32_t> expected{1, 2, 3, 4};  // the last ones of the prompt, then each once
   expected.insert(expected.end(), more.begin(), more.end() - 1);
   EXPECT_EQ(model.seen, expected);

@@ -295,12 +295,12 @@ TEST(Layer, NamesRowsAsItsOutermostPartsSay) {
   Random random(1);
   const Named outer(random);
   const Letters& letters = outer.letters;
-  const RowNames all = outer.names_of_rows(letters.token.weight);
+  const RowNames all = outer.resolve_row_names(letters.token.weight);
   EXPECT_EQ(all.kind, RowKind::kToken);
   EXPECT_EQ(all.word(), "character");
   EXPECT_EQ(all.names, (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(letters.names_of_rows(letters.token.weight).word(), "letter");
-  EXPECT_EQ(letters.token.names_of_rows(letters.token.weight).word(), "token");
+  EXPECT_EQ(letters.resolve_row_names(letters.token.weight).word(), "letter");
+  EXPECT_EQ(letters.token.resolve_row_names(letters.token.weight).word(), "token");
 }
 
 TEST(LayerList, NamesItsLayersByTheirPlace) {

@@ -48,7 +48,7 @@ class RunningModel : public Running {
     return state;
   }
   void load(const StateDict& state) override {
-    model().load_state_dict(state.part("model"), {.check_only = true});
+    model().load_state_dict(state.part("model"), {.dry_run = true});
     optimizer().check_state_dict(state.part("optimizer"));
     model().load_state_dict(state.part("model"));
     optimizer().load_state_dict(state.part("optimizer"));

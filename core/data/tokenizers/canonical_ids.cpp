@@ -26,7 +26,7 @@ std::string without_accents(std::string_view text) {
 
 }  // namespace
 
-std::string folded(std::string_view text) {
+std::string fold(std::string_view text) {
   const std::string plain = lower_case(without_accents(text));
   std::string result;
   bool space = false;  // between what is there and what comes
@@ -51,7 +51,7 @@ std::vector<std::int32_t> canonical_ids(const Tokenizer& tokenizer) {
   std::unordered_map<std::string, std::int32_t, StringHash, std::equal_to<>> known;
   std::vector<std::int32_t> ids;
   for (std::size_t id = 0; id < tokenizer.size(); ++id) {
-    const std::string text = folded(tokenizer.token(static_cast<std::int32_t>(id)));
+    const std::string text = fold(tokenizer.token(static_cast<std::int32_t>(id)));
     ids.push_back(known.emplace(text, static_cast<std::int32_t>(known.size())).first->second);
   }
   return ids;

@@ -16,7 +16,7 @@ Option force_option(bool& force) {
 Option past_context_option(PastContext& past_context, OptionRules rules) {
   return {"--past-context",
           choice(past_context,
-                 {{"read-again", PastContext::kRecompute}, {"slide", PastContext::kSlide}}),
+                 {{"recompute", PastContext::kRecompute}, {"slide", PastContext::kSlidingWindow}}),
           "read the last tokens again for each token past the context, or keep their keys and "
           "values, which is fast, gives other texts, and needs relative positions",
           std::move(rules)};

@@ -85,7 +85,7 @@ void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::siz
 void explain_row(ReplayedRun& replayed, const ExplainOptions& options) {
   Session& session = replayed.session();
   const Parameter& table = table_named(session.model(), options.table);
-  const RowNames names = session.model().names_of_rows(table);
+  const RowNames names = session.model().resolve_row_names(table);
   const std::int32_t row = row_named(options.row, names, session.tokenizer(), table);
   RowMovement movement(session.model(), table, row, {.steps = options.steps, .windows = 2});
   session.run().add(movement);

@@ -16,23 +16,24 @@ constexpr std::int32_t kNone = kIgnoredTarget;
 
 TEST(Examples, HaveTheirClassAtTheEndOrTheirAnswerAsTargets) {
   const Ids text{5, 6, 7};
-  EXPECT_EQ(class_example(text, 2).inputs, (std::vector{5, 6, 7}));
-  EXPECT_EQ(class_example(text, 2).targets, (std::vector{kNone, kNone, 2}));
-  EXPECT_EQ(class_example(text, 1, 2).targets, (std::vector{kNone, 1}));
+  EXPECT_EQ(classification_example(text, 2).inputs, (std::vector{5, 6, 7}));
+  EXPECT_EQ(classification_example(text, 2).targets, (std::vector{kNone, kNone, 2}));
+  EXPECT_EQ(classification_example(text, 1, 2).targets, (std::vector{kNone, 1}));
   const TrainingExample answer = answer_example(Ids{1, 2}, Ids{3, 4}, 9);
   EXPECT_EQ(answer.inputs, (std::vector{1, 2, 3, 4}));
   EXPECT_EQ(answer.targets, (std::vector{kNone, 3, 4, 9}));
   const Ids none = to_ids(Ids32());
-  EXPECT_INVALID("class_example: the text has shape [0], expected a text of at least one id",
-                 class_example(none, 0));
+  EXPECT_INVALID(
+      "classification_example: the text has shape [0], expected a text of at least one id",
+      classification_example(none, 0));
   EXPECT_INVALID("answer_example: the prompt has shape [0], expected a text of at least one id",
                  answer_example(none, text, 0));
   EXPECT_INVALID("answer_example: the answer has shape [0], expected a text of at least one id",
                  answer_example(text, none, 0));
-  EXPECT_INVALID("class_example: at most 0 ids are to be kept, expected at least 1",
-                 class_example(text, 0, 0));
-  EXPECT_INVALID("class_example: the label is 2147483648, expected less than 2^31",
-                 class_example(text, std::size_t{1} << 31));
+  EXPECT_INVALID("classification_example: at most 0 ids are to be kept, expected at least 1",
+                 classification_example(text, 0, 0));
+  EXPECT_INVALID("classification_example: the label is 2147483648, expected less than 2^31",
+                 classification_example(text, std::size_t{1} << 31));
 }
 
 TEST(Examples, ArePaddedOrPackedIntoWindows) {
