@@ -69,7 +69,7 @@ Schedule Schedule::step_decay(const StepDecayOptions& options) {
 Schedule Schedule::one_cycle(const OneCycleOptions& options) {
   constexpr auto kName = "Schedule::one_cycle";
   check_count(kName, "steps", options.steps);
-  check_share(kName, "warmup_share", options.warmup_share);
+  check_share(kName, "warmup_fraction", options.warmup_fraction);
   const double start = 1 / options.start_divisor;
   const double end = start / options.final_divisor;
   check_argument(
@@ -79,7 +79,7 @@ Schedule Schedule::one_cycle(const OneCycleOptions& options) {
       options.final_divisor > 0 && std::isfinite(options.final_divisor) && std::isfinite(end),
       kName, ": final_divisor is ", options.final_divisor, ", expected a finite number above 0");
   const double last = as_double(options.steps) - 1;
-  const double peak = options.warmup_share * as_double(options.steps) - 1;
+  const double peak = options.warmup_fraction * as_double(options.steps) - 1;
   return {kName, options.steps, [start, end, last, peak](std::uint64_t step) {
             const double at = std::min(as_double(step), last);
             if (at > peak) return half_cosine(1, end, (at - peak) / (last - peak));

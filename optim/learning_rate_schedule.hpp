@@ -43,10 +43,10 @@ struct StepDecayOptions {
 
 /// Options of Schedule::one_cycle().
 struct OneCycleOptions {
-  std::uint64_t steps = 0;     // length of the whole cycle; required
-  double warmup_share = 0.3;   // fraction of the steps in which the rate rises; in [0, 1]
-  double start_divisor = 25;   // the rate at step 0 is the base rate divided by this
-  double final_divisor = 1e4;  // the last rate is the rate at step 0 divided by this
+  std::uint64_t steps = 0;       // length of the whole cycle; required
+  double warmup_fraction = 0.3;  // fraction of the steps in which the rate rises; in [0, 1]
+  double start_divisor = 25;     // the rate at step 0 is the base rate divided by this
+  double final_divisor = 1e4;    // the last rate is the rate at step 0 divided by this
 };
 
 /// Maps the step number (0, 1, 2, …) to a factor of the base learning rate. Stateless, and the same
@@ -69,11 +69,11 @@ class Schedule {
   /// factor^⌊step / every⌋ (StepLR).
   static Schedule step_decay(const StepDecayOptions& options);
 
-  /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_share · steps − 1, which
-  /// may lie between two steps or before the first, and falls along another to 1 / (start_divisor ·
-  /// final_divisor) at step steps − 1 (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two
-  /// phases). The base rate is its max_lr. Momentum does not change, as with cycle_momentum =
-  /// False. After the end the rate stays constant, whereas PyTorch throws.
+  /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_fraction · steps − 1,
+  /// which may lie between two steps or before the first, and falls along another to 1 /
+  /// (start_divisor · final_divisor) at step steps − 1 (Smith & Topin 2018, "Super-Convergence";
+  /// OneCycleLR with two phases). The base rate is its max_lr. Momentum does not change, as with
+  /// cycle_momentum = False. After the end the rate stays constant, whereas PyTorch throws.
   static Schedule one_cycle(const OneCycleOptions& options);
 
   /// Any function (LambdaLR). It should depend only on the step number; otherwise a resumed run

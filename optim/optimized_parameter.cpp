@@ -86,7 +86,7 @@ StepPlan OptimizedParameter::plan() const {
   if (!gradient.is_rows())
     parameter_->check_in_memory(rule_.name, ": the gradient of ", parameter_->name(), " is dense");
   StepPlan plan =
-      loops_->plan({.step = steps_ + 1, .first_of_state = slots_->lacks(loops_->needs())});
+      loops_->plan({.step = steps_ + 1, .is_first_use = slots_->lacks(loops_->needs())});
   plan.defers = plan.defers && gradient.is_rows();
   if (!gradient.is_rows()) return plan;
   if (!has_deferred())

@@ -60,8 +60,8 @@ class OptimizedParameter final : public DeferredUpdates,
   /// See Optimizer::decay_without_gradient.
   std::optional<double> decay_without_gradient() const;
 
-  /// See Optimizer::moves_without_gradient and Optimizer::watch_next_step.
-  bool moves_without_gradient() const;
+  /// See Optimizer::changes_without_gradient and Optimizer::watch_next_step.
+  bool changes_without_gradient() const;
   void watch_next_step(const std::shared_ptr<RowWatcher>& watcher);
 
   /// See Optimizer::rows_visited.

@@ -151,10 +151,10 @@ void OptimizedParameter::commit() noexcept {
 
 // The plan of the next step of rows whose slots exist.
 StepPlan OptimizedParameter::next_plan() const {
-  return loops_->fresh()->plan({.step = steps_ + 1, .first_of_state = false});
+  return loops_->fresh()->plan({.step = steps_ + 1, .is_first_use = false});
 }
 
-bool OptimizedParameter::moves_without_gradient() const {
+bool OptimizedParameter::changes_without_gradient() const {
   return loops_->deferral(next_plan()) != Deferral::kNothing;
 }
 

@@ -59,7 +59,7 @@ class Optimizer : private ParameterUser {
   }
 
   /// Returns false if the next step leaves values without a gradient as they are.
-  virtual bool moves_without_gradient(const Parameter&) const { return true; }
+  virtual bool changes_without_gradient(const Parameter&) const { return true; }
 
   /// Makes the next step of the parameter call `watcher`, once, for each row of its row gradient.
   /// Returns false if this optimizer cannot do so.

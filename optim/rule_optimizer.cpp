@@ -42,9 +42,9 @@ std::optional<double> RuleEngine::decay_without_gradient(const Parameter& parame
   return optimized != nullptr ? optimized->decay_without_gradient() : std::nullopt;
 }
 
-bool RuleEngine::moves_without_gradient(const Parameter& parameter) const {
+bool RuleEngine::changes_without_gradient(const Parameter& parameter) const {
   const OptimizedParameter* const optimized = find(parameter);
-  return optimized != nullptr && optimized->moves_without_gradient();
+  return optimized != nullptr && optimized->changes_without_gradient();
 }
 
 bool RuleEngine::watch_next_step(const Parameter& parameter,
@@ -71,7 +71,7 @@ void RuleEngine::step() {
 // --- Checks of a rule ---------------------------------------------------------------------------
 
 void RuleEngine::check_rule(const RuleLoops& loops) const {
-  const StepPlan plan = loops.plan({.step = 2, .first_of_state = false});
+  const StepPlan plan = loops.plan({.step = 2, .is_first_use = false});
   const Deferral deferral = loops.deferral(plan);
   if (deferral != Deferral::kLinear && deferral != Deferral::kNothing) return;
   const std::size_t count = 1 + rule_.slots.size();

@@ -19,7 +19,7 @@ class RuleEngine : public Optimizer {
   ~RuleEngine() override;  // visits no rows: see RuleOptimizer
   void step() override;
   std::optional<double> decay_without_gradient(const Parameter& parameter) const override;
-  bool moves_without_gradient(const Parameter& parameter) const override;
+  bool changes_without_gradient(const Parameter& parameter) const override;
   bool watch_next_step(const Parameter& parameter,
                        const std::shared_ptr<RowWatcher>& watcher) const override;
   std::uint64_t rows_visited() const override;

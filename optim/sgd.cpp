@@ -5,7 +5,7 @@ namespace rowgrad {
 SgdRule::SgdRule(const SgdOptions& options, const StepNumber& number)
     : rate(static_cast<real>(options.learning_rate)),
       momentum(static_cast<real>(options.momentum)),
-      enter(static_cast<real>(number.first_of_state ? 1 : 1 - options.dampening)),
+      enter(static_cast<real>(number.is_first_use ? 1 : 1 - options.dampening)),
       decay(static_cast<real>(options.weight_decay)),
       sign(options.maximize ? -1 : 1),
       ahead(options.nesterov ? 1 : 0) {}

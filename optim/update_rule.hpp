@@ -44,8 +44,8 @@ enum class RowUpdates {
 
 /// The step of a parameter that a rule is made for.
 struct StepNumber {
-  std::uint64_t step = 1;      // counted from 1
-  bool first_of_state = true;  // true if a slot is used for the first time
+  std::uint64_t step = 1;    // counted from 1
+  bool is_first_use = true;  // true if a slot is used for the first time
 };
 
 /// Defaults for the parts of a rule, which hides those it replaces. A rule sees one value at a

@@ -118,14 +118,14 @@ void TableHistory::follow(std::int32_t id) {
   is_counted = true;
 }
 
-std::optional<std::size_t> TableHistory::place_of(std::int32_t id) const {
+std::optional<std::size_t> TableHistory::index_of(std::int32_t id) const {
   if (id < 0 || std::cmp_greater_equal(id, table_->shape()[0])) return std::nullopt;
   const std::size_t number = values_.number_of(static_cast<std::size_t>(id));
   return number > 0 ? std::optional(number - 1) : std::nullopt;
 }
 
 bool TableHistory::was_touched(std::int32_t id) const {
-  return place_of(id) || (not_followed_ > 0 && is_not_followed_.at(static_cast<std::size_t>(id)));
+  return index_of(id) || (not_followed_ > 0 && is_not_followed_.at(static_cast<std::size_t>(id)));
 }
 
 // Writes the values that a row began with to `first`. `value` has its values before its first
@@ -247,7 +247,7 @@ bool TableHistory::after_update() {
   for (const std::int32_t id : looked_up_) {  // without a gradient, as rows of padding
     Count& count = counts_[static_cast<std::size_t>(id)];
     if (count.lookups == 0) continue;
-    if (const auto place = place_of(id)) records_[*place].row.lookups += count.lookups;
+    if (const auto place = index_of(id)) records_[*place].row.lookups += count.lookups;
     count = {};
   }
   waiting_.clear();
@@ -285,7 +285,7 @@ std::vector<TableHistory::Step> TableHistory::steps(std::size_t place) const {
   return steps;
 }
 
-double TableHistory::moved_unfollowed(std::int32_t id, std::span<const real> value) const {
+double TableHistory::moved_untracked(std::int32_t id, std::span<const real> value) const {
   const std::size_t width = value.size();
   if (start_.size() > 0)
     return distance(width, value.data(), start_.data() + static_cast<std::size_t>(id) * width);
@@ -548,7 +548,7 @@ void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
       TableHistory::Update update{.moves_all = false};
       if (trained.trainable() && !trained.gradient().is_none())
         update = {.decay = optimizer.decay_without_gradient(trained),
-                  .moves_all = optimizer.moves_without_gradient(trained),
+                  .moves_all = optimizer.changes_without_gradient(trained),
                   .is_watched = &trained == &table->table() && trained.gradient().is_rows() &&
                                 optimizer.watch_next_step(trained, table)};
       table->before_update(step, update);

@@ -137,7 +137,7 @@ class TableHistory final : public RowWatcher {
 
   /// Returns the number of rows that have a gradient in this step or, if it is dense, were looked
   /// up.
-  std::size_t rows_now() const { return now_.size(); }
+  std::size_t rows_in_step() const { return now_.size(); }
 
   /// Returns the number of rows that had a row gradient so far, or were looked up in a step with a
   /// dense gradient. Rows that are not followed are included.
@@ -168,7 +168,7 @@ class TableHistory final : public RowWatcher {
   /// Returns the rows that are followed, in the order of their first gradients.
   const std::vector<std::int32_t>& ids() const { return ids_; }
   /// Returns the place of a row among ids(), none if it is not followed.
-  std::optional<std::size_t> place_of(std::int32_t id) const;
+  std::optional<std::size_t> index_of(std::int32_t id) const;
   /// Returns the statistics of the row at a place.
   const Row& row(std::size_t place) const { return records_[place].row; }
   /// Returns the distance of each row of ids() from where it began. If that is not known, as in a
@@ -181,7 +181,7 @@ class TableHistory final : public RowWatcher {
 
   /// Returns the distance of a row that had no gradient, or only dense ones without a lookup, from
   /// where it began. `value` is its value now. Returns NaN if it is not known where the row began.
-  double moved_unfollowed(std::int32_t id, std::span<const real> value) const;
+  double moved_untracked(std::int32_t id, std::span<const real> value) const;
 
   const Parameter& table() const { return *table_; }       // the table of this history
   Tensor values(std::span<const std::int32_t> ids) const;  // the values of these rows now

@@ -64,14 +64,14 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
       ListedRow& row = rows.emplace_back(ListedRow{.id = some[i]});
       for (const real x : value) row.norm += static_cast<double>(x) * static_cast<double>(x);
       row.norm = std::sqrt(row.norm);
-      if (const auto place = history.place_of(row.id)) {
+      if (const auto place = history.index_of(row.id)) {
         const TableHistory::Row& what = history.row(*place);
         row.lookups = what.lookups;
         row.steps = what.steps;
         row.gradient_norm = std::sqrt(what.squares);
         row.moved = moved[*place];
       } else {
-        row.moved = history.moved_unfollowed(row.id, value);
+        row.moved = history.moved_untracked(row.id, value);
       }
     }
   }

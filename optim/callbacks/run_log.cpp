@@ -252,7 +252,7 @@ void RunLog::after_step(const TrainingRun& run, const StepResult& result) {
 void RunLog::end_step(double loss) {
   counts_.loss_sum += loss;
   counts_.row_sum +=
-      rows_.tables().empty() ? 0 : static_cast<double>(rows_.tables().front().rows_now());
+      rows_.tables().empty() ? 0 : static_cast<double>(rows_.tables().front().rows_in_step());
   if (++counts_.summed == counts_.steps_a_point) {
     const auto count = static_cast<double>(counts_.summed);
     const double speed =

@@ -39,7 +39,7 @@ struct RunLogOptions {
   RowHistory* rows = nullptr;
 };
 
-/// Never ends the run: see fault().
+/// Never ends the run: see first_error().
 class RunLog : public TrainingCallback {
  public:
   /// Logs a run, to which it is added as long as it lives. Borrows the run and what the options
@@ -57,7 +57,7 @@ class RunLog : public TrainingCallback {
 
   /// Call it after a tape went backward.
   void after_backward(const Tape& tape);
-  /// Call it when the gradients of a step are complete. A later call is a fault().
+  /// Call it when the gradients of a step are complete. A later call is a first_error().
   void before_update();
   /// Call it after the optimizer's step.
   void after_step(double loss);
@@ -73,7 +73,7 @@ class RunLog : public TrainingCallback {
 
   /// Returns the first error of the log, or "". The log prints it on std::cerr, and writes it to
   /// the file as soon as that is possible. Records after an error are still written.
-  const std::string& fault() const { return fault_; }
+  const std::string& first_error() const { return fault_; }
 
   const RowHistory& rows() const { return rows_; }  // of the options, or the log's own
 

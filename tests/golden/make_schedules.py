@@ -31,10 +31,10 @@ def step_decay(optimizer, every, factor=0.1):
     return lr_scheduler.StepLR(optimizer, every, factor)
 
 
-def one_cycle(optimizer, steps, warmup_share=0.3, start_divisor=25.0, final_divisor=1e4):
+def one_cycle(optimizer, steps, warmup_fraction=0.3, start_divisor=25.0, final_divisor=1e4):
     return lr_scheduler.OneCycleLR(
         optimizer, [group["lr"] for group in optimizer.param_groups], total_steps=steps,
-        pct_start=warmup_share, cycle_momentum=False, div_factor=start_divisor,
+        pct_start=warmup_fraction, cycle_momentum=False, div_factor=start_divisor,
         final_div_factor=final_divisor)
 
 
@@ -84,9 +84,9 @@ cases = [
     run(40, schedule="step_decay", options={"every": 1, "factor": 0.95}),
     run(50, schedule="one_cycle", options={"steps": 50}, base_rates=GROUPS),
     run(17, schedule="one_cycle",
-        options={"steps": 17, "warmup_share": 0.45, "start_divisor": 10.0, "final_divisor": 100.0}),
-    run(20, schedule="one_cycle", options={"steps": 20, "warmup_share": 1.0}),
-    run(20, schedule="one_cycle", options={"steps": 20, "warmup_share": 0.0}),
+        options={"steps": 17, "warmup_fraction": 0.45, "start_divisor": 10.0, "final_divisor": 100.0}),
+    run(20, schedule="one_cycle", options={"steps": 20, "warmup_fraction": 1.0}),
+    run(20, schedule="one_cycle", options={"steps": 20, "warmup_fraction": 0.0}),
     run(2, schedule="one_cycle", options={"steps": 2}),
     run(30, schedule="inverse_root", base_rates=GROUPS),
     run(31, schedule="linear_warmup", options={"steps": 10, "start_factor": 0.1},

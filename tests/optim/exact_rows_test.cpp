@@ -27,8 +27,7 @@ void update(const SgdOptions& options, const StepNumber& step, std::span<Value> 
     Exact& velocity = value.states[0];
     Exact d = decayed(value, options.maximize, options.weight_decay);
     if (options.momentum != 0) {
-      velocity =
-          step.first_of_state ? d : options.momentum * velocity + (1 - options.dampening) * d;
+      velocity = step.is_first_use ? d : options.momentum * velocity + (1 - options.dampening) * d;
       d = options.nesterov ? d + options.momentum * velocity : velocity;
     }
     value.w -= options.learning_rate * d;
@@ -58,7 +57,7 @@ void update(const AdagradOptions& options, const StepNumber& step, std::span<Val
       options.learning_rate / (1 + static_cast<Exact>(step.step - 1) * options.learning_rate_decay);
   for (Value& value : values) {
     Exact& sum = value.states[0];
-    if (step.first_of_state) sum = options.initial_accumulator;
+    if (step.is_first_use) sum = options.initial_accumulator;
     const Exact d = decayed(value, options.maximize, options.weight_decay);
     sum += d * d;
     value.w -= rate * d / (std::sqrt(sum) + options.epsilon);
@@ -122,9 +121,9 @@ class Naive : public Subject {
     const bool all = given == Given::kDense || is_exact(options());
     const auto* sgd = std::get_if<SgdOptions>(&options());
     State::Optimizer& optimizer = now_.optimizers[used_];
-    StepNumber step{.step = ++optimizer.steps, .first_of_state = false};
+    StepNumber step{.step = ++optimizer.steps, .is_first_use = false};
     if (sgd == nullptr || sgd->momentum != 0)
-      step.first_of_state = !std::exchange(optimizer.begun, true);
+      step.is_first_use = !std::exchange(optimizer.begun, true);
     const std::size_t width = shape_[1];
     std::size_t next = 0;  // of the rows of the gradient
     for (std::size_t row = 0; row < shape_[0]; ++row) {

@@ -43,7 +43,7 @@ Schedule schedule_from(const json& item) {
   set("min_factor", cosine.min_factor);
   set("every", decay.every);
   set("factor", decay.factor);
-  set("warmup_share", cycle.warmup_share);
+  set("warmup_fraction", cycle.warmup_fraction);
   set("start_divisor", cycle.start_divisor);
   set("final_divisor", cycle.final_divisor);
   const Schedule schedule = [&] {
@@ -105,8 +105,8 @@ TEST(Schedule, StaysAtItsLastFactorPastItsEnd) {
   // As in OneCycleLR, the only step is the last. If the rise has no length, PyTorch divides by 0.
   EXPECT_EQ(Schedule::one_cycle({.steps = 1, .start_divisor = 2, .final_divisor = 2}).factor(0),
             0.25);
-  EXPECT_EQ(Schedule::one_cycle({.steps = 1, .warmup_share = 1}).factor(0), 1);
-  EXPECT_EQ(Schedule::one_cycle({.steps = 4, .warmup_share = 0.25}).factor(0), 1);
+  EXPECT_EQ(Schedule::one_cycle({.steps = 1, .warmup_fraction = 1}).factor(0), 1);
+  EXPECT_EQ(Schedule::one_cycle({.steps = 4, .warmup_fraction = 0.25}).factor(0), 1);
 }
 
 TEST(Schedule, RefusesOptionsOutsideTheirRange) {
@@ -133,8 +133,8 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
     refuses(concat("step_decay: factor is ", factor, not_below), Schedule::step_decay,
             StepDecayOptions{.every = 1, .factor = factor});
   refuses("one_cycle: steps is 0" + count, one_cycle, Cycle{});
-  refuses("one_cycle: warmup_share is 1.25" + share, one_cycle,
-          Cycle{.steps = 9, .warmup_share = 1.25});
+  refuses("one_cycle: warmup_fraction is 1.25" + share, one_cycle,
+          Cycle{.steps = 9, .warmup_fraction = 1.25});
   for (const double divisor : {0.0, -2.0, 1e-320, HUGE_VAL}) {
     refuses(concat("one_cycle: start_divisor is ", divisor, above), one_cycle,
             Cycle{.steps = 9, .start_divisor = divisor});

@@ -15,7 +15,7 @@ TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
       // Now and then the same rule again, which lengthens the last run.
       const SgdOptions options{
           .learning_rate = 0.1 + 0.01 * (random() % 3), .momentum = 0.9, .weight_decay = 0.01};
-      const SgdRule rule(options, {.step = 2, .first_of_state = false});
+      const SgdRule rule(options, {.step = 2, .is_first_use = false});
       const std::uint32_t count = random() % 3 == 0 ? 1 + random() % 50 : 1;
       history.append(rule, count);
       steps.insert(steps.end(), count, History::map_without_gradient(rule));

@@ -187,7 +187,7 @@ void TextReport::train(const std::function<void()>& train) {
 
 void TextReport::finish() {
   write();
-  const std::string& fault = log_.fault().empty() ? fault_ : log_.fault();
+  const std::string& fault = log_.first_error().empty() ? fault_ : log_.first_error();
   check_runtime(fault.empty(), "the report is not complete: ", fault);
   if (!files_.page.empty()) std::cout << "Report in  " << files_.page << '\n';
   if (!files_.data.empty()) std::cout << "Its data in " << files_.data << '\n';

@@ -158,9 +158,9 @@ void expect_history(const AnyOptions& options, Table kind) {
       look_up(*each, step.tokens);
       EXPECT_TRUE(!is_watched || optimizer->watch_next_step(table, each));
       each->before_update(number, {.decay = known,
-                                   .moves_all = optimizer->moves_without_gradient(table),
+                                   .moves_all = optimizer->changes_without_gradient(table),
                                    .is_watched = is_watched});
-      EXPECT_EQ(each->rows_now(), step.rows.size());
+      EXPECT_EQ(each->rows_in_step(), step.rows.size());
     }
     optimizer->step();
     for (const auto& each : both) EXPECT_TRUE(each->after_update());

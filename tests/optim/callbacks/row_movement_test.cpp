@@ -53,7 +53,7 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
   const FollowedRun followed(SgdOptions{.learning_rate = 0.5});
   const RowMovement::Summary& all = followed.all;
   const TableHistory& history = followed.history.tables()[0];
-  const std::size_t place = history.place_of(kFollowed).value();
+  const std::size_t place = history.index_of(kFollowed).value();
   const auto& norms = followed.norms.of_steps;
   ASSERT_GT(norms.size(), 3U);
   EXPECT_EQ(all.lookups, history.row(place).lookups);

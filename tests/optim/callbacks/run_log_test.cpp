@@ -79,7 +79,7 @@ TEST(RunLog, HasWhatARunDid) {
   EXPECT_TRUE(logged.run.train(5) == false);
   logged.log.add("note", {{"text", "half way"}});
   EXPECT_TRUE(logged.run.train());
-  EXPECT_EQ(logged.log.fault(), "");
+  EXPECT_EQ(logged.log.first_error(), "");
   const std::vector<json> records = records_of(path);
   EXPECT_EQ(records[0]["event"], "run");
   EXPECT_EQ(records[0]["format"], "rowgrad log 1");
@@ -235,7 +235,7 @@ TEST(RunLog, IsWrittenByTheFirstRank) {
     logged.log.add("note", {{"rank", group.rank()}});
     logged.state();
     logged.run.train();
-    EXPECT_EQ(logged.log.fault(), "");
+    EXPECT_EQ(logged.log.first_error(), "");
   });
   const std::vector<json> records = records_of(folder / "run.log");
   EXPECT_EQ(std::ranges::count(records, "note", [](const json& one) { return one["event"]; }), 1);
@@ -303,9 +303,9 @@ TEST(RunLog, ThatFailsDoesNotEndTheRun) {
     repair();
     EXPECT_TRUE(logged.run.train());
     const std::string said = ::testing::internal::GetCapturedStderr();
-    EXPECT_HAS(said, "The log of the run is not complete: " + logged.log.fault() + '\n');
+    EXPECT_HAS(said, "The log of the run is not complete: " + logged.log.first_error() + '\n');
     EXPECT_EQ(std::ranges::count(said, '\n'), 2);  // once
-    return logged.log.fault();
+    return logged.log.first_error();
   };
   EXPECT_HAS(faults([&] { std::filesystem::remove(path); }, [] {}), "run.log: was removed");
   // A file that may not grow, for a while: what is left out is said in the log.
@@ -346,7 +346,7 @@ TEST(RunLog, SaysThatALoopTellsItOfGradientsTooLate) {
     log.at_end();
     const std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(said.empty(), expected.empty()) << loop;
-    EXPECT_EQ(log.fault().substr(0, late.size() + 1), expected) << loop;
+    EXPECT_EQ(log.first_error().substr(0, late.size() + 1), expected) << loop;
   }
 }
 

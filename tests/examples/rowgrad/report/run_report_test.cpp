@@ -37,7 +37,7 @@ json described(Session& training) {
   RunLog log(training.run(), folder / "run.log",
              {.about = R"({"program": "test"})", .tokenizer = &training.tokenizer()});
   training.run().train();
-  EXPECT_EQ(log.fault(), "");
+  EXPECT_EQ(log.first_error(), "");
   return data_of(folder / "run.log");
 }
 
@@ -228,7 +228,7 @@ TEST(RunReport, ShowsTokensWhateverReadsThem) {
     sgd.step();
     rows.after_update(1);
     report.after_step(0);
-    EXPECT_EQ(report.fault(), "");
+    EXPECT_EQ(report.first_error(), "");
     return data_of(folder / "run.log");
   };
   const json vocabulary{"a", "and", "cat", "dog", "<|endoftext|>", "<|unk|>", "6", "7"};
@@ -391,7 +391,7 @@ TEST(RunReport, ShowsARunWithoutAText) {
     const TemporaryFolder folder;
     RunLog log(run, folder / "run.log");
     run.train();
-    EXPECT_EQ(log.fault(), "");
+    EXPECT_EQ(log.first_error(), "");
     const json all = data_of(folder / "run.log");
     EXPECT_EQ(all["run"]["state"], "finished");
     EXPECT_EQ(all["curves"]["speed"].size(), run.steps());
