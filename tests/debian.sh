@@ -28,7 +28,7 @@ if [[ ${PACKAGES-} ]]; then
   quietly inside apt-get install --yes \
     --no-install-recommends "${extra[@]}"
 fi
-inside /rowgrad/examples/train.sh --stop-after 300 --sample 40
+inside /rowgrad/examples/train.sh --stop-after 300 --sample-tokens 40
 inside /rowgrad/tests/run.sh
 if [[ ${ROWGRAD_DATA-} ]]; then  # without the texts, too
   rm -rf "$system/data" "$system/rowgrad/build/texts" "$system/root/.cache"

@@ -127,9 +127,9 @@ shows() {
     END { if (!failed) print compared + 0 " lines of output are as in examples/README.md"
           exit failed || inside || !compared }' "$scratch/output" examples/README.md
 }
-shows "Text       The Verdict" "Validation 1.826" train --sample 0
+shows "Text       The Verdict" "Validation 1.826" train --sample-tokens 0
 shows "Steps      1 of SGD" "Rows without a gradient" rows --tokenizer gpt2 --rows 3
-"$program" train --tokenizer word --stop-after 100 --momentum 0.9 --learning-rate 0.05 --sample 0 \
+"$program" train --tokenizer word --stop-after 100 --momentum 0.9 --learning-rate 0.05 --sample-tokens 0 \
   --save "$scratch/run" >/dev/null
 shows 'Row        57 of token.weight, "Jack"' '          " me the absolute' \
   rows "$scratch/run" --explain Jack --explain-steps 3

@@ -45,7 +45,7 @@ OptionTable option_table_of(Options& o) {
   return {{"RUN", &o.run, "a model that train saved, or a file of save_gpt()",
            file_name("RUN") + required()},
           {"--prompt", &o.prompt, "text to continue; a random token if not given"},
-          {"--sample", &o.sample.max_new_tokens,
+          {"--sample-tokens", &o.sample.max_new_tokens,
            "tokens to generate; past the context, they are slow unless --past-context is slide",
            whole_number(1)},
           past_context_option(o.sample.past_context),

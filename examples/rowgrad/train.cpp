@@ -57,7 +57,7 @@ void check_files(const Options& options) {
 // Checks the files that a rank other than the first writes.
 void check_files_of_rank(const Options& options, std::size_t rank) {
   std::vector<Output> outputs;
-  if (options.train.split_tables) outputs.push_back({"--save", options.save, kRunFile});
+  if (options.train.shard_tables) outputs.push_back({"--save", options.save, kRunFile});
   for (const std::string& table : options.train.table_paths(rank))
     outputs.push_back({"--ngram-file", table, kCheckedLater});
   check_outputs(outputs, {}, options.force);

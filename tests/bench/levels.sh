@@ -37,7 +37,7 @@ run() {
 measure() {
   if [[ $1 == train ]]; then
     TIMEFORMAT=%R
-    { time run "$2" bin/rowgrad train --sample 0 >/dev/null; } 2>&1 | awk '{ print $1 * 1e6 }'
+    { time run "$2" bin/rowgrad train --sample-tokens 0 >/dev/null; } 2>&1 | awk '{ print $1 * 1e6 }'
   else
     run "$2" tests/bench/bench_workloads --workload "$1" --seconds 0.4 --json "$scratch/figures" >/dev/null
     sed -n 's/.*"median_us": \([0-9.e+]*\).*/\1/p' "$scratch/figures"

@@ -45,9 +45,9 @@ TORCH = "10⁴, PyTorch, dense AdamW"
 def train(options, steps, every=EVERY):
     """Evaluations [step, training, validation] of a run of train."""
     command = [str(options.program), "train", "--model", "gpt", "--corpus", str(options.tokens),
-               "--tokenizer", str(options.tokenizer), "--stride", str(CONTEXT), "--shuffle", "--bias", "--no-tie",
+               "--tokenizer", str(options.tokenizer), "--stride", str(CONTEXT), "--shuffle", "--bias", "--no-tie-weights",
                "--gelu", "erf", "--steps", str(steps), "--evaluate-every", str(every),
-               "--evaluate-batches", str(EVALUATED), "--sample", "0", *options.memory]
+               "--evaluate-batches", str(EVALUATED), "--sample-tokens", "0", *options.memory]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [[int(step), float(training), float(validation)]
             for step, training, validation in LINE.findall(lines)]

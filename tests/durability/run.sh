@@ -38,7 +38,7 @@ mkdir runs disk
 # Words under momentum and decay: most rows of the table are stale at any time.
 run=(rowgrad train --corpus "$root/examples/data/the-slow-clock.txt"
   --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --window 2 --hidden 8
-  --optimizer rmsprop --momentum 0.5 --schedule cosine --sample 0 --threads 1)
+  --optimizer rmsprop --momentum 0.5 --schedule cosine --sample-tokens 0 --threads 1)
 short=("${run[@]}" --epochs 3)
 endless=("${run[@]}" --epochs 1000000)
 
@@ -114,7 +114,7 @@ kill_runs() {
         killed=$((killed + 1))
         [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
         # A table would be taken back here, where nothing kills that.
-        [[ ! -e runs/ck || -e runs/table ]] || ok rowgrad train --resume runs/ck --stop-after 1 --sample 0
+        [[ ! -e runs/ck || -e runs/table ]] || ok rowgrad train --resume runs/ck --stop-after 1 --sample-tokens 0
         if [[ -e runs/page ]]; then
           expect_whole_page runs/page
           pages=$((pages + 1))
@@ -141,7 +141,7 @@ echo "always a whole checkpoint, always the bits of a run that was never stopped
 ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited rowgrad train --model gpt
   --corpus "$root/examples/data/the-slow-clock.txt" --context 32 --stride 32 --batch 32 --width 32 --heads 1
   --layers 1 --ngrams '1,2,3' --ngram-heads 1 --ngram-width 32 --ngram-layers 0 --validation 0
-  --evaluate-every 0 --sample 0 --save-every 5)
+  --evaluate-every 0 --sample-tokens 0 --save-every 5)
 kill_runs $(((kills + 2) / 3)) "${ngrams[@]}" --ngram-rows 33333333 --ngram-file runs/table
 echo "always the bits of a run that was never stopped, and of its table in a file, of 42 GB"
 

@@ -58,11 +58,11 @@ for subcommand in $(inside rowgrad --help | sed -n '/^Subcommands/,/^$/s/^  \([a
   [[ -s $system/usr/share/man/man1/rowgrad-$subcommand.1.gz ]] || fail "there is no manual page of rowgrad $subcommand"
 done
 inside rowgrad --version
-ok inside rowgrad train --stop-after 5 --sample 10
+ok inside rowgrad train --stop-after 5 --sample-tokens 10
 says 'Computing'
 apt install "$(package rowgrad-mpi)" openmpi-bin
 ok inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-  mpirun --oversubscribe -n 2 rowgrad train --stop-after 5 --sample 0
+  mpirun --oversubscribe -n 2 rowgrad train --stop-after 5 --sample-tokens 0
 says 'sent by each of 2 ranks'
 
 # --- Programs of others ---------------------------------------------------------------------------

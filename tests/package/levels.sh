@@ -24,7 +24,7 @@ train() {
   shift
   ok "$@" --version
   says "level $level,"
-  ok "$@" train --stop-after 3 --sample 0 --hidden 32 --validation 0.02
+  ok "$@" train --stop-after 3 --sample-tokens 0 --hidden 32 --validation 0.02
   says "^Validation *[0-9.]* nats"
   loss=$(sed -n 's/^Validation *\([0-9.]*\) nats.*/\1/p' "$log")
   echo "$level: loss $loss"

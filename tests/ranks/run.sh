@@ -23,7 +23,7 @@ on_ranks() {
 }
 
 corpus=(--corpus "$root/examples/data/the-slow-clock.txt")
-text=("${corpus[@]}" --sample 0)
+text=("${corpus[@]}" --sample-tokens 0)
 verdict=(rowgrad train "${text[@]}")
 small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
 gpt=(rowgrad train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
@@ -50,11 +50,11 @@ compare() {
 compare "${verdict[@]}" --stop-after 20
 compare "${verdict[@]}" --stop-after 12 "${small[@]}" --window 2 --hidden 8 --momentum 0.9 \
   --weight-decay 0.01 --dropout 0.3 --accumulate 2
-compare "${gpt[@]}" --steps 12 --tie --clip 0.5
-compare "${gpt[@]}" --steps 12 --no-tie --positions t5 --optimizer adamw --weight-decay 0.1
-compare "${gpt[@]}" --steps 12 --no-tie --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
+compare "${gpt[@]}" --steps 12 --tie-weights --clip 0.5
+compare "${gpt[@]}" --steps 12 --no-tie-weights --positions t5 --optimizer adamw --weight-decay 0.1
+compare "${gpt[@]}" --steps 12 --no-tie-weights --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
   --ngram-layers 0 --ngram-file table
-split=("${gpt[@]}" --no-tie --ngrams "2,3" --ngram-rows 100 --ngram-layers 0 --split-tables)
+split=("${gpt[@]}" --no-tie-weights --ngrams "2,3" --ngram-rows 100 --ngram-layers 0 --shard-tables)
 compare "${split[@]}" --steps 12 --optimizer adamw --clip 0.5 --schedule cosine
 compare "${split[@]}" --steps 12 --optimizer sgd --momentum 0.9 --weight-decay 0.01 --accumulate 2
 compare "${split[@]}" --steps 12 --optimizer adagrad
@@ -62,7 +62,7 @@ echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
 
 # The first rank alone samples, on the way (which is in the checkpoint) and at the end.
 sampled=(rowgrad train "${corpus[@]}" "${small[@]}" --window 2 --hidden 8
-  --slices 2 --epochs 2 --sample 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
+  --slices 2 --epochs 2 --sample-tokens 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
 ok "${sampled[@]}" --save alone
 last=$(grep -A 1 "^Sample" log)
 ok on_ranks 2 "${sampled[@]}" --save ranks

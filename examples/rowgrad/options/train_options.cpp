@@ -169,7 +169,7 @@ OptionTable option_table_of(TrainOptions& o) {
        "how to tell positions apart; the last four are for a GPT"},
       {"--dropout", &o.gpt.dropout, "share of activations to drop in training",
        finite_number(0, 0.99) + common()},
-      {"--tie", &o.gpt.tie_weights, "use the token table also as the weight of the head"},
+      {"--tie-weights", &o.gpt.tie_weights, "use the token table also as the weight of the head"},
       {"--window", &o.window, "tokens that a prediction sees, including the current one",
        whole_number(1) + next_token},
       {"--hidden", &o.hidden, "widths of the hidden layers, for example 256,128; 0 for none",
@@ -210,7 +210,7 @@ OptionTable option_table_of(TrainOptions& o) {
        "blocks with a memory in front of them, from 0, for example 1,3", ngrams},
       {"--ngram-file", &o.ngram_file,
        "keep the table in this file; for several blocks, in FILE.1, FILE.3", file_name() + ngrams},
-      {"--split-tables", &o.split_tables, "split the tables over the ranks of mpirun", ngrams},
+      {"--shard-tables", &o.shard_tables, "split the tables over the ranks of mpirun", ngrams},
       {"--ngram-rate", &o.ngram_rate, "learning rate of the tables, as a factor", ngrams},
       {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", ngrams},
       {"--ngram-updates",
@@ -270,9 +270,9 @@ OptionTable option_table_of(TrainOptions& o) {
 // nanoGPT's configuration for a CPU (github.com/karpathy/nanoGPT, README), on characters.
 const char* const kGptDefaults = R"({
     "context": 64, "stride": 1, "batch": 12, "width": 128, "bias": false, "initialization": "gpt2",
-    "dropout": 0, "tie": true, "steps": 2000, "optimizer": "adamw", "learning_rate": 1e-3,
+    "dropout": 0, "tie_weights": true, "steps": 2000, "optimizer": "adamw", "learning_rate": 1e-3,
     "beta2": 0.99, "weight_decay": 0.1, "weight_decay_for": "matrices", "schedule": "cosine",
-    "warmup": 100, "floor": 0.1, "clip": 1, "evaluate_every": 250, "evaluate_batches": 20
+    "warmup": 100, "min_lr_ratio": 0.1, "clip": 1, "evaluate_every": 250, "evaluate_batches": 20
 })";
 
 TrainOptions default_options(const std::string& model) {
@@ -431,7 +431,7 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size, std::size_t rank
     const auto& [blocks, ngrams, memory, files] = gpt.memories;
     const double read = static_cast<double>(ngrams.orders.size() * ngrams.heads) *
                         static_cast<double>(memory.head_width);  // by each place
-    const double share = split_tables ? ranks == 0 ? 0 : 1 / static_cast<double>(ranks) : 1;
+    const double share = shard_tables ? ranks == 0 ? 0 : 1 / static_cast<double>(ranks) : 1;
     const double table = ngram_file.empty() ? share * read * static_cast<double>(ngrams.rows) : 0;
     return sum + static_cast<double>(blocks.size()) * (table + 2 * read * columns);
   }

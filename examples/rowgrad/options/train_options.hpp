@@ -63,7 +63,7 @@ struct TrainOptions {
   std::vector<std::uint64_t> hidden = {256};  // of a next-token model; {0} for none
 
   std::string ngram_file = "";  // "" for a table in memory
-  bool split_tables = false;
+  bool shard_tables = false;
   bool ngram_fold = false;
   double ngram_rate = 5;
   double ngram_decay = 0;

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kGpt2 = R"({
     "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
     "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "evaluate_first": true,
-    "prompt": "Every effort moves", "sample": 30, "sample_every": 0, "temperature": 0
+    "prompt": "Every effort moves", "sample_tokens": 30, "sample_every": 0, "temperature": 0
 })";
 
 bool is_empty(const Settings& settings, const char* option) {
@@ -60,7 +60,7 @@ void add_dependent_presets(Settings& settings) {
     add_optimizer_presets(settings);
   if (settings.is_given("--epochs")) preset({{"steps", 0}, {"warmup", 0}});
   const std::string& schedule = settings["--schedule"].string();
-  if (schedule != "cosine") preset({{"floor", 0}});
+  if (schedule != "cosine") preset({{"min_lr_ratio", 0}});
   if (schedule == "one-cycle" || schedule == "warmup") preset({{"warmup", 0}});
   if (const std::uint64_t steps = settings["--steps"].whole_number(); steps > 0)
     preset({{"warmup", std::min(settings["--warmup"].whole_number(), steps / 10)}});
@@ -91,8 +91,8 @@ std::string add_saved_run(Settings& settings, const TrainOptions& run) {
 // The weights determine most options of the model. Another tokenizer may have no tokens for the
 // prompt.
 void add_gpt2(Settings& settings) {
-  for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie", "--qkv-bias",
-                           "--bias", "--gelu", "--norm-epsilon", "--initialization"})
+  for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie-weights",
+                           "--qkv-bias", "--bias", "--gelu", "--norm-epsilon", "--initialization"})
     check_argument(settings.source(name) < Source::kOptionsFile, settings.named(name),
                    " follows from the weights of --gpt2");
   settings.add(Source::kPreset, Json(kGpt2, "defaults of --gpt2"));
@@ -103,10 +103,10 @@ void add_gpt2(Settings& settings) {
 void check_prompt(const Settings& settings) {
   for (const char* file : {"--report", "--report-data", "--log"})
     if (!is_empty(settings, file)) return;
-  const bool is_set =
-      settings.is_given("--prompt") && settings.source("--prompt") >= settings.source("--sample");
-  check_argument(!is_set || text_of(settings["--sample"]) != "0", settings.named("--prompt"),
-                 " is for --sample above 0 and --report, not for 0");
+  const bool is_set = settings.is_given("--prompt") &&
+                      settings.source("--prompt") >= settings.source("--sample-tokens");
+  check_argument(!is_set || text_of(settings["--sample-tokens"]) != "0", settings.named("--prompt"),
+                 " is for --sample-tokens above 0 and --report, not for 0");
 }
 
 }  // namespace
@@ -139,14 +139,15 @@ void complete(Settings& settings, const TrainFiles* files, std::string& changes)
 }
 
 OptionTable option_table_of(TrainSettings& o) {
-  const OptionRules samples = applies_when("--sample"), gpt = applies_when("--model", {"gpt"});
+  const OptionRules samples = applies_when("--sample-tokens"),
+                    gpt = applies_when("--model", {"gpt"});
   const OptionTable text{{"--corpus", &o.corpus,
                           "text file or .bin files of token ids; by default The Verdict",
                           file_name() + common()}};
   const OptionTable written{
       {"--prompt", &o.prompt,
        "text that samples continue; by default the first words of the corpus", common()},
-      {"--sample", &o.sample.max_new_tokens, "tokens of the sample at the end; 0 for none",
+      {"--sample-tokens", &o.sample.max_new_tokens, "tokens of the sample at the end; 0 for none",
        common()},
       {"--sample-every", &o.sample_every, "write a sample every N steps; 0 for none", samples},
       {"--sample-epochs", &o.sample_epochs, "write a sample after each epoch", samples},

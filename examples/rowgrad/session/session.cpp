@@ -50,7 +50,7 @@ void check_text(const StateDict& file, const Corpus& corpus) {
 void check_ranks_of_tables(const StateDict& file, const TrainOptions& options,
                            const ProcessGroup* ranks) {
   const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
-  check_argument(!options.split_tables || options.ngram_file.empty() || saved == here,
+  check_argument(!options.shard_tables || options.ngram_file.empty() || saved == here,
                  "its tables are in files, saved by ", saved, " ranks, resumed on ", here,
                  "; expected as many");
 }
@@ -90,7 +90,7 @@ Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokeniz
       ranks_(ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks)
                               : std::nullopt),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
-                                options.split_tables ? pointer_to(ranks_) : nullptr)),
+                                options.shard_tables ? pointer_to(ranks_) : nullptr)),
       optimizer_(options.make_optimizer(model_->parameters())),
       schedule_(std::in_place, *optimizer_, Schedule::constant()),
       run_(parts()) {

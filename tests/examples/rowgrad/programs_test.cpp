@@ -30,8 +30,9 @@ TEST_F(Programs, EndWhereMemoryRunsOut) {
   std::set<int> statuses;
   for (const int threads : {0, 1, 2, 8})  // 0: as many as there are CPUs
     for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
-      const std::string command = concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
-                                         " timeout 20 rowgrad train --stop-after 1 --sample 0");
+      const std::string command =
+          concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
+                 " timeout 20 rowgrad train --stop-after 1 --sample-tokens 0");
       const Outcome outcome = shell(command);
       const bool refused = outcome.output.find("there is not enough memory") != std::string::npos;
       EXPECT_EQ(outcome.status, refused ? 1 : 0) << command << ": " << outcome.output;
@@ -86,10 +87,11 @@ TEST_F(Programs, RefuseToCompareADamagedHistory) {
   damaged.put("history.epoch", std::vector<double>{1, 2});
   damaged.put("history.training_loss", std::vector<double>{0.5});
   write_safetensors(folder_ / "damaged", damaged);
-  EXPECT_HAS(
-      folder_.shell("rowgrad train --stop-after 1 --sample 0 --save a && rowgrad compare a damaged")
-          .output,
-      "damaged: the history has 2 steps, but 1 of training_loss");
+  EXPECT_HAS(folder_
+                 .shell("rowgrad train --stop-after 1 --sample-tokens 0 --save a && rowgrad "
+                        "compare a damaged")
+                 .output,
+             "damaged: the history has 2 steps, but 1 of training_loss");
 }
 
 TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
@@ -100,15 +102,15 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
     bool loads;  // as a GPT, all of which is in the checkpoint
   };
   for (const Case& of : std::vector<Case>{{"--hidden 4 ", false},
-                                          {"--window 1 --tie ", false},
+                                          {"--window 1 --tie-weights ", false},
                                           {gpt, true},
                                           {memory + "--ngram-fold --positions rotary ", true},
                                           {memory + "--ngram-file table ", false}}) {
     const json run = written(concat("rowgrad train ", of.options,
                                     "--corpus corpus --context 4 --width 4 --batch 4 ",
-                                    "--stop-after 2 --prompt 'cat' --sample 9 --save ck"));
+                                    "--stop-after 2 --prompt 'cat' --sample-tokens 9 --save ck"));
     const std::string sample = run["sample"].get<std::string>() + '\n';
-    const std::string prompt = " --prompt 'cat' --sample 9";
+    const std::string prompt = " --prompt 'cat' --sample-tokens 9";
     EXPECT_EQ(output_of("mv corpus away; rowgrad generate ck" + prompt + "; mv away corpus"),
               sample);
     if (!of.loads) continue;

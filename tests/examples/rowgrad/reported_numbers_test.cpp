@@ -205,7 +205,7 @@ class ReportedNumbers : public ::testing::Test {
     return concat("rowgrad train --corpus text --validation ", job.validation, " --context ",
                   kContext, " --stride ", job.stride, " --width ", kWidth, " --batch ", job.batch,
                   " --learning-rate ", job.rate,
-                  " --window 1 --hidden 0 --dropout 0 --no-shuffle --sample 0 ", options);
+                  " --window 1 --hidden 0 --dropout 0 --no-shuffle --sample-tokens 0 ", options);
   }
 
   std::string run(const Job& job, const std::string& options) const {

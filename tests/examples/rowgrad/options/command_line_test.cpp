@@ -8,22 +8,23 @@ TEST(CommandLine, CanBeRepeatedInAShell) {
   std::vector<std::uint64_t> hidden{256};
   std::uint64_t steps = 7;
   bool tie = true, bias = false;
-  const CommandLine line =
-      parsed_line({{"--prompt", &prompt, ""},
-                   {"--hidden", &hidden, "", whole_number(0)},
-                   {"--steps", &steps, "", whole_number(0)},
-                   {"--bias", &bias, ""},
-                   {"--tie", &tie, ""},
-                   {"FILE", &file, ""}},
-                  {"a.run", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie"});
-  EXPECT_EQ(line.repeated(),
-            "rowgrad train a.run --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie");
+  const CommandLine line = parsed_line(
+      {{"--prompt", &prompt, ""},
+       {"--hidden", &hidden, "", whole_number(0)},
+       {"--steps", &steps, "", whole_number(0)},
+       {"--bias", &bias, ""},
+       {"--tie-weights", &tie, ""},
+       {"FILE", &file, ""}},
+      {"a.run", "--prompt", "it's \"so\" $x", "--hidden", "3,4", "--bias", "--no-tie-weights"});
+  EXPECT_EQ(
+      line.repeated(),
+      "rowgrad train a.run --prompt 'it'\\''s \"so\" $x' --hidden 3 4 --bias --no-tie-weights");
   const std::map<std::string, std::string> texts = texts_of(line.options());
   EXPECT_EQ(texts.at("--hidden"), "3 4");
   EXPECT_EQ(texts.at("--steps"), "7");
   EXPECT_EQ(texts.at("FILE"), "a.run");
   EXPECT_FALSE(texts.contains("--help"));
-  EXPECT_TRUE(line.was_given("--tie"));
+  EXPECT_TRUE(line.was_given("--tie-weights"));
   EXPECT_FALSE(line.was_given("--steps"));
 }
 

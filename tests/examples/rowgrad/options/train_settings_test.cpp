@@ -136,8 +136,8 @@ TEST(TrainSettings, RefuseInAFileWhatTheyRefuseOnACommandLine) {
   EXPECT_ERROR_WITH(std::invalid_argument,
                     "file: \"heads\" is for --model gpt, not for \"next-token\"",
                     refused(R"({"heads": 2})"));
-  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"prompt\" is for --sample above 0",
-                    refused(R"({"prompt": "a", "sample": 0})"));
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"prompt\" is for --sample-tokens above 0",
+                    refused(R"({"prompt": "a", "sample_tokens": 0})"));
   EXPECT_ERROR_WITH(std::invalid_argument, "file: \"width\": got \"0\"",
                     refused(R"({"width": 0})"));
   EXPECT_ERROR_WITH(std::invalid_argument,
@@ -146,7 +146,7 @@ TEST(TrainSettings, RefuseInAFileWhatTheyRefuseOnACommandLine) {
   for (const char* epochs : {"3", "15"})
     EXPECT_ERROR_WITH(std::invalid_argument, "file: \"epochs\" is for --steps 0, not for 10",
                       refused(concat("{\"epochs\": ", epochs, ", \"steps\": 10}")));
-  refused(R"({"prompt": "a"})", "--sample 0");
+  refused(R"({"prompt": "a"})", "--sample-tokens 0");
 }
 
 TEST(TrainSettings, ContinueASavedRunWithItsOptions) {
@@ -182,7 +182,7 @@ TEST(TrainSettings, OfTheTextbookAreComplete) {
     EXPECT_EQ(settings.train.gpt.layers, 12U);
     EXPECT_EQ(settings.train.learning_rate, rate);
     EXPECT_EQ(settings.sample_every, 0U);
-    train.settings("--options file --sample 0 --model gpt");
+    train.settings("--options file --sample-tokens 0 --model gpt");
   }
 }
 

@@ -73,7 +73,7 @@ TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
 // From the first step that is clipped on, two versions of the book differ, and the order of sums
 // shows in the third decimal.
 TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
-  expect_losses(trained("appendix_d.json --stop-after 26 --sample 0"), "appendix_d");
+  expect_losses(trained("appendix_d.json --stop-after 26 --sample-tokens 0"), "appendix_d");
 }
 
 }  // namespace

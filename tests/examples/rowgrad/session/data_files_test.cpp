@@ -20,7 +20,7 @@ TEST_F(PublishedDataFiles, AreFoundAsTheyWerePublished) {
   const CommandFolder folder;
   const Outcome outcome = folder.shell(
       "mkdir -p cache/rowgrad && cp " + from +
-      " cache/rowgrad && XDG_CACHE_HOME=$PWD/cache rowgrad train --stop-after 1 --sample 0");
+      " cache/rowgrad && XDG_CACHE_HOME=$PWD/cache rowgrad train --stop-after 1 --sample-tokens 0");
   const std::string place = folder / "cache/rowgrad/the-verdict.txt";
   EXPECT_HAS(outcome.output, "The Verdict, from the cache (" + place + ")");
 }
