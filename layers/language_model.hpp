@@ -147,5 +147,11 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
 /// that are NaN or all −∞ throw std::invalid_argument.
 std::size_t sample_token(std::span<const real> logits, double temperature, std::size_t top_k,
                          Random& random);
+[[deprecated("use sample_token()")]] inline std::size_t draw_token(std::span<const real> logits,
+                                                                   double temperature,
+                                                                   std::size_t top_k,
+                                                                   Random& random) {
+  return sample_token(logits, temperature, top_k, random);
+}
 
 }  // namespace rowgrad

@@ -80,6 +80,7 @@ class TableFile {
   /// since.
   std::string checkpoint_id() const;
   [[deprecated("use checkpoint_id()")]] std::string mark() const { return checkpoint_id(); }
+  [[deprecated("use slots()")]] std::size_t states() const { return slots(); }
 
   /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
   /// one or the one before, std::runtime_error if a journal is damaged, and std::logic_error while

@@ -90,6 +90,9 @@ class StateDict {
   /// integers, a single integer, or one that is not negative.
   const Value& at(const std::string& name) const;
   const std::string& string(const std::string& name) const;
+  [[deprecated("use string()")]] const std::string& text(const std::string& name) const {
+    return string(name);
+  }
   std::vector<std::int64_t> integers(const std::string& name) const;
   std::int64_t integer(const std::string& name) const;
   std::uint64_t count(const std::string& name) const;

@@ -70,6 +70,10 @@ Tensor reshaped(Tensor x, const Shape& shape);
 
 /// The index of the element at `offset` in row-major order.
 Shape unravel_index(const Shape& shape, std::size_t offset);
+[[deprecated("use unravel_index()")]] inline Shape index_at(const Shape& shape,
+                                                            std::size_t offset) {
+  return unravel_index(shape, offset);
+}
 
 /// Prints a tensor as xtensor does, long ones cut short: {{1., 2.5}, {0., 3.}}.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);

@@ -91,6 +91,10 @@ struct TrainingRunOptions {
   PeriodicEvaluation evaluation = {};  // during epochs
 };
 
+/// Former names.
+using EvaluationParts [[deprecated("use PeriodicEvaluation")]] = PeriodicEvaluation;
+using TrainingParts [[deprecated("use TrainingRunOptions")]] = TrainingRunOptions;
+
 /// A loop of training steps and evaluations, with its progress, its history and a state to save.
 class TrainingRun {
  public:
@@ -166,6 +170,8 @@ class TrainingRun {
 
   /// Returns true if a further step is to be made, in this call of train().
   bool has_more_steps() const { return steps_left() > 0 && !stops(); }
+  [[deprecated("use has_more_steps()")]] bool makes_more_steps() const { return has_more_steps(); }
+  [[deprecated("use total_steps()")]] std::size_t steps_in_all() const { return total_steps(); }
 
   /// The limit for the joint norm of the next step's gradients; 0 for none.
   double next_clip_norm() const { return steps() < parts_.clip_from ? 0 : parts_.clip_norm; }
