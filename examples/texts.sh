@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Fetches what others publish and the programs and tests use: The Verdict, GPT-2's vocabulary, and its weights.
-#   examples/texts.sh                 into the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad, where programs
-#                                     find them; nothing that $ROWGRAD_DATA has
-#   examples/texts.sh FOLDER          into a folder, from $ROWGRAD_DATA, the cache or the network
-#   examples/texts.sh --gpt2 FOLDER   GPT-2's weights, 548 MB, into a folder, for --gpt2 FOLDER
-# What is there is used, and what is downloaded is kept, if its SHA-256 is right. ROWGRAD_OFFLINE=1 prevents
-# downloads. After one that failed, none is tried for ten minutes, so that nobody waits for a network again.
+# Downloads published files that programs and tests use: The Verdict, GPT-2's vocabulary, and GPT-2's weights.
+#   examples/texts.sh                 to the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad, where programs
+#                                     find them; skips files in $ROWGRAD_DATA
+#   examples/texts.sh FOLDER          to FOLDER, from $ROWGRAD_DATA, the cache or the network
+#   examples/texts.sh --gpt2 FOLDER   GPT-2's weights (548 MB) to FOLDER, for the option --gpt2 FOLDER
+# Existing files are used, and downloads are kept, if their SHA-256 matches. ROWGRAD_OFFLINE=1 prevents downloads. A
+# failed download is not repeated for ten minutes, so that programs do not wait for a missing network again.
 set -euo pipefail
 
 fail() {
@@ -13,7 +13,7 @@ fail() {
   exit 1
 }
 
-# is_file PATH SHA256: whether the file is there, as published.
+# is_file PATH SHA256: succeeds if the file exists and has this checksum.
 is_file() { [[ -f $1 && $(sha256sum <"$1") == "$2 "* ]]; }
 
 # download TITLE PATH URL SHA256

@@ -1,4 +1,4 @@
-# Completion for bash: the subcommands of rowgrad, then the options of each, from its --help-all.
+# Bash completion: the subcommands of rowgrad, and the options of each from its --help-all.
 _rowgrad() {
   local words='' subcommands
   subcommands=$("${COMP_WORDS[0]}" --help 2>/dev/null | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\) .*/\1/p')
@@ -7,7 +7,7 @@ _rowgrad() {
   elif [[ ${COMP_WORDS[1]} == help ]] && ((COMP_CWORD == 2)); then
     words=$subcommands
   elif [[ $2 == -* ]]; then
-    # --[no-]shuffle stands for two options.
+    # --[no-]shuffle means two options.
     words=$("${COMP_WORDS[0]}" "${COMP_WORDS[1]}" --help-all 2>/dev/null |
       sed -n 's/--\[no-\]\([a-z0-9-]*\)/--\1 --no-\1/g; p' | grep -o -- '--[a-z][a-z0-9-]*')
   fi

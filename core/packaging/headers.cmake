@@ -1,20 +1,20 @@
-# The headers that programs include.
+# The public headers.
 
-# Links in the build tree make <rowgrad/core/...> mean the same here as after install.
+# Links in the build tree make <rowgrad/core/...> work as in an installation.
 set(ROWGRAD_INCLUDES ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${ROWGRAD_INCLUDES}/rowgrad)
 foreach(room core layers optim examples)
   file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${ROWGRAD_INCLUDES}/rowgrad/${room} SYMBOLIC)
 endforeach()
 
-# <rowgrad/rowgrad.hpp> includes every public header, so it is written from their list.
+# Generates <rowgrad/rowgrad.hpp>, which includes every public header.
 file(GLOB ROWGRAD_HEADERS CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
      core/base/*.hpp core/tensor/*.hpp core/blas/*.hpp core/autograd/*.hpp core/tables/*.hpp core/ops/*.hpp core/data/*.hpp
      core/data/tokenizers/*.hpp core/parallel/*.hpp layers/*.hpp layers/gpt/*.hpp optim/*.hpp optim/slots/*.hpp optim/training/*.hpp
      optim/callbacks/*.hpp)
-list(APPEND ROWGRAD_HEADERS core/kernels/broadcast.hpp)  # for backward rules of one's own
+list(APPEND ROWGRAD_HEADERS core/kernels/broadcast.hpp)  # for custom backward rules
 
-# What is installed: these, and what they include of kernels, which authors of ops may name, too.
+# Installed headers: the public ones, and the kernel headers that they include, which authors of ops may use.
 set(ROWGRAD_INSTALLED_HEADERS ${ROWGRAD_HEADERS})
 foreach(kernel elementwise parallel rows simd)
   list(APPEND ROWGRAD_INSTALLED_HEADERS core/kernels/${kernel}.hpp)

@@ -1,6 +1,6 @@
 # Installation: find_package(rowgrad), then link rowgrad::rowgrad or rowgrad::rowgrad_double.
-# Components: runtime, what programs need to run; dev, what they need to be built; tools, the program
-# rowgrad; mpi, all that needs MPI; doc, what there is to read. Each is a package.
+# Components, each a package: runtime (to run programs), dev (to build programs), tools (the program rowgrad),
+# mpi (everything that needs MPI), doc (documentation).
 set(ROWGRAD_CMAKE_FOLDER ${CMAKE_INSTALL_LIBDIR}/cmake/rowgrad)
 set(ROWGRAD_TARGETS rowgrad_common rowgrad rowgrad_double rowgrad_parallel rowgrad_parallel_double)
 install(TARGETS ${ROWGRAD_TARGETS} EXPORT rowgradTargets
@@ -16,13 +16,13 @@ if(MPI_FOUND)
   install(EXPORT rowgradMpiTargets NAMESPACE rowgrad:: DESTINATION ${ROWGRAD_CMAKE_FOLDER} COMPONENT mpi)
 endif()
 
-# Programs find shared libraries beside them, and the OpenBLAS that they were linked with.
+# Programs find the shared libraries relative to themselves, and the OpenBLAS that they were linked with.
 if(ROWGRAD_EXAMPLES)
   file(RELATIVE_PATH to_libraries /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
   set_target_properties(rowgrad_program PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
   install(TARGETS rowgrad_program RUNTIME COMPONENT tools)
   set(programs rowgrad_program)
-  if(MPI_FOUND)  # beside it, where main.cpp looks
+  if(MPI_FOUND)  # where main.cpp looks for it
     set_target_properties(rowgrad_mpi_program PROPERTIES INSTALL_RPATH $ORIGIN/../${to_libraries})
     install(TARGETS rowgrad_mpi_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/../libexec/rowgrad COMPONENT mpi)
     list(APPEND programs rowgrad_mpi_program)

@@ -1,9 +1,9 @@
-# How libraries and programs of rowgrad are made.
+# Functions that define the libraries and programs of rowgrad.
 
 function(rowgrad_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow)
-  # GCC takes the inline storage of xtensor's shapes for uninitialised when it inlines a lot, and
-  # GCC 12 what its own AVX-512 functions are built on.
+  # False positives: with much inlining, GCC warns about the inline storage of xtensor's shapes, and GCC 12
+  # also about its own AVX-512 intrinsics.
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
     if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -15,14 +15,14 @@ function(rowgrad_warnings target)
   endif()
 endfunction()
 
-# A product and a sum are rounded once only where the source says fma. Otherwise, results would depend
-# on the compiler, and on which copy of an inline function the linker keeps.
+# Disables floating-point contraction: only an explicit fma rounds once. With contraction, results would depend on the
+# compiler, and on which copy of an inline function the linker keeps.
 function(rowgrad_arithmetic target)
   target_compile_options(${target} PRIVATE -ffp-contract=off -fno-math-errno -fno-trapping-math)
 endfunction()
 
-# Sources of a folder are compiled several at once, as most of the time goes to headers: in groups of at least `bytes`
-# of code, few enough for a change to be compiled soon. So no two files of a folder may define the same name.
+# Compiles the sources of each folder in groups of at least `bytes` bytes, because headers dominate the compile time.
+# Groups are small enough for a change to compile quickly. No two files of a folder may define the same name.
 function(rowgrad_compile_together bytes)
   foreach(source IN LISTS ARGN)
     cmake_path(GET source PARENT_PATH folder)
@@ -44,7 +44,7 @@ function(rowgrad_compile_together bytes)
   endforeach()
 endfunction()
 
-# Compiles programs and tests with less optimization than the library, which does their work.
+# Compiles a program or test with less optimization than the library, where it spends its time.
 function(rowgrad_compile_quickly target)
   if(ROWGRAD_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)
@@ -52,12 +52,13 @@ function(rowgrad_compile_quickly target)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
   endif()
   rowgrad_arithmetic(${target})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # at -O1 it misjudges the sizes of strings
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # false positives about strings at -O1
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow)
   endif()
 endfunction()
 
-# A shared library exports what has a name in rowgrad (core/packaging/exports.map), and calls its own functions directly.
+# Adds a library. A shared library exports only the namespace rowgrad (core/packaging/exports.map) and calls its own
+# functions directly.
 function(rowgrad_library target)
   set(type ${ROWGRAD_LIBRARY_TYPE})
   cmake_parse_arguments(PARSE_ARGV 1 arg STATIC "" "")
@@ -72,15 +73,15 @@ function(rowgrad_library target)
     ${XXHASH_INCLUDE_DIR}
     ${NLOHMANN_JSON_INCLUDE_DIR})
   rowgrad_arithmetic(${target})
-  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)  # in a project that chooses none
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)  # the default of a build without a type
     target_compile_options(${target} PRIVATE -O3)
   endif()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ROWGRAD_UNITY} UNITY_BUILD_MODE GROUP)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # or it stops inlining where many sources are one: 8 % of a small step
+  if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # keeps inlining in large groups: 8 % of a small step
     target_compile_options(${target} PRIVATE --param=large-unit-insns=1000000)
   endif()
   rowgrad_warnings(${target})
-  if(type STREQUAL SHARED)  # for its level, whatever programs that use it are compiled for
+  if(type STREQUAL SHARED)  # built for its level, regardless of the programs' flags
     target_compile_options(${target} PRIVATE -march=${ROWGRAD_LEVEL} -fvisibility-inlines-hidden
                                              -fno-semantic-interposition)
     target_link_options(${target} PRIVATE LINKER:-Bsymbolic-functions
@@ -92,8 +93,8 @@ function(rowgrad_library target)
   endif()
 endfunction()
 
-# The library of tensors whose numbers are `number`, for ROWGRAD_LEVEL. Levels after the first are in
-# folders where the loader looks for them (glibc's ld.so, from 2.33 on).
+# Adds the tensor library with elements of type `number` for ROWGRAD_LEVEL. Levels after the first are in the folders
+# that the dynamic loader searches (glibc 2.33 or later).
 function(rowgrad_tensor_library name number)
   set(target ${name})
   if(TARGET ${name})

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes all packages, in build-packages: Debian's, a .tar.xz, and one of the sources.
+# Builds all packages in build-packages: the Debian packages, a .tar.xz, and the sources.
 #   core/packaging/make.sh [-DOPTION=VALUE...]
-# ROWGRAD_BUILD names another build folder. $SOURCE_DATE_EPOCH dates the packages, or the last commit.
+# ROWGRAD_BUILD is the build folder. The packages are dated $SOURCE_DATE_EPOCH or, by default, the last commit.
 set -euo pipefail
 ROWGRAD_BUILD=${ROWGRAD_BUILD:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build-packages}
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
@@ -11,15 +11,14 @@ levels=("-DROWGRAD_LEVELS=x86-64;x86-64-v3;x86-64-v4")
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || date +%s)}
 export SOURCE_DATE_EPOCH
 
-# rowgrad-mpi needs MPI; what the packages need is found with dpkg-dev.
+# rowgrad-mpi needs MPI; dpkg-dev finds the packages' dependencies.
 install_packages libopenmpi-dev help2man dpkg-dev file doxygen
 configure -DCMAKE_INSTALL_PREFIX=/usr "${levels[@]}" -DROWGRAD_REFERENCE=ON "$@"
 compile all rowgrad_manuals rowgrad_reference
 rm -f "$build"/*rowgrad*.deb "$build"/rowgrad-*.tar.xz
 (cd "$build" && quietly cpack)
 
-# The sources: what git has or, where there is no git, what is here but for builds. The same bytes
-# wherever they are packed.
+# The sources: the files in git or, without git, all files except builds. Reproducible byte for byte.
 version=$(sed -n 's/^project(rowgrad VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 list_sources() {
   if [[ -e $root/.git ]]; then

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes the manual page of rowgrad or of a subcommand (rowgrad-train) with help2man, made from its --help and from
-# manual.h2m, which names the other pages.
+# Writes the manual page of rowgrad or of a subcommand (rowgrad-train) with help2man, from its --help and manual.h2m,
+# which refers to the other pages.
 #   manual.sh FOLDER NAME VERSION PAGE [OTHER...]
 set -euo pipefail
 
@@ -14,5 +14,5 @@ done
 more=$(dirname "${BASH_SOURCE[0]}")/manual.h2m
 help2man --no-info --name "${about,}" --version-string "$3" --manual "rowgrad" --source "rowgrad $3" \
   --include <(sed "s/^@PROGRAMS@$/${others%\\n}/" "$more") --output "$4" "$command"
-# help2man makes the title of the first word, and the name of both.
+# help2man uses the first word as the title, and both words as the name.
 sed -i -E "s/^\.TH \S+/.TH ${2^^}/; s/^$command \\\\- /$2 \\\\- /" "$4"

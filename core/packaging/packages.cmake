@@ -1,8 +1,7 @@
-# Packages: `cpack` makes a .tar.xz of everything, and Debian's packages, one for each component.
-# make.sh does all of it with one command.
+# Packages: `cpack` writes a .tar.xz of everything and one Debian package per component. make.sh runs it.
 
-# --- Manual pages and completion for bash ---------------------------------------------------------
-# The pages are made by `rowgrad_manuals`, and installed if they are there: rowgrad(1), rowgrad-train(1) …
+# --- Manual pages and bash completion -------------------------------------------------------------
+# The target `rowgrad_manuals` writes the pages rowgrad(1), rowgrad-train(1) …; existing pages are installed.
 if(ROWGRAD_EXAMPLES)
   find_program(HELP2MAN help2man)
   if(HELP2MAN)
@@ -24,7 +23,7 @@ if(ROWGRAD_EXAMPLES)
 endif()
 
 # --- CPack ----------------------------------------------------------------------------------------
-# Who makes the packages answers for them: $DEBFULLNAME <$DEBEMAIL>, as Debian's tools have it.
+# The maintainer is the person who builds the packages: $DEBFULLNAME <$DEBEMAIL>, as in Debian's tools.
 set(maintainer "$ENV{DEBFULLNAME}")
 set(address "$ENV{DEBEMAIL}")
 if(NOT maintainer)
@@ -34,7 +33,7 @@ if(NOT address)
   set(address packages@rowgrad.invalid)
 endif()
 set(CPACK_PACKAGE_CONTACT "${maintainer} <${address}>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${CMAKE_PROJECT_NAME} built using CMake")  # no summary, to CPack
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${CMAKE_PROJECT_NAME} built using CMake")  # CPack treats this text as no summary
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGE_CHECKSUM SHA256)
 set(CPACK_STRIP_FILES ON)
@@ -84,8 +83,8 @@ set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "curl, ca-certificates")  # for exampl
 set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_MPI_PACKAGE_SUGGESTS "librowgrad-dev (= ${release}), libopenmpi-dev")
 
-# Which package programs that link the libraries need, and that the loader's cache is to be made anew.
-# (CPack's own list would name each level.)
+# The package that programs linked with the libraries depend on, and a trigger that renews the loader's cache.
+# (CPack would list each level.)
 set(shlibs "")
 foreach(target IN LISTS ROWGRAD_TARGETS)
   string(APPEND shlibs "lib${target} ${ROWGRAD_ABI} ${library} (>= ${PROJECT_VERSION})\n")

@@ -1,9 +1,7 @@
-# Libraries that CMake's modules do not know, as targets: for rowgrad itself, and on each machine where
-# an installed rowgrad is used.
+# Targets for libraries without CMake modules. rowgrad's build and installed packages both include this file.
 
-# Any build of OpenBLAS serves, as its own threads are not used. Debian keeps each build in a folder
-# of its own behind one shared soname; the folder is named here and in the run path, so that
-# programs run with the build that they were linked with.
+# Any build of OpenBLAS works, because rowgrad does not use its threads. Debian keeps each build in its own folder with
+# the same soname. The folder is in the run path, so programs run with the build that they were linked with.
 find_library(ROWGRAD_OPENBLAS_LIBRARY openblas
              PATH_SUFFIXES openblas-openmp HINTS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp)
 find_library(ROWGRAD_UTF8PROC_LIBRARY utf8proc)

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What every script does first; to be sourced. Callers may set ROWGRAD_BUILD, the build folder.
+# Functions that install packages and build; scripts source this file. ROWGRAD_BUILD is the build folder.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=${ROWGRAD_BUILD:-$root/build}
@@ -9,22 +9,22 @@ packages=(
   libxtensor-dev libxtensor-blas-dev libxsimd-dev libopenblas-openmp-dev
   libutf8proc-dev                            # tokenizers
   libxxhash-dev                              # checksums
-  nlohmann-json3-dev                         # JSON of the programs and the tests
-  libcli11-dev                               # the programs' options
-  libjs-dygraphs zlib1g-dev                  # the programs' reports: charts, and data in the page
+  nlohmann-json3-dev                         # JSON in programs and tests
+  libcli11-dev                               # program options
+  libjs-dygraphs zlib1g-dev                  # reports: charts, compressed data
   curl ca-certificates                       # examples/texts.sh
   libgtest-dev
 )
 
-# is_configured: true if CMake has made the build folder.
+# is_configured: succeeds if CMake has configured the build folder.
 is_configured() { [[ -f $build/build.ninja || -f $build/Makefile ]]; }
 
-# install_packages [PACKAGE...]: installs those of `packages` and of the arguments that are missing. Where it cannot, it
-# names them: others may have come without a package, and CMake says what it does not find.
+# install_packages [PACKAGE...]: installs missing packages among `packages` and the arguments. If it cannot, it prints
+# them and continues, as the libraries may be installed in another way; CMake reports what it does not find.
 install_packages() {
   local package missing=()
   if ! command -v dpkg-query >/dev/null; then
-    is_configured || printf '%s\n' "This system has no Debian packages. rowgrad needs what is in these:" \
+    is_configured || printf '%s\n' "This system has no Debian packages. rowgrad needs the contents of these:" \
       "  ${packages[*]} $*" >&2
     return
   fi
@@ -37,33 +37,33 @@ install_packages() {
   local as_root=()
   ((EUID == 0)) || as_root=(sudo)
   if ! command -v apt-get >/dev/null || ! command -v "${as_root[@]:-true}" >/dev/null; then
-    printf '%s\n' "rowgrad needs these Debian packages, which apt-get as root would install:" \
+    printf '%s\n' "rowgrad needs these Debian packages, which apt-get can install as root:" \
       "  ${missing[*]}" >&2
     return
   fi
-  echo "Installing what rowgrad needs: ${missing[*]}"
-  quietly "${as_root[@]}" apt-get update || echo "Going on with the package lists that are there."
-  # --no-remove: rather fail than take away a package that somebody wants.
+  echo "Installing packages: ${missing[*]}"
+  quietly "${as_root[@]}" apt-get update || echo "Continuing with the existing package lists."
+  # --no-remove: fails rather than removing an installed package.
   quietly "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-remove \
     --no-install-recommends -o DPkg::Lock::Timeout=120 "${missing[@]}" ||
-    echo "Going on without these packages." >&2
+    echo "Continuing without these packages." >&2
 }
 
-# configure [-DOPTION=VALUE...]: in Release, unless that was done before and there are no options.
+# configure [-DOPTION=VALUE...]: runs CMake in Release mode, unless it has run before and there are no options.
 configure() {
   if is_configured && (($# == 0)); then return; fi
   local generator=()
-  # A build folder that exists cannot change its generator.
+  # An existing build folder cannot change its generator.
   if [[ ! -f $build/CMakeCache.txt ]] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
   quietly cmake -S "$root" -B "$build" "${generator[@]}" -DCMAKE_BUILD_TYPE=Release "$@"
 }
 
-# compile [TARGET...]: brings those targets up to date, or all of them.
+# compile [TARGET...]: builds these targets, or all.
 compile() {
   quietly cmake --build "$build" -j "$(nproc)" ${1:+--target "$@"}
 }
 
-# quietly COMMAND...: shows the command's output only if it fails.
+# quietly COMMAND...: prints the command's output only if it fails.
 quietly() {
   local output status=0
   output=$(mktemp)

@@ -1,13 +1,13 @@
 # pkg-config --cflags --libs rowgrad, rowgrad_double, rowgrad_parallel or rowgrad_parallel_double.
 
-# A shared library knows what it needs itself.
+# A shared library records its own dependencies.
 set(common_libraries "")
 set(common_flags -DXTENSOR_USE_XSIMD)
 if(ROWGRAD_LIBRARY_TYPE STREQUAL STATIC)
   set(common_libraries "-lopenblas -lutf8proc")
 endif()
 
-# Relative to the file, so that what is installed can be moved, unless a folder was given from the root.
+# Paths are relative to the .pc file, so an installation can be moved, unless the folder is absolute.
 file(RELATIVE_PATH ROWGRAD_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 string(REGEX REPLACE "/$" "" ROWGRAD_PC_PREFIX "\${pcfiledir}/${ROWGRAD_PC_PREFIX}")
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")

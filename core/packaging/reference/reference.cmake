@@ -1,5 +1,4 @@
-# The reference of the public headers, which doxygen makes of their comments: the target rowgrad_reference, into
-# reference/html of the build.
+# The target rowgrad_reference runs doxygen on the public headers and writes reference/html in the build folder.
 option(ROWGRAD_REFERENCE "Offer the target rowgrad_reference, which needs doxygen" OFF)
 if(NOT ROWGRAD_REFERENCE)
   return()

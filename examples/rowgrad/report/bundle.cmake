@@ -1,12 +1,12 @@
-# Joins the page, its style, its modules and dygraphs into one file without references:
+# Joins the page, its style, its modules and dygraphs into one self-contained file:
 #   cmake -DOUT=page.html -DDYGRAPHS=/usr/share/javascript/dygraphs -P bundle.cmake
-# dygraphs' licence stands beside it, or where Debian has it.
-# What remains open is the place of the data, a line with @DATA@ between two tags.
+# The licence of dygraphs is in the same folder, or in Debian's documentation folder.
+# The data is inserted later, at the line @DATA@ between two tags.
 
 set(modules format dom colour data cell_map scatter charts
     glance run curves vocabulary why rows text embeddings attention samples main)
 
-# A closing tag in a script would end it in the middle.
+# A closing tag inside a script would end the script.
 function(check_script name script)
   string(TOLOWER "${script}" lower)
   if(lower MATCHES "</script|<!--")
@@ -14,8 +14,7 @@ function(check_script name script)
   endif()
 endfunction()
 
-# One module's scope holds them all: names are unique over the files, and imports, which stand on a
-# line each, are not needed any more.
+# All modules share one scope: names are unique across files, and the imports, one per line, are removed.
 set(scripts "")
 foreach(module ${modules})
   file(READ ${CMAKE_CURRENT_LIST_DIR}/page/${module}.js script)
