@@ -1,8 +1,7 @@
 #pragma once
 
-// What the two directions of attention share: which scores count, the bias that is added to them,
-// the bits of dropout, and the rows that are added to keys and values by distance. Keys lie side by
-// side in the lanes of a vector.
+// Helpers of both attention passes: masked scores, biases by distance, dropout bits, and relative
+// keys and values. Keys lie side by side in the lanes of a vector.
 
 #include <algorithm>
 #include <array>
@@ -17,39 +16,39 @@
 
 namespace rowgrad::kernels {
 
-/// Numbers [rows, distances] to be added to scores, or sums of them, the farthest distance first:
-/// that is the order of the keys. The first number is that of all keys that are at least as far
-/// away.
+/// Values [rows, distances] that are added to scores, or sums over scores. Columns go from the
+/// farthest distance to 0, which is the order of the keys. The first column also covers all keys
+/// that are farther away.
 ///
-/// A row may be the biases of a head. Or it belongs to a query, for relative keys and values (Shaw,
-/// Uszkoreit & Vaswani 2018): a score q · (k + row) is q · k + q · row, where the second products,
-/// with the few rows of a table, are added by distance. A result Σ weight · (v + row) is Σ weight ·
-/// v and the rows times the weights, summed by distance.
+/// A row has the biases of a head, or belongs to a query with relative keys and values (Shaw,
+/// Uszkoreit & Vaswani 2018). There, a score q · (k + row) is q · k + q · row; the products q · row
+/// are added by distance. A result Σ weight · (v + row) is Σ weight · v plus the rows times the
+/// weights, which are summed by distance.
 class ByDistance {
  public:
   ByDistance(std::size_t rows, std::size_t distances)
       : distances_(distances),
         stride_((panel_count(distances) + 2) * kPanel),
-        numbers_(zeros({distances > 0 ? rows : 0, stride_})) {}
+        values_(zeros({distances > 0 ? rows : 0, stride_})) {}
 
-  /// `count` of the rows, from `first` on.
+  /// Returns `count` rows, from `first` on.
   blas::MatrixView rows(std::size_t first, std::size_t count) const {
-    return {numbers_.data() + first * stride_ + kPanel, count, distances_, stride_};
+    return {values_.data() + first * stride_ + kPanel, count, distances_, stride_};
   }
 
-  /// The numbers of row i for the panel of keys from `key` on, seen from `position`. Those of later
-  /// keys are meaningless. Where no key is farther than the distances, panels adjoin.
+  /// Returns the values of row i for the panel of keys from `key` on, seen from `position`. Values
+  /// for later keys are meaningless. Panels are contiguous if no key is farther than `distances`.
   real* at(std::size_t i, std::size_t position, std::size_t key) {
     const std::size_t nearest = key + distances_ - 1 + kPanel;
-    return numbers_.data() + i * stride_ + std::max(nearest, position) - position;
+    return values_.data() + i * stride_ + std::max(nearest, position) - position;
   }
 
-  /// Sets a row to these numbers, by distance.
-  void load(std::size_t i, const real* numbers) {
-    if (distances_ > 0) std::reverse_copy(numbers, numbers + distances_, row(i));
+  /// Sets row i to `values`, which start at distance 0.
+  void load(std::size_t i, const real* values) {
+    if (distances_ > 0) std::reverse_copy(values, values + distances_, row(i));
   }
 
-  /// Writes the products of rows with those of a table, given as transposed panels.
+  /// Writes rows · tableᵀ, given the packed panels of tableᵀ.
   void multiply(const blas::MatrixView& rows, const Tensor& table) {
     for (std::size_t panel = 0; panel < table.shape()[0]; ++panel)
       multiply_panel(rows, table.data() + panel * rows.columns * kPanel,
@@ -57,70 +56,70 @@ class ByDistance {
     for (std::size_t i = 0; i < rows.rows; ++i) std::fill_n(row(i) - kPanel, kPanel, *row(i));
   }
 
-  /// For sums: begins with zeros, and at the end adds up those of the keys that are farther away.
-  void clear() { numbers_.fill(0); }
+  /// Sets all values to zero, before sums.
+  void clear() { values_.fill(0); }
+  /// Completes the sums of row i: adds keys that are farther away to the first column.
   void add_up(std::size_t i) { *row(i) = std::accumulate(row(i) - kPanel, row(i), *row(i)); }
 
  private:
-  real* row(std::size_t i) { return numbers_.data() + i * stride_ + kPanel; }
+  real* row(std::size_t i) { return values_.data() + i * stride_ + kPanel; }
 
   std::size_t distances_;
-  std::size_t stride_;  // a panel of keys farther away, the distances, a panel read beyond them
-  Tensor numbers_;
+  std::size_t stride_;  // a panel for farther keys, the distances, a panel for reads beyond them
+  Tensor values_;
 };
 
-/// Adds a panel of numbers to another.
+/// Adds the panel `from` to the panel `to`.
 inline void add_panel(const real* from, real* to) {
   map_span(
       kPanel, to, [](const Simd& x, const Simd& y) { return x + y; }, to, from);
 }
 
-/// The rows of one head.
+/// Returns the first row of one head, or null if `rows` is null.
 template <class Number>
 Number* rows_of(const HeadView<Number>& rows, const Attention& attention, std::size_t head) {
-  if (rows.data == nullptr) return nullptr;  // there are none, or none are wanted
+  if (rows.data == nullptr) return nullptr;
   return rows.data + head / attention.heads * rows.batch_stride +
          head % attention.heads * attention.width;
 }
 
-/// How many keys of a head count; the others are padding.
+/// Returns the number of keys of a head that are not padding.
 inline std::size_t key_length(const Attention& attention, std::size_t head) {
   return attention.key_lengths.empty() ? attention.keys
                                        : attention.key_lengths[head / attention.heads];
 }
 
-/// The index of a query among the keys, if attention is causal.
+/// Returns the position of a query among the keys, for causal attention.
 inline std::size_t position_of(const Attention& attention, std::size_t query) {
   return query + attention.keys - attention.queries;
 }
 
-/// How many of the `length` keys that count a query sees: the first ones.
+/// Returns how many of `length` keys a query sees. They are the first ones.
 inline std::size_t seen_keys(const Attention& attention, std::size_t query, std::size_t length) {
   return attention.causal ? std::min(position_of(attention, query) + 1, length) : length;
 }
 
-/// x in the lanes whose key, the first of which is `key`, is one of the first `seen`, and `other`
-/// elsewhere.
+/// Returns x in the lanes whose key is below `seen`, and `other` elsewhere. Lane 0 is for `key`.
 inline Simd where_seen(std::size_t key, std::size_t seen, const Simd& x, const Simd& other) {
-  static constexpr auto kNumbers = [] {
-    std::array<real, kLanes> numbers{};
-    for (std::size_t i = 0; i < kLanes; ++i) numbers[i] = static_cast<real>(i);
-    return numbers;
+  static constexpr auto kLaneIndices = [] {
+    std::array<real, kLanes> indices{};
+    for (std::size_t i = 0; i < kLanes; ++i) indices[i] = static_cast<real>(i);
+    return indices;
   }();
   if (key + kLanes <= seen) return x;
   const Simd count(static_cast<real>(seen) - static_cast<real>(key));
-  return select(Simd::load_unaligned(kNumbers.data()) < count, x, other);
+  return select(Simd::load_unaligned(kLaneIndices.data()) < count, x, other);
 }
 
-/// x in the lanes whose bit is set, and 0 elsewhere.
+/// Returns x in the lanes whose bit is set, and 0 elsewhere.
 inline Simd where_kept(std::uint32_t bits, const Simd& x) {
-  // The bits are put into the mantissa of 1: the vectors of numbers can compare them there.
+  // Puts the bits into the mantissa of 1, where floating-point vectors can compare them.
   using Word = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
   static constexpr Word kOne = std::bit_cast<Word>(real{1});
   static constexpr auto kLaneBits = [] {
-    std::array<real, kLanes> numbers{};
-    for (std::size_t i = 0; i < kLanes; ++i) numbers[i] = std::bit_cast<real>(kOne | Word{1} << i);
-    return numbers;
+    std::array<real, kLanes> values{};
+    for (std::size_t i = 0; i < kLanes; ++i) values[i] = std::bit_cast<real>(kOne | Word{1} << i);
+    return values;
   }();
   const Word own_bits = bits & ((Word{1} << kLanes) - 1);
   const Simd bit(std::bit_cast<real>(kOne | own_bits));
@@ -128,7 +127,7 @@ inline Simd where_kept(std::uint32_t bits, const Simd& x) {
   return select(chosen != Simd(real{1}), x, Simd(real{0}));
 }
 
-/// 32 bits of the mask from bit `first` on. Those beyond the mask have any value.
+/// Returns 32 bits of the mask from bit `first` on. Bits beyond its end are unspecified.
 inline std::uint32_t mask_bits(const DropoutMask& mask, std::size_t first) {
   const std::size_t word = first / 32;
   const std::size_t next = std::min(word + 1, mask.size() - 1);

@@ -1,9 +1,9 @@
 #pragma once
 
-// Functions of up to four arrays whose shapes are broadcast against each other as in NumPy: shapes
-// are aligned at their last axis, and an axis that is missing or has length 1 is repeated. Sums
-// undo a broadcast. They add values in an order that depends only on the shape, never on the
-// threads, and by halves, so that a sum of millions is as accurate as one of few.
+// Functions of up to four arrays with NumPy broadcasting: shapes are aligned at their last axis,
+// and an axis that is missing or has length 1 is repeated. Sums undo a broadcast. Their order
+// depends only on the shape, never on the number of threads. Summation is pairwise, so that sums of
+// millions of values stay accurate.
 
 #include <array>
 #include <cstddef>
@@ -17,33 +17,35 @@
 
 namespace rowgrad::kernels {
 
-/// The sum of `count` values.
+/// Returns the sum of `count` values.
 real sum(const real* values, std::size_t count);
 
 /// Sums x over the axes marked in `reduced` (one entry per axis), which keep length 1.
 Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced);
 
-/// The common shape. Throws std::invalid_argument naming `op` and both shapes if there is none.
+/// Returns the common shape. Throws std::invalid_argument, naming `op` and both shapes, if there is
+/// none.
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b);
 Shape broadcast_shape(std::string_view op, const Shape& first, const auto&... rest) {
   return broadcast_shape(op, first, broadcast_shape(op, rest...));
 }
 
-/// Sums x over the axes along which a value of `shape` would be repeated to give one of x's shape.
+/// Sums x over the axes that are repeated where `shape` is broadcast to x's shape.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor sum_to(Tensor&& x, const Shape& shape);
 
-/// The nested loops of a broadcast of up to four arrays, innermost first; adjacent axes are joined
-/// where the strides of all arrays allow. A stride of 0 repeats. Those of the innermost loop are 0
-/// or 1.
+/// The nested loops over up to four broadcast arrays, innermost first. Adjacent axes are joined
+/// where the strides of all arrays allow it. A repeated axis has stride 0. Strides of the innermost
+/// loop are 0 or 1.
 struct BroadcastLoops {
-  using PerArray = std::array<std::size_t, 4>;  // a number for each array
+  using PerArray = std::array<std::size_t, 4>;  // one value for each array
 
-  std::vector<std::size_t> extents;  // for each loop, how many rounds it makes
-  std::vector<PerArray> strides;     // for each loop, the strides of the arrays
-  std::size_t arrays;                // how many there are
+  std::vector<std::size_t> extents;  // number of iterations of each loop
+  std::vector<PerArray> strides;     // strides of the arrays in each loop
+  std::size_t arrays;                // number of arrays
 
-  /// Where round `index` of the loops from `loop` on, taken as one, begins in each array.
+  /// Returns the offset in each array of iteration `index` of the loops from `loop` on, taken as
+  /// one loop.
   PerArray offsets(std::size_t index, std::size_t loop) const {
     PerArray result{};
     for (; loop < extents.size(); index /= extents[loop++])
@@ -52,13 +54,13 @@ struct BroadcastLoops {
     return result;
   }
 };
-/// The loops that make a result from arrays of shapes that can be repeated to its shape.
+/// Returns the loops for a result. Requires: each of `shapes` broadcasts to its shape.
 BroadcastLoops broadcast_loops(const Shape& result, std::initializer_list<const Shape*> shapes);
 
 inline namespace ROWGRAD_VECTORS {
 
-/// out[i] = f(x[i] …) for `count` elements, on this thread, where an array whose stride is 0 has
-/// only one number, for all i.
+/// Computes out[i] = f(x[i] …) for `count` elements on the calling thread. An array with stride 0
+/// has one value, which is used for all i.
 template <class F, std::size_t... K>
 void map_repeated(std::size_t count, real* out, const F& f, std::array<const real*, sizeof...(K)> x,
                   const BroadcastLoops::PerArray& strides, std::index_sequence<K...>) {
@@ -78,8 +80,8 @@ void map_repeated(std::size_t count, real* out, const F& f, std::array<const rea
         out + whole, rest);
 }
 
-/// result = f(x …), each repeated to the shape of `result`; `result` may be one of x that has its
-/// shape. `f` as in elementwise.hpp.
+/// Computes result = f(x …), with each x broadcast to the shape of `result`, which may be one of
+/// the x of its shape. For `f`, see elementwise.hpp.
 template <class F, class... X>
 void broadcast_into(Tensor& result, const F& f, const X&... x) {
   static_assert(sizeof...(X) <= 4);
@@ -97,7 +99,7 @@ void broadcast_into(Tensor& result, const F& f, const X&... x) {
                     [&](std::size_t row) { map_row(row, std::index_sequence_for<X...>()); });
 }
 
-/// f(x …), broadcast to the common shape.
+/// Returns f(x …), broadcast to the common shape.
 template <class F, class... X>
 Tensor broadcast_map(std::string_view op, const F& f, const X&... x) {
   Tensor result = empty(broadcast_shape(op, x.shape()...));
@@ -107,9 +109,9 @@ Tensor broadcast_map(std::string_view op, const F& f, const X&... x) {
 
 }  // namespace ROWGRAD_VECTORS
 
-/// Σ body over `rows` rows, as [columns]: body(row, sums) adds what a row gives to `columns` sums.
-/// Rows are summed in blocks of a fixed size, so that bits do not depend on the number of threads.
-/// `work` is that of a row, in simple operations.
+/// Sums over `rows` rows, as [1, columns]: body(row, sums) adds a row's terms to `columns` sums.
+/// Rows are summed in blocks of a fixed size, so the bits do not depend on the number of threads.
+/// `work` is the cost of a row in simple operations.
 Tensor sum_of_rows(std::size_t rows, std::size_t columns, std::size_t work, const auto& body) {
   constexpr std::size_t kBlock = 32;
   const std::size_t blocks = (rows + kBlock - 1) / kBlock;

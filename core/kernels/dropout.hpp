@@ -12,14 +12,14 @@
 
 namespace rowgrad::kernels {
 
-/// Bit i % 32 of mask[i / 32], counted from the lowest, says whether value i is kept.
+/// Value i is kept if bit i % 32 of mask[i / 32] is set.
 using DropoutMask = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 
 /// Keeps each of `count` values with probability 1 − p: if a uniform random number of 53 bits is
-/// below 1 − p, as PyTorch does on CPUs without MKL. Draws two words from `random` per value.
+/// below 1 − p, as in PyTorch on CPUs without MKL. Takes two words of `random` per value.
 DropoutMask draw_dropout_mask(Random& random, std::size_t count, double p);
 
-/// out[i] = x[i] · (kept ? factor : 0); `out` may be x.
+/// Computes out[i] = x[i] · (kept ? factor : 0). `out` may be x.
 void apply_dropout_mask(const DropoutMask& mask, std::size_t count, const real* x, real factor,
                         real* out);
 

@@ -2,7 +2,7 @@
 
 // Element-wise functions in the CPU's vector registers. A function is written once, for a vector
 // (simd.hpp): `[](Simd x) { return exp(x) * x; }`. The last few elements go through a padded
-// vector, so that the bits of a result do not depend on its position.
+// vector, so the bits of a result do not depend on its position.
 
 #include <algorithm>
 #include <array>
@@ -16,25 +16,27 @@
 namespace rowgrad::kernels {
 inline namespace ROWGRAD_VECTORS {
 
-/// Loads `count` < kLanes values from `from`; the other lanes get `padding`, or the first of them.
+/// Loads `count` < kLanes values. The other lanes get `padding`.
 inline Simd load_partial(const real* from, std::size_t count, real padding) {
   alignas(64) std::array<real, kLanes> lanes;
   lanes.fill(padding);
   std::copy(from, from + count, lanes.data());
   return Simd::load_aligned(lanes.data());
 }
+
+/// Likewise. The other lanes get the first value, or 0 if there is none.
 inline Simd load_partial(const real* from, std::size_t count) {
   return load_partial(from, count, count > 0 ? from[0] : real{0});
 }
 
+/// Stores the first `count` < kLanes values of a vector.
 inline void store_partial(const Simd& vector, real* to, std::size_t count) {
   alignas(64) std::array<real, kLanes> lanes;
   vector.store_aligned(lanes.data());
   std::copy(lanes.data(), lanes.data() + count, to);
 }
 
-/// A place at which vectors are read from arrays and written to them. The last one of a range may
-/// be partial: then its other lanes read `padding`, or the first number, and are not written.
+/// Index `at` of arrays, for reading and writing whole vectors.
 struct WholeVector {
   std::size_t at;
 
@@ -42,6 +44,9 @@ struct WholeVector {
   Simd load(const real* from, real /*padding*/) const { return load(from); }
   void store(const Simd& x, real* to) const { x.store_unaligned(to + at); }
 };
+
+/// Likewise, for the last `count` values of a range. Other lanes read `padding` or the first value,
+/// and are not written.
 struct PartialVector {
   std::size_t at;
   std::size_t count;
@@ -53,9 +58,8 @@ struct PartialVector {
   void store(const Simd& x, real* to) const { store_partial(x, to + at, count); }
 };
 
-/// Calls body(vector) for the vectors of [begin, end), on this thread. `body` is taken by value, so
-/// that its members can stay in registers, as no array can alias them; and this is inlined, so that
-/// they do from row to row.
+/// Calls body(vector) for the vectors of [begin, end) on the calling thread. `body` is passed by
+/// value and inlined, so that its members stay in registers: no array can alias them.
 template <class Body>
 [[gnu::always_inline]] inline void for_vectors(std::size_t begin, std::size_t end,
                                                const Body body) {
@@ -63,13 +67,14 @@ template <class Body>
   if (begin < end) body(PartialVector{begin, end - begin});
 }
 
-/// out[i] = f(in[i] …) for `count` elements, on this thread. `out` may be one of the inputs.
+/// Computes out[i] = f(in[i] …) for `count` elements on the calling thread. `out` may be an input.
 template <class F, class... In>
 void map_span(std::size_t count, real* out, const F& f, const In*... in) {
   for_vectors(0, count, [=, &f](const auto& v) { v.store(f(v.load(in)...), out); });
 }
 
-/// Σ f(in[i] …) over count values, on this thread. Longer arrays are summed in blocks.
+/// Returns Σ f(in[i] …) over `count` values, on the calling thread. Long arrays are summed in
+/// blocks.
 template <class F, class... In>
 real sum_span(std::size_t count, const F& f, const In*... in) {
   constexpr std::size_t kBlock = 4096;
@@ -96,9 +101,8 @@ real sum_span(std::size_t count, const F& f, const In*... in) {
   return sum;
 }
 
-/// Walks through N arrays together, on this thread. Calls f(x, put) for each vector position, where
-/// x[k] has the values of arrays[k] at that position (zeros for a null array) and put(y, array)
-/// stores y at that position.
+/// Loops over N arrays together, on the calling thread. Calls f(x, put) for each vector: x[k] has
+/// the values of arrays[k] (zeros for a null array), and put(y, array) stores y at the same index.
 template <std::size_t N, class F>
 [[gnu::always_inline]] inline void for_each_vector(std::size_t count,
                                                    const std::array<const real*, N> arrays,
@@ -111,7 +115,7 @@ template <std::size_t N, class F>
   });
 }
 
-/// out = f(in …) for arrays of `count` elements, in parallel.
+/// Computes out = f(in …) for arrays of `count` elements, in parallel.
 template <class F, class... In>
 void map_into(std::size_t count, real* out, const F& f, const In*... in) {
   parallel_for(count, kGrainElements, [&](std::size_t begin, std::size_t end) {
@@ -119,7 +123,7 @@ void map_into(std::size_t count, real* out, const F& f, const In*... in) {
   });
 }
 
-/// f(x …) for tensors of the same shape, which the caller has checked, as a new tensor.
+/// Returns f(x …) as a new tensor. Requires: all tensors have the same shape.
 template <class F, class... Rest>
 Tensor map(const F& f, const Tensor& first, const Rest&... rest) {
   Tensor result = empty(first.shape());
@@ -127,7 +131,7 @@ Tensor map(const F& f, const Tensor& first, const Rest&... rest) {
   return result;
 }
 
-/// f(x …) in the memory of the first tensor: `g = map_in_place(f, std::move(g), y)`.
+/// Returns f(x …) in the memory of the first tensor: `g = map_in_place(f, std::move(g), y)`.
 template <class F, class... Rest>
 Tensor map_in_place(const F& f, Tensor&& first, const Rest&... rest) {
   map_into(first.size(), first.data(), f, first.data(), rest.data()...);

@@ -1,8 +1,7 @@
 #pragma once
 
-// A linear head, logits = x · weightᵀ + bias, and its cross-entropy in one pass over the weight.
-// The losses and all gradients are computed for a block of rows at a time, so that no more than
-// kLogitBytes of logits exist at once.
+// The cross-entropy of a linear head, logits = x · weightᵀ + bias. Losses and gradients are
+// computed for a block of rows at a time, so that logits take at most kLogitBytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +10,10 @@
 
 namespace rowgrad::kernels {
 
-/// The most memory for logits at any time, unless a single panel of rows needs more.
+/// The largest amount of memory for logits, unless a single panel of rows needs more.
 constexpr std::size_t kLogitBytes = std::size_t{64} << 20;
 
+/// The head, its inputs and its targets.
 struct LinearCrossEntropy {
   const real* x;       // [rows, width]
   const real* weight;  // [classes, width]
@@ -22,10 +22,10 @@ struct LinearCrossEntropy {
   std::size_t width;
   std::size_t classes;
   const std::int32_t* targets;        // [rows]
-  const real* row_weights = nullptr;  // [rows], factors for the losses; null for 1
+  const real* row_weights = nullptr;  // [rows], factors of the losses; null: all 1
 };
 
-/// Gradients of scale · Σ factor · loss; null for those that are not wanted.
+/// Destinations for the gradients of scale · Σ factor · loss, or null.
 struct HeadGradients {
   real* x = nullptr;
   real* weight = nullptr;
@@ -33,8 +33,8 @@ struct HeadGradients {
   real scale = 1;
 };
 
-/// Returns the sum over the rows of factor · (log Σ exp(logits) − logit of the target).
-/// Writes the gradients, unless there are no rows or no classes.
+/// Returns the sum over the rows of factor · (log Σ exp(logits) − logit of the target). Writes the
+/// gradients; with no rows or no classes, nothing is written.
 double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients& gradients);
 
 }  // namespace rowgrad::kernels

@@ -2,10 +2,10 @@
 
 // Products of a tall matrix with a few rows or columns, as in an output head. BLAS first copies the
 // tall matrix into its own layout, which for few rows costs as much as the product. Here it is read
-// in place, and the small matrix is copied. As in Goto & van de Geijn 2008, "Anatomy of
-// High-Performance Matrix Multiplication", a tile of the result stays in registers while the
-// factors stream past. Each value of a product is summed in the order of k, whichever tile it is
-// in, and then added to the result: long sums are sums of sums, which reduces rounding.
+// in place, and the small matrix is copied. A tile of the result stays in registers while the
+// factors stream past (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix
+// Multiplication"). Each element of a product is summed in the order of k in any tile, and then
+// added to the result.
 
 #include <cstddef>
 
@@ -17,10 +17,10 @@ namespace rowgrad::kernels {
 /// Columns per panel: two vectors.
 constexpr std::size_t kPanel = 2 * kLanes;
 
-/// The number of panels for `columns` columns.
+/// Returns the number of panels for `columns` columns.
 constexpr std::size_t panel_count(std::size_t columns) { return (columns + kPanel - 1) / kPanel; }
 
-/// Rows of the largest tile: with two vectors per row, it fills the registers left by the factors.
+/// Rows of the largest tile: two vectors per row fill the registers that the factors leave.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr std::size_t kTileRows = 12;
 #else
@@ -30,14 +30,16 @@ constexpr std::size_t kTileRows = 6;
 /// Writes factor · matrix as [panel_count(columns), rows, kPanel]: the columns split into
 /// contiguous panels, the last one padded with zeros.
 void pack_panels(const blas::MatrixView& matrix, real factor, real* panels);
-Tensor to_panels(const blas::MatrixView& matrix);  // with a factor of 1, as a tensor
 
-/// Where the product goes: rows of up to kPanel values, `stride` apart.
+/// Returns the panels of a matrix with factor 1.
+Tensor to_panels(const blas::MatrixView& matrix);
+
+/// The destination of a product: rows of up to kPanel values, `stride` apart.
 struct PanelResult {
   real* data;
   std::size_t stride = kPanel;
   std::size_t columns = kPanel;
-  bool add = false;  // to what is there, instead of replacing it
+  bool add = false;  // true: adds to the rows instead of replacing them
 };
 
 /// Memory to prefetch for the next product: one address for each k of each tile.
@@ -46,8 +48,8 @@ struct Prefetch {
   std::size_t step = 0;
 };
 
-/// result[i][j] = Σ a(i, k) · panel[k][j], on this thread. `a` may have any steps; or it lies in
-/// segments of kPanel contiguous columns, each `segment_step` numbers after the one before it.
+/// Computes result[i][j] = Σ a(i, k) · panel[k][j] on the calling thread. `a` may have any steps.
+/// With `segment_step`, it lies in segments of kPanel contiguous columns, that many values apart.
 void multiply_panel(const blas::MatrixView& a, const real* panel, const PanelResult& result,
                     Prefetch prefetch = {}, std::size_t segment_step = 0);
 

@@ -11,12 +11,12 @@
 
 namespace rowgrad::kernels {
 
-/// Calls body(begin, end) for ranges that cover [0, count), or body(begin, end, range) with the
-/// number of the range, by which a body finds memory that was allocated for each of them before:
-/// if threads asked for it, how much there is would depend on how they overlap. If `body` throws,
-/// on any thread, the first exception is rethrown to the caller after all threads have finished.
+/// Calls body(begin, end) for ranges that cover [0, count), or body(begin, end, range), where
+/// `range` indexes scratch memory that was allocated for range_count(count, grain) ranges. If
+/// `body` throws on any thread, the first exception is rethrown to the caller after all threads
+/// have finished.
 void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
-  // Not inlined, or each loop would be there twice: for one range, and for several.
+  // Not inlined: the loop would be compiled twice, for one range and for several.
   const auto process = [&](std::size_t begin, std::size_t end, std::size_t range)
       __attribute__((noinline)) {
     if constexpr (std::is_invocable_v<decltype(body), std::size_t, std::size_t, std::size_t>)
@@ -34,16 +34,16 @@ void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
              }));
 }
 
-/// The number of values per thread that makes it worthwhile to wake a second thread.
+/// The number of values per thread for which it is worth waking another thread.
 constexpr std::size_t kGrainElements = 16384;
 
-/// The grain, in rows, of a loop over rows of `width` values.
+/// Returns the grain, in rows, of a loop over rows of `width` values.
 inline std::size_t row_grain(std::size_t width) {
   return std::max<std::size_t>(1, kGrainElements / std::max<std::size_t>(width, 1));
 }
 
-/// Calls body(i) for each i in [0, count), each of which costs about `work` simple operations. Each
-/// range has a copy of `body`: no store can alias it, so what it captured stays in registers.
+/// Calls body(i) for each i in [0, count), at a cost of about `work` simple operations each. Each
+/// range has a copy of `body`. No store can alias it, so its captures stay in registers.
 void parallel_for_each(std::size_t count, std::size_t work, const auto& body) {
   parallel_for(count, row_grain(work), [&](std::size_t begin, std::size_t end) {
     const auto own_body = body;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Rows of a table [rows, width] selected by ids: they are gathered, or summed by id.
+// Gathers rows of a table [rows, width] by id, and sums rows by id.
 
 #include <algorithm>
 #include <bit>
@@ -18,46 +18,46 @@
 
 namespace rowgrad::kernels {
 
-/// How many rows ahead to prefetch, as the processor cannot predict where ids lead: fewer if they
-/// are wide, or they would be out of the cache again.
+/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids: fewer wide rows, so
+/// that they are still in the cache when they are used.
 inline std::size_t rows_ahead(std::size_t width) {
   constexpr std::size_t kMaxRows = 16, kMaxNumbers = 16384;
   return std::clamp<std::size_t>(kMaxNumbers / std::max<std::size_t>(width, 1), 1, kMaxRows);
 }
 
-/// Prefetches a row into the second-level cache, which takes more requests at a time than the
-/// first.
+/// Prefetches a row into the L2 cache, which takes more requests at a time than L1.
 inline void prefetch_row(const real* row, std::size_t width) {
   constexpr std::size_t kLine = 64 / sizeof(real);
   for (std::size_t i = 0; i < width; i += kLine) __builtin_prefetch(row + i, 0, 2);
-  asm volatile("");  // GCC drops calls of functions that only prefetch, as without effect
+  asm volatile("");  // otherwise GCC drops calls of this function
 }
 
-/// Checks for lookups. Both throw std::invalid_argument naming `caller`: check_table for a shape
-/// that is not [rows, width], check_ids for the first id outside the table and for 2^32 ids or
-/// more.
+/// Throws std::invalid_argument, naming `caller`, unless the shape is [rows, width].
 void check_table(std::string_view caller, const Shape& table);
+
+/// Throws std::invalid_argument, naming `caller`, for the first id outside a table of `rows` rows
+/// and for 2^32 ids or more. `shape` is the shape of `ids`.
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows);
 
-/// out[i] = table[ids[i]], for rows of `width` values, plus row i modulo their number of those in
-/// `added`, unless it is null. Every id must be inside the table.
+/// Copies rows of `width` values: out[i] = table[ids[i]]. Unless `added` is null, adds its row i
+/// modulo its number of rows. Requires: every id is inside the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const Tensor* added = nullptr);
 
-/// Adds to `count` rows those of `added`, row i modulo their number.
+/// Adds to each of `count` rows the row of `added` with its index modulo the rows of `added`.
 void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added);
 
-/// Distinct row indices in increasing order, and a row of values for each: [indices, width].
+/// Distinct row indices in increasing order, and one row of values for each: [indices, width].
 struct MergedRows {
   std::vector<std::int32_t> indices;
   Tensor values;
 };
 
-/// The positions at which an id occurs, in increasing order, or some of them.
+/// All or some positions of an id, in increasing order.
 class RowPositions {
  public:
-  /// Each entry has the position in its low half.
+  /// The low half of each entry is a position.
   explicit RowPositions(std::span<const std::uint64_t> entries) : entries_(entries) {}
 
   std::size_t size() const { return entries_.size(); }
@@ -70,10 +70,10 @@ class RowPositions {
   std::span<const std::uint64_t> entries_;
 };
 
-/// The groups of equal ids: indices[g] is the id at position(i), starts[g] ≤ i < starts[g + 1].
+/// Groups of equal ids: indices[g] is the id at position(i) for starts[g] ≤ i < starts[g + 1].
 class RowGroups {
  public:
-  /// Ids equal to `left_out` are in no group.
+  /// Ids equal to `left_out` are not in any group.
   RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32_t> left_out);
 
   RowPositions positions() const { return RowPositions(entries_); }
@@ -83,23 +83,23 @@ class RowGroups {
   std::vector<std::size_t> starts;
 
  private:
-  // The id in the high half, its position in the low half: sorting keeps equal ids in order.
+  // The id in the high half, its position in the low half.
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
-/// The most rows that are added one after another. More rows are summed as two halves, so that the
-/// error grows with the logarithm of their number (Higham 1993, "The accuracy of floating point
-/// summation"), and not with the number itself.
+/// The largest number of rows that are added one after another. More rows are summed as two halves,
+/// so that the error grows with the logarithm of the number of rows (Higham 1993, "The accuracy of
+/// floating point summation"), and not linearly.
 constexpr std::size_t kRunningSum = 32;
 
-/// The number of rows of memory that sum_halves() needs for `count` terms.
+/// Returns the number of rows of memory that sum_halves() needs for `count` terms.
 inline std::size_t halvings(std::size_t count) {
   return count <= kRunningSum ? 0
                               : static_cast<std::size_t>(std::bit_width((count - 1) / kRunningSum));
 }
 
-/// to = Σ of the terms from `first` to last − 1, which are rows of `width` values. Calls
-/// sum_few(first, last, to) for up to kRunningSum terms: it writes their sum to the row `to`.
+/// Computes to = Σ of the terms `first` to last − 1, which are rows of `width` values.
+/// sum_few(first, last, to) writes the sum of up to kRunningSum terms to the row `to`.
 void sum_halves(std::size_t first, std::size_t last, std::size_t width, real* to, real* memory,
                 const auto& sum_few) {
   if (last - first <= kRunningSum) return sum_few(first, last, to);
@@ -109,10 +109,9 @@ void sum_halves(std::size_t first, std::size_t last, std::size_t width, real* to
   map_span(width, to, std::plus<>(), to, memory);
 }
 
-/// Creates the row of each id. sum(positions, to), called with up to kRunningSum positions of an
-/// id, writes to the row `to` the sum of what the rows row_at(position) contribute. With `mean`,
-/// the row is divided by the number of its positions. One thread makes a row: the bits do not
-/// depend on the number of threads.
+/// Creates the row of each id. sum(positions, to) writes to the row `to` what up to kRunningSum
+/// positions of an id contribute; row_at(position) is prefetched before. With `mean`, divides the
+/// row by the number of its positions. The bits do not depend on the number of threads.
 MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                      const auto& sum) {
   const RowPositions all = groups.positions();
@@ -145,18 +144,18 @@ MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto&
   return merged;
 }
 
-/// The vector of a row of one value, in all lanes: a PartialVector would go through memory.
+/// The vector of a row with one value, in all lanes. A PartialVector would go through memory.
 struct SingleValue {
   Simd load(const real* from) const { return Simd(*from); }
   void store(const Simd& x, real* to) const { store_partial(x, to, 1); }
 };
 
-/// For each id, the sum over its positions of term(x, position) for each vector x of
-/// row_at(position). With `mean`, it is divided by how often the id occurs.
+/// Returns, for each id, the sum over its positions of term(x, position) for each vector x of
+/// row_at(position). With `mean`, divides it by the number of positions.
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
   const auto sum_few = [=](const RowPositions& positions, real* to) {
-    // N vectors at a time, from `v` on, whose sums stay in registers.
+    // Sums N vectors at a time, from `v` on, in registers.
     const auto sum = [&]<std::size_t N>(const auto& v) {
       Simd sums[N];
       for (std::size_t i = 0; i < positions.size(); ++i) {
@@ -179,12 +178,12 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto
   return make_rows(std::move(groups), width, mean, row_at, sum_few);
 }
 
-/// Whether ids are strictly increasing, like those of merged rows.
+/// Returns true if ids are strictly increasing, as in MergedRows.
 bool strictly_increasing(std::span<const std::int32_t> ids);
 
-/// Sums the rows of `values` [..., width], one per id, that have the same id, with the same bits
-/// for any number of threads. Rows with the id `left_out` are dropped. With `mean`, each sum is
-/// divided by how often its id occurs.
+/// Sums the rows of `values` [..., width], one per id, that have the same id. Drops rows with the
+/// id `left_out`. With `mean`, divides each sum by the number of its rows. The bits do not depend
+/// on the number of threads.
 MergedRows merge_rows(std::span<const std::int32_t> ids, const Tensor& values,
                       std::optional<std::int32_t> left_out = std::nullopt, bool mean = false);
 

@@ -1,12 +1,12 @@
 #pragma once
 
-// Vectors of numbers, as many as a register of the processor holds. Functions of numbers are
-// written for them, once: kernels, `pointwise` and update rules. Every operation works lane by
-// lane. A comparison gives a Mask, a yes or no for each lane, with which `select` chooses values:
+// Vectors of values that fill a CPU register. Kernels, `pointwise` functions and update rules are
+// written once, for vectors. Every operation works lane by lane. A comparison returns a Mask, one
+// bool for each lane, with which `select` chooses values:
 //
 //   select(x > 0, x, 0.1 * x)
 //
-// There is no branch, for it would decide for all lanes at once: a Mask is no `bool`.
+// A Mask does not convert to `bool`, because a branch would decide for all lanes at once.
 
 #include <algorithm>
 #include <array>
@@ -21,11 +21,11 @@
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     defined(__ASSOCIATIVE_MATH__)
-#error "rowgrad: compiled with -ffast-math or a part of it: exp and log would be wrong; omit it"
+#error "rowgrad: compiled with -ffast-math or one of its flags, which breaks exp and log; omit it"
 #endif
 
-// A program may be compiled for another processor than the library. What is compiled from headers
-// is therefore named by the kind of vectors: the linker must not take one for the other.
+// A program may be compiled for another CPU than the library. This namespace is named after the
+// instructions in use, so that the linker keeps their inline functions apart.
 #if defined(__AVX512F__)
 #define ROWGRAD_VECTORS avx512
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -41,16 +41,16 @@
 namespace rowgrad::kernels {
 inline namespace ROWGRAD_VECTORS {
 
-/// A yes or no for each lane.
+/// One bool for each lane.
 class Mask {
  public:
-  /// Wraps a vector of xsimd.
+  /// Wraps an xsimd vector.
   explicit Mask(const xsimd::batch_bool<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch_bool<real>& batch() const { return lanes_; }
 
-  explicit operator bool() const = delete;  // lanes differ: no branch, but select(condition, a, b)
+  explicit operator bool() const = delete;  // lanes can differ: use select(condition, a, b)
 
-  /// These work lane by lane.
+  /// Logical operators, lane by lane.
   friend Mask operator&&(const Mask& a, const Mask& b) { return Mask(a.lanes_ && b.lanes_); }
   friend Mask operator||(const Mask& a, const Mask& b) { return Mask(a.lanes_ || b.lanes_); }
   friend Mask operator!(const Mask& a) { return Mask(!a.lanes_); }
@@ -59,22 +59,22 @@ class Mask {
   xsimd::batch_bool<real> lanes_;
 };
 
-/// A vector of kLanes numbers; uninitialised unless given any.
+/// A vector of kLanes values, uninitialized by default.
 class Simd {
  public:
-  static constexpr std::size_t size = xsimd::batch<real>::size;  // numbers in a vector
+  static constexpr std::size_t size = xsimd::batch<real>::size;  // values in a vector
 
   Simd() = default;
-  /// Wraps a vector of xsimd.
+  /// Wraps an xsimd vector.
   explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch<real>& batch() const { return lanes_; }
 
-  /// Has this number in all lanes. Implicit, so that formulas read as they do for single numbers.
+  /// Sets all lanes to `number`. Implicit, so that formulas read as for scalars.
   template <class Number>
   requires std::is_arithmetic_v<Number> Simd(Number number)
       : lanes_(static_cast<real>(number)) {}  // NOLINT: implicit
 
-  /// Reads or writes `size` numbers, which are aligned as a vector is, or need not be.
+  /// Load and store `size` values. The aligned versions require the alignment of a vector.
   static Simd load_aligned(const real* from) {
     return Simd(xsimd::batch<real>::load_aligned(from));
   }
@@ -84,7 +84,7 @@ class Simd {
   void store_aligned(real* to) const { lanes_.store_aligned(to); }
   void store_unaligned(real* to) const { lanes_.store_unaligned(to); }
 
-  /// These work lane by lane.
+  /// Arithmetic operators, lane by lane.
   friend Simd operator+(const Simd& a, const Simd& b) { return Simd(a.lanes_ + b.lanes_); }
   friend Simd operator-(const Simd& a, const Simd& b) { return Simd(a.lanes_ - b.lanes_); }
   friend Simd operator*(const Simd& a, const Simd& b) { return Simd(a.lanes_ * b.lanes_); }
@@ -95,7 +95,7 @@ class Simd {
   Simd& operator*=(const Simd& other) { return *this = *this * other; }
   Simd& operator/=(const Simd& other) { return *this = *this / other; }
 
-  /// These compare lane by lane; all but != give false where one is NaN.
+  /// Comparisons, lane by lane. All except != give false where a value is NaN.
   friend Mask operator<(const Simd& a, const Simd& b) { return Mask(a.lanes_ < b.lanes_); }
   friend Mask operator<=(const Simd& a, const Simd& b) { return Mask(a.lanes_ <= b.lanes_); }
   friend Mask operator>(const Simd& a, const Simd& b) { return Mask(a.lanes_ > b.lanes_); }
@@ -107,16 +107,16 @@ class Simd {
   xsimd::batch<real> lanes_;
 };
 
-constexpr std::size_t kLanes = Simd::size;  // numbers in a vector
+constexpr std::size_t kLanes = Simd::size;  // values in a vector
 
-/// a in the lanes where the condition holds, b in the others.
+/// Returns a in the lanes where the condition holds, and b in the others.
 inline Simd select(const Mask& condition, const Simd& a, const Simd& b) {
   return Simd(xsimd::select(condition.batch(), a.batch(), b.batch()));
 }
 
-/// The functions of <cmath>, called without a namespace, after `using std::sqrt;` in templates that
-/// are for single numbers, too. With a NaN, `min` and `max` return either of the two. `fma` rounds
-/// twice on processors without such an instruction.
+/// The functions of <cmath>. Templates that also take scalars call them without a namespace, after
+/// `using std::sqrt;`. If an argument is NaN, `min` and `max` return either of the two. `fma`
+/// rounds twice on CPUs without FMA instructions.
 inline Simd abs(const Simd& x) { return Simd(xsimd::abs(x.batch())); }
 inline Simd sqrt(const Simd& x) { return Simd(xsimd::sqrt(x.batch())); }
 inline Simd log1p(const Simd& x) { return Simd(xsimd::log1p(x.batch())); }
@@ -130,14 +130,15 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
-/// exp and expm1 of xsimd overflow too early, and exp is 0 instead of subnormal. Near these ends, x
-/// is moved by a multiple of log 2, and the result is multiplied by the power of 2 for it. Beyond
-/// them, where the result is 0 or ∞, xsimd is right: masks and saturated logits cost nothing.
+/// xsimd's exp and expm1 overflow too early, and its exp returns 0 instead of subnormals. Near
+/// these ends, x is shifted by a multiple of log 2, and the result is multiplied by the matching
+/// power of
+/// 2. Beyond them, the result is 0 or ∞, and xsimd is right.
 inline Simd exp(const Simd& x) {
   constexpr bool kFloat = sizeof(real) == 4;
   constexpr real kFirst = kFloat ? -104 : -746, kLast = kFloat ? 89 : 710;  // beyond: 0 or ∞
   constexpr real kSafe = kFloat ? 87 : 708;  // up to here, xsimd is right
-  // Whether the distance from the middle is like that of one of the ends: a single comparison.
+  // A single comparison of the distance from the middle finds values near either end.
   constexpr real kMiddle = (kFirst + kLast) / 2;
   constexpr real kFar = kLast - kMiddle, kNear = kSafe + kMiddle;
   const Mask may_need = abs(abs(x - kMiddle) - (kFar + kNear) / 2) < (kFar - kNear) / 2;
@@ -151,7 +152,7 @@ inline Simd exp(const Simd& x) {
   const Simd length = x - select(is_low, -kHigh, kHigh);  // exact
   const Simd low = select(is_low, -kLow, kLow);
   const Simd moved = length - low;
-  const Simd rest = (length - moved) - low;  // what rounding took from `moved`
+  const Simd rest = (length - moved) - low;  // the rounding error of `moved`
   const Simd y(xsimd::exp(select(at_ends, moved, x).batch()));
   const Simd factor = select(is_low, kFloat ? 0x1p-64 : 0x1p-512, kFloat ? 0x1p64 : 0x1p512);
   return select(at_ends, fma(y, rest, y) * factor, y);
@@ -164,18 +165,19 @@ inline Simd expm1(const Simd& x) {
   return select(at_end, exp(x), y);
 }
 
-/// log and erf of xsimd are wrong for subnormal doubles, and NaN where a power of a double
-/// overflows.
+/// xsimd's log is wrong for subnormal doubles.
 inline Simd log(const Simd& x) {
   const Mask subnormal = x < std::numeric_limits<real>::min();
   const Simd y(xsimd::log(select(subnormal, x * 0x1p54, x).batch()));
   return y - select(subnormal, 54 * std::numbers::ln2, 0);
 }
+
+/// xsimd's erf is NaN for large doubles, whose powers overflow.
 inline Simd erf(const Simd& x) {
   return Simd(xsimd::erf(select(x > 6, 6, select(x < -6, -6, x)).batch()));  // erf(6) rounds to 1
 }
 
-/// Calls a function of single numbers for each lane.
+/// Calls a scalar function for each lane.
 template <class F>
 Simd map_lanes(const F& f, const Simd& x) {
   alignas(64) std::array<real, kLanes> lanes;
@@ -184,7 +186,8 @@ Simd map_lanes(const F& f, const Simd& x) {
   return Simd::load_aligned(lanes.data());
 }
 
-/// a · b + c, rounded once (in float without FMA, first to a double, which hardly ever shows).
+/// Returns a · b + c, rounded once. (For floats without FMA, the sum is first rounded to double,
+/// which hardly ever changes the result.)
 inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return fma(a, b, c);
@@ -203,8 +206,8 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #endif
 }
 
-/// sin and cos are not those of xsimd, which reduce all arguments as the largest of them needs it:
-/// the last bits of a lane would depend on the others.
+/// sin and cos do not use xsimd, which reduces all arguments as the largest requires. The last bits
+/// of a lane would then depend on other lanes.
 inline Simd sin(const Simd& x) {
   return map_lanes([](real number) { return std::sin(number); }, x);
 }
@@ -212,21 +215,21 @@ inline Simd cos(const Simd& x) {
   return map_lanes([](real number) { return std::cos(number); }, x);
 }
 
-/// What looks at all lanes together, for kernels. In a function of numbers, as those of `pointwise`
-/// and update rules, it would be a fault: one element would decide for others.
+/// Functions across lanes, for kernels. Do not use them in `pointwise` functions and update rules,
+/// where elements must not affect each other.
 namespace lanes {
 
-/// Whether the answer is yes in all lanes.
+/// Returns true if all lanes are true.
 inline bool all(const Mask& mask) { return xsimd::all(mask.batch()); }
-/// The sum of the lanes.
+/// Returns the sum of the lanes.
 inline real sum(const Simd& x) { return sum_of_lanes(x.batch()); }
-/// The largest of the lanes.
+/// Returns the largest lane.
 inline real largest(const Simd& x) {
-  alignas(64) std::array<real, kLanes> numbers;
-  x.store_aligned(numbers.data());
+  alignas(64) std::array<real, kLanes> values;
+  x.store_aligned(values.data());
   for (std::size_t half = kLanes / 2; half > 0; half /= 2)
-    for (std::size_t i = 0; i < half; ++i) numbers[i] = std::max(numbers[i], numbers[i + half]);
-  return numbers[0];
+    for (std::size_t i = 0; i < half; ++i) values[i] = std::max(values[i], values[i + half]);
+  return values[0];
 }
 
 }  // namespace lanes
@@ -238,7 +241,7 @@ namespace rowgrad {
 using kernels::select;
 using kernels::Simd;
 
-/// Chooses between single numbers, so that a rule is written once.
+/// The scalar version of select(), so that a rule is written once.
 inline double select(bool condition, double a, double b) { return condition ? a : b; }
 
 }  // namespace rowgrad

@@ -1,7 +1,7 @@
 #pragma once
 
-// Products with a vector as a factor, for stacks of many small ones. Such a product uses each value
-// of a matrix once, so that the calls of BLAS would take longer than the arithmetic.
+// Products with a vector as a factor, for stacks of many small products. They use each value of a
+// matrix once, so calls of BLAS would take longer than the arithmetic.
 
 #include <rowgrad/core/blas/gemm.hpp>
 
