@@ -132,8 +132,7 @@ inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
 /// xsimd's exp and expm1 overflow too early, and its exp returns 0 instead of subnormals. Near
 /// these ends, x is shifted by a multiple of log 2, and the result is multiplied by the matching
-/// power of
-/// 2. Beyond them, the result is 0 or ∞, and xsimd is right.
+/// power of two. Beyond them, the result is 0 or ∞, and xsimd is right.
 inline Simd exp(const Simd& x) {
   constexpr bool kFloat = sizeof(real) == 4;
   constexpr real kFirst = kFloat ? -104 : -746, kLast = kFloat ? 89 : 710;  // beyond: 0 or ∞
