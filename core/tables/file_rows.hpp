@@ -1,6 +1,6 @@
 #pragma once
 
-// The rows of a table in a file, for a parameter.
+// The row source of a table file.
 
 #include <memory>
 #include <span>
@@ -11,13 +11,13 @@
 
 namespace rowgrad {
 
-/// Reads and writes the rows of a file: `Parameter words("words", file_rows(file))`.
+/// Reads and writes the rows of a table file: `Parameter words("words", file_rows(file))`.
 class FileRows final : public RowSource {
  public:
-  /// The file must outlive it. Throws std::invalid_argument if another parameter has the file.
+  /// The file must outlive it. Throws std::invalid_argument if another parameter uses the file.
   explicit FileRows(TableFile& file) : RowSource(file.shape()), file_(file), lease_(file.lease()) {}
 
-  /// The file, with the slots that it has next to the values.
+  /// Returns the file, which stores slots next to the values.
   TableFile& file() const { return file_; }
 
   Tensor* dense() override { return nullptr; }
@@ -35,7 +35,7 @@ class FileRows final : public RowSource {
   const TableFile::Lease lease_;
 };
 
-/// Returns the rows of a file, as FileRows does.
+/// Creates a FileRows.
 std::unique_ptr<RowSource> file_rows(TableFile& file);
 
 }  // namespace rowgrad

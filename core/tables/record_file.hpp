@@ -25,12 +25,12 @@ class RecordWriter;
 /// A file of records of one size. FORMAT.md describes the file, its journals, and what a crash
 /// leaves. Messages call the file a table and a record a row, as users know them.
 ///
-/// Only modify() gives access to memory that can be written. It stores records that are not stored
-/// yet; all others take no space, because the file is sparse. Reading changes nothing.
+/// Only modify() gives write access. It stores records that are not stored yet; all others take no
+/// space, because the file is sparse. Reading changes nothing.
 ///
 /// A record is verified when it is first used after the file was opened. A damaged record or
-/// journal is a std::runtime_error. Two kinds of damage go unnoticed: damage to a record that was
-/// verified already, and zeros in the place of a stored record, which only verify() finds.
+/// journal throws std::runtime_error. Two kinds of damage go unnoticed: damage to a record that was
+/// already verified, and zeros in place of a stored record, which only verify() finds.
 ///
 /// One program can open the file at a time, and one thread use it. All functions throw
 /// std::system_error if the files cannot be used. After a failed write, functions that use records
@@ -38,33 +38,33 @@ class RecordWriter;
 /// std::invalid_argument if one is out of range.
 class RecordFile {
  public:
-  /// Words of the owner that never change.
+  /// Constants of the owner, such as sizes.
   using Facts = std::array<std::uint64_t, 6>;
 
-  /// Words of the owner that change, and go back to a checkpoint together with the records.
+  /// Variables of the owner, which go back to a checkpoint together with the records.
   struct State {
     std::uint64_t flags;
-    std::uint64_t generation;  // 1 at first; a larger number makes all stored records outdated
+    std::uint64_t generation;  // 1 at first; an increment makes all stored records outdated
     std::array<std::uint64_t, 24> notes;
   };
 
-  /// A kind of file, as its owner defines it.
+  /// A kind of file, which its owner defines.
   struct Kind {
     std::string_view magic;  // the first 7 bytes of the file; the format is the next byte
 
-    /// Returns the number of records and the bytes of content in each of them. Throws
-    /// std::runtime_error if no file has these facts.
+    /// Returns the number of records and the bytes of content in each record. Throws
+    /// std::runtime_error if these facts are not valid.
     std::pair<std::size_t, std::size_t> (*layout)(const Facts& facts,
                                                   const std::filesystem::path& path);
 
-    /// Fills the content of a new record, which is zeros.
+    /// Fills the content of a new record, which is all zeros.
     void (*fill)(const Facts& facts, std::size_t record, std::byte* content);
 
     /// Resets what an outdated record must not keep.
     void (*renew)(const Facts& facts, std::byte* content);
   };
 
-  /// Creates a file, which gets its name when it is complete. Throws std::system_error if the path
+  /// Creates a file, which gets its name once it is complete. Throws std::system_error if the path
   /// exists.
   RecordFile(const std::filesystem::path& path, const Kind& kind, const Facts& facts);
 
@@ -76,20 +76,20 @@ class RecordFile {
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
 
-  const std::filesystem::path& path() const { return file_->path(); }  // as it is now
+  const std::filesystem::path& path() const { return file_->path(); }  // the absolute path
   std::size_t size() const { return size_; }                           // the number of records
   std::uint64_t stored() const { return header().version.stored; }  // the number of stored records
-  const Facts& facts() const { return header().facts; }             // words of the owner
-  const State& state() const { return header().version.state; }     // the same
-  State& state() { return header().version.state; }                 // the same, to change
+  const Facts& facts() const { return header().facts; }             // constants of the owner
+  const State& state() const { return header().version.state; }     // variables of the owner
+  State& state() { return header().version.state; }                 // for changes
 
-  /// Reads records from the disk, all at once, if they are not in memory, and verifies them.
+  /// Reads records that are not in memory from the disk, all at once, and verifies them.
   void fault_in(std::span<const std::int32_t> ids) const;
 
-  /// Begins to read records that are not in memory, in another thread, and returns at once.
+  /// Starts to read records that are not in memory, in another thread, and returns at once.
   void prefetch(std::span<const std::int32_t> ids);
 
-  /// Returns the content of a record, verified; nothing if it is not stored. Valid as long as the
+  /// Returns the verified content of a record, or nothing if it is not stored. Valid as long as the
   /// file.
   std::span<const std::byte> read(std::size_t record) const {
     if (failed_ || record >= size_ || !is_verified(record)) verify_first(record);
@@ -102,21 +102,20 @@ class RecordFile {
     return head_of(record).generation == state().generation;
   }
 
-  /// Returns RecordWriter::note(record); 0 if the record is not current. Requires the same.
+  /// Returns RecordWriter::note(record), or 0 if the record is not current. Requires: as above.
   std::uint64_t note(std::size_t record) const {
     return is_current(record) ? head_of(record).note : 0;
   }
 
-  /// Prepares records for changes. When this returns, they are stored and current, and the journal
-  /// on the disk has their contents at the last checkpoint. If this throws, no contents have
-  /// changed.
+  /// Prepares records for changes: stores them, makes them current, and writes their contents at
+  /// the last checkpoint to the journal on the disk. If this throws, no contents have changed.
   RecordWriter modify(std::span<const std::int32_t> ids);
 
   /// Returns true if records or the state have changed since the last checkpoint.
   bool has_changed() const;
 
-  /// Makes the present contents the last checkpoint, on the disk when this returns. The checkpoint
-  /// before the previous one is dropped. Does nothing if nothing has changed.
+  /// Makes the current contents the last checkpoint, which is on the disk when this returns. Drops
+  /// the checkpoint before the previous one. Does nothing if nothing has changed.
   void commit();
 
   /// Returns the name of the last checkpoint, which depends only on the facts and all changes.
@@ -125,8 +124,9 @@ class RecordFile {
 
   /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
   /// one or the one before, and std::runtime_error if the required journal is damaged.
-  /// check_rollback() throws the same, and changes nothing.
   void rollback(std::string_view id);
+
+  /// Throws as rollback() does, but changes nothing.
   void check_rollback(std::string_view id) const { journal_before(id); }
 
   /// Reads all stored records and returns their number. Throws std::runtime_error if records are
@@ -136,19 +136,19 @@ class RecordFile {
  private:
   friend class RecordWriter;
 
-  struct Version {                // restored together with a checkpoint
-    std::uint64_t number;         // of the checkpoint, counted from 0
-    std::uint64_t id, id_before;  // of this checkpoint and of the one before
+  struct Version {                // what a checkpoint restores besides records
+    std::uint64_t number;         // checkpoint number, from 0
+    std::uint64_t id, id_before;  // ids of this checkpoint and the one before
     std::uint64_t stored;
     State state;
   };
   struct Header {
     std::array<char, 8> magic;
     Facts facts;
-    std::uint64_t checksum;  // of the fields above
+    std::uint64_t checksum;  // checksum of the fields above
     Version version;
-    std::uint64_t journal_bytes;  // of the checkpoint's journal, on the disk
-    std::uint64_t identity;       // random; records and journals of other files do not fit
+    std::uint64_t journal_bytes;  // length of the checkpoint's journal on the disk
+    std::uint64_t identity;       // random, so that records and journals of other files do not fit
   };
   struct Head {  // the beginning of a record, before its content
     std::uint64_t note;
@@ -194,12 +194,12 @@ class RecordFile {
   std::unique_ptr<LockedFile> file_;
   std::span<std::byte> mapped_;
   std::size_t size_ = 0, content_bytes_ = 0, stride_ = 0;
-  // One bit for each record, set once it was verified. Only touched pages take memory.
+  // One bit for each record, set once it is verified. Only touched pages take memory.
   std::unique_ptr<std::uint64_t[], decltype(&std::free)> verified_{nullptr, &std::free};
   std::unique_ptr<UndoJournal> journal_;
   std::vector<std::byte> new_record_;  // a record before it is stored
   std::future<void> prefetching_;
-  bool failed_ = false;  // true if the file has to be opened again
+  bool failed_ = false;  // true if the file must be opened again
 };
 
 /// Access to records that modify() has prepared. Valid as long as the file.
@@ -218,14 +218,16 @@ class RecordWriter {
     return *reinterpret_cast<std::uint64_t*>(prepared(record));
   }
 
-  /// The content and the note of record 0, for loops over prepared records: record i is
-  /// i · stride() bytes further. Nothing is checked.
+  /// Returns the content of record 0, for loops over prepared records: record i is i · stride()
+  /// bytes further. Nothing is checked.
   template <class Value>
   Value* first_content() const {
     return reinterpret_cast<Value*>(file_->bytes_of(0) + sizeof(RecordFile::Head));
   }
+
+  /// Likewise, for notes.
   std::uint64_t* first_note() const { return &file_->head_of(0).note; }
-  std::size_t stride() const { return file_->stride_; }
+  std::size_t stride() const { return file_->stride_; }  // bytes from one record to the next
 
  private:
   friend class RecordFile;

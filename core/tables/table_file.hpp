@@ -1,6 +1,6 @@
 #pragma once
 
-// Tables larger than memory: rows in a file that is mapped into memory.
+// Tables larger than memory, whose rows are in a memory-mapped file.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,9 +21,8 @@ class RecordWriter;
 struct TableFileOptions {
   std::size_t rows = 0;   // at least 1
   std::size_t width = 0;  // values in a row, at least 1
-  /// The number of slots, which are arrays of optimizer state: 1 for SGD with momentum, Adagrad and
-  /// RMSprop, 2 for Adam and AdamW, and one more for each of amsgrad, centered, and RMSprop's
-  /// momentum.
+  /// The number of slots (arrays of optimizer state): 1 for SGD with momentum, Adagrad and RMSprop,
+  /// 2 for Adam and AdamW, and one more for each of amsgrad, centered, and RMSprop's momentum.
   std::size_t slots = 0;
   /// A row starts as normal(0, init_std), drawn from the seed and the number of the row.
   std::uint64_t seed = 0;
@@ -35,20 +34,21 @@ struct TableFileOptions {
 ///   TableFile words("words.table", {.rows = 100'000'000, .width = 64, .slots = 1});
 ///   Embedding embedding(words);
 ///
-/// core/tables/README.md says how to use one, and what it costs. Each row is next to its optimizer
-/// state. A row takes space from its first change on.
+/// core/tables/README.md explains usage and cost. Each row is next to its optimizer state, and
+/// takes space from its first change on.
 ///
-/// Whenever the program or the machine stops, the table opens as it was at its last checkpoint().
-/// Layer::state_dict() saves the id of that checkpoint, and load_state_dict() takes the table back
-/// to it.
+/// Even if the program or the machine stops, the table opens as it was at its last checkpoint().
+/// Layer::state_dict() saves this checkpoint's id, and load_state_dict() takes the table back to
+/// it.
 ///
-/// One program can open a table at a time, and one layer and one thread use it. The table must
-/// outlive the layer. RecordFile says which damage and which failures are noticed. A full disk is a
-/// std::system_error on file systems that overwrite blocks of 4 KiB in place (ext4, XFS). On others
-/// (Btrfs, tmpfs), and if the disk cannot be read, the kernel ends the program (SIGBUS).
+/// One program can open a table at a time, and one layer and one thread can use it. The table must
+/// outlive the layer. RecordFile lists the damage and failures that are detected. A full disk
+/// throws std::system_error on file systems that overwrite blocks of 4 KiB in place (ext4, XFS). On
+/// others (Btrfs, tmpfs), and if the disk cannot be read, the operating system kills the program
+/// (SIGBUS).
 class TableFile {
  public:
-  static constexpr std::size_t kMaxSlots = 8;  // next to each value
+  static constexpr std::size_t kMaxSlots = 8;
 
   /// Creates a table in a new file. Throws std::invalid_argument if the path exists, and for
   /// options that are out of range.
@@ -59,7 +59,7 @@ class TableFile {
   explicit TableFile(const std::filesystem::path& path);
   ~TableFile();
 
-  const std::filesystem::path& path() const;  // its journals are next to it
+  const std::filesystem::path& path() const;  // journals are in the same folder
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
@@ -70,9 +70,9 @@ class TableFile {
   /// or missing, and std::logic_error if the table has changed since its last checkpoint.
   std::uint64_t verify() const;
 
-  /// Makes the present rows the last checkpoint, on the disk when this returns. The one before can
-  /// still be restored. Does nothing if nothing has changed. Throws std::logic_error if rows have
-  /// deferred updates of an optimizer that was destroyed.
+  /// Makes the current rows the last checkpoint, which is on the disk when this returns. The one
+  /// before can still be restored. Does nothing if nothing has changed. Throws std::logic_error if
+  /// rows have deferred updates of an optimizer that was destroyed.
   void checkpoint();
 
   /// Returns the name of the last checkpoint. It depends only on the options and on all changes, so
@@ -82,46 +82,52 @@ class TableFile {
   [[deprecated("use checkpoint_id()")]] std::string mark() const { return checkpoint_id(); }
   [[deprecated("use slots()")]] std::size_t states() const { return slots(); }
 
+  using Lease = std::shared_ptr<const bool>;  // the right of one layer to use the table
+
   /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
-  /// one or the one before, std::runtime_error if a journal is damaged, and std::logic_error while
-  /// a layer uses the table and does not pass its lease. check_restore() throws the first two.
-  using Lease = std::shared_ptr<const bool>;
+  /// one or the one before, std::runtime_error if a journal is damaged, and std::logic_error if a
+  /// layer uses the table and `lease` is not its lease.
   void restore(std::string_view id, const Lease& lease = {});
+
+  /// Throws the first two, but changes nothing.
   void check_restore(std::string_view id) const;
 
   // --- For parameters and optimizers -------------------------------------------------------------
 
-  /// Returns the lease for the parameter that uses the table. Throws std::invalid_argument while
+  /// Returns the lease for the parameter that uses the table. Throws std::invalid_argument if
   /// another parameter has it.
   Lease lease();
 
-  /// Reads rows into memory, at once or in another thread: see RecordFile.
+  /// Read rows into memory, now or in another thread: see RecordFile.
   void fault_in(std::span<const std::int32_t> ids) const;
   void prefetch(std::span<const std::int32_t> ids);
 
-  /// Copies the values of a row, and then its slots as far as `out` has room.
+  /// Copies the values of a row and then its slots, up to the size of `out`.
   void read(std::size_t row, std::span<real> out) const;
 
   /// Copies the values of rows: out[i] = row ids[i].
   void read(std::span<const std::int32_t> ids, real* out) const;
 
-  /// Prepares rows for changes (RecordFile::modify), and returns the only access to rows that can
-  /// be written. The content of a record is the row's values and then its slots, `width` elements
-  /// each. The note is the step that the row is up to date with (see OptimizedParameter).
+  /// Prepares rows for changes (RecordFile::modify). The content of a record is the row's values
+  /// and then its slots, `width` elements each. The note is the step that the row is up to date
+  /// with (see OptimizedParameter).
   RecordWriter modify(std::span<const std::int32_t> ids);
 
-  /// Returns true if the row has been modified since the last clear_slots(), and the step that it
-  /// is up to date with, or else 0. Requires: fault_in() has verified the row.
+  /// Returns true if the row has been modified since the last clear_slots(). Requires: fault_in()
+  /// has verified the row.
   bool is_current(std::size_t row) const;
+
+  /// Returns the step that a current row is up to date with, or else 0. Requires: as above.
   std::uint64_t step(std::size_t row) const;
 
-  /// Returns true if rows have deferred updates, which only the state of an optimizer can apply.
+  /// Returns true if rows have deferred updates, which only an optimizer's state can apply.
   bool has_deferred() const;
   void set_deferred();
 
-  /// Sets whether that optimizer was destroyed without saving its state. check_not_lost() throws
-  /// std::logic_error if so.
+  /// Records whether that optimizer was destroyed without saving its state.
   void set_lost(bool lost);
+
+  /// Throws std::logic_error if that optimizer's state is lost.
   void check_not_lost() const;
 
   /// Returns the index of the slot with this name.
@@ -130,9 +136,9 @@ class TableFile {
   /// Names the next slot and returns its index. Throws std::logic_error if all slots have names.
   std::size_t add_slot(std::string_view name);
 
-  /// Makes the slots of all rows zeros without names, for another optimizer.
+  /// Clears all slots and their names, for another optimizer.
   void clear_slots();
-  std::size_t named_slots() const;
+  std::size_t named_slots() const;  // the number of slots with names
 
  private:
   struct Rep;
