@@ -55,11 +55,11 @@ class TableFile {
   TableFile(const std::filesystem::path& path, const TableFileOptions& options);
 
   /// Opens a table as it was at its last checkpoint. Throws std::runtime_error if the file is
-  /// damaged, is not a table of `real`, or has a later format, and if its journal is missing.
+  /// damaged, is not a table of `real`, or has a later format, and if its undo file is missing.
   explicit TableFile(const std::filesystem::path& path);
   ~TableFile();
 
-  const std::filesystem::path& path() const;  // journals are in the same folder
+  const std::filesystem::path& path() const;  // undo files are in the same folder
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
@@ -85,8 +85,8 @@ class TableFile {
   using Lease = std::shared_ptr<const bool>;  // the right of one layer to use the table
 
   /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
-  /// one or the one before, std::runtime_error if a journal is damaged, and std::logic_error if a
-  /// layer uses the table and `lease` is not its lease.
+  /// one or the one before, std::runtime_error if an undo file is damaged, and std::logic_error if
+  /// a layer uses the table and `lease` is not its lease.
   void restore(std::string_view id, const Lease& lease = {});
 
   /// Throws the first two, but changes nothing.
