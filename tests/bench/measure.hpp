@@ -13,26 +13,26 @@
 
 namespace rowgrad::bench {
 
-/// A training step of a model on batches of random ids, [batch, context] each. Those of
-/// workloads.json are read by torch_workloads.py, too.
+/// A training step of a model on batches of random ids, [batch, context] each. torch_workloads.py
+/// also reads the list, workloads.json.
 struct Workload {
   std::string name;
-  // embed: token + position tables; toy: with head and cross-entropy; gpt: with blocks between
+  // embed: token and position tables; toy: also head and cross-entropy; gpt: also blocks
   std::string model;
-  // sgd, momentum, momentum-decay, adamw or, for the rows of a memory that were looked up alone,
-  // sparse-adam
+  // sgd, momentum, momentum-decay, adamw, or sparse-adam (only rows of a memory that were looked
+  // up)
   std::string optimizer;
   std::size_t vocabulary = 0;
   std::size_t width = 0;
   std::size_t batch = 0;
   std::size_t context = 0;
-  std::size_t layers = 0;  // of a gpt, as are heads and dropout
+  std::size_t layers = 0;  // layers, heads and dropout: only for gpt
   std::size_t heads = 0;
   double dropout = 0;
-  // Of each head of a memory of n-grams in front of a gpt's second block; 0 for none. Two orders,
-  // four heads of each, rows of 16 numbers.
+  // Rows of each head of an n-gram memory in front of a gpt's second block, or 0. It has two
+  // orders, four heads of each, and rows of width 16.
   std::size_t ngram_rows = 0;
-  int threads = 0;  // not in the list: an option of the program
+  int threads = 0;  // an option of the program, not in the list
 
   std::size_t tokens() const { return batch * context; }
 };
@@ -42,27 +42,28 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Workload, name, model, optimizer
 
 constexpr std::size_t kNgramOrders = 2, kNgramHeads = 4, kNgramWidth = 16;
 
-/// How often to run what is measured.
+/// The number or duration of measured runs.
 struct Pace {
-  std::size_t warm_up = 3;  // runs before the first that is measured
-  std::size_t repeats = 0;  // measured runs; 0: as many as `seconds` allows
-  double seconds = 2;       // how long to measure; at least three runs in any case
+  std::size_t warm_up = 3;  // runs before the first measured run
+  std::size_t repeats = 0;  // measured runs; 0: at least three, for `seconds`
+  double seconds = 2;       // time to measure if repeats is 0
 };
 
+/// The results of time_runs().
 struct Timing {
   double median_seconds = 0;
   double least_seconds = 0;
   std::size_t runs = 0;
 };
 
-/// `prepare` is called before each run, and not measured.
+/// Measures `run`. `prepare` is called before each run, and not measured.
 Timing time_runs(
     const std::function<void()>& run, const Pace& pace,
     const std::function<void()>& prepare = [] {});
 
-double median(std::vector<double> numbers);
+double median(std::vector<double> values);
 
-/// W5 with so many rows for each head of its memory.
+/// Returns W5 with `ngram_rows` rows for each head of its memory.
 inline Workload w5(std::size_t ngram_rows) {
   return {"W5", "gpt", "adamw", 8192, 128, 12, 64, 4, 4, 0, ngram_rows};
 }
@@ -73,20 +74,20 @@ GptOptions gpt_options(const Workload& workload);
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           const std::vector<Parameter*>& parameters);
 
-/// So many that the rows of large ones are not in the cache when they are used again.
+/// The number of batches, so that rows of large batches leave the cache before they are reused.
 constexpr std::size_t kBatches = 16;
 
 std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
 
 /// Measures the workload's steps in this process: median_us, the median of each part of a step,
-/// steps, tokens_per_second, and the BLAS that was used. Throws std::invalid_argument for an
-/// unknown model or optimizer.
+/// steps, tokens_per_second, and the BLAS in use. Throws std::invalid_argument for an unknown model
+/// or optimizer.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
-/// Measures a reference for the time of the workload's step with the threads that set_threads() has
-/// set, and its parts, at their best. Sums the time of the matrix products at the rate of a large
-/// product, the time of the accesses to rows of tables, in plain loops, and the time of the bytes
-/// that the step must stream otherwise. A step may be faster: this is not a lower bound.
+/// Measures a reference time for the workload's step and its parts, with thread_count() threads. It
+/// is the sum of the matrix products at the rate of a large product, the accesses to rows of tables
+/// in plain loops, and all other bytes at memory bandwidth. It is not a lower bound: a step may be
+/// faster.
 nlohmann::json floor_of(const Workload& workload, const Pace& pace);
 
 }  // namespace rowgrad::bench
