@@ -11,7 +11,7 @@ namespace {
 using blas::MatrixView;
 using blas::transposed;
 
-// One head, with arrays that do not overlap, as __restrict says: then the compiler uses vectors.
+// Rotates one head. __restrict lets the compiler vectorize: the arrays must not overlap.
 void rotate_halves(std::size_t pairs, const real* __restrict x, const real* __restrict cosine,
                    const real* __restrict sine, real sign, real* __restrict y) {
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -43,7 +43,7 @@ void rotate_rows(const RotaryColumns& columns, const real* x, std::size_t rows, 
   const std::size_t width = heads * head_width;
   const auto rotate = columns.interleaved ? rotate_interleaved : rotate_halves;
   parallel_for(rows, row_grain(width), [&](std::size_t begin, std::size_t end) {
-    std::vector<real> copy(x == y ? width : 0);  // of a row that is overwritten
+    std::vector<real> copy(x == y ? width : 0);  // the original of an overwritten row
     for (std::size_t row = begin; row < end; ++row) {
       const std::size_t angles = row % length * pairs;
       const real* from = x + row * width;
@@ -62,11 +62,11 @@ void rotate_rows(const RotaryColumns& columns, const real* x, std::size_t rows, 
 
 namespace {
 
-constexpr std::size_t kQueries = 2 * kTileRows;  // whose scores stay in the L1 cache
+constexpr std::size_t kQueries = 2 * kTileRows;  // the scores of a block stay in the L1 cache
 
-// One head after another, a block of queries at a time, on one thread. A single query, as that of
-// each new token of a text, reads values where they are and copies a panel of keys at a time, as
-// copies of all take longer than its products. Its bits are those that it has among others.
+// Computes heads on one thread, a block of queries at a time. For a single query, as in generating
+// text token by token, packing all keys and values would take longer than the products: it reads
+// values in place and packs one panel of keys at a time. The bits are the same either way.
 class Forward {
  public:
   Forward(const Attention& attention, const HeadView<real>& output, SoftmaxStats* softmax)
@@ -103,7 +103,7 @@ class Forward {
       bias_.load(0, a.inputs.distance_bias + head % a.heads * a.distances);
   }
 
-  // Attends from `count` queries, starting at query `first`.
+  // Computes the output of `count` queries, starting at query `first`.
   void attend(std::size_t first, std::size_t count) {
     const Attention& a = attention_;
     const MatrixView q{rows_of(a.inputs.q, a, head_) + first * a.inputs.q.row_stride, count,
@@ -115,7 +115,7 @@ class Forward {
     for (std::size_t tile = 0; tile < count; tile += kTileRows) {
       const std::size_t rows = std::min(kTileRows, count - tile);
       std::array<real, kTileRows> factors;
-      const std::size_t most = seen(first + tile + rows - 1);  // by any query of the tile
+      const std::size_t most = seen(first + tile + rows - 1);  // keys seen by the last query
       for (std::size_t i = tile; i < tile + rows; ++i)
         factors[i - tile] = exponentiate(first + i, scores_.data() + i * stride_, most);
       if (a.relative_distances > 0) sum_weights(first, tile, rows);
@@ -142,7 +142,7 @@ class Forward {
     return k_.data();
   }
 
-  // The sum of the values of a single query, each times its weight.
+  // Computes the weighted sum of the values for a single query.
   void add_values(std::size_t keys, real* to) {
     const std::size_t row = attention_.inputs.v.row_stride;
     const real* v = rows_of(attention_.inputs.v, attention_, head_);
@@ -163,7 +163,8 @@ class Forward {
         add_panel(products_.at(i, position(first + i), key), scores_.data() + i * stride_ + key);
   }
 
-  // By distance, for `count` queries from number `tile` of the block on, which begins at `first`.
+  // Sums weights by distance, for queries tile to tile + count − 1 of the block that starts at
+  // query `first`.
   void sum_weights(std::size_t first, std::size_t tile, std::size_t count) {
     for (std::size_t i = tile; i < tile + count; ++i) {
       for (std::size_t key = 0; key < seen(first + i); key += kPanel)
@@ -172,8 +173,8 @@ class Forward {
     }
   }
 
-  // Replaces a query's scores by their exponentials, as far as they are kept, with zeros up to key
-  // `end`. Returns the factor that turns them into the weights of v.
+  // Replaces a query's scores by their exponentials, and by zeros where dropped and from the last
+  // seen panel up to key `end`. Returns the factor that turns them into the weights of v.
   real exponentiate(std::size_t query, real* scores, std::size_t end) {
     const Attention& a = attention_;
     const std::size_t row = head_ * a.queries + query;
@@ -201,7 +202,7 @@ class Forward {
     return inverse_sum * a.mask_factor;
   }
 
-  // Adds the bias, rules out unseen keys of the last panel, and returns the largest score.
+  // Adds the bias, masks unseen keys of the last panel, and returns the largest score.
   real add_bias(real* scores, std::size_t query) {
     const Simd never(-std::numeric_limits<real>::infinity());
     const bool has_bias = attention_.inputs.distance_bias != nullptr;
@@ -248,18 +249,18 @@ class Forward {
   const Attention& attention_;
   HeadView<real> output_;
   SoftmaxStats* softmax_;
-  ByDistance bias_;  // of the head
+  ByDistance bias_;  // biases of the head
   std::size_t head_ = 0;
-  std::size_t keys_ = 0;  // of the head that count
+  std::size_t keys_ = 0;  // keys of the head without padding
   std::size_t stride_;
-  bool copies_;          // all keys and values of a head
-  Tensor k_;             // kᵀ / √width in panels of keys, or one of them
+  bool copies_;          // true: packs all keys and values of a head
+  Tensor k_;             // kᵀ / √width in panels of keys, or a single panel
   Tensor v_;             // v in panels of columns
   Tensor scores_;        // [kQueries, stride_]
-  ByDistance products_;  // of the queries with the relative keys
+  ByDistance products_;  // q · relative keys
   ByDistance weights_;
-  Tensor relative_k_;  // as k_
-  Tensor relative_v_;  // as v_
+  Tensor relative_k_;  // relative keys, packed like k_
+  Tensor relative_v_;  // relative values, packed like v_
 };
 
 }  // namespace
@@ -277,8 +278,7 @@ void attention_forward(const Attention& attention, const HeadView<real>& output,
     Forward& forward = forwards[range];
     for (std::size_t item = begin; item < end; ++item) {
       if (item == begin || item % blocks == 0) forward.load(item / blocks);
-      // First, last, second, last but one …: later queries see more keys, and so any
-      // half of a head is half of its work.
+      // Blocks 0, n − 1, 1, n − 2 …: later queries see more keys, so this order balances threads.
       const std::size_t turn = item % blocks;
       const std::size_t block = turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2;
       const std::size_t first = block * kQueries;

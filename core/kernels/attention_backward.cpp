@@ -11,10 +11,10 @@ using blas::transposed;
 // With P the probabilities of a head, W = P ∘ kept the weights of v, and D = rowsum(dO ∘ O):
 //   dV = Wᵀ dO,  dP = (dO Vᵀ) ∘ kept,  dS = P ∘ (dP − D),  dQ = dS K / √width,  dK = dSᵀ Q /
 //   √width.
-// 1 / Σ exp and the factor of what is kept belong to whole rows, so they are put into the rows of
-// dO and D, and P stands for the exponentials alone.
+// 1 / Σ exp and the dropout factor are the same for a whole row. They are multiplied into the rows
+// of dO and D, and P then stands for the exponentials alone.
 
-constexpr std::size_t kQueries = 8 * kTileRows;  // whose scores of a panel stay in the L1 cache
+constexpr std::size_t kQueries = 8 * kTileRows;  // their scores for a panel stay in the L1 cache
 
 real dot(const real* a, const real* b, std::size_t count) {
   Simd sum(real{0});
@@ -23,8 +23,8 @@ real dot(const real* a, const real* b, std::size_t count) {
   return lanes::sum(sum);
 }
 
-// What the backward pass reads, where the gradients go, and the sums, zeros at first and none where
-// none are wanted, of those that heads share: each head has its own.
+// Inputs and outputs of the backward pass. The last three are gradients that heads share: each head
+// sums its own part, which starts at zero. They are empty if not wanted.
 struct BackwardCall {
   const Attention& attention;
   const SoftmaxStats& softmax;
@@ -33,10 +33,10 @@ struct BackwardCall {
   AttentionOperands<real> gradients;
   ByDistance distance_bias;  // [batch · heads, keys]
   Tensor relative_keys;      // [batch · heads, relative_distances, panel_count(width) · kPanel]
-  Tensor relative_values;    // likewise
+  Tensor relative_values;    // the same shape
 };
 
-// One head after another, a panel of keys at a time, on one thread.
+// Computes heads on one thread, a panel of keys at a time.
 class HeadBackward {
  public:
   explicit HeadBackward(BackwardCall& call)
@@ -123,7 +123,7 @@ class HeadBackward {
     pack_panels(rows(a_.inputs.k, key, count), scale_, k_panels_.data());
     dk_.fill(0);
     dv_.fill(0);
-    const std::size_t earlier = a_.keys - a_.queries;  // keys before the first query
+    const std::size_t earlier = a_.keys - a_.queries;  // number of keys before the first query
     const std::size_t first = a_.causal && key > earlier ? key - earlier : 0;
     for (std::size_t query = first; query < a_.queries; query += kQueries)
       add_block(key, count, query, std::min(kQueries, a_.queries - query));
@@ -136,8 +136,8 @@ class HeadBackward {
     if (wants_scores_)
       multiply_panel({upstream_.data() + query * stride_, queries, a_.width, stride_},
                      v_columns_.data(), {gradients_.data()});
-    const auto by_distance = [&](std::size_t i, ByDistance& numbers) {
-      return numbers.at(query + i, position_of(a_, query + i), key);
+    const auto by_distance = [&](std::size_t i, ByDistance& values) {
+      return values.at(query + i, position_of(a_, query + i), key);
     };
     const std::size_t relative = a_.relative_distances > 0 ? queries : 0;
     for (std::size_t i = 0; i < relative; ++i) {
@@ -161,8 +161,8 @@ class HeadBackward {
       add_product(gradients, k_panels_, keys, 0, dq_.data() + query * stride_);
   }
 
-  // Adds left · right to rows of whole panels. The right factor lies in panels of `rows` rows, of
-  // which the `first` and those after it are multiplied.
+  // Adds left · right to `to`, whose rows are whole panels. `right` is packed in panels of `rows`
+  // rows; the product starts at row `first` of it.
   void add_product(const MatrixView& left, const Tensor& right, std::size_t rows, std::size_t first,
                    real* to) const {
     for (std::size_t column = 0; column < a_.width; column += kPanel)
@@ -170,8 +170,8 @@ class HeadBackward {
                      {.data = to + column, .stride = stride_, .add = true});
   }
 
-  // Turns the scores of one query, which are at `offset`, into weights, and the gradients of the
-  // weights into those of the scores.
+  // Replaces the scores of one query, at `offset`, by weights, and the gradients of the weights by
+  // gradients of the scores.
   void differentiate(std::size_t key, std::size_t query, std::size_t offset) {
     const Simd zero(real{0});
     const std::size_t position = position_of(a_, query);
@@ -204,8 +204,8 @@ class HeadBackward {
     }
   }
 
-  // Adds what relative keys contribute to dQ, and computes the gradients of their rows and of those
-  // of relative values.
+  // Adds the contribution of relative keys to dQ, and computes the gradients of both relative
+  // tables.
   void add_distances() {
     const std::size_t distances = a_.relative_distances;
     for (std::size_t i = 0; i < a_.queries; ++i) {
@@ -214,7 +214,7 @@ class HeadBackward {
     }
     const MatrixView by_score = score_sums_.rows(0, a_.queries);
     const MatrixView by_weight = weight_sums_.rows(0, a_.queries);
-    const std::size_t own = head_ * distances * stride_;  // where the head's tables begin
+    const std::size_t own = head_ * distances * stride_;  // offset of the head's tables
     if (call_.gradients.q.data != nullptr)
       add_product(by_score, relative_k_panels_, distances, 0, dq_.data());
     if (call_.gradients.relative_keys != nullptr)
@@ -242,33 +242,34 @@ class HeadBackward {
   const Attention& a_;
   bool wants_scores_;
   real scale_;
-  ByDistance bias_;     // of the head
-  std::size_t stride_;  // of rows of whole panels
+  ByDistance bias_;     // biases of the head
+  std::size_t stride_;  // values in a row of whole panels
   std::size_t head_ = 0;
-  std::size_t keys_ = 0;    // of the head that count
+  std::size_t keys_ = 0;    // keys of the head without padding
   Tensor upstream_;         // dO, scaled as described above
-  Tensor dots_;             // D, scaled likewise
+  Tensor dots_;             // D, scaled as described above
   Tensor q_panels_;         // q / √width in panels of columns
   Tensor upstream_panels_;  // dO in panels of columns
   Tensor dq_;
-  Tensor k_columns_;  // of a panel of keys: kᵀ / √width
+  // For a panel of keys:
+  Tensor k_columns_;  // kᵀ / √width
   Tensor v_columns_;  // vᵀ
   Tensor k_panels_;   // k / √width in panels of columns
   Tensor dk_;
   Tensor dv_;
-  Tensor scores_;     // [kQueries, kPanel], then the weights
-  Tensor gradients_;  // of the weights, then of the scores
+  Tensor scores_;     // [kQueries, kPanel], later the weights
+  Tensor gradients_;  // gradients of the weights, later of the scores
   // For relative keys and values:
-  ByDistance q_products_;         // of q with relative keys
-  ByDistance upstream_products_;  // of dO with relative values
+  ByDistance q_products_;         // q · relative keys
+  ByDistance upstream_products_;  // dO · relative values
   ByDistance score_sums_;         // sums of the gradients of scores
   ByDistance weight_sums_;        // sums of the weights
-  Tensor relative_k_columns_;     // as k_columns_, v_columns_ and k_panels_
-  Tensor relative_v_columns_;
-  Tensor relative_k_panels_;
+  Tensor relative_k_columns_;     // relative keys, packed like k_columns_
+  Tensor relative_v_columns_;     // relative values, packed like v_columns_
+  Tensor relative_k_panels_;      // relative keys, packed like k_panels_
 };
 
-// Adds up what each head computed for the rows of a table, in the order of heads.
+// Sums the gradients of a relative table over heads, in the order of heads.
 void add_heads(const Tensor& by_head, const Attention& attention, real* table) {
   if (table == nullptr) return;
   const std::size_t rows = attention.relative_distances;
@@ -287,8 +288,8 @@ void attention_backward(const Attention& attention, const SoftmaxStats& softmax,
                         const HeadView<const real>& output, const HeadView<const real>& upstream,
                         const AttentionOperands<real>& gradients) {
   const std::size_t heads = attention.batch * attention.heads;
-  const auto of_heads = [&](const real* wanted) {
-    return zeros({wanted != nullptr ? heads : 0, attention.relative_distances,
+  const auto head_tables = [&](const real* gradient) {
+    return zeros({gradient != nullptr ? heads : 0, attention.relative_distances,
                   panel_count(attention.width) * kPanel});
   };
   BackwardCall call{attention,
@@ -297,8 +298,8 @@ void attention_backward(const Attention& attention, const SoftmaxStats& softmax,
                     upstream,
                     gradients,
                     ByDistance(gradients.distance_bias != nullptr ? heads : 0, attention.keys),
-                    of_heads(gradients.relative_keys),
-                    of_heads(gradients.relative_values)};
+                    head_tables(gradients.relative_keys),
+                    head_tables(gradients.relative_values)};
   const std::size_t work = attention.queries * attention.keys * attention.width;
   const std::size_t ranges = range_count(heads, row_grain(work));
   std::vector<HeadBackward> of_range;

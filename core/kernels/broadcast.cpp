@@ -8,19 +8,19 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kHalfRows = 256;        // the fewest rows of each of two halves
+constexpr std::size_t kHalfRows = 256;        // the smallest number of rows in a half
 constexpr std::size_t kColumns = 4 * kLanes;  // columns whose running sums stay in registers
-// Twice as many columns read memory faster, where a matrix has enough of them for all threads.
+// Blocks of twice the width read memory faster, if a matrix has enough columns for all threads.
 constexpr std::size_t kWideColumns = 2 * kColumns;
 constexpr std::size_t kWideMatrix = 64 * kWideColumns;
 
-// out = Σ over `rows` rows, `stride` apart, of N vectors, whose sums stay in registers. In rows far
-// apart, the processor does not expect what comes after these; it is prefetched.
+// Sums N vectors over `rows` rows, `stride` apart, in registers. If rows are far apart, the CPU
+// does not prefetch the next columns by itself, so this does.
 template <std::size_t N>
 void sum_vectors(const real* x, std::size_t rows, std::size_t stride, real* out) {
   const bool far_apart = stride >= kWideMatrix;
   Simd sums[N];
-// Unrolled, or the sums would be in memory.
+// Unrolled, to keep the sums in registers.
 #pragma GCC unroll 8
   for (std::size_t k = 0; k < N; ++k) sums[k] = Simd(real{0});
   for (std::size_t row = 0; row < rows; ++row) {
@@ -33,7 +33,7 @@ void sum_vectors(const real* x, std::size_t rows, std::size_t stride, real* out)
   for (std::size_t k = 0; k < N; ++k) sums[k].store_unaligned(out + k * kLanes);
 }
 
-// out = Σ over rows of `width` values, at most kWideColumns.
+// Sums `rows` rows of `width` ≤ kWideColumns values.
 void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t width, real* out) {
   if (rows > kRunningSum) {
     const std::size_t half = rows / 2;
@@ -55,7 +55,7 @@ void sum_rows(const real* x, std::size_t rows, std::size_t stride, std::size_t w
     map_span(width - i, out + i, std::plus<>(), out + i, x + row * stride + i);
 }
 
-// The sum of `count` values, as rows of kColumns.
+// Returns the sum of `count` values, taken as rows of kColumns values.
 real sum_values(const real* values, std::size_t count) {
   const std::size_t rows = count / kColumns;
   std::array<real, kColumns> columns;
@@ -66,7 +66,7 @@ real sum_values(const real* values, std::size_t count) {
   return static_cast<real>(total);
 }
 
-// out [outer, inner] = x [outer, extent, inner] summed over its middle axis.
+// Sums x [outer, extent, inner] over its middle axis, to `out` [outer, inner].
 void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_t inner,
                 real* out) {
   if (inner == 1) {
@@ -78,7 +78,7 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
     std::fill_n(out, outer * inner, real{0});
     return;
   }
-  // Halves are summed by themselves: with two threads, each reads what it has usually written
+  // Halves are summed separately: each of two threads then reads what it has usually written
   // itself.
   const std::size_t halves = extent < 2 * kHalfRows ? 1 : 2;
   const std::size_t columns = inner < kWideMatrix ? kColumns : kWideColumns;
@@ -111,7 +111,7 @@ real sum(const real* values, std::size_t count) {
 }
 
 Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
-  // Adjacent marked axes are summed as one, from the last such group to the first.
+  // Adjacent marked axes are summed as one axis, from the last group to the first.
   Tensor result;
   const Tensor* from = &x;
   for (std::size_t end = reduced.size(); end > 0;) {
@@ -138,7 +138,8 @@ Tensor sum_along(const Tensor& x, const std::vector<bool>& reduced) {
 
 namespace {
 
-// The extent of `shape` along an axis of a result of rank `rank`; 1 if `shape` lacks that axis.
+// Returns the extent of `shape` along an axis of a result with `rank` axes, or 1 if `shape` lacks
+// that axis.
 std::size_t aligned_extent(const Shape& shape, std::size_t axis, std::size_t rank) {
   const std::size_t missing = rank - shape.size();
   return axis < missing ? 1 : shape[axis - missing];

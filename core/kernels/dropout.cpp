@@ -11,9 +11,9 @@
 namespace rowgrad::kernels {
 namespace {
 
-constexpr std::size_t kBits = 32;  // in a word of the mask
+constexpr std::size_t kBits = 32;  // bits in a word of the mask
 
-// The bits of up to 32 values, each from two untempered words of the generator.
+// Returns the bits of up to 32 values, each drawn from two untempered words of the generator.
 std::uint32_t draw_bits(const std::uint32_t* words, std::size_t count, std::uint64_t threshold) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -31,19 +31,19 @@ std::uint32_t draw_bits(const std::uint32_t* words, std::size_t count, std::uint
 
 DropoutMask draw_dropout_mask(Random& random, std::size_t count, double p) {
   static_assert(std::endian::native == std::endian::little,
-                "pairs of words are read as one number");
-  // For integers u, u · 2^-53 < 1 − p is the same as u < ceil((1 − p) · 2^53), which is exact.
+                "pairs of words are read as one 64-bit integer");
+  // For integers u, u · 2^-53 < 1 − p is equivalent to u < ceil((1 − p) · 2^53), which is exact.
   const auto threshold = static_cast<std::uint64_t>(std::ceil((1 - p) * 0x1p53));
   DropoutMask mask((count + kBits - 1) / kBits);
   // The generator's recursion is sequential; everything after it runs in parallel.
   constexpr std::size_t kChunk = std::size_t{1} << 17;
   std::vector<std::uint32_t, PoolAllocator<std::uint32_t>> drawn(2 * std::min(count, kChunk));
   for (std::size_t start = 0; start < count; start += kChunk) {
-    const std::size_t numbers = std::min(kChunk, count - start);
-    random.fill_untempered({drawn.data(), 2 * numbers});
-    parallel_for_each((numbers + kBits - 1) / kBits, kBits, [&](std::size_t i) {
+    const std::size_t values = std::min(kChunk, count - start);
+    random.fill_untempered({drawn.data(), 2 * values});
+    parallel_for_each((values + kBits - 1) / kBits, kBits, [&](std::size_t i) {
       const std::uint32_t* from = drawn.data() + 2 * i * kBits;
-      const std::size_t left = numbers - i * kBits;
+      const std::size_t left = values - i * kBits;
       mask[start / kBits + i] =
           left >= kBits ? draw_bits(from, kBits, threshold) : draw_bits(from, left, threshold);
     });
@@ -56,7 +56,7 @@ void apply_dropout_mask(const DropoutMask& mask, std::size_t count, const real* 
   parallel_for_each(mask.size(), kBits, [&](std::size_t i) {
     const std::uint32_t word = mask[i];
     const std::size_t first = i * kBits;
-    // Without branches, as no processor predicts random bits; so this loop becomes vectors.
+    // Without branches: no CPU predicts random bits, and the compiler can vectorize this loop.
     alignas(64) std::array<real, kBits> factors;
     for (std::size_t j = 0; j < kBits; ++j)
       factors[j] = static_cast<real>(static_cast<std::int32_t>(word >> j & 1)) * factor;

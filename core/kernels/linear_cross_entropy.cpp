@@ -18,12 +18,12 @@ constexpr std::size_t kClassBlock = 96;  // classes whose logits for a panel sta
 constexpr std::size_t kBackwardBlock = 2 * kClassBlock;  // classes that backward processes at once
 constexpr std::size_t kMaxChunks = 32;  // chunks of classes that backward distributes over threads
 
-// A block of rows of x. In a panel, rows lie side by side in the lanes of a vector and classes one
-// below another, so that maxima and sums over the classes need no shuffling of lanes.
+// A block of rows of x. In a panel, the lanes of a vector are rows, and consecutive vectors are
+// classes, so that maxima and sums over classes do not shuffle lanes.
 //
-// Each block of classes is shifted by its own maximum instead of the maximum of the row, so that
-// each exponential is computed once, while its logit is in the cache. The softmax is then exp(x −
-// maximum of the block) times exp(maximum of the block − maximum of the row) / Σ.
+// Each block of classes is shifted by its own maximum instead of the maximum of the row. Each
+// exponential is then computed once, while its logit is in the cache. The softmax is exp(x −
+// maximum of the block) · exp(maximum of the block − maximum of the row) / Σ.
 class RowBlock {
  public:
   RowBlock(const LinearCrossEntropy& head, std::size_t rows)
@@ -35,7 +35,7 @@ class RowBlock {
         target_logits_(rows),
         missing_of_bias_(zeros({head.bias == nullptr ? 0 : head.classes})) {}
 
-  /// The sum of the losses of `rows` rows, starting at row `first`.
+  // Returns the sum of the losses of `rows` rows, starting at row `first`.
   double losses(std::size_t first, std::size_t rows) {
     first_ = first;
     rows_ = rows;
@@ -44,7 +44,7 @@ class RowBlock {
     targets_ = head_.targets + first;
     weights_ = head_.row_weights == nullptr ? nullptr : head_.row_weights + first;
     x_columns_ = to_panels(transposed({x_, rows, head_.width}));
-    const std::size_t work = kClassBlock * panels_ * head_.width;  // in products of kPanel lanes
+    const std::size_t work = kClassBlock * panels_ * head_.width;  // products of kPanel lanes
     parallel_for_each(blocks_, work, [this](std::size_t block) {
       const std::size_t first_class = block * kClassBlock;
       const std::size_t count = std::min(kClassBlock, head_.classes - first_class);
@@ -54,8 +54,8 @@ class RowBlock {
     return sum_up_losses();
   }
 
-  /// Computes the gradients for these rows. Those of bias and weight are added to what is there,
-  /// unless this is the first block.
+  // Computes the gradients for these rows. The first block overwrites the gradients of bias and
+  // weight; later blocks add to them.
   void backward(const HeadGradients& gradients) {
     const std::size_t width = head_.width;
     Tensor x;
@@ -65,7 +65,7 @@ class RowBlock {
       x = to_panels({filled.data(), panels_ * kPanel, width});
     }
     // The gradient of x is a sum over all classes. Each chunk of classes has its own partial sum,
-    // so that the bits do not depend on which thread processes which chunk.
+    // so the bits do not depend on which thread processes which chunk.
     const std::size_t blocks = (head_.classes + kBackwardBlock - 1) / kBackwardBlock;
     const std::size_t chunks = std::min(blocks, kMaxChunks);
     Tensor parts = empty({gradients.x != nullptr ? chunks : 0, panels_, width, kPanel});
@@ -98,8 +98,8 @@ class RowBlock {
   real* logits(std::size_t panel, std::size_t of_class) {
     return logits_.data() + (panel * head_.classes + of_class) * kPanel;
   }
-  real* of_block(Tensor& numbers, std::size_t panel, std::size_t block) {
-    return numbers.data() + (panel * blocks_ + block) * kPanel;
+  real* of_block(Tensor& values, std::size_t panel, std::size_t block) {
+    return values.data() + (panel * blocks_ + block) * kPanel;
   }
   real weight_of(std::size_t row) const { return weights_ == nullptr ? real{1} : weights_[row]; }
 
@@ -113,7 +113,7 @@ class RowBlock {
 
   void multiply(std::size_t first, std::size_t count) {
     const std::size_t width = head_.width;
-    // The next block's rows of the weight are prefetched during the first products with this one's.
+    // Prefetches the next block's rows of the weight during the first products of this block.
     const std::size_t ahead_panels = std::min<std::size_t>(panels_, 2);
     const real* next = head_.weight + (first + kClassBlock) * width;
     for (std::size_t panel = 0; panel < panels_; ++panel) {
@@ -193,7 +193,7 @@ class RowBlock {
         map_span(
             kPanel, of_block(maxima_, panel, block),
             [](const Simd& x, const Simd& factor) {
-              const Simd zero(real{0});  // avoids ∞ · 0 beyond the last row
+              const Simd zero(real{0});  // avoids ∞ · 0 after the last row
               return select(factor == zero, zero, x * factor);
             },
             of_block(maxima_, panel, block), inverse.data());
@@ -201,15 +201,16 @@ class RowBlock {
     return loss;
   }
 
-  // The classes that backward processes at once, and the gradient of their logits: [panel,
+  // The classes that backward() processes at once, and the gradient of their logits: [panel,
   // kBackwardBlock, kPanel].
   struct Classes {
     std::size_t first;
     std::size_t count;
     real* gradient;
   };
-  // The gradient of the logits: scale · factor · (softmax − one-hot of the target); 0 beyond the
-  // last row.
+
+  // Computes the gradient of the logits: scale · factor · (softmax − one-hot of the target), and 0
+  // after the last row.
   void differentiate(const Classes& classes, real scale) {
     const auto gradient = [&](std::size_t panel, std::size_t of_class) {
       return classes.gradient + (panel * kBackwardBlock + of_class - classes.first) * kPanel;
@@ -241,7 +242,7 @@ class RowBlock {
         for (std::size_t lane = 0; lane < kPanel; lane += kLanes)
           sum +=
               Simd::load_aligned(classes.gradient + (panel * kBackwardBlock + i) * kPanel + lane);
-      // Kahan 1965: what each addition rounds away is added with the next block.
+      // Kahan 1965: the rounding error of each addition is added with the next block.
       real& to = gradient[classes.first + i];
       real& missing = missing_of_bias_.data()[classes.first + i];
       const real before = first_ > 0 ? to : real{0};
@@ -263,9 +264,9 @@ class RowBlock {
                      {}, kBackwardBlock * kPanel);
   }
 
-  // Computes the transpose of the gradient of x, in panels of rows. `copy` is for the weights of
-  // these classes, if they are read often: at strides of a power of two they crowd each other out
-  // of the L1 cache.
+  // Computes the transpose of the gradient of x, in panels of rows. Weights that are read often are
+  // first copied to `copy`: with a power-of-two stride, they would evict each other from the L1
+  // cache.
   void add_x_gradient(const Classes& classes, real* copy, real* columns, bool add) const {
     const std::size_t width = head_.width;
     blas::MatrixView weight{head_.weight + classes.first * width, classes.count, width};
@@ -303,9 +304,9 @@ class RowBlock {
   Tensor x_columns_;  // xᵀ in panels of rows
   Tensor logits_;     // [panel, class, kPanel]; later their exponentials
   Tensor maxima_;  // [panel, block, kPanel]; later the factors that turn exponentials into softmax
-  Tensor sums_;    // [panel, block, kPanel], the sums of exponentials
+  Tensor sums_;    // [panel, block, kPanel], sums of exponentials
   std::vector<real> target_logits_;
-  Tensor missing_of_bias_;  // what rounding took from the gradient of the bias
+  Tensor missing_of_bias_;  // rounding errors of the bias gradient
 };
 
 }  // namespace

@@ -14,14 +14,14 @@
 namespace rowgrad::kernels {
 namespace {
 
-// A sum of squares below this may lack some that underflowed.
+// In a smaller sum of squares, squares may have underflowed.
 constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
 
-constexpr std::size_t kSums = 16;      // side by side, of which the compiler makes vectors
-constexpr std::size_t kPiece = 4096;   // numbers of a row that are summed at a time
-constexpr std::size_t kPieces = 1024;  // pieces whose sums are kept, so that no memory is requested
+constexpr std::size_t kSums = 16;      // parallel sums, so that the compiler vectorizes the loop
+constexpr std::size_t kPiece = 4096;   // values of a row that are summed at a time
+constexpr std::size_t kPieces = 1024;  // pieces whose sums fit on the stack
 
-// Σ f(x) over the numbers of a piece.
+// Returns Σ f(x) over a piece.
 double sum_piece(const real* x, std::size_t count, const auto& f) {
   double total = 0;
   if (count >= kSums) {
@@ -44,14 +44,15 @@ double sum_row(const real* x, std::size_t width, const auto& f) {
 constexpr auto absolute = [](double x) { return std::abs(x); };
 constexpr auto square = [](double x) { return x * x; };
 
-// Zeros and then ones: those from i on are a vector that is 1 in its last i lanes.
+// Zeros and then ones: the vector from index i on is 1 in its last i lanes.
 constexpr auto kLastLanes = [] {
   std::array<real, 2 * kLanes> lanes{};
   std::fill(lanes.begin() + kLanes, lanes.end(), real{1});
   return lanes;
 }();
 
-// Σ x² of a short row in the precision of `real`, where x is at(i) and at_vector(i), from i on.
+// Returns Σ x² of a short row in the precision of `real`. at(i) is one value, and at_vector(i) is
+// the vector from i on.
 double fast_sum(std::size_t width, const auto& at_vector, const auto& at) {
   std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};  // two hide the latency of an addition
   std::size_t i = 0;
@@ -75,7 +76,7 @@ double fast_sum(std::size_t width, const auto& at_vector, const auto& at) {
   return static_cast<double>(lanes::sum(sums[0] + sums[1]) + rest);
 }
 
-// True unless squares may have overflowed or underflowed.
+// Returns true unless squares may have overflowed or underflowed.
 bool is_precise(double squares) {
   constexpr double kMin = std::numeric_limits<real>::min() * 0x1p30;
   return squares >= kMin && std::isfinite(squares);
@@ -126,7 +127,7 @@ double norm(std::span<const RowSpan> arrays, double p, const AllParts& all_parts
   if (p == 1) return sum_of(arrays, all_parts, absolute);
   const double total = sum_of(arrays, all_parts, square);
   if (total >= kSmallest && std::isfinite(total)) return std::sqrt(total);
-  // In units of the largest number, the sum is between 1 and how many there are.
+  // In units of the largest value, the sum is between 1 and the number of values.
   const double unit = largest_of(arrays, all_parts);
   if (unit == 0 || !std::isfinite(unit)) return unit;
   return unit * std::sqrt(sum_of(arrays, all_parts, [unit](double x) { return square(x / unit); }));
@@ -161,7 +162,7 @@ double length(std::size_t width, const real* a) {
 }
 
 double max_abs(std::span<const real> values) {
-  // The bits of nonnegative numbers are ordered like the numbers, with NaN above infinity.
+  // The bits of nonnegative values are ordered like the values, with NaN above infinity.
   using Bits = std::conditional_t<sizeof(real) == 8, std::uint64_t, std::uint32_t>;
   std::atomic<Bits> largest = 0;
   parallel_for(values.size(), kGrainElements, [&](std::size_t begin, std::size_t end) {
@@ -178,7 +179,7 @@ double max_abs(std::span<const real> values) {
 bool all_finite(std::span<const real> values) {
   std::atomic<bool> finite = true;
   parallel_for(values.size(), kGrainElements, [&](std::size_t begin, std::size_t end) {
-    // 0 · x is 0 for finite x, and NaN for others.
+    // 0 · x is 0 for finite x, and NaN otherwise.
     const real sum = sum_span(
         end - begin, [](const Simd& x) { return x * Simd(real{0}); }, values.data() + begin);
     if (sum != 0) finite = false;

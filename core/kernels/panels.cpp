@@ -15,7 +15,7 @@ Simd load_padded(const real* from, std::size_t count) {
   return count == kLanes ? Simd::load_unaligned(from) : load_partial(from, count, 0);
 }
 
-// Stores one row of a panel, or adds it to what is there if result.add.
+// Stores one row of a panel, or adds it if result.add.
 void put(const Simd& left, const Simd& right, const PanelResult& result, real* to) {
   (result.add ? left + Simd::load_unaligned(to) : left).store_unaligned(to);
   (result.add ? right + Simd::load_unaligned(to + kLanes) : right).store_unaligned(to + kLanes);
@@ -30,8 +30,8 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
   for (std::size_t j = 0; j < result.columns; ++j) to[j] = result.add ? whole[j] + to[j] : whole[j];
 }
 
-// Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` tells at compile
-// time which form the left factor has: a loop of known length has no mispredicted end.
+// Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` is a template
+// argument because a loop of constant length has no mispredicted end.
 template <std::size_t Rows, bool Segmented>
 void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t first,
                     std::size_t tiles, const real* const panel, const PanelResult& result,
@@ -76,8 +76,8 @@ void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t f
   prefetch.data = next;
 }
 
-// The factor and the result are passed by reference: a copy would read in one piece what the caller
-// has just written in several, and wait for that.
+// Passes structs by reference: a copy would wait until the caller's stores to their members are
+// done (no store forwarding to wider loads).
 using TilesFunction = void (*)(const MatrixView&, std::size_t, std::size_t, std::size_t,
                                const real*, const PanelResult&, Prefetch&);
 
@@ -88,8 +88,8 @@ constexpr auto tiles_functions(std::index_sequence<Rows...>) {
 constexpr std::array kTiles{tiles_functions<false>(std::make_index_sequence<kTileRows>()),
                             tiles_functions<true>(std::make_index_sequence<kTileRows>())};
 
-// Rows a and b after an exchange: of each two blocks of Step lanes, the second one of a and the
-// first one of b change places. First selects the new a, otherwise it is the new b.
+// Exchanges blocks of two rows: in each pair of blocks of Step lanes, the second block of a and the
+// first block of b change places. Returns the new a if First, and the new b otherwise.
 template <std::size_t Step, bool First, std::size_t... Lane>
 Simd exchanged(const Simd& a, const Simd& b, std::index_sequence<Lane...>) {
   constexpr auto source = [](std::size_t lane) {
@@ -101,8 +101,8 @@ Simd exchanged(const Simd& a, const Simd& b, std::index_sequence<Lane...>) {
       xsimd::batch<real>(__builtin_shufflevector(a.batch().data, b.batch().data, source(Lane)...)));
 }
 
-// Transposes a square of kLanes vectors: in each group of 2 × 2 blocks with sides of Step values,
-// the two off the diagonal change places; then in groups of twice the size.
+// Transposes a square of kLanes vectors: swaps the off-diagonal blocks in each group of 2 × 2
+// blocks with sides of Step values, and then in groups of twice the size.
 template <std::size_t Step = 1>
 void transpose(std::array<Simd, kLanes>& square) {
   if constexpr (Step < kLanes) {
@@ -118,8 +118,7 @@ void transpose(std::array<Simd, kLanes>& square) {
   }
 }
 
-// Packs a matrix whose rows are contiguous, row by row: in this order the processor fetches ahead
-// by itself.
+// Packs a matrix whose rows are contiguous, row by row, an order that the CPU prefetches by itself.
 void pack_rows(const MatrixView& matrix, real factor, real* panels) {
   const std::size_t rows = matrix.rows, columns = matrix.columns;
   if (columns == 0) return;
@@ -179,8 +178,8 @@ void multiply_panel(const MatrixView& a, const real* panel, const PanelResult& r
                     Prefetch prefetch, std::size_t segment_step) {
   const std::size_t rows = a.rows;
   if (rows == 0) return;
-  if (prefetch.data == nullptr) prefetch.data = panel;  // harmless: it is in the cache anyway
-  // Tiles of nearly equal size, because full tiles would leave a small remainder that is slow.
+  if (prefetch.data == nullptr) prefetch.data = panel;  // harmless: the panel is in the cache
+  // Tiles of nearly equal size, because full tiles would leave a small, slow remainder.
   const std::size_t tiles = (rows + kTileRows - 1) / kTileRows;
   const std::size_t small = rows / tiles;
   const std::size_t larger = rows % tiles;  // the number of tiles with one more row

@@ -17,8 +17,8 @@ Entry entry(std::int32_t id, std::size_t position) {
 }
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
-// The entries, sorted by id, least significant digit first, in as few passes as the largest id
-// needs with eleven bits each.
+// Returns the entries sorted by id. Least significant digit first, in as few passes of up to eleven
+// bits as the largest id needs.
 Entries radix_sorted(std::span<const std::int32_t> ids, std::uint32_t largest) {
   constexpr unsigned kMaxBits = 11;
   const auto bits = std::max(1U, static_cast<unsigned>(std::bit_width(largest)));
@@ -71,8 +71,8 @@ void check_table(std::string_view caller, const Shape& table) {
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows) {
   check_argument(ids.size() <= std::numeric_limits<std::uint32_t>::max(), caller, ": there are ",
-                 ids.size(), " ids, expected less than 2^32");  // groups of rows count in 32 bits
-  // All of them at once, in vector registers; as unsigned numbers, negative ids are the largest.
+                 ids.size(), " ids, expected fewer than 2^32");  // RowGroups uses 32-bit positions
+  // This loop is vectorized. As unsigned integers, negative ids are the largest.
   std::uint32_t largest = 0;
   for (const std::int32_t id : ids) largest = std::max(largest, static_cast<std::uint32_t>(id));
   constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
@@ -116,7 +116,7 @@ RowGroups::RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32
     entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
                                   [&](Entry entry) { return id_of(entry) == *left_out; }),
                    entries_.end());
-  // Without a branch, which could not be predicted: the next entry overwrites what is no new id.
+  // Without an unpredictable branch: the next entry overwrites this one unless its id is new.
   indices.resize(entries_.size() + 1);
   starts.resize(entries_.size() + 1);
   std::size_t count = 0;

@@ -26,7 +26,7 @@ ExpSum exp_sum(const real* x, std::size_t count, real shift) {
   return {shift, static_cast<double>(sum)};
 }
 
-// exp(x − shift) · factor of a row.
+// Computes exp(x − shift) · factor for a row.
 void scaled_exp(const real* x, std::size_t width, real shift, double factor, real* to) {
   map_span(
       width, to,
@@ -50,7 +50,7 @@ void exp_sum_rows(const real* x, std::size_t rows, std::size_t width, bool shift
 void log_sum_exp_rows_backward(const real* x, const ExpSum* sums, const real* dy, std::size_t rows,
                                std::size_t width, real* dx) {
   for_each_row(rows, width, [&](std::size_t i) {
-    // Beside infinity, finite numbers have no share.
+    // If the sum is infinite, finite values get zero gradient.
     const double shift = std::isfinite(sums[i].sum) ? sums[i].shift : sums[i].sum;
     scaled_exp(x + i * width, width, static_cast<real>(shift), dy[i] / sums[i].sum, dx + i * width);
   });
@@ -84,7 +84,7 @@ void log_softmax_rows(const real* x, std::size_t rows, std::size_t width, real* 
   for_each_row(rows, width, [&](std::size_t i) {
     const real* from = x + i * width;
     const ExpSum row = exp_sum(from, width, largest(from, width));
-    // Neither difference cancels: no number is above the shift, and no sum below 1.
+    // Neither difference cancels: no value is above the shift, and no sum is below 1.
     map_span(
         width, y + i * width,
         [shift = Simd(row.shift), log_sum = Simd(std::log(row.sum))](const Simd& v) {

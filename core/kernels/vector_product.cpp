@@ -9,11 +9,11 @@ namespace {
 
 using blas::MatrixView;
 
-// The most multiplications of a product: BLAS divides larger ones among threads.
+// The largest number of multiplications in a product. BLAS divides larger products among threads.
 constexpr std::size_t kMaxWork = std::size_t{1} << 19;
 constexpr std::size_t kTile = 4;  // vectors whose sums stay in registers
 
-// Loads the last kLanes of `count` values, of which those that whole vectors contain become 0.
+// Loads the last kLanes of `count` values. Values that belong to whole vectors become 0.
 Simd load_rest(const real* from, std::size_t count) {
   alignas(64) static constexpr auto kLane = [] {
     std::array<real, kLanes> lane{};
