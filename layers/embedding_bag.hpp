@@ -9,15 +9,15 @@
 
 namespace rowgrad {
 
-using EmbeddingBagOptions = EmbeddingOptions;  // of EmbeddingBag
+using EmbeddingBagOptions = EmbeddingOptions;  // options of EmbeddingBag
 
 /// A table of vectors that reduces each bag of ids to the sum, mean or element-wise maximum of
-/// their vectors: → [bags, width]. Equals an Embedding and a reduction of its output, without
-/// keeping a row for each id, but for ids of padding, which are ignored. With kMax, the gradient
-/// has only the rows that were largest in some column. Parameter: weight [rows, width].
+/// their vectors: → [bags, width]. The result equals an Embedding followed by a reduction, without
+/// storing one row per id. Padding ids are skipped. With kMax, the gradient has only the rows that
+/// are largest in some column. Parameter: weight [rows, width].
 class EmbeddingBag : public EmbeddingTable {
  public:
-  /// These make their table as Embedding's constructors do.
+  /// The constructors create the table as Embedding's do.
   EmbeddingBag(std::size_t rows, std::size_t width, Random& random,
                const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", rows, width, random, options) {}
@@ -26,13 +26,14 @@ class EmbeddingBag : public EmbeddingTable {
   explicit EmbeddingBag(TableFile& table, const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", file_rows(table), options) {}
 
-  /// `forward(tape, {ids})` for ids [bags, length], `forward(tape, {ids, offsets})` for bags of any
-  /// length: see embedding_bag() and, for max_norm, Embedding::forward.
+  /// Accepts ids [bags, length], `forward(tape, {ids})`, or bags of any length, `forward(tape,
+  /// {ids, offsets})`: see embedding_bag() and, for max_norm, Embedding::forward.
   Variable forward(Tape& tape, Bags bags) {
     return scaled(embedding_bag(tape.parameter(table()), std::move(bags), lookup()));
   }
 
-  /// Reduces the bags of a batch (Batch::bags). A template, so that braces make `Bags`.
+  /// Reduces the bags of a batch (Batch::bags). A template, so that a braced list converts to
+  /// `Bags`.
   Variable forward(Tape& tape, const std::same_as<RaggedIds> auto& bags) {
     EmbeddingLookup options = lookup();
     options.include_last_offset = false;

@@ -1,7 +1,7 @@
 #pragma once
 
-// Models of texts: their loss, and the generation of text. Texts that are empty
-// or longer than the context, ids outside the vocabulary, and options that do not fit throw
+// Language models and text classifiers: their loss, and text generation. Invalid options, ids
+// outside the vocabulary, and inputs that are empty or longer than the context throw
 // std::invalid_argument.
 
 #include <cstddef>
@@ -18,26 +18,25 @@
 
 namespace rowgrad {
 
-/// The text around x that a layer reads: x is [batch, length, width].
+/// The context in which a layer reads x [batch, length, width].
 struct DecodeContext {
-  /// [batch, positions]: the tokens from the beginning of the text to the last position of x. The
-  /// last `length` are those of x; there are more only if a text is read piece by piece. A sliding
-  /// reader gives the last `context` tokens of a longer text.
+  /// [batch, positions]: the tokens from the start of the document to the last position of x. The
+  /// last `length` are the tokens of x; earlier tokens are included if the document is read in
+  /// chunks. A sliding reader passes at most the last `context` tokens.
   const Ids& ids;
-  /// Where the layer keeps what it needs of earlier positions besides their ids, if a text is read
-  /// piece by piece: a tensor for this layer and this text, empty at first. Null if x has all
-  /// positions.
+  /// State that the layer carries from chunk to chunk of a document: one tensor, empty at first.
+  /// Null if x has all positions.
   Tensor* kept;
-  /// To which memories of n-grams add their gates; null if nobody asks for them.
+  /// If not null, each n-gram memory appends its gates.
   std::vector<Tensor>* gates = nullptr;
 };
 
-/// Reads one text piece by piece, in evaluation mode, and remembers what later pieces need of it.
+/// Reads one document in chunks, in evaluation mode, and keeps the state that later chunks need.
 class IncrementalDecoder {
  public:
   virtual ~IncrementalDecoder() = default;
 
-  /// The logits [vocabulary] for the token after these ids, which follow those read before.
+  /// Returns the logits [vocabulary] for the token after `ids`, which follow the ids read before.
   virtual Tensor next_logits(std::span<const std::int32_t> ids) = 0;
 };
 
@@ -45,18 +44,18 @@ class IncrementalDecoder {
 using TextSoFar [[deprecated("use DecodeContext")]] = DecodeContext;
 using TextReader [[deprecated("use IncrementalDecoder")]] = IncrementalDecoder;
 
-/// A model that gives each position of a text logits of some classes: of the next token, or of what
-/// the text is about. Its batches are windows (TokenWindows), its loss is the cross-entropy, in
-/// nats. A model names its head and says what that reads; the rest follows.
+/// A model that computes logits for each position of a document: for the next token, or for classes
+/// of documents. Its batches are windows (TokenWindows); its loss is the cross-entropy in nats. A
+/// derived class overrides output() and hidden_states(); loss, evaluation and generation follow.
 class TextModel : public Classifier {
  public:
-  /// The head, a linear layer with an output for each class; null for a model that has none, and
-  /// overrides forward() instead of hidden_states().
+  /// Returns the head, a linear layer with an output for each class. Null for a model without one,
+  /// which overrides forward() instead of hidden_states().
   virtual Linear* output_layer() { return nullptr; }
 
-  /// What the head reads: ids [batch, length], length ≤ context → [batch, length, inputs of the
-  /// head]. (A model may take ids of other ranks, too; batches and generation give it two axes.)
-  /// Throws std::logic_error unless a model overrides it.
+  /// Returns the input of the head: ids [batch, length], length ≤ context → [batch, length, inputs
+  /// of the head]. Batches and generation pass two axes; a model may also accept other shapes. The
+  /// default throws std::logic_error.
   virtual Variable hidden_states(Tape& tape, const Ids& ids);
 
   /// Former name of hidden_states().
@@ -64,13 +63,13 @@ class TextModel : public Classifier {
     return hidden_states(tape, ids);
   }
 
-  /// The logits [batch, length, classes]: what the head makes of hidden_states().
+  /// Returns the logits [batch, length, classes]. The default applies the head to hidden_states().
   virtual Variable forward(Tape& tape, const Ids& ids);
 
-  using Classifier::loss;  // of a batch
+  using Classifier::loss;  // the loss of a batch
 
   /// Returns cross_entropy(forward(tape, ids), targets, options), where targets have the shape of
-  /// ids. With a head, this is faster and never has all logits in memory.
+  /// ids. With a head, this is faster and never stores all logits.
   virtual Variable loss(Tape& tape, const Ids& ids, const Ids& targets,
                         const CrossEntropyOptions& options = {});
 
@@ -80,71 +79,71 @@ class TextModel : public Classifier {
     return loss(tape, batch.inputs(), batch.targets(), options);
   }
 
-  virtual std::size_t context() const = 0;  // the longest input
+  virtual std::size_t context() const = 0;  // longest input, in tokens
 };
 
-/// A model that predicts each next token of a text: its classes are the vocabulary.
+/// A model that predicts the token after each position: its classes are the vocabulary.
 class LanguageModel : public TextModel {
  public:
-  /// Returns a reader of a new text. By default, it reads the whole text again for each piece.
+  /// Returns a reader of a new document. The default reads the whole document again for each chunk.
   virtual std::unique_ptr<IncrementalDecoder> decoder();
 
-  /// Returns a reader of a new text that goes on past the context, in bounded memory. Throws
-  /// std::invalid_argument, saying why, if the model has none, as by default.
+  /// Returns a reader of a new document that can continue past the context, in bounded memory. The
+  /// default throws std::invalid_argument, as do models that cannot slide.
   virtual std::unique_ptr<IncrementalDecoder> sliding_decoder();
 
   virtual std::size_t vocabulary() const = 0;  // number of tokens
   std::size_t classes() const final { return vocabulary(); }
 };
 
-/// The same model, if it predicts tokens; throws std::invalid_argument, in the name of `caller`, if
-/// it does not.
+/// Returns `model` as a LanguageModel. Throws std::invalid_argument, in the name of `caller`, if it
+/// does not predict tokens.
 LanguageModel& as_language_model(Layer& model, std::string_view caller);
 
-/// Ways to continue a text that is longer than the context.
+/// Ways to continue a document that is longer than the context.
 enum class PastContext {
-  /// Reads the last `context` tokens again for each new token, as a text of their own. All models
-  /// can do this. Each token costs a pass over `context` positions.
+  /// Reads the last `context` tokens again for each new token, as a document of their own. All
+  /// models can do this. Each token costs a pass over `context` positions.
   kRecompute,
   /// Reads each token once, with a LanguageModel::sliding_decoder(). Each token costs one position,
   /// as within the context.
   ///
-  /// In a GptModel, each layer attends to the last `context` positions, whose keys and values stay
-  /// as they were when their tokens were read. So logits depend, through the layers, on the last
-  /// layers · (context − 1) + 1 tokens, as with sliding-window attention (Jiang et al. 2023,
-  /// "Mistral 7B"). A model that was not trained that way may write worse texts (Xiao et al. 2024,
-  /// "Efficient Streaming Language Models with Attention Sinks"). After 500 steps of `train --model
-  /// gpt`, losses past the context were equal within 0.001 with rotary, ALiBi's and Shaw's
-  /// positions, but larger by 0.2 with T5's and none.
+  /// In a GptModel, each layer attends to the last `context` positions, whose keys and values are
+  /// not recomputed. So logits depend, through the layers, on the last layers · (context − 1) + 1
+  /// tokens, as with sliding-window attention (Jiang et al. 2023, "Mistral 7B"). A model that was
+  /// not trained that way may write worse text (Xiao et al. 2024, "Efficient Streaming Language
+  /// Models with Attention Sinks"). After 500 steps of `rowgrad train --model gpt`, losses past the
+  /// context agreed within 0.001 with rotary, ALiBi and Shaw positions, but were larger by 0.2 with
+  /// T5 positions and with none.
   kSlidingWindow
 };
 
 /// Options of generate().
 struct GenerateOptions {
-  /// The number of tokens to generate. Past the context, each of them costs as much as reading the
-  /// whole context, unless past_context is kSlidingWindow.
+  /// The number of tokens to generate. Past the context, each costs as much as reading the whole
+  /// context, unless past_context is kSlidingWindow.
   std::size_t max_new_tokens = 100;
-  /// The logits are divided by it; at 0, the most likely token is always taken.
+  /// Divides the logits; at 0, the most likely token is always chosen.
   double temperature = 1;
-  /// Tokens are drawn only from this many of the most likely ones; 0 for all.
+  /// The number of most likely tokens to draw from; 0 for all.
   std::size_t top_k = 0;
-  /// Called for each new token; if it returns false, generation stops.
+  /// Called with each new token; generation stops if it returns false.
   std::function<bool(std::int32_t)> on_token = {};
-  /// Fetches rows of tables before they are looked up; null if all rows are here.
+  /// Fetches table rows before they are looked up; null if this process has all rows.
   TablePlacement* tables = nullptr;
-  /// Says how a text goes on past the context. Models that cannot slide throw
+  /// The way to continue past the context. With kSlidingWindow, models that cannot slide throw
   /// std::invalid_argument before anything is drawn.
   PastContext past_context = PastContext::kRecompute;
 };
 
-/// The ids that continue the last `context` ids of `prompt`, each drawn from softmax(logits /
-/// temperature) as by torch.multinomial, in evaluation mode. Until the text is longer than the
-/// context, an id depends on all ids before it; afterwards, see PastContext.
+/// Returns ids that continue the last `context` ids of `prompt`, each drawn from softmax(logits /
+/// temperature) as by torch.multinomial, in evaluation mode. Within the context, an id depends on
+/// all ids before it; past the context, see PastContext.
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random);
 
-/// Draws an index with probabilities softmax(logits / temperature) of the top_k largest. Logits
-/// that are NaN or all −∞ throw std::invalid_argument.
+/// Draws an index from the top_k largest logits (0: from all), with probabilities softmax(logits /
+/// temperature). Throws std::invalid_argument if a logit is NaN or the largest is infinite.
 std::size_t sample_token(std::span<const real> logits, double temperature, std::size_t top_k,
                          Random& random);
 [[deprecated("use sample_token()")]] inline std::size_t draw_token(std::span<const real> logits,

@@ -1,7 +1,7 @@
 #pragma once
 
-// The base of layers: named parameters and buffers, training mode, and a state to save. The parts
-// of a layer are members that register themselves, each constructed with its owner and its name:
+// The base class of layers: named parameters and buffers, training mode, and the state to save. The
+// members of a layer register themselves; each is constructed with its owner and its name:
 //
 //   class Block : public Layer {
 //    public:
@@ -11,8 +11,8 @@
 //     Buffer table{*this, "table", zeros({8})};          // saved, but not trained
 //   };
 //
-// Dotted names, counts, checkpoints and the summary follow from that. `forward` is not virtual:
-// each layer has the signature it needs.
+// Dotted names, parameter counts, checkpoints and the summary follow from the members. `forward` is
+// not virtual: each layer has the signature it needs.
 
 #include <cstddef>
 #include <optional>
@@ -31,51 +31,52 @@ class Buffer;
 template <class L>
 class Submodule;
 
-struct LoadOptions {        // of Layer::load_state_dict()
-  bool strict = true;       // refuse missing and unexpected names
-  std::string names = "*";  // patterns of the names, in layer and state, to load
-  bool dry_run = false;     // throw what loading would, but load nothing
+struct LoadOptions {        // options of Layer::load_state_dict()
+  bool strict = true;       // throw if names are missing or unexpected
+  std::string names = "*";  // load only names that match these patterns
+  bool dry_run = false;     // throw as loading would, but change nothing
 };
 
-struct LoadReport {                     // of Layer::load_state_dict()
-  std::vector<std::string> missing;     // names of the layer that the state lacks
-  std::vector<std::string> unexpected;  // names of the state that the layer lacks
+struct LoadReport {                     // result of Layer::load_state_dict()
+  std::vector<std::string> missing;     // names that only the layer has
+  std::vector<std::string> unexpected;  // names that only the state dict has
 };
 
 class NgramHash;
 
-/// What the rows of a table stand for.
+/// The meaning of a table's rows, for reports.
 struct RowNames {
-  RowKind kind = RowKind::kRow;         // the kind of all of them
-  std::string noun = {};                // "user"; empty for the word of the kind
-  std::vector<std::string> names = {};  // the name of each row; empty if these are its numbers
+  RowKind kind = RowKind::kRow;         // the kind of all rows
+  std::string noun = {};                // such as "user"; empty: the word for `kind`
+  std::vector<std::string> names = {};  // name of each row; empty: its index
   const NgramHash* ngrams = nullptr;    // finds the rows of n-grams; null for other tables
 
-  /// The noun, or the word of the kind: "row", "token", "position", "distance" or "n-gram".
+  /// Returns `noun` or, if it is empty, "row", "token", "position", "distance" or "n-gram".
   std::string word() const;
 };
 
-/// Neither copyable nor movable: layers keep the addresses of their members.
-/// `names` are patterns of dotted names in this layer, "blocks.11.*,norm.*" (see NamePatterns); one
-/// that matches nothing is a std::invalid_argument.
+/// Base class of layers. Neither copyable nor movable, because layers keep the addresses of their
+/// members. Arguments called `names` are patterns of dotted names in this layer, such as
+/// "blocks.11.*,norm.*" (see NamePatterns). A pattern without a match throws std::invalid_argument.
 class Layer : public ParameterOwner {
  public:
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
   virtual ~Layer();
 
-  /// All parameters with such names, including frozen and borrowed ones, each once: for each layer
-  /// those that it borrows, then its own, then those of its parts.
+  /// Returns the parameters whose names match, each once, including frozen and borrowed ones.
+  /// Order: the borrowed parameters of a layer, its own, then the parameters of its parts.
   std::vector<Parameter*> parameters(std::string_view names = "*") const;
 
-  /// The same parameters as tapes see them, in the same order: see on_tape().
+  /// Returns on_tape() of each parameter, in the order of parameters().
   std::vector<Parameter*> parameters_on_tape() const;
 
-  /// Returns the parameter that tapes see in place of one of this layer, which may have more rows:
-  /// see EmbeddingTable::table().
+  /// Returns the parameter that tapes see in place of `parameter`, which this layer owns. It has
+  /// more rows if `parameter` is a shard: see EmbeddingTable::table().
   virtual Parameter& on_tape(Parameter& parameter) const { return parameter; }
 
-  /// All layers of type L in this one, itself included, by their dotted names; outer layers first.
+  /// Returns all layers of type L in this layer, itself included, by dotted name. Outer layers
+  /// first.
   template <class L>
   std::vector<std::pair<std::string, L*>> named_layers() {
     std::vector<std::pair<std::string, L*>> found;
@@ -86,60 +87,58 @@ class Layer : public ParameterOwner {
     return found;
   }
 
-  /// The number of values in all parameters, and in the trainable ones, each counted once.
-  std::size_t parameter_count() const;
-  std::size_t trainable_parameter_count() const;
+  std::size_t parameter_count() const;            // elements of all parameters, each counted once
+  std::size_t trainable_parameter_count() const;  // elements of the trainable parameters
 
-  /// Training mode, the default, or evaluation mode, for this layer and all its parts. Only Dropout
-  /// behaves differently.
+  /// Puts this layer and all its parts into training mode (the default) or evaluation mode. Only
+  /// Dropout behaves differently.
   void train() { set_training(true); }
   void eval() { set_training(false); }
   bool training() const { return training_; }
 
-  /// Frozen parameters get no gradient and are not changed by optimizers.
+  /// Frozen parameters get no gradient, and optimizers do not change them.
   void freeze(std::string_view names = "*") { set_trainable(names, false); }
   void unfreeze(std::string_view names = "*") { set_trainable(names, true); }
 
-  /// Brings all rows of all tables up to date (see Parameter). Until the next change, several
-  /// threads may then run the layer at the same time in evaluation mode, each on its own tape.
-  /// (Lookups with max_norm still change rows that are too large.) Throws std::logic_error for
-  /// tables in files, which have no such time.
+  /// Brings all rows of all tables up to date. Until the next change, several threads may then run
+  /// the layer at once in evaluation mode, each on its own tape, unless max_norm makes lookups
+  /// change rows. Throws std::logic_error if a table is in a file.
   void apply_deferred_steps() const;
 
-  /// Copies of the parameters and buffers, by dotted name ("token.weight"). A shared parameter is
-  /// saved and loaded with the layer that owns it, under its name there. For a table in a file, the
-  /// value is the id of its last checkpoint (TableFile::checkpoint_id), and loading restores that.
+  /// Returns copies of the parameters and buffers, by dotted name ("token.weight"). The owner of a
+  /// shared parameter saves and loads it, under its name there. The value of a table file is the id
+  /// of its last checkpoint (TableFile::checkpoint_id), which loading restores.
   StateDict state_dict(std::string_view names = "*") const;
 
-  /// Replaces the values of all parameters and buffers that are in the state, and ignores texts.
-  /// Throws std::invalid_argument if a shape differs and, unless strict is false, if names are
-  /// missing or unexpected, or for tables in files that have no such mark; then nothing changes. If
-  /// writing a table fails after that, those before it have gone back, and nothing else has
-  /// changed: open that one again, and load the same state.
+  /// Replaces the values of all parameters and buffers that `state` contains. Unknown strings are
+  /// ignored. Throws std::invalid_argument, and changes nothing, if a shape differs, if a table
+  /// file does not have the checkpoint or, unless strict is false, if names are missing or
+  /// unexpected. If restoring a table file fails later, earlier table files stay restored, and
+  /// nothing else has changed: open that file again, and load the same state.
   LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
 
-  /// Says what the rows of a table stand for, for callbacks that show rows. Returns nothing for
-  /// tables that the layer does not know, as by default. Override it to name the rows of a table.
+  /// Describes the rows of `table`, for reports. Override it for the tables of your layer; the
+  /// default returns nullopt.
   virtual std::optional<RowNames> row_names(const Parameter& table) const;
 
-  /// Returns what this layer and its parts say of a table. Each member is set by the outermost
-  /// layer that gives it, so a model can name the tokens of an embedding that only knows its kind.
-  /// Throws std::invalid_argument if only some rows have names.
+  /// Combines row_names() of this layer and its parts. Each member comes from the outermost layer
+  /// that sets it, so a model can name the tokens of an embedding that only knows its kind. Throws
+  /// std::invalid_argument if only some rows have names.
   RowNames resolve_row_names(const Parameter& table) const;
 
-  /// A table for printing: the name, shape and number of values of every parameter and buffer. For
-  /// a borrowed parameter whose owner is also listed, the owner's name for it replaces the number.
+  /// Returns a printable table with the name, shape and size of every parameter and buffer. For a
+  /// borrowed parameter whose owner is also listed, the owner's name for it replaces the size.
   std::string summary() const;
 
  protected:
   Layer() = default;
 
-  /// Registers a parameter that another layer owns and names: tied weights. It should outlive this
-  /// layer. Throws std::invalid_argument for a name that is taken or has a dot.
+  /// Registers a parameter that another layer owns and names, such as a tied weight. It should
+  /// outlive this layer. Throws std::invalid_argument if `name` is taken or contains a dot.
   void share(std::string_view name, Parameter& parameter);
 
-  /// Makes a layer that lives elsewhere, and is a part of no other, a part of this one until one of
-  /// the two is destroyed: a model that gets another head.
+  /// Registers a layer that is not a member, and not a part of any other layer, as a part of this
+  /// one, until either is destroyed. Used to give a model another head.
   void share(std::string_view name, Layer& part);
 
  private:
@@ -151,7 +150,7 @@ class Layer : public ParameterOwner {
   template <class Member>
   using Named = std::vector<std::pair<std::string, Member*>>;
 
-  // Throw std::invalid_argument unless `name` is one word without a dot and new in this layer.
+  // These throw std::invalid_argument unless `name` is one word without a dot, and not taken.
   void adopt(std::string_view name, Parameter& parameter) override;
   void adopt(std::string_view name, Buffer& buffer);
   void adopt(std::string_view name, Layer& part);
@@ -162,7 +161,7 @@ class Layer : public ParameterOwner {
   void set_path(std::string path);
   void set_training(bool training);
   void set_trainable(std::string_view names, bool trainable);
-  // The path of a layer in this one without this one's own: "" or "token.".
+  // Returns the path of `layer` relative to this one: "" or "token.".
   std::string path_in_this(const Layer& layer) const { return layer.path_.substr(path_.size()); }
   std::string name_in_this(const Layer& layer) const;
   void for_each_owned(std::string_view names, const auto& on_parameter,
@@ -173,7 +172,7 @@ class Layer : public ParameterOwner {
     for (const auto& [name, layer] : layers_) layer->for_each_layer(visit);
   }
 
-  std::string path_;  // "" or "token.": the prefix of the names of this layer's parts
+  std::string path_;  // "" or "token.": prefix of the names in this layer
   Layer* owner_ = nullptr;
   Named<Parameter> parameters_;
   Named<Parameter> shared_;
@@ -185,7 +184,7 @@ class Layer : public ParameterOwner {
 /// A tensor that is saved with its layer but never trained.
 class Buffer {
  public:
-  Buffer(Layer& owner, std::string_view name, Tensor value)  // a member of owner
+  Buffer(Layer& owner, std::string_view name, Tensor value)  // registers itself
       : owner_(&owner), value_(std::move(value)) {
     owner.adopt(name, *this);
   }
@@ -193,8 +192,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  const Tensor& value() const { return value_; }         // the tensor that is saved
-  const Shape& shape() const { return value_.shape(); }  // the shape of the value
+  const Tensor& value() const { return value_; }         // the saved tensor
+  const Shape& shape() const { return value_.shape(); }  // shape of the value
 
  private:
   friend Layer;
@@ -207,7 +206,7 @@ class Buffer {
 template <class L>
 class Submodule : public L {
  public:
-  template <class... Arguments>  // constructs an L with `arguments`
+  template <class... Arguments>  // constructs an L from `arguments`
   Submodule(Layer& owner, std::string_view name, Arguments&&... arguments)
       : L(std::forward<Arguments>(arguments)...) {
     owner.adopt(name, static_cast<Layer&>(*this));
@@ -220,8 +219,8 @@ using Part [[deprecated("use Submodule")]] = Submodule<L>;
 
 class EvaluationMode {  // keeps a layer in evaluation mode while this object exists
  public:
-  /// Puts a layer and all its parts into evaluation mode. At the end, those that were in training
-  /// mode return to it.
+  /// Puts `layer` and all its parts into evaluation mode. The destructor restores training mode
+  /// where it was set.
   explicit EvaluationMode(Layer& layer) {
     layer.for_each_layer([&](const Layer& each) {
       if (each.training_) were_training_.push_back(const_cast<Layer*>(&each));

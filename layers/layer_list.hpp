@@ -1,6 +1,6 @@
 #pragma once
 
-// Parts that are there or not, or as many as wanted, which is known at run time.
+// Parts whose presence or number is known only at run time.
 
 #include <cstddef>
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace rowgrad {
 
-/// A part that exists only if it is wanted, for a member std::optional<Submodule<L>>.
+/// Returns a part only if it is `wanted`: the value of a member std::optional<Submodule<L>>.
 template <class L, class... Arguments>
 std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::string_view name,
                                                Arguments&&... arguments) {
@@ -22,13 +22,13 @@ std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::s
   return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
 }
 
-/// Layers of one type, their number known only at run time, named by position: "0", "1", ….
+/// Layers of one type, named by index: "0", "1", …. Their number is known only at run time.
 template <class L>
 class LayerList : public Layer {
  public:
   LayerList() = default;
 
-  /// Makes `count` layers, each with the same arguments.
+  /// Constructs `count` layers, each with the same arguments.
   template <class... Arguments>
   explicit LayerList(std::size_t count, Arguments&&... arguments) {
     for (std::size_t i = 0; i < count; ++i) add(arguments...);
@@ -43,9 +43,9 @@ class LayerList : public Layer {
 
   std::size_t size() const { return layers_.size(); }              // number of layers
   L& operator[](std::size_t i) { return layers_[i]; }              // layer i, below size()
-  const L& operator[](std::size_t i) const { return layers_[i]; }  // the same
-  auto begin() { return layers_.begin(); }                         // the first layer
-  auto end() { return layers_.end(); }                             // after the last
+  const L& operator[](std::size_t i) const { return layers_[i]; }  // layer i, below size()
+  auto begin() { return layers_.begin(); }                         // first layer
+  auto end() { return layers_.end(); }                             // past the last layer
 
  private:
   std::deque<Submodule<L>> layers_;  // a deque, so that addresses stay valid

@@ -14,46 +14,44 @@ namespace rowgrad {
 /// Options of NextTokenModel.
 struct NextTokenOptions {
   std::size_t vocabulary = 0;                 // number of tokens
-  std::size_t context = 4;                    // the longest input
-  std::size_t width = 256;                    // numbers in an embedding
-  Positions positions = Positions::kLearned;  // how a model tells them apart
+  std::size_t context = 4;                    // longest input, in tokens
+  std::size_t width = 256;                    // elements of an embedding
+  Positions positions = Positions::kLearned;  // position encoding
   std::size_t window = 1;                // tokens that a prediction sees, including the current one
   std::vector<std::size_t> hidden = {};  // widths of the hidden layers; empty for a linear model
   double dropout = 0;  // after each hidden layer, and after sinusoidal positions are added
-  bool dense_gradients = false;  // for the embedding tables, instead of row gradients
-  bool tie_weights = false;      // the token table is also the weight of the head
+  bool dense_gradients = false;  // use dense instead of row gradients for embedding tables
+  bool tie_weights = false;      // use the token table as the weight of the head
 };
 
-/// Predicts each next token of a text: token embedding + positions → look-back → hidden layers →
-/// linear head. Parts are constructed in this order, so a seed gives the same weights as
+/// Predicts the token after each position: token embedding + positions → look-back → hidden layers
+/// → linear head. Parts are constructed in this order, so a seed gives the same weights as
 /// nn.Embedding, nn.Embedding and nn.Linear in PyTorch. With tied weights, the head draws only its
-/// bias, and the token table, which the embedding and the head both read, gets a dense gradient.
+/// bias, and the shared token table gets a dense gradient.
 ///
-/// A model of one's own that derives from it overrides transform_embeddings(), through which
-/// training and generation both go.
+/// A derived class can override transform_embeddings(), which training and generation both call.
 class NextTokenModel : public LanguageModel {
  public:
-  /// Draws the initial weights from `random`. No size may be 0, and with tied weights, the head
-  /// must read as many inputs as an embedding is wide: std::invalid_argument.
+  /// Draws the initial weights from `random`. Throws std::invalid_argument if a size is 0, or if
+  /// weights are tied and the head does not have `width` inputs.
   NextTokenModel(const NextTokenOptions& options, Random& random);
   NextTokenModel(const NextTokenOptions& options, Random&& random)
       : NextTokenModel(options, random) {}
 
-  /// Takes ids [..., length] of any rank.
+  /// Accepts ids [..., length] with any number of axes.
   Variable hidden_states(Tape& tape, const Ids& ids) final;
 
-  /// Final, as the loss would not see what overrides it.
+  /// Final, because loss() does not call it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }  // the number of tokens
-  const NextTokenOptions& options() const { return options_; }  // the options as they were given
+  std::size_t vocabulary() const final { return options_.vocabulary; }  // number of tokens
+  const NextTokenOptions& options() const { return options_; }  // options passed to the constructor
 
  protected:
-  /// What the look-back reads instead of x [..., length, width], the embedding of ids
-  /// [..., length] with their positions: x itself, unless a derived class puts something there. A
-  /// position must depend on no later one.
+  /// Returns the input of the look-back. The default is x [..., length, width], the embeddings of
+  /// `ids` [..., length] with their positions. A position must not depend on later positions.
   virtual Variable transform_embeddings(const Variable& x, const Ids& ids);
 
  private:
@@ -61,12 +59,12 @@ class NextTokenModel : public LanguageModel {
 
  public:
   Submodule<Embedding> token;                              // [vocabulary, width]
-  std::optional<Submodule<PositionalEmbedding>> position;  // at most one of these two
+  std::optional<Submodule<PositionalEmbedding>> position;  // for Positions::kLearned
   std::optional<Submodule<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
-  Submodule<Dropout> sinusoidal_dropout;                   // applied to what sinusoidal returns
-  Submodule<ConcatPrevious> concat_previous;               // joins the last positions
-  std::optional<Submodule<Mlp>> hidden;                    // the layers before the head, if any
-  Submodule<Linear> head;                                  // logits of what was joined or hidden
+  Submodule<Dropout> sinusoidal_dropout;                   // applied after sinusoidal positions
+  Submodule<ConcatPrevious> concat_previous;               // joins each position with earlier ones
+  std::optional<Submodule<Mlp>> hidden;                    // hidden layers, if any
+  Submodule<Linear> head;                                  // computes the logits
 };
 
 }  // namespace rowgrad

@@ -1,8 +1,8 @@
 #pragma once
 
-// Positions that are added to the tokens, learned or fixed, and the kinds there are. Sizes of 0 or
-// more than memory could hold, numbers that are not finite, and texts that are longer than the
-// table or of another width throw std::invalid_argument.
+// Position encodings: the available kinds, and layers that add positions to tokens. Sizes that are
+// 0 or too large for memory, options that are not finite, and inputs that are longer than the table
+// or of another width throw std::invalid_argument.
 
 #include <cstddef>
 #include <optional>
@@ -13,10 +13,10 @@
 
 namespace rowgrad {
 
-/// How a model tells positions apart.
+/// The way a model encodes positions.
 enum class Positions {
-  kNone,  // not at all
-  // Added to the tokens:
+  kNone,  // not encoded
+  // Added to token embeddings:
   kLearned,     // a trained table: PositionalEmbedding
   kSinusoidal,  // a fixed table: Sinusoidal
   // In attention, by the distance from query to key:
@@ -37,8 +37,8 @@ class PositionalEmbedding : public EmbeddingTable {
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
-  /// `length` rows [length, width] from a position on, which Embedding::forward can add during the
-  /// lookup.
+  /// Returns `length` rows [length, width], from `first_position` on. Embedding::forward can add
+  /// them during the lookup.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
  private:
@@ -52,25 +52,25 @@ class PositionalEmbedding : public EmbeddingTable {
 enum class FrequencyScheme {
   kPaired,            // t / base^(2i / width): one angle per pair (Vaswani et al. 2017, sec. 3.5)
   kFormalAlgorithms,  // t / base^(2(i + 1) / width) (Phuong & Hutter 2022, algorithm 2)
-  kPerColumn,         // t / base^(j / width): one angle per column, as in code beside that formula
+  kPerColumn,         // t / base^(j / width): one angle per column
 };
 
-/// Where the columns of sines and of cosines are.
+/// The order of the sine and cosine columns.
 enum class SinusoidLayout {
   kInterleaved,  // sin cos sin cos …
   kHalves,       // the sines, then the cosines (tensor2tensor)
 };
 
 struct SinusoidalOptions {
-  double base = 10000;                                // the base of the angles: see FrequencyScheme
-  FrequencyScheme scheme = FrequencyScheme::kPaired;  // which angle a column has
-  SinusoidLayout layout = SinusoidLayout::kInterleaved;  // where sines and cosines are
+  double base = 10000;                                   // base of the angles: see FrequencyScheme
+  FrequencyScheme scheme = FrequencyScheme::kPaired;     // angle of each column
+  SinusoidLayout layout = SinusoidLayout::kInterleaved;  // order of the columns
   double first_position = 0;  // t of the first row; 1 if positions count from one
 };
 
 /// Fixed positions: x [..., length, width] → x + the first `length` rows of a table of sinusoids.
-/// With an odd width, the last column is a sine in both layouts. Buffer: table [max_length, width],
-/// saved with the model and never trained.
+/// If the width is odd, the last column is a sine in both layouts. Buffer: table [max_length,
+/// width], saved with the model and never trained.
 class Sinusoidal : public Layer {
  public:
   /// The base must be above 0.
@@ -78,7 +78,7 @@ class Sinusoidal : public Layer {
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
-  /// The same as PositionalEmbedding::rows does.
+  /// Returns rows as PositionalEmbedding::rows does.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
   Buffer table;  // [max_length, width]

@@ -1,7 +1,7 @@
 #pragma once
 
-// A sequence of layers and functions, and small layers without parameters for it. Wrong sizes throw
-// std::invalid_argument.
+// A sequence of layers and functions, and small layers without parameters for it. Invalid sizes
+// throw std::invalid_argument.
 
 #include <cstddef>
 #include <functional>
@@ -16,27 +16,27 @@
 
 namespace rowgrad {
 
-/// In training mode, zeroes each value with probability p and divides the others by 1 − p; in
+/// In training mode, zeroes each element with probability p and divides the others by 1 − p; in
 /// evaluation mode, returns x. Draws from the tape's random numbers.
 class Dropout : public Layer {
  public:
-  /// Drops each value with probability p, from 0 to 1.
+  /// Drops each element with probability p, from 0 to 1.
   explicit Dropout(double p) : p_(p) {
     check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
   }
 
-  /// Throws std::logic_error in training mode for a tape without random numbers.
+  /// Throws std::logic_error in training mode if the tape has no random numbers.
   Variable forward(const Variable& x) { return training() ? dropout(x, p_) : x; }
 
  private:
   double p_;
 };
 
-/// Joins each position to its predecessors, so that the next layer sees the last `steps` tokens at
-/// once (Bengio et al. 2003): see causal_unfold().
+/// Concatenates each position with the positions before it, so that the next layer sees the last
+/// `steps` tokens at once (Bengio et al. 2003): see causal_unfold().
 class ConcatPrevious : public Layer {
  public:
-  /// Joins each position with the steps − 1 before it; `steps` is at least 1.
+  /// Concatenates each position with the steps − 1 before it; `steps` is at least 1.
   explicit ConcatPrevious(std::size_t steps) : steps_(steps) {
     check_argument(steps > 0, "ConcatPrevious: steps must be above 0");
   }
@@ -54,7 +54,7 @@ using LookBack [[deprecated("use ConcatPrevious")]] = ConcatPrevious;
 using VariableFunction = std::function<Variable(const Variable&)>;  // a step of Sequential
 
 /// A sequence of steps, each a layer with forward(const Variable&) or a plain function. Layers are
-/// named by their position: "0.weight", "2.weight". Without steps, forward returns x.
+/// named by their index: "0.weight", "2.weight". Without steps, forward returns x.
 class Sequential : public Layer {
  public:
   Sequential() = default;
@@ -73,7 +73,7 @@ class Sequential : public Layer {
   /// Appends a function such as `relu`, or a lambda.
   void add(VariableFunction function) { steps_.push_back(std::move(function)); }
 
-  Variable forward(const Variable& x);  // takes one step after the other
+  Variable forward(const Variable& x);  // applies all steps in order
 
   std::size_t size() const { return steps_.size(); }  // number of steps
 
@@ -83,16 +83,16 @@ class Sequential : public Layer {
 };
 
 struct MlpOptions {
-  VariableFunction activation = relu;  // the function between two linear layers
-  bool activate_last = false;          // whether the last linear layer is activated too
-  double dropout = 0;                  // the probability of dropout after each activation
+  VariableFunction activation = relu;  // function between two linear layers
+  bool activate_last = false;          // also activate the last linear layer
+  double dropout = 0;                  // dropout probability after each activation
 };
 
 /// A multi-layer perceptron: linear layers of the given widths with activations between them.
 /// Mlp({8, 32, 2}, random) maps [..., 8] to [..., 2].
 class Mlp : public Sequential {
  public:
-  /// There are two or more widths, all above 0.
+  /// Requires at least two widths, all above 0.
   Mlp(const std::vector<std::size_t>& widths, Random& random, const MlpOptions& options = {});
 };
 

@@ -7,44 +7,45 @@
 
 namespace rowgrad {
 
-/// Which positions the head reads.
+/// The positions that the head reads.
 enum class Pooling {
-  kLast,  // a position alone, which in a causal model knows those before it
-  kMean   // the mean of a position and those before it
+  kLast,  // one position; a causal model has seen the positions before it
+  kMean   // the mean of a position and all positions before it
 };
 
 struct TextClassifierOptions {
-  Pooling pooling = Pooling::kLast;  // which positions the head reads
-  LinearOptions head = {};           // of the new head
+  Pooling pooling = Pooling::kLast;  // positions that the head reads
+  LinearOptions head = {};           // options of the new head
 };
 
-/// A language model with another head: what its own head would read goes to a linear layer with an
-/// output for each class. Each position gets logits of its own, for the text up to there; the
-/// target of a text stands at its last token, and all others are ignored (see
+/// A language model with another head: a linear layer, with an output for each class, that reads
+/// the input of the original head. Each position gets its own logits, for the document up to there.
+/// The target of a document is at its last token; all other targets are ignored (see
 /// classification_example()).
 ///
-/// The language model is borrowed as the part "body", and must outlive the classifier: until that
-/// is destroyed, its parameters are named "body.token.weight" …. Freeze what is not to change, its
-/// own head included, which nothing trains (unless that is tied to the token table):
+/// The language model is borrowed as the part "body", and must outlive the classifier. Until the
+/// classifier is destroyed, its parameters are named "body.token.weight" …. Freeze the parameters
+/// that must not change, and the original head, which gets no gradient unless tied to the token
+/// table:
 ///
 ///   model.freeze();
 ///   model.unfreeze("blocks.11.*,norm.*");
 ///   TextClassifier classifier(model, 2, random);
 class TextClassifier : public TextModel {
  public:
-  /// Throws std::invalid_argument for a body that is a part of another layer, and for 0 classes,
-  /// and std::logic_error for a body without a head.
+  /// Throws std::invalid_argument if `body` is a part of another layer or `classes` is 0, and
+  /// std::logic_error if `body` has no head.
   TextClassifier(LanguageModel& body, std::size_t classes, Random& random,
                  const TextClassifierOptions& options = {});
 
-  /// What the head of the body would read or, with Pooling::kMean, the means of that.
+  /// Returns the input of the body's head or, with Pooling::kMean, its running means.
   Variable hidden_states(Tape& tape, const Ids& ids) override;
   Linear* output_layer() override { return &head; }
   std::vector<TableLookup> lookups(const Batch& batch) const override {
     return body_.lookups(batch);
   }
 
-  /// The probabilities [classes] of a whole text, in evaluation mode.
+  /// Returns the probabilities [classes] of a whole document, in evaluation mode.
   Tensor probabilities(std::span<const std::int32_t> ids);
 
   std::size_t context() const override { return body_.context(); }

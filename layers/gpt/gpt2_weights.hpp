@@ -1,20 +1,20 @@
 #pragma once
 
-// GPT-2's weights in the layout of Hugging Face's model.safetensors, read and written:
+// Reads and writes GPT-2's weights in the layout of Hugging Face's model.safetensors:
 //
 //   const StateDict file = read_safetensors("model.safetensors");
 //   GptModel model(gpt2_options(file), random);
 //   load_gpt2_weights(model, file);
 //   write_safetensors("mine.safetensors", gpt2_weights(model));
 //
-// Beside "wte.weight" [vocabulary, width], "wpe.weight" [context, width] and "ln_f", each layer has
-// "h.0.ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc" and "mlp.c_proj". The weights of
-// linear layers are [inputs, outputs], and the columns of c_attn are query, key and value. The head
-// is "lm_head.weight" if that is there, else wte.weight. All names but the head's may start with
-// "transformer.". Masks ("attn.bias", "attn.masked_bias") are ignored.
+// In addition to "wte.weight" [vocabulary, width], "wpe.weight" [context, width] and "ln_f", each
+// layer has "h.0.ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc" and "mlp.c_proj". The
+// weights of linear layers are [inputs, outputs]; the columns of c_attn are query, key and value.
+// The head is "lm_head.weight" if present, otherwise wte.weight. All names except the head's may
+// start with "transformer.". Masks ("attn.bias", "attn.masked_bias") are ignored.
 //
-// Models that the layout cannot describe (with positions that are not learned, or without a bias
-// anywhere), and files with missing, unexpected or malformed tensors throw std::invalid_argument.
+// Models that the layout cannot describe (positions that are not learned, or missing biases), and
+// files with missing, unexpected or malformed tensors throw std::invalid_argument.
 
 #include <cstddef>
 #include <string_view>
@@ -24,23 +24,23 @@
 
 namespace rowgrad {
 
-/// The options of the model in a file. Its head is tied unless lm_head.weight differs from
-/// wte.weight. What the weights do not show is as in OpenAI's models: no dropout, their GELU and
-/// norm_epsilon, and width / 64 heads, unless `heads` is not 0 or the text "n_head" says otherwise.
-/// Throws std::invalid_argument if the heads remain unknown.
+/// Returns the options of the model in `file`. Its head is tied unless lm_head.weight differs from
+/// wte.weight. Options that the weights do not show are as in OpenAI's models: no dropout, the same
+/// GELU and norm_epsilon, and width / 64 heads, unless `heads` is not 0 or the string "n_head" says
+/// otherwise. Throws std::invalid_argument if the number of heads remains unknown.
 GptOptions gpt2_options(const StateDict& file, std::size_t heads = 0);
 
-/// Replaces all weights of the model. A head that is not tied gets wte.weight if the file has none.
-/// Needs memory for copies of one linear layer. Everything is checked before anything changes: the
-/// shapes, the number of heads and, if the model's head is tied, whether lm_head.weight equals
+/// Replaces all weights of the model. An untied head gets wte.weight if the file has no other.
+/// Needs memory for copies of one linear layer. Everything is checked before anything changes:
+/// shapes, the number of heads and, if the model's head is tied, that lm_head.weight equals
 /// wte.weight.
 void load_gpt2_weights(GptModel& model, const StateDict& file);
 
-/// A copy of the weights with the text "n_head". As in Hugging Face's own files, names start with
-/// "transformer." if there is a lm_head.weight, that is, if the head is not tied.
+/// Returns a copy of the weights, with the string "n_head". As in Hugging Face's own files, names
+/// start with "transformer." if there is a lm_head.weight, that is, if the head is not tied.
 StateDict gpt2_weights(GptModel& model);
 
-/// The check of a model's options, for programs that want it earlier.
+/// Throws std::invalid_argument, in the name of `caller`, if the layout cannot describe the model.
 void check_gpt2_layout(std::string_view caller, const GptOptions& options);
 
 }  // namespace rowgrad

@@ -1,7 +1,6 @@
 #pragma once
 
-// A GPT and its tokenizer in one file, to be read by a program of one's own. A GPT that train
-// saved is such a file, too:
+// A GPT and its tokenizer in one file, as save_gpt() and `rowgrad train` write it:
 //
 //   const SavedGpt saved = load_gpt("run.safetensors");
 //   const Ids ids = saved.tokenizer->encode("Every evening");
@@ -19,29 +18,29 @@
 
 namespace rowgrad {
 
-/// What load_gpt() read.
+/// The result of load_gpt().
 struct SavedGpt {
-  std::unique_ptr<Tokenizer> tokenizer;  // that of the model's text
-  std::unique_ptr<GptModel> model;       // in training mode, as a new one
+  std::unique_ptr<Tokenizer> tokenizer;  // tokenizer of the model
+  std::unique_ptr<GptModel> model;       // in training mode
 };
 
-/// Writes a model, its adapters included, and its tokenizer. Throws std::runtime_error if the file
+/// Writes a model, including adapters, and its tokenizer. Throws std::runtime_error if the file
 /// cannot be written, and std::invalid_argument for a class derived from GptModel.
 void save_gpt(const std::filesystem::path& path, const GptModel& model, const Tokenizer& tokenizer);
 
-/// Reads them again; all but the adapters of a model that has some is frozen. A model whose
-/// memories have their tables in files needs these, in the order of GptMemories::files, and takes
-/// them back to what they were when it was saved; they are borrowed: std::invalid_argument for
-/// another number of them. Throws std::runtime_error, which names the file, for one that is not
-/// whole or has no GPT.
+/// Reads a model and its tokenizer. If the model has adapters, everything else is frozen. A model
+/// with memories in table files needs these files in the order of GptMemories::files; they are
+/// borrowed, and restored to the checkpoint of the model. Throws std::invalid_argument for a wrong
+/// number of table files, and std::runtime_error, which names the file, if it is incomplete or has
+/// no GPT.
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
 
-/// Does the same for what was read from a file, whose name messages need.
+/// Reads a model and its tokenizer from the contents of a file, which messages call `name`.
 SavedGpt load_gpt(const StateDict& file, const std::string& name,
                   const std::vector<TableFile*>& tables = {});
 
-/// The options of a model as values of a checkpoint, but for the files of tables: what other files
-/// need beside "tokenizer" and "model" to be read by load_gpt(), under the name "gpt".
+/// Returns the options of a model, without table files, as a state dict. load_gpt() needs it under
+/// the name "gpt", next to "tokenizer" and "model".
 StateDict gpt_options_state(const GptOptions& options);
 
 }  // namespace rowgrad

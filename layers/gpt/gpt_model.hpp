@@ -14,7 +14,7 @@
 
 namespace rowgrad {
 
-/// What weights start from.
+/// The initial values of weights.
 enum class Initialization {
   /// PyTorch's defaults, drawn in the order of its modules: normal(0, 1) for embeddings,
   /// uniform(−1/√inputs, 1/√inputs) for linear layers.
@@ -26,85 +26,88 @@ enum class Initialization {
 
 /// Memories of n-grams in front of some blocks: see NgramMemory.
 struct GptMemories {
-  std::vector<std::size_t> blocks = {};  // the numbers of the blocks, counted from 0
-  NgramHashOptions ngrams = {};          // how all memories find their rows
-  NgramMemoryOptions memory = {};        // the options of all memories
-  /// The tables, one for each of the blocks, if they are to be in files; borrowed.
+  std::vector<std::size_t> blocks = {};  // blocks with a memory, counted from 0
+  NgramHashOptions ngrams = {};          // hash options of all memories
+  NgramMemoryOptions memory = {};        // other options of all memories
+  /// Borrowed table files, one for each of the blocks; empty for tables in memory.
   std::vector<TableFile*> files = {};
 };
 
-/// Options of GptModel. Sizes are those of the smallest GPT-2, unless they are given.
+/// Options of GptModel. The default sizes are the sizes of the smallest GPT-2.
 struct GptOptions {
   std::size_t vocabulary = 50257;             // number of tokens
-  std::size_t context = 1024;                 // the longest input
-  std::size_t width = 768;                    // numbers at each position
+  std::size_t context = 1024;                 // longest input, in tokens
+  std::size_t width = 768;                    // elements of each position's vector
   std::size_t heads = 12;                     // number of heads; divides the width
   std::size_t layers = 12;                    // number of blocks
-  Positions positions = Positions::kLearned;  // how a model tells them apart
-  /// Dropout of embeddings, attention weights, and results of attention and feed-forward.
+  Positions positions = Positions::kLearned;  // position encoding
+  /// Dropout probability of embeddings, attention weights, and results of attention and
+  /// feed-forward.
   double dropout = 0;
-  bool qkv_bias = false;       // whether query, key and value projections have one
-  bool bias = true;            // whether all other linear layers but the head, and norms, do
-  bool tie_weights = false;    // whether the head's weight is the token table
-  Gelu gelu = Gelu::kTanh;     // which form of GELU
+  bool qkv_bias = false;       // use a bias in query, key and value
+  bool bias = true;            // use a bias in norms and all other linear layers, except the head
+  bool tie_weights = false;    // use the token table as the head's weight
+  Gelu gelu = Gelu::kTanh;     // form of GELU
   double norm_epsilon = 1e-5;  // added to variances in the norms
-  Initialization initialization = Initialization::kPyTorch;  // what weights start from
-  /// For Positions::kRotary: which columns of a head are rotated together, and the base.
+  Initialization initialization = Initialization::kPyTorch;  // initial values of weights
+  /// For Positions::kRotary: the columns of a head that are rotated together, and the base.
   RotaryLayout rotary_layout = RotaryLayout::kHalves;
   double rotary_base = 10000;
-  /// For Positions::kT5: the buckets, and the distance from which on all share the last one.
+  /// For Positions::kT5: the number of buckets, and the distance from which all distances share the
+  /// last bucket.
   std::size_t t5_buckets = 32;
   std::size_t t5_max_distance = 128;
-  /// For Positions::kShaw: the distance from which on all share a row.
+  /// For Positions::kShaw: the distance from which all distances share a row.
   std::size_t shaw_max_distance = 16;
-  /// They are made last, so that all else starts as in a model without them, and always as PyTorch
-  /// would.
+  /// Memories are initialized last, always with PyTorch's defaults, so all other weights are the
+  /// same as in a model without memories.
   GptMemories memories = {};
 };
 
 /// GPT-2's architecture (Radford et al. 2019): token embedding, positions, dropout, `layers`
-/// transformer blocks, a layer norm, and a linear head without bias. Parts are made in that order,
-/// so a seed gives the weights that the same modules have in PyTorch.
+/// transformer blocks, a layer norm, and a linear head without bias. Parts are constructed in this
+/// order, so a seed gives the same weights as the same modules in PyTorch.
 ///
-/// A model of one's own that derives from it overrides before_block(), through which training,
-/// generation, attention_weights() and memory_gates() all go.
+/// A derived class can override before_block(), which training, generation, attention_weights() and
+/// memory_gates() all call.
 class GptModel : public LanguageModel {
  public:
   /// Draws the initial weights from `random`.
   GptModel(const GptOptions& options, Random& random);
   GptModel(const GptOptions& options, Random&& random) : GptModel(options, random) {}
 
-  /// Takes ids [..., length] of any rank.
+  /// Accepts ids [..., length] with any number of axes.
   Variable hidden_states(Tape& tape, const Ids& ids) final;
 
-  /// Final, as the loss would not see what overrides it.
+  /// Final, because loss() does not call it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
-  std::vector<TableLookup> lookups(const Batch& batch) const override;  // of memories
-  /// Those of relative positions are named by their distances: "8 to 11".
+  std::vector<TableLookup> lookups(
+      const Batch& batch) const override;  // the lookups of all memories
+  /// Names the rows of relative positions by their distances: "8 to 11".
   std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<IncrementalDecoder> decoder() final;
-  /// For positions that count distances (rotary, ALiBi, T5's and Shaw's), and for none. Reads ids
-  /// past the context one at a time.
+  /// Requires positions that are distances (rotary, ALiBi, T5 or Shaw), or none. Past the context,
+  /// ids are read one at a time.
   std::unique_ptr<IncrementalDecoder> sliding_decoder() final;
 
-  /// The attention weights of each block for ids [..., length], in evaluation mode, to be looked
-  /// at: [batch, heads, length, length], a row of weights for each position.
+  /// Returns the attention weights of each block for ids [..., length], in evaluation mode, for
+  /// inspection: [batch, heads, length, length], one row of weights for each position.
   std::vector<Tensor> attention_weights(const Ids& ids);
 
-  /// How far each memory is open for ids [..., length], in evaluation mode, that in front of the
-  /// first block first: [batch, length], from 0 to 1. See NgramMemory's g.
+  /// Returns the gate g of each NgramMemory for ids [..., length], in evaluation mode, in the order
+  /// of options().memories.blocks: [batch, length], from 0 (closed) to 1 (open).
   std::vector<Tensor> memory_gates(const Ids& ids);
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }  // the number of tokens
-  const GptOptions& options() const { return options_; }                // the options as given
+  std::size_t vocabulary() const final { return options_.vocabulary; }  // number of tokens
+  const GptOptions& options() const { return options_; }  // options passed to the constructor
 
  protected:
-  /// What block `block` reads instead of x: what a memory in front of it makes of x, or x itself,
-  /// unless a derived class puts something else there. A position may depend on earlier ones, but
-  /// on no later one, and must be the same whether a text is given whole or piece by piece: see
-  /// DecodeContext. The shape is that of x, or std::logic_error is thrown.
+  /// Returns the input of block `block`: by default, the output of the memory in front of the
+  /// block, or x if there is none. A position may depend on earlier positions but not on later
+  /// ones, and must not depend on how a document is cut into chunks: see DecodeContext. Throws
+  /// std::logic_error if the result does not have the shape of x.
   virtual Variable before_block(std::size_t block, const Variable& x, const DecodeContext& text);
 
  private:
@@ -115,8 +118,8 @@ class GptModel : public LanguageModel {
   Variable input_of(std::size_t block, const Variable& x, const DecodeContext& text);
   RotaryTable rotary_table(std::size_t first_position, std::size_t positions) const;
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
-  // hidden_states(); adds the attention weights of each block to `weights` and the gates of each
-  // memory to `gates` unless these are null.
+  // Implements hidden_states(). Appends the attention weights of each block to `weights` and the
+  // gates of each memory to `gates` unless these are null.
   Variable through_blocks(Tape& tape, const Ids& ids, std::vector<Tensor>* weights,
                           std::vector<Tensor>* gates);
 
@@ -128,21 +131,21 @@ class GptModel : public LanguageModel {
   std::optional<Submodule<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
   std::optional<Parameter> t5_table;                       // for Positions::kT5: [buckets, heads]
   /// For Positions::kShaw, shared by all layers and heads: [2 · shaw_max_distance + 1, width of a
-  /// head], of which a causal model reaches the first shaw_max_distance + 1 rows.
+  /// head]. A causal model uses only the first shaw_max_distance + 1 rows.
   std::optional<Parameter> shaw_keys;
   std::optional<Parameter> shaw_values;
   std::optional<RotaryTable> rotary;              // for Positions::kRotary
-  Submodule<Dropout> dropout;                     // applied to what goes into the first block
-  Submodule<LayerList<TransformerBlock>> blocks;  // in the order in which they are passed
+  Submodule<Dropout> dropout;                     // before the first block
+  Submodule<LayerList<TransformerBlock>> blocks;  // in order of application
   Submodule<LayerNorm> norm;                      // before the head
   Submodule<Linear> head;                         // [vocabulary, width], without bias
   Submodule<LayerList<NgramMemory>> memories;     // in front of options().memories.blocks
 };
 
-/// Initialization::kGpt2 for the parameters of any layer, drawn in their order; `layers` is the
-/// number of blocks of the whole model. A model that derives from GptModel calls it for its own
-/// parts. Vectors that are not named "bias", such as the weights of norms, stay as they are. A
-/// table in a file is refused: std::invalid_argument.
+/// Applies Initialization::kGpt2 to the parameters of any layer, in order; `layers` is the number
+/// of blocks of the whole model. A model that derives from GptModel calls it for its own parts.
+/// Vectors that are not named "bias", such as the weights of norms, are not changed. Throws
+/// std::invalid_argument for a table in a file.
 void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random);
 
 }  // namespace rowgrad

@@ -15,25 +15,25 @@
 
 namespace rowgrad {
 
-/// Freezes the whole model but for adapters, and adds an adapter to each of its linear layers that
-/// has such a name ("blocks.*.query,head", see NamePatterns). Returns how many there are. Throws
-/// std::invalid_argument for a pattern that matches no linear layer and for options that do not
-/// fit, and std::logic_error for a layer that has an adapter or borrows its weight; then nothing
+/// Freezes the whole model except adapters, and adds an adapter to each linear layer whose name
+/// matches `names` ("blocks.*.query,head", see NamePatterns). Returns the number of these layers.
+/// Throws std::invalid_argument for a pattern that matches no linear layer and for invalid options,
+/// and std::logic_error for a layer that has an adapter or borrows its weight; then nothing
 /// changes.
 std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& options,
                      Random& random);
 
-/// The adapters alone, with their scales. What else a copy of the model needs is to be saved, too,
-/// as the new head of a classifier: state_dict("head.weight,head.bias").
+/// Returns only the adapters and their scales. Save other trained parameters, such as a
+/// classifier's head, separately: state_dict("head.weight,head.bias").
 StateDict lora_state(const Layer& model);
 
-/// Adds the adapters of a state to a model that has none, with what they have learned, and freezes
-/// all else. Throws std::invalid_argument for a state that does not fit the model, and
-/// std::logic_error for a model that has adapters.
+/// Adds the trained adapters of a state dict to a model that has none, and freezes everything else.
+/// Throws std::invalid_argument if `state` does not fit the model, and std::logic_error if the
+/// model has adapters.
 void load_lora(Layer& model, const StateDict& state);
 
-/// Adds all adapters to their weights: the model computes the same, and has the parameters of
-/// before add_lora. They stay frozen: unfreeze() what is to be trained.
+/// Adds all adapters to their weights and removes them. The model's results do not change. The
+/// weights stay frozen: call unfreeze() to train them.
 void merge_lora(Layer& model);
 
 }  // namespace rowgrad

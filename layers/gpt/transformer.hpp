@@ -1,7 +1,7 @@
 #pragma once
 
 // The parts of a transformer (Vaswani et al. 2017; Radford et al. 2019), and a block made of them.
-// Sizes of 0 or more than memory could hold, options that do not fit, and x of another shape throw
+// Invalid options, inputs of another shape, and sizes that are 0 or too large for memory throw
 // std::invalid_argument.
 
 #include <cstddef>
@@ -18,14 +18,15 @@ namespace rowgrad {
 
 struct LayerNormOptions {
   double epsilon = 1e-5;  // added to the variance
-  bool bias = true;       // whether a learned bias is added
+  bool bias = true;       // add a learned bias
 };
 
-/// Gives each row mean 0 and variance 1, then scales and shifts it: see layer_norm(). x [...,
-/// width] → the same shape. Parameters: weight [width], from ones, and bias [width], from zeros.
+/// Normalizes each row to mean 0 and variance 1, then scales and shifts it: see layer_norm(). x
+/// [..., width] → the same shape. Parameters: weight [width], from ones, and bias [width], from
+/// zeros.
 class LayerNorm : public Layer {
  public:
-  /// For rows of this width.
+  /// Creates a norm for rows of `width` elements.
   explicit LayerNorm(std::size_t width, const LayerNormOptions& options = {});
 
   Variable forward(const Variable& x);  // x [..., width] → the same shape
@@ -41,7 +42,7 @@ class LayerNorm : public Layer {
 /// same shape. Parameter: weight [width], from ones.
 class RmsNorm : public Layer {
  public:
-  /// For rows of this width; epsilon is added to the mean square.
+  /// Creates a norm for rows of `width` elements; epsilon is added to the mean square.
   explicit RmsNorm(std::size_t width, double epsilon = 1e-5);
 
   Variable forward(const Variable& x);  // x [..., width] → the same shape
@@ -52,7 +53,7 @@ class RmsNorm : public Layer {
   double epsilon_;
 };
 
-/// What the attention layers of a model share about positions: prepared once per forward pass.
+/// Position data that all attention layers of a model share, prepared once per forward pass.
 struct AttentionPositions {
   /// Rotates queries and keys; null for none.
   const RotaryTable* rotary = nullptr;
@@ -64,26 +65,26 @@ struct AttentionPositions {
 
 struct CausalSelfAttentionOptions {
   std::size_t heads = 1;  // number of heads; divides the width
-  bool qkv_bias = false;  // whether query, key and value projections have a bias
-  bool out_bias = true;   // whether the output projection has a bias
-  double dropout = 0;     // for the attention weights, and for the result
+  bool qkv_bias = false;  // use a bias in the query, key and value projections
+  bool out_bias = true;   // use a bias in the output projection
+  double dropout = 0;     // dropout probability of attention weights and result
 };
 
-/// Attention of several heads, in which each position sees itself and those before it (Vaswani et
-/// al. 2017): x [batch, length, width] → the same shape. Head h reads columns h · width / heads to
-/// (h + 1) · width / heads of the query, key and value projections.
+/// Multi-head attention in which each position sees itself and earlier positions (Vaswani et al.
+/// 2017): x [batch, length, width] → the same shape. Head h reads columns h · width / heads to (h +
+/// 1) · width / heads of the query, key and value projections.
 class CausalSelfAttention : public Layer {
  public:
-  /// The width is a multiple of the heads.
+  /// Requires a width that is a multiple of options.heads.
   CausalSelfAttention(std::size_t width, Random& random,
                       const CausalSelfAttentionOptions& options = {});
 
-  /// For a single sequence read piece by piece, on an inference tape: x [1, length, width] are the
-  /// positions after those in the cache, which is extended by them.
+  /// With a cache, reads one sequence in chunks, on an inference tape: x [1, length, width] are the
+  /// positions after the cached ones, and are appended to the cache.
   Variable forward(const Variable& x, const AttentionPositions& positions = {},
                    KeyValueCache* cache = nullptr);
 
-  /// The attention weights for x, to be looked at: [batch, heads, length, length].
+  /// Returns the attention weights for x, for inspection: [batch, heads, length, length].
   Tensor weights(const Variable& x, const AttentionPositions& positions = {});
 
  private:
@@ -111,9 +112,9 @@ enum class Gelu {
 };
 
 struct FeedForwardOptions {
-  Gelu gelu = Gelu::kTanh;  // which form of GELU
-  bool bias = true;         // whether both linear layers have a bias
-  double dropout = 0;       // the probability of dropout in the result
+  Gelu gelu = Gelu::kTanh;  // form of GELU
+  bool bias = true;         // use a bias in both linear layers
+  double dropout = 0;       // dropout probability of the result
 };
 
 /// The two linear layers of a transformer block: x [..., width] → 4 · width → GELU → [..., width].
@@ -134,16 +135,16 @@ class FeedForward : public Layer {
 };
 
 struct TransformerBlockOptions {
-  CausalSelfAttentionOptions attention = {};  // options of the block's attention
-  FeedForwardOptions feed_forward = {};       // options of the block's feed-forward layer
+  CausalSelfAttentionOptions attention = {};  // options of attention
+  FeedForwardOptions feed_forward = {};       // options of the feed-forward layer
   LayerNormOptions norm = {};                 // options of both norms
 };
 
-/// A block of GPT-2 (Radford et al. 2019): x + attention(norm1(x)), then x +
-/// feed_forward(norm2(x)).
+/// A block of GPT-2 (Radford et al. 2019): y = x + attention(norm1(x)), then y +
+/// feed_forward(norm2(y)).
 class TransformerBlock : public Layer {
  public:
-  /// Makes its parts in the order of the members below.
+  /// Constructs the parts in the order of the members below.
   TransformerBlock(std::size_t width, Random& random, const TransformerBlockOptions& options = {});
 
   /// x [batch, length, width] → the same shape. With a cache: see CausalSelfAttention.
