@@ -7,7 +7,7 @@
 namespace rowgrad {
 namespace {
 
-// The rows of a new table that are to be here.
+// Draws a new table and returns the rows that this process holds.
 std::unique_ptr<RowSource> new_rows(const char* layer, std::size_t rows, std::size_t width,
                                     Random& random, const EmbeddingOptions& options) {
   const IndexRange kept =
@@ -46,8 +46,8 @@ EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> her
     check_argument(
         !is_given || !weight.is_in_memory() || options.tables->rows_here(rows).size() == rows,
         layer,
-        ": a table that is given has all rows, but `tables` keeps only some here; "
-        "expected a new one, or one in a file");
+        ": got a table with all rows, but `tables` keeps only some of them here; "
+        "expected a new table, or a table file");
     table_ = &options.tables->whole_table(weight, rows, lookup_);
     if (table_ != &weight) lookup_.max_norm = std::nullopt;  // fetching applies it
   }
@@ -90,14 +90,14 @@ Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Rand
                     std::optional<IndexRange> kept_rows) {
   element_count({rows, width}, layer);
   check_argument(std::isfinite(init_std) && init_std >= 0, layer, ": init_std is ", init_std,
-                 ", expected a finite number not below 0");
+                 ", expected a finite number, at least 0");
   const auto row = padding_row(layer, padding, rows);
   const std::size_t zeros = row ? static_cast<std::size_t>(*row) : rows;
   const IndexRange kept = kept_rows.value_or(IndexRange{0, rows});
   if (init_std == 0) return sparse_zeros({kept.size(), width});
   Tensor table = empty({kept.size(), width});
-  // Piece by piece. All pieces but the last are of whole groups of 16 numbers, as normals are
-  // drawn: so they are those of one draw.
+  // Draws in pieces to save memory. Normal values are drawn in groups of 16, and each piece except
+  // the last consists of whole groups, so the pieces equal a single draw.
   constexpr std::size_t kPiece = 1024;  // rows, a multiple of 16
   for (std::size_t first = 0, last = 0; first < rows; first = last) {
     last = rows - first < 2 * kPiece ? rows : first + kPiece;

@@ -10,11 +10,11 @@ namespace rowgrad {
 namespace {
 
 void check_temperature(std::string_view caller, double temperature) {
-  check_argument(std::isfinite(temperature) && temperature >= 0, caller, ": temperature ",
-                 temperature, " must be finite and not below 0");
+  check_argument(std::isfinite(temperature) && temperature >= 0, caller, ": temperature is ",
+                 temperature, ", expected a finite number, at least 0");
 }
 
-// The lookups of a text, from its token `first` on.
+// Returns the lookups for the tokens of `text` from index `first` on.
 std::vector<TableLookup> lookups_of(const Model& model, std::span<const std::int32_t> text,
                                     std::size_t first) {
   Ids ids = to_ids(text.subspan(first));
@@ -22,15 +22,15 @@ std::vector<TableLookup> lookups_of(const Model& model, std::span<const std::int
   return model.lookups({.ids = {ids, ids}});
 }
 
-// Gives the model all that was read, each time.
-class ReadingAgain : public IncrementalDecoder {
+// Runs the model on the whole document for each chunk.
+class RereadingReader : public IncrementalDecoder {
  public:
-  explicit ReadingAgain(LanguageModel& model) : model_(model) {}
+  explicit RereadingReader(LanguageModel& model) : model_(model) {}
 
   Tensor next_logits(std::span<const std::int32_t> ids) override {
-    check_argument(!ids.empty(), "IncrementalDecoder: there are no ids to read");
+    check_argument(!ids.empty(), "IncrementalDecoder: got no ids, expected at least one");
     const EvaluationMode mode(model_);
-    std::vector<std::int32_t> text = text_;  // ids that are refused are not kept
+    std::vector<std::int32_t> text = text_;  // text_ changes only if reading succeeds
     text.insert(text.end(), ids.begin(), ids.end());
     Ids batch = to_ids(text);
     batch.reshape(Ids::shape_type{1, text.size()});
@@ -55,12 +55,12 @@ class ReadingAgain : public IncrementalDecoder {
 
 Variable TextModel::hidden_states(Tape&, const Ids&) {
   throw std::logic_error(
-      "TextModel: this model has no hidden_states(), which output_layer() and other heads read");
+      "TextModel: this model does not override hidden_states(), which computes the head's input");
 }
 
 Variable TextModel::forward(Tape& tape, const Ids& ids) {
   check_state(output_layer() != nullptr,
-              "TextModel: this model has neither forward() nor output_layer()");
+              "TextModel: this model overrides neither forward() nor output_layer()");
   return output_layer()->forward(hidden_states(tape, ids));
 }
 
@@ -72,54 +72,56 @@ Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
 }
 
 std::unique_ptr<IncrementalDecoder> LanguageModel::decoder() {
-  return std::make_unique<ReadingAgain>(*this);
+  return std::make_unique<RereadingReader>(*this);
 }
 
 std::unique_ptr<IncrementalDecoder> LanguageModel::sliding_decoder() {
   throw std::invalid_argument(
-      "LanguageModel: this model has no sliding_decoder(), expected one with a reader that goes on "
-      "past the context");
+      "LanguageModel: this model has no sliding_decoder(), which PastContext::kSlidingWindow "
+      "needs");
 }
 
 LanguageModel& as_language_model(Layer& model, std::string_view caller) {
   if (auto* const language = dynamic_cast<LanguageModel*>(&model)) return *language;
   const auto* const text = dynamic_cast<const TextModel*>(&model);
-  throw std::invalid_argument(
-      concat(caller, ": the model has ",
-             text != nullptr ? concat(text->classes(), " classes of its own") : "no text",
-             ", expected one that predicts the next token"));
+  throw std::invalid_argument(concat(
+      caller, ": the model ",
+      text != nullptr ? concat("predicts ", text->classes(), " classes") : "does not read text",
+      ", expected one that predicts the next token"));
 }
 
-// Chooses the largest p / E, where E is drawn from the exponential distribution for each token,
-// like torch.multinomial for one sample (the "exponential trick"). In float in both libraries.
+// Chooses the token with the largest p / E, where E is drawn from the exponential distribution for
+// each token, as torch.multinomial does for one sample (the "exponential trick"). Both libraries
+// compute in float.
 std::size_t sample_token(std::span<const real> logits, double temperature, std::size_t top_k,
                          Random& random) {
-  check_argument(!logits.empty(), "sample_token: there are no logits");
+  check_argument(!logits.empty(), "sample_token: got no logits, expected at least one");
   check_temperature("sample_token", temperature);
   const auto largest = std::max_element(logits.begin(), logits.end());
-  const bool numbers =
+  const bool valid =
       std::isfinite(*largest) && std::ranges::none_of(logits, [](real x) { return std::isnan(x); });
-  check_argument(numbers, "sample_token: the logits are not finite, the largest is ", *largest);
+  check_argument(valid, "sample_token: the largest logit is ", *largest,
+                 ", expected it to be finite, and no logit to be NaN");
   if (temperature == 0) return static_cast<std::size_t>(largest - logits.begin());
-  real least = -std::numeric_limits<real>::infinity();
+  real threshold = -std::numeric_limits<real>::infinity();
   if (top_k > 0 && top_k < logits.size()) {
     std::vector<real> sorted(logits.begin(), logits.end());
     const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(top_k) - 1;
     std::nth_element(sorted.begin(), last, sorted.end(), std::greater<>());
-    least = *last;
+    threshold = *last;
   }
   std::vector<float> weights(logits.size());
   float total = 0;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const double distance = (static_cast<double>(logits[i]) - *largest) / temperature;
-    weights[i] = logits[i] < least ? 0 : std::exp(static_cast<float>(distance));
+    weights[i] = logits[i] < threshold ? 0 : std::exp(static_cast<float>(distance));
     total += weights[i];
   }
   std::size_t chosen = 0;
   float best = -1;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    const auto waiting = static_cast<float>(-std::log1p(-random.uniform_double()));
-    const float quotient = weights[i] / total / waiting;
+    const auto exponential = static_cast<float>(-std::log1p(-random.uniform_double()));
+    const float quotient = weights[i] / total / exponential;
     if (quotient > best) {
       best = quotient;
       chosen = i;
@@ -130,24 +132,24 @@ std::size_t sample_token(std::span<const real> logits, double temperature, std::
 
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random) {
-  check_argument(prompt.size() > 0, "generate: the prompt has no tokens");
-  check_argument(model.context() > 0, "generate: the model's context is 0");
+  check_argument(prompt.size() > 0, "generate: the prompt has no tokens, expected at least one");
+  check_argument(model.context() > 0, "generate: the model's context is 0, expected at least 1");
   check_temperature("generate", options.temperature);
   const auto new_tokens =
-      static_cast<std::ptrdiff_t>(options.max_new_tokens);  // a negative int became a size
+      static_cast<std::ptrdiff_t>(options.max_new_tokens);  // negative ints wrap
   const auto top_k = static_cast<std::ptrdiff_t>(options.top_k);
   check_argument(new_tokens >= 0 && top_k >= 0, "generate: max_new_tokens is ", new_tokens,
-                 " and top_k ", top_k, ", expected at least 0");
+                 " and top_k is ", top_k, ", expected both at least 0");
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   const bool slides = options.past_context == PastContext::kSlidingWindow;
   std::unique_ptr<IncrementalDecoder> reader = slides ? model.sliding_decoder() : model.decoder();
   std::size_t unread = std::min(text.size(), model.context());
-  std::size_t first = text.size() - unread;  // token of the window
+  std::size_t first = text.size() - unread;  // first token of the window
   for (std::size_t i = 0; i < options.max_new_tokens; ++i) {
     if (text.size() - first > model.context()) {
       ++first;
-      if (!slides) {  // all positions have changed
+      if (!slides) {  // the window's tokens move to new positions
         reader = model.decoder();
         unread = model.context();
       }

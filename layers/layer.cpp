@@ -24,13 +24,13 @@ Buffer::~Buffer() {
 
 std::string Layer::claim(std::string_view name) const {
   check_argument(!name.empty() && name.find('.') == std::string_view::npos, "Layer: '", name,
-                 "' is no name for a part: expected one word without a dot");
+                 "' is not a valid name, expected one word without a dot");
   const auto has = [name](const auto& parts) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const auto& part) { return part.first == name; });
   };
   check_argument(!has(parameters_) && !has(shared_) && !has(buffers_) && !has(layers_), "Layer: '",
-                 path_, name, "' is there twice");
+                 path_, name, "' is a duplicate name");
   return std::string(name);
 }
 
@@ -124,18 +124,18 @@ void Layer::set_trainable(std::string_view names, bool trainable) {
 
 void Layer::share(std::string_view name, Layer& part) {
   check_argument(part.owner_ == nullptr, "Layer: '", path_, name,
-                 "' is a part of another layer already");
+                 "' is already a part of another layer");
   for (const Layer* owner = this; owner != nullptr; owner = owner->owner_)
     check_argument(owner != &part, "Layer: '", path_, name, "' would be a part of itself");
   adopt(name, part);
 }
 
-// Its members have left when a layer is destroyed, so these are shared ones.
+// Called when the owner is destroyed. Its members are destroyed before it, so this layer is shared.
 void Layer::leave_owner() noexcept {
   owner_ = nullptr;
   try {
     set_path("");
-  } catch (const std::bad_alloc&) {  // the names stay those of before
+  } catch (const std::bad_alloc&) {  // keep the old names
   }
 }
 
@@ -143,8 +143,8 @@ void Layer::apply_deferred_steps() const {
   for (const Parameter* parameter : parameters()) parameter->value();
 }
 
-// Calls on_parameter(name, parameter) or on_buffer(name, buffer) for all that this layer and its
-// parts own and that have such a name.
+// Calls on_parameter(name, parameter) or on_buffer(name, buffer) for everything that this layer and
+// its parts own and whose name matches.
 void Layer::for_each_owned(std::string_view names, const auto& on_parameter,
                            const auto& on_buffer) const {
   NamePatterns patterns(names);
@@ -197,11 +197,11 @@ LoadReport Layer::load_state_dict(const StateDict& state, const LoadOptions& opt
   for (const auto& [name, parameter] : parameters) parameter->check_saved(state, name);
   for (const auto& [name, buffer] : buffers) state.check_shape(name, buffer->shape());
   if (options.dry_run) return report;
-  // First the marks of tables in files, which a disk may refuse. Other values are overwritten in
-  // place, which cannot fail.
-  for (const bool marks : {true, false})
+  // Restore table files first, as this may fail. Other values are overwritten in place, which
+  // cannot fail.
+  for (const bool in_file : {true, false})
     for (const auto& [name, parameter] : parameters)
-      if (std::holds_alternative<std::string>(state.at(name)) == marks)
+      if (std::holds_alternative<std::string>(state.at(name)) == in_file)
         parameter->load(state, name);
   for (const auto& [name, buffer] : buffers) state.copy_to(name, buffer->value_.storage());
   return report;
@@ -225,8 +225,7 @@ RowNames Layer::resolve_row_names(const Parameter& table) const {
     if (names.ngrams == nullptr) names.ngrams = of_layer->ngrams;
   });
   check_argument(names.names.empty() || names.names.size() == table.shape()[0], table.name(),
-                 ": there are ", names.names.size(), " names of rows, expected none or ",
-                 table.shape()[0]);
+                 ": got ", names.names.size(), " row names, expected none or ", table.shape()[0]);
   return names;
 }
 
@@ -234,7 +233,7 @@ RowNames Layer::resolve_row_names(const Parameter& table) const {
 
 namespace {
 
-// 1234567 → "1,234,567".
+// Returns 1234567 as "1,234,567".
 std::string grouped(std::size_t number) {
   const std::string digits = std::to_string(number);
   std::string text;
@@ -262,7 +261,7 @@ std::string Layer::summary() const {
     };
     const auto shape = [](const auto& part) { return concat(bracketed(part.shape())); };
     for (const auto& [name, parameter] : layer.shared_) {
-      // Counts add up to the total: a borrower gets the count only if the owner is not listed.
+      // Sizes add up to the total: a borrower shows the size only if the owner is not listed.
       const bool only_here = counted.insert(parameter).second;
       lines.push_back(
           {layer.path_ + name, shape(*parameter),
@@ -277,7 +276,7 @@ std::string Layer::summary() const {
   const std::size_t frozen = parameter_count() - trainable;
   lines.push_back(
       {"total", "",
-       grouped(trainable) + (frozen == 0 ? "" : " to train, " + grouped(frozen) + " frozen")});
+       grouped(trainable) + (frozen == 0 ? "" : " trainable, " + grouped(frozen) + " frozen")});
   std::size_t name_width = 0;
   std::size_t shape_width = 0;
   for (const Line& line : lines) {

@@ -9,8 +9,8 @@ namespace rowgrad {
 namespace {
 
 Tensor start(const Shape& shape, std::size_t inputs, Random& random) {
-  check_argument(inputs > 0 && shape[0] > 0, "Linear: inputs ", inputs, " and outputs ", shape[0],
-                 " must be above 0");
+  check_argument(inputs > 0 && shape[0] > 0, "Linear: inputs is ", inputs, " and outputs is ",
+                 shape[0], ", expected both above 0");
   element_count(shape, "Linear");
   const double bound = 1 / std::sqrt(static_cast<double>(inputs));
   return random.uniform(shape, -bound, bound);
@@ -58,7 +58,7 @@ std::optional<Variable> Linear::bias_on(Tape& tape) {
   return tape.parameter(*bias);
 }
 
-// alpha / rank · A · x.
+// Returns alpha / rank · A · x.
 Variable Linear::lora_down(const Variable& x) {
   return linear(x, x.tape().parameter(*lora_a)) * lora_scale->value().data()[0];
 }
@@ -69,7 +69,7 @@ Variable Linear::forward(const Variable& x) {
   return has_lora() ? y + linear(lora_down(x), tape.parameter(*lora_b)) : y;
 }
 
-// The adapter is one more block of columns, of x and of the weight.
+// Appends the adapter to the columns of x and of the weight.
 Variable Linear::cross_entropy(const Variable& x, const Ids& targets,
                                const CrossEntropyOptions& options) {
   Tape& tape = x.tape();
@@ -82,9 +82,9 @@ Variable Linear::cross_entropy(const Variable& x, const Ids& targets,
 
 void Linear::check_lora(const LoraOptions& options) const {
   check_state(own_weight_.has_value(), "Linear::add_lora: ", weight.name(),
-              " is borrowed from another layer");
-  check_state(!has_lora(), "Linear::add_lora: ", weight.name(), " has an adapter already");
-  check_argument(options.rank > 0, "Linear::add_lora: the rank is 0, expected at least 1");
+              " is borrowed from another layer, expected a weight that this layer owns");
+  check_state(!has_lora(), "Linear::add_lora: ", weight.name(), " already has an adapter");
+  check_argument(options.rank > 0, "Linear::add_lora: rank is 0, expected at least 1");
   element_count({options.rank, weight.shape()[0] + weight.shape()[1]}, "Linear::add_lora");
   check_argument(
       std::isfinite(static_cast<real>(options.alpha / static_cast<double>(options.rank))),

@@ -22,7 +22,8 @@ Variable Classifier::loss_with(Tape& tape, const Batch& batch, const CrossEntrop
 
 void Classifier::set_loss(CrossEntropyOptions options) {
   check_argument(options.reduction == LossReduction::kMean && !options.target_weights,
-                 "Classifier: the loss is a mean, without weights of the targets of one batch");
+                 "Classifier::set_loss: got another reduction or target_weights, expected a mean "
+                 "without target_weights");
   loss_ = std::move(options);
 }
 
@@ -48,7 +49,7 @@ void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
                    std::optional<std::int32_t> ignored) {
   check_argument(logits.dimension() > 0 && logits.size() == targets.size() * logits.shape().back(),
                  "count_correct: logits have shape ", bracketed(logits.shape()), ", targets ",
-                 bracketed(targets.shape()), ", expected as many rows");
+                 bracketed(targets.shape()), ", expected one row of logits for each target");
   const std::size_t classes = logits.shape().back();
   for (std::size_t row = 0; row < targets.size(); ++row) {
     const std::int32_t target = targets.data()[row];

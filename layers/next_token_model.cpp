@@ -4,7 +4,8 @@
 namespace rowgrad {
 namespace {
 
-// The width after the look-back, then those of the hidden layers. The head reads the last one.
+// Returns the width after the look-back, then the widths of the hidden layers. The last is the
+// width of the head's input.
 std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
   std::vector<std::size_t> widths{element_count({options.window, options.width}, "NextTokenModel")};
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());
@@ -13,17 +14,17 @@ std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
 
 const NextTokenOptions& checked(const NextTokenOptions& options) {
   check_argument(options.vocabulary > 0 && options.context > 0 && options.width > 0,
-                 "NextTokenModel: vocabulary ", options.vocabulary, ", context ", options.context,
-                 " and width ", options.width, " must be above 0");
+                 "NextTokenModel: vocabulary is ", options.vocabulary, ", context is ",
+                 options.context, " and width is ", options.width, ", expected all above 0");
   check_argument(options.positions == Positions::kNone ||
                      options.positions == Positions::kLearned ||
                      options.positions == Positions::kSinusoidal,
-                 "NextTokenModel: positions of this kind need attention; expected none, "
+                 "NextTokenModel: got positions that need attention, expected none, "
                  "learned or sinusoidal");
-  const std::size_t read_by_head = hidden_widths(options).back();
-  check_argument(!options.tie_weights || read_by_head == options.width,
-                 "NextTokenModel: with tied weights the head must read the embedding's width of ",
-                 options.width, ", but it reads ", read_by_head, ": make the last hidden layer ",
+  const std::size_t head_inputs = hidden_widths(options).back();
+  check_argument(!options.tie_weights || head_inputs == options.width,
+                 "NextTokenModel: the head has ", head_inputs, " inputs, expected the ",
+                 options.width, " of the tied token table: make the last hidden layer ",
                  options.width, " wide, or do not tie the weights");
   return options;
 }

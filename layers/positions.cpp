@@ -17,10 +17,10 @@ std::size_t length_of(const char* layer, const Shape& shape, std::size_t width) 
 
 void check_length(const char* layer, std::size_t first_position, std::size_t length,
                   const char* limit_name, std::size_t limit) {
-  check_argument(length <= limit, layer, ": length ", length, " is more than the ", limit_name,
-                 " of ", limit);
-  check_argument(first_position <= limit - length, layer, ": ", length, " positions from ",
-                 first_position, " on exceed the ", limit_name, " of ", limit);
+  check_argument(length <= limit, layer, ": length is ", length, ", expected at most the ",
+                 limit_name, ", ", limit);
+  check_argument(first_position <= limit - length, layer, ": got ", length, " positions from ",
+                 first_position, " on, expected all below the ", limit_name, ", ", limit);
 }
 
 double exponent(FrequencyScheme scheme, std::size_t column, std::size_t width) {
@@ -30,7 +30,7 @@ double exponent(FrequencyScheme scheme, std::size_t column, std::size_t width) {
   return static_cast<double>(steps) / static_cast<double>(width);
 }
 
-// The index, in the given layout, of a column of the interleaved layout.
+// Returns the index, in `layout`, of a column of the interleaved layout.
 std::size_t index_of(SinusoidLayout layout, std::size_t column, std::size_t width) {
   const std::size_t half = width / 2;
   if (layout == SinusoidLayout::kInterleaved || column == 2 * half) return column;
@@ -38,12 +38,12 @@ std::size_t index_of(SinusoidLayout layout, std::size_t column, std::size_t widt
 }
 
 Tensor sinusoids(std::size_t max_length, std::size_t width, const SinusoidalOptions& options) {
-  check_argument(max_length > 0 && width > 0, "Sinusoidal: max_length ", max_length, " and width ",
-                 width, " must be above 0");
-  check_argument(std::isfinite(options.base) && options.base > 0, "Sinusoidal: base ", options.base,
-                 " must be finite and above 0");
-  check_argument(std::isfinite(options.first_position), "Sinusoidal: first_position ",
-                 options.first_position, " must be finite");
+  check_argument(max_length > 0 && width > 0, "Sinusoidal: max_length is ", max_length,
+                 " and width is ", width, ", expected both above 0");
+  check_argument(std::isfinite(options.base) && options.base > 0, "Sinusoidal: base is ",
+                 options.base, ", expected a finite number above 0");
+  check_argument(std::isfinite(options.first_position), "Sinusoidal: first_position is ",
+                 options.first_position, ", expected a finite number");
   element_count({max_length, width}, "Sinusoidal");
   Tensor table = empty({max_length, width});
   for (std::size_t column = 0; column < width; ++column) {

@@ -10,8 +10,8 @@ Variable Sequential::forward(const Variable& x) {
 }
 
 Mlp::Mlp(const std::vector<std::size_t>& widths, Random& random, const MlpOptions& options) {
-  check_argument(widths.size() >= 2, "Mlp: widths ", bracketed(widths),
-                 " are too few, expected at least inputs and outputs");
+  check_argument(widths.size() >= 2, "Mlp: widths is ", bracketed(widths),
+                 ", expected at least two widths: inputs and outputs");
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) {
     add<Linear>(widths[i], widths[i + 1], random);
     if (i + 2 == widths.size() && !options.activate_last) break;

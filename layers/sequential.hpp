@@ -38,7 +38,7 @@ class ConcatPrevious : public Layer {
  public:
   /// Concatenates each position with the steps − 1 before it; `steps` is at least 1.
   explicit ConcatPrevious(std::size_t steps) : steps_(steps) {
-    check_argument(steps > 0, "ConcatPrevious: steps must be above 0");
+    check_argument(steps > 0, "ConcatPrevious: steps is 0, expected at least 1");
   }
 
   /// [..., width] → [..., steps · width]

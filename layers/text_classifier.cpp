@@ -8,7 +8,7 @@ namespace {
 
 std::size_t head_inputs(LanguageModel& body) {
   const Linear* const head = body.output_layer();
-  check_state(head != nullptr, "TextClassifier: the model has no head that another could replace");
+  check_state(head != nullptr, "TextClassifier: the model has no head, expected one to replace");
   return head->weight.shape()[1];
 }
 
@@ -20,7 +20,7 @@ TextClassifier::TextClassifier(LanguageModel& body, std::size_t classes, Random&
       pooling_(options.pooling),
       head(*this, "head", head_inputs(body), classes, random, options.head) {}
 
-// Before the head, as its parameters come first.
+// Called before the head is constructed, so that the parameters of the body come first.
 LanguageModel& TextClassifier::shared(LanguageModel& body) {
   share("body", body);
   return body;
@@ -36,7 +36,7 @@ Variable TextClassifier::hidden_states(Tape& tape, const Ids& ids) {
 }
 
 Tensor TextClassifier::probabilities(std::span<const std::int32_t> ids) {
-  check_argument(!ids.empty(), "TextClassifier: the text has no tokens");
+  check_argument(!ids.empty(), "TextClassifier: got no ids, expected at least one");
   const EvaluationMode mode(*this);
   Ids text = to_ids(ids);
   text.reshape(Ids::shape_type{1, ids.size()});

@@ -12,25 +12,26 @@ namespace rowgrad {
 namespace {
 
 constexpr const char* kHead = "lm_head.weight";
-constexpr const char* kHeads = "n_head";  // a text: how many there are
+constexpr const char* kHeads = "n_head";  // a string: the number of attention heads
 
-// What a layer of a block is called in the file, and here: in c_attn, there are three.
+// Names of a block's layers in the file and in GptModel. c_attn holds three layers.
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"ln_1", "norm1"}, {"attn.c_attn", "attention.[qkv]*"}, {"attn.c_proj", "attention.out"},
     {"ln_2", "norm2"}, {"mlp.c_fc", "feed_forward.up"},     {"mlp.c_proj", "feed_forward.down"}};
 
-// A tensor of the file, and the parameters of one shape whose values it has, side by side.
+// A tensor of the file, and the parameters of equal shape that it concatenates.
 struct Gpt2Tensor {
   std::string name;
   std::vector<Parameter*> parameters;
-  bool transposed = false;  // [inputs, outputs], while a parameter is [outputs, inputs]
+  bool transposed = false;  // in the file [inputs, outputs], unlike parameters
 
-  // Of the parameters one below the other, and of the tensor.
+  // Returns the shape of the parameters, concatenated along axis 0.
   Shape joined_shape() const {
     Shape shape = parameters[0]->shape();
     shape[0] *= parameters.size();
     return shape;
   }
+  // Returns the shape of the tensor in the file.
   Shape shape() const {
     Shape shape = joined_shape();
     if (transposed) std::swap(shape[0], shape[1]);
@@ -67,7 +68,7 @@ std::size_t heads_in(const StateDict& file) {
   std::size_t heads = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), heads);
   check_argument(error == std::errc() && end == text.data() + text.size() && heads > 0,
-                 "gpt2_weights: the text ", in_quotes(kHeads), " is ", in_quotes(text),
+                 "gpt2_weights: the string ", in_quotes(kHeads), " is ", in_quotes(text),
                  ", expected a whole number above 0");
   return heads;
 }
@@ -78,9 +79,9 @@ void check_gpt2_layout(std::string_view caller, const GptOptions& options) {
   const auto check = [&](bool fits, const auto&... got) {
     check_argument(fits, caller, ": the model has ", got...);
   };
-  check(options.positions == Positions::kLearned, "other positions, expected learned ones");
-  check(options.qkv_bias, "query, key and value without bias, expected qkv_bias");
-  check(options.bias, "linear layers and norms without bias, expected one in each");
+  check(options.positions == Positions::kLearned, "other positions, expected learned positions");
+  check(options.qkv_bias, "no bias in query, key and value, expected qkv_bias");
+  check(options.bias, "no bias in linear layers and norms, expected bias");
 }
 
 GptOptions gpt2_options(const StateDict& file, std::size_t heads) {
@@ -100,8 +101,9 @@ GptOptions gpt2_options(const StateDict& file, std::size_t heads) {
   while (file.contains(norm())) ++layers;
 
   if (heads == 0 && file.contains(kHeads)) heads = heads_in(file);
-  check_argument(heads > 0 || (width > 0 && width % 64 == 0), "gpt2_options: the width is ", width,
-                 ", which is no multiple of 64: expected the number of heads");
+  check_argument(heads > 0 || (width > 0 && width % 64 == 0),
+                 "gpt2_options: the number of heads is unknown, and width ", width,
+                 " is not a multiple of 64: expected `heads` above 0");
   return {.vocabulary = tokens[0],
           .context = positions[0],
           .width = width,
@@ -133,11 +135,11 @@ void load_gpt2_weights(GptModel& model, const StateDict& file) {
                    options.layers, " layers");
   check_argument(!options.tie_weights || !file.contains(kHead) || same_values(file, kHead, table),
                  "load_gpt2_weights: ", in_quotes(kHead), " differs from ", in_quotes(table),
-                 ", expected the same numbers, as the model's head is tied");
+                 ", expected equal values, as the model's head is tied");
   if (file.contains(kHeads)) {
     const std::size_t heads = heads_in(file);
     check_argument(heads == options.heads, "load_gpt2_weights: the model has ", options.heads,
-                   " heads, expected ", heads, ", as the file says");
+                   " heads, expected ", heads, " as in the file");
   }
 
   for (const auto& stored : layout) {
@@ -164,11 +166,11 @@ StateDict gpt2_weights(GptModel& model) {
   for (const Gpt2Tensor& stored : layout)
     known.insert(stored.parameters.begin(), stored.parameters.end());
   for (const Parameter* parameter : model.parameters())
-    check_argument(known.contains(parameter), "gpt2_weights: GPT-2 has no ",
+    check_argument(known.contains(parameter), "gpt2_weights: the layout has no place for ",
                    in_quotes(parameter->name()), ' ', bracketed(parameter->shape()));
 
   StateDict file;
-  file.put("format", "pt");  // without it, Hugging Face's reader refuses a file
+  file.put("format", "pt");  // required by Hugging Face's reader
   file.put(kHeads, std::to_string(options.heads));
   for (const Gpt2Tensor& stored : layout) {
     Tensor joined = empty(stored.joined_shape());

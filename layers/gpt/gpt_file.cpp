@@ -16,8 +16,8 @@
 namespace rowgrad {
 namespace {
 
-// Calls visit(name, option) for each option and, where it is an enumeration, visit(name, option,
-// its last value): files have the numbers of these. A seed may be any 64 bits.
+// Calls visit(name, option) for each option. For an enumeration or a seed, it calls visit(name,
+// option, largest value): files store enumerations as integers, and a seed may have any 64 bits.
 void for_each_option(auto& options, const auto& visit) {
   visit("vocabulary", options.vocabulary);
   visit("context", options.context);
@@ -56,9 +56,9 @@ GptOptions options_in(const StateDict& state) {
   GptOptions options;
   for_each_option(options, [&](const char* name, auto& option, auto... last) {
     using Option = std::remove_reference_t<decltype(option)>;
-    const auto check = [&](bool is_known, std::int64_t number) {
-      check_argument(is_known, "the option ", in_quotes(name), " is ", number,
-                     ", which stands for nothing");
+    const auto check = [&](bool is_valid, std::int64_t number) {
+      check_argument(is_valid, "the option ", in_quotes(name), " is ", number,
+                     ", which is not a valid value");
     };
     if constexpr (std::is_floating_point_v<Option>) {
       option = state.number(name);
@@ -78,12 +78,12 @@ GptOptions options_in(const StateDict& state) {
   return options;
 }
 
-// Throws std::invalid_argument for sizes that the values in the file do not have, before a model
-// takes memory for them. Only the angles of rotary positions are in no file.
+// Throws std::invalid_argument if options and tensors in the file disagree on sizes, before a model
+// allocates memory. Only the angles of rotary positions are not in the file.
 void check_sizes(const StateDict& model, const GptOptions& options) {
   const std::size_t width = options.width;
   model.check_shape("token.weight", {options.vocabulary, width});
-  std::size_t block = options.layers;  // of 0 layers, there is no last one
+  std::size_t block = options.layers;  // for 0 layers, --block wraps, and the check fails
   do model.check_shape(concat("blocks.", --block, ".attention.out.weight"), {width, width});
   while (block > 0);
   if (options.positions == Positions::kLearned)
@@ -124,9 +124,10 @@ StateDict gpt_options_state(const GptOptions& options) {
 
 void save_gpt(const std::filesystem::path& path, const GptModel& model,
               const Tokenizer& tokenizer) {
-  check_argument(typeid(model) == typeid(GptModel),
-                 "save_gpt: the model is of a class derived from GptModel, expected a GptModel, as "
-                 "load_gpt makes no other; write_safetensors saves its state_dict()");
+  check_argument(
+      typeid(model) == typeid(GptModel),
+      "save_gpt: got a class derived from GptModel, expected a GptModel, the only class that "
+      "load_gpt constructs; save state_dict() with write_safetensors instead");
   StateDict file;
   file.put("gpt", gpt_options_state(model.options()));
   file.put("tokenizer", tokenizer.to_json());
@@ -141,23 +142,22 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
 SavedGpt load_gpt(const StateDict& file, const std::string& name,
                   const std::vector<TableFile*>& tables) {
   const StateDict state = file.part("gpt");
-  check_runtime(!state.empty(), name, ": has no options of a GPT");
+  check_runtime(!state.empty(), name, ": not a saved GPT: it has no options of a GPT");
   const StateDict model = file.part("model");
-  // Of tables in files of their own, there are only marks.
+  // For a table in a file of its own, the model's state has only a checkpoint id.
   const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& value) {
     return value.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(value));
   });
-  check_argument(std::cmp_equal(tables.size(), in_files), "load_gpt: there are ", tables.size(),
-                 " tables, expected ", in_files, ": those of ", name,
-                 " that are in files of their own");
+  check_argument(std::cmp_equal(tables.size(), in_files), "load_gpt: tables has size ",
+                 tables.size(), ", expected ", in_files, ", the number of table files of ", name);
   try {
     GptOptions options = options_in(state);
     options.memories.files = tables;
     check_sizes(model, options);
     auto tokenizer = tokenizer_from_json(file.string("tokenizer"));
-    check_argument(tokenizer->size() <= options.vocabulary, "its tokenizer has ", tokenizer->size(),
-                   " tokens, expected at most its model's ", options.vocabulary);
-    Random random(0);  // what it draws is overwritten
+    check_argument(tokenizer->size() <= options.vocabulary, "the tokenizer has ", tokenizer->size(),
+                   " tokens, expected at most the model's ", options.vocabulary);
+    Random random(0);  // drawn values are overwritten
     SavedGpt saved{std::move(tokenizer), std::make_unique<GptModel>(options, random)};
     const std::vector<std::string> names = model.names();
     const bool has_adapters = std::ranges::any_of(
@@ -168,7 +168,7 @@ SavedGpt load_gpt(const StateDict& file, const std::string& name,
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    throw std::runtime_error(concat(name, ": is no whole GPT: ", error.what()));
+    throw std::runtime_error(concat(name, ": not a complete GPT: ", error.what()));
   }
 }
 

@@ -11,20 +11,20 @@ namespace {
 
 const GptOptions& checked(const GptOptions& options) {
   check_argument(options.vocabulary > 0 && options.context > 0 && options.layers > 0,
-                 "GptModel: vocabulary ", options.vocabulary, ", context ", options.context,
-                 " and layers ", options.layers, " must be above 0");
+                 "GptModel: vocabulary is ", options.vocabulary, ", context is ", options.context,
+                 " and layers is ", options.layers, ", expected all above 0");
   const GptMemories& memories = options.memories;
   std::set<std::size_t> blocks;
   for (const std::size_t block : memories.blocks)
     check_argument(block < options.layers && blocks.insert(block).second,
-                   "GptModel: memories are in front of blocks ", bracketed(memories.blocks),
-                   ", expected some of the ", options.layers, ", counted from 0, each once");
+                   "GptModel: memories.blocks is ", bracketed(memories.blocks),
+                   ", expected distinct numbers below ", options.layers, ", the number of blocks");
   check_argument(memories.files.empty() || memories.files.size() == memories.blocks.size(),
-                 "GptModel: there are ", memories.files.size(), " files for the tables of ",
-                 memories.blocks.size(), " memories");
+                 "GptModel: memories.files has size ", memories.files.size(), ", expected 0 or ",
+                 memories.blocks.size(), ", the size of memories.blocks");
   const auto null = std::find(memories.files.begin(), memories.files.end(), nullptr);
-  check_argument(null == memories.files.end(), "GptModel: file ", null - memories.files.begin(),
-                 " of the memories' tables is null");
+  check_argument(null == memories.files.end(), "GptModel: memories.files[",
+                 null - memories.files.begin(), "] is null, expected a table file");
   return options;
 }
 
@@ -44,9 +44,9 @@ Submodule<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& 
   return Submodule<Linear>(owner, "head", options.width, options.vocabulary, random, no_bias);
 }
 
-// The distances of each of T5's buckets: "5", "19 to 22", "113 and more".
+// Returns the distances in each of T5's buckets: "5", "19 to 22", "113 and more".
 std::vector<std::string> t5_names(std::size_t buckets, std::size_t max_distance) {
-  const auto first_of = [&](std::size_t bucket) {  // by halves, as buckets rise with distances
+  const auto first_of = [&](std::size_t bucket) {  // binary search: buckets rise with distances
     std::size_t first = 0, end = max_distance;
     while (first < end) {
       const std::size_t middle = first + (end - first) / 2;
@@ -68,7 +68,8 @@ std::vector<std::string> t5_names(std::size_t buckets, std::size_t max_distance)
   return names;
 }
 
-// The distance of each of Shaw's rows, whose last half are those of keys after their query.
+// Returns the distance of each of Shaw's rows. The last half of the rows is for keys after their
+// query.
 std::vector<std::string> shaw_names(std::size_t farthest) {
   std::vector<std::string> names{concat(farthest, " and more")};
   for (std::size_t row = 1; row <= farthest; ++row) names.push_back(concat(farthest - row));
@@ -109,7 +110,7 @@ GptModel::GptModel(const GptOptions& options, Random& random)
       head(make_head(*this, options, token.weight, random)),
       memories(*this, "memories") {
   if (options.positions == Positions::kT5) {
-    t5_bucket(0, options.t5_buckets, options.t5_max_distance);  // refuses what is no such table
+    t5_bucket(0, options.t5_buckets, options.t5_max_distance);  // throws if the options are invalid
     t5_table.emplace(*this, "t5_table", random.normal({options.t5_buckets, options.heads}));
   }
   if (options.positions == Positions::kShaw) {
@@ -129,8 +130,8 @@ GptModel::GptModel(const GptOptions& options, Random& random)
 void GptModel::add_memory(std::size_t i, Random& random) {
   const GptMemories& of = options_.memories;
   NgramHash hash(options_.vocabulary, of.ngrams, of.blocks, of.blocks[i]);
-  check_argument(hash.max_order() <= options_.context, "GptModel: n-grams of ", hash.max_order(),
-                 " tokens do not fit a context of ", options_.context);
+  check_argument(hash.max_order() <= options_.context, "GptModel: n-grams have up to ",
+                 hash.max_order(), " tokens, expected at most the context, ", options_.context);
   TableFile* const file = of.files.empty() ? nullptr : of.files[i];
   memories.add(std::move(hash), options_.width, random, of.memory, file);
 }
@@ -241,17 +242,18 @@ class GptModel::Reader : public IncrementalDecoder {
       caches_.emplace_back(options.context, options.width);
   }
 
-  // Ids that are refused, and those at which something fails, have not been read.
+  // If it throws, none of the ids counts as read.
   Tensor next_logits(std::span<const std::int32_t> ids) override {
     const std::size_t before = caches_.front().length();
     const std::size_t free = model_.context() - text_.size();
-    check_argument(!ids.empty() && (slides_ || ids.size() <= free), "GptModel: cannot read ",
-                   ids.size(), " ids after ", before, ", the context is ", model_.context());
+    check_argument(!ids.empty() && (slides_ || ids.size() <= free), "GptModel: ids has size ",
+                   ids.size(), " after ", before,
+                   " earlier ids, expected at least 1, within the context of ", model_.context());
     std::vector<std::int32_t> text = text_;
     std::vector<Tensor> kept = kept_;
     try {
       for (KeyValueCache& cache : caches_) cache.make_room(ids.size());
-      // Past the context, one at a time: each sees another window.
+      // Past the context, ids are read one at a time, as each sees another window.
       for (std::size_t count = std::clamp<std::size_t>(free, 1, ids.size());; count = 1) {
         Tensor logits = read_next(ids.first(count));
         ids = ids.subspan(count);
@@ -266,7 +268,7 @@ class GptModel::Reader : public IncrementalDecoder {
   }
 
  private:
-  // Reads ids that fit the context together, or a single one.
+  // Reads several ids that fit into the context, or a single id.
   Tensor read_next(std::span<const std::int32_t> ids) {
     const std::size_t first = caches_.front().length();
     const std::size_t window = std::min(text_.size() + ids.size(), model_.context());
@@ -297,9 +299,9 @@ class GptModel::Reader : public IncrementalDecoder {
   }
 
   GptModel& model_;
-  bool slides_;                     // past the context
+  bool slides_;                     // can read past the context
   std::vector<std::int32_t> text_;  // the last `context` ids that were read
-  std::vector<Tensor> kept_;        // [block]
+  std::vector<Tensor> kept_;        // DecodeContext::kept of each block
   std::vector<KeyValueCache> caches_;
 };
 
@@ -316,9 +318,8 @@ std::unique_ptr<IncrementalDecoder> GptModel::decoder() {
 
 std::unique_ptr<IncrementalDecoder> GptModel::sliding_decoder() {
   check_argument(!position && !sinusoidal, "GptModel: a reader cannot slide with ",
-                 position ? "learned" : "sinusoidal",
-                 " positions, as there are none past the context of ", options_.context,
-                 "; expected rotary, alibi, t5, shaw or none");
+                 position ? "learned" : "sinusoidal", " positions, which end at the context of ",
+                 options_.context, "; expected rotary, alibi, t5, shaw or none");
   return std::make_unique<Reader>(*this, true);
 }
 

@@ -18,7 +18,7 @@ std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& op
   for (const Linear* layer : chosen) layer->check_lora(options);
   model.freeze();
   for (Linear* layer : chosen) layer->add_lora(random, options);
-  model.unfreeze("*lora_a,*lora_b");  // those of before, too
+  model.unfreeze("*lora_a,*lora_b");  // including earlier adapters
   return chosen.size();
 }
 
@@ -26,12 +26,12 @@ StateDict lora_state(const Layer& model) { return model.state_dict(kAdapters); }
 
 void load_lora(Layer& model, const StateDict& state) {
   NamePatterns patterns(kAdapters);
-  std::size_t left = 0;  // names of the state that belong to no layer
+  std::size_t left = 0;  // adapter tensors in the state without a layer
   for (const std::string& name : state.names()) left += patterns.match(name) ? 1U : 0U;
   std::vector<std::pair<Linear*, LoraOptions>> chosen;
   for (const auto& [name, layer] : model.named_layers<Linear>()) {
     const std::string prefix = name.empty() ? "" : name + ".";
-    check_state(!layer->has_lora(), "load_lora: ", layer->weight.name(), " has an adapter already");
+    check_state(!layer->has_lora(), "load_lora: ", layer->weight.name(), " already has an adapter");
     if (!state.contains(prefix + "lora_a")) continue;
     const Shape shape = state.shape(prefix + "lora_a");
     const LoraOptions options{.rank = shape.empty() ? 0 : shape[0]};
@@ -43,11 +43,11 @@ void load_lora(Layer& model, const StateDict& state) {
     left -= std::min<std::size_t>(left, 3);
   }
   check_argument(
-      !chosen.empty() && left == 0, "load_lora: the state has ", left,
-      " values of adapters for linear layers that the model does not have, and adapters for ",
-      chosen.size(), " that it has");
+      !chosen.empty() && left == 0, "load_lora: got adapters for ", chosen.size(),
+      " linear layers of the model and ", left,
+      " adapter tensors for other layers, expected adapters for layers of the model only");
   model.freeze();
-  Random random(0);  // what it draws is overwritten
+  Random random(0);  // drawn values are overwritten
   for (const auto& [layer, options] : chosen) layer->add_lora(random, options);
   model.load_state_dict(state, {.names = std::string(kAdapters)});
 }

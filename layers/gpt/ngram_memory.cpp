@@ -25,12 +25,12 @@ Submodule<Embedding> make_table(Layer& owner, const NgramHash& hash,
 }
 
 Tensor start_of_taps(std::size_t width, std::size_t kernel, Random& random) {
-  check_argument(kernel > 0, "NgramMemory: the kernel is 0");
+  check_argument(kernel > 0, "NgramMemory: kernel is 0, expected at least 1");
   const double bound = 1 / std::sqrt(static_cast<double>(kernel));
   return random.uniform({width, kernel}, -bound, bound);
 }
 
-// sign(s) √max(|s|, 1e-6), whose gradient is 0 where |s| < 1e-6.
+// Returns sign(s) √max(|s|, 1e-6), whose gradient is 0 where |s| < 1e-6.
 Variable signed_root(const Variable& s) {
   constexpr double kMin = 1e-6;
   return pointwise(
@@ -48,7 +48,7 @@ Variable memory_gate(const Variable& key, const Variable& x) {
   const Shape& shape = x.shape();
   check_argument(!shape.empty() && shape.back() > 0 && key.shape() == shape,
                  "memory_gate: key and x have shapes ", bracketed(key.shape()), " and ",
-                 bracketed(shape), ", expected both [..., width], with a width above 0");
+                 bracketed(shape), ", expected equal shapes [..., width] with a width above 0");
   const auto width = static_cast<double>(shape.back());
   const Variable s = sum(key * x, {-1}, KeepAxes::kYes) / static_cast<real>(std::sqrt(width));
   return sigmoid(signed_root(s));
@@ -69,15 +69,15 @@ NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
   value.bias->assign(zeros(value.bias->shape()));
 }
 
-// The rows of each position, side by side.
+// Returns the concatenated rows of each position.
 Variable NgramMemory::look_up(const Variable& x, const DecodeContext& text) {
   const Shape& shape = x.shape();
   check_argument(shape.size() == 3 && shape[0] == text.ids.shape(0), "NgramMemory: x has shape ",
-                 bracketed(shape), " for texts of shape ", bracketed(text.ids.shape()),
-                 ", expected [batch, length, width]");
+                 bracketed(shape), " and text.ids ", bracketed(text.ids.shape()),
+                 ", expected [batch, length, width] and [batch, positions]");
   EmbeddingLookup lookup = table.lookup();
   lookup.kind = RowKind::kNgram;
-  if (text.ids.shape(1) == shape[1]) lookup.tokens = text.ids;  // not a piece of a longer text
+  if (text.ids.shape(1) == shape[1]) lookup.tokens = text.ids;  // x has all positions
   const Variable rows =
       embedding(x.tape().parameter(table.table()), hash_.rows(text.ids, shape[1]), lookup);
   return reshape(rows, {shape[0], shape[1], hash_.lookups() * table.weight.shape()[1]});
@@ -88,8 +88,8 @@ std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const 
   return RowNames{.kind = RowKind::kNgram, .ngrams = &hash_};
 }
 
-// silu(conv(rms_norm(u))). Of a text that is read piece by piece, the positions that the next piece
-// sees are kept.
+// Returns silu(conv(rms_norm(u))). If `kept` is not null, it keeps the positions that the next
+// chunk sees.
 Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
   const Variable taps = u.tape().parameter(conv);
   const Variable x = conv_norm.forward(u);

@@ -6,7 +6,7 @@ namespace rowgrad {
 namespace {
 
 Tensor norm_weight(const char* layer, std::size_t width, double epsilon) {
-  check_argument(width > 0, layer, ": width is 0");
+  check_argument(width > 0, layer, ": width is 0, expected at least 1");
   check_norm_epsilon(layer, epsilon);
   element_count({width}, layer);
   return full({width}, 1);
@@ -36,8 +36,8 @@ Variable RmsNorm::forward(const Variable& x) {
 namespace {
 
 std::size_t checked_width(std::size_t width, std::size_t heads) {
-  check_argument(heads > 0 && width > 0 && width % heads == 0, "CausalSelfAttention: width ", width,
-                 " is not a multiple of ", heads, " heads, both above 0");
+  check_argument(heads > 0 && width > 0 && width % heads == 0, "CausalSelfAttention: width is ",
+                 width, ", expected a multiple of the ", heads, " heads, both above 0");
   return width;
 }
 

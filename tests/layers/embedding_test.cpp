@@ -8,12 +8,12 @@ class TableLayers : public ::testing::Test {
   static constexpr bool kBags = std::is_same_v<Made, EmbeddingBag>;
   static constexpr const char* kName = kBags ? "EmbeddingBag" : "Embedding";
 
-  // The rows, or the means of pairs of them.
-  static Variable look_up(Made& layer, Tape& tape, const std::vector<std::int32_t>& numbers) {
+  // Returns the rows, or the means of pairs of rows.
+  static Variable look_up(Made& layer, Tape& tape, const std::vector<std::int32_t>& indices) {
     if constexpr (kBags)
-      return layer.forward(tape, {ids({numbers.size() / 2, 2}, numbers)});
+      return layer.forward(tape, {ids({indices.size() / 2, 2}, indices)});
     else
-      return layer.forward(tape, to_ids(numbers));
+      return layer.forward(tape, to_ids(indices));
   }
 };
 using BothLayers = ::testing::Types<Embedding, EmbeddingBag>;
@@ -21,7 +21,7 @@ TYPED_TEST_SUITE(TableLayers, BothLayers);
 
 using Padding = std::optional<std::int32_t>;
 
-TYPED_TEST(TableLayers, StartWithNormalNumbersAndZerosForPadding) {
+TYPED_TEST(TableLayers, StartNormalWithZeroPaddingRow) {
   for (const double init_std : {1.0, 0.5, 0.0})
     for (const Padding padding : {Padding(), Padding(0), Padding(2), Padding(-1)}) {
       Random random(123), same(123);
@@ -29,11 +29,11 @@ TYPED_TEST(TableLayers, StartWithNormalNumbersAndZerosForPadding) {
       Tensor expected = init_std == 0 ? zeros({6, 3}) : same.normal({6, 3}, 0, init_std);
       if (padding) std::fill_n(expected.data() + (*padding + 6) % 6 * 3, 3, real{0});
       EXPECT_EQ(layer.weight.value(), expected);
-      EXPECT_EQ(random.bits(), same.bits());  // zeros have drawn nothing
+      EXPECT_EQ(random.bits(), same.bits());  // zeros draw nothing
     }
 }
 
-TYPED_TEST(TableLayers, TakeATableAsItIsAndTrainItDenselyOrNotAtAll) {
+TYPED_TEST(TableLayers, KeepGivenTableAndSupportDenseGradientsAndFreezing) {
   const Tensor table = counting({4, 2});
   TypeParam dense(table, {.padding_idx = -3, .dense_gradient = true});
   TypeParam frozen(table, {.padding_idx = -3, .frozen = true});
@@ -45,7 +45,7 @@ TYPED_TEST(TableLayers, TakeATableAsItIsAndTrainItDenselyOrNotAtAll) {
   EXPECT_EQ(frozen.weight.value(), table);
 }
 
-TYPED_TEST(TableLayers, RefuseWhatIsNoTableAndPaddingOutsideIt) {
+TYPED_TEST(TableLayers, RejectInvalidTablesAndPaddingOutOfRange) {
   Random random(1);
   const std::string name = TestFixture::kName;
   EXPECT_THROW(TypeParam(0, 3, random), std::invalid_argument);
@@ -58,11 +58,11 @@ TYPED_TEST(TableLayers, RefuseWhatIsNoTableAndPaddingOutsideIt) {
                  TypeParam(3, 2, random, {.padding_idx = -4}));
   for (const double init_std : {-1.0, std::nan(""), HUGE_VAL})
     EXPECT_INVALID(
-        concat(name, ": init_std is ", init_std, ", expected a finite number not below 0"),
+        concat(name, ": init_std is ", init_std, ", expected a finite number, at least 0"),
         TypeParam(3, 4, random, {.init_std = init_std}));
 }
 
-TEST(Embedding, TakesOneIdAndScalesItsRowBySqrtWidth) {
+TEST(Embedding, LooksUpSingleIdAndScalesBySqrtWidth) {
   const Tensor table = counting({5, 4});
   Embedding embedding(table), scaled(table, {.scale_by_sqrt_width = true});
   Tape tape;
@@ -71,7 +71,7 @@ TEST(Embedding, TakesOneIdAndScalesItsRowBySqrtWidth) {
   EXPECT_THROW(embedding.forward(tape, -1), std::invalid_argument);
 }
 
-TEST(EmbeddingBag, TakesTheMeanUnlessToldOtherwise) {
+TEST(EmbeddingBag, AveragesByDefault) {
   const Tensor table = tensor({3, 2}, {1, 6, 3, 2, 8, 8});
   EmbeddingBag mean(table);
   EmbeddingBag sum(table, {.mode = BagMode::kSum, .include_last_offset = true});

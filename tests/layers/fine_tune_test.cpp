@@ -1,5 +1,5 @@
-// A small GPT, fine-tuned as PyTorch does it in float64: by another head, by a loss on chosen
-// targets, by low-rank adapters. See tests/golden/make_fine_tune.py.
+// Fine-tunes a small GPT and compares with PyTorch in float64: a new head, a loss on chosen
+// targets, and low-rank adapters. See tests/golden/make_fine_tune.py.
 
 #include "tests/support/models.hpp"
 #include "tests/test.hpp"
@@ -30,7 +30,7 @@ std::vector<TrainingExample> class_examples() {
   return examples;
 }
 
-// The first half of a text is the prompt.
+// The first half of each document is the prompt.
 std::vector<TrainingExample> answer_examples() {
   std::vector<TrainingExample> examples;
   for (const Ids& text : texts()) {
@@ -41,17 +41,17 @@ std::vector<TrainingExample> answer_examples() {
   return examples;
 }
 
-// PyTorch's model has no body, but all its parts.
+// The parameters of the body have no prefix in PyTorch's model.
 std::string name_in_pytorch(const Parameter& parameter) {
   const std::string& name = parameter.name();
   return name.starts_with("body.") ? name.substr(5) : name;
 }
 
-// Assigns the values that PyTorch started with, by the names of the parameters in the model.
+// Assigns PyTorch's initial values, by parameter name.
 void start(Layer& model, const json& run) {
   std::map<std::string, Parameter*> parameters;
   for (Parameter* parameter : model.parameters()) {
-    if (parameter->name() == "body.head.weight") continue;  // which PyTorch's model does not have
+    if (parameter->name() == "body.head.weight") continue;  // PyTorch's model has no old head
     parameters[name_in_pytorch(*parameter)] = parameter;
   }
   double k = 0;
@@ -104,13 +104,13 @@ void expect_same_training(TextModel& model, TokenWindows windows, const char* ru
                   sizeof(real) == 8 ? 1e-10 : in_float, concat(which, ' ', name));
     };
     expect(Gradient(parameter->gradient()).take_dense(), "last_gradients", 2e-3);
-    // AdamW divides by the square root of squares: gradients near 0 decide by their sign.
+    // AdamW normalizes gradients, so a rounding error in a gradient near 0 can flip its update.
     expect(parameter->value(), "after", 2e-2);
   }
   EXPECT_EQ(trained, run["last_gradients"].size());
 }
 
-TEST(FineTuning, OfAnotherHeadAndTheLastBlockFollowsPyTorch) {
+TEST(FineTuning, NewHeadAndLastBlockMatchPyTorch) {
   for (const std::size_t slices : {1, 2}) {
     GptModel model(options(), Random(1));
     model.freeze();
@@ -122,7 +122,7 @@ TEST(FineTuning, OfAnotherHeadAndTheLastBlockFollowsPyTorch) {
   }
 }
 
-TEST(FineTuning, OfAHeadThatReadsTheMeanFollowsPyTorch) {
+TEST(FineTuning, MeanPoolingMatchesPyTorch) {
   GptModel model(options(), Random(1));
   model.head.freeze();
   Random random(1);
@@ -130,7 +130,7 @@ TEST(FineTuning, OfAHeadThatReadsTheMeanFollowsPyTorch) {
   expect_same_training(classifier, padded_windows(class_examples()), "mean");
 }
 
-TEST(FineTuning, OnAnswersAloneFollowsPyTorch) {
+TEST(FineTuning, AnswerTargetsMatchPyTorch) {
   for (const std::size_t slices : {1, 3}) {
     GptModel model(options(), Random(1));
     expect_same_training(model, padded_windows(answer_examples(), {.context = 8}), "masked", {},
@@ -138,7 +138,7 @@ TEST(FineTuning, OnAnswersAloneFollowsPyTorch) {
   }
 }
 
-TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
+TEST(FineTuning, AdaptersMatchPyTorchAndCanBeSavedAndMerged) {
   GptModel model(options(), Random(1));
   Random random(1);
   TextClassifier classifier(model, kClasses, random);
@@ -156,7 +156,7 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
   EXPECT_EQ(adapters.names().size(), 3 * 13U);
   const Tensor with_adapters = logits(classifier);
 
-  // Another model of the same beginning gets them from the saved state.
+  // Another model with the same initial weights loads the saved adapters.
   GptModel same(options(), Random(1));
   TextClassifier loaded(same, kClasses, random);
   loaded.load_state_dict(classifier.state_dict(), {.strict = false});
@@ -169,7 +169,7 @@ TEST(FineTuning, OfAdaptersFollowsPyTorchAndCanBeMergedAndSaved) {
   EXPECT_EQ(classifier.parameter_count(), without_adapters);
 }
 
-TEST(FineTuning, IsWrittenAsInTheReadme) {
+TEST(FineTuning, ReadmeExampleWorks) {
   const TemporaryFolder folder;
   const std::vector<std::pair<std::string, std::size_t>> reviews = {
       {"yes, a fine story", 1}, {"no", 0}, {"fine", 1}};
@@ -208,7 +208,7 @@ TEST(FineTuning, IsWrittenAsInTheReadme) {
   AdamW of_adapters(classifier.parameters(), {.learning_rate = 5e-3});
   // … train, as before
   write_safetensors(path, lora_state(classifier));  // 5 adapters of two small matrices
-  merge_lora(classifier);                           // the weights have them from now on
+  merge_lora(classifier);                           // adds the adapters to the weights
   // [adapters]
   EXPECT_EQ(read_safetensors(path).names().size(), 15U);
 

@@ -1,15 +1,15 @@
-// Whole models, trained on The Verdict step by step as PyTorch does in float64, with dense
-// gradients. Here, tables have row gradients, unless the head is tied to one.
+// Trains whole models on The Verdict and compares each step with PyTorch in float64 with dense
+// gradients. Tables have row gradients here, unless the head is tied to one.
 
 #include "tests/test.hpp"
 
 namespace {
 
-// Double: the two programs add the same numbers in another order, some 1e4 of them a step. Float:
-// 2^-24 a rounding.
+// Double: the two programs add the same values in different orders, about 1e4 additions a step.
+// Float: 2^-24 per rounding.
 constexpr double kParity = sizeof(real) == 8 ? 1e-10 : 2e-5;
 
-// Those of PyTorch's names.
+// Reads optimizer options by their PyTorch names.
 template <class Options>
 Options options_in(const json& given) {
   Options options;
@@ -42,7 +42,7 @@ Options options_in(const json& given) {
   return options;
 }
 
-// Tables of n-grams may have a group of their own.
+// N-gram tables get their own group if `given` has table_options.
 template <class Made>
 std::unique_ptr<Optimizer> made(const json& given, const std::vector<Parameter*>& all) {
   using Options = typename Made::Options;
@@ -67,9 +67,8 @@ std::unique_ptr<Optimizer> optimizer_in(const json& run, const std::vector<Param
   return made<RMSprop>(given, all);
 }
 
-// Makes the steps of a run on windows of the ids: looks at each loss and, before the update, lets
-// `at_step` look at the gradients. Every other loss is that of the logits, if `by_logits`, which
-// must give the same result.
+// Repeats the steps of a run on windows of the ids. Checks each loss and calls at_step(step) before
+// each update. With by_logits, every other loss is computed from the logits, with the same result.
 void follow(const json& run, LanguageModel& model, Optimizer& optimizer, const Ids& ids,
             bool by_logits, double tolerance, const auto& at_step) {
   const WindowOptions windows{.context = model.context(), .stride = run["stride"]};
@@ -99,7 +98,7 @@ double sum_of(const Tensor& x) { return std::accumulate(x.begin(), x.end(), 0.0)
 
 class ToyParity : public PublishedData, public ::testing::WithParamInterface<const char*> {};
 
-TEST_P(ToyParity, FollowsPyTorchStepByStep) {
+TEST_P(ToyParity, MatchesPyTorchStepByStep) {
   const json run = golden(std::string("toy_") + GetParam() + ".json");
   const Ids ids = std::string_view(GetParam()).starts_with("char")
                       ? CharacterTokenizer::from_text(verdict()).encode(verdict())
@@ -129,7 +128,7 @@ TEST_P(ToyParity, FollowsPyTorchStepByStep) {
     }
     if (!rates.empty()) optimizer->set_learning_rate(rates[step]);
   });
-  // Single rows first, while updates of the others are still deferred.
+  // Check single rows first, while steps of the other rows are still deferred.
   for (const auto& [id, values] : run["token_row_after"].items()) {
     const Tensor row = model.token.weight.rows(std::vector{std::stoi(id)});
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -159,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "char_adamw_amsgrad", "char_adamw_tied", "char_adagrad_decay",
                       "char_rmsprop_centered", "char_rmsprop_decay"),
     name_of);
-#ifdef ROWGRAD_DOUBLE  // where they tell most: each takes a second, for its 50,257 ids
+#ifdef ROWGRAD_DOUBLE  // a second each, for 50,257 ids
 INSTANTIATE_TEST_SUITE_P(GoldenInDouble, ToyParity,
                          ::testing::Values("gpt2_nesterov", "gpt2_adam", "gpt2_adamw",
                                            "gpt2_adagrad", "gpt2_rmsprop", "gpt2_sgd_schedule",
@@ -199,7 +198,7 @@ GptOptions gpt_in(const json& run) {
   return options;
 }
 
-// "block.0.feed_forward.2.weight" → "blocks.0.feed_forward.down.weight".
+// Translates "block.0.feed_forward.2.weight" to "blocks.0.feed_forward.down.weight".
 std::string our_name(std::string name, const std::vector<std::size_t>& memories) {
   if (const auto at = name.find(".memory."); at != std::string::npos) {
     const std::size_t block = std::stoul(name.substr(name.find('.') + 1));
@@ -217,7 +216,7 @@ std::string our_name(std::string name, const std::vector<std::size_t>& memories)
   return name == "token" || name == "position" ? name + ".weight" : name;
 }
 
-// One for each kind of position, then some with a memory of n-grams.
+// Returns a run: first one for each position encoding, then some with n-gram memories.
 json gpt_run(std::size_t index) {
   const json gpts = golden("gpt_story.json")["runs"];
   return index < gpts.size() ? gpts[index]
@@ -226,7 +225,7 @@ json gpt_run(std::size_t index) {
 
 class GptStory : public PublishedData, public ::testing::WithParamInterface<std::size_t> {};
 
-TEST_P(GptStory, FollowsPyTorchStepByStep) {
+TEST_P(GptStory, MatchesPyTorchStepByStep) {
   const json run = gpt_run(GetParam());
   const GptOptions options = gpt_in(run);
   std::vector<std::int32_t> ids = verdict_ids();
@@ -245,14 +244,14 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
     parameter.assign(start);
   }
 
-  // The slope of a memory's gate has no bound where scores are 0: there, rounding in float changes
-  // gradients. (PyTorch's own float is off by up to 5e-5 in losses, and 1e-2 in norms. Here, with
-  // one compiler or kernel of OpenBLAS or another, a step is off by up to 5e-2, and up to 5 of 30
-  // by more than 1e-3: it and those that it leads to.)
+  // The slope of a memory's gate is unbounded at score 0, where rounding in float changes
+  // gradients. PyTorch's own float errs by up to 5e-5 in losses and 1e-2 in norms. Here, depending
+  // on compiler and OpenBLAS kernel, a step errs by up to 5e-2, and up to 5 of 30 steps err by more
+  // than 1e-3.
   const bool has_gates = sizeof(real) == 4 && run.contains("ngram");
   const double of_gradients = has_gates ? 2e-2 : 10 * kParity;
   const double of_a_step = has_gates ? 1e-1 : of_gradients;
-  std::size_t near_a_pole = 0;  // steps
+  std::size_t near_a_pole = 0;  // steps close to score 0
   const auto norms = run["gradient_norm"].get<std::vector<double>>();
   const double clip = run.value("clip_norm", json()).is_null() ? 0 : run["clip_norm"].get<double>();
   const auto optimizer = optimizer_in(run, model.parameters());
@@ -266,14 +265,14 @@ TEST_P(GptStory, FollowsPyTorchStepByStep) {
   EXPECT_LE(near_a_pole, norms.size() / 4);
 
   for (const auto& [name, expected] : run["norm_after"].items()) {
-    // Its gradient is 0, for it adds the same to the scores of all keys. So Adam makes steps of
-    // rounding errors.
+    // The gradient of a key's bias is 0, because the bias adds the same to the scores of all keys.
+    // Adam amplifies its rounding errors.
     if (sizeof(real) == 4 && name.ends_with("key.bias")) continue;
     const Tensor& value = parameters.at(our_name(name, options.memories.blocks))->value();
     const double squares = std::inner_product(value.begin(), value.end(), value.begin(), 0.0);
     EXPECT_NEAR(std::sqrt(squares), expected.get<double>(), of_gradients * expected.get<double>())
         << name;
-    // A sum of hundreds of values of either sign is known to their rounding, not to its own.
+    // The rounding errors of all values add up in the sum.
     EXPECT_NEAR(sum_of(value), run["sum_after"][name],
                 of_gradients * std::sqrt(static_cast<double>(value.size())))
         << name;

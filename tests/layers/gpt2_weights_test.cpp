@@ -1,4 +1,4 @@
-// GPT-2's layout, against a file that tests/golden/make_gpt2_weights.py wrote.
+// Compares GPT-2's layout with a file that tests/golden/make_gpt2_weights.py wrote.
 
 #include "tests/support/process.hpp"
 #include "tests/test.hpp"
@@ -9,7 +9,7 @@ const std::string kFile = ROWGRAD_TEST_DATA "/gpt2_weights.safetensors";
 
 StateDict published() { return read_safetensors(kFile); }
 
-// The same with the names that newer files have.
+// Returns the file with the prefix that newer files have.
 StateDict prefixed(const StateDict& file) {
   StateDict result;
   result.put("transformer", file);
@@ -26,7 +26,7 @@ GptOptions small(bool tied) {
           .tie_weights = tied};
 }
 
-TEST(Gpt2Weights, GiveTheLogitsOfPyTorch) {
+TEST(Gpt2Weights, GiveTheSameLogitsAsPyTorch) {
   const json expected = golden("gpt2_weights.json");
   for (const StateDict& file : {published(), prefixed(published())}) {
     GptModel model(gpt2_options(file, expected["heads"]), Random(1));
@@ -38,7 +38,7 @@ TEST(Gpt2Weights, GiveTheLogitsOfPyTorch) {
   }
 }
 
-TEST(Gpt2Weights, TellTheOptionsOfTheirModel) {
+TEST(Gpt2Weights, DetermineTheModelOptions) {
   const auto bits = [](const GptOptions& options) { return bits_of(gpt_options_state(options)); };
   EXPECT_TRUE(bits(gpt2_options(published(), 2)) == bits(small(true)));
   EXPECT_TRUE(bits(gpt2_options(with(published(), "n_head", "2"))) == bits(small(true)));
@@ -49,20 +49,20 @@ TEST(Gpt2Weights, TellTheOptionsOfTheirModel) {
   EXPECT_EQ(gpt2_options(without(gpt2_weights(model), "n_head")).heads, 2U);
 }
 
-TEST(Gpt2Weights, HaveAHeadOfTheirOwnOrThatOfTheTable) {
+TEST(Gpt2Weights, SupportTiedAndSeparateHeads) {
   const Tensor table = published().tensor("wte.weight", {20, 8});
   const Tensor other = irregular({20, 8});
   struct Case {
     StateDict file;
     Tensor head;
-    bool tells_tied;
+    bool is_tied;
   };
   for (const Case& item :
        std::vector<Case>{{published(), table, true},
                          {with(published(), "lm_head.weight", table), table, true},
                          {with(prefixed(published()), "lm_head.weight", other), other, false}}) {
-    EXPECT_EQ(gpt2_options(item.file, 2).tie_weights, item.tells_tied);
-    for (const bool tied : {false, item.tells_tied}) {
+    EXPECT_EQ(gpt2_options(item.file, 2).tie_weights, item.is_tied);
+    for (const bool tied : {false, item.is_tied}) {
       GptModel model(small(tied), Random(1));
       load_gpt2_weights(model, item.file);
       EXPECT_EQ(model.head.weight.value(), item.head);
@@ -70,7 +70,7 @@ TEST(Gpt2Weights, HaveAHeadOfTheirOwnOrThatOfTheTable) {
   }
 }
 
-TEST(Gpt2Weights, ComeBackBitForBit) {
+TEST(Gpt2Weights, RoundTripBitForBit) {
   const TemporaryFolder folder;
   for (const bool tied : {false, true}) {
     GptModel model(small(tied), Random(7));
@@ -91,7 +91,7 @@ TEST(Gpt2Weights, ComeBackBitForBit) {
   EXPECT_TRUE(bits_of(gpt2_weights(model)) == bits_of(with(file, "n_head", "2")));
 }
 
-TEST(Gpt2Weights, GoInAndOutAsTheReadmeSays) {
+TEST(Gpt2Weights, ReadmeExampleWorks) {
   const TemporaryFolder folder;
   std::filesystem::copy_file(kFile, folder / "model.safetensors");
   Random random(1);
@@ -107,7 +107,7 @@ TEST(Gpt2Weights, GoInAndOutAsTheReadmeSays) {
   EXPECT_TRUE(std::filesystem::exists(folder / "mine.safetensors"));
 }
 
-TEST(Gpt2Weights, AreRefusedBeforeAnythingChangesIfTheyDoNotFit) {
+TEST(Gpt2Weights, AreRejectedBeforeAnythingChanges) {
   const StateDict file = published();
   GptOptions deeper = small(true);
   deeper.layers = 3;
@@ -130,12 +130,12 @@ TEST(Gpt2Weights, AreRefusedBeforeAnythingChangesIfTheyDoNotFit) {
            {with(file, "h.2.attn.bias", irregular({8})),
             "load_gpt2_weights: unexpected \"h.2.attn.bias\", the model has 2 layers"},
            {with(file, "lm_head.weight", irregular({20, 8})),
-            "load_gpt2_weights: \"lm_head.weight\" differs from \"wte.weight\", expected the same "
-            "numbers, as the model's head is tied"},
+            "load_gpt2_weights: \"lm_head.weight\" differs from \"wte.weight\", expected equal "
+            "values, as the model's head is tied"},
            {with(file, "lm_head.weight", irregular({19, 8})),
             "StateDict: \"lm_head.weight\" has shape [19, 8], expected [20, 8]", small(false)},
            {with(file, "n_head", "4"),
-            "load_gpt2_weights: the model has 2 heads, expected 4, as the file says"},
+            "load_gpt2_weights: the model has 2 heads, expected 4 as in the file"},
            {file, "StateDict: \"h.2.ln_1.weight\" is missing", deeper}}) {
     GptModel model(item.options, Random(1));
     const std::string before = bits_of(model.state_dict());
@@ -144,7 +144,7 @@ TEST(Gpt2Weights, AreRefusedBeforeAnythingChangesIfTheyDoNotFit) {
   }
 }
 
-TEST(Gpt2Weights, AreRefusedIfTheyTellNoModel) {
+TEST(Gpt2Weights, AreRejectedWithoutModelSizes) {
   const StateDict file = published();
   for (const char* name : {"wte.weight", "wpe.weight", "h.0.ln_1.weight"})
     EXPECT_INVALID(concat("StateDict: ", InQuotes(name), " is missing"),
@@ -152,23 +152,24 @@ TEST(Gpt2Weights, AreRefusedIfTheyTellNoModel) {
   EXPECT_INVALID("gpt2_options: \"wpe.weight\" has shape [8], expected [rows, width]",
                  gpt2_options(with(file, "wpe.weight", irregular({8})), 2));
   EXPECT_INVALID(
-      "gpt2_options: the width is 8, which is no multiple of 64: expected the number of heads",
+      "gpt2_options: the number of heads is unknown, and width 8 is not a multiple of 64: expected "
+      "`heads` above 0",
       gpt2_options(file));
   for (const char* heads : {"", "0", "-2", "2 or 3", "99999999999999999999"})
-    EXPECT_INVALID(concat("gpt2_weights: the text \"n_head\" is \"", heads,
+    EXPECT_INVALID(concat("gpt2_weights: the string \"n_head\" is \"", heads,
                           "\", expected a whole number above 0"),
                    gpt2_options(with(file, "n_head", heads)));
 }
 
-TEST(Gpt2Weights, AreRefusedForModelsThatTheLayoutCannotDescribe) {
+TEST(Gpt2Weights, RejectModelsOutsideTheLayout) {
   GptOptions positions = small(true), qkv_bias = small(true), bias = small(true);
   positions.positions = Positions::kRotary;
   qkv_bias.qkv_bias = false;
   bias.bias = false;
   for (const auto& [options, got] :
-       {std::pair(positions, "other positions, expected learned ones"),
-        std::pair(qkv_bias, "query, key and value without bias, expected qkv_bias"),
-        std::pair(bias, "linear layers and norms without bias, expected one in each")}) {
+       {std::pair(positions, "other positions, expected learned positions"),
+        std::pair(qkv_bias, "no bias in query, key and value, expected qkv_bias"),
+        std::pair(bias, "no bias in linear layers and norms, expected bias")}) {
     GptModel model(options, Random(1));
     EXPECT_INVALID(concat("gpt2_weights: the model has ", got), gpt2_weights(model));
     EXPECT_INVALID(concat("load_gpt2_weights: the model has ", got),
@@ -178,7 +179,8 @@ TEST(Gpt2Weights, AreRefusedForModelsThatTheLayoutCannotDescribe) {
   memories.memories = {
       .blocks = {0}, .ngrams = {.heads = 1, .rows = 11}, .memory = {.head_width = 3}};
   GptModel model(memories, Random(1));
-  EXPECT_INVALID("gpt2_weights: GPT-2 has no \"memories.0.conv\" [8, 4]", gpt2_weights(model));
+  EXPECT_INVALID("gpt2_weights: the layout has no place for \"memories.0.conv\" [8, 4]",
+                 gpt2_weights(model));
 }
 
 }  // namespace

@@ -1,5 +1,3 @@
-// A model and its tokenizer in one file.
-
 #include "tests/test.hpp"
 
 namespace {
@@ -24,7 +22,7 @@ GptOptions saved_options(std::size_t vocabulary) {
   return options;
 }
 
-TEST(GptFile, HasAModelWithItsTokenizer) {
+TEST(GptFile, RestoresModelAndTokenizer) {
   const TemporaryFolder folder;
   Random random(1);
   const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
@@ -43,11 +41,11 @@ TEST(GptFile, HasAModelWithItsTokenizer) {
   auto in_file = std::make_unique<GptModel>(options, random);
   save_gpt(folder / "gpt", *in_file, tokenizer);
   const std::string bits = bits_of(in_file->state_dict());
-  in_file.reset();  // it has the table to itself
+  in_file.reset();  // releases the table file
   EXPECT_TRUE(bits_of(load_gpt(folder / "gpt", {&table}).model->state_dict()) == bits);
 }
 
-TEST(GptFile, KeepsAdapters) {
+TEST(GptFile, RestoresAdapters) {
   const TemporaryFolder folder;
   Random random(1);
   const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
@@ -65,7 +63,7 @@ TEST(GptFile, KeepsAdapters) {
   EXPECT_EQ(loaded.forward(tape, text).value(), model.forward(tape, text).value());
 }
 
-TEST(GptFile, IsOfNoDerivedClass) {
+TEST(GptFile, RejectsDerivedClasses) {
   struct Derived : GptModel {
     using GptModel::GptModel;
   };
@@ -73,12 +71,12 @@ TEST(GptFile, IsOfNoDerivedClass) {
   Random random(1);
   const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
   Derived model(saved_options(tokenizer.size()), random);
-  EXPECT_ERROR_WITH(std::invalid_argument, "save_gpt: the model is of a class derived from",
+  EXPECT_ERROR_WITH(std::invalid_argument, "save_gpt: got a class derived from GptModel",
                     save_gpt(folder / "gpt", model, tokenizer));
   EXPECT_FALSE(file_exists(folder / "gpt"));
 }
 
-TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
+TEST(GptFile, RejectsIncompleteFilesByName) {
   const TemporaryFolder folder;
   Random random(1);
   const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
@@ -90,8 +88,9 @@ TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
     write_safetensors(path, file);
     return error_of<std::runtime_error>([&] { load_gpt(path); });
   };
-  EXPECT_EQ(refusal(whole.part("model")), concat(path.string(), ": has no options of a GPT"));
-  const std::string begin = path.string() + ": is no whole GPT: ";
+  EXPECT_EQ(refusal(whole.part("model")),
+            concat(path.string(), ": not a saved GPT: it has no options of a GPT"));
+  const std::string begin = path.string() + ": not a complete GPT: ";
   EXPECT_EQ(refusal(without(whole, "gpt.heads")), begin + "StateDict: \"gpt.heads\" is missing");
   for (const int layers : {0, 3})
     EXPECT_TRUE(refusal(with(whole, "gpt.layers", layers))
@@ -100,18 +99,18 @@ TEST(GptFile, IsRefusedByNameIfItIsNotWhole) {
   EXPECT_HAS(refusal(without(whole, "model.norm.weight")), begin);
   const auto larger = CharacterTokenizer::from_text("abcdefghijklm");
   EXPECT_EQ(refusal(with(whole, "tokenizer", larger.to_json())),
-            concat(begin, "its tokenizer has 13 tokens, expected at most its model's ",
+            concat(begin, "the tokenizer has 13 tokens, expected at most the model's ",
                    tokenizer.size()));
   EXPECT_ERROR(std::runtime_error,
                concat("cannot read ", (folder / "none").string(), ": No such file or directory"),
                load_gpt(folder / "none"));
-  EXPECT_INVALID(concat("load_gpt: there are 1 tables, expected 0: those of ", path.string(),
-                        " that are in files of their own"),
+  EXPECT_INVALID(concat("load_gpt: tables has size 1, expected 0, the number of table files of ",
+                        path.string()),
                  load_gpt(path, {nullptr}));
 }
 
-// A damaged file may say anything of sizes, for which there need not be enough memory.
-TEST(GptFile, IsAskedForItsSizesBeforeAModelTakesMemoryForThem) {
+// A damaged file may claim any size, even sizes that exceed memory.
+TEST(GptFile, ChecksSizesBeforeAllocatingTheModel) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "gpt";
   const auto tokenizer = CharacterTokenizer::from_text("the cat sat");
@@ -124,14 +123,14 @@ TEST(GptFile, IsAskedForItsSizesBeforeAModelTakesMemoryForThem) {
     save_gpt(path, model, tokenizer);
     write_safetensors(path, with(read_safetensors(path), "gpt." + option, value));
     EXPECT_EQ(error_of<std::runtime_error>([&] { load_gpt(path); }),
-              concat(path.string(), ": is no whole GPT: ", message));
+              concat(path.string(), ": not a complete GPT: ", message));
   };
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
   const auto has = [](const char* name, const std::string& shape, const char* expected) {
     return concat("StateDict: \"model.", name, "\" has shape ", shape, ", expected ", expected);
   };
-  const auto stands_for_nothing = [](const char* name, std::int64_t number) {
-    return concat("the option \"", name, "\" is ", number, ", which stands for nothing");
+  const auto invalid_value = [](const char* name, std::int64_t number) {
+    return concat("the option \"", name, "\" is ", number, ", which is not a valid value");
   };
   const std::size_t size = tokenizer.size();
   expect_refusal(Positions::kT5, "vocabulary", kMany,
@@ -148,13 +147,13 @@ TEST(GptFile, IsAskedForItsSizesBeforeAModelTakesMemoryForThem) {
                  has("memories.0.table.weight", "[24, 3]", "[2000036, 3]"));
   expect_refusal(Positions::kT5, "memories.kernel", kMany,
                  has("memories.0.conv", "[8, 2]", "[8, 1099511627776]"));
-  expect_refusal(Positions::kT5, "gelu", 2, stands_for_nothing("gelu", 2));
-  expect_refusal(Positions::kT5, "bias", 2, stands_for_nothing("bias", 2));
-  expect_refusal(Positions::kT5, "context", -1, stands_for_nothing("context", -1));
+  expect_refusal(Positions::kT5, "gelu", 2, invalid_value("gelu", 2));
+  expect_refusal(Positions::kT5, "bias", 2, invalid_value("bias", 2));
+  expect_refusal(Positions::kT5, "context", -1, invalid_value("context", -1));
   expect_refusal(Positions::kT5, "memories.orders", std::vector<std::int64_t>{-2},
-                 stands_for_nothing("memories.orders", -2));
+                 invalid_value("memories.orders", -2));
   expect_refusal(Positions::kT5, "memories.canonical", std::vector<std::int64_t>(size, kMany + 1),
-                 stands_for_nothing("memories.canonical", kMany + 1));
+                 invalid_value("memories.canonical", kMany + 1));
 }
 
 }  // namespace

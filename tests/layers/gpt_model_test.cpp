@@ -18,8 +18,8 @@ constexpr Positions kAll[] = {Positions::kNone,   Positions::kLearned, Positions
                               Positions::kRotary, Positions::kAlibi,   Positions::kT5,
                               Positions::kShaw};
 
-// Has memories of n-grams, which remember some of a text; the last one fails if told to.
-// `passes_left` is the number of passes until then.
+// A GPT with n-gram memories, which keep state between chunks. Throws in the last block if
+// `passes_left` is 0; otherwise decrements it.
 class WithMemories : public GptModel {
  public:
   WithMemories(Positions positions, std::size_t kernel)
@@ -29,7 +29,7 @@ class WithMemories : public GptModel {
   std::size_t positions_read = 0;
 
   Variable before_block(std::size_t block, const Variable& x, const DecodeContext& text) override {
-    if (block == 1 && passes_left-- == 0) throw std::runtime_error("no memory, say");
+    if (block == 1 && passes_left-- == 0) throw std::runtime_error("simulated failure");
     if (block == 0) positions_read += x.shape()[1];
     return doubles ? concatenate({x, x}, 1) : GptModel::before_block(block, x, text);
   }
@@ -46,29 +46,30 @@ class WithMemories : public GptModel {
 
 const std::vector<std::int32_t> kText{3, 1, 10, 0, 7, 7, 2, 5};
 
-// Reads a text in pieces as at once: the logits of the last id of each. Before each piece, reading
-// it fails, after which it is read as if nothing had happened.
-void expect_read_in_pieces(WithMemories& model) {
+// Expects the same logits from chunks as from the whole document, for the last id of each chunk.
+// The first attempt to read each chunk fails, and must have no effect.
+void expect_same_logits_in_chunks(WithMemories& model) {
   model.eval();
   Tape tape(Tape::kInference);
   const Variable whole = model.forward(tape, to_ids(kText));
   const auto reader = model.decoder();
   std::size_t read = 0;
-  for (const std::size_t piece : {3, 1, 2, 1, 1}) {
-    const auto next = std::span(kText).subspan(read, piece);
+  for (const std::size_t count : {3, 1, 2, 1, 1}) {
+    const auto next = std::span(kText).subspan(read, count);
     model.passes_left = 0;
     EXPECT_THROW(reader->next_logits(next), std::runtime_error);
     const Tensor logits = reader->next_logits(next);
-    read += piece;
+    read += count;
     const auto end = static_cast<std::ptrdiff_t>(read);
     expect_near(logits, squeeze(slice(whole, 0, end - 1, end), 0).value(), 500 * kEpsilon,
                 concat("after ", read));
   }
-  EXPECT_INVALID("GptModel: cannot read 1 ids after 8, the context is 8",
-                 reader->next_logits(std::span(kText).first(1)));
+  EXPECT_INVALID(
+      "GptModel: ids has size 1 after 8 earlier ids, expected at least 1, within the context of 8",
+      reader->next_logits(std::span(kText).first(1)));
 }
 
-// Generates the likeliest ids, beyond the context too, as the whole model does.
+// Expects generate() to continue with the most likely ids, also past the context.
 void expect_continued(GptModel& model) {
   std::vector<std::int32_t> expected{3, 1};
   while (expected.size() < 12) {
@@ -83,18 +84,18 @@ void expect_continued(GptModel& model) {
             to_ids(std::span(expected).subspan(2)));
 }
 
-TEST(GptModel, ReadsPieceByPieceWhatItReadsAtOnceAndContinuesIt) {
+TEST(GptModel, ReadsChunksLikeTheWholeDocument) {
   for (const Positions positions : kAll)
     for (const std::size_t kernel : {1U, 3U, 4U}) {
       SCOPED_TRACE(concat("positions ", static_cast<int>(positions), ", kernel ", kernel));
       WithMemories model(positions, kernel);
-      expect_read_in_pieces(model);
+      expect_same_logits_in_chunks(model);
       expect_continued(model);
     }
 }
 
-// Attention in which each position sees the last `context` ones, itself included, by the formulas:
-// q, k and v [1, length, width] → the same shape.
+// Computes attention by its formulas: q, k and v [1, length, width] → the same shape. Each position
+// sees the last `context` positions, itself included.
 Tensor banded_attention(const GptModel& model, const Tensor& q, const Tensor& k, const Tensor& v) {
   const GptOptions& options = model.options();
   const std::size_t width = options.width / options.heads, half = width / 2;
@@ -142,7 +143,8 @@ Tensor banded_attention(const GptModel& model, const Tensor& q, const Tensor& k,
   return result;
 }
 
-// The logits [1, length, vocabulary] of a text that is longer than the context, in one pass.
+// Returns the logits [1, length, vocabulary] of a document that is longer than the context,
+// computed in one pass.
 Tensor banded_pass(WithMemories& model, const std::vector<std::int32_t>& text) {
   const EvaluationMode mode(model);
   Tape tape(Tape::kInference);
@@ -178,7 +180,7 @@ std::vector<std::int32_t> long_text() {
 constexpr Positions kSliding[] = {Positions::kNone, Positions::kRotary, Positions::kAlibi,
                                   Positions::kT5, Positions::kShaw};
 
-TEST(GptModel, SlidesAsOnePassInWhichAttentionSeesTheLastPositions) {
+TEST(GptModel, SlidingReaderEqualsBandedAttention) {
   const std::vector<std::int32_t> text = long_text();
   for (const Positions positions : kSliding)
     for (const std::size_t kernel : {1U, 4U}) {
@@ -197,7 +199,7 @@ TEST(GptModel, SlidesAsOnePassInWhichAttentionSeesTheLastPositions) {
     }
 }
 
-TEST(GptModel, SlidesInPiecesAndReadsThemAgainAfterAFailure) {
+TEST(GptModel, SlidingReaderReadsChunksAndRecoversFromFailures) {
   const std::vector<std::int32_t> text = long_text();
   for (const Positions positions : kSliding) {
     SCOPED_TRACE(concat("positions ", static_cast<int>(positions)));
@@ -205,19 +207,19 @@ TEST(GptModel, SlidesInPiecesAndReadsThemAgainAfterAFailure) {
     const Tensor expected = banded_pass(model, text);
     const auto reader = model.sliding_decoder();
     std::size_t read = 0;
-    for (const std::size_t piece : {3, 9, 1, 17}) {
-      const auto next = std::span(text).subspan(read, piece);
-      model.passes_left = static_cast<int>(piece) / 4;
+    for (const std::size_t count : {3, 9, 1, 17}) {
+      const auto next = std::span(text).subspan(read, count);
+      model.passes_left = static_cast<int>(count) / 4;
       EXPECT_THROW(reader->next_logits(next), std::runtime_error);
       EXPECT_THROW(reader->next_logits(std::vector<std::int32_t>{1, 11}), std::invalid_argument);
-      read += piece;
+      read += count;
       expect_near(reader->next_logits(next), row_of(expected, read - 1), 500 * kEpsilon,
                   concat("after ", read));
     }
   }
 }
 
-TEST(GptModel, GeneratesPastTheContextWithOnePositionForEachToken) {
+TEST(GptModel, SlidingGenerationReadsEachTokenOnce) {
   for (const Positions positions : kSliding) {
     SCOPED_TRACE(concat("positions ", static_cast<int>(positions)));
     WithMemories model(positions, 4);
@@ -232,13 +234,13 @@ TEST(GptModel, GeneratesPastTheContextWithOnePositionForEachToken) {
     EXPECT_TRUE(std::equal(slid.begin(), slid.begin() + 7, again.begin()));
     std::vector<std::int32_t> text{3, 1};
     text.insert(text.end(), slid.begin(), slid.end());
-    const Ids likeliest = argmax(Tape().constant(banded_pass(model, text)), -1);
+    const Ids most_likely = argmax(Tape().constant(banded_pass(model, text)), -1);
     for (std::size_t i = 1; i + 1 < text.size(); ++i)
-      EXPECT_EQ(text[i + 1], likeliest.data()[i]) << i;
+      EXPECT_EQ(text[i + 1], most_likely.data()[i]) << i;
   }
 }
 
-TEST(GptModel, SlidesToTheSameBitsOnAnyNumberOfThreads) {
+TEST(GptModel, SlidingReaderIsDeterministicForAnyThreadCount) {
   GptModel model({.vocabulary = 300,
                   .context = 32,
                   .width = 64,
@@ -254,14 +256,13 @@ TEST(GptModel, SlidesToTheSameBitsOnAnyNumberOfThreads) {
   EXPECT_EQ(logits(1), logits(2));
 }
 
-TEST(GptModel, CannotSlideWithPositionsThatEnd) {
+TEST(GptModel, CannotSlideWithAbsolutePositions) {
   Random random(1);
   const std::string before = bits_of(random.state_dict());
   const auto message = [](const char* positions) {
     return concat(
         "GptModel: a reader cannot slide with ", positions,
-        " positions, as there are none past the context of 8; expected rotary, alibi, t5, "
-        "shaw or none");
+        " positions, which end at the context of 8; expected rotary, alibi, t5, shaw or none");
   };
   GptModel learned(small(Positions::kLearned), Random(1));
   EXPECT_INVALID(message("learned"), learned.sliding_decoder());
@@ -272,7 +273,7 @@ TEST(GptModel, CannotSlideWithPositionsThatEnd) {
   EXPECT_INVALID(message("sinusoidal"), sinusoidal.sliding_decoder());
 }
 
-TEST(GptModel, StartsAsWithoutMemoriesAndAttendsBehindThem) {
+TEST(GptModel, MemoriesDoNotChangeOtherInitialWeights) {
   GptModel plain(small(Positions::kShaw), Random(3));
   WithMemories model(Positions::kShaw, 1);
   EXPECT_EQ(model.head.weight.value(), plain.head.weight.value());
@@ -281,7 +282,7 @@ TEST(GptModel, StartsAsWithoutMemoriesAndAttendsBehindThem) {
   EXPECT_NE(model.attention_weights(text)[0], plain.attention_weights(text)[0]);
 }
 
-TEST(GptModel, RefusesWhatIsNoInputOfABlock) {
+TEST(GptModel, RejectsBeforeBlockResultsOfAnotherShape) {
   WithMemories model(Positions::kNone, 1);
   model.doubles = true;
   Tape tape;
@@ -290,7 +291,7 @@ TEST(GptModel, RefusesWhatIsNoInputOfABlock) {
                model.forward(tape, ids({1, 4}, {1, 2, 3, 4})));
 }
 
-TEST(GptModel, IsTrainedAndAskedAsTheReadmeSays) {
+TEST(GptModel, ReadmeExampleWorks) {
   std::vector<std::int32_t> text(100);
   for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::int32_t>(i * i % 62);
   DataLoader loader(TokenWindows(to_ids(text), {.context = 32, .stride = 32}), {.batch = 1});
@@ -309,13 +310,13 @@ TEST(GptModel, IsTrainedAndAskedAsTheReadmeSays) {
   }
   const Ids more =
       generate(model, prompt, {.max_new_tokens = 10, .temperature = 1.4, .top_k = 25}, random);
-  const Tensor weights = model.attention_weights(prompt)[0];  // of the first block
+  const Tensor weights = model.attention_weights(prompt)[0];  // weights of the first block
   // [gpt]
   EXPECT_EQ(more.size(), 10U);
   EXPECT_EQ(weights.shape(), Shape({1, 3, 3, 3}));
 }
 
-TEST(GptModel, TakesBatchesOfAnyRankAndTextsOfNoTokens) {
+TEST(GptModel, AcceptsAnyNumberOfAxesAndEmptyInput) {
   for (const Positions positions : kAll) {
     GptModel model(small(positions), Random(3));
     Tape tape;
@@ -329,7 +330,7 @@ TEST(GptModel, TakesBatchesOfAnyRankAndTextsOfNoTokens) {
   }
 }
 
-TEST(GptModel, IsReadAndShowsItsAttentionInEvaluationMode) {
+TEST(GptModel, ReadsAndReturnsAttentionInEvaluationMode) {
   for (const Positions positions : kAll) {
     GptOptions options = small(positions);
     options.dropout = 0.5;
@@ -356,7 +357,7 @@ TEST(FeedForward, HasNoDropoutByDefault) {
   EXPECT_EQ(layer.forward(x).value(), trained);
 }
 
-TEST(GptModel, StartsAsGpt2DoesIfAsked) {
+TEST(GptModel, InitializesLikeGpt2) {
   GptOptions options = small(Positions::kLearned);
   options.width = 60;
   options.vocabulary = 500;
@@ -376,7 +377,7 @@ TEST(GptModel, StartsAsGpt2DoesIfAsked) {
   expect_deviation(model.norm.weight, 1, 0);
 }
 
-TEST(GptModel, LeavesAModelAsItIsWhoseRowsItCannotInitialize) {
+TEST(GptModel, Gpt2InitializationRejectsTableFilesUnchanged) {
   TemporaryFolder folder;
   TableFile file(folder / "table", {.rows = 11, .width = 3});
   GptOptions options = small(Positions::kNone);
@@ -395,17 +396,18 @@ TEST(GptModel, LeavesAModelAsItIsWhoseRowsItCannotInitialize) {
   EXPECT_EQ(model.token.weight.value(), before);
 }
 
-TEST(GptModel, RefusesWhatDoesNotFit) {
+TEST(GptModel, RejectsInvalidArguments) {
   const auto message = [](const GptOptions& options) {
     return error_of<std::invalid_argument>([&] { GptModel(options, Random(1)); });
   };
   GptOptions options = small(Positions::kLearned);
   options.layers = 0;
-  EXPECT_EQ(message(options), "GptModel: vocabulary 11, context 8 and layers 0 must be above 0");
+  EXPECT_EQ(message(options),
+            "GptModel: vocabulary is 11, context is 8 and layers is 0, expected all above 0");
   options.layers = 1;
   options.heads = 5;
   EXPECT_EQ(message(options),
-            "CausalSelfAttention: width 12 is not a multiple of 5 heads, both above 0");
+            "CausalSelfAttention: width is 12, expected a multiple of the 5 heads, both above 0");
   options = small(Positions::kShaw);
   options.shaw_max_distance = std::size_t{1} << 63;
   EXPECT_EQ(message(options),
@@ -423,7 +425,7 @@ TEST(GptModel, RefusesWhatDoesNotFit) {
 }
 
 #ifdef ROWGRAD_DOUBLE
-TEST(GptModel, HasTheGradientsOfItsLoss) {
+TEST(GptModel, PassesGradientCheck) {
   for (const Positions positions : kAll)
     for (const bool tied : {false, true}) {
       GptOptions options = small(positions);
@@ -442,8 +444,9 @@ TEST(GptModel, HasTheGradientsOfItsLoss) {
     }
 }
 #else
-// What "Build a Large Language Model From Scratch" prints in chapter 4 under PyTorch's seed 123.
-TEST(Textbook, PrintsTheSizeTheLogitsAndTheWordsOfAnUntrainedGpt) {
+// The values that "Build a Large Language Model From Scratch" prints in chapter 4 under PyTorch's
+// seed 123.
+TEST(Textbook, AnUntrainedGptMatchesTheBook) {
   Random random(123);
   GptModel model({.dropout = 0.1}, random);
   EXPECT_EQ(model.parameter_count(), 163'009'536U);

@@ -12,34 +12,35 @@ std::array<int, 9> counts_of(int draws, double temperature, std::size_t top_k) {
   return counts;
 }
 
-// Counts of 1,000 draws under torch.manual_seed(123), as "Build a Large Language Model From
-// Scratch", chapter 5, prints them.
-TEST(DrawToken, DrawsWhatTorchMultinomialDraws) {
+// Counts of 1,000 draws under torch.manual_seed(123), as printed in "Build a Large Language Model
+// From Scratch", chapter 5.
+TEST(DrawToken, MatchesTorchMultinomial) {
   using Counts = std::array<int, 9>;
   EXPECT_EQ(counts_of(1000, 1, 0), (Counts{73, 0, 0, 582, 2, 0, 0, 343, 0}));
   EXPECT_EQ(counts_of(1000, 0.1, 0), (Counts{0, 0, 0, 985, 0, 0, 0, 15, 0}));
   EXPECT_EQ(counts_of(1000, 5, 0), (Counts{165, 75, 42, 239, 71, 46, 32, 227, 103}));
 }
 
-TEST(DrawToken, LeavesOutAllButTheLikeliest) {
+TEST(DrawToken, TopKDrawsOnlyTheMostLikely) {
   constexpr int kDraws = 20'000;
   const std::array<int, 9> counts = counts_of(kDraws, 1, 3);
-  // softmax(4.51, 6.75, 6.28); five standard deviations of a count are below 0.018 of all.
+  // softmax(4.51, 6.75, 6.28). Five standard deviations of each share are below 0.018.
   for (const auto& [index, probability] : {std::pair{0, 0.0615}, {3, 0.5775}, {7, 0.3610}})
     EXPECT_NEAR(counts[static_cast<std::size_t>(index)] / double{kDraws}, probability, 0.018);
   EXPECT_EQ(counts[0] + counts[3] + counts[7], kDraws);
   EXPECT_EQ(counts_of(1, 0, 0)[3], 1);
 }
 
-TEST(DrawToken, RefusesWhatIsNoDistribution) {
+TEST(DrawToken, RejectsInvalidLogitsAndTemperatures) {
   Random random(1);
   const std::string before = bits_of(random.state_dict());
-  EXPECT_INVALID("sample_token: there are no logits", sample_token({}, 1, 0, random));
-  EXPECT_INVALID("sample_token: temperature -1 must be finite and not below 0",
+  EXPECT_INVALID("sample_token: got no logits, expected at least one",
+                 sample_token({}, 1, 0, random));
+  EXPECT_INVALID("sample_token: temperature is -1, expected a finite number, at least 0",
                  sample_token(kLogits, -1, 0, random));
   for (const auto& wrong : {std::array<real, 2>{NAN, 1}, {-INFINITY, -INFINITY}})
     for (const double temperature : {0, 1})
-      EXPECT_ERROR_WITH(std::invalid_argument, "sample_token: the logits are not finite",
+      EXPECT_ERROR_WITH(std::invalid_argument, "expected it to be finite, and no logit to be NaN",
                         sample_token(wrong, temperature, 0, random));
   EXPECT_TRUE(bits_of(random.state_dict()) == before);
   EXPECT_EQ(sample_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
@@ -55,7 +56,7 @@ class TableOfLogits : public LanguageModel {
   Submodule<Embedding> logits;
 };
 
-TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
+TEST(LanguageModel, ReportsMissingOverrides) {
   struct Nothing : LanguageModel {
     std::size_t context() const override { return 4; }
     std::size_t vocabulary() const override { return 7; }
@@ -69,22 +70,22 @@ TEST(LanguageModel, SaysWhatAModelOfOnesOwnLacks) {
   HeadAlone head(random);
   Tape tape;
   const Ids text = {{1, 2}};
-  EXPECT_ERROR(std::logic_error, "TextModel: this model has neither forward() nor output_layer()",
+  EXPECT_ERROR(std::logic_error,
+               "TextModel: this model overrides neither forward() nor output_layer()",
                nothing.forward(tape, text));
   EXPECT_ERROR(
       std::logic_error,
-      "TextModel: this model has no hidden_states(), which output_layer() and other heads read",
+      "TextModel: this model does not override hidden_states(), which computes the head's input",
       head.loss(tape, text, text));
-  EXPECT_ERROR(std::logic_error, "TextClassifier: the model has no head that another could replace",
+  EXPECT_ERROR(std::logic_error, "TextClassifier: the model has no head, expected one to replace",
                TextClassifier(nothing, 2, random));
   TextClassifier classifier(head, 2, random);
-  EXPECT_INVALID(
-      "test: the model has 2 classes of its own, expected one that predicts the next token",
-      as_language_model(classifier, "test"));
-  EXPECT_INVALID("TextClassifier: the text has no tokens", classifier.probabilities({}));
+  EXPECT_INVALID("test: the model predicts 2 classes, expected one that predicts the next token",
+                 as_language_model(classifier, "test"));
+  EXPECT_INVALID("TextClassifier: got no ids, expected at least one", classifier.probabilities({}));
 }
 
-TEST(LanguageModel, IsGivenBatchesOnly) {
+TEST(LanguageModel, ReaderPassesBatchesOfOne) {
   struct Flat : TableOfLogits {
     using TableOfLogits::TableOfLogits;
     Variable forward(Tape& tape, const Ids& ids) override {
@@ -102,13 +103,13 @@ TEST(LanguageModel, IsGivenBatchesOnly) {
   EXPECT_INVALID("LanguageModel: forward returned logits of shape [2, 7], expected [1, 2, 7]",
                  reader->next_logits(first));
   model.flattens = false;
-  reader->next_logits(first);  // as if nothing had been read before
+  reader->next_logits(first);  // the failed call had no effect
   EXPECT_TRUE(std::ranges::equal(reader->next_logits(second), model.logits.weight.rows(second)));
   EXPECT_EQ(model.tokens, 3U);
-  EXPECT_INVALID("IncrementalDecoder: there are no ids to read", reader->next_logits({}));
+  EXPECT_INVALID("IncrementalDecoder: got no ids, expected at least one", reader->next_logits({}));
 }
 
-TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
+TEST(Generate, TakesTheMostLikelyTokenAtTemperatureZero) {
   Random random(1);
   NextTokenModel model({.vocabulary = 7, .context = 4, .width = 8, .dropout = 0.5}, random);
   const Ids prompt{1, 2, 3, 4, 5};  // longer than the context
@@ -118,17 +119,19 @@ TEST(Generate, TakesTheLikeliestTokenAtTemperatureZero) {
   EXPECT_EQ(generate(model, prompt, {.max_new_tokens = 1, .temperature = 0}, random)(0),
             std::max_element(row, row + 7) - row);
   EXPECT_TRUE(model.training());
-  EXPECT_INVALID("generate: the prompt has no tokens", generate(model, Ids(), {}, random));
-  EXPECT_INVALID("generate: max_new_tokens is -1 and top_k 0, expected at least 0",
+  EXPECT_INVALID("generate: the prompt has no tokens, expected at least one",
+                 generate(model, Ids(), {}, random));
+  EXPECT_INVALID("generate: max_new_tokens is -1 and top_k is 0, expected both at least 0",
                  generate(model, prompt, {.max_new_tokens = ~std::size_t{0}}, random));
-  EXPECT_INVALID("generate: max_new_tokens is 1 and top_k -5, expected at least 0",
+  EXPECT_INVALID("generate: max_new_tokens is 1 and top_k is -5, expected both at least 0",
                  generate(model, prompt, {.max_new_tokens = 1, .top_k = ~std::size_t{4}}, random));
   for (const double temperature : {-1.0, static_cast<double>(NAN)})
-    EXPECT_INVALID(concat("generate: temperature ", temperature, " must be finite and not below 0"),
-                   generate(model, prompt, {.temperature = temperature}, random));
+    EXPECT_INVALID(
+        concat("generate: temperature is ", temperature, ", expected a finite number, at least 0"),
+        generate(model, prompt, {.temperature = temperature}, random));
 }
 
-TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
+TEST(Generate, UsesSlidingReaderOfCustomModels) {
   struct Sliding : TableOfLogits {
     using TableOfLogits::TableOfLogits;
     struct Reader : IncrementalDecoder {
@@ -147,19 +150,18 @@ TEST(Generate, ReadsOnPastTheContextWithASlidingReaderOfAModelOfOnesOwn) {
   Random random(1);
   TableOfLogits table(random);
   EXPECT_INVALID(
-      "LanguageModel: this model has no sliding_decoder(), expected one with a reader that goes on "
-      "past the context",
+      "LanguageModel: this model has no sliding_decoder(), which PastContext::kSlidingWindow needs",
       generate(table, Ids{1}, {.past_context = PastContext::kSlidingWindow}, random));
   Sliding model(random);
   const Ids more =
       generate(model, Ids{6, 1, 2, 3, 4},
                {.max_new_tokens = 9, .past_context = PastContext::kSlidingWindow}, random);
-  std::vector<std::int32_t> expected{1, 2, 3, 4};  // the last ones of the prompt, then each once
+  std::vector<std::int32_t> expected{1, 2, 3, 4};  // the end of the prompt, then each new id once
   expected.insert(expected.end(), more.begin(), more.end() - 1);
   EXPECT_EQ(model.seen, expected);
 }
 
-TEST(Generate, ShowsEachTokenAndStopsWhenItIsTold) {
+TEST(Generate, CallsOnTokenAndStopsWhenItReturnsFalse) {
   Random random(1);
   TableOfLogits model(random);
   std::vector<std::int32_t> seen;
@@ -171,7 +173,7 @@ TEST(Generate, ShowsEachTokenAndStopsWhenItIsTold) {
   EXPECT_EQ(seen.size(), 3U);
 }
 
-TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
+TEST(Evaluate, AveragesOverAllTokensInEvaluationMode) {
   Random random(1);
   TableOfLogits model(random);
   const Ids text = ids({9}, {0, 1, 2, 3, 4, 5, 6, 0, 1});
@@ -188,11 +190,11 @@ TEST(Evaluate, IsTheMeanOverAllTokensInEvaluationMode) {
     EXPECT_NEAR(evaluate(model, loader, {.batches = 1})->loss, loss_of_first(6), 20 * kEpsilon);
 }
 
-TEST(Evaluate, CountsTheTargetsThatCount) {
+TEST(Evaluate, SkipsMaskedTargets) {
   Random random(1);
   TableOfLogits model(random);
   Tensor table = irregular({7, 7});
-  for (std::size_t i = 0; i < 7; ++i) table(i, (i + 1) % 7) = 2;  // the likeliest follower
+  for (std::size_t i = 0; i < 7; ++i) table(i, (i + 1) % 7) = 2;  // the most likely next token
   model.logits.weight.assign(table);
   const Ids text = ids({6}, {0, 1, 2, 3, 4, 5});
   constexpr std::int32_t kWrong = 0;
@@ -206,7 +208,7 @@ TEST(Evaluate, CountsTheTargetsThatCount) {
   const auto loss_alone = evaluate(model, loader);
   EXPECT_NEAR(loss_alone->loss, loss, 20 * kEpsilon);
   EXPECT_FALSE(loss_alone->accuracy.has_value());
-  // Weights make no difference to accuracies, not even those of 0.
+  // Weights do not affect accuracies, not even weights of 0.
   model.set_loss({.class_weights = Tensor{0, 1, 0, 0, 0, 0, 0}});
   EXPECT_EQ(evaluate(model, loader, {.accuracy = true})->accuracy, 0.75);
   model.set_loss({});
@@ -217,7 +219,7 @@ TEST(Evaluate, CountsTheTargetsThatCount) {
                  evaluate(model, nothing));
 }
 
-TEST(TextClassifier, GivesTheProbabilitiesOfItsLogits) {
+TEST(TextClassifier, ProbabilitiesMatchLogits) {
   Random random(1);
   for (const Pooling pooling : {Pooling::kLast, Pooling::kMean}) {
     NextTokenModel body({.vocabulary = 7, .context = 3, .width = 4}, random);
@@ -225,7 +227,7 @@ TEST(TextClassifier, GivesTheProbabilitiesOfItsLogits) {
     const std::vector<std::int32_t> text{1, 2, 3};
     Tape tape(Tape::kInference);
     const Tensor all = softmax(classifier.forward(tape, ids({1, 3}, text))).value();
-    // A shorter text has what its last position has in the longer one.
+    // A prefix has the probabilities at its last position in the longer document.
     for (const std::size_t length : {2U, 3U})
       expect_near(classifier.probabilities(std::span(text).first(length)),
                   Tensor{all(0, length - 1, 0), all(0, length - 1, 1)}, 4 * kEpsilon);

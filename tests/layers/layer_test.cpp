@@ -51,13 +51,13 @@ TEST(Layer, NamesAndCountsItsParts) {
             "sinusoidal.table     [5, 2]  buffer\n"
             "inner.linear.weight  [3, 2]  6\n"
             "inner.linear.bias    [3]     3\n"
-            "total                        9 to train, 8 frozen\n");
+            "total                        9 trainable, 8 frozen\n");
   const Embedding large(1500, 1000, random);
   EXPECT_HAS(large.summary(), "1,500,000\n");
   EXPECT_HAS(Embedding(300, 500, random).summary(), " 150,000\n");
 }
 
-TEST(Layer, NamesCountsSavesAndFreezesABorrowedParameterOnce) {
+TEST(Layer, HandlesBorrowedParametersOnce) {
   Random random(1);
   Tied tied(random);
   EXPECT_EQ(names(tied.parameters()), (std::vector<std::string>{"token.weight", "head.bias"}));
@@ -76,13 +76,13 @@ TEST(Layer, NamesCountsSavesAndFreezesABorrowedParameterOnce) {
   EXPECT_EQ(tied.trainable_parameter_count(), 12U);
 }
 
-TEST(Layer, ListsButDoesNotSaveWhatABorrowerThatStandsAloneReads) {
+TEST(Layer, ListsButDoesNotSaveBorrowedParameters) {
   class Borrower : public Layer {
    public:
     explicit Borrower(Parameter& table) { share("table", table); }
   };
   Random random(1);
-  std::optional<Embedding> token(std::in_place, 4, 2, random);
+  std::optional<Embedding> token(std::in_index, 4, 2, random);
   { const Borrower goes_first(token->weight); }
   Borrower borrower(token->weight);
   EXPECT_TRUE(borrower.state_dict().empty());
@@ -94,10 +94,10 @@ TEST(Layer, ListsButDoesNotSaveWhatABorrowerThatStandsAloneReads) {
   EXPECT_TRUE(borrower.parameters().empty());
 }
 
-TEST(Layer, RefusesNamesThatCannotBeTold) {
+TEST(Layer, RejectsInvalidAndDuplicateNames) {
   class Growing : public Layer {
    public:
-    void add(const std::string& name) { parameters_.emplace_back(*this, name, zeros({1})); }
+    void add(const std::string& name) { parameters_.emindex_back(*this, name, zeros({1})); }
     void borrow(const std::string& name) { share(name, parameters_.front()); }
 
    private:
@@ -105,21 +105,21 @@ TEST(Layer, RefusesNamesThatCannotBeTold) {
   } layer;
   layer.add("weight");
   layer.borrow("borrowed");
-  const std::string twice = "Layer: 'weight' is there twice";
-  EXPECT_INVALID(twice, layer.add("weight"));
-  EXPECT_INVALID(twice, layer.borrow("weight"));
-  EXPECT_INVALID("Layer: 'borrowed' is there twice", layer.add("borrowed"));
+  const std::string duplicate = "Layer: 'weight' is a duplicate name";
+  EXPECT_INVALID(duplicate, layer.add("weight"));
+  EXPECT_INVALID(duplicate, layer.borrow("weight"));
+  EXPECT_INVALID("Layer: 'borrowed' is a duplicate name", layer.add("borrowed"));
   EXPECT_THROW(layer.add("a.b"), std::invalid_argument);
   EXPECT_THROW(layer.add(""), std::invalid_argument);
 }
 
-TEST(Layer, FreezesAndListsByPatternsOfNamesAndFindsLayersByType) {
+TEST(Layer, SelectsParametersByPatternAndLayersByType) {
   Random random(1);
   Outer outer(random);
   outer.freeze("inner.*.weight,tok??.*");
   EXPECT_EQ(outer.trainable_parameter_count(), 3U);
   EXPECT_EQ(names(outer.parameters("*.bias")), std::vector<std::string>{"inner.linear.bias"});
-  EXPECT_EQ(names(outer.inner.parameters("linear.bias")),  // as it is called there
+  EXPECT_EQ(names(outer.inner.parameters("linear.bias")),  // relative name
             std::vector<std::string>{"inner.linear.bias"});
   outer.unfreeze("inner.linear.[a-w]*");
   EXPECT_EQ(outer.trainable_parameter_count(), 9U);
@@ -135,7 +135,7 @@ TEST(Layer, FreezesAndListsByPatternsOfNamesAndFindsLayersByType) {
   EXPECT_EQ(outer.named_layers<Layer>().front().first, "");
 }
 
-TEST(Layer, SavesAndLoadsChosenNames) {
+TEST(Layer, SavesAndLoadsSelectedNames) {
   Random random(1);
   Outer source(random);
   Outer target(random);
@@ -149,25 +149,25 @@ TEST(Layer, SavesAndLoadsChosenNames) {
   EXPECT_INVALID(R"(Layer::load_state_dict: missing names: ["token.weight"], unexpected names: [])",
                  target.load_state_dict(inner, {.names = "token.*"}));
   EXPECT_THROW(source.state_dict("outer.*"), std::invalid_argument);
-  // A part has the names that it would have alone.
+  // A part on its own has names relative to itself.
   EXPECT_EQ(source.inner.state_dict().names(),
             (std::vector<std::string>{"linear.bias", "linear.weight"}));
 }
 
-TEST(Layer, SharesALayerThatLivesElsewhereAndPassesItsModeOn) {
+TEST(Layer, SharesExternalLayersAndSetsTheirMode) {
   class Head : public Layer {
    public:
     explicit Head(Layer& other) { share("body", other); }
     void share_itself() { share("self", *this); }
   };
   Random random(1);
-  std::optional<Outer> outer(std::in_place, random);
+  std::optional<Outer> outer(std::in_index, random);
   {
     Head head(*outer);
     EXPECT_EQ(head.parameters().front()->name(), "body.token.weight");
     EXPECT_EQ(outer->state_dict().names().front(), "inner.linear.bias");
     EXPECT_INVALID("Layer: 'self' would be a part of itself", head.share_itself());
-    EXPECT_INVALID("Layer: 'body' is a part of another layer already", Head{*outer});
+    EXPECT_INVALID("Layer: 'body' is already a part of another layer", Head{*outer});
     head.eval();
     EXPECT_FALSE(outer->inner.dropout.training());
     head.train();
@@ -179,7 +179,7 @@ TEST(Layer, SharesALayerThatLivesElsewhereAndPassesItsModeOn) {
   EXPECT_TRUE(of_none.parameters().empty());
 }
 
-TEST(EvaluationMode, ReturnsEachPartToItsOwnMode) {
+TEST(EvaluationMode, RestoresTheModeOfEachPart) {
   struct Pair : Layer {
     Submodule<Dropout> first{*this, "first", 0.5}, second{*this, "second", 0.5};
   };
@@ -204,7 +204,7 @@ TEST(EvaluationMode, ReturnsEachPartToItsOwnMode) {
   }
 }
 
-TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
+TEST(Layer, RejectsMismatchedStateDictUnchanged) {
   Random random(1);
   Outer outer(random);
   const StateDict before = outer.state_dict();
@@ -227,7 +227,7 @@ TEST(Layer, RefusesAStateThatDoesNotFitAndChangesNothing) {
   }
 }
 
-TEST(Layer, LoadsWhatFitsOfAForeignState) {
+TEST(Layer, LoadsMatchingNamesOfForeignStateDict) {
   Random random(1);
   Outer outer(random);
   StateDict foreign;
@@ -243,7 +243,7 @@ TEST(Layer, LoadsWhatFitsOfAForeignState) {
   EXPECT_TRUE(bits_of(outer.state_dict()) == bits_of(expected));
 }
 
-TEST(Layer, ForgetsPartsThatGoBeforeIt) {
+TEST(Layer, ForgetsDestroyedParts) {
   class Holder : public Layer {
    public:
     Parameter kept{*this, "kept", zeros({2})};
@@ -253,9 +253,9 @@ TEST(Layer, ForgetsPartsThatGoBeforeIt) {
   } holder;
   Random random(1);
   for (int i = 0; i < 2; ++i) {
-    holder.parameter.emplace(holder, "parameter", zeros({1}));
-    holder.buffer.emplace(holder, "buffer", zeros({1}));
-    holder.layer.emplace(holder, "layer", 2, 2, random);
+    holder.parameter.emindex(holder, "parameter", zeros({1}));
+    holder.buffer.emindex(holder, "buffer", zeros({1}));
+    holder.layer.emindex(holder, "layer", 2, 2, random);
     EXPECT_EQ(holder.state_dict().names().size(), 5U);
     holder.parameter.reset();
     holder.buffer.reset();
@@ -264,7 +264,7 @@ TEST(Layer, ForgetsPartsThatGoBeforeIt) {
   }
 }
 
-TEST(Layer, MayGoBeforeItsParts) {
+TEST(Layer, CanBeDestroyedBeforeItsParts) {
   class Empty : public Layer {};
   auto owner = std::make_unique<Empty>();
   Random random(1);
@@ -275,7 +275,7 @@ TEST(Layer, MayGoBeforeItsParts) {
   owner.reset();
 }
 
-TEST(Layer, NamesRowsAsItsOutermostPartsSay) {
+TEST(Layer, OutermostLayersNameRows) {
   struct Letters : Layer {
     explicit Letters(Random& random)
         : token(*this, "token", 2, 3, random, EmbeddingOptions{.kind = RowKind::kToken}) {}
@@ -303,12 +303,12 @@ TEST(Layer, NamesRowsAsItsOutermostPartsSay) {
   EXPECT_EQ(letters.token.resolve_row_names(letters.token.weight).word(), "token");
 }
 
-TEST(LayerList, NamesItsLayersByTheirPlace) {
+TEST(LayerList, NamesLayersByIndex) {
   class Stack : public Layer {
    public:
     explicit Stack(Random& random) : blocks(*this, "blocks", 2, 3, 3, random) {}
     Submodule<LayerList<Linear>> blocks;
-    Submodule<LayerList<Linear>> more{*this, "more"};  // begins empty
+    Submodule<LayerList<Linear>> more{*this, "more"};  // starts empty
   };
   Random random(1);
   Stack stack(random);
@@ -320,9 +320,9 @@ TEST(LayerList, NamesItsLayersByTheirPlace) {
             (std::vector<std::string>{"blocks.0.weight", "blocks.0.bias", "blocks.1.weight",
                                       "blocks.1.bias", "blocks.2.weight", "blocks.2.bias",
                                       "more.0.weight", "more.0.bias"}));
-  std::size_t place = 0;
-  for (Linear& block : stack.blocks) EXPECT_EQ(&block, &stack.blocks[place++]);
-  EXPECT_EQ(place, stack.blocks.size());
+  std::size_t index = 0;
+  for (Linear& block : stack.blocks) EXPECT_EQ(&block, &stack.blocks[index++]);
+  EXPECT_EQ(index, stack.blocks.size());
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(Norms, HaveTheirEpsilonsAndNoBiasIfAsked) {
+TEST(Norms, UseEpsilonAndOptionalBias) {
   LayerNorm norm(4, {.epsilon = 0.5, .bias = false});
   RmsNorm rms(4, 0.5);
   Tape tape;
@@ -10,15 +10,15 @@ TEST(Norms, HaveTheirEpsilonsAndNoBiasIfAsked) {
   EXPECT_EQ(norm.parameters(), std::vector<Parameter*>{&norm.weight});
   EXPECT_EQ(norm.forward(x).value(), layer_norm(x, {}, {}, 0.5).value());
   EXPECT_EQ(rms.forward(x).value(), rms_norm(x, {}, 0.5).value());
-  EXPECT_INVALID("LayerNorm: width is 0", LayerNorm(0));
-  EXPECT_INVALID("RmsNorm: width is 0", RmsNorm(0));
+  EXPECT_INVALID("LayerNorm: width is 0, expected at least 1", LayerNorm(0));
+  EXPECT_INVALID("RmsNorm: width is 0, expected at least 1", RmsNorm(0));
   EXPECT_INVALID("LayerNorm: epsilon is -1, expected a finite number not below 0",
                  LayerNorm(4, {.epsilon = -1}));
   EXPECT_INVALID("RmsNorm: epsilon is inf, expected a finite number not below 0",
                  RmsNorm(4, HUGE_VAL));
 }
 
-TEST(Linear, ReadsABorrowedWeightAndDrawsOnlyTheBiasBesideIt) {
+TEST(Linear, BorrowsWeightAndDrawsOnlyTheBias) {
   Random random(7), same(7);
   Parameter weight("token.weight", tensor({3, 2}, {1, 2, 3, 4, 5, 6}));
   Linear head(weight, random);
@@ -36,7 +36,7 @@ TEST(Linear, ReadsABorrowedWeightAndDrawsOnlyTheBiasBesideIt) {
   EXPECT_EQ(random.bits(), same.bits());
 }
 
-TEST(Linear, AddsAnAdapterAndMergesIt) {
+TEST(Linear, AddsAndMergesAdapter) {
   Random random(3), same(3);
   Linear layer(Tensor{{1, 2}, {3, 4}, {5, 6}}, Tensor{1, 0, -1});
   layer.add_lora(random, {.rank = 1, .alpha = 2});
@@ -45,7 +45,7 @@ TEST(Linear, AddsAnAdapterAndMergesIt) {
   EXPECT_FALSE(layer.weight.trainable() || layer.bias->trainable());
   EXPECT_EQ(layer.state_dict().names(),
             (std::vector<std::string>{"bias", "lora_a", "lora_b", "lora_scale", "weight"}));
-  EXPECT_ERROR(std::logic_error, "Linear::add_lora: weight has an adapter already",
+  EXPECT_ERROR(std::logic_error, "Linear::add_lora: weight already has an adapter",
                layer.add_lora(random));
   layer.lora_a->assign(Tensor{{1, -1}});
   layer.lora_b->assign(tensor({3, 1}, {1, 0, -1}));
@@ -58,9 +58,10 @@ TEST(Linear, AddsAnAdapterAndMergesIt) {
   EXPECT_EQ(layer.state_dict().names(), (std::vector<std::string>{"bias", "weight"}));
 }
 
-TEST(Linear, RefusesWhatDoesNotFit) {
+TEST(Linear, RejectsInvalidArguments) {
   Random random(3);
-  EXPECT_INVALID("Linear: inputs 0 and outputs 2 must be above 0", Linear(0, 2, random));
+  EXPECT_INVALID("Linear: inputs is 0 and outputs is 2, expected both above 0",
+                 Linear(0, 2, random));
   EXPECT_THROW(Linear(2, 0, random), std::invalid_argument);
   EXPECT_INVALID("Linear: the bias has shape [2], expected [3]", Linear(zeros({3, 2}), zeros({2})));
   EXPECT_INVALID("Linear: weight has shape [3], expected [outputs, inputs], both above 0",
@@ -72,18 +73,20 @@ TEST(Linear, RefusesWhatDoesNotFit) {
                    Linear(weight, random));
   }
   Linear layer(zeros({3, 2}));
-  EXPECT_INVALID("Linear::add_lora: the rank is 0, expected at least 1",
+  EXPECT_INVALID("Linear::add_lora: rank is 0, expected at least 1",
                  layer.add_lora(random, {.rank = 0}));
   EXPECT_INVALID("Linear::add_lora: alpha is inf, expected a finite number",
                  layer.add_lora(random, {.alpha = std::numeric_limits<double>::infinity()}));
   Parameter weight("token.weight", zeros({3, 2}));
   Linear borrower(weight, random);
-  EXPECT_ERROR(std::logic_error, "Linear::add_lora: token.weight is borrowed from another layer",
+  EXPECT_ERROR(std::logic_error,
+               "Linear::add_lora: token.weight is borrowed from another layer, expected a weight "
+               "that this layer owns",
                borrower.add_lora(random));
   EXPECT_TRUE(weight.trainable());
 }
 
-TEST(Lora, ChangesNothingOfAModelThatItDoesNotFit) {
+TEST(Lora, RejectsMismatchedModelsUnchanged) {
   Random random(3);
   Mlp model({2, 3, 4}, random);
   EXPECT_INVALID(R"(add_lora: no linear layer is named "1", the first are ["0", "2"])",
@@ -100,14 +103,14 @@ TEST(Lora, ChangesNothingOfAModelThatItDoesNotFit) {
                  load_lora(other, state));
   Mlp shorter({2, 3}, random);
   EXPECT_INVALID(
-      "load_lora: the state has 3 values of adapters for linear layers that the model does not "
-      "have, and adapters for 0 that it has",
+      "load_lora: got adapters for 0 linear layers of the model and 3 adapter tensors for other "
+      "layers, expected adapters for layers of the model only",
       load_lora(shorter, state));
-  EXPECT_ERROR(std::logic_error, "load_lora: 2.weight has an adapter already",
+  EXPECT_ERROR(std::logic_error, "load_lora: 2.weight already has an adapter",
                load_lora(model, state));
-  Mlp partly({2, 3, 4}, random);  // with an adapter in another layer
+  Mlp partly({2, 3, 4}, random);  // has an adapter in another layer
   add_lora(partly, "0", {.rank = 1}, random);
-  EXPECT_ERROR(std::logic_error, "load_lora: 0.weight has an adapter already",
+  EXPECT_ERROR(std::logic_error, "load_lora: 0.weight already has an adapter",
                load_lora(partly, state));
   EXPECT_EQ(partly.named_layers<Linear>()[1].second->has_lora(), false);
   for (Layer* layer : {static_cast<Layer*>(&other), static_cast<Layer*>(&shorter)})

@@ -1,11 +1,11 @@
-// max_norm of Embedding and EmbeddingBag.
+// Tests max_norm of Embedding and EmbeddingBag.
 
 #include "tests/test.hpp"
 
 namespace {
 
-TEST(MaxNorm, FollowsPyTorchWhileRowsAreOwedUpdates) {
-  // 25 steps of a dozen roundings of numbers of about one.
+TEST(MaxNorm, MatchesPyTorchWithDeferredSteps) {
+  // 25 steps with a dozen roundings each, of values near 1.
   const double tolerance = sizeof(real) == 8 ? 1e-12 : 2e-5;
   for (const auto& reference : golden("max_norm.json")) {
     const double norm_type = reference["norm_type"].is_string()
@@ -30,7 +30,7 @@ TEST(MaxNorm, FollowsPyTorchWhileRowsAreOwedUpdates) {
   }
 }
 
-TEST(MaxNorm, MayChangeATableThatRowsWereLookedUpFromOnTheTape) {
+TEST(MaxNorm, AllowedAfterLookupsOnTheSameTape) {
   Embedding embedding(Tensor{{3, 4}, {6, 8}}, {.max_norm = 1});
   Tape tape;
   const Variable first = embedding.forward(tape, ids({1}, {0}));
@@ -39,11 +39,11 @@ TEST(MaxNorm, MayChangeATableThatRowsWereLookedUpFromOnTheTape) {
   EXPECT_EQ(embedding.weight.gradient().rows().to_dense(), full({2, 2}, 1));
 }
 
-TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
+TEST(MaxNorm, RejectedAfterTheWholeTableWasRead) {
   const Tensor start{{3, 4}, {0.3, 0.4}};
   Embedding embedding(start, {.max_norm = 1});
   EmbeddingBag bag(start, {.max_norm = 1});
-  // A frozen table's values are in the gradients of other variables.
+  // Gradients of other variables depend on a frozen table's values.
   Embedding frozen(start, {.frozen = true, .max_norm = 1});
   Tape tape;
   const Variable x = tape.input(full({1, 2}, 1));
@@ -57,14 +57,14 @@ TEST(MaxNorm, RefusesToChangeATableThatWasReadAsAWholeOnTheTape) {
   EXPECT_THROW(bag.forward(tape, {ids({1, 1}, {0})}), std::logic_error);
   EXPECT_THROW(frozen.forward(tape, ids({1}, {0})), std::logic_error);
   EXPECT_EQ(embedding.weight.value(), start);
-  // Another tape that has not read it may change it, but then this tape must not go backward.
+  // Another tape that has not read the table may change it, but then this tape's backward() throws.
   const Variable loss = sum(tape.parameter(embedding.weight));
   Tape other;
   embedding.forward(other, ids({1}, {0}));
   EXPECT_ERROR_WITH(std::logic_error, "changed after", tape.backward(loss));
 }
 
-TEST(MaxNorm, LimitsRowsOfATableThatIsShardedOverOneRank) {
+TEST(MaxNorm, LimitsRowsOfTableShardedOverOneRank) {
   SingleProcess alone;
   ParallelTraining tables(alone);
   Random random(1), same(1);
@@ -78,11 +78,11 @@ TEST(MaxNorm, LimitsRowsOfATableThatIsShardedOverOneRank) {
     const Variable rows = sharded.forward(tape, some);
     EXPECT_EQ(rows.value(), whole.forward(tape, some).value());
     tape.backward(sum(rows));
-    EXPECT_EQ(sharded.weight.value(), whole.weight.value());  // row 2 stays as it is
+    EXPECT_EQ(sharded.weight.value(), whole.weight.value());  // row 2 is unchanged
   }
 }
 
-TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
+TEST(MaxNorm, RejectedLookupsChangeNothing) {
   const Tensor start{{3, 4}, {6, 8}};
   Tape tape, other;
   for (const bool scale : {false, true}) {
@@ -105,14 +105,15 @@ TEST(MaxNorm, ChangesNothingForLookupsThatAreRefused) {
   EXPECT_EQ(bag.weight.value(), start);
 }
 
-TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
+TEST(MaxNorm, LimitsRowsWhoseNormOverflows) {
   struct Case {
-    double number, norm_type, expected;  // a row of four times the same number
+    double value, norm_type, expected;  // a row of four equal values
   };
-  std::vector<Case> cases{{1e30, 2, 0.5}, {3e38, 1, 0.25}};  // the norm is no float
-  if (sizeof(real) == 8) cases = {{1e160, 2, 0.5}, {1e308, 2, 0.5}, {1e308, 1, 0.25}};  // no double
-  for (const auto& [number, norm_type, expected] : cases) {
-    const Tensor start = full({1, 4}, static_cast<real>(number));
+  std::vector<Case> cases{{1e30, 2, 0.5}, {3e38, 1, 0.25}};  // the norm overflows float
+  if (sizeof(real) == 8)
+    cases = {{1e160, 2, 0.5}, {1e308, 2, 0.5}, {1e308, 1, 0.25}};  // overflows double
+  for (const auto& [value, norm_type, expected] : cases) {
+    const Tensor start = full({1, 4}, static_cast<real>(value));
     Embedding embedding(start, {.max_norm = 1, .norm_type = norm_type});
     EmbeddingBag bag(start, {.max_norm = 1, .norm_type = norm_type});
     Tape tape(Tape::kInference);
@@ -120,22 +121,22 @@ TEST(MaxNorm, LimitsRowsWhosePowersLeaveTheRangeOfNumbers) {
     EXPECT_EQ(bag.forward(tape, {ids({1, 1}, {0})}).value(), bag.weight.value());
     for (const Parameter* table : {&embedding.weight, &bag.weight})
       for (const real got : table->value())
-        EXPECT_NEAR(got / expected, 1, 1e-5) << number << ", norm type " << norm_type;
+        EXPECT_NEAR(got / expected, 1, 1e-5) << value << ", norm type " << norm_type;
   }
 }
 
-TEST(MaxNorm, GivesWhatPyTorchGivesForNumbersThatAreNotFinite) {
+TEST(MaxNorm, MatchesPyTorchForNonFiniteValues) {
   for (const double norm_type : {1.0, 2.0, HUGE_VAL}) {
     Embedding embedding(Tensor{{INFINITY, 1}, {NAN, 5}}, {.max_norm = 1, .norm_type = norm_type});
     Tape tape(Tape::kInference);
     const Tensor rows = embedding.forward(tape, ids({2}, {0, 1})).value();
     EXPECT_TRUE(std::isnan(rows(0, 0)));
     EXPECT_EQ(rows(0, 1), 0);
-    EXPECT_EQ(rows(1, 1), 5);  // a norm that is not a number is not above the limit
+    EXPECT_EQ(rows(1, 1), 5);  // a NaN norm is not above the limit
   }
 }
 
-TEST(MaxNorm, RefusesWhatIsNoNormAndATableThatIsNoParameter) {
+TEST(MaxNorm, RejectsInvalidNormsAndTablesThatAreNotParameters) {
   const Tensor table = full({2, 2}, 1);
   EXPECT_INVALID("Embedding: max_norm is -1, expected a finite number above 0",
                  Embedding(table, {.max_norm = -1}));

@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(NextTokenModel, StartsAsThePartsThatItsOptionsNameDoInPyTorch) {
+TEST(NextTokenModel, StartsWithPyTorchWeightsInOrder) {
   const NextTokenModel model({.vocabulary = 10, .context = 4, .width = 4}, Random(123));
   const json file = golden("torch_random.json");
   const json& expected =
@@ -36,20 +36,19 @@ TEST(NextTokenModel, StartsAsThePartsThatItsOptionsNameDoInPyTorch) {
                "head.bias         [9]      9\n");
 }
 
-TEST(NextTokenModel, RefusesWhatDoesNotFit) {
+TEST(NextTokenModel, RejectsInvalidArguments) {
   const auto refusal = [](const NextTokenOptions& options) {
     return error_of<std::invalid_argument>([&] { NextTokenModel(options, Random(1)); });
   };
   EXPECT_EQ(refusal({.vocabulary = 0, .context = 4, .width = 6}),
-            "NextTokenModel: vocabulary 0, context 4 and width 6 must be above 0");
-  EXPECT_EQ(refusal({.vocabulary = 9, .positions = Positions::kRotary}),
-            "NextTokenModel: positions of this kind need attention; expected none, learned or "
-            "sinusoidal");
-  const auto tied = [](std::size_t read) {
-    return concat(
-        "NextTokenModel: with tied weights the head must read the embedding's width of 6, "
-        "but it reads ",
-        read, ": make the last hidden layer 6 wide, or do not tie the weights");
+            "NextTokenModel: vocabulary is 0, context is 4 and width is 6, expected all above 0");
+  EXPECT_EQ(
+      refusal({.vocabulary = 9, .positions = Positions::kRotary}),
+      "NextTokenModel: got positions that need attention, expected none, learned or sinusoidal");
+  const auto tied = [](std::size_t inputs) {
+    return concat("NextTokenModel: the head has ", inputs,
+                  " inputs, expected the 6 of the tied token table: make the last hidden layer 6 "
+                  "wide, or do not tie the weights");
   };
   EXPECT_EQ(refusal({.vocabulary = 9, .width = 6, .window = 3, .tie_weights = true}), tied(18));
   EXPECT_EQ(refusal({.vocabulary = 9, .width = 6, .hidden = {6, 5}, .tie_weights = true}), tied(5));
@@ -62,7 +61,7 @@ TEST(NextTokenModel, RefusesWhatDoesNotFit) {
       model.forward(tape, ids({3}, {0, 1, 2})));
 }
 
-TEST(NextTokenModel, PassesAllThroughWhatADerivedModelPutsInFrontOfTheLookBack) {
+TEST(NextTokenModel, BeforeLookBackAppliesToForwardAndLoss) {
   class Doubled : public NextTokenModel {
    public:
     using NextTokenModel::NextTokenModel;

@@ -5,16 +5,16 @@ namespace {
 NgramMemoryOptions small() { return {.head_width = 3}; }
 
 void expect_all(const Tensor& got, const json& expected, const std::string& what) {
-  const Tensor numbers = reshaped(tensor_from(expected), got.shape());
-  const double largest = xt::amax(xt::abs(numbers))();
-  expect_near(got, numbers, (sizeof(real) == 8 ? 1e-10 : 2e-5) * largest, what);
+  const Tensor values = reshaped(tensor_from(expected), got.shape());
+  const double largest = xt::amax(xt::abs(values))();
+  expect_near(got, values, (sizeof(real) == 8 ? 1e-10 : 2e-5) * largest, what);
 }
 
-TEST(NgramMemory, HasTheNumbersOfPyTorch) {
+TEST(NgramMemory, MatchesPyTorch) {
   const json item = golden("ngram_memory.json")["memory"];
-  const Tensor numbers = tensor_from(item["ids"]);
+  const Tensor values = tensor_from(item["ids"]);
   Ids text = Ids::from_shape({2, 8});
-  std::ranges::transform(numbers, text.begin(),
+  std::ranges::transform(values, text.begin(),
                          [](real id) { return static_cast<std::int32_t>(id); });
   Random random(1);
   const NgramHash hash(
@@ -34,7 +34,7 @@ TEST(NgramMemory, HasTheNumbersOfPyTorch) {
       {"query_norm", &memory.query_norm.weight},
       {"conv_norm", &memory.conv_norm.weight},
       {"conv", &memory.conv}};
-  EXPECT_LE(xt::amax(xt::abs(memory.conv.value()))(), 0.5);  // 1/√4, as PyTorch's convolutions
+  EXPECT_LE(xt::amax(xt::abs(memory.conv.value()))(), 0.5);  // 1/√4, as in PyTorch
   const auto start = [](const Shape& shape, std::size_t i) {
     return wave(shape, 0.37 + 0.05 * static_cast<double>(i), 0.5 * static_cast<double>(i), 0.6);
   };
@@ -54,7 +54,7 @@ TEST(NgramMemory, HasTheNumbersOfPyTorch) {
   EXPECT_TRUE(memory.table.weight.gradient().is_rows());
 }
 
-TEST(NgramMemory, AddsNothingWhereItStartsSilent) {
+TEST(NgramMemory, ZeroInitializedMemoryAddsNothing) {
   Random random(5);
   NgramMemory memory(NgramHash(20, {.rows = 11}, {0}, 0), 6, random,
                      {.head_width = 3, .zero_init = true});
@@ -64,7 +64,7 @@ TEST(NgramMemory, AddsNothingWhereItStartsSilent) {
   EXPECT_EQ(memory.forward(x, {.ids = text, .kept = nullptr}).value(), x.value());
 }
 
-TEST(NgramMemory, ShowsItsGates) {
+TEST(NgramMemory, ReturnsItsGates) {
   GptModel model({.vocabulary = 30,
                   .context = 8,
                   .width = 12,
@@ -92,7 +92,7 @@ TEST(NgramMemory, ShowsItsGates) {
     EXPECT_NEAR(flat[1].data()[i], gates[1].data()[i], 1000 * kEpsilon);
 }
 
-TEST(NgramHash, RefusesWhatDoesNotFit) {
+TEST(NgramHash, RejectsInvalidArguments) {
   struct Case {
     std::string message;
     NgramHashOptions options = {};
@@ -130,10 +130,11 @@ TEST(NgramHash, RefusesWhatDoesNotFit) {
       hash.rows(ids({1, 2}, {0, 1}), 3));
 }
 
-TEST(NgramMemory, RefusesWhatDoesNotFit) {
+TEST(NgramMemory, RejectsInvalidArguments) {
   const NgramHash hash(9, {.rows = 11}, {0}, 0);
   Random random(1);
-  EXPECT_INVALID("NgramMemory: the kernel is 0", NgramMemory(hash, 6, random, {.kernel = 0}));
+  EXPECT_INVALID("NgramMemory: kernel is 0, expected at least 1",
+                 NgramMemory(hash, 6, random, {.kernel = 0}));
   const TemporaryFolder folder;
   TableFile other(folder / "other", {.rows = 12, .width = 3});
   EXPECT_INVALID(concat("NgramMemory: ", (folder / "other").string(),
@@ -142,8 +143,8 @@ TEST(NgramMemory, RefusesWhatDoesNotFit) {
   NgramMemory memory(hash, 6, random, small());
   Tape tape;
   EXPECT_INVALID(
-      "NgramMemory: x has shape [2, 2, 6] for texts of shape [1, 2], expected [batch, length, "
-      "width]",
+      "NgramMemory: x has shape [2, 2, 6] and text.ids [1, 2], expected [batch, length, width] and "
+      "[batch, positions]",
       memory.forward(tape.input(zeros({2, 2, 6})), {.ids = ids({1, 2}, {0, 1}), .kept = nullptr}));
   const auto refusal = [&](GptMemories memories) {
     memories.ngrams.rows = 11;
@@ -155,22 +156,23 @@ TEST(NgramMemory, RefusesWhatDoesNotFit) {
                              .memories = std::move(memories)};
     return error_of<std::invalid_argument>([&] { GptModel(options, random); });
   };
-  EXPECT_EQ(refusal({.blocks = {2}}),
-            "GptModel: memories are in front of blocks [2], expected some of the 2, counted from "
-            "0, each once");
+  EXPECT_EQ(
+      refusal({.blocks = {2}}),
+      "GptModel: memories.blocks is [2], expected distinct numbers below 2, the number of blocks");
   EXPECT_EQ(refusal({.blocks = {1, 1}}),
-            "GptModel: memories are in front of blocks [1, 1], expected some of the 2, counted "
-            "from 0, each once");
-  EXPECT_EQ(refusal({.blocks = {1}}), "GptModel: n-grams of 3 tokens do not fit a context of 2");
+            "GptModel: memories.blocks is [1, 1], expected distinct numbers below 2, the number of "
+            "blocks");
+  EXPECT_EQ(refusal({.blocks = {1}}),
+            "GptModel: n-grams have up to 3 tokens, expected at most the context, 2");
   EXPECT_EQ(refusal({.blocks = {0, 1}, .files = {nullptr}}),
-            "GptModel: there are 1 files for the tables of 2 memories");
+            "GptModel: memories.files has size 1, expected 0 or 2, the size of memories.blocks");
   EXPECT_EQ(refusal({.blocks = {0}, .files = {nullptr}}),
-            "GptModel: file 0 of the memories' tables is null");
+            "GptModel: memories.files[0] is null, expected a table file");
   for (const auto& shapes : {std::pair<Shape, Shape>{{1}, {2, 3}}, {{}, {}}, {{2, 0}, {2, 0}}})
-    EXPECT_INVALID(
-        concat("memory_gate: key and x have shapes ", bracketed(shapes.first), " and ",
-               bracketed(shapes.second), ", expected both [..., width], with a width above 0"),
-        memory_gate(tape.input(zeros(shapes.first)), tape.input(zeros(shapes.second))));
+    EXPECT_INVALID(concat("memory_gate: key and x have shapes ", bracketed(shapes.first), " and ",
+                          bracketed(shapes.second),
+                          ", expected equal shapes [..., width] with a width above 0"),
+                   memory_gate(tape.input(zeros(shapes.first)), tape.input(zeros(shapes.second))));
 }
 
 }  // namespace

@@ -2,10 +2,10 @@
 
 namespace {
 
-// One rounding by sine and cosine, and one to float.
+// One rounding in sine and cosine, and one to float.
 constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
 
-TEST(Sinusoidal, HasTheFormulaOfEachScheme) {
+TEST(Sinusoidal, FollowsTheFormulaOfEachScheme) {
   for (const std::size_t width : {1U, 5U, 6U})
     for (const auto scheme : {FrequencyScheme::kPaired, FrequencyScheme::kFormalAlgorithms,
                               FrequencyScheme::kPerColumn}) {
@@ -25,10 +25,10 @@ TEST(Sinusoidal, HasTheFormulaOfEachScheme) {
     }
 }
 
-TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
+TEST(Sinusoidal, HalvesLayoutPutsSinesFirst) {
   for (const std::size_t width : {1U, 5U, 6U}) {
     const Sinusoidal halves(5, width, {.layout = SinusoidLayout::kHalves});
-    // The defaults are those of the Transformer paper.
+    // The defaults follow the Transformer paper.
     const SinusoidalOptions paper{
         .base = 10000, .scheme = FrequencyScheme::kPaired, .first_position = 0};
     const Sinusoidal mixed(5, width, paper);
@@ -40,7 +40,7 @@ TEST(Sinusoidal, PutsSinesBeforeCosinesInHalves) {
   }
 }
 
-TEST(Positions, AreTheFirstRowsAddedToEveryWindow) {
+TEST(Positions, AddFirstRowsToEveryWindow) {
   Random random(7), same(7);
   PositionalEmbedding learned(4, 3, random, {.init_std = 2});
   Sinusoidal fixed(4, 3);
@@ -64,7 +64,7 @@ TEST(Positions, AreTheFirstRowsAddedToEveryWindow) {
   EXPECT_EQ(rows.values(), full({3, 3}, 2));  // once from each window
 }
 
-TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
+TEST(Positions, FusedAdditionEqualsSeparateAddition) {
   for (const bool scaled : {false, true}) {
     Random random(3);
     Embedding token(7, 4, random, {.scale_by_sqrt_width = scaled, .max_norm = 0.5});
@@ -76,7 +76,7 @@ TEST(Positions, AreTheSameAddedOnTheWayOrAfterwards) {
   }
 }
 
-TEST(Positions, RefuseWhatIsLongerThanTheirTable) {
+TEST(Positions, RejectInputLongerThanTheTable) {
   Random random(1);
   PositionalEmbedding learned(8, 3, random);
   Sinusoidal fixed(8, 3);
@@ -85,23 +85,24 @@ TEST(Positions, RefuseWhatIsLongerThanTheirTable) {
                                    const std::string& limit) {
     EXPECT_EQ(layer.rows(tape, 8).value(), table);
     EXPECT_EQ(layer.rows(tape, 2, 6).value(), slice(tape.constant(table), 0, 6).value());
-    EXPECT_INVALID(name + ": length 9 is more than the " + limit, layer.rows(tape, 9));
-    EXPECT_INVALID(name + ": length 9 is more than the " + limit,
+    EXPECT_INVALID(name + ": length is 9, expected at most the " + limit, layer.rows(tape, 9));
+    EXPECT_INVALID(name + ": length is 9, expected at most the " + limit,
                    layer.forward(tape.constant(zeros({2, 9, 3}))));
-    EXPECT_INVALID(name + ": 3 positions from 6 on exceed the " + limit, layer.rows(tape, 3, 6));
+    EXPECT_INVALID(name + ": got 3 positions from 6 on, expected all below the " + limit,
+                   layer.rows(tape, 3, 6));
     EXPECT_THROW(layer.rows(tape, 2, SIZE_MAX), std::invalid_argument);
     EXPECT_INVALID(name + ": x has shape [2, 4, 2], expected [..., length, 3]",
                    layer.forward(tape.constant(zeros({2, 4, 2}))));
     EXPECT_THROW(layer.forward(tape.constant(zeros({3}))), std::invalid_argument);
   };
-  expect_refusals(learned, learned.weight.value(), "PositionalEmbedding", "context of 8");
-  expect_refusals(fixed, fixed.table.value(), "Sinusoidal", "max_length of 8");
+  expect_refusals(learned, learned.weight.value(), "PositionalEmbedding", "context, 8");
+  expect_refusals(fixed, fixed.table.value(), "Sinusoidal", "max_length, 8");
   EXPECT_THROW(PositionalEmbedding(0, 3, random), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(0, 4), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 0), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = 0}), std::invalid_argument);
   EXPECT_THROW(Sinusoidal(4, 4, {.base = NAN}), std::invalid_argument);
-  EXPECT_INVALID("Sinusoidal: first_position inf must be finite",
+  EXPECT_INVALID("Sinusoidal: first_position is inf, expected a finite number",
                  Sinusoidal(3, 4, {.first_position = HUGE_VAL}));
 }
 

@@ -1,11 +1,11 @@
-// Each expression on the right-hand side of the table "From PyTorch" in layers/README.md stands
-// here and does what the left-hand side does. tests/readme.sh looks for them.
+// Contains each right-hand expression of the table "From PyTorch" in layers/README.md and checks
+// that it does what the left-hand side does. tests/readme.sh looks for these expressions.
 
 #include "tests/test.hpp"
 
 namespace {
 
-TEST(PyTorchNames, OfTensorsAndTapes) {
+TEST(PyTorchNames, TensorsAndTapes) {
   const Tensor pair = Tensor{1, 2};
   EXPECT_EQ(pair, tensor({2}, {1, 2}));
   EXPECT_EQ(zeros({2, 3}).size() + full({2, 3}, 7).size(), 12U);
@@ -30,7 +30,7 @@ TEST(PyTorchNames, OfTensorsAndTapes) {
   EXPECT_TRUE(gradient_check(square, {pair}).passed);
 }
 
-TEST(PyTorchNames, OfShapes) {
+TEST(PyTorchNames, Shapes) {
   Tape tape;
   const Variable x = tape.input(counting({2, 3}));
   const Variable y = tape.input(counting({2, 3}));
@@ -45,7 +45,7 @@ TEST(PyTorchNames, OfShapes) {
   EXPECT_EQ(embedding(x, Ids{1, 1, 0}).shape(), Shape({3, 3}));
 }
 
-TEST(PyTorchNames, OfReductions) {
+TEST(PyTorchNames, Reductions) {
   Tape tape;
   const Variable x = tape.input(counting({2, 3}));
   EXPECT_EQ(sum(x, {1}, KeepAxes::kYes).value(), tensor({2, 1}, {6, 15}));
@@ -58,7 +58,7 @@ TEST(PyTorchNames, OfReductions) {
   EXPECT_GT(logsumexp(x, 1).value()(0), 3);
 }
 
-TEST(PyTorchNames, OfFunctions) {
+TEST(PyTorchNames, Functions) {
   Tape tape;
   const Variable x = tape.input(irregular({2, 3}));
   const Variable w = tape.input(irregular({4, 3}));
@@ -69,7 +69,7 @@ TEST(PyTorchNames, OfFunctions) {
     EXPECT_EQ(y.shape(), x.shape());
 }
 
-TEST(PyTorchNames, OfAttention) {
+TEST(PyTorchNames, Attention) {
   Tape tape;
   const Variable q = tape.input(irregular({2, 5, 6}));
   const Variable all = attention(q, q, q, {.heads = 2});
@@ -79,7 +79,7 @@ TEST(PyTorchNames, OfAttention) {
   EXPECT_EQ(slice(all, 0, 0, 1).value(), slice(padded, 0, 0, 1).value());
 }
 
-TEST(PyTorchNames, OfLosses) {
+TEST(PyTorchNames, Losses) {
   Tape tape;
   const Variable x = tape.input(zeros({2, 3}));
   const Variable y = tape.constant(full({2, 3}, 1));
@@ -103,9 +103,10 @@ class Tower : public Layer {
   Buffer mean{*this, "mean", zeros({3})};
 };
 
-TEST(PyTorchNames, OfLayersAndTraining) {
+TEST(PyTorchNames, LayersAndTraining) {
   Random random(123);
-  EXPECT_NEAR(Embedding(6, 3, random).weight.value()(0, 0), 0.3374, 5e-5);  // as textbooks print
+  EXPECT_NEAR(Embedding(6, 3, random).weight.value()(0, 0), 0.3374,
+              5e-5);  // as printed in textbooks
   Sequential model;
   model.add<Linear>(3, 4, random);
   model.add(silu);

@@ -2,14 +2,14 @@
 
 namespace {
 
-TEST(Dropout, ActsInTrainingModeOnly) {
+TEST(Dropout, ActsOnlyInTrainingMode) {
   Dropout dropout(0.5);
   Random random(1);
   Tape tape(random);
   const Variable x = tape.constant(full({1000}, 1));
   const Tensor dropped = dropout.forward(x).value();
   for (const real value : dropped) EXPECT_TRUE(value == 0 || value == 2);
-  EXPECT_NE(dropout.forward(x).value(), dropped);  // no layer draws the mask of another
+  EXPECT_NE(dropout.forward(x).value(), dropped);  // each call draws a new mask
   dropout.eval();
   EXPECT_EQ(dropout.forward(x).value(), x.value());
   EXPECT_INVALID("Dropout: p is 1.5, expected 0 to 1", Dropout(1.5));
@@ -31,7 +31,7 @@ TEST(Mlp, AlternatesLinearLayersAndActivations) {
   EXPECT_EQ(Sequential().forward(x).value(), x.value());
   EXPECT_EQ(plain.forward(x).value(), y.value());
   EXPECT_EQ(activated.forward(x).value(), relu(y).value());
-  EXPECT_INVALID("Mlp: widths [3] are too few, expected at least inputs and outputs",
+  EXPECT_INVALID("Mlp: widths is [3], expected at least two widths: inputs and outputs",
                  Mlp({3}, random));
   EXPECT_THROW(ConcatPrevious(0), std::invalid_argument);
 }

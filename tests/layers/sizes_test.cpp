@@ -1,10 +1,10 @@
-// Sizes whose product exceeds any memory, in every layer that multiplies sizes.
+// Passes sizes whose product overflows to every layer that multiplies sizes.
 
 #include "tests/test.hpp"
 
 namespace {
 
-TEST(Sizes, AreRefusedByNameWhereTheirProductWraps) {
+TEST(Sizes, OverflowingSizesAreRejected) {
   constexpr std::size_t kLarge = std::size_t{1} << 61;  // times 8 it is 0
   Random random(1);
   const std::string before = bits_of(random.state_dict());

@@ -1,5 +1,5 @@
-// A steady training step requests no memory from the operating system. So that no request is
-// missed, the kernel answers every system call for memory with a signal after some steps.
+// A steady training step requests no memory from the operating system. To miss no request, a
+// seccomp filter turns every system call for memory into a signal after some steps.
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -12,14 +12,14 @@
 
 namespace {
 
-constexpr int kAsked = 3;        // exit status: a step made a system call for memory
-constexpr int kUnsupported = 4;  // the kernel does not support such filters
+constexpr int kRequested = 3;    // exit status: a step requested memory
+constexpr int kUnsupported = 4;  // the kernel does not support seccomp filters
 
-extern "C" void exit_as_asked(int) { _exit(kAsked); }
+extern "C" void exit_as_requested(int) { _exit(kRequested); }
 
-// From here on, in every thread, a system call for memory ends the process.
+// Makes every later system call for memory, in any thread, end the process.
 void forbid_memory_calls() {
-  std::signal(SIGSYS, exit_as_asked);
+  std::signal(SIGSYS, exit_as_requested);
   constexpr std::array kCalls{__NR_brk, __NR_mmap, __NR_munmap, __NR_mremap, __NR_madvise};
   std::vector<sock_filter> program{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
   for (const int call : kCalls) {
@@ -33,7 +33,8 @@ void forbid_memory_calls() {
     _exit(kUnsupported);
 }
 
-// Whether two threads share the loops now. On a busy machine, loops stay on one thread for a while.
+// Returns true if two threads share loops now. On a busy machine, loops stay on one thread for a
+// while.
 bool loops_are_shared() {
   std::atomic<int> begun = 0;
   std::atomic<bool> together = false;
@@ -47,15 +48,15 @@ bool loops_are_shared() {
   return together;
 }
 
-// Makes some steps on two threads, then more with such calls forbidden, and ends the process. A
-// thread that joins later would need memory for its stack and for what it computes.
+// Makes some steps on two threads, then more with system calls for memory forbidden, and ends the
+// process. A thread that joined later would need memory for its stack and its computations.
 void make_steps(const std::function<void(int)>& step) {
   constexpr int kUntilSteady = 40;  // all 16 batches are used more than twice
   constexpr int kSteady = 32;
-  constexpr int kMax = 2000;
+  constexpr int kMaxSteps = 2000;
   set_threads(2);
   int made = 0;
-  for (int shared = 0; shared < kUntilSteady && made < kMax; ++made) {
+  for (int shared = 0; shared < kUntilSteady && made < kMaxSteps; ++made) {
     shared += loops_are_shared();
     step(made);
   }
@@ -92,17 +93,17 @@ class SteadyStep : public ::testing::Test {
  protected:
   void SetUp() override {
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
-    GTEST_SKIP() << "AddressSanitizer takes memory for itself";
+    GTEST_SKIP() << "AddressSanitizer allocates memory itself";
 #endif
     std::uint32_t action = SECCOMP_RET_TRAP;
     if (syscall(__NR_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) != 0)
-      GTEST_SKIP() << "this system takes no filter of system calls";
+      GTEST_SKIP() << "this system does not support system call filters";
     // Steps run in a newly started program, because threads do not survive a fork.
     ::testing::FLAGS_gtest_death_test_style = "threadsafe";
   }
 };
 
-// Notes how the process ended, and accepts every end.
+// Stores how the process ended, and accepts every exit status.
 auto noted_in(int& status) {
   return [&status](int ended) {
     status = ended;
@@ -110,8 +111,8 @@ auto noted_in(int& status) {
   };
 }
 
-// Where a busy machine let a thread join late, the steps are made again: a step that always asks
-// for memory does so each time.
+// If a busy machine lets a thread join late, the steps are repeated. A step that always requests
+// memory does so each time.
 #define EXPECT_NO_REQUEST(steps)                           \
   do {                                                     \
     int status = -1;                                       \
@@ -120,15 +121,15 @@ auto noted_in(int& status) {
     EXPECT_EQ(status, 0);                                  \
   } while (false)
 
-TEST_F(SteadyStep, AsksForNoMemory) {
+TEST_F(SteadyStep, RequestsNoMemory) {
   EXPECT_NO_REQUEST(train_model(16, 16, {}));
   EXPECT_NO_REQUEST(train_model(16, 16, {.momentum = 0.9}));
   EXPECT_NO_REQUEST(train_model(64, 64, {}));
 }
 
-TEST_F(SteadyStep, IsToldFromOneThatAsks) {
+TEST_F(SteadyStep, DetectsStepsThatRequestMemory) {
   const auto grow = [](int i) { empty({static_cast<std::size_t>(i + 1) << 20}); };
-  EXPECT_EXIT(make_steps(grow), ::testing::ExitedWithCode(kAsked), "");
+  EXPECT_EXIT(make_steps(grow), ::testing::ExitedWithCode(kRequested), "");
 }
 
 }  // namespace

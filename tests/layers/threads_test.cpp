@@ -1,4 +1,4 @@
-// Models used by several threads at once: see tests/core/threads_test.cpp.
+// Uses models in several threads at once. See also tests/core/threads_test.cpp.
 
 #include "tests/test.hpp"
 
@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::size_t kThreads = 4;
 
-TEST(Threads, EvaluateASettledModelAtOnce) {
+TEST(Threads, EvaluateOneModelConcurrently) {
   const Ids text = ids({2, 5}, {1, 2, 3, 4, 5, 29, 0, 7, 7, 8});
   for (const bool tied : {false, true}) {
     NextTokenModel model({.vocabulary = 30,
@@ -42,7 +42,7 @@ TEST(Threads, EvaluateASettledModelAtOnce) {
   }
 }
 
-TEST(Threads, LookUpRowsWithinTheirNormAtOnce) {
+TEST(Threads, LookUpRowsWithMaxNormConcurrently) {
   Random random(1);
   Embedding token(20, 4, random, {.max_norm = 1});
   EmbeddingBag bag(20, 4, random, {.max_norm = 1});
@@ -51,7 +51,7 @@ TEST(Threads, LookUpRowsWithinTheirNormAtOnce) {
     Tape tape(Tape::kInference);
     return std::pair(token.forward(tape, all).value(), bag.forward(tape, {all}).value());
   };
-  forward();  // brings the rows down to the norm
+  forward();  // scales the rows down to the norm
   const auto expected = forward();
   at_once(kThreads, [&](std::size_t) { EXPECT_EQ(forward(), expected); });
 }

@@ -524,8 +524,7 @@ TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
   Tape both, alone;
   both.backward(model.product(both, {1, 1, 1}) + other.product(both, {2, 2, 2}));
   model.names.pop_back();
-  EXPECT_INVALID("left.weight: there are 5 names of rows, expected none or 6",
-                 rows.after_backward(both));
+  EXPECT_INVALID("left.weight: got 5 row names, expected none or 6", rows.after_backward(both));
   model.names.clear();
   rows.after_backward(both);
   ASSERT_EQ(rows.tables().size(), 2U);

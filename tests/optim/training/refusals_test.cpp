@@ -11,11 +11,13 @@ TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
   };
   Random random(1);
   NoContext model(random);
-  EXPECT_INVALID("generate: the model's context is 0",
+  EXPECT_INVALID("generate: the model's context is 0, expected at least 1",
                  generate(model, Ids{1}, {.max_new_tokens = 1}, random));
   BatchScore score;
-  EXPECT_INVALID("count_correct: logits have shape [2, 3], targets [3], expected as many rows",
-                 count_correct(score, zeros({2, 3}), Ids{0, 1, 2}));
+  EXPECT_INVALID(
+      "count_correct: logits have shape [2, 3], targets [3], expected one row of logits for each "
+      "target",
+      count_correct(score, zeros({2, 3}), Ids{0, 1, 2}));
 
   struct Empty : TensorDataset {
     using TensorDataset::TensorDataset;

@@ -92,8 +92,8 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     EXPECT_ERROR_WITH(std::invalid_argument, "expected [10, 4]", ShardedTable(ranks, wrong, 20));
     for (const std::size_t rows : {10, 20})
       EXPECT_INVALID(
-          "Embedding: a table that is given has all rows, but `tables` keeps only some here; "
-          "expected a new one, or one in a file",
+          "Embedding: got a table with all rows, but `tables` keeps only some of them here; "
+          "expected a new table, or a table file",
           Embedding(zeros({rows, 4}), {.tables = &tables}));
     Parameter number("number", scalar(1));
     EXPECT_INVALID("ShardedTable: the table has shape [], expected [rows, width]",

@@ -356,7 +356,8 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
       "TrainingRun: the state has 2 steps, expected 0 for its progress, with accumulate 1",
       run.load_state_dict(with(good, "steps", std::int64_t{2})));
   const std::string message =
-      "Classifier: the loss is a mean, without weights of the targets of one batch";
+      "Classifier::set_loss: got another reduction or target_weights, expected a mean without "
+      "target_weights";
   EXPECT_INVALID(message, plain.model.set_loss({.reduction = LossReduction::kSum}));
   EXPECT_INVALID(message, plain.model.set_loss({.target_weights = Tensor{1}}));
   EXPECT_NO_THROW(run.train(1));  // with the loss as it was
