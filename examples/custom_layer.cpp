@@ -1,5 +1,5 @@
-// Extends rowgrad: new ops, a layer, a model and an optimizer, checks of their gradients, and a
-// training run. Built with the double library, in which the checks are most accurate.
+// Extends rowgrad with two ops, a layer, a model and an optimizer, checks their gradients, and
+// trains the model. Built with the double library, in which the checks are most accurate.
 
 #include <cmath>
 #include <cstdlib>
@@ -13,7 +13,7 @@ using namespace rowgrad;
 
 // --- An op: forward and backward side by side ---------------------------------------------------
 // [rule]
-/// The rows of a table that the ids name, each element times a gate: gates [..., width].
+/// Returns the rows `ids` of a table, multiplied element-wise by gates [..., width].
 Variable gated_rows(const Variable& gates, const Variable& table, const Ids& ids) {
   const Tensor rows = read_rows("gated_rows", table, ids);
   check_argument(gates.shape() == rows.shape(), "gated_rows: gates have shape ",
@@ -21,8 +21,8 @@ Variable gated_rows(const Variable& gates, const Variable& table, const Ids& ids
   return record("gated_rows", {gates, table}, gates.read() * rows, [ids, rows](Backward& node) {
     node.slot(0).take(node.gradient() * rows);
     if (GradientSlot slot = node.slot(1)) {
-      const Tensor of_rows = node.gradient() * node.input(0);
-      slot.take(RowGradient(node.input_shape(1), kernels::merge_rows(ids.storage(), of_rows)));
+      const Tensor values = node.gradient() * node.input(0);
+      slot.take(RowGradient(node.input_shape(1), kernels::merge_rows(ids.storage(), values)));
     }
   });
 }
@@ -30,7 +30,7 @@ Variable gated_rows(const Variable& gates, const Variable& table, const Ids& ids
 
 // --- An element-wise op: a function of vectors, and its derivative -------------------------------
 // [pointwise]
-/// x moved towards 0 by 1/2, and to 0 if it is not as far away.
+/// Moves each element of x towards 0 by 1/2, but not past 0.
 Variable softshrink(const Variable& x) {
   return pointwise(
       "softshrink", x,
@@ -39,9 +39,9 @@ Variable softshrink(const Variable& x) {
 }
 // [pointwise]
 
-// --- A layer: its parameters are members that it names -------------------------------------------
+// --- A layer: its parameters are named members --------------------------------------------------
 // [layer]
-/// Gives rows a learned length (Nguyen & Salazar 2019, "Transformers without Tears").
+/// Scales rows to a learned length (Nguyen & Salazar 2019, "Transformers without Tears").
 class ScaleNorm : public Layer {
  public:
   explicit ScaleNorm(real start) : length(*this, "length", full({1}, start)) {}
@@ -54,7 +54,7 @@ class ScaleNorm : public Layer {
 };
 // [layer]
 
-// --- A model that uses it -----------------------------------------------------------------------
+// --- A model that uses the layer ----------------------------------------------------------------
 // [model]
 class NormedModel : public LanguageModel {
  public:
@@ -111,22 +111,22 @@ int main() {
   // [check]
   Random random(123);
   const Ids ids{4, 0, 4};
-  const auto of_op =
+  const auto op_check =
       gradient_check([&](std::span<const Variable> in) { return gated_rows(in[0], in[1], ids); },
                      {random.normal({3, 2}), random.normal({5, 2})});
-  std::cout << "gated_rows  " << of_op.message() << '\n';
+  std::cout << "gated_rows  " << op_check.message() << '\n';
   // [check]
-  const auto of_pointwise =
+  const auto pointwise_check =
       gradient_check([](std::span<const Variable> inputs) { return softshrink(inputs[0]); },
                      {random.normal({3, 4, 5})});
-  std::cout << "softshrink  " << of_pointwise.message() << '\n';
+  std::cout << "softshrink  " << pointwise_check.message() << '\n';
 
   ScaleNorm layer(2);
   const Tensor x = random.normal({3, 5});
-  const auto of_layer = gradient_check([&](Tape& tape) { return layer.forward(tape.constant(x)); },
-                                       layer.parameters());
-  std::cout << "ScaleNorm   " << of_layer.message() << "\n\n";
-  if (!of_op.passed || !of_pointwise.passed || !of_layer.passed) return EXIT_FAILURE;
+  const auto layer_check = gradient_check(
+      [&](Tape& tape) { return layer.forward(tape.constant(x)); }, layer.parameters());
+  std::cout << "ScaleNorm   " << layer_check.message() << "\n\n";
+  if (!op_check.passed || !pointwise_check.passed || !layer_check.passed) return EXIT_FAILURE;
 
   const std::string text =
       "the cat sat on the mat and the dog sat on the log and the cat saw the dog";

@@ -1,5 +1,5 @@
-// The smallest complete program: trains a model on a sentence for a few steps, and prints the
-// losses and the rows that got gradients.
+// A minimal program: trains a model on a sentence for a few steps, and prints the losses and the
+// rows that got gradients.
 
 #include <iostream>
 

@@ -1,5 +1,5 @@
-// A complete language model of your own: trained by a TrainingRun, evaluated after each epoch, and
-// asked to continue a text, which it reads token by token.
+// A custom language model: trains it with a TrainingRun that evaluates it after each epoch, then
+// generates text token by token.
 //   own_model examples/data/the-slow-clock.txt
 
 #include <cstdlib>
@@ -29,10 +29,10 @@ class RecurrentModel : public LanguageModel {
   std::size_t context() const override { return context_; }
   std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
-  /// LanguageModel's reader would read the whole text again for each token.
+  /// Reads each token once. The default reader would read the whole text again for each token.
   std::unique_ptr<IncrementalDecoder> decoder() override { return std::make_unique<Reader>(*this); }
 
-  /// The state has the same size after any number of tokens.
+  /// The state does not grow, so the same reader works past the context.
   std::unique_ptr<IncrementalDecoder> sliding_decoder() override { return decoder(); }
 
   Submodule<Embedding> token;
@@ -40,7 +40,7 @@ class RecurrentModel : public LanguageModel {
   Submodule<Linear> head;
 
  private:
-  // Remembers the state [1, width] after the last token that was read.
+  // Keeps the state [1, width] after the last token.
   class Reader : public IncrementalDecoder {
    public:
     explicit Reader(RecurrentModel& model)
@@ -53,7 +53,7 @@ class RecurrentModel : public LanguageModel {
       text.reshape(Ids::shape_type{1, ids.size()});
       const Variable last = split(model_.states(tape.constant(state_), text), 1, 1).back();
       const Tensor logits = model_.head.forward(last).value();
-      state_ = squeeze(last, 1).value();  // only now, so that a failed call can be made again
+      state_ = squeeze(last, 1).value();  // last, so that a failed call has no effect
       return reshaped(logits, {model_.vocabulary()});
     }
 
@@ -62,7 +62,7 @@ class RecurrentModel : public LanguageModel {
     Tensor state_;
   };
 
-  // The states [batch, length, width] at ids [batch, length], which follow `state`, [batch, width].
+  // Returns the states [batch, length, width] that follow `state` [batch, width], one for each id.
   Variable states(Variable state, const Ids& ids) {
     std::vector<Variable> all;
     for (const Variable& row : split(token.forward(state.tape(), ids), 1, 1))
