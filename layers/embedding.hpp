@@ -53,11 +53,10 @@ class EmbeddingTable : public Layer {
   /// Returns the lookup of `ids`, for Model::lookups.
   TableLookup lookup_of(const Ids& ids) const { return {table_, {ids.begin(), ids.end()}}; }
 
-  /// The options of lookups in this table.
+  /// Returns the options of lookups in this table.
   const EmbeddingLookup& lookup() const { return lookup_; }
 
-  /// The table [rows, width] that lookups read: `weight`, or the whole table if `weight` is a
-  /// shard.
+  /// Returns the table [rows, width] that lookups read. It is not `weight` if that is only a shard.
   Parameter& table() const { return *table_; }
   Parameter& on_tape(Parameter& parameter) const override;
 
@@ -102,8 +101,8 @@ class Embedding : public EmbeddingTable {
       : EmbeddingTable("Embedding", file_rows(table), options) {}
 
   /// Looks up ids. With max_norm, this changes rows of the table, even in evaluation mode or if
-  /// frozen. If that would happen after the whole table was read on this tape, throws
-  /// std::logic_error.
+  /// frozen. Throws std::logic_error if it would change a row after the whole table was read on
+  /// this tape.
   Variable forward(Tape& tape, const Ids& ids);
 
   /// Returns forward(tape, ids) + added, in one pass unless scale_by_sqrt_width is set: see

@@ -18,7 +18,7 @@
 
 namespace rowgrad {
 
-/// The context in which a layer reads x [batch, length, width].
+/// The tokens up to x [batch, length, width], and state, for layers that need more than x.
 struct DecodeContext {
   /// [batch, positions]: the tokens from the start of the document to the last position of x. The
   /// last `length` are the tokens of x; earlier tokens are included if the document is read in

@@ -13,7 +13,7 @@
 
 namespace rowgrad {
 
-/// Returns a part only if it is `wanted`: the value of a member std::optional<Submodule<L>>.
+/// Returns a part if it is `wanted`, otherwise nullopt, for a member std::optional<Submodule<L>>.
 template <class L, class... Arguments>
 std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::string_view name,
                                                Arguments&&... arguments) {

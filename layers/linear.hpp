@@ -35,11 +35,11 @@ class Linear : public Layer {
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 
-  /// Starts from a weight [outputs, inputs] and, for a layer with a bias, from a bias [outputs].
+  /// Starts from the given weight [outputs, inputs] and, if there is one, bias [outputs].
   explicit Linear(Tensor weight_start, std::optional<Tensor> bias_start = std::nullopt);
 
   /// Borrows the weight [outputs, inputs] of another layer, which must outlive this one, and owns
-  /// only the bias: an output head tied to an embedding (Press & Wolf 2017, "Using the Output
+  /// only the bias. Used for heads tied to an embedding (Press & Wolf 2017, "Using the Output
   /// Embedding to Improve Language Models").
   Linear(Parameter& borrowed, Random& random, const LinearOptions& options = {});
 

@@ -15,7 +15,7 @@ namespace rowgrad {
 
 /// The way a model encodes positions.
 enum class Positions {
-  kNone,  // not encoded
+  kNone,  // no position encoding
   // Added to token embeddings:
   kLearned,     // a trained table: PositionalEmbedding
   kSinusoidal,  // a fixed table: Sinusoidal
@@ -73,7 +73,7 @@ struct SinusoidalOptions {
 /// width], saved with the model and never trained.
 class Sinusoidal : public Layer {
  public:
-  /// The base must be above 0.
+  /// Requires options.base above 0.
   Sinusoidal(std::size_t max_length, std::size_t width, const SinusoidalOptions& options = {});
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape

@@ -14,17 +14,17 @@
 
 namespace rowgrad {
 
-/// The initial values of weights.
+/// The distribution of initial weights.
 enum class Initialization {
   /// PyTorch's defaults, drawn in the order of its modules: normal(0, 1) for embeddings,
   /// uniform(−1/√inputs, 1/√inputs) for linear layers.
   kPyTorch,
-  /// normal(0, 0.02) and biases of 0; normal(0, 0.02 / √(2 · layers)) for the last linear layers of
-  /// attention and feed-forward, whose results are added up (Radford et al. 2019, section 2.3).
+  /// normal(0, 0.02) and biases of 0; normal(0, 0.02 / √(2 · layers)) for the output layers of
+  /// attention and feed-forward (Radford et al. 2019, section 2.3).
   kGpt2
 };
 
-/// Memories of n-grams in front of some blocks: see NgramMemory.
+/// Options of n-gram memories in front of some blocks: see NgramMemory.
 struct GptMemories {
   std::vector<std::size_t> blocks = {};  // blocks with a memory, counted from 0
   NgramHashOptions ngrams = {};          // hash options of all memories
@@ -53,11 +53,11 @@ struct GptOptions {
   /// For Positions::kRotary: the columns of a head that are rotated together, and the base.
   RotaryLayout rotary_layout = RotaryLayout::kHalves;
   double rotary_base = 10000;
-  /// For Positions::kT5: the number of buckets, and the distance from which all distances share the
-  /// last bucket.
+  /// For Positions::kT5: the number of buckets. Distances from t5_max_distance on share the last
+  /// one.
   std::size_t t5_buckets = 32;
   std::size_t t5_max_distance = 128;
-  /// For Positions::kShaw: the distance from which all distances share a row.
+  /// For Positions::kShaw: this distance and all larger distances share a row.
   std::size_t shaw_max_distance = 16;
   /// Memories are initialized last, always with PyTorch's defaults, so all other weights are the
   /// same as in a model without memories.
@@ -82,13 +82,12 @@ class GptModel : public LanguageModel {
   /// Final, because loss() does not call it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
-  std::vector<TableLookup> lookups(
-      const Batch& batch) const override;  // the lookups of all memories
+  std::vector<TableLookup> lookups(const Batch& batch) const override;  // rows of all memories
   /// Names the rows of relative positions by their distances: "8 to 11".
   std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<IncrementalDecoder> decoder() final;
-  /// Requires positions that are distances (rotary, ALiBi, T5 or Shaw), or none. Past the context,
-  /// ids are read one at a time.
+  /// Returns a reader that slides past the context, where it reads ids one at a time. Requires
+  /// relative positions (rotary, ALiBi, T5 or Shaw) or none.
   std::unique_ptr<IncrementalDecoder> sliding_decoder() final;
 
   /// Returns the attention weights of each block for ids [..., length], in evaluation mode, for
@@ -96,7 +95,7 @@ class GptModel : public LanguageModel {
   std::vector<Tensor> attention_weights(const Ids& ids);
 
   /// Returns the gate g of each NgramMemory for ids [..., length], in evaluation mode, in the order
-  /// of options().memories.blocks: [batch, length], from 0 (closed) to 1 (open).
+  /// of the blocks: [batch, length], from 0 (closed) to 1 (open).
   std::vector<Tensor> memory_gates(const Ids& ids);
 
   std::size_t context() const final { return options_.context; }

@@ -205,7 +205,7 @@ TEST(FineTuning, ReadmeExampleWorks) {
   // [adapters]
   add_lora(classifier, "body.blocks.*.query,body.blocks.*.value,head", {.rank = 4, .alpha = 8},
            random);
-  AdamW of_adapters(classifier.parameters(), {.learning_rate = 5e-3});
+  AdamW adapter_optimizer(classifier.parameters(), {.learning_rate = 5e-3});
   // … train, as before
   write_safetensors(path, lora_state(classifier));  // 5 adapters of two small matrices
   merge_lora(classifier);                           // adds the adapters to the weights
@@ -218,9 +218,9 @@ TEST(FineTuning, ReadmeExampleWorks) {
   // [answers]
   const std::vector<TrainingExample> answers{
       answer_example(tokenizer.encode(question), tokenizer.encode(answer), end)};
-  DataLoader of_answers(packed_windows(answers, {.context = 32, .padding = end}), {.batch = 8});
+  DataLoader answer_loader(packed_windows(answers, {.context = 32, .padding = end}), {.batch = 8});
   // [answers]
-  EXPECT_EQ(of_answers.dataset()->size(), 1U);
+  EXPECT_EQ(answer_loader.dataset()->size(), 1U);
 }
 
 }  // namespace
