@@ -17,7 +17,7 @@ namespace rowgrad {
 template <class L, class... Arguments>
 std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::string_view name,
                                                Arguments&&... arguments) {
-  using Made = std::optional<Submodule<L>>;  // constructed in its place, as layers do not move
+  using Made = std::optional<Submodule<L>>;  // constructed in place, as layers cannot move
   if (!wanted) return std::nullopt;
   return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
 }
@@ -48,7 +48,7 @@ class LayerList : public Layer {
   auto end() { return layers_.end(); }                             // past the last layer
 
  private:
-  std::deque<Submodule<L>> layers_;  // a deque, so that addresses stay valid
+  std::deque<Submodule<L>> layers_;  // a deque keeps addresses valid
 };
 
 }  // namespace rowgrad

@@ -19,7 +19,7 @@ struct NextTokenOptions {
   Positions positions = Positions::kLearned;  // position encoding
   std::size_t window = 1;                // tokens that a prediction sees, including the current one
   std::vector<std::size_t> hidden = {};  // widths of the hidden layers; empty for a linear model
-  double dropout = 0;  // after each hidden layer, and after sinusoidal positions are added
+  double dropout = 0;  // probability after each hidden layer and after sinusoidal positions
   bool dense_gradients = false;  // use dense instead of row gradients for embedding tables
   bool tie_weights = false;      // use the token table as the weight of the head
 };

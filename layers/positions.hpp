@@ -65,7 +65,7 @@ struct SinusoidalOptions {
   double base = 10000;                                   // base of the angles: see FrequencyScheme
   FrequencyScheme scheme = FrequencyScheme::kPaired;     // angle of each column
   SinusoidLayout layout = SinusoidLayout::kInterleaved;  // order of the columns
-  double first_position = 0;  // t of the first row; 1 if positions count from one
+  double first_position = 0;                             // t of the first row; 1 to count from one
 };
 
 /// Fixed positions: x [..., length, width] → x + the first `length` rows of a table of sinusoids.

@@ -49,7 +49,7 @@ class TextClassifier : public TextModel {
   Tensor probabilities(std::span<const std::int32_t> ids);
 
   std::size_t context() const override { return body_.context(); }
-  /// Number of outputs of the head.
+  /// Returns the number of outputs of the head.
   std::size_t classes() const override { return head.weight.shape()[0]; }
 
  private:

@@ -64,9 +64,9 @@ GptOptions options_in(const StateDict& state) {
       option = state.number(name);
     } else if constexpr (std::is_integral_v<Option> || std::is_enum_v<Option>) {
       const std::int64_t number = state.integer(name);
-      std::uint64_t most = std::is_same_v<Option, bool> ? 1 : kMaxNumber;
-      ((most = static_cast<std::uint64_t>(last)), ...);
-      check(static_cast<std::uint64_t>(number) <= most, number);
+      std::uint64_t largest = std::is_same_v<Option, bool> ? 1 : kMaxNumber;
+      ((largest = static_cast<std::uint64_t>(last)), ...);
+      check(static_cast<std::uint64_t>(number) <= largest, number);
       option = static_cast<Option>(number);
     } else {
       const std::vector<std::int64_t> numbers = state.integers(name);

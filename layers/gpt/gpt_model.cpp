@@ -83,12 +83,12 @@ void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random) {
   check_argument(layers > 0, "initialize_as_gpt2: layers is 0, expected at least 1");
   for (Parameter* parameter : layer.parameters_on_tape())
     parameter->check_in_memory("initialize_as_gpt2 draws all values");
-  const double added_up = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
+  const double output_std = 0.02 / std::sqrt(2.0 * static_cast<double>(layers));
   for (Parameter* parameter : layer.parameters()) {
     const std::string& name = parameter->name();
-    const bool last = name.ends_with(".out.weight") || name.ends_with(".down.weight");
+    const bool is_output = name.ends_with(".out.weight") || name.ends_with(".down.weight");
     if (parameter->shape().size() == 2) {
-      parameter->assign(random.normal(parameter->shape(), 0, last ? added_up : 0.02));
+      parameter->assign(random.normal(parameter->shape(), 0, is_output ? output_std : 0.02));
     } else if (name.ends_with(".bias")) {
       parameter->assign(zeros(parameter->shape()));
     }
@@ -128,12 +128,12 @@ GptModel::GptModel(const GptOptions& options, Random& random)
 }
 
 void GptModel::add_memory(std::size_t i, Random& random) {
-  const GptMemories& of = options_.memories;
-  NgramHash hash(options_.vocabulary, of.ngrams, of.blocks, of.blocks[i]);
+  const GptMemories& options = options_.memories;
+  NgramHash hash(options_.vocabulary, options.ngrams, options.blocks, options.blocks[i]);
   check_argument(hash.max_order() <= options_.context, "GptModel: n-grams have up to ",
                  hash.max_order(), " tokens, expected at most the context, ", options_.context);
-  TableFile* const file = of.files.empty() ? nullptr : of.files[i];
-  memories.add(std::move(hash), options_.width, random, of.memory, file);
+  TableFile* const file = options.files.empty() ? nullptr : options.files[i];
+  memories.add(std::move(hash), options_.width, random, options.memory, file);
 }
 
 std::optional<RowNames> GptModel::row_names(const Parameter& table) const {

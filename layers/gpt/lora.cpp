@@ -26,8 +26,8 @@ StateDict lora_state(const Layer& model) { return model.state_dict(kAdapters); }
 
 void load_lora(Layer& model, const StateDict& state) {
   NamePatterns patterns(kAdapters);
-  std::size_t left = 0;  // adapter tensors in the state without a layer
-  for (const std::string& name : state.names()) left += patterns.match(name) ? 1U : 0U;
+  std::size_t unmatched = 0;  // adapter tensors in the state without a layer
+  for (const std::string& name : state.names()) unmatched += patterns.match(name) ? 1U : 0U;
   std::vector<std::pair<Linear*, LoraOptions>> chosen;
   for (const auto& [name, layer] : model.named_layers<Linear>()) {
     const std::string prefix = name.empty() ? "" : name + ".";
@@ -40,11 +40,11 @@ void load_lora(Layer& model, const StateDict& state) {
     state.check_shape(prefix + "lora_b", {layer->weight.shape()[0], options.rank});
     state.check_shape(prefix + "lora_scale", {1});
     chosen.emplace_back(layer, options);
-    left -= std::min<std::size_t>(left, 3);
+    unmatched -= std::min<std::size_t>(unmatched, 3);
   }
   check_argument(
-      !chosen.empty() && left == 0, "load_lora: got adapters for ", chosen.size(),
-      " linear layers of the model and ", left,
+      !chosen.empty() && unmatched == 0, "load_lora: got adapters for ", chosen.size(),
+      " linear layers of the model and ", unmatched,
       " adapter tensors for other layers, expected adapters for layers of the model only");
   model.freeze();
   Random random(0);  // drawn values are overwritten
