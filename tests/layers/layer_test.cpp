@@ -82,7 +82,7 @@ TEST(Layer, ListsButDoesNotSaveBorrowedParameters) {
     explicit Borrower(Parameter& table) { share("table", table); }
   };
   Random random(1);
-  std::optional<Embedding> token(std::in_index, 4, 2, random);
+  std::optional<Embedding> token(std::in_place, 4, 2, random);
   { const Borrower goes_first(token->weight); }
   Borrower borrower(token->weight);
   EXPECT_TRUE(borrower.state_dict().empty());
@@ -97,7 +97,7 @@ TEST(Layer, ListsButDoesNotSaveBorrowedParameters) {
 TEST(Layer, RejectsInvalidAndDuplicateNames) {
   class Growing : public Layer {
    public:
-    void add(const std::string& name) { parameters_.emindex_back(*this, name, zeros({1})); }
+    void add(const std::string& name) { parameters_.emplace_back(*this, name, zeros({1})); }
     void borrow(const std::string& name) { share(name, parameters_.front()); }
 
    private:
@@ -161,7 +161,7 @@ TEST(Layer, SharesExternalLayersAndSetsTheirMode) {
     void share_itself() { share("self", *this); }
   };
   Random random(1);
-  std::optional<Outer> outer(std::in_index, random);
+  std::optional<Outer> outer(std::in_place, random);
   {
     Head head(*outer);
     EXPECT_EQ(head.parameters().front()->name(), "body.token.weight");
@@ -253,9 +253,9 @@ TEST(Layer, ForgetsDestroyedParts) {
   } holder;
   Random random(1);
   for (int i = 0; i < 2; ++i) {
-    holder.parameter.emindex(holder, "parameter", zeros({1}));
-    holder.buffer.emindex(holder, "buffer", zeros({1}));
-    holder.layer.emindex(holder, "layer", 2, 2, random);
+    holder.parameter.emplace(holder, "parameter", zeros({1}));
+    holder.buffer.emplace(holder, "buffer", zeros({1}));
+    holder.layer.emplace(holder, "layer", 2, 2, random);
     EXPECT_EQ(holder.state_dict().names().size(), 5U);
     holder.parameter.reset();
     holder.buffer.reset();
