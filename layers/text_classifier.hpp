@@ -19,14 +19,13 @@ struct TextClassifierOptions {
 };
 
 /// A language model with another head: a linear layer, with an output for each class, that reads
-/// the input of the original head. Each position gets its own logits, for the document up to there.
-/// The target of a document is at its last token; all other targets are ignored (see
+/// the input of the original head. Each position gets its own logits, for the document up to that
+/// position. The target of a document is at its last token; all other targets are ignored (see
 /// classification_example()).
 ///
 /// The language model is borrowed as the part "body", and must outlive the classifier. Until the
-/// classifier is destroyed, its parameters are named "body.token.weight" …. Freeze the parameters
-/// that must not change, and the original head, which gets no gradient unless tied to the token
-/// table:
+/// classifier is destroyed, its parameters are named "body.token.weight" …. Freeze parameters that
+/// must not change, and the original head, which gets no gradient unless tied to the token table:
 ///
 ///   model.freeze();
 ///   model.unfreeze("blocks.11.*,norm.*");

@@ -53,8 +53,8 @@ struct GptOptions {
   /// For Positions::kRotary: the columns of a head that are rotated together, and the base.
   RotaryLayout rotary_layout = RotaryLayout::kHalves;
   double rotary_base = 10000;
-  /// For Positions::kT5: the number of buckets. Distances from t5_max_distance on share the last
-  /// one.
+  /// For Positions::kT5: the number of buckets. All distances from t5_max_distance on share the
+  /// last.
   std::size_t t5_buckets = 32;
   std::size_t t5_max_distance = 128;
   /// For Positions::kShaw: this distance and all larger distances share a row.

@@ -158,7 +158,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "char_adamw_amsgrad", "char_adamw_tied", "char_adagrad_decay",
                       "char_rmsprop_centered", "char_rmsprop_decay"),
     name_of);
-#ifdef ROWGRAD_DOUBLE  // a second each, for 50,257 ids
+#ifdef ROWGRAD_DOUBLE  // each takes a second, for 50,257 rows
 INSTANTIATE_TEST_SUITE_P(GoldenInDouble, ToyParity,
                          ::testing::Values("gpt2_nesterov", "gpt2_adam", "gpt2_adamw",
                                            "gpt2_adagrad", "gpt2_rmsprop", "gpt2_sgd_schedule",
