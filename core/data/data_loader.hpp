@@ -14,60 +14,60 @@
 #include <rowgrad/core/tensor/random.hpp>
 #include <rowgrad/core/tensor/state_dict.hpp>
 
-// Batches of examples, in order or shuffled. Wrong arguments throw std::invalid_argument.
+// Batches of examples, in order or shuffled. Invalid arguments throw std::invalid_argument.
 
 namespace rowgrad {
 
-/// A position in the batches of a loader, between two batches.
+/// A position between two batches of a loader.
 struct Progress {
-  std::size_t epoch = 0;         // number of the epoch, from 0
-  std::size_t batch = 0;         // number of the next batch in the epoch, from 0
-  std::uint64_t order_seed = 0;  // seed of the epoch's order: see DataLoader::start()
+  std::size_t epoch = 0;         // epoch number, from 0
+  std::size_t batch = 0;         // index of the next batch in the epoch, from 0
+  std::uint64_t order_seed = 0;  // seed of the epoch's order; see DataLoader::start()
   bool operator==(const Progress&) const = default;
 };
 
-/// One of `count` parts of every batch. The parts differ by at most one row.
+/// One of `count` slices of every batch. Their sizes differ by at most one row.
 struct BatchSlice {
   std::size_t index = 0;
   std::size_t count = 1;
 
-  /// The rows of a batch of `rows` rows that belong to the slice.
+  /// Returns the rows of this slice in a batch of `rows` rows.
   IndexRange of(std::size_t rows) const { return range_of(rows, index, count); }
 };
 
-/// All defaults except `batch` are as in PyTorch.
+/// Options of DataLoader. `shuffle` and `drop_last` have PyTorch's defaults.
 struct DataLoaderOptions {
   /// The number of examples in a batch.
   std::size_t batch = 8;
-  /// If true, each epoch takes the examples in a new random order: up to 2^24 examples in the order
-  /// of torch.randperm, which takes 4 bytes an example. The order of more examples takes no memory.
+  /// If true, each epoch takes the examples in a new random order. For up to 2^24 examples, this is
+  /// the order of torch.randperm, at 4 bytes per example. Orders of more examples take no memory.
   bool shuffle = false;
-  /// The order depends only on this seed, the number of the epoch and the number of examples. The
-  /// random numbers of Dataset::draw() also depend on the batch and the slice.
+  /// The order depends only on this seed, the epoch number and the number of examples. The random
+  /// stream of Dataset::draw() also depends on the batch and the slice.
   std::uint64_t seed = 0;
   /// If true, each epoch drops the examples left over after the last full batch. Otherwise they
   /// form a shorter batch.
   bool drop_last = false;
-  /// If true, start() draws the seed of an epoch from a generator instead, as PyTorch's DataLoader
-  /// draws it from the global generator (torch.manual_seed): 64 bits that the order does not use
-  /// and, to shuffle, 64 bits that seed the permutation. This is not PyTorch's option `generator`,
-  /// which gives another order.
+  /// If true, start() draws each epoch's seed from its Random instead, as PyTorch's DataLoader
+  /// draws from the global generator (torch.manual_seed): 64 bits that the order ignores and, to
+  /// shuffle, 64 bits that seed the permutation. PyTorch's `generator` option gives a different
+  /// order.
   bool draw_order = false;
 };
 
-/// The batches of a data set, by epoch and number:
+/// The batches of a dataset, by epoch and index:
 ///
 ///   for (const Batch& batch : loader.epoch(n)) { … }
 ///
-/// A loader never changes, so any number of loops may run at the same time. A run keeps and saves
-/// its position as a Progress. Copies share the data.
+/// A loader is immutable, so any number of loops may run at the same time. Callers keep their
+/// position as a Progress. Copies share the dataset.
 class DataLoader {
  public:
   class Epoch;
   class Iterator;
 
-  /// Takes a copy of the data, or shares what copies and other loaders may share, as it never
-  /// changes. Refuses fewer examples than one batch if drop_last is set.
+  /// Takes a copy of the dataset, or shares it. Throws if drop_last is set and there are fewer
+  /// examples than one batch.
   template <std::derived_from<Dataset> Data>
   explicit DataLoader(Data dataset, const DataLoaderOptions& options = {})
       : DataLoader(std::shared_ptr<const Dataset>(std::make_shared<Data>(std::move(dataset))),
@@ -75,33 +75,33 @@ class DataLoader {
   explicit DataLoader(std::shared_ptr<const Dataset> dataset,
                       const DataLoaderOptions& options = {});
 
-  /// The number of batches in an epoch, at least 1.
+  /// Returns the number of batches in an epoch, at least 1.
   std::size_t batches() const { return batches_; }
 
-  /// The number of rows of a whole batch of an epoch, whatever the slice.
+  /// Returns the number of rows in a whole batch, before it is sliced.
   std::size_t rows(std::size_t batch) const;
 
-  /// The data set.
+  /// Returns the dataset.
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
 
-  /// Returns the beginning of an epoch. Draws its order from `random` if draw_order is set.
+  /// Returns the start of an epoch. If draw_order is set, draws its seed from `random`.
   Progress start(std::size_t epoch, Random& random) const;
 
-  /// Returns the batches of epoch `number`, from `from_batch` on. With a slice, only the rows of
-  /// the slice are read; it may have none of a batch. Refused for an order that is drawn. Throws
-  /// std::runtime_error if a file was changed after it was opened.
+  /// Returns the batches of epoch `number`, from `from_batch` on. Reads only the rows of `slice`; a
+  /// slice may be empty. Throws if draw_order is set. Throws std::runtime_error if a file has
+  /// changed since it was opened.
   Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchSlice& slice = {}) const;
 
-  /// Returns the batches of an epoch from a progress on, also for an order that is drawn.
+  /// Returns the batches of an epoch, from `progress` on. Also works with draw_order.
   Epoch epoch(const Progress& progress, const BatchSlice& slice = {}) const;
 
-  /// Integers that tell this loader from others: the description of the data, and the options.
+  /// Returns integers that identify this loader: the dataset's description and the options.
   StateDict description() const;
 
-  /// A progress as the state of a run, with the description.
+  /// Returns a progress and the description as a state dict.
   StateDict state_dict(const Progress& progress) const;
 
-  /// Returns the progress in a state. Refuses the state of a loader with another description.
+  /// Returns the saved progress. Throws if the state is from a loader with another description.
   Progress progress(const StateDict& state) const;
 
  private:
@@ -110,14 +110,14 @@ class DataLoader {
   std::shared_ptr<const Dataset> dataset_;
   DataLoaderOptions options_;
   std::size_t batches_;
-  struct Description {  // is made by the first call that asks for it
+  struct Description {  // computed when first needed
     std::once_flag once;
     StateDict of_data;
   };
   std::shared_ptr<Description> description_ = std::make_shared<Description>();
 };
 
-/// A range of the batches of an epoch, and access to each of them. It may outlive the loader.
+/// The batches of an epoch, as a range or by index. It may outlive the loader.
 class DataLoader::Epoch {
  public:
   /// Reads the first batch.
@@ -138,10 +138,10 @@ class DataLoader::Epoch {
   DataLoader loader_;
   Progress start_;
   BatchSlice slice_;
-  std::optional<ExampleOrder> order_;  // if it is shuffled
+  std::optional<ExampleOrder> order_;  // if shuffled
 };
 
-/// A single-pass input iterator over an Epoch, which must outlive it. `end()` is its sentinel.
+/// A single-pass input iterator over an Epoch, which must outlive it. Its sentinel is `end()`.
 class DataLoader::Iterator {
  public:
   using iterator_concept = std::input_iterator_tag;
@@ -160,7 +160,7 @@ class DataLoader::Iterator {
   void read();
 
   const Epoch* epoch_;
-  std::size_t number_;  // of batch_
+  std::size_t number_;  // index of batch_
   Batch batch_;
 };
 

@@ -21,9 +21,9 @@ std::vector<std::int32_t> first_spellings(const std::vector<std::int32_t>& canon
 
 }  // namespace
 
-NgramCounts::NgramCounts(const NgramHash& hash, std::size_t most)
+NgramCounts::NgramCounts(const NgramHash& hash, std::size_t max_ngrams)
     : hash_(&hash),
-      most_(most),
+      max_ngrams_(max_ngrams),
       spellings_(first_spellings(hash.canonical_ids())),
       counts_(hash.orders().size()) {}
 
@@ -40,7 +40,7 @@ void NgramCounts::add(const Ids& texts) {
       std::u32string ngram = ids.substr(i + 1 - tokens, tokens);
       if (const auto found = counts_[order].find(ngram); found != counts_[order].end()) {
         ++found->second;
-      } else if (size_ < most_) {
+      } else if (size_ < max_ngrams_) {
         counts_[order].emplace(std::move(ngram), 1);
         ++size_;
       } else {
@@ -96,7 +96,7 @@ StateDict NgramCounts::state_dict() const {
 }
 
 void NgramCounts::load_state_dict(const StateDict& state) {
-  NgramCounts loaded(*hash_, most_);
+  NgramCounts loaded(*hash_, max_ngrams_);
   const auto check = [](bool holds) {
     check_argument(holds,
                    "NgramCounts::load_state_dict: the counts are damaged, or of another hash");
@@ -105,7 +105,7 @@ void NgramCounts::load_state_dict(const StateDict& state) {
     const std::vector<std::int64_t> lengths = state.integers(concat(order, ".lengths"));
     const std::vector<std::int64_t> ids = state.integers(concat(order, ".ids"));
     const std::vector<std::int64_t> counts = state.integers(concat(order, ".counts"));
-    check(lengths.size() == counts.size() && loaded.size_ + counts.size() <= most_);
+    check(lengths.size() == counts.size() && loaded.size_ + counts.size() <= max_ngrams_);
     for (const std::int64_t id : ids) check(std::in_range<std::int32_t>(id));
     const std::u32string all(ids.begin(), ids.end());
     if (!ids.empty()) hash_->check_ids(to_ids(std::vector<std::int32_t>(ids.begin(), ids.end())));

@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts the n-grams that fall into the rows of a memory's table during training. Memory grows with
-// the distinct n-grams, up to 1,048,576. Later ones are not told apart.
+// Counts which n-grams look up each row of an n-gram memory's table during training. Memory grows
+// with the number of distinct n-grams, up to 1,048,576. Later n-grams are counted together.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,53 +21,54 @@ namespace rowgrad {
 /// The number of lookups of each n-gram of a hash.
 class NgramCounts {
  public:
-  /// An n-gram. At the beginning of a text, it has fewer ids than `order`. Of spellings that the
-  /// hash maps to the same id, it has the first.
+  /// An n-gram. At the start of a document, it has fewer ids than `order`. Ids with the same
+  /// canonical id are replaced by the lowest of them.
   struct Ngram {
-    std::size_t order = 0;    // number of its tokens
+    std::size_t order = 0;    // nominal length in tokens
     std::u32string_view ids;  // borrowed from the counts
     std::uint64_t count = 0;  // number of lookups
   };
 
-  static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // the most that are told apart
+  static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // counted separately
 
-  /// Borrows the hash.
-  explicit NgramCounts(const NgramHash& hash, std::size_t most = kMaxNgrams);
+  /// Borrows the hash. Counts up to `max_ngrams` distinct n-grams separately.
+  explicit NgramCounts(const NgramHash& hash, std::size_t max_ngrams = kMaxNgrams);
 
-  /// Counts the n-grams of texts [batch, positions], which each position looks up. Throws
-  /// std::invalid_argument for ids that are not in the hash's vocabulary.
+  /// Counts the n-grams that end at each position of `texts`, [batch, positions]. Throws
+  /// std::invalid_argument for ids outside the hash's vocabulary.
   void add(const Ids& texts);
 
-  /// Returns the n-grams of each row, the most frequent first. They are valid until the next add().
+  /// Returns the n-grams of each row, most frequent first. They are valid until the next add().
   std::map<std::int32_t, std::vector<Ngram>> by_row() const;
 
-  /// Returns the number of lookups of n-grams that are not told apart.
+  /// Returns the number of lookups of n-grams that are not counted separately.
   std::uint64_t collisions() const { return collisions_; }
 
-  /// Returns and loads the counts. Loading throws std::invalid_argument for a damaged state or the
-  /// state of another hash, and then changes nothing.
+  /// Returns the counts as a state dict.
   StateDict state_dict() const;
+  /// Loads counts. Throws std::invalid_argument, and changes nothing, if the state is damaged or of
+  /// another hash.
   void load_state_dict(const StateDict& state);
 
   const NgramHash& hash() const { return *hash_; }  // the hash of the n-grams
 
  private:
-  // By the ids of n-grams. Short strings need no allocation.
+  // Maps the ids of an n-gram to its count. Short strings need no allocation.
   using Counts = std::unordered_map<std::u32string, std::uint64_t>;
 
   const NgramHash* hash_;
-  std::size_t most_;
-  std::vector<std::int32_t> spellings_;  // the first spelling of each id; empty if all differ
-  std::vector<Counts> counts_;           // for each order
-  std::size_t size_ = 0;                 // number of n-grams in all of them
+  std::size_t max_ngrams_;
+  std::vector<std::int32_t> spellings_;  // [id]: its first spelling; empty if all differ
+  std::vector<Counts> counts_;           // [order]
+  std::size_t size_ = 0;                 // number of n-grams in counts_
   std::uint64_t collisions_ = 0;
 };
 
-/// Returns the string of an n-gram's tokens, or their ids if the tokenizer is null or lacks one.
-/// The beginning of the text is "[start]".
+/// Returns an n-gram's tokens as a string, or their ids if the tokenizer is null or lacks one. The
+/// start of a document is "[start]".
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer);
 
-/// Returns the n-grams of a row in a line that is not too long: "the dog | of a | 3 more".
+/// Returns a short label with the n-grams of a row: "the dog | of a | 3 more".
 std::string label_of(std::span<const NgramCounts::Ngram> ngrams, const Tokenizer* tokenizer);
 
 }  // namespace rowgrad

@@ -1,18 +1,18 @@
 #pragma once
 
-// Files of token ids, little-endian, of three kinds:
+// Files of token ids, little-endian, in three formats:
 //
-//   rowgrad's   TokenFileHeader (64 bytes), then ids of 2 or 4 bytes, then the checksum (class
-//               Checksum, its seed the block's number) of each block of 16 KiB of ids, then
-//               "rgtokend", which shows that a file with a damaged header is not a raw one.
-//               Version 1, which version 0.2.0 wrote, ends with the ids.
-//   llm.c's     256 int32: magic, version, number of ids, zeros; then the ids. Magic 20240520 and
-//               version 1: ids of 2 bytes; 20240801 and 7: ids of 4 bytes.
-//               Source: karpathy/llm.c, dev/data/data_common.py.
-//   raw         ids alone, as nanoGPT's train.bin with ids of 2 bytes.
-//               Source: karpathy/nanoGPT, data/openwebtext/prepare.py.
+//   rowgrad   TokenFileHeader (64 bytes), then ids of 2 or 4 bytes, then the checksum (class
+//             Checksum, seeded with the block's index) of each block of 16 KiB of ids, then
+//             "rgtokend". With this ending, a file with a damaged header is not taken for a raw
+//             one. Version 1, written by rowgrad 0.2.0, ends with the ids.
+//   llm.c     256 int32: magic, version, number of ids, zeros; then the ids. Magic 20240520 and
+//             version 1: ids of 2 bytes; 20240801 and 7: ids of 4 bytes.
+//             Source: karpathy/llm.c, dev/data/data_common.py.
+//   raw       only ids, such as nanoGPT's train.bin with ids of 2 bytes.
+//             Source: karpathy/nanoGPT, data/openwebtext/prepare.py.
 //
-// Wrong arguments throw std::invalid_argument; what is wrong with a file, std::runtime_error.
+// Invalid arguments throw std::invalid_argument; invalid files throw std::runtime_error.
 
 #include <array>
 #include <atomic>
@@ -30,67 +30,68 @@
 
 namespace rowgrad {
 
-/// The first 64 bytes of a file, little-endian.
+/// The header of rowgrad's format, little-endian.
 struct TokenFileHeader {
-  /// What such a file begins with.
+  /// The first bytes of a file.
   static constexpr std::array<char, 8> kMagic = {'r', 'g', 't', 'o', 'k', 'e', 'n', 's'};
-  static constexpr std::uint32_t kVersion = 2;  // the version of this format; 1 is read, too
+  static constexpr std::uint32_t kVersion = 2;  // current version of the format; 1 can also be read
 
-  std::array<char, 8> magic = kMagic;  // others are refused
-  std::uint32_t version = kVersion;    // others are refused
+  std::array<char, 8> magic = kMagic;  // others are rejected
+  std::uint32_t version = kVersion;    // kVersion or 1
   std::uint32_t bytes_per_id = 0;      // 2 or 4
-  std::uint64_t count = 0;             // the number of ids
-  std::uint64_t vocabulary_size = 0;   // the tokenizer's number of ids; all are below it
+  std::uint64_t count = 0;             // number of ids
+  std::uint64_t vocabulary_size = 0;   // the tokenizer's number of ids; every id is less
   std::uint64_t vocabulary_hash = 0;   // the tokenizer's Vocabulary::hash()
-  std::uint64_t checksum = 0;          // of the blocks' checksums; version 1: of the ids
-  std::uint64_t header_checksum = 0;   // of what is above; version 1: 0
+  std::uint64_t checksum = 0;          // covers block checksums; version 1: ids
+  std::uint64_t header_checksum = 0;   // covers the fields above; version 1: 0
   std::uint64_t unused = 0;            // zero
 };
 static_assert(sizeof(TokenFileHeader) == 64);
 
-/// How a file writes the ids of a vocabulary.
+/// Returns the bytes per id for a vocabulary size.
 inline std::uint32_t bytes_per_id(std::size_t vocabulary_size) {
   return vocabulary_size <= 65536 ? 2 : 4;
 }
 
 struct TokenFileOptions {
-  /// The bytes of an id in a file without a header, 2 or 4; with 0, such a file is refused.
+  /// Bytes per id of a raw file, 2 or 4. If 0, raw files are rejected.
   std::size_t raw_bytes = 0;
-  /// The vocabulary that the ids must be of. A header with another one is refused, and ids outside
-  /// it when they are read. Without it, ids may be as large as the file says.
+  /// The expected vocabulary. Headers with another vocabulary are rejected at once, and ids outside
+  /// it when they are read. If null, only the file limits the ids.
   const Vocabulary* vocabulary = nullptr;
 };
 
-/// A file of token ids that stays on the disk. It is read, not mapped: if another program shortens
-/// a mapped file, reading it ends the process, and all that was ever touched counts as memory of
-/// the process. Movable; may be read by several threads at once.
+/// A file of token ids that is read on demand. It is not mapped: if another program truncates a
+/// mapped file, reading it kills the process, and pages that were read count as the process's
+/// memory. Movable; several threads may read at once.
 class TokenFile {
  public:
-  /// Reads the header only. Refuses a file of none of the three kinds, one that has not as many ids
-  /// as its header says, and one of another vocabulary.
+  /// Reads only the header. Throws if the format is unknown, the length contradicts the header, or
+  /// the vocabulary differs.
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
 
-  const std::filesystem::path& path() const { return file_.path(); }  // the path of the file
+  const std::filesystem::path& path() const { return file_.path(); }  // path of the file
 
-  /// The number of ids.
+  /// Returns the number of ids.
   std::uint64_t size() const { return size_; }
 
-  /// The header, of a file of rowgrad's.
+  /// Returns the header, if the file is in rowgrad's format.
   const std::optional<TokenFileHeader>& header() const { return header_; }
 
-  /// Fills `ids` from the id at `begin` on. Throws for ids outside the vocabulary. In rowgrad's
-  /// files of version 2, throws for a block of ids that is damaged, when it is first read.
+  /// Fills `ids` with the ids from index `begin` on. Throws for ids outside the vocabulary. In
+  /// rowgrad's version 2, verifies each block when it is first read, and throws if it is damaged.
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
-  /// Throws if the file has another length or time of change than when it was opened.
+  /// Throws if the length or modification time has changed since the file was opened.
   void check_unchanged() const { file_.check_unchanged(); }
 
-  /// Reads all of it. Throws for an id outside the vocabulary and, where there is a header of
-  /// rowgrad's, for ids that are not those that were written.
+  /// Reads the whole file. Throws for an id outside the vocabulary and, in rowgrad's format, if the
+  /// checksums differ.
   void verify() const;
 
-  /// Tells files with other ids apart: the checksum in the header or, without one, of all ids; in a
-  /// file of more than 1 GiB without one, of their number and of a sample of them.
+  /// Returns a hash that distinguishes files with different ids. It covers the checksum in
+  /// rowgrad's header. Without that header it covers all ids or, above 1 GiB, their number and a
+  /// sample.
   std::uint64_t fingerprint() const;
 
  private:
@@ -109,23 +110,23 @@ class TokenFile {
   std::uint64_t size_ = 0;
   std::uint64_t vocabulary_size_ = 0;
   std::unique_ptr<std::atomic<std::uint64_t>[]>
-      verified_;  // a bit of each block; null without them
+      verified_;  // one bit per block; null without block checksums
 };
 
-/// Writes a file of token ids with rowgrad's header, of which nothing but a small buffer is in
-/// memory. A file that is there stays as it is until the new one is whole.
+/// A writer of files in rowgrad's format, with a small buffer. An existing file stays in place
+/// until the new one is complete.
 class TokenFileWriter {
  public:
-  /// Throws std::system_error if there can be no such file: see LockedFile::Open::kReplace.
+  /// Throws std::system_error if the file cannot be created: see LockedFile::Open::kReplace.
   TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary);
 
-  /// The number of ids so far.
+  /// Returns the number of ids so far.
   std::uint64_t count() const { return header_.count; }
 
-  /// Appends nothing if an id is outside the vocabulary.
+  /// Appends ids, or nothing if one of them is outside the vocabulary.
   void append(std::span<const std::int32_t> ids);
 
-  /// Completes the file and puts it in its place. Nothing may be called after that.
+  /// Completes the file and moves it into place. Call nothing afterwards.
   void finish();
 
  private:
@@ -133,9 +134,9 @@ class TokenFileWriter {
 
   LockedFile file_;
   TokenFileHeader header_;
-  Checksum block_;                   // checksum of the ids after the last whole block
-  std::uint64_t block_bytes_ = 0;    // bytes of these ids
-  std::vector<std::uint64_t> sums_;  // checksums of whole blocks
+  Checksum block_;                   // covers the ids after the last full block
+  std::uint64_t block_bytes_ = 0;    // size of these ids
+  std::vector<std::uint64_t> sums_;  // checksums of full blocks
   std::vector<std::byte> stored_;
 };
 

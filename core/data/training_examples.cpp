@@ -43,13 +43,12 @@ TokenWindows windows_of(const char* caller, std::span<const TrainingExample> exa
 
 }  // namespace
 
-TrainingExample classification_example(const Ids& ids, std::size_t label, std::size_t most) {
+TrainingExample classification_example(const Ids& ids, std::size_t label, std::size_t max_ids) {
   check_ids("classification_example", "the text", ids);
-  check_argument(most > 0,
-                 "classification_example: at most 0 ids are to be kept, expected at least 1");
+  check_argument(max_ids > 0, "classification_example: max_ids is 0, expected at least 1");
   check_argument(label <= std::numeric_limits<std::int32_t>::max(),
                  "classification_example: the label is ", label, ", expected less than 2^31");
-  const std::size_t length = std::min(ids.size(), most);
+  const std::size_t length = std::min(ids.size(), max_ids);
   TrainingExample example{{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)},
                           std::vector<std::int32_t>(length, kIgnoredTarget)};
   example.targets.back() = static_cast<std::int32_t>(label);

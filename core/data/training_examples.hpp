@@ -1,8 +1,8 @@
 #pragma once
 
-// Texts with targets of their own: classes of texts, and instructions whose answers alone are
-// learned. Examples become windows, and these go to a DataLoader as those of a long text do. Wrong
-// arguments throw std::invalid_argument.
+// Examples with targets of their own: classified documents, and instructions of which only the
+// answer is learned. They become windows, which go to a DataLoader. Invalid arguments throw
+// std::invalid_argument.
 //
 //   std::vector<TrainingExample> examples;
 //   for (const auto& [text, label] : reviews)
@@ -23,36 +23,37 @@ namespace rowgrad {
 /// The target of a position that is not learned (see CrossEntropyOptions::ignore_index).
 constexpr std::int32_t kIgnoredTarget = -100;
 
-/// A text and, for each of its ids, the target or kIgnoredTarget.
+/// Token ids, each with its target or kIgnoredTarget.
 struct TrainingExample {
-  std::vector<std::int32_t> inputs;   // ids of the text
-  std::vector<std::int32_t> targets;  // one target for each input
+  std::vector<std::int32_t> inputs;   // token ids
+  std::vector<std::int32_t> targets;  // one target per input
 };
 
-/// A text that is of a class: its last id has the class as a target, all others none. Of a longer
-/// text, only the first `most` ids are kept.
-TrainingExample classification_example(const Ids& ids, std::size_t label,
-                                       std::size_t most = std::numeric_limits<std::size_t>::max());
+/// Returns a document with its class: the target of its last id is `label`, all others are ignored.
+/// Longer documents are cut to `max_ids` ids.
+TrainingExample classification_example(
+    const Ids& ids, std::size_t label,
+    std::size_t max_ids = std::numeric_limits<std::size_t>::max());
 
-/// A prompt and its answer: each id of the answer is the target of the id before it, and `end`, the
-/// id that ends a text, that of its last one. The prompt is read, but not learned.
+/// Returns a prompt and its answer. Each answer id is the target of the id before it; the last
+/// one's target is `end`, the end-of-text id. The prompt is read, but not learned.
 TrainingExample answer_example(const Ids& prompt, const Ids& answer, std::int32_t end);
 
 /// Options of padded_windows() and packed_windows().
 struct ExampleWindowOptions {
-  /// The length of a window; 0 for that of the longest example. Longer ones are refused.
+  /// The window length; if 0, the length of the longest example. Longer examples are rejected.
   std::size_t context = 0;
-  /// The id that fills a window up after its examples.
+  /// The id that fills up a window after its examples.
   std::int32_t padding = 0;
 };
 
-/// A window for each example, filled up with padding whose targets are ignored. As positions of a
-/// causal model do not see what follows, padding changes nothing but the time that it takes.
+/// Returns one window per example, padded at the end with ignored targets. In a causal model,
+/// padding costs time but changes no results, because no position sees what follows.
 TokenWindows padded_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options = {});
 
-/// As many examples in a window as fit, one after another, in their order: fewer windows, but an
-/// example sees those before it in its window, as tokens of a long text do.
+/// Fills each window with consecutive examples. This gives fewer windows, but an example sees
+/// those before it in its window.
 TokenWindows packed_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options = {});
 

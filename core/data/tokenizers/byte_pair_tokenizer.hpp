@@ -14,25 +14,25 @@ namespace rowgrad {
 struct BytePairOptions {
   /// The number of ids: 256 bytes, the merges, and the special tokens.
   std::size_t size = 1024;
-  /// These get the last ids. In the training text they separate documents.
+  /// These get the last ids. In the training corpus they separate documents.
   std::vector<std::string> special_tokens = {std::string(kEndOfText)};
 };
 
-/// GPT-2's tokenizer: text is split into pieces (gpt2_pieces.hpp) whose bytes are merged into
-/// tokens (merge_table.hpp). Any bytes can be encoded, and decode returns exactly the same bytes.
-/// The merges are GPT-2's (gpt2_tokenizer) or trained on a text. Copyable and movable.
+/// GPT-2's tokenizer: it splits text into pieces (gpt2_pieces.hpp), then merges their bytes into
+/// tokens (merge_table.hpp). It encodes any bytes, and decode() returns exactly these bytes. The
+/// merges are GPT-2's (gpt2_tokenizer()) or trained on a corpus. Copyable and movable.
 class BytePairTokenizer final : public Tokenizer {
  public:
-  /// Repeatedly merges the most frequent pair of adjacent tokens; among equally frequent pairs, the
-  /// one with the lower left id, then the lower right id. Ids 0 … 255 are the bytes; the merged
-  /// tokens follow in the order of merging. If the text runs out of pairs, size() is below
-  /// options.size, which must be at least 256 + the special tokens.
+  /// Repeatedly merges the most frequent pair of adjacent tokens. Ties go to the lower left id,
+  /// then to the lower right id. Ids 0 … 255 are the bytes; merged tokens follow in merge order. If
+  /// the corpus runs out of pairs, size() is below options.size, which must be at least 256 + the
+  /// number of special tokens.
   static BytePairTokenizer train(std::string_view text, const BytePairOptions& options = {});
 
-  /// Each ordinary token must be a byte or made by a merge.
+  /// Throws if an ordinary token is neither a byte nor made by a merge.
   BytePairTokenizer(Vocabulary vocabulary, MergeTable merges);
 
-  /// The merges in the order of their ranks.
+  /// Returns the merges in rank order.
   const std::vector<MergeTable::Merge>& merges() const { return merges_.merges(); }
 
   std::string to_json() const override;
@@ -44,26 +44,25 @@ class BytePairTokenizer final : public Tokenizer {
   class Caches;
 
   MergeTable merges_;
-  std::shared_ptr<Caches> caches_;  // with all copies, which have the same merges
+  std::shared_ptr<Caches> caches_;  // shared by all copies
 };
 
 /// The contents of a file, and its name in messages.
 struct NamedText {
-  std::string name;      // the path, for messages
-  std::string contents;  // what is in the file
+  std::string name;      // path, for messages
+  std::string contents;  // contents of the file
 };
 
-/// GPT-2's tokenizer from its two published files. `vocab_bpe` has a line `#version: …` and then
-/// one merge per line, such as `Ġ t`, in the order of ranks; `encoder_json` is one object of tokens
-/// and their ids. Both write bytes as printable_from_bytes does. The ids must be 0, 1, 2 … without
-/// gaps, and each token must be a byte, made by a merge, or one of `special_tokens`, all of which
-/// must occur. Otherwise throws std::runtime_error with the file's name and, for vocab_bpe, the
-/// line.
+/// Builds GPT-2's tokenizer from its two published files. `vocab_bpe` has a line `#version: …`,
+/// then one merge per line, such as `Ġ t`, in rank order. `encoder_json` is an object that maps
+/// tokens to ids. Both write bytes as printable_from_bytes() does. The ids must be 0, 1, 2 …
+/// without gaps, and all `special_tokens` must occur. Every other token must be a byte or made by a
+/// merge. Otherwise throws std::runtime_error naming the file and, for vocab_bpe, the line.
 BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& encoder_json,
                                  const std::vector<std::string>& special_tokens = {
                                      std::string(kEndOfText)});
 
-/// The same from paths; also throws if a file cannot be read.
+/// Reads both files and builds the tokenizer. Also throws if a file cannot be read.
 BytePairTokenizer load_gpt2_tokenizer(const std::filesystem::path& vocab_bpe,
                                       const std::filesystem::path& encoder_json,
                                       const std::vector<std::string>& special_tokens = {

@@ -5,13 +5,13 @@
 
 namespace rowgrad {
 
-/// The end of the piece of `text` that starts at `begin` (inside the text), by GPT-2's pattern
+/// Returns the end of the piece that starts at `begin` (inside `text`), by GPT-2's pattern
 ///
 ///   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 ///
 /// Byte pairs merge only within a piece; the concatenated pieces are the text. A byte that is not
-/// part of valid UTF-8 counts as a character that is not a letter, number or white space.
-/// Source: openai/gpt-2, src/encoder.py.
+/// part of valid UTF-8 counts as a character that is not a letter, number or whitespace. Source:
+/// openai/gpt-2, src/encoder.py.
 std::size_t gpt2_piece_end(std::string_view text, std::size_t begin);
 
 }  // namespace rowgrad

@@ -175,12 +175,12 @@ struct Neighbours {
 // The words of some texts and their neighbours, which change with each merge.
 class WordPairs {
  public:
-  explicit WordPairs(const std::vector<std::string_view>& texts) {
+  explicit WordPairs(const std::vector<std::string_view>& documents) {
     std::unordered_map<std::string_view, std::int64_t, StringHash> counts;
-    for (const std::string_view text : texts)
-      for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-        end = gpt2_piece_end(text, begin);
-        ++counts[text.substr(begin, end - begin)];
+    for (const std::string_view document : documents)
+      for (std::size_t begin = 0, end = 0; begin < document.size(); begin = end) {
+        end = gpt2_piece_end(document, begin);
+        ++counts[document.substr(begin, end - begin)];
       }
     for (const auto& [piece, count] : counts) {
       Word& word = words_.emplace_back(Word{{}, count});
@@ -238,12 +238,12 @@ class WordPairs {
 }  // namespace
 
 std::vector<std::pair<std::int32_t, std::int32_t>> learn_merges(
-    const std::vector<std::string_view>& texts, std::size_t most) {
-  WordPairs pairs(texts);
+    const std::vector<std::string_view>& documents, std::size_t max_merges) {
+  WordPairs pairs(documents);
   // By count, then by the complement of the pair, so that the lower ids come first.
   std::priority_queue<std::pair<std::int64_t, Pair>> candidates;
   std::vector<std::pair<std::int32_t, std::int32_t>> merges;
-  while (merges.size() < most) {
+  while (merges.size() < max_merges) {
     for (const Pair pair : pairs.take_fresh()) candidates.emplace(pairs.count(pair), ~pair);
     if (candidates.empty() || candidates.top().first == 0) break;
     const auto [expected, complement] = candidates.top();

@@ -12,22 +12,22 @@
 namespace rowgrad {
 
 /// The merges of a byte-pair vocabulary. Encoding starts from single bytes and repeatedly merges
-/// the neighbours whose merge has the lowest rank, the leftmost first.
-/// Source: Sennrich, Haddow & Birch 2016, "Neural Machine Translation of Rare Words with Subword
-/// Units", section 3.2; on bytes, Radford et al. 2019 (GPT-2), section 2.2.
+/// the neighbours whose merge has the lowest rank, leftmost first. Source: Sennrich, Haddow & Birch
+/// 2016, "Neural Machine Translation of Rare Words with Subword Units", section 3.2; on bytes,
+/// Radford et al. 2019 (GPT-2), section 2.2.
 class MergeTable {
  public:
-  /// Two tokens become one.
+  /// Two tokens that become one.
   struct Merge {
-    std::int32_t left;    // the id of the first token
-    std::int32_t right;   // the id of the second token
-    std::int32_t merged;  // the id of the token that both become
+    std::int32_t left;    // id of the first token
+    std::int32_t right;   // id of the second token
+    std::int32_t merged;  // id of the merged token
   };
 
-  /// The largest number of tokens in a vocabulary.
+  /// The maximum number of tokens in a vocabulary.
   static constexpr std::int32_t kMaxTokens = std::int32_t{1} << 21;
 
-  /// Memory for append_ids, which callers reuse from piece to piece.
+  /// Scratch memory for append_ids(), reused from piece to piece.
   class Workspace {
     friend class MergeTable;
 
@@ -41,27 +41,27 @@ class MergeTable {
     std::vector<std::uint64_t> lowest_;
   };
 
-  /// A table without merges. Refuses a vocabulary in which some byte is no ordinary token, and one
-  /// of more than kMaxTokens tokens.
+  /// Creates a table without merges. Throws if some byte is not an ordinary token, or if there are
+  /// more than kMaxTokens tokens.
   explicit MergeTable(const Vocabulary& vocabulary);
 
-  /// Appends the merge with the next rank; the vocabulary is that of the constructor. `left` and
-  /// `right` must be bytes or made by earlier merges, and together an ordinary token that no
-  /// earlier merge makes.
+  /// Appends the merge with the next rank. Requires the vocabulary passed to the constructor.
+  /// `left` and `right` must be bytes or made by earlier merges. Together they must be an ordinary
+  /// token that no earlier merge makes.
   void add(std::string_view left, std::string_view right, const Vocabulary& vocabulary);
 
-  /// The same for a line of a file, `left right`, in which bytes are written as printable text.
+  /// Appends the merge in a line of a file, `left right`, with bytes written as printable text.
   void add_line(std::string_view line, const Vocabulary& vocabulary);
 
-  /// The merges in the order of their ranks.
+  /// Returns the merges in rank order.
   const std::vector<Merge>& merges() const { return merges_; }
 
-  /// Whether the id is that of a byte or made by a merge, so that encoding can produce it.
+  /// Returns true if encoding can produce this id: it is a byte or made by a merge.
   bool makes(std::int32_t id) const {
     return id >= 0 && std::cmp_less(id, made_.size()) && made_[static_cast<std::size_t>(id)];
   }
 
-  /// Appends the ids of a piece of text, in time O(n log n).
+  /// Appends the ids of a piece of text, in O(n log n) time.
   void append_ids(std::string_view piece, Workspace& workspace,
                   std::vector<std::int32_t>& ids) const;
 
@@ -73,17 +73,17 @@ class MergeTable {
 
   std::array<std::int32_t, 256> byte_ids_;
   std::vector<Merge> merges_;
-  std::vector<bool> made_;  // by id
-  // Pairs of ids with their rank in the low bits, in open addressing: the number of slots is a
-  // power of two, and at most half are taken. A slot is one word, because cache misses here
-  // determine how fast new words are encoded.
+  std::vector<bool> made_;  // [id]
+  // Open-addressing table of id pairs, with the rank in the low bits. The number of slots is a
+  // power of two, and at most half are taken. A slot is one word, because cache misses here limit
+  // how fast new words are encoded.
   std::vector<std::uint64_t> slots_;
 };
 
-/// Finds the merges of a byte-pair vocabulary in texts: at most so many pairs of ids in the order
-/// of merging, which BytePairTokenizer::train defines; fewer if no neighbours are left. Ids below
-/// 256 are bytes, and pair i makes the id 256 + i.
+/// Learns up to `max_merges` merges from documents, in the order defined by
+/// BytePairTokenizer::train(). Returns fewer if no neighbours are left. Ids below 256 are bytes,
+/// and pair i makes the id 256 + i.
 std::vector<std::pair<std::int32_t, std::int32_t>> learn_merges(
-    const std::vector<std::string_view>& texts, std::size_t most);
+    const std::vector<std::string_view>& documents, std::size_t max_merges);
 
 }  // namespace rowgrad

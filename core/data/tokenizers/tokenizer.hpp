@@ -1,9 +1,9 @@
 #pragma once
 
-// Text to ids and back. A tokenizer never changes after construction, so all its functions may be
-// called from any number of threads at once. In this folder, std::invalid_argument is thrown for
-// wrong arguments: ids out of range, text that is not UTF-8 where characters or words are tokens,
-// special tokens that a tokenizer lacks, text without an id.
+// Converts text to token ids and back. A tokenizer is immutable, so several threads may use it at
+// once. In this folder, invalid arguments throw std::invalid_argument: ids out of range, special
+// tokens that a tokenizer lacks, text that has no id and, for characters and words, text that is
+// not UTF-8.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,8 +22,8 @@ namespace rowgrad {
 /// The special token between two documents.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-/// The special token whose id represents everything that has no id. Character and word tokenizers
-/// throw for such text unless this is one of their special tokens.
+/// The special token for everything that has no id. Unless it is one of their special tokens,
+/// character and word tokenizers throw for unknown text.
 inline constexpr std::string_view kUnknown = "<|unk|>";
 
 /// Options of Tokenizer::encode().
@@ -31,7 +31,7 @@ struct EncodeOptions {
   /// The special tokens to recognise in the text. All others are encoded as ordinary text, so that
   /// nobody ends a document by typing `<|endoftext|>` into it.
   std::vector<std::string> allowed_special = {};
-  /// Where the text starts in a longer one, in bytes; for messages only.
+  /// Byte offset of `text` in a longer string; for messages only.
   std::size_t offset = 0;
 };
 
@@ -39,22 +39,23 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// The ids of a text.
+  /// Returns the ids of a string.
   std::vector<std::int32_t> encode(std::string_view text, const EncodeOptions& options = {}) const;
 
-  /// The text of ids, also of an array of any rank, which is read in row-major order.
+  /// Returns the text of ids. An array of any rank is read in row-major order.
   virtual std::string decode(std::span<const std::int32_t> ids) const;
 
-  /// The number of ids.
+  /// Returns the number of ids.
   std::size_t size() const { return vocabulary_.size(); }
 
-  /// The text of one token, which need not be whole UTF-8 characters.
+  /// Returns the text of one token, which may be only a part of a UTF-8 character.
   const std::string& token(std::int32_t id) const { return vocabulary_.token(id); }
 
-  const Vocabulary& vocabulary() const { return vocabulary_; }  // its tokens and their ids
+  const Vocabulary& vocabulary() const { return vocabulary_; }  // tokens and their ids
 
-  /// All that tokenizer_from_json needs to recreate the tokenizer, in ASCII.
+  /// Returns all that tokenizer_from_json() needs to recreate the tokenizer, in ASCII.
   virtual std::string to_json() const = 0;
+  /// Writes to_json() to a file.
   void save(const std::filesystem::path& path) const;
 
  protected:
@@ -66,19 +67,19 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) = default;
 
  private:
-  /// Appends the ids of a text without special tokens. `offset` is where it starts, in bytes, in
-  /// the text that encode() was given; it is used in messages.
+  /// Appends the ids of `text`, which has no special tokens. `offset` is the byte offset of `text`
+  /// in the string given to encode(), for messages.
   virtual void append_ids(std::string_view text, std::size_t offset,
                           std::vector<std::int32_t>& ids) const = 0;
 
   Vocabulary vocabulary_;
 };
 
-/// Recreates a tokenizer from its to_json(). Throws std::runtime_error for anything else: other
-/// JSON, truncated text, or tokens and merges that contradict each other.
+/// Recreates a tokenizer from its to_json(). Throws std::runtime_error for other JSON, truncated
+/// text, and tokens and merges that contradict each other.
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view json);
 
-/// The same from a file that save() wrote; messages name the file.
+/// Recreates a tokenizer from a file written by save(); messages name the file.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path);
 
 }  // namespace rowgrad

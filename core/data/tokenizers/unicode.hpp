@@ -1,8 +1,7 @@
 #pragma once
 
-// The character classes that tokenizers split by, lower case, and bytes as printable text. Letters
-// and numbers are the general categories L and N of utf8proc, which is what all of rowgrad knows of
-// Unicode.
+// Character classes, lower case, and bytes as printable text. Letters and numbers are the general
+// categories L and N of utf8proc, rowgrad's only source of Unicode data.
 
 #include <cstdint>
 #include <string>
@@ -12,22 +11,23 @@
 
 namespace rowgrad {
 
-/// As GPT-2's pieces tell characters apart: by general category.
+/// The character classes that GPT-2's pattern distinguishes.
 enum class CharacterClass : std::uint8_t { other, letter, number, white_space };
 
-/// `white_space` is Unicode's White_Space property; kInvalidCodePoint is `other`.
+/// Returns the class of a character. `white_space` is Unicode's White_Space property;
+/// kInvalidCodePoint is `other`.
 CharacterClass character_class(char32_t code_point);
 
-/// The text, which must be UTF-8, with each character in lower case, one for one: "ÄΣ" → "äσ".
+/// Converts UTF-8 text to lower case, character by character: "ÄΣ" → "äσ".
 std::string lower_case(std::string_view text);
 
-/// Bytes as printable text, one character per byte, as GPT-2's vocabulary files and ours write
-/// tokens, which need not be whole UTF-8 characters. Printable Latin-1 bytes other than the blank
-/// represent themselves; the 68 others become U+0100, U+0101 … in order, so that a blank is Ġ.
-/// Source: openai/gpt-2, src/encoder.py, bytes_to_unicode.
+/// Returns bytes as printable text, one character per byte, as in GPT-2's and rowgrad's vocabulary
+/// files, whose tokens may be parts of UTF-8 characters. Printable Latin-1 bytes except the space
+/// represent themselves; the 68 others become U+0100, U+0101 … in order, so a space is Ġ. Source:
+/// openai/gpt-2, src/encoder.py, bytes_to_unicode.
 std::string printable_from_bytes(std::string_view bytes);
 
-/// The inverse. Refuses a character that represents no byte.
+/// Inverts printable_from_bytes(). Throws for a character that represents no byte.
 std::string bytes_from_printable(std::string_view text);
 
 }  // namespace rowgrad

@@ -13,30 +13,31 @@
 
 namespace rowgrad {
 
-/// Tokens and their ids, 0 … size() − 1. Ordinary tokens come from a text; special ones, such as
+/// Tokens and their ids, 0 … size() − 1. Ordinary tokens come from text; special tokens, such as
 /// `<|endoftext|>`, represent something that no text contains. The two kinds are looked up
 /// separately, so an ordinary token may be spelled like a special one. Copyable and movable.
 class Vocabulary {
  public:
-  /// `tokens` are in the order of their ids. Refuses an empty token, one that occurs twice within
-  /// its kind, and a special id that is out of range or repeated.
+  /// Takes tokens in the order of their ids. Throws for an empty token, two equal tokens of one
+  /// kind, and special ids that are repeated or out of range.
   explicit Vocabulary(std::vector<std::string> tokens,
                       const std::vector<std::int32_t>& special_ids = {});
 
   std::size_t size() const { return tokens_.size(); }                            // number of ids
-  const std::vector<std::string>& tokens() const { return tokens_; }             // by their ids
+  const std::vector<std::string>& tokens() const { return tokens_; }             // by id
   const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // increasing
 
-  /// The text of one token.
+  /// Returns the text of one token.
   const std::string& token(std::int32_t id) const;
 
-  bool is_special(std::int32_t id) const;  // whether its token is special
+  bool is_special(std::int32_t id) const;  // true if its token is special
 
-  /// The id of an ordinary or a special token, if there is one.
+  /// Returns the id of an ordinary token, if there is one.
   std::optional<std::int32_t> find(std::string_view token) const;
+  /// Returns the id of a special token, if there is one.
   std::optional<std::int32_t> find_special(std::string_view token) const;
 
-  /// A checksum of all tokens, their ids and kinds, the same on every machine.
+  /// Returns a checksum of all tokens, their ids and kinds, the same on every machine.
   std::uint64_t hash() const;
   std::uint64_t legacy_hash() const;  // in token files of version 0.2.0
 
@@ -45,32 +46,32 @@ class Vocabulary {
 
   std::vector<std::string> tokens_;
   std::vector<std::int32_t> special_ids_;
-  std::map<std::string, std::int32_t, std::less<>> special_;  // ids by their tokens
-  // The ids of ordinary tokens by their hash, in open addressing: the number of slots is a power of
-  // two, and at most half are taken. Compact, because loading a vocabulary looks up every merge.
+  std::map<std::string, std::int32_t, std::less<>> special_;  // token → id
+  // Open-addressing table of the ordinary tokens' ids. The number of slots is a power of two, and
+  // at most half are taken. Compact, because loading a vocabulary looks up every merge.
   std::vector<std::int32_t> slots_;
 };
 
-/// A vocabulary of `tokens` followed by `special_tokens`.
+/// Returns a vocabulary of `tokens` followed by `special_tokens`.
 Vocabulary vocabulary_with_special(std::vector<std::string> tokens,
                                    const std::vector<std::string>& special_tokens);
 
-/// Finds special tokens in a text from left to right; of those that start at the same offset, the
-/// longest. Refers to the text and the tokens that it was created with.
+/// A search for special tokens in text, from left to right, longest first at each position. Borrows
+/// the text and the tokens.
 class SpecialTokenSearch {
  public:
-  /// A special token in a text.
+  /// A special token in the text.
   struct Found {
-    std::size_t begin;  // its first byte
-    std::size_t end;    // behind its last byte
-    std::int32_t id;    // the id of the token
+    std::size_t begin;  // offset of its first byte
+    std::size_t end;    // offset after its last byte
+    std::int32_t id;    // id of the token
   };
 
-  /// Refuses a token that is not special in this vocabulary.
+  /// Throws for a token that is not special in this vocabulary.
   SpecialTokenSearch(std::string_view text, const std::vector<std::string>& tokens,
                      const Vocabulary& vocabulary);
 
-  /// The first special token that starts at `begin` or later.
+  /// Returns the first special token that starts at `begin` or later.
   std::optional<Found> next(std::size_t begin) const;
 
  private:
@@ -79,7 +80,7 @@ class SpecialTokenSearch {
   const Token* longest_at(std::size_t begin) const;
 
   std::string_view text_;
-  std::vector<Token> tokens_;  // in alphabetical order
+  std::vector<Token> tokens_;  // sorted
   std::array<bool, 256> begins_token_{};
 };
 

@@ -30,7 +30,7 @@ TEST(Examples, HaveTheirClassAtTheEndOrTheirAnswerAsTargets) {
                  answer_example(none, text, 0));
   EXPECT_INVALID("answer_example: the answer has shape [0], expected a text of at least one id",
                  answer_example(text, none, 0));
-  EXPECT_INVALID("classification_example: at most 0 ids are to be kept, expected at least 1",
+  EXPECT_INVALID("classification_example: max_ids is 0, expected at least 1",
                  classification_example(text, 0, 0));
   EXPECT_INVALID("classification_example: the label is 2147483648, expected less than 2^31",
                  classification_example(text, std::size_t{1} << 31));
