@@ -1,8 +1,8 @@
 #pragma once
 
-// The sum of gradients over ranks: dense ones by owners of equal ranges, row gradients as the rows
-// that were touched, never as a table. Wrong arguments throw std::invalid_argument, and calls in
-// the wrong order std::logic_error.
+// Sums gradients over ranks. Dense gradients are summed by owners of equal ranges; row gradients
+// travel as touched rows, never as whole tables. Invalid arguments throw std::invalid_argument, and
+// calls in the wrong order std::logic_error.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,19 +13,21 @@
 
 namespace rowgrad {
 
-/// Dense gradients, as one vector, are cut into a range for each rank, its owner, who gets that
-/// range from all others, adds it up, and sends the sum back: each value travels about twice,
-/// however many ranks there are (reduce-scatter and all-gather; Rabenseifner 2004, "Optimization of
-/// Collective Reduction Operations"). Row gradients are either gathered, all rows of all ranks by
-/// every rank, or summed by the owners of equal ranges of rows, who send the sums to all others.
-/// The way that would have taken fewer bytes in the last step is chosen.
+/// The sum of gradients over ranks, for each kind of gradient:
 ///
-/// Dense gradients travel in buckets of consecutive parameters, each of which is on its way as soon
-/// as all its gradients are there on all ranks, while those of other parameters are computed.
+/// Dense gradients, as one vector, are cut into one range per rank, its owner. The owner receives
+/// its range from all others, adds it up, and sends the sum back. So each element travels about
+/// twice on any number of ranks (reduce-scatter and all-gather; Rabenseifner 2004, "Optimization of
+/// Collective Reduction Operations"). They travel in buckets of consecutive parameters. A bucket is
+/// sent once all its gradients exist on all ranks, while other gradients are computed.
+///
+/// Row gradients are either gathered, so that every rank gets all rows, or summed by owners of
+/// equal ranges of rows, who send the sums to all others. The way that would have taken fewer bytes
+/// in the last step is chosen.
 class GradientExchange final : public GradientSum {
  public:
-  /// For parameters of these shapes and `slices` slices, at least one for each rank. A bucket has
-  /// up to `bucket_bytes` for each owner, or one parameter. The ranks must outlive this.
+  /// Sums gradients of parameters with these shapes over `slices` slices, at least one per rank. A
+  /// bucket has up to `bucket_bytes` per owner, or one parameter. `ranks` must outlive this.
   GradientExchange(ProcessGroup& ranks, std::size_t slices, std::vector<Shape> shapes,
                    std::size_t bucket_bytes = kBucketBytes);
 
@@ -35,19 +37,19 @@ class GradientExchange final : public GradientSum {
   Gradients finish() override;
   const std::vector<std::string_view>& ways() const override { return ways_; }
 
-  /// All this at once: `partial` has the gradients of each of subtrees().
+  /// Computes a whole sum; `partial` has one entry per subtree.
   Gradients sum(std::vector<Gradients> partial);
 
  private:
   static constexpr std::int64_t kNone = -1;
   static constexpr std::int64_t kDense = -2;
 
-  // A subtree whose sum a rank computes: a term of the sum of all slices.
+  // A subtree of slices whose sum one rank computes: a term of the total.
   struct Term {
     std::size_t rank;
     IndexRange slices;
   };
-  // The parameters [begin, end), and what has to come before their dense gradients go on.
+  // The parameters [begin, end), and what their dense gradients wait for.
   struct Bucket {
     enum Step { kNothing, kCounts, kPieces, kSums };
     std::size_t channel;
@@ -55,9 +57,9 @@ class GradientExchange final : public GradientSum {
     std::size_t end;
     std::size_t missing = 0;  // gradients that have not been given
     Step awaits = kNothing;
-    std::vector<Tensor> arrived = {};  // [term]: the values of this rank's pieces
+    std::vector<Tensor> arrived = {};  // [term]: values of this rank's pieces
   };
-  // `count` values of a dense gradient from `offset` on.
+  // `count` elements of a dense gradient, from `offset` on.
   struct Piece {
     std::size_t parameter;
     std::size_t offset;
@@ -71,7 +73,7 @@ class GradientExchange final : public GradientSum {
   std::int64_t& count(std::size_t term, std::size_t parameter) {
     return counts_[term * shapes_.size() + parameter];
   }
-  std::size_t term_of(IndexRange slices) const;  // terms_.size() if no rank sums just these
+  std::size_t term_of(IndexRange slices) const;  // terms_.size() if no rank sums exactly these
   void send_rows(std::size_t to, const RowGradient& rows, IndexRange sent);
   void start_transfers(std::size_t channel);
   void advance(Bucket& bucket);
@@ -87,21 +89,21 @@ class GradientExchange final : public GradientSum {
   ProcessGroup& ranks_;
   std::size_t slices_;
   std::vector<Shape> shapes_;  // [parameter]
-  std::vector<Term> terms_;    // from left to right, so those of a rank follow each other
-  std::size_t first_own_ = 0;  // of the terms
+  std::vector<Term> terms_;    // from left to right, so a rank's terms are adjacent
+  std::size_t first_own_ = 0;  // this rank's first term
   std::vector<IndexRange> subtrees_;
   std::vector<Bucket> buckets_;         // from the last parameters to the first
-  std::vector<double> distinct_share_;  // [parameter]: of all ranks' rows, in the last sum
+  std::vector<double> distinct_share_;  // [parameter]: distinct rows / all rows in the last sum
   std::vector<std::string_view> ways_;  // [parameter]
 
-  // Of the sum that is under way, if this rank has terms:
-  std::vector<Gradients> own_;          // the terms of this rank
-  std::vector<Gradients> left_halves_;  // the last of them but its last slice
+  // The sum in progress, if this rank has terms:
+  std::vector<Gradients> own_;          // this rank's terms
+  std::vector<Gradients> left_halves_;  // the last term, except its last slice
   std::vector<bool> given_;             // [parameter]
   std::vector<bool> sharded_;           // [parameter]
-  std::vector<std::int64_t> counts_;    // [term][parameter]: of rows, or kNone or kDense
+  std::vector<std::int64_t> counts_;    // [term][parameter]: rows, or kNone or kDense
   Gradients sums_;
-  std::vector<ProcessGroup::Send> sends_;  // that are to be started
+  std::vector<ProcessGroup::Send> sends_;  // to be started
   std::vector<ProcessGroup::Receive> receives_;
 };
 

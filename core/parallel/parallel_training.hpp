@@ -2,7 +2,7 @@
 
 // Training in several processes: rowgrad::parallel. core/parallel/README.md shows how.
 //
-// Wrong arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
+// Invalid arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
 
 #include <cstddef>
 #include <functional>
@@ -15,8 +15,8 @@
 
 namespace rowgrad {
 
-/// The ranks that train a model, and its sharded tables, in the order in which its layers are made,
-/// which is the same on all ranks:
+/// The ranks that train a model, and its sharded tables. All ranks must create the layers in the
+/// same order:
 ///
 ///   ParallelTraining ranks(*group);
 ///   Embedding words(rows, width, random, {.tables = &ranks});
@@ -37,8 +37,8 @@ class ParallelTraining final : public TrainingRanks, private ParameterUser {
   IndexRange rows_here(std::size_t rows) const override;
   Parameter& whole_table(Parameter& here, std::size_t rows, const EmbeddingLookup& lookup) override;
 
-  /// All ranks call it together, each with lookups of its own; in first_asks(), where max_norm
-  /// scales nothing, the first rank calls it alone.
+  /// Called by all ranks together, each with its own lookups. In first_asks(), max_norm is not
+  /// applied, and only the first rank calls it, except in together().
   void fetch(std::span<const TableLookup> lookups) override;
 
   void add_gradient(ShardedTable& table, Gradient gradient, bool watched) const override;

@@ -1,9 +1,9 @@
 #pragma once
 
-// Checkpoints of models with tables that are sharded over ranks. Each rank writes its rows into a
-// file of its own beside that of the first one, which has all else and says which files belong to
-// it. A kill at any moment leaves the checkpoint before whole: new files have other names, and take
-// their place when the first rank replaces its file.
+// Checkpoints of models with sharded tables. Each rank writes its rows to a file of its own. The
+// first rank's file, next to it, has everything else and names these parts. A crash at any moment
+// leaves the previous checkpoint whole: new parts have new names, and take effect when the first
+// rank replaces its file.
 
 #include <filesystem>
 #include <span>
@@ -14,12 +14,11 @@
 
 namespace rowgrad {
 
-/// Writes `path`, by the first rank, and its parts, path.part-…, by each. All ranks call it, each
-/// with its own state: the shards, with what an optimizer keeps for their rows, go into the parts.
-/// `parameters` are those of the model. The first rank also writes `of_first`, whose names may have
-/// names of tables in them. Removes the parts of the checkpoint that this one replaces.
-/// Throws std::system_error as write_file does, and std::invalid_argument if `state` has no rows
-/// of a sharded table.
+/// Writes `path` on the first rank, and a part path.part-… on each rank. All ranks call it, each
+/// with its own state; shards and their optimizer state go into the parts. `parameters` are the
+/// model's. The first rank also writes `of_first`, whose names may contain names of tables. Removes
+/// the parts of the checkpoint that this one replaces. Throws std::system_error as write_file()
+/// does, and std::invalid_argument if `state` lacks the rows of sharded tables.
 void write_sharded_checkpoint(const std::filesystem::path& path, const StateDict& state,
                               const ParallelTraining& ranks, std::span<Parameter* const> parameters,
                               const StateDict& of_first = {});
@@ -28,15 +27,15 @@ void write_sharded_checkpoint(const std::filesystem::path& path, const StateDict
 /// replaces.
 void write_whole_checkpoint(const std::filesystem::path& path, const StateDict& state);
 
-/// How many ranks have saved a file: 1 if none of its tables is sharded.
+/// Returns the number of ranks that saved a file; 1 if it has no sharded tables.
 std::size_t saved_ranks(const StateDict& file);
 
-/// Returns what the file `path` has, with the shards of this rank; without sharded tables of
-/// `ranks`, with whole tables. Any number of ranks may have saved the file. Each rank reads the
-/// parts that it has; what it lacks, others send. If the file has whole tables, their rows are
-/// those of `parameters`. Throws std::runtime_error if no rank has a part, for a part of another
-/// checkpoint or of another rank, if ranks have other checkpoints, or if tables in files are of
-/// another number of ranks.
+/// Returns `file`, which was read from `path`, with the rows of this rank's shards. Without sharded
+/// tables in `ranks`, returns whole tables. Any number of ranks may have saved the file. Each rank
+/// reads the parts that it has; others send those that it lacks. If the file has whole tables,
+/// `parameters` tells which rows belong to them. Throws std::runtime_error if a part is missing on
+/// all ranks or belongs to another checkpoint or rank, if ranks have different checkpoints, or if
+/// tables in files were saved by another number of ranks.
 StateDict with_sharded_rows(StateDict file, const std::filesystem::path& path,
                             const ParallelTraining* ranks = nullptr,
                             std::span<Parameter* const> parameters = {});

@@ -1,9 +1,9 @@
 #pragma once
 
-// Tables whose rows are sharded over ranks: each rank has some rows, with what the optimizer keeps
-// for them. core/parallel/README.md says how to use one.
+// Tables whose rows are sharded over ranks: each rank holds some rows with their optimizer state.
+// core/parallel/README.md shows how to use one.
 //
-// Wrong arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
+// Invalid arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,35 +19,35 @@ namespace rowgrad {
 /// The number of parts into which a sharded table is cut.
 constexpr std::size_t kTableParts = 4096;
 
-/// Returns the rows of a table that a rank has: its share of 4,096 parts, into which the table is
-/// cut in the order of rows. So rows are in the order of ranks, and so is all that has to be in the
-/// order of rows: sums of norms, gradients, files.
+/// Returns the rows of a table that a rank holds. The table is cut into 4,096 consecutive parts,
+/// and each rank has a range of them. So the order of ranks is the order of rows: for sums of
+/// norms, gradients and files.
 IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
 
 /// A table [rows, width] with a shard of its rows on each rank. An optimizer trains the shard, and
-/// states save it, as any parameter. Lookups read table(), which has only the rows that were
+/// checkpoints save it, like any parameter. Lookups read table(), which has only the rows that were
 /// fetched. On one rank, both are the same parameter.
 class ShardedTable {
  public:
-  /// Borrows a shard, which has rows_of_rank(), or is a table in a file for all rows, of which only
-  /// these are used. `lookup` has the max_norm that fetch() applies. All ranks construct it
-  /// together. Throws std::runtime_error naming a rank whose table has another shape.
+  /// Borrows `shard`, which has rows_of_rank(), or is a table file for all rows, of which only
+  /// these are used. fetch() applies the max_norm of `lookup`. All ranks construct it together.
+  /// Throws std::runtime_error naming a rank whose table has another shape.
   ShardedTable(ProcessGroup& ranks, Parameter& shard, std::size_t rows,
                const EmbeddingLookup& lookup = {});
 
   Parameter& shard() const { return shard_; }  // the rows of this rank
   Parameter& table() { return table_ ? *table_ : shard_; }
-  bool is_whole() const { return !table_; }            // whether this rank has all rows
-  std::size_t first_row() const { return first_; }     // the table's number of the shard's row 0
+  bool is_whole() const { return !table_; }            // true if this rank has all rows
+  std::size_t first_row() const { return first_; }     // the table's row at index 0 of the shard
   std::size_t rows() const { return shape_.front(); }  // number of rows of the table
 
-  /// Gets rows from the ranks that have them. These bring the rows up to date and, if `scales`,
-  /// apply max_norm. All ranks call it together, each with ids of its own. Nothing else
-  /// communicates in forward passes.
+  /// Fetches rows from the ranks that hold them. These bring the rows up to date and, if `scales`,
+  /// apply max_norm. All ranks call it together, each with its own ids. Forward passes do no other
+  /// communication.
   void fetch(std::span<const std::int32_t> ids, bool scales);
 
-  /// Adds this rank's rows of a row gradient of the table to that of the shard; and, if `watched`,
-  /// all rows to that of table().
+  /// Adds this rank's rows of a row gradient of the table to the shard's gradient. If `watched`,
+  /// adds all rows to the gradient of table().
   void add_gradient(Gradient of_table, bool watched);
 
  private:
@@ -59,7 +59,7 @@ class ShardedTable {
 
   ProcessGroup& ranks_;
   Parameter& shard_;
-  Shape shape_;  // of the table
+  Shape shape_;  // shape of the table
   std::size_t first_;
   EmbeddingLookup lookup_;
   FetchedRows* fetched_ = nullptr;  // owned by table_
