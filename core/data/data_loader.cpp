@@ -9,18 +9,18 @@ namespace rowgrad {
 
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options)
     : dataset_(std::move(dataset)), options_(options) {
-  check_argument(dataset_ != nullptr, "DataLoader: there is no dataset");
-  const auto batch = static_cast<std::ptrdiff_t>(options.batch);  // a negative int became a size
+  check_argument(dataset_ != nullptr, "DataLoader: dataset is null");
+  const auto batch = static_cast<std::ptrdiff_t>(options.batch);  // keeps the sign of an int
   check_argument(batch >= 1, "DataLoader: batch is ", batch, ", expected at least 1");
   const std::size_t examples = dataset_->size();
   const std::size_t rest = options.drop_last ? 0 : examples % options.batch;
   batches_ = examples / options.batch + (rest > 0);
-  check_argument(batches_ > 0, "DataLoader: ", examples, " examples do not fill one batch of ",
-                 options.batch, ", and drop_last leaves a shorter one out");
+  check_argument(batches_ > 0, "DataLoader: there are ", examples, " examples, expected at least ",
+                 options.batch, ", one full batch, because drop_last is set");
 }
 
 std::size_t DataLoader::rows(std::size_t batch) const {
-  check_argument(batch < batches_, "DataLoader: there is no batch ", batch, " in an epoch of ",
+  check_argument(batch < batches_, "DataLoader: batch ", batch, " is out of range: an epoch has ",
                  batches_, " batches");
   return std::min(options_.batch, dataset_->size() - batch * options_.batch);
 }
@@ -28,7 +28,7 @@ std::size_t DataLoader::rows(std::size_t batch) const {
 StateDict DataLoader::description() const {
   std::call_once(description_->once, [&] { description_->of_data = dataset_->description(); });
   StateDict all = description_->of_data;
-  for (const std::string& name : all.names()) all.integer(name);  // throws for another kind
+  for (const std::string& name : all.names()) all.integer(name);  // throws if it is not an integer
   all.put("batch", options_.batch);
   all.put("drop_last", options_.drop_last);
   all.put("shuffle", options_.shuffle);
@@ -50,13 +50,13 @@ Progress DataLoader::progress(const StateDict& state) const {
   const StateDict saved = state.part("data"), present = description();
   for (const std::string& name : present.names())
     check_argument(saved.integer(name) == present.integer(name),
-                   "DataLoader: the state is of a loader with ", name, ' ', saved.integer(name),
-                   ", this one has ", present.integer(name));
+                   "DataLoader: the state is from a loader with ", name, ' ', saved.integer(name),
+                   ", expected ", present.integer(name));
   check_argument(saved.names() == present.names(),
-                 "DataLoader: the state is of a loader with data of another kind");
+                 "DataLoader: the state is from a loader of another kind of dataset");
   Progress progress{.epoch = state.count("epoch"), .batch = state.count("batch")};
-  check_argument(progress.batch <= batches_, "DataLoader: there is no batch ", progress.batch,
-                 " in an epoch of ", batches_, " batches");
+  check_argument(progress.batch <= batches_, "DataLoader: batch ", progress.batch,
+                 " is out of range: an epoch has ", batches_, " batches");
   progress.order_seed = options_.draw_order ? state.count("order_seed") : seed_of(progress.epoch);
   return progress;
 }
@@ -67,7 +67,7 @@ std::uint64_t DataLoader::seed_of(std::size_t epoch) const {
 
 Progress DataLoader::start(std::size_t epoch, Random& random) const {
   if (!options_.draw_order) return {.epoch = epoch, .order_seed = seed_of(epoch)};
-  std::uint64_t seed = 0;  // of the 64 bits that PyTorch draws, only the lower half counts
+  std::uint64_t seed = 0;  // PyTorch draws 64 bits and uses only the lower half
   for (int word = 0; word < (options_.shuffle ? 4 : 2); ++word) seed = random.bits();
   return {.epoch = epoch, .order_seed = seed};
 }
@@ -75,14 +75,13 @@ Progress DataLoader::start(std::size_t epoch, Random& random) const {
 DataLoader::Epoch DataLoader::epoch(std::size_t number, std::size_t from_batch,
                                     const BatchSlice& slice) const {
   check_argument(!options_.draw_order,
-                 "DataLoader::epoch: the order of an epoch is drawn, expected the progress that "
-                 "start() returned for it");
+                 "DataLoader::epoch: draw_order is set, expected a Progress returned by start()");
   return epoch({.epoch = number, .batch = from_batch, .order_seed = seed_of(number)}, slice);
 }
 
 DataLoader::Epoch DataLoader::epoch(const Progress& progress, const BatchSlice& slice) const {
-  check_argument(progress.batch <= batches_, "DataLoader: there is no batch ", progress.batch,
-                 " in an epoch of ", batches_, " batches");
+  check_argument(progress.batch <= batches_, "DataLoader: batch ", progress.batch,
+                 " is out of range: an epoch has ", batches_, " batches");
   dataset_->check_unchanged();
   return {*this, progress, slice};
 }
@@ -95,8 +94,8 @@ DataLoader::Epoch::Epoch(DataLoader loader, const Progress& start, const BatchSl
 DataLoader::Iterator DataLoader::Epoch::begin() const { return Iterator(*this); }
 
 Batch DataLoader::Epoch::read(std::size_t batch, const BatchSlice& slice) const {
-  check_argument(slice.index < slice.count, "DataLoader: there is no slice ", slice.index, " of ",
-                 slice.count);
+  check_argument(slice.index < slice.count, "DataLoader: slice.index is ", slice.index,
+                 ", expected less than slice.count, ", slice.count);
   const IndexRange rows = slice.of(loader_.rows(batch));
   std::vector<std::int64_t> examples(rows.size());
   std::iota(examples.begin(), examples.end(),
@@ -105,13 +104,13 @@ Batch DataLoader::Epoch::read(std::size_t batch, const BatchSlice& slice) const 
     for (std::int64_t& example : examples) example = (*order_)[static_cast<std::size_t>(example)];
   Random random(splitmix64(splitmix64(splitmix64(start_.order_seed) + batch) + slice.index));
   Batch read = loader_.dataset_->draw(examples, random);
-  check_argument(read.rows() == examples.size(), "DataLoader: the data gave ", read.rows(),
+  check_argument(read.rows() == examples.size(), "DataLoader: the dataset returned ", read.rows(),
                  " examples, expected ", examples.size());
   return read;
 }
 
 void DataLoader::Iterator::read() {
-  batch_ = {};  // whose memory the next one gets
+  batch_ = {};  // frees memory for the next batch
   if (number_ < epoch_->loader_.batches_) batch_ = epoch_->read(number_);
 }
 

@@ -11,13 +11,13 @@ namespace rowgrad {
 
 namespace {
 
-// Returns where bag `row` ends among the ids.
+// Returns the end of bag `row` in the ids.
 std::size_t end_of(const RaggedIds& bags, std::size_t row) {
   return row + 1 < bags.offsets.size() ? static_cast<std::size_t>(bags.offsets.data()[row + 1])
                                        : bags.ids.size();
 }
 
-// Returns the offset of a bag that follows `ids` ids.
+// Returns the offset of a bag after `ids` ids.
 std::int32_t offset_after(std::size_t ids) {
   constexpr std::int32_t kMax = std::numeric_limits<std::int32_t>::max();
   check_argument(ids <= std::size_t{kMax}, "Batch: bags have ", ids, " ids, expected at most ",
@@ -32,12 +32,12 @@ void check_offsets(const RaggedIds& bags) {
                  ", expected one axis each");
   const std::int32_t count = offset_after(bags.ids.size());
   check_argument(count == 0 || bags.offsets.size() > 0, "Batch: bags have ", count,
-                 " ids without offsets");
+                 " ids but no offsets, expected one offset per bag");
   for (std::size_t i = 0; i < bags.offsets.size(); ++i) {
     const std::int32_t least = i == 0 ? 0 : bags.offsets.data()[i - 1];
     const std::int32_t most = i == 0 ? 0 : count, offset = bags.offsets.data()[i];
     check_argument(offset >= least && offset <= most, "Batch: offset ", i, " of bags is ", offset,
-                   ", expected a number from ", least, " to ", most);
+                   ", expected ", least, " to ", most);
   }
 }
 
@@ -54,7 +54,7 @@ RaggedIds copies_of_bags(const RaggedIds& bags, std::span<const std::int64_t> in
     offsets.push_back(offset_after(count));
     count += bag(index).size();
   }
-  offset_after(count);  // refuses ids that are too many, before they take memory
+  offset_after(count);  // throws before too many ids are allocated
   Ids ids = Ids::from_shape({count});
   std::int32_t* to = ids.data();
   for (const std::int64_t index : indices) to = std::ranges::copy(bag(index), to).out;
@@ -66,11 +66,10 @@ RaggedIds copies_of_bags(const RaggedIds& bags, std::span<const std::int64_t> in
 std::size_t Batch::rows() const {
   std::optional<std::size_t> rows;
   const auto count = [&](const auto& array) {
-    check_argument(
-        array.dimension() > 0 && array.shape(0) == rows.value_or(array.shape(0)),
-        "Batch: an array has shape ", bracketed(array.shape()), ", expected ",
-        rows ? concat(*rows) : "some", " rows",
-        rows ? "; ids of any length for each row, with offsets, belong in Batch::bags" : "");
+    check_argument(array.dimension() > 0 && array.shape(0) == rows.value_or(array.shape(0)),
+                   "Batch: an array has shape ", bracketed(array.shape()), ", expected ",
+                   rows ? concat(*rows, " rows") : "at least one axis",
+                   rows ? "; ids of different lengths per row belong in Batch::bags" : "");
     rows = array.shape(0);
   };
   std::ranges::for_each(ids, count);
@@ -79,13 +78,13 @@ std::size_t Batch::rows() const {
     count(each.offsets);
     check_offsets(each);
   }
-  check_argument(rows.has_value(), "Batch: there are no arrays");
+  check_argument(rows.has_value(), "Batch: there are no arrays, expected at least one");
   return *rows;
 }
 
 const Ids& Batch::of_text(std::size_t array) const {
   check_argument(ids.size() == 2, "Batch: there are ", ids.size(),
-                 " arrays of ids, expected inputs and targets of a text");
+                 " arrays of ids, expected two: inputs and targets");
   return ids[array];
 }
 
@@ -96,7 +95,7 @@ Batch Batch::select(std::span<const std::int64_t> indices) const {
 Batch Batch::copies_of(std::span<const std::int64_t> indices, std::size_t count) const {
   for (const std::int64_t i : indices)
     check_argument(i >= 0 && static_cast<std::size_t>(i) < count, "Batch: row ", i,
-                   " is out of range: there are ", count, " rows");
+                   " is out of range: the batch has ", count, " rows");
   const auto copies = [&]<class Array>(const Array& array) {
     auto shape = array.shape();
     shape[0] = indices.size();
@@ -126,7 +125,7 @@ StateDict Dataset::description() const {
 
 TensorDataset::TensorDataset(Batch examples)
     : examples_(std::move(examples)), size_(examples_.rows()) {
-  check_argument(size_ > 0, "TensorDataset: there are no examples");
+  check_argument(size_ > 0, "TensorDataset: there are no examples, expected at least one");
 }
 
 Batch TensorDataset::batch(std::span<const std::int64_t> examples) const {

@@ -9,6 +9,7 @@
 namespace rowgrad {
 namespace {
 
+// Returns the lowest `bits` bits.
 std::uint64_t low_bits(std::uint64_t number, int bits) {
   return number & ((std::uint64_t{1} << bits) - 1);
 }
@@ -28,7 +29,8 @@ std::uint64_t KeyedPermutation::operator()(std::uint64_t index) const {
   return index;
 }
 
-// A permutation of all numbers of this many bits: each round changes one part by the other.
+// Permutes all numbers of low_bits_ + high_bits_ bits: each round changes one part, keyed by the
+// other.
 std::uint64_t KeyedPermutation::permuted(std::uint64_t number) const {
   std::uint64_t low = low_bits(number, low_bits_), high = number >> low_bits_;
   for (std::size_t round = 0; round < keys_.size(); round += 2) {

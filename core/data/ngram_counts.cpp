@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLongestLabel = 60;  // bytes, unless the first n-gram is longer
 
-// Returns the first id with the same canonical id, for each id.
+// Returns, for each id, the first id with the same canonical id.
 std::vector<std::int32_t> first_spellings(const std::vector<std::int32_t>& canonical) {
   std::unordered_map<std::int32_t, std::int32_t> firsts;
   std::vector<std::int32_t> spellings;
@@ -28,7 +28,8 @@ NgramCounts::NgramCounts(const NgramHash& hash, std::size_t max_ngrams)
       counts_(hash.orders().size()) {}
 
 void NgramCounts::add(const Ids& texts) {
-  check_argument(texts.dimension() > 0, "NgramCounts: texts have no axes");
+  check_argument(texts.dimension() > 0,
+                 "NgramCounts::add: texts has shape [], expected at least one axis");
   hash_->check_ids(texts);
   const std::size_t length = texts.shape().back();
   std::u32string ids(texts.begin(), texts.end());
@@ -99,7 +100,7 @@ void NgramCounts::load_state_dict(const StateDict& state) {
   NgramCounts loaded(*hash_, max_ngrams_);
   const auto check = [](bool holds) {
     check_argument(holds,
-                   "NgramCounts::load_state_dict: the counts are damaged, or of another hash");
+                   "NgramCounts::load_state_dict: the state is damaged or from another hash");
   };
   for (std::size_t order = 0; order < counts_.size(); ++order) {
     const std::vector<std::int64_t> lengths = state.integers(concat(order, ".lengths"));

@@ -11,7 +11,7 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kMaxIds = std::numeric_limits<std::int32_t>::max();
-constexpr std::size_t kLongest = 64;  // order
+constexpr std::size_t kLongest = 64;  // largest order
 
 bool is_prime(std::size_t number) {
   if (number < 4 || number % 2 == 0) return number == 2 || number == 3;
@@ -20,13 +20,13 @@ bool is_prime(std::size_t number) {
   return true;
 }
 
-// The size of each part before that block and of its own: for each order, the next primes from
-// `rows` on that no part before has.
+// Returns the sizes of the parts of `block`: for each order, the next primes from `rows` on that no
+// earlier part, of this block or one before it, has.
 std::vector<std::size_t> part_sizes(const NgramHashOptions& options,
                                     const std::vector<std::size_t>& blocks, std::size_t block) {
   std::set<std::size_t> used;
   std::vector<std::size_t> sizes;
-  for (const std::size_t one : blocks) {
+  for (const std::size_t each : blocks) {
     sizes.clear();
     std::size_t sum = 0;
     for (std::size_t order = 0; order < options.orders.size(); ++order) {
@@ -37,11 +37,11 @@ std::vector<std::size_t> part_sizes(const NgramHashOptions& options,
         sizes.push_back(size);
         sum += size;
         check_argument(sum <= kMaxIds, "NgramHash: ", options.orders.size(), " orders of ",
-                       options.heads, " heads with ", options.rows,
-                       " rows or more each are more rows than ids, ", kMaxIds);
+                       options.heads, " heads with at least ", options.rows,
+                       " rows each exceed the maximum of ", kMaxIds, " rows");
       }
     }
-    if (one == block) break;
+    if (each == block) break;
   }
   return sizes;
 }
@@ -51,15 +51,16 @@ void check_options(std::size_t vocabulary, const NgramHashOptions& options,
   check_argument(vocabulary > 0 && vocabulary <= kMaxIds, "NgramHash: vocabulary is ", vocabulary,
                  ", expected 1 to ", kMaxIds);
   check_argument(!options.orders.empty() && options.heads > 0 && options.rows > 0,
-                 "NgramHash: ", options.orders.size(), " orders, heads ", options.heads,
-                 " and rows ", options.rows, " must be above 0");
-  check_argument(options.rows <= kMaxIds && options.heads <= kMaxIds, "NgramHash: heads ",
-                 options.heads, " of ", options.rows, " rows are more rows than ids, ", kMaxIds);
+                 "NgramHash: there are ", options.orders.size(), " orders, ", options.heads,
+                 " heads and ", options.rows, " rows, expected at least 1 of each");
+  check_argument(options.rows <= kMaxIds && options.heads <= kMaxIds, "NgramHash: there are ",
+                 options.heads, " heads of ", options.rows, " rows, expected at most ", kMaxIds,
+                 " of each");
   for (const std::size_t order : options.orders)
     check_argument(order > 0 && order <= kLongest, "NgramHash: an order is ", order,
                    ", expected 1 to ", kLongest);
-  check_argument(std::ranges::find(blocks, block) != blocks.end(), "NgramHash: block ", block,
-                 " is none of those that have one");
+  check_argument(std::ranges::find(blocks, block) != blocks.end(), "NgramHash: block is ", block,
+                 ", expected one of blocks");
   const std::vector<std::int32_t>& canonical = options.canonical;
   check_argument(canonical.empty() || canonical.size() == vocabulary, "NgramHash: there are ",
                  canonical.size(), " canonical ids, expected one for each of the ", vocabulary,
@@ -100,21 +101,21 @@ NgramHash::NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
 void NgramHash::check_ids(const Ids& texts) const {
   for (std::size_t i = 0; i < texts.size(); ++i)
     check_argument(texts[i] >= 0 && static_cast<std::size_t>(texts[i]) < vocabulary_,
-                   "NgramHash: id ", texts[i], " at ", i, " is outside the vocabulary of ",
-                   vocabulary_);
+                   "NgramHash: id ", texts[i], " at index ", i, " is outside the vocabulary of ",
+                   vocabulary_, " ids");
 }
 
 Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
-  check_argument(texts.dimension() == 2 && texts.shape(1) >= length, "NgramHash: texts have shape ",
+  check_argument(texts.dimension() == 2 && texts.shape(1) >= length, "NgramHash: texts has shape ",
                  bracketed(texts.shape()), ", expected [batch, positions] with at least ", length,
                  " positions");
   check_ids(texts);
   const std::size_t positions = texts.shape(1);
   Ids rows = Ids::from_shape({texts.shape(0), length, lookups()});
-  constexpr std::size_t kGrain = 16384;  // rows
+  constexpr std::size_t kGrain = 16384;  // rows per task
   const std::size_t before = multipliers_.size() - 1;
   const auto write = [&](std::size_t first_text, std::size_t end_text) {
-    std::vector<std::uint64_t> ids(before + positions, vocabulary_);  // canonical, of one text
+    std::vector<std::uint64_t> ids(before + positions, vocabulary_);  // canonical, one document
     std::int32_t* out = rows.data() + first_text * length * lookups();
     for (std::size_t text = first_text; text < end_text; ++text) {
       for (std::size_t t = positions - std::min(positions, length + before); t < positions; ++t)

@@ -13,10 +13,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
-constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;  // bytes: about a second
+constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;  // bytes; takes about a second
 constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;     // ids that verify() reads at a time
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 14;
-constexpr std::uint64_t kSumBytes = sizeof(std::uint64_t);  // a checksum
+constexpr std::uint64_t kSumBytes = sizeof(std::uint64_t);  // bytes of a checksum
 constexpr std::uint64_t kBitsPerWord = 64;
 constexpr std::array<char, 8> kEnd = {'r', 'g', 't', 'o', 'k', 'e', 'n', 'd'};
 
@@ -35,7 +35,7 @@ std::uint64_t checksum_of(const TokenFileHeader& header) {
   return sum.value();
 }
 
-// Calls body(ids) with all ids of a file, a part at a time.
+// Calls body(ids) with consecutive parts of the ids of a file.
 void for_all_ids(const TokenFile& file, const auto& body) {
   std::vector<std::int32_t> ids(std::min(file.size(), kAtOnce));
   for (std::uint64_t begin = 0; begin < file.size(); begin += ids.size()) {
@@ -61,11 +61,12 @@ TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& 
     if (bytes >= sizeof(TokenFileHeader) + kEnd.size())
       file_.read(bytes - kEnd.size(), std::as_writable_bytes(std::span(end)));
     check_runtime(end != kEnd, path.string(), ": the header is damaged");
-    check_runtime(options.raw_bytes != 0, path.string(),
-                  ": begins with no header of token ids, neither rowgrad's nor llm.c's");
+    check_runtime(
+        options.raw_bytes != 0, path.string(),
+        ": does not start with rowgrad's or llm.c's header; to read raw ids, set raw_bytes");
     bytes_per_id_ = options.raw_bytes;
     check_runtime(bytes % bytes_per_id_ == 0, path.string(), ": has ", bytes,
-                  " bytes, which are no whole ids of ", bytes_per_id_, " bytes");
+                  " bytes, expected a multiple of ", bytes_per_id_);
     set_size(bytes / bytes_per_id_, bytes);
   }
   const std::uint64_t most = bytes_per_id_ == 2 ? std::uint64_t{1} << 16 : std::uint64_t{1} << 31;
@@ -76,27 +77,26 @@ TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& 
 
 void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabulary) {
   const std::string name = path().string();
-  check_runtime(bytes >= sizeof(TokenFileHeader), name, ": ends within its header, at byte ",
+  check_runtime(bytes >= sizeof(TokenFileHeader), name, ": is truncated: the header ends at byte ",
                 bytes);
   TokenFileHeader header;
   file_.read(0, std::as_writable_bytes(std::span(&header, 1)));
   const bool is_legacy = header.version == 1;
-  check_runtime(is_legacy || header.version == TokenFileHeader::kVersion, name, ": is of version ",
+  check_runtime(is_legacy || header.version == TokenFileHeader::kVersion, name, ": has version ",
                 header.version, ", expected 1 or ", TokenFileHeader::kVersion);
   check_runtime(is_legacy || (header.header_checksum == checksum_of(header) && header.unused == 0),
                 name, ": the header is damaged");
-  check_runtime(header.bytes_per_id == 2 || header.bytes_per_id == 4, name, ": its ids have ",
+  check_runtime(header.bytes_per_id == 2 || header.bytes_per_id == 4, name, ": has ids of ",
                 header.bytes_per_id, " bytes, expected 2 or 4");
   check_runtime(
       vocabulary == nullptr ||
           header.vocabulary_hash == (is_legacy ? vocabulary->legacy_hash() : vocabulary->hash()),
-      name, ": its ids are of another vocabulary, of ", header.vocabulary_size,
-      " tokens, than the tokenizer's");
+      name, ": its vocabulary of ", header.vocabulary_size, " tokens is not the tokenizer's");
   begin_bytes_ = sizeof header;
   bytes_per_id_ = header.bytes_per_id;
   header_ = header;
   if (is_legacy) return set_size(header.count, bytes);
-  // The checksum of the header is right, so the count is what was written.
+  // The header has been verified, so the count is trustworthy.
   size_ = header.count;
   const std::uint64_t expected =
       begin_bytes_ + size_ * bytes_per_id_ + block_count() * kSumBytes + kEnd.size();
@@ -104,7 +104,7 @@ void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabular
                 expected, " for ", size_, " ids");
   std::array<char, 8> end{};
   file_.read(bytes - kEnd.size(), std::as_writable_bytes(std::span(end)));
-  check_runtime(end == kEnd, name, ": its end is damaged");
+  check_runtime(end == kEnd, name, ": the end of the file is damaged");
   verified_ = std::make_unique<std::atomic<std::uint64_t>[]>(block_count() / kBitsPerWord + 1);
 }
 
@@ -120,9 +120,9 @@ bool TokenFile::read_llmc_header(std::uint64_t bytes) {
                                   [&](const LlmcKind& known) { return known.magic == header[0]; });
   if (kind == std::end(kLlmcKinds)) return false;
   check_runtime(header[1] == kind->version, path().string(), ": has llm.c's magic ", kind->magic,
-                " and version ", header[1], ", expected ", kind->version);
-  check_runtime(bytes >= kLlmcHeaderBytes, path().string(), ": ends within its header, at byte ",
-                bytes);
+                " and version ", header[1], ", expected version ", kind->version);
+  check_runtime(bytes >= kLlmcHeaderBytes, path().string(),
+                ": is truncated: the header ends at byte ", bytes);
   begin_bytes_ = kLlmcHeaderBytes;
   bytes_per_id_ = kind->bytes_per_id;
   set_size(header[2], bytes);
@@ -139,8 +139,9 @@ void TokenFile::set_size(std::uint64_t ids_in_header, std::uint64_t bytes) {
 
 void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
   check_argument(begin <= size_ && ids.size() <= size_ - begin, "TokenFile: ids ", begin, " to ",
-                 begin + ids.size(), " are outside the ", size_, " of ", path().string());
-  // Four bytes are taken for each id, also where the last two are of the next one.
+                 begin + ids.size(), " are out of range: ", path().string(), " has ", size_,
+                 " ids");
+  // Each id is read as four bytes. For 2-byte ids, the mask drops the bytes of the next id.
   const std::uint32_t own_bytes = bytes_per_id_ == 2 ? 0xFFFF : 0xFFFFFFFF;
   std::array<std::byte, kBlockBytes + sizeof(std::uint32_t)> stored;
   for (std::size_t done = 0; done < ids.size();) {
@@ -150,8 +151,8 @@ void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
     const std::span some = ids.subspan(
         done, std::min<std::uint64_t>(ids.size() - done, (block_end - offset) / bytes_per_id_));
     const std::byte* bytes = stored.data();
-    if (has_blocks() && (verified_[block / kBitsPerWord] >> block % kBitsPerWord & 1) ==
-                            0) {  // reads the whole block
+    if (has_blocks() && (verified_[block / kBitsPerWord] >> block % kBitsPerWord & 1) == 0) {
+      // Reads the whole block to verify it.
       const std::span whole = std::span(stored).first(block_end - block_begin);
       file_.read(begin_bytes_ + block_begin, whole);
       verify_block(block, whole);
@@ -179,8 +180,8 @@ void TokenFile::verify_block(std::uint64_t block, std::span<const std::byte> byt
   std::uint64_t written = 0;
   file_.read(begin_bytes_ + size_ * bytes_per_id_ + block * kSumBytes,
              std::as_writable_bytes(std::span(&written, 1)));
-  check_runtime(sum.value() == written, path().string(), ": ids from ",
-                block * kBlockBytes / bytes_per_id_, " on are damaged");
+  check_runtime(sum.value() == written, path().string(), ": the block of ids from index ",
+                block * kBlockBytes / bytes_per_id_, " on is damaged");
   verified_[block / kBitsPerWord] |= std::uint64_t{1} << block % kBitsPerWord;
 }
 
@@ -196,7 +197,7 @@ void TokenFile::verify() const {
   if (!has_blocks()) {
     const std::uint64_t present = legacy_checksum();
     return check_runtime(!header_ || present == header_->checksum, path().string(),
-                         ": its ids are not those that were written, by their checksum");
+                         ": the ids are damaged: their checksum differs from the header");
   }
   for (std::uint64_t word = 0; word <= block_count() / kBitsPerWord; ++word) verified_[word] = 0;
   for_all_ids(*this, [](const auto&) {});
@@ -208,7 +209,7 @@ void TokenFile::verify() const {
     sum.add(written);
   }
   check_runtime(sum.value() == header_->checksum, path().string(),
-                ": its ids are not those that were written, by their checksum");
+                ": the ids are damaged: their checksum differs from the header");
 }
 
 std::uint64_t TokenFile::fingerprint() const {
@@ -249,7 +250,7 @@ void TokenFileWriter::append(std::span<const std::int32_t> ids) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     largest = std::max(largest, static_cast<std::uint32_t>(ids[i]));
-    // Four bytes, of which the next id is written over those that are too many.
+    // Writes four bytes; the next id overwrites those that exceed bytes_per_id.
     std::memcpy(stored_.data() + i * bytes, &ids[i], sizeof ids[i]);
   }
   check_argument(ids.empty() || largest < header_.vocabulary_size, "TokenFileWriter: id ",

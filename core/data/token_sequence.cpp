@@ -16,13 +16,12 @@ TokenSequence::TokenSequence(Ids ids) : ids_(std::make_shared<const Ids>(std::mo
 
 TokenSequence::TokenSequence(std::vector<TokenFile> files)
     : files_(std::make_shared<const std::vector<TokenFile>>(std::move(files))) {
-  check_argument(!files_->empty(), "TokenSequence: there is no file");
+  check_argument(!files_->empty(), "TokenSequence: there are no files, expected at least one");
   const auto& first = files_->front();
   for (const TokenFile& file : *files_) {
     check_runtime(!file.header() || !first.header() ||
                       file.header()->vocabulary_hash == first.header()->vocabulary_hash,
-                  file.path().string(), ": its ids are of another vocabulary than those of ",
-                  first.path().string());
+                  file.path().string(), ": has another vocabulary than ", first.path().string());
     ends_.push_back(size_ += file.size());
   }
 }
@@ -30,7 +29,7 @@ TokenSequence::TokenSequence(std::vector<TokenFile> files)
 void TokenSequence::check_range(const char* caller, std::uint64_t begin,
                                 std::uint64_t count) const {
   check_argument(begin <= size_ && count <= size_ - begin, caller, ": ids ", begin, " to ",
-                 begin + count, " are outside the ", size_, " of the text");
+                 begin + count, " are out of range: there are ", size_, " ids");
 }
 
 void TokenSequence::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
@@ -88,8 +87,9 @@ void TokenSequence::check_unchanged() const {
 }
 
 Split split(const TokenSequence& source, double validation_fraction) {
-  check_argument(validation_fraction >= 0 && validation_fraction < 1, "split: validation_fraction ",
-                 validation_fraction, " is outside [0, 1)");
+  check_argument(validation_fraction >= 0 && validation_fraction < 1,
+                 "split: validation_fraction is ", validation_fraction,
+                 ", expected at least 0 and less than 1");
   const auto count = static_cast<double>(source.size());
   const auto train = static_cast<std::uint64_t>(std::floor((1 - validation_fraction) * count));
   return {source.slice(0, train), source.slice(train, source.size() - train)};
@@ -99,7 +99,7 @@ double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary) {
   constexpr std::uint64_t kMax = std::uint64_t{1} << 24;
   constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
-  // Visits the first kMax ids and returns their number.
+  // Visits up to kMax ids and returns their number.
   const auto each_id = [&](const TokenSequence& source, const auto& visit) {
     const std::uint64_t end = std::min(source.size(), kMax);
     std::vector<std::int32_t> ids;
@@ -108,14 +108,14 @@ double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
       source.read(begin, ids);
       for (std::size_t i = 0; i < ids.size(); ++i) {
         check_argument(std::cmp_greater_equal(ids[i], 0) && std::cmp_less(ids[i], vocabulary),
-                       "unigram_loss: id ", ids[i], " at ", begin + i,
-                       " is outside the vocabulary of ", vocabulary);
+                       "unigram_loss: id ", ids[i], " at index ", begin + i,
+                       " is outside the vocabulary of ", vocabulary, " tokens");
         visit(static_cast<std::size_t>(ids[i]));
       }
     }
     return end;
   };
-  check_argument(text.size() > 0, "unigram_loss: the text has no tokens");
+  check_argument(text.size() > 0, "unigram_loss: text is empty, expected at least one id");
   std::vector<double> counts(vocabulary, 1);
   const std::uint64_t tokens = each_id(counted, [&](std::size_t id) { ++counts[id]; });
   const auto total = static_cast<double>(tokens + vocabulary);
@@ -128,8 +128,7 @@ double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
 namespace {
 
 const WindowOptions& checked(const WindowOptions& options) {
-  const auto context =
-      static_cast<std::ptrdiff_t>(options.context);  // a negative int became a size
+  const auto context = static_cast<std::ptrdiff_t>(options.context);  // keeps the sign of an int
   const auto stride = static_cast<std::ptrdiff_t>(options.stride);
   check_argument(context >= 1, "TokenWindows: context is ", context, ", expected at least 1");
   check_argument(stride >= 1, "TokenWindows: stride is ", stride, ", expected at least 1");
@@ -144,9 +143,9 @@ TokenWindows::TokenWindows(TokenSequence text, const WindowOptions& options)
       has_own_targets_(false),
       options_(checked(options)) {
   const std::uint64_t tokens = text_.size();
-  check_argument(tokens > options.context, "TokenWindows: the text has ", tokens,
-                 " tokens, but a window of context ", options.context, " needs ", options.context,
-                 " + 1, the last one as a target");
+  check_argument(tokens > options.context, "TokenWindows: there are ", tokens,
+                 " tokens, expected at least ", options.context, " + 1, a window of context ",
+                 options.context, " and its last target");
   size_ = (tokens - options.context - 1) / options.stride + 1;
 }
 
@@ -156,9 +155,9 @@ TokenWindows::TokenWindows(TokenSequence text, TokenSequence targets, const Wind
       has_own_targets_(true),
       options_(checked(options)) {
   check_argument(targets_.size() == text_.size(), "TokenWindows: there are ", targets_.size(),
-                 " targets for ", text_.size(), " tokens");
-  check_argument(text_.size() >= options.context, "TokenWindows: the text has ", text_.size(),
-                 " tokens, but a window has a context of ", options.context);
+                 " targets for ", text_.size(), " tokens, expected equal numbers");
+  check_argument(text_.size() >= options.context, "TokenWindows: there are ", text_.size(),
+                 " tokens, expected at least ", options.context, ", one window");
   size_ = (text_.size() - options.context) / options.stride + 1;
 }
 
@@ -169,8 +168,8 @@ Batch TokenWindows::batch(std::span<const std::int64_t> windows) const {
     Ids rows = Ids::from_shape({windows.size(), context});
     for (std::size_t row = 0; row < windows.size(); ++row) {
       const auto i = static_cast<std::uint64_t>(windows[row]);
-      check_argument(i < size_, "TokenWindows: window ", windows[row], " is outside the ", size_,
-                     " windows");
+      check_argument(i < size_, "TokenWindows: window ", windows[row],
+                     " is out of range: there are ", size_, " windows");
       from.read(i * options_.stride, std::span(rows.data() + row * context, context));
     }
     return rows;

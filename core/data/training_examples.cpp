@@ -8,21 +8,23 @@ namespace {
 
 void check_ids(const char* caller, const char* what, const Ids& ids) {
   check_argument(ids.dimension() == 1 && ids.size() > 0, caller, ": ", what, " has shape ",
-                 bracketed(ids.shape()), ", expected a text of at least one id");
+                 bracketed(ids.shape()), ", expected one axis and at least one id");
 }
 
-// Examples next to each other until a window is full, or one a window.
+// Cuts examples into windows: consecutive examples until a window is full if `packed`, else one
+// each.
 TokenWindows windows_of(const char* caller, std::span<const TrainingExample> examples,
                         const ExampleWindowOptions& options, bool packed) {
-  check_argument(!examples.empty(), caller, ": there are no examples");
+  check_argument(!examples.empty(), caller, ": there are no examples, expected at least one");
   std::size_t context = options.context;
   for (std::size_t i = 0; i < examples.size(); ++i) {
     const auto& [inputs, targets] = examples[i];
     check_argument(!inputs.empty() && inputs.size() == targets.size(), caller, ": example ", i,
                    " has ", inputs.size(), " ids and ", targets.size(),
-                   " targets, expected equally many");
+                   " targets, expected one or more ids, each with a target");
     check_argument(options.context == 0 || inputs.size() <= options.context, caller, ": example ",
-                   i, " has ", inputs.size(), " ids, more than the context of ", options.context);
+                   i, " has ", inputs.size(), " ids, expected at most the context, ",
+                   options.context);
     if (options.context == 0) context = std::max(context, inputs.size());
   }
   element_count({examples.size(), context}, caller);
@@ -44,10 +46,10 @@ TokenWindows windows_of(const char* caller, std::span<const TrainingExample> exa
 }  // namespace
 
 TrainingExample classification_example(const Ids& ids, std::size_t label, std::size_t max_ids) {
-  check_ids("classification_example", "the text", ids);
+  check_ids("classification_example", "ids", ids);
   check_argument(max_ids > 0, "classification_example: max_ids is 0, expected at least 1");
   check_argument(label <= std::numeric_limits<std::int32_t>::max(),
-                 "classification_example: the label is ", label, ", expected less than 2^31");
+                 "classification_example: label is ", label, ", expected less than 2^31");
   const std::size_t length = std::min(ids.size(), max_ids);
   TrainingExample example{{ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(length)},
                           std::vector<std::int32_t>(length, kIgnoredTarget)};
@@ -56,8 +58,8 @@ TrainingExample classification_example(const Ids& ids, std::size_t label, std::s
 }
 
 TrainingExample answer_example(const Ids& prompt, const Ids& answer, std::int32_t end) {
-  check_ids("answer_example", "the prompt", prompt);
-  check_ids("answer_example", "the answer", answer);
+  check_ids("answer_example", "prompt", prompt);
+  check_ids("answer_example", "answer", answer);
   TrainingExample example{{prompt.begin(), prompt.end()},
                           std::vector<std::int32_t>(prompt.size() - 1, kIgnoredTarget)};
   example.inputs.insert(example.inputs.end(), answer.begin(), answer.end());

@@ -100,16 +100,19 @@ TEST(NgramHash, RejectsInvalidArguments) {
   };
   for (const Case& item : std::vector<Case>{
            {"vocabulary is 0, expected 1 to 2147483647", {}, 0},
-           {"0 orders, heads 4 and rows 100000 must be above 0", {.orders = {}}},
-           {"2 orders, heads 0 and rows 100000 must be above 0", {.heads = 0}},
-           {"2 orders, heads 4 and rows 0 must be above 0", {.rows = 0}},
+           {"there are 0 orders, 4 heads and 100000 rows, expected at least 1 of each",
+            {.orders = {}}},
+           {"there are 2 orders, 0 heads and 100000 rows, expected at least 1 of each",
+            {.heads = 0}},
+           {"there are 2 orders, 4 heads and 0 rows, expected at least 1 of each", {.rows = 0}},
            {"an order is 65, expected 1 to 64", {.orders = {2, 65}}},
-           {"2 orders of 4 heads with 300000000 rows or more each are more rows than ids, "
-            "2147483647",
+           {"2 orders of 4 heads with at least 300000000 rows each exceed the maximum of "
+            "2147483647 "
+            "rows",
             {.rows = 300'000'000}},
-           {"heads 1099511627776 of 100000 rows are more rows than ids, 2147483647",
+           {"there are 1099511627776 heads of 100000 rows, expected at most 2147483647 of each",
             {.heads = std::size_t{1} << 40}},
-           {"block 1 is none of those that have one", {}, 9, 1},
+           {"block is 1, expected one of blocks", {}, 9, 1},
            {"there are 2 canonical ids, expected one for each of the 3 ids",
             {.canonical = {0, 1}},
             3},
@@ -118,15 +121,15 @@ TEST(NgramHash, RejectsInvalidArguments) {
                    NgramHash(item.vocabulary, item.options, {0, 2}, item.block));
   const NgramHash hash(9, {.rows = 11}, {0}, 0);
   for (const Ids& wrong : {Ids(), Ids::from_shape({}), Ids{1, 2}, Ids::from_shape({1, 1, 1})})
-    EXPECT_INVALID(concat("NgramHash: texts have shape ", bracketed(wrong.shape()),
+    EXPECT_INVALID(concat("NgramHash: texts has shape ", bracketed(wrong.shape()),
                           ", expected [batch, positions] with at least 0 positions"),
                    hash.rows(wrong));
-  EXPECT_INVALID("NgramHash: id 9 at 1 is outside the vocabulary of 9",
+  EXPECT_INVALID("NgramHash: id 9 at index 1 is outside the vocabulary of 9 ids",
                  hash.rows(ids({1, 2}, {0, 9})));
-  EXPECT_INVALID("NgramHash: id -1 at 0 is outside the vocabulary of 9",
+  EXPECT_INVALID("NgramHash: id -1 at index 0 is outside the vocabulary of 9 ids",
                  hash.rows(ids({1, 2}, {-1, 9})));
   EXPECT_INVALID(
-      "NgramHash: texts have shape [1, 2], expected [batch, positions] with at least 3 positions",
+      "NgramHash: texts has shape [1, 2], expected [batch, positions] with at least 3 positions",
       hash.rows(ids({1, 2}, {0, 1}), 3));
 }
 

@@ -219,24 +219,24 @@ TEST(DataLoader, DescribesItsDataOnceOnAnyThread) {
 
 TEST(DataLoader, RefusesWhatIsNotThere) {
   const DataLoader loader(windows(5), {.batch = 2});
-  const std::string message = "DataLoader: there is no batch ";
-  EXPECT_INVALID(message + "4 in an epoch of 3 batches",
-                 loader.progress(loader.state_dict({.batch = 4})));
-  EXPECT_INVALID(message + "4 in an epoch of 3 batches", loader.epoch(0, 4));
-  EXPECT_INVALID(message + "3 in an epoch of 3 batches", loader.epoch(0).read(3));
-  EXPECT_INVALID(message + "3 in an epoch of 3 batches", loader.rows(3));
-  EXPECT_INVALID("DataLoader: there is no slice 2 of 2", loader.epoch(0).read(0, {2, 2}));
-  EXPECT_INVALID("DataLoader: there is no slice 0 of 0", loader.epoch(0).read(0, {0, 0}));
-  EXPECT_INVALID(
-      "DataLoader::epoch: the order of an epoch is drawn, expected the progress that start() "
-      "returned for it",
-      DataLoader(windows(5), {.draw_order = true}).epoch(0));
+  const std::string message = " is out of range: an epoch has 3 batches";
+  EXPECT_INVALID("DataLoader: batch 4" + message, loader.progress(loader.state_dict({.batch = 4})));
+  EXPECT_INVALID("DataLoader: batch 4" + message, loader.epoch(0, 4));
+  EXPECT_INVALID("DataLoader: batch 3" + message, loader.epoch(0).read(3));
+  EXPECT_INVALID("DataLoader: batch 3" + message, loader.rows(3));
+  EXPECT_INVALID("DataLoader: slice.index is 2, expected less than slice.count, 2",
+                 loader.epoch(0).read(0, {2, 2}));
+  EXPECT_INVALID("DataLoader: slice.index is 0, expected less than slice.count, 0",
+                 loader.epoch(0).read(0, {0, 0}));
+  EXPECT_INVALID("DataLoader::epoch: draw_order is set, expected a Progress returned by start()",
+                 DataLoader(windows(5), {.draw_order = true}).epoch(0));
   EXPECT_INVALID("DataLoader: batch is -1, expected at least 1",
                  DataLoader(windows(4), {.batch = ~std::size_t{0}}));
   EXPECT_INVALID("DataLoader: batch is 0, expected at least 1",
                  DataLoader(windows(5), {.batch = 0}));
   EXPECT_INVALID(
-      "DataLoader: 7 examples do not fill one batch of 8, and drop_last leaves a shorter one out",
+      "DataLoader: there are 7 examples, expected at least 8, one full batch, because drop_last is "
+      "set",
       DataLoader(windows(7), {.batch = 8, .drop_last = true}));
 }
 
@@ -252,21 +252,17 @@ TEST(DataLoader, RefusesTheStateOfAnother) {
     return TokenWindows(to_ids(ids), to_ids(targets), {.context = 3, .stride = 2});
   };
   const std::vector<std::pair<DataLoader, std::string>> cases = {
-      {DataLoader(text(ids, 2), {.batch = 4, .shuffle = true, .seed = 5}),
-       "batch 3, this one has 4"},
-      {DataLoader(text(ids, 2), {.batch = 3, .seed = 5}), "shuffle 1, this one has 0"},
-      {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 6}),
-       "seed 5, this one has 6"},
+      {DataLoader(text(ids, 2), {.batch = 4, .shuffle = true, .seed = 5}), "batch 3, expected 4"},
+      {DataLoader(text(ids, 2), {.batch = 3, .seed = 5}), "shuffle 1, expected 0"},
+      {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 6}), "seed 5, expected 6"},
       {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5, .drop_last = true}),
-       "drop_last 0, this one has 1"},
+       "drop_last 0, expected 1"},
       {DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5, .draw_order = true}),
-       "draw_order 0, this one has 1"},
-      {DataLoader(text(ids, 3), {.batch = 3, .shuffle = true, .seed = 5}),
-       "stride 2, this one has 3"},
-      {DataLoader(learned(ids), {.batch = 3, .shuffle = true, .seed = 5}),
-       "context 2, this one has 3"},
+       "draw_order 0, expected 1"},
+      {DataLoader(text(ids, 3), {.batch = 3, .shuffle = true, .seed = 5}), "stride 2, expected 3"},
+      {DataLoader(learned(ids), {.batch = 3, .shuffle = true, .seed = 5}), "context 2, expected 3"},
   };
-  const std::string message = "DataLoader: the state is of a loader with ";
+  const std::string message = "DataLoader: the state is from a loader with ";
   const StateDict state =
       DataLoader(text(ids, 2), {.batch = 3, .shuffle = true, .seed = 5}).state_dict({});
   for (const auto& item : cases) EXPECT_INVALID(message + item.second, item.first.progress(state));

@@ -24,7 +24,7 @@ TEST(Batch, KnowsItsRowsAndParts) {
   EXPECT_EQ(all.select({}).bags[0].ids.size(), 0U);
   EXPECT_EQ(all.select({}).select({}).rows(), 0U);
   for (const std::int64_t outside : {-1, 3})
-    EXPECT_INVALID(concat("Batch: row ", outside, " is out of range: there are 3 rows"),
+    EXPECT_INVALID(concat("Batch: row ", outside, " is out of range: the batch has 3 rows"),
                    all.rows(std::vector{std::int64_t{0}, outside}));
 }
 
@@ -35,9 +35,9 @@ TEST(Batch, RefusesBagsThatOffsetsCannotDescribe) {
 }
 
 TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
-  const std::string hint = "; ids of any length for each row, with offsets, belong in Batch::bags";
+  const std::string hint = "; ids of different lengths per row belong in Batch::bags";
   const std::vector<std::pair<Batch, std::string>> cases = {
-      {{}, "Batch: there are no arrays"},
+      {{}, "Batch: there are no arrays, expected at least one"},
       {{.ids = {ids({3}, {1, 2, 3}), ids({2}, {1, 2})}},
        "Batch: an array has shape [2], expected 3 rows" + hint},
       {{.ids = {ids({3}, {1, 2, 3})}, .tensors = {Tensor{1}}},
@@ -46,23 +46,24 @@ TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
        "Batch: an array has shape [2], expected 3 rows" + hint},
       {{.bags = {{ids({2, 1}, {1, 2}), ids({2}, {0, 1})}}},
        "Batch: bags have ids of shape [2, 1] and offsets of shape [2], expected one axis each"},
-      {{.bags = {{ids({1}, {1}), ids({0}, {})}}}, "Batch: bags have 1 ids without offsets"},
+      {{.bags = {{ids({1}, {1}), ids({0}, {})}}},
+       "Batch: bags have 1 ids but no offsets, expected one offset per bag"},
       {{.bags = {{ids({2}, {1, 2}), ids({2}, {1, 2})}}},
-       "Batch: offset 0 of bags is 1, expected a number from 0 to 0"},
+       "Batch: offset 0 of bags is 1, expected 0 to 0"},
       {{.bags = {{ids({2}, {1, 2}), ids({3}, {0, 2, 1})}}},
-       "Batch: offset 2 of bags is 1, expected a number from 2 to 2"},
+       "Batch: offset 2 of bags is 1, expected 2 to 2"},
       {{.bags = {{ids({2}, {1, 2}), ids({2}, {0, 3})}}},
-       "Batch: offset 1 of bags is 3, expected a number from 0 to 2"},
-      {{.tensors = {scalar(1)}}, "Batch: an array has shape [], expected some rows"},
-      {{.ids = {Ids::from_shape({0, 2})}}, "TensorDataset: there are no examples"},
+       "Batch: offset 1 of bags is 3, expected 0 to 2"},
+      {{.tensors = {scalar(1)}}, "Batch: an array has shape [], expected at least one axis"},
+      {{.ids = {Ids::from_shape({0, 2})}},
+       "TensorDataset: there are no examples, expected at least one"},
   };
   for (const auto& item : cases) EXPECT_INVALID(item.second, TensorDataset{item.first});
   const Batch one{.ids = {ids({3}, {1, 2, 3})}};
-  const std::string message =
-      "Batch: there are 1 arrays of ids, expected inputs and targets of a text";
+  const std::string message = "Batch: there are 1 arrays of ids, expected two: inputs and targets";
   EXPECT_INVALID(message, one.inputs());
   EXPECT_INVALID(message, one.targets());
-  EXPECT_INVALID("DataLoader: there is no dataset", DataLoader{std::shared_ptr<const Dataset>()});
+  EXPECT_INVALID("DataLoader: dataset is null", DataLoader{std::shared_ptr<const Dataset>()});
 }
 
 TEST(TensorDataset, IsToldFromOthersByAChecksum) {
@@ -90,7 +91,7 @@ class Numbered : public Dataset {
 
 TEST(Datasets, AreNotTakenForOthersOfTheSameSize) {
   DataLoader tensors(TensorDataset(three_rows()), {.batch = 2}), loader(Numbered(), {.batch = 2});
-  EXPECT_INVALID("DataLoader: the state is of a loader with data of another kind",
+  EXPECT_INVALID("DataLoader: the state is from a loader of another kind of dataset",
                  loader.progress(tensors.state_dict({})));
   EXPECT_NO_THROW(loader.progress(DataLoader(Numbered(), {.batch = 2}).state_dict({})));
   for (const std::size_t i : {0, 1}) {
@@ -108,7 +109,8 @@ TEST(Datasets, OfOnesOwnAreCheckedByTheLoader) {
     }
   };
   DataLoader short_of_one(OneTooFew(), {.batch = 3});
-  EXPECT_INVALID("DataLoader: the data gave 2 examples, expected 3", short_of_one.epoch(0).begin());
+  EXPECT_INVALID("DataLoader: the dataset returned 2 examples, expected 3",
+                 short_of_one.epoch(0).begin());
   struct Named : Numbered {
     StateDict description() const override {
       StateDict description;

@@ -21,9 +21,12 @@ TEST(NgramCounts, RefusesIdsOutsideTheVocabulary) {
   for (const std::vector<std::int32_t>& canonical : {Ids32{}, Ids32{0, 0, 1}}) {
     const NgramHash hash(3, {.heads = 1, .rows = 11, .canonical = canonical}, {0}, 0);
     NgramCounts counts(hash);
-    EXPECT_INVALID("NgramHash: id 3 at 1 is outside the vocabulary of 3", counts.add(Ids{{0, 3}}));
-    EXPECT_INVALID("NgramHash: id -1 at 0 is outside the vocabulary of 3", counts.add(Ids{{-1}}));
-    EXPECT_INVALID("NgramCounts: texts have no axes", counts.add(Ids::from_shape({})));
+    EXPECT_INVALID("NgramHash: id 3 at index 1 is outside the vocabulary of 3 ids",
+                   counts.add(Ids{{0, 3}}));
+    EXPECT_INVALID("NgramHash: id -1 at index 0 is outside the vocabulary of 3 ids",
+                   counts.add(Ids{{-1}}));
+    EXPECT_INVALID("NgramCounts::add: texts has shape [], expected at least one axis",
+                   counts.add(Ids::from_shape({})));
     EXPECT_TRUE(counts.by_row().empty());
   }
 }

@@ -112,29 +112,31 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
     std::memcpy(changed.data() + offset, &value, sizeof value);
     return changed;
   };
-  EXPECT_EQ(refusal(""), "begins with no header of token ids, neither rowgrad's nor llm.c's");
-  EXPECT_EQ(refusal("a text"), "begins with no header of token ids, neither rowgrad's nor llm.c's");
-  EXPECT_EQ(refusal(good.substr(0, 63)), "ends within its header, at byte 63");
+  EXPECT_EQ(refusal(""),
+            "does not start with rowgrad's or llm.c's header; to read raw ids, set raw_bytes");
+  EXPECT_EQ(refusal("a text"),
+            "does not start with rowgrad's or llm.c's header; to read raw ids, set raw_bytes");
+  EXPECT_EQ(refusal(good.substr(0, 63)), "is truncated: the header ends at byte 63");
   EXPECT_EQ(refusal(good.substr(0, 68)), "has 68 bytes, expected 86 for 3 ids");
   EXPECT_EQ(refusal(good + "a"), "has 87 bytes, expected 86 for 3 ids");
-  EXPECT_EQ(refusal(with(8, 3)), "is of version 3, expected 1 or 2");
+  EXPECT_EQ(refusal(with(8, 3)), "has version 3, expected 1 or 2");
   for (const std::size_t offset : {12, 16, 24, 32, 40, 48, 56})
     EXPECT_EQ(refusal(with(offset, 7)), "the header is damaged") << offset;
   EXPECT_EQ(refusal(with(0, 7), {.raw_bytes = 2}), "the header is damaged");
-  EXPECT_EQ(refusal(with(good.size() - 8, 7)), "its end is damaged");
+  EXPECT_EQ(refusal(with(good.size() - 8, 7)), "the end of the file is damaged");
   std::string old = of_version_1(10, {1, 2, 3});
   EXPECT_EQ(refusal(old.substr(0, 68)), "its header says 3 ids of 2 bytes, but 4 bytes follow");
   old[12] = 3;
-  EXPECT_EQ(refusal(old), "its ids have 3 bytes, expected 2 or 4");
-  EXPECT_EQ(refusal("abc", {.raw_bytes = 2}), "has 3 bytes, which are no whole ids of 2 bytes");
+  EXPECT_EQ(refusal(old), "has ids of 3 bytes, expected 2 or 4");
+  EXPECT_EQ(refusal("abc", {.raw_bytes = 2}), "has 3 bytes, expected a multiple of 2");
   EXPECT_EQ(refusal(llmc(20240520, 7, 0, "")),
-            "has llm.c's magic 20240520 and version 7, expected 1");
+            "has llm.c's magic 20240520 and version 7, expected version 1");
   EXPECT_EQ(refusal(llmc(20240801, 7, 1, "ab")),
             "its header says 1 ids of 4 bytes, but 2 bytes follow");
   EXPECT_EQ(refusal(llmc(20240520, 1, 0, "").substr(0, 1023)),
-            "ends within its header, at byte 1023");
+            "is truncated: the header ends at byte 1023");
   EXPECT_EQ(refusal(llmc(20240522, 1, 0, "")),  // llm.c's evaluation files
-            "begins with no header of token ids, neither rowgrad's nor llm.c's");
+            "does not start with rowgrad's or llm.c's header; to read raw ids, set raw_bytes");
   EXPECT_INVALID("TokenFile: raw_bytes is 3, expected 0, 2 or 4",
                  TokenFile(written(good), {.raw_bytes = 3}));
 }
@@ -142,7 +144,7 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
 TEST_F(TokenFiles, AreRefusedForAnotherVocabulary) {
   const Vocabulary eleven = vocabulary(11);
   EXPECT_EQ(refusal(own(10, {1}), {.vocabulary = &eleven}),
-            "its ids are of another vocabulary, of 10 tokens, than the tokenizer's");
+            "its vocabulary of 10 tokens is not the tokenizer's");
   EXPECT_NE(Vocabulary({"a", "b"}, {1}).hash(), Vocabulary({"a", "b"}).hash());
   EXPECT_NE(Vocabulary({"a", "bc"}).hash(), Vocabulary({"ab", "c"}).hash());
 }
@@ -161,7 +163,7 @@ TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
   const TokenFile large(written(bytes_of(std::vector<std::uint32_t>{0x80000000})),
                         {.raw_bytes = 4});
   EXPECT_THROW(large.verify(), std::runtime_error);
-  EXPECT_INVALID("TokenFile: ids 2 to 4 are outside the 3 of " + file.path().string(),
+  EXPECT_INVALID("TokenFile: ids 2 to 4 are out of range: " + file.path().string() + " has 3 ids",
                  file.read(2, ids));
 }
 
@@ -173,7 +175,8 @@ TEST_F(TokenFiles, NoticeADamagedIdWhenItsBlockIsRead) {
   const TokenFile file(written(damaged));
   Ids32 read(4);
   file.read(8192 - 4, read);
-  const std::string message = file.path().string() + ": ids from 8192 on are damaged";
+  const std::string message =
+      file.path().string() + ": the block of ids from index 8192 on is damaged";
   EXPECT_ERROR(std::runtime_error, message, file.read(8192 - 1, read));
   EXPECT_ERROR(std::runtime_error, message, file.verify());
   file.read(16384, read);
@@ -186,7 +189,7 @@ TEST_F(TokenFiles, NoticeABlockOfAnotherFile) {
   EXPECT_EQ(all(file), (Ids32{1, 2, 4}));
   EXPECT_ERROR(
       std::runtime_error,
-      file.path().string() + ": its ids are not those that were written, by their checksum",
+      file.path().string() + ": the ids are damaged: their checksum differs from the header",
       file.verify());
 }
 
@@ -200,7 +203,7 @@ TEST_F(TokenFiles, AreReadAndVerifiedAsVersion1) {
   const TokenFile damaged(written(contents));
   EXPECT_ERROR(
       std::runtime_error,
-      file.path().string() + ": its ids are not those that were written, by their checksum",
+      file.path().string() + ": the ids are damaged: their checksum differs from the header",
       damaged.verify());
 }
 

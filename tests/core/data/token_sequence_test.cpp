@@ -69,21 +69,22 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
 TEST_F(TokenSources, RefuseWhatIsOutside) {
   const TokenSequence source = shards({10, 20});
   Ids32 ids(5);
-  EXPECT_INVALID("TokenSequence::read: ids 26 to 31 are outside the 30 of the text",
+  EXPECT_INVALID("TokenSequence::read: ids 26 to 31 are out of range: there are 30 ids",
                  source.read(26, ids));
-  EXPECT_INVALID("TokenSequence::read: ids 6 to 11 are outside the 10 of the text",
+  EXPECT_INVALID("TokenSequence::read: ids 6 to 11 are out of range: there are 10 ids",
                  source.slice(5, 10).read(6, ids));
-  EXPECT_INVALID("TokenSequence::slice: ids 31 to 31 are outside the 30 of the text",
+  EXPECT_INVALID("TokenSequence::slice: ids 31 to 31 are out of range: there are 30 ids",
                  source.slice(31, 0));
   EXPECT_THROW(source.slice(1, ~std::uint64_t{0}), std::invalid_argument);
-  EXPECT_INVALID("TokenSequence: there is no file", TokenSequence(std::vector<TokenFile>{}));
+  EXPECT_INVALID("TokenSequence: there are no files, expected at least one",
+                 TokenSequence(std::vector<TokenFile>{}));
   EXPECT_INVALID("TokenSequence: ids has shape [2, 2], expected rank 1",
                  TokenSequence(Ids{{1, 2}, {3, 4}}));
   TokenFileWriter writer(folder_ / "2.bin", Vocabulary({"another"}));
   writer.finish();
   std::vector<TokenFile> files;
   for (const char* name : {"0.bin", "2.bin"}) files.emplace_back(folder_ / name);
-  EXPECT_ERROR_WITH(std::runtime_error, "2.bin: its ids are of another vocabulary than those of ",
+  EXPECT_ERROR_WITH(std::runtime_error, "2.bin: has another vocabulary than ",
                     TokenSequence{std::move(files)});
 }
 

@@ -51,20 +51,20 @@ TEST(TokenWindows, RefusesWhatIsNoWindow) {
       {9, {.context = ~std::size_t{1}, .stride = 4}, "context is -2, expected at least 1"},
       {0,
        {.context = 4, .stride = 4},
-       "the text has 0 tokens, but a window of context 4 needs 4 + 1, the last one as a target"},
+       "there are 0 tokens, expected at least 4 + 1, a window of context 4 and its last target"},
       {4,
        {.context = 4, .stride = 4},
-       "the text has 4 tokens, but a window of context 4 needs 4 + 1, the last one as a target"},
+       "there are 4 tokens, expected at least 4 + 1, a window of context 4 and its last target"},
   };
   for (const Case& c : cases)
     EXPECT_INVALID("TokenWindows: " + c.message, TokenWindows(counting(c.tokens), c.options));
-  EXPECT_INVALID("TokenWindows: there are 1 targets for 2 tokens",
+  EXPECT_INVALID("TokenWindows: there are 1 targets for 2 tokens, expected equal numbers",
                  TokenWindows(counting(2), counting(1), {.context = 1, .stride = 1}));
-  EXPECT_INVALID("TokenWindows: the text has 2 tokens, but a window has a context of 3",
+  EXPECT_INVALID("TokenWindows: there are 2 tokens, expected at least 3, one window",
                  TokenWindows(counting(2), counting(2), {.context = 3, .stride = 1}));
   const TokenWindows two(counting(10), {.context = 4, .stride = 4});
   for (const std::int64_t i : {-1, 2})
-    EXPECT_INVALID(concat("TokenWindows: window ", i, " is outside the 2 windows"),
+    EXPECT_INVALID(concat("TokenWindows: window ", i, " is out of range: there are 2 windows"),
                    two.batch({&i, 1}));
 }
 
@@ -87,19 +87,21 @@ TEST(Split, GivesTheLastPartToValidation) {
 
 TEST(Split, RefusesFractionsOutsideZeroToOne) {
   for (const double fraction : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()})
-    EXPECT_INVALID(concat("split: validation_fraction ", fraction, " is outside [0, 1)"),
-                   split(counting(9), fraction));
+    EXPECT_INVALID(
+        concat("split: validation_fraction is ", fraction, ", expected at least 0 and less than 1"),
+        split(counting(9), fraction));
 }
 
 TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
   // Counts 2 + 1, 1 + 1, 0 + 1 of 3 + 3.
   const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
   EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
-  EXPECT_INVALID("unigram_loss: id 3 at 1 is outside the vocabulary of 3",
+  EXPECT_INVALID("unigram_loss: id 3 at index 1 is outside the vocabulary of 3 tokens",
                  unigram_loss(Ids{0, 3}, Ids{0}, 3));
-  EXPECT_INVALID("unigram_loss: id -1 at 2 is outside the vocabulary of 3",
+  EXPECT_INVALID("unigram_loss: id -1 at index 2 is outside the vocabulary of 3 tokens",
                  unigram_loss(Ids{0}, Ids{0, 2, -1}, 3));
-  EXPECT_INVALID("unigram_loss: the text has no tokens", unigram_loss(Ids{0}, Ids(), 3));
+  EXPECT_INVALID("unigram_loss: text is empty, expected at least one id",
+                 unigram_loss(Ids{0}, Ids(), 3));
 }
 
 }  // namespace

@@ -23,16 +23,15 @@ TEST(Examples, HaveTheirClassAtTheEndOrTheirAnswerAsTargets) {
   EXPECT_EQ(answer.inputs, (std::vector{1, 2, 3, 4}));
   EXPECT_EQ(answer.targets, (std::vector{kNone, 3, 4, 9}));
   const Ids none = to_ids(Ids32());
-  EXPECT_INVALID(
-      "classification_example: the text has shape [0], expected a text of at least one id",
-      classification_example(none, 0));
-  EXPECT_INVALID("answer_example: the prompt has shape [0], expected a text of at least one id",
+  EXPECT_INVALID("classification_example: ids has shape [0], expected one axis and at least one id",
+                 classification_example(none, 0));
+  EXPECT_INVALID("answer_example: prompt has shape [0], expected one axis and at least one id",
                  answer_example(none, text, 0));
-  EXPECT_INVALID("answer_example: the answer has shape [0], expected a text of at least one id",
+  EXPECT_INVALID("answer_example: answer has shape [0], expected one axis and at least one id",
                  answer_example(text, none, 0));
   EXPECT_INVALID("classification_example: max_ids is 0, expected at least 1",
                  classification_example(text, 0, 0));
-  EXPECT_INVALID("classification_example: the label is 2147483648, expected less than 2^31",
+  EXPECT_INVALID("classification_example: label is 2147483648, expected less than 2^31",
                  classification_example(text, std::size_t{1} << 31));
 }
 
@@ -47,12 +46,15 @@ TEST(Examples, ArePaddedOrPackedIntoWindows) {
   EXPECT_EQ(rows_of(packed, 0), (Rows{{1, 2, 3, 4, 0}, {5, 6, 1, 2, 3}}));
   EXPECT_EQ(rows_of(packed, 1), (Rows{{kNone, kNone, 7, 8, kNone}, {kNone, 9, 1, 1, 1}}));
 
-  EXPECT_INVALID("padded_windows: example 0 has 3 ids, more than the context of 2",
+  EXPECT_INVALID("padded_windows: example 0 has 3 ids, expected at most the context, 2",
                  padded_windows(examples, {.context = 2}));
   EXPECT_THROW(padded_windows(examples, {.context = std::size_t{1} << 62}), std::invalid_argument);
-  EXPECT_INVALID("packed_windows: there are no examples", packed_windows({}));
-  EXPECT_INVALID("packed_windows: example 0 has 1 ids and 0 targets, expected equally many",
-                 packed_windows(std::vector<TrainingExample>{{{1}, {}}}));
+  EXPECT_INVALID("packed_windows: there are no examples, expected at least one",
+                 packed_windows({}));
+  EXPECT_INVALID(
+      "packed_windows: example 0 has 1 ids and 0 targets, expected one or more ids, each with a "
+      "target",
+      packed_windows(std::vector<TrainingExample>{{{1}, {}}}));
 }
 
 }  // namespace

@@ -72,7 +72,8 @@ TEST(Corpus, OfIdsThatWereChangedIsRefused) {
   write_file(folder / "bad.bin", contents);
   const Corpus corpus = Corpus::find({folder / "good.bin", folder / "bad.bin"});
   EXPECT_TRUE(corpus.has_checksums() && corpus.is_verified());
-  EXPECT_ERROR(std::runtime_error, (folder / "bad.bin").string() + ": ids from 0 on are damaged",
+  EXPECT_ERROR(std::runtime_error,
+               (folder / "bad.bin").string() + ": the block of ids from index 0 on is damaged",
                corpus.split(*characters(), 0.1));
 
   const std::string raw = folder / "raw.bin";
