@@ -24,23 +24,23 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
   const std::vector<std::string>& special = options.special_tokens;
   const std::size_t smallest = 256 + special.size();
   check_argument(options.size >= smallest && options.size <= MergeTable::kMaxTokens,
-                 "BytePairTokenizer: size ", options.size, " is not between ", smallest,
-                 " (256 bytes and the special tokens) and ", MergeTable::kMaxTokens);
+                 "BytePairTokenizer: size is ", options.size, ", expected ", smallest,
+                 " (256 bytes and the special tokens) to ", MergeTable::kMaxTokens);
 
-  std::vector<std::string_view> texts;
+  std::vector<std::string_view> documents;
   const Vocabulary separators = vocabulary_with_special({}, special);
   SpecialTokenSearch search(text, special, separators);
   std::size_t begin = 0;
   while (const auto found = search.next(begin)) {
-    texts.push_back(text.substr(begin, found->begin - begin));
+    documents.push_back(text.substr(begin, found->begin - begin));
     begin = found->end;
   }
-  texts.push_back(text.substr(begin));
+  documents.push_back(text.substr(begin));
 
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
   const auto token = [&](std::int32_t id) { return tokens[static_cast<std::size_t>(id)]; };
-  const auto pairs = learn_merges(texts, options.size - smallest);
+  const auto pairs = learn_merges(documents, options.size - smallest);
   for (const auto& [left, right] : pairs) tokens.push_back(token(left) + token(right));
 
   Vocabulary vocabulary = vocabulary_with_special(tokens, special);
@@ -49,26 +49,26 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
   return BytePairTokenizer(std::move(vocabulary), std::move(merges));
 }
 
-// The ids of recent pieces. Words repeat, so nearly all pieces of a text are found here. The size
-// is fixed (4 MiB): each set has room for two pieces, and a third one evicts the older.
+// A cache of the ids of recent pieces. Words repeat, so nearly all pieces of a document are found
+// here. The size is fixed (4 MiB): each set holds two pieces, and a third one evicts the older.
 class PieceCache {
  public:
-  static constexpr std::size_t kLongest = 24;  // bytes of a piece
+  static constexpr std::size_t kLongest = 24;  // maximum bytes of a cached piece
   static constexpr std::size_t kMaxIds = 7;
 
-  // The bytes of a piece, padded with zeros, and their number, which is 0 if there is none.
+  // The bytes of a piece, padded with zeros, then the number of bytes (0: no piece).
   using Key = std::array<std::uint64_t, 4>;
 
   struct alignas(64) Entry {
     Key key{};
-    std::int32_t count = 0;  // of ids: 0 if they are not known
+    std::int32_t count = 0;  // number of ids; 0 if they are not known yet
     std::array<std::int32_t, kMaxIds> ids{};
   };
 
   PieceCache() : entries_(2 * kSets) {}
 
-  // The entry of the piece of so many bytes at text[begin]. It is new, without ids, if the piece
-  // was not there; one that is too long is forgotten with the next one.
+  // Returns the entry of the piece of `length` bytes at text[begin]. If the piece is not cached,
+  // the entry is new and has no ids. Pieces longer than kLongest share one temporary entry.
   Entry& operator()(std::string_view text, std::size_t begin, std::size_t length) {
     if (length > kLongest) return long_ = Entry();
     const Key key = key_of(text, begin, length);
@@ -82,7 +82,7 @@ class PieceCache {
  private:
   static constexpr std::size_t kSets = std::size_t{1} << 15;
 
-  // Ones, then zeros: the mask read from kLongest − n on keeps n bytes of a piece.
+  // Ones, then zeros. Read from byte kLongest − n on, it is a mask that keeps n bytes of a piece.
   static constexpr auto kMask = [] {
     std::array<unsigned char, 2 * kLongest> mask{};
     std::fill_n(mask.begin(), kLongest, static_cast<unsigned char>(0xFF));
@@ -103,7 +103,7 @@ class PieceCache {
     return key;
   }
 
-  // Seldom, so what calls it should stay small enough to be inlined.
+  // Rarely called: not inlined, so that its caller can be.
   [[gnu::noinline]] static Entry& add(Entry* set, const Key& key) {
     set[1] = set[0];
     return set[0] = {.key = key};
@@ -119,10 +119,10 @@ class PieceCache {
 };
 
 // Lends each cache to one call at a time, so that encoding is thread-safe without a lock in its
-// loop; there are as many as there are simultaneous calls.
+// loop. There is one cache per simultaneous call.
 class BytePairTokenizer::Caches {
  public:
-  // One that no other thread has, an old one if there is any.
+  // Returns a cache that no other thread uses, an existing one if possible.
   std::unique_ptr<PieceCache> borrow() {
     const std::lock_guard lock(mutex_);
     if (idle_.empty()) return std::make_unique<PieceCache>();
@@ -146,8 +146,8 @@ BytePairTokenizer::BytePairTokenizer(Vocabulary tokens, MergeTable merges)
       caches_(std::make_shared<Caches>()) {
   for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
     check_argument(vocabulary().is_special(id) || merges_.makes(id), "BytePairTokenizer: token ",
-                   id, ", ", in_quotes(token(id)),
-                   ", is not special, no byte, and made by no merge");
+                   id, " is ", in_quotes(token(id)),
+                   ", expected a special token, a byte, or a token made by a merge");
   }
 }
 
@@ -156,7 +156,7 @@ void BytePairTokenizer::append_ids(std::string_view text, std::size_t /*offset*/
   std::unique_ptr<PieceCache> cache = caches_->borrow();
   MergeTable::Workspace workspace;
   std::vector<std::int32_t> merged;
-  std::size_t count = ids.size();  // the ids so far; `ids` has room for more, which grows in steps
+  std::size_t count = ids.size();  // ids so far; `ids` is larger, and grows in steps
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
     if (ids.size() - count < PieceCache::kMaxIds) ids.resize(count + 1024);
     end = gpt2_piece_end(text, begin);
@@ -190,14 +190,14 @@ Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& 
   const std::size_t size = json.members().size();
   std::vector<std::string> tokens(size);
   std::vector<std::int32_t> special_ids;
-  // If every id is below the number of tokens and occurs once, there are no gaps either.
+  // If every id is less than the number of tokens and occurs once, all ids occur.
   for (const auto& [token, json_id] : json.members()) {
     const std::uint64_t id = json_id.whole_number();
-    check_argument(!token.empty(), "the token of id ", id, " is empty");
-    check_argument(id < size, in_quotes(token), " has id ", id, ", but there are ", size,
-                   " tokens");
-    check_argument(tokens[id].empty(), in_quotes(token), " and another token have the same id ",
-                   id);
+    check_argument(!token.empty(), "the token with id ", id, " is empty");
+    check_argument(id < size, in_quotes(token), " has id ", id,
+                   ", expected less than the number of tokens, ", size);
+    check_argument(tokens[id].empty(), in_quotes(token), " has id ", id,
+                   ", which another token also has");
     const bool special = all_special.contains(token);
     if (special) special_ids.push_back(static_cast<std::int32_t>(id));
     tokens[id] = special ? token : bytes_from_printable(token);
@@ -205,7 +205,7 @@ Vocabulary parse_encoder(const NamedText& file, const std::vector<std::string>& 
   Vocabulary vocabulary(std::move(tokens), special_ids);
   for (const std::string& token : special_tokens) {
     check_argument(vocabulary.find_special(token).has_value(), "the special token ",
-                   in_quotes(token), " is not in it");
+                   in_quotes(token), " is missing");
   }
   return vocabulary;
 }
@@ -220,7 +220,7 @@ MergeTable parse_merges(std::string_view text, const std::string& file,
     begin = end + 1;
     try {
       if (line_number == 1) {
-        check_argument(line.starts_with("#version:"), "it does not begin with #version:");
+        check_argument(line.starts_with("#version:"), "expected a line that begins with #version:");
       } else {
         merges.add_line(line, vocabulary);
       }
@@ -248,7 +248,7 @@ BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& en
 BytePairTokenizer load_gpt2_tokenizer(const std::filesystem::path& vocab_bpe,
                                       const std::filesystem::path& encoder_json,
                                       const std::vector<std::string>& special_tokens) {
-  // In separate statements, because a compiler may evaluate arguments in any order.
+  // Separate statements, because arguments may be evaluated in any order.
   const NamedText merges{vocab_bpe.string(), read_file(vocab_bpe)};
   const NamedText ids{encoder_json.string(), read_file(encoder_json)};
   return gpt2_tokenizer(merges, ids, special_tokens);

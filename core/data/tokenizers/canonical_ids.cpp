@@ -11,7 +11,7 @@
 namespace rowgrad {
 namespace {
 
-// Empty if the text is no UTF-8.
+// Returns `text` without accents, in compatibility form; empty if it is not UTF-8.
 std::string without_accents(std::string_view text) {
   constexpr int kOptions = UTF8PROC_COMPAT | UTF8PROC_DECOMPOSE | UTF8PROC_STRIPMARK;
   utf8proc_uint8_t* mapped = nullptr;
@@ -29,11 +29,11 @@ std::string without_accents(std::string_view text) {
 std::string fold(std::string_view text) {
   const std::string plain = lower_case(without_accents(text));
   std::string result;
-  bool space = false;  // between what is there and what comes
+  bool space = false;  // true if whitespace precedes the next character
   for (std::size_t at = 0, bytes = 0; at < plain.size(); at += bytes) {
     const Utf8Character character = decode_utf8(plain, at);
     bytes = character.bytes;
-    // A "next line" never was white space here, and runs were saved with the ids that this gives.
+    // U+0085 (next line) is not treated as whitespace, for compatibility with saved runs.
     const bool next_line = character.code_point == U'\u0085';
     if (!next_line && character_class(character.code_point) == CharacterClass::white_space) {
       space = true;

@@ -35,15 +35,15 @@ Character character_at(std::string_view text, std::size_t offset) {
   return {character_class(character.code_point), character.bytes};
 }
 
-// Skips ASCII letters eight at a time; stops at any other byte or near the end of the text. Most of
-// a text is words, and this saves a branch per letter.
+// Skips ASCII letters eight at a time, to save a branch per letter. Stops at any other byte or near
+// the end of the text.
 std::size_t skip_ascii_letters(std::string_view text, std::size_t offset) {
   if constexpr (std::endian::native != std::endian::little) return offset;
   constexpr std::uint64_t kEach = 0x0101010101010101;
   constexpr std::uint64_t kTop = 0x80 * kEach;
   for (std::uint64_t bytes; text.size() - offset >= sizeof bytes; offset += sizeof bytes) {
     std::memcpy(&bytes, text.data() + offset, sizeof bytes);
-    // The sums set the top bit of bytes from 'a' on and from 'z' + 1 on, without carrying over.
+    // The sums set the top bit of bytes ≥ 'a' and of bytes > 'z', without carrying over.
     const std::uint64_t small = (bytes | 0x20 * kEach) & ~kTop;
     const std::uint64_t from_a = small + (0x80 - 'a') * kEach;
     const std::uint64_t past_z = small + (0x7F - 'z') * kEach;
@@ -63,7 +63,7 @@ std::size_t run_end(std::string_view text, std::size_t offset, CharacterClass ki
   return offset;
 }
 
-// The length of 's, 't, 're, 've, 'm, 'll or 'd at the start of the text, or 0 if there is none.
+// Returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of the text, or 0.
 std::size_t contraction_length(std::string_view text) {
   if (text.size() < 2 || text[0] != '\'') return 0;
   const char first = text[1];
@@ -75,7 +75,7 @@ std::size_t contraction_length(std::string_view text) {
   return pair ? 3 : 0;
 }
 
-// \s+(?!\S)|\s+ : white space before a word ends before its last character, if it has several.
+// Matches \s+(?!\S)|\s+ : before a word, a run of whitespace leaves its last character to the word.
 std::size_t white_space_end(std::string_view text, std::size_t begin) {
   std::size_t last = begin;
   std::size_t end = begin;
@@ -101,4 +101,5 @@ std::size_t gpt2_piece_end(std::string_view text, std::size_t begin) {
   if (first.kind == CharacterClass::white_space) return white_space_end(text, begin);
   return run_end(text, word + first.bytes, first.kind);
 }
+
 }  // namespace rowgrad

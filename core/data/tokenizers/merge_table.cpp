@@ -20,16 +20,16 @@ namespace {
 
 constexpr std::size_t kFirstSlots = 1024;
 
-// A slot has 21 bits for each id and 22 for the rank, so that a rank can never be kNoRank.
+// A slot has 21 bits for each id and 22 for the rank, so that a rank can never equal kNoRank.
 constexpr int kIdBits = 21;
 static_assert(MergeTable::kMaxTokens == 1 << kIdBits);
 constexpr int kRankBits = 22;
 constexpr std::uint32_t kNoRank = (1U << kRankBits) - 1;
 constexpr std::uint64_t kFree = ~std::uint64_t{0};
 
-// A rank, and in the bits below it a place in a piece.
-constexpr int kPlaceBits = 32;
-constexpr std::uint64_t kNever = std::uint64_t{kNoRank} << kPlaceBits;
+// Tournament values: a rank in the upper bits, a position in the piece in the lower 32.
+constexpr int kPositionBits = 32;
+constexpr std::uint64_t kNever = std::uint64_t{kNoRank} << kPositionBits;
 
 std::uint64_t packed_pair(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << kIdBits | static_cast<std::uint64_t>(right);
@@ -39,12 +39,12 @@ std::uint64_t packed_pair(std::int32_t left, std::int32_t right) {
 
 MergeTable::MergeTable(const Vocabulary& vocabulary)
     : made_(static_cast<std::size_t>(vocabulary.size())), slots_(kFirstSlots, kFree) {
-  check_argument(vocabulary.size() <= kMaxTokens, "byte pairs: ", vocabulary.size(),
-                 " tokens are more than ", kMaxTokens);
+  check_argument(vocabulary.size() <= kMaxTokens, "MergeTable: there are ", vocabulary.size(),
+                 " tokens, expected at most ", kMaxTokens);
   for (std::size_t byte = 0; byte < byte_ids_.size(); ++byte) {
     const std::string token(1, static_cast<char>(byte));
     const std::optional<std::int32_t> id = vocabulary.find(token);
-    check_argument(id.has_value(), "byte pairs: the byte ", in_quotes(token), " has no id");
+    check_argument(id.has_value(), "MergeTable: the byte ", in_quotes(token), " has no id");
     byte_ids_[byte] = *id;
     made_[static_cast<std::size_t>(*id)] = true;
   }
@@ -56,9 +56,10 @@ void MergeTable::add(std::string_view left, std::string_view right, const Vocabu
   std::string together(left);
   together += right;
   const std::optional<std::int32_t> merged = vocabulary.find(together);
-  check_argument(merged.has_value(), "byte pairs: the merged token ", in_quotes(together),
+  check_argument(merged.has_value(), "MergeTable: the merged token ", in_quotes(together),
                  " has no id");
-  check_argument(!makes(*merged), "byte pairs: the token ", in_quotes(together), " is made twice");
+  check_argument(!makes(*merged), "MergeTable: the token ", in_quotes(together),
+                 " is already made by an earlier merge");
   if (2 * (merges_.size() + 1) > slots_.size()) grow();
   const std::uint64_t pair = packed_pair(left_id, right_id);
   slots_[slot_of(pair)] = pair << kRankBits | merges_.size();
@@ -69,19 +70,19 @@ void MergeTable::add(std::string_view left, std::string_view right, const Vocabu
 void MergeTable::add_line(std::string_view line, const Vocabulary& vocabulary) {
   const std::size_t blank = line.find(' ');
   check_argument(blank != line.npos && line.find(' ', blank + 1) == line.npos, in_quotes(line),
-                 " is not two tokens with one blank between them");
+                 ": expected two tokens with one space between them");
   add(bytes_from_printable(line.substr(0, blank)), bytes_from_printable(line.substr(blank + 1)),
       vocabulary);
 }
 
 std::int32_t MergeTable::made_id(std::string_view token, const Vocabulary& vocabulary) const {
   const std::optional<std::int32_t> id = vocabulary.find(token);
-  check_argument(id && makes(*id), "byte pairs: the merge uses ", in_quotes(token),
-                 ", which is neither a byte nor made by an earlier merge");
+  check_argument(id && makes(*id), "MergeTable: the merge uses ", in_quotes(token),
+                 ", expected a byte or a token made by an earlier merge");
   return *id;
 }
 
-// The slot of the pair or, if it is not in the table, the free slot where it would go.
+// Returns the slot of the pair or, if it is not in the table, the free slot where it would go.
 std::size_t MergeTable::slot_of(std::uint64_t pair) const {
   std::size_t slot = (pair * 0x9E3779B97F4A7C15) >> 32;
   for (;; ++slot) {
@@ -102,24 +103,24 @@ void MergeTable::grow() {
   }
 }
 
-// A knockout tournament among the tokens by the rank of the merge with the next one: the leaves are
-// lowest[size + i], each inner node is the lower one of its two, and lowest[1] the winner. So a
-// merge, which changes three leaves, takes O(log n).
+// Runs a tournament among the tokens by the rank of their merge with the next token. The leaves are
+// lowest[size + i], each inner node is the lower of its two children, and lowest[1] is the winner.
+// A merge changes three leaves, so it takes O(log n).
 void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
                             std::vector<std::int32_t>& ids) const {
   if (piece.empty()) return;
   const auto size = static_cast<std::uint32_t>(piece.size());
-  check_argument(size == piece.size(), "encode: a word of ", piece.size(),
+  check_argument(size == piece.size(), "encode: a piece has ", piece.size(),
                  " bytes, expected less than 2^32");
   workspace.nodes_.resize(size);
   workspace.lowest_.resize(2 * piece.size());
   Workspace::Node* const nodes = workspace.nodes_.data();
   std::uint64_t* const lowest = workspace.lowest_.data();
-  // Of equal ranks, the leftmost comes first.
+  // Equal ranks are ordered from left to right.
   const auto candidate = [&](std::uint32_t left) {
     const std::uint32_t right = nodes[left].next;
     return std::uint64_t{right < size ? rank(nodes[left].id, nodes[right].id) : kNoRank}
-               << kPlaceBits |
+               << kPositionBits |
            left;
   };
   const auto replace = [&](std::uint32_t leaf, std::uint64_t value) {
@@ -135,7 +136,7 @@ void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
   for (std::uint32_t i = 0; i < size; ++i) lowest[std::size_t{size} + i] = candidate(i);
   for (std::size_t i = size; --i > 0;) lowest[i] = std::min(lowest[2 * i], lowest[2 * i + 1]);
   for (;;) {
-    const std::uint64_t rank = lowest[1] >> kPlaceBits;
+    const std::uint64_t rank = lowest[1] >> kPositionBits;
     const auto left = static_cast<std::uint32_t>(lowest[1]);
     if (rank == kNoRank) break;
     Workspace::Node& node = nodes[left];
@@ -153,26 +154,26 @@ void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
 
 namespace {
 
-// The left id in the upper half, the right id in the lower.
+// A pair of ids: the left id in the upper half, the right id in the lower.
 using Pair = std::uint64_t;
 
 Pair pair_of(std::int32_t left, std::int32_t right) {
   return static_cast<Pair>(left) << 32 | static_cast<Pair>(right);
 }
 
-// A piece of the texts, as tokens. Merges never cross pieces, so equal ones are stored once.
+// A piece of the documents, as tokens. Merges never cross pieces, so equal pieces are stored once.
 struct Word {
   std::vector<std::int32_t> ids;
   std::int64_t count;
 };
 
-// Where two ids are neighbours.
+// The places where two ids are neighbours.
 struct Neighbours {
-  std::int64_t count = 0;          // in all texts
-  std::vector<std::size_t> words;  // that have them or once did
+  std::int64_t count = 0;          // in all documents
+  std::vector<std::size_t> words;  // words that have, or once had, this pair
 };
 
-// The words of some texts and their neighbours, which change with each merge.
+// The words of the documents and their pairs of neighbours, updated by each merge.
 class WordPairs {
  public:
   explicit WordPairs(const std::vector<std::string_view>& documents) {
@@ -192,14 +193,14 @@ class WordPairs {
 
   std::int64_t count(Pair pair) const { return pairs_.at(pair).count; }
 
-  // The pairs that there have been since the last call for the first time.
+  // Returns the pairs that were added since the last call.
   std::vector<Pair> take_fresh() { return std::exchange(fresh_, {}); }
 
-  // Replaces each pair of these neighbours, in each word from left to right.
+  // Replaces `left` and `right` with `merged`, in each word from left to right.
   void merge(std::int32_t left, std::int32_t right, std::int32_t merged) {
     for (const std::size_t word : std::exchange(pairs_.at(pair_of(left, right)).words, {})) {
       std::vector<std::int32_t>& ids = words_[word].ids;
-      std::size_t size = 0;  // of what has been looked at
+      std::size_t size = 0;  // of the part that is done
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] != left || i + 1 == ids.size() || ids[i + 1] != right) {
           ids[size++] = ids[i];
@@ -240,7 +241,7 @@ class WordPairs {
 std::vector<std::pair<std::int32_t, std::int32_t>> learn_merges(
     const std::vector<std::string_view>& documents, std::size_t max_merges) {
   WordPairs pairs(documents);
-  // By count, then by the complement of the pair, so that the lower ids come first.
+  // Ordered by count, then by the complement of the pair, so that lower ids come first.
   std::priority_queue<std::pair<std::int64_t, Pair>> candidates;
   std::vector<std::pair<std::int32_t, std::int32_t>> merges;
   while (merges.size() < max_merges) {

@@ -36,16 +36,15 @@ CharacterTokenizer::CharacterTokenizer(Vocabulary tokens) : Tokenizer(std::move(
     if (vocabulary().is_special(id)) continue;
     const Utf8Character character = decode_utf8(text, 0);
     check_argument(character.code_point != kInvalidCodePoint && character.bytes == text.size(),
-                   "CharacterTokenizer: token ", id, ", ", in_quotes(text),
-                   ", is not one character");
+                   "CharacterTokenizer: token ", id, " is ", in_quotes(text),
+                   ", expected exactly one character");
     if (character.code_point < ascii_ids_.size()) ascii_ids_[character.code_point] = id;
   }
 }
 
 void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
                                     std::vector<std::int32_t>& ids) const {
-  // Capacity at least doubles: exact reservations would copy all ids again for each piece of a
-  // text.
+  // At least doubles the capacity: exact reservations would copy all ids for each part of the text.
   if (const std::size_t most = ids.size() + text.size(); most > ids.capacity())
     ids.reserve(std::max(most, 2 * ids.capacity()));
   const std::optional<std::int32_t> unknown = vocabulary().find_special(kUnknown);
@@ -73,7 +72,7 @@ void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
 
 namespace {
 
-// What \s matches in Python's re: White_Space and the four information separators.
+// Returns true if \s in Python's re matches: White_Space and the four information separators.
 bool is_blank(char32_t code_point) {
   return (code_point >= 0x1C && code_point <= 0x1F) ||
          character_class(code_point) == CharacterClass::white_space;
@@ -83,7 +82,7 @@ bool is_one_of(std::string_view characters, std::string_view word) {
   return word.size() == 1 && characters.find(word.front()) != std::string_view::npos;
 }
 
-// ASCII characters that are always part of a word: most of a text, so the others may be slower.
+// ASCII characters that are always part of a word. Most characters are, so only these are fast.
 constexpr auto kPlain = [] {
   std::array<bool, 256> plain{};
   for (char byte = '!'; byte <= '~'; ++byte)
@@ -92,7 +91,7 @@ constexpr auto kPlain = [] {
   return plain;
 }();
 
-// The words of a text that starts at `begin` in the one that messages of `caller` are about.
+// Returns the words of `text`. Messages name `caller`, and add `begin` to byte offsets.
 std::vector<std::string_view> words_of(std::string_view text, const char* caller,
                                        std::size_t begin = 0) {
   std::vector<std::string_view> words;
@@ -133,8 +132,8 @@ std::vector<std::string_view> split_words(std::string_view text) {
 WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions& options) {
   const std::vector<std::string>& special = options.special_tokens;
   check_argument(options.max_tokens == 0 || options.max_tokens > special.size(),
-                 "WordTokenizer: max_tokens ", options.max_tokens,
-                 " leaves no id for words beside the special tokens");
+                 "WordTokenizer: max_tokens is ", options.max_tokens,
+                 ", expected more than the number of special tokens, ", special.size());
   std::unordered_map<std::string, std::size_t, StringHash> counts;
   for (const std::string_view word : split_words(text))
     ++counts[options.lower ? lower_case(word) : std::string(word)];
@@ -161,9 +160,9 @@ WordTokenizer::WordTokenizer(Vocabulary tokens, bool lower)
     if (vocabulary().is_special(id)) continue;
     const std::vector<std::string_view> words = split_words(token(id));
     check_argument(words.size() == 1 && words.front() == token(id), "WordTokenizer: token ", id,
-                   ", ", in_quotes(token(id)), ", is not one word");
-    check_argument(!lower || lower_case(token(id)) == token(id), "WordTokenizer: token ", id, ", ",
-                   in_quotes(token(id)), ", is not in lower case");
+                   " is ", in_quotes(token(id)), ", expected exactly one word");
+    check_argument(!lower || lower_case(token(id)) == token(id), "WordTokenizer: token ", id,
+                   " is ", in_quotes(token(id)), ", expected lower case");
   }
 }
 

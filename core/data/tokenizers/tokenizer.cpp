@@ -17,7 +17,7 @@ namespace rowgrad {
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text,
                                             const EncodeOptions& options) const {
   std::vector<std::int32_t> ids;
-  ids.reserve(text.size() / 3);  // typical of text; growing in steps would double the page faults
+  ids.reserve(text.size() / 3);  // a typical ratio; growth in steps would double the page faults
   SpecialTokenSearch search(text, options.allowed_special, vocabulary_);
   std::size_t begin = 0;
   while (const auto special = search.next(begin)) {
@@ -41,23 +41,23 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 //
 //   {"format": "rowgrad tokenizer", "version": 2, "type": "character" | "word" |
 //    "lower-case word" | "byte pair",
-//    "tokens": [in the order of ids], "special_ids": [ids of the special ones],
+//    "tokens": [in the order of ids], "special_ids": [ids of special tokens],
 //    "merges": [in the order of ranks, "left right"; byte pair only],
 //    "checksum": "16 digits"}
 //
 // The checksum (class Checksum) covers what to_json() writes before the key "checksum", so other
-// blanks do not matter. Version 1, which version 0.2.0 wrote, has no checksum.
+// whitespace does not matter. Version 1, written by rowgrad 0.2.0, has no checksum.
 //
-// Ordinary tokens and merges of byte-pair tokenizers are bytes, written as printable_from_bytes
-// does; all other tokens are text.
+// Ordinary tokens and merges of byte-pair tokenizers are bytes, written by printable_from_bytes();
+// all other tokens are text.
 
 namespace {
 
 constexpr std::string_view kFormat = "rowgrad tokenizer";
 constexpr std::uint64_t kVersion = 2;
 
-// --- Writing: one token per line, so that files can be compared, and in ASCII, so that all editors
-// show them alike ---
+// --- Writing: one token per line, so that diffs are readable, and in ASCII, so that all editors
+// show the same ---
 
 template <class Items, class Print>
 std::string list(const char* name, const Items& items, const Print& print) {
@@ -87,7 +87,7 @@ std::string text_json(const char* type, const Vocabulary& vocabulary) {
 
 // --- Reading ---
 
-// What a file has, also where its type has no use for it.
+// The contents of a file, including keys that its type does not use.
 struct Contents {
   std::string format, type, checksum;
   std::optional<std::uint64_t> version;
@@ -102,25 +102,26 @@ struct Contents {
     if (const Json* found = json.find("tokens")) tokens = found->strings();
     if (const Json* found = json.find("merges")) merges = found->strings();
     if (const Json* found = json.find("special_ids")) special_ids = found->whole_numbers();
-    check_argument(format == kFormat, "it is not the JSON of a tokenizer");
-    check_argument(version == 1 || version == kVersion, "it is not of version 1 or ", kVersion);
+    check_argument(format == kFormat, "not the JSON of a rowgrad tokenizer");
+    check_argument(version == 1 || version == kVersion, "unknown version, expected 1 or ",
+                   kVersion);
   }
 };
 
 template <class List>
 auto& required(std::optional<List>& list, const char* name) {
-  check_argument(list.has_value(), "it lacks the list \"", name, "\"");
+  check_argument(list.has_value(), "the list \"", name, "\" is missing");
   return *list;
 }
 
-// The vocabulary of the file, with decode(token) in place of each ordinary token.
+// Returns the vocabulary of the file, with decode(token) in place of each ordinary token.
 Vocabulary vocabulary(Contents& contents, const auto& decode) {
   std::vector<std::string>& tokens = required(contents.tokens, "tokens");
   std::vector<std::int32_t> special_ids;
   std::vector<bool> is_special(tokens.size());
   for (const std::uint64_t id : required(contents.special_ids, "special_ids")) {
-    check_argument(id < tokens.size(), "the special id ", id, " is none of the ", tokens.size(),
-                   " tokens");
+    check_argument(id < tokens.size(), "special id ", id, " is out of range: there are ",
+                   tokens.size(), " tokens");
     special_ids.push_back(static_cast<std::int32_t>(id));
     is_special[id] = true;
   }
@@ -148,7 +149,9 @@ std::unique_ptr<Tokenizer> tokenizer(Contents contents) {
     return std::make_unique<WordTokenizer>(text_vocabulary(contents), type != "word");
   if (type == "byte pair")
     return std::make_unique<BytePairTokenizer>(byte_pair_tokenizer(contents));
-  throw std::invalid_argument(concat("the type ", in_quotes(type), " is unknown"));
+  throw std::invalid_argument(
+      concat("unknown type ", in_quotes(type),
+             ", expected \"character\", \"word\", \"lower-case word\" or \"byte pair\""));
 }
 
 }  // namespace
@@ -178,10 +181,9 @@ std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view text) {
     const std::string end = concat("\"checksum\": \"", contents.checksum, "\"\n}\n");
     const bool has_checksum = contents.version != 1 || !contents.checksum.empty();
     auto result = tokenizer(std::move(contents));
-    check_argument(
-        !has_checksum || result->to_json().ends_with(end),
-        "it is damaged, or was edited: its contents differ from its checksum; to keep an "
-        "edit, remove \"checksum\" and set \"version\" to 1");
+    check_argument(!has_checksum || result->to_json().ends_with(end),
+                   "damaged or edited: the contents differ from the checksum; to keep an "
+                   "edit, remove \"checksum\" and set \"version\" to 1");
     return result;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(concat("tokenizer_from_json: ", error.what()));

@@ -10,7 +10,7 @@
 namespace rowgrad {
 
 CharacterClass character_class(char32_t code_point) {
-  // Of control characters, these have the property White_Space.
+  // These control characters have the property White_Space.
   if ((code_point >= U'\t' && code_point <= U'\r') || code_point == U'\u0085')
     return CharacterClass::white_space;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(code_point))) {
@@ -48,7 +48,7 @@ std::string lower_case(std::string_view text) {
 
 namespace {
 
-// 0x00 … 0x20, 0x7F … 0xA0 and 0xAD become the code points from 0x100 on.
+// Maps 0x00 … 0x20, 0x7F … 0xA0 and 0xAD to code points from 0x100 on.
 constexpr char32_t code_point_of(std::uint8_t byte) {
   if (byte <= 0x20) return 0x100U + byte;
   if (byte >= 0x7F && byte <= 0xA0) return 0x121U + byte - 0x7F;
@@ -77,7 +77,7 @@ std::string bytes_from_printable(std::string_view text) {
   for (std::size_t offset = 0; offset < text.size();) {
     const Utf8Character character = decode_utf8(text, offset);
     const std::optional<std::uint8_t> byte = byte_of(character.code_point);
-    check_argument(byte.has_value(), in_quotes(text), " has a character that stands for no byte");
+    check_argument(byte.has_value(), in_quotes(text), " has a character that represents no byte");
     bytes += static_cast<char>(*byte);
     offset += character.bytes;
   }

@@ -17,14 +17,13 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens,
                        const std::vector<std::int32_t>& special_ids)
     : tokens_(std::move(tokens)), special_ids_(special_ids) {
   check_argument(tokens_.size() <= std::numeric_limits<std::int32_t>::max(),
-                 "Vocabulary: ", tokens_.size(), " tokens are more than 32-bit ids can number");
+                 "Vocabulary: there are ", tokens_.size(), " tokens, expected at most 2^31 - 1");
   std::sort(special_ids_.begin(), special_ids_.end());
   for (std::size_t i = 0; i < special_ids_.size(); ++i) {
     const std::int32_t id = special_ids_[i];
     check_argument(id >= 0 && std::cmp_less(id, size()), "Vocabulary: special id ", id,
-                   " is outside the ", size(), " tokens");
-    check_argument(i == 0 || special_ids_[i - 1] != id, "Vocabulary: special id ", id,
-                   " is given twice");
+                   " is out of range: there are ", size(), " tokens");
+    check_argument(i == 0 || special_ids_[i - 1] != id, "Vocabulary: duplicate special id ", id);
   }
   slots_.assign(std::bit_ceil(2 * tokens_.size() + 1), kFreeSlot);
   for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
@@ -73,7 +72,8 @@ std::uint64_t Vocabulary::hash() const { return hash_of(Checksum(), *this); }
 
 std::uint64_t Vocabulary::legacy_hash() const { return hash_of(LegacyChecksum(), *this); }
 
-// The slot of the token or, if it is not in the vocabulary, the free slot where it would go.
+// Returns the slot of the token or, if it is not in the vocabulary, the free slot where it would
+// go.
 std::size_t Vocabulary::slot_of(std::string_view token) const {
   std::size_t slot = StringHash()(token);
   for (;; ++slot) {
@@ -98,7 +98,7 @@ SpecialTokenSearch::SpecialTokenSearch(std::string_view text,
   for (const std::string& token : tokens) {
     const std::optional<std::int32_t> id = vocabulary.find_special(token);
     check_argument(id.has_value(), "encode: allowed_special has ", in_quotes(token),
-                   ", which is no special token of this tokenizer");
+                   ", which is not a special token of this tokenizer");
     tokens_.emplace_back(token, *id);
     begins_token_[static_cast<std::uint8_t>(token.front())] = true;
   }
@@ -115,7 +115,8 @@ std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t be
   return std::nullopt;
 }
 
-// The last token up to the text is the longest one, or begins with all that the text begins with.
+// Searches the sorted tokens. The last token that does not sort after `rest` either matches or
+// shares only a prefix with it; then the search goes on with that prefix.
 const SpecialTokenSearch::Token* SpecialTokenSearch::longest_at(std::size_t begin) const {
   for (std::string_view rest = text_.substr(begin);;) {
     auto token = std::ranges::upper_bound(tokens_, rest, {}, &Token::first);

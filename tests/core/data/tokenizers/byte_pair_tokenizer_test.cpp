@@ -90,8 +90,8 @@ TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
 TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
   EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257U);
   for (const std::size_t size : {std::size_t{0}, std::size_t{256}, std::size_t{1} << 22}) {
-    EXPECT_INVALID("BytePairTokenizer: size " + std::to_string(size) +
-                       " is not between 257 (256 bytes and the special tokens) and 2097152",
+    EXPECT_INVALID("BytePairTokenizer: size is " + std::to_string(size) +
+                       ", expected 257 (256 bytes and the special tokens) to 2097152",
                    BytePairTokenizer::train("abc", {.size = size}));
   }
 }
@@ -104,12 +104,12 @@ TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
   };
   const std::vector<Case> cases = {
       {"ab", "c",
-       "byte pairs: the merge uses \"ab\", which is neither a byte nor made by an earlier merge"},
+       "MergeTable: the merge uses \"ab\", expected a byte or a token made by an earlier merge"},
       {"a", "",
-       "byte pairs: the merge uses \"\", which is neither a byte nor made by an earlier merge"},
-      {"c", "d", "byte pairs: the merged token \"cd\" has no id"},
-      {"b", "c", "byte pairs: the token \"bc\" is made twice"},
-      {"<", ">", "byte pairs: the merged token \"<>\" has no id"},  // a special token
+       "MergeTable: the merge uses \"\", expected a byte or a token made by an earlier merge"},
+      {"c", "d", "MergeTable: the merged token \"cd\" has no id"},
+      {"b", "c", "MergeTable: the token \"bc\" is already made by an earlier merge"},
+      {"<", ">", "MergeTable: the merged token \"<>\" has no id"},  // a special token
   };
   std::vector<std::string> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.emplace_back(1, static_cast<char>(byte));
@@ -125,7 +125,7 @@ TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
     EXPECT_EQ(merges.merges().size(), 1U);
   }
   tokens.erase(tokens.begin() + 0xFE);
-  EXPECT_INVALID("byte pairs: the byte \"\\xfe\" has no id", MergeTable{Vocabulary(tokens)});
+  EXPECT_INVALID("MergeTable: the byte \"\\xfe\" has no id", MergeTable{Vocabulary(tokens)});
 }
 
 }  // namespace

@@ -48,23 +48,21 @@ TEST_F(Gpt2Files, GiveTheTokenizerThatTheyDescribe) {
 TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
   for (const auto& [merges, message] : std::map<std::string, std::string>{
            {"", "vocab.bpe is empty"},
-           {"Ġ a\nĠa b\n", "vocab.bpe, line 1: it does not begin with #version:"},
+           {"Ġ a\nĠa b\n", "vocab.bpe, line 1: expected a line that begins with #version:"},
            {"#version: 0.2\nĠ a\nĠab\n",
-            "vocab.bpe, line 3: \"Ġab\" is not two tokens with one blank between them"},
+            "vocab.bpe, line 3: \"Ġab\": expected two tokens with one space between them"},
            {"#version: 0.2\nĠ a\n\nĠa b\n",
-            "vocab.bpe, line 3: \"\" is not two tokens with one blank between them"},
+            "vocab.bpe, line 3: \"\": expected two tokens with one space between them"},
            {"#version: 0.2\nĠ a b\n",
-            "vocab.bpe, line 2: \"Ġ a b\" is not two tokens with one blank between them"},
+            "vocab.bpe, line 2: \"Ġ a b\": expected two tokens with one space between them"},
            {"#version: 0.2\r\nĠ a\r\n",
-            "vocab.bpe, line 2: \"a\\x0d\" has a character that stands for no byte"},
+            "vocab.bpe, line 2: \"a\\x0d\" has a character that represents no byte"},
            {"#version: 0.2\nĠa b\nĠ a\n",
-            "vocab.bpe, line 2: byte pairs: the merge uses \" a\", which is neither a byte nor "
-            "made by "
-            "an earlier merge"},
+            "vocab.bpe, line 2: MergeTable: the merge uses \" a\", expected a byte or a token made "
+            "by an earlier merge"},
            {"#version: 0.2\nĠ a\n",
-            "encoder.json: BytePairTokenizer: token 258, \" ab\", is not special, no byte, and "
-            "made by "
-            "no merge"},
+            "encoder.json: BytePairTokenizer: token 258 is \" ab\", expected a special token, a "
+            "byte, or a token made by a merge"},
        })
     EXPECT_EQ(refusal(merges, encoder().dump()), message);
 }
@@ -76,13 +74,14 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
     std::string message;
   };
   const std::vector<Case> cases = {
-      {"Ġab", 259, "encoder.json: \"Ġab\" has id 259, but there are 259 tokens"},
+      {"Ġab", 259,
+       "encoder.json: \"Ġab\" has id 259, expected less than the number of tokens, 259"},
       {"Ġab", -1, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
-      {"世", 259, "encoder.json: \"世\" has a character that stands for no byte"},
-      {"", 259, "encoder.json: the token of id 259 is empty"},
+      {"世", 259, "encoder.json: \"世\" has a character that represents no byte"},
+      {"", 259, "encoder.json: the token with id 259 is empty"},
       {"bc", 259,
-       "encoder.json: BytePairTokenizer: token 259, \"bc\", is not special, no byte, and made by "
-       "no merge"},
+       "encoder.json: BytePairTokenizer: token 259 is \"bc\", expected a special token, a byte, or "
+       "a token made by a merge"},
   };
   for (const Case& c : cases) {
     json ids = encoder();
@@ -92,13 +91,13 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
 
   json twice = encoder();
   twice["Ġab"] = 256;
-  EXPECT_HAS(refusal(kMerges, twice.dump()), "have the same id 256");
+  EXPECT_HAS(refusal(kMerges, twice.dump()), "has id 256, which another token also has");
 
   json no_end = encoder();
   no_end.erase("<|endoftext|>");
   no_end["Ġab"] = 257;
   EXPECT_EQ(refusal(kMerges, no_end.dump()),
-            "encoder.json: the special token \"<|endoftext|>\" is not in it");
+            "encoder.json: the special token \"<|endoftext|>\" is missing");
   EXPECT_EQ(load(kMerges, no_end.dump(), {}).size(), 258);
   EXPECT_EQ(refusal(kMerges, "[]"), "encoder.json: expected an object");
 }

@@ -129,15 +129,16 @@ TEST(TextTokenizers, RefuseTextsAndVocabulariesThatAreNotTheirs) {
       ": the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8";
   EXPECT_INVALID("CharacterTokenizer" + message, CharacterTokenizer::from_text("a\xFF"));
   EXPECT_INVALID("split_words" + message, split_words(" \xFF"));
-  EXPECT_INVALID("CharacterTokenizer: token 1, \"bc\", is not one character",
+  EXPECT_INVALID("CharacterTokenizer: token 1 is \"bc\", expected exactly one character",
                  CharacterTokenizer(Vocabulary({"a", "bc"})));
   for (const std::string token : {"two words", "a,", " a"})
-    EXPECT_INVALID("WordTokenizer: token 1, \"" + token + "\", is not one word",
+    EXPECT_INVALID("WordTokenizer: token 1 is \"" + token + "\", expected exactly one word",
                    WordTokenizer(Vocabulary({"a", token})));
-  EXPECT_INVALID("WordTokenizer: token 1, \"B\", is not in lower case",
+  EXPECT_INVALID("WordTokenizer: token 1 is \"B\", expected lower case",
                  WordTokenizer(Vocabulary({"a", "B"}), true));
-  EXPECT_INVALID("WordTokenizer: max_tokens 1 leaves no id for words beside the special tokens",
-                 WordTokenizer::from_text("a", {.special_tokens = {"<end>"}, .max_tokens = 1}));
+  EXPECT_INVALID(
+      "WordTokenizer: max_tokens is 1, expected more than the number of special tokens, 1",
+      WordTokenizer::from_text("a", {.special_tokens = {"<end>"}, .max_tokens = 1}));
 }
 
 }  // namespace

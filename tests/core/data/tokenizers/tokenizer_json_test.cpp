@@ -58,16 +58,17 @@ TEST(TokenizerJson, IsWrittenForAReader) {
 
 TEST(TokenizerJson, RefusesForeignJson) {
   const std::string start = R"({"format": "rowgrad tokenizer", "version": )";
+  const std::string types = R"(, expected "character", "word", "lower-case word" or "byte pair")";
   for (const auto& item : std::map<std::string, std::string>{
            {"", ", byte 0: not valid JSON"},
            {"[]", ": expected an object"},
-           {"{}", ": it is not the JSON of a tokenizer"},
-           {R"({"model": {"type": "BPE"}})", ": it is not the JSON of a tokenizer"},
+           {"{}", ": not the JSON of a rowgrad tokenizer"},
+           {R"({"model": {"type": "BPE"}})", ": not the JSON of a rowgrad tokenizer"},
            {R"({"format": 3})", ", at \"format\": expected a string"},
-           {start + "3}", ": it is not of version 1 or 2"},
-           {start + "1}", ": the type \"\" is unknown"},
-           {start + R"(1, "type": "x"})", ": the type \"x\" is unknown"},
-           {start + R"(1, "type": "word"})", ": it lacks the list \"tokens\""},
+           {start + "3}", ": unknown version, expected 1 or 2"},
+           {start + "1}", ": unknown type \"\"" + types},
+           {start + R"(1, "type": "x"})", ": unknown type \"x\"" + types},
+           {start + R"(1, "type": "word"})", ": the list \"tokens\" is missing"},
            {R"({"tokens": [7]})", ", at \"tokens\": expected a string"},
            {R"({"tokens": "a"})", ", at \"tokens\": expected an array"},
            {R"({"special_ids": [-1]})", ", at \"special_ids\": expected a whole number below 2^64"},
@@ -89,18 +90,18 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
   };
   const std::vector<Case> cases = {
       {characters, R"([{"op": "replace", "path": "/tokens/0", "value": "ab"}])"_json,
-       "CharacterTokenizer: token 0, \"ab\", is not one character"},
+       "CharacterTokenizer: token 0 is \"ab\", expected exactly one character"},
       {characters, R"([{"op": "remove", "path": "/special_ids"}])"_json,
-       "it lacks the list \"special_ids\""},
+       "the list \"special_ids\" is missing"},
       {characters, R"([{"op": "replace", "path": "/special_ids/0", "value": 4294967299}])"_json,
-       "the special id 4294967299 is none of the 24 tokens"},
+       "special id 4294967299 is out of range: there are 24 tokens"},
       {pairs, R"([{"op": "replace", "path": "/tokens/3", "value": "世"}])"_json,
-       "\"世\" has a character that stands for no byte"},
+       "\"世\" has a character that represents no byte"},
       {pairs, R"([{"op": "remove", "path": "/tokens/3"}])"_json,
-       "the special id 279 is none of the 279 tokens"},
-      {pairs, R"([{"op": "remove", "path": "/merges"}])"_json, "it lacks the list \"merges\""},
+       "special id 279 is out of range: there are 279 tokens"},
+      {pairs, R"([{"op": "remove", "path": "/merges"}])"_json, "the list \"merges\" is missing"},
       {pairs, R"([{"op": "replace", "path": "/merges/0", "value": "ab"}])"_json,
-       "\"ab\" is not two tokens with one blank between them"},
+       "\"ab\": expected two tokens with one space between them"},
   };
   for (const Case& c : cases)
     EXPECT_ERROR(std::runtime_error, "tokenizer_from_json: " + c.message,
@@ -109,9 +110,8 @@ TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
 
 TEST(TokenizerJson, IsVerifiedFromVersion2On) {
   const std::string damage =
-      "tokenizer_from_json: it is damaged, or was edited: its contents differ from its checksum; "
-      "to "
-      "keep an edit, remove \"checksum\" and set \"version\" to 1";
+      "tokenizer_from_json: damaged or edited: the contents differ from the checksum; to keep an "
+      "edit, remove \"checksum\" and set \"version\" to 1";
   for (const auto& tokenizer : examples()) {
     json file = json::parse(tokenizer->to_json());
     EXPECT_EQ(tokenizer_from_json(file.dump())->to_json(), tokenizer->to_json());
@@ -142,7 +142,7 @@ TEST(TokenizerJson, NamesTheFileThatItRefuses) {
   write_file(folder / "foreign.json", "{}");
   EXPECT_ERROR(std::runtime_error,
                (folder / "foreign.json").string() +
-                   ": tokenizer_from_json: it is not the JSON of a tokenizer",
+                   ": tokenizer_from_json: not the JSON of a rowgrad tokenizer",
                load_tokenizer(folder / "foreign.json"));
   EXPECT_ERROR_WITH(std::runtime_error, "none.json", load_tokenizer(folder / "none.json"));
 }

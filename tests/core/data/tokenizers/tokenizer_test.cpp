@@ -24,9 +24,9 @@ TEST(Vocabulary, RefusesTokensThatContradictEachOther) {
       {{"a", ""}, {}, "Vocabulary: token 1 is empty"},
       {{"a", "b", "a"}, {}, "Vocabulary: \"a\" has two ids, 0 and 2"},
       {{"<s>", "b", "<s>"}, {2, 0}, "Vocabulary: \"<s>\" has two ids, 0 and 2"},
-      {{"a", "b"}, {2}, "Vocabulary: special id 2 is outside the 2 tokens"},
-      {{"a", "b"}, {-1}, "Vocabulary: special id -1 is outside the 2 tokens"},
-      {{"a", "b"}, {1, 1}, "Vocabulary: special id 1 is given twice"},
+      {{"a", "b"}, {2}, "Vocabulary: special id 2 is out of range: there are 2 tokens"},
+      {{"a", "b"}, {-1}, "Vocabulary: special id -1 is out of range: there are 2 tokens"},
+      {{"a", "b"}, {1, 1}, "Vocabulary: duplicate special id 1"},
       {{"\xFF"},
        {0},
        "Vocabulary: a special token: the byte \"\\xff\" at byte 0 of the text is not part of valid "
@@ -122,8 +122,9 @@ TEST(Tokenizer, RefusesWhatItDoesNotHave) {
   EXPECT_INVALID("token: id 8 is outside the vocabulary of 8 tokens",
                  kTokenizer.decode(Ids{{0, 8}}));
   EXPECT_INVALID("token: id -1 is outside the vocabulary of 8 tokens", kTokenizer.token(-1));
-  EXPECT_INVALID("encode: allowed_special has \"a\", which is no special token of this tokenizer",
-                 kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}}));
+  EXPECT_INVALID(
+      "encode: allowed_special has \"a\", which is not a special token of this tokenizer",
+      kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}}));
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ TEST(ByteText, GivesEveryByteBackFromItsOwnPrintableCharacter) {
 
 TEST(ByteText, RefusesCharactersThatStandForNoByte) {
   for (const std::string text : {" ", "a b", "\n", "\u00AD", "\u0144", "世", "\xFF"})
-    EXPECT_INVALID(concat(in_quotes(text), " has a character that stands for no byte"),
+    EXPECT_INVALID(concat(in_quotes(text), " has a character that represents no byte"),
                    bytes_from_printable(text));
 }
 
