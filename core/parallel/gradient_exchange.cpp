@@ -11,13 +11,13 @@
 namespace rowgrad {
 namespace {
 
-constexpr double kSmall = 1 << 16;  // bytes of rows
+constexpr double kSmall = 1 << 16;  // bytes of row gradients that are always gathered
 
 std::span<std::byte> bytes_of(real* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
 
-// Which of a gradient's rows are in `range` of the table.
+// Returns the positions, in a row gradient, of its rows within `range` of the table.
 IndexRange rows_within(const RowGradient& rows, IndexRange range) {
   const auto index_of = [&](std::size_t row) {
     const auto found = std::ranges::lower_bound(rows.indices(), static_cast<std::int64_t>(row));
@@ -26,7 +26,7 @@ IndexRange rows_within(const RowGradient& rows, IndexRange range) {
   return {index_of(range.begin), index_of(range.end)};
 }
 
-// Rows that are copied or received, one after another.
+// A buffer for rows that are copied or received.
 struct RowBuffer {
   std::vector<std::int32_t> indices;
   Tensor values;
@@ -58,7 +58,7 @@ GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t slices,
       distinct_share_(shapes_.size(), 1),
       ways_(shapes_.size(), "none") {
   check_argument(slices >= ranks.size(), "GradientExchange: ", slices, " slices for ", ranks.size(),
-                 " ranks, expected at least one for each");
+                 " ranks, expected at least one per rank");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (rank == ranks.rank()) first_own_ = terms_.size();
     for (const IndexRange subtree : subtrees_in(range_of(slices, rank, ranks.size()), slices))
@@ -69,7 +69,7 @@ GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t slices,
   subtrees_.push_back({mine.end - 1, mine.end});
 
   const std::size_t limit = std::min(bucket_bytes, SIZE_MAX / ranks.size()) * ranks.size();
-  std::size_t bytes = 0;  // of the last bucket
+  std::size_t bytes = 0;  // size of the last bucket
   for (std::size_t p = shapes_.size(); p-- > 0;) {
     const std::size_t more = element_count(shapes_[p]) * sizeof(real);
     if (buckets_.empty() || more > limit - std::min(bytes, limit)) {
@@ -82,7 +82,8 @@ GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t slices,
 }
 
 Gradients GradientExchange::sum(std::vector<Gradients> partial) {
-  check_argument(!partial.empty(), "GradientExchange::sum: there are no gradients");
+  check_argument(!partial.empty(),
+                 "GradientExchange::sum: partial is empty, expected the gradients of each subtree");
   Gradients last = std::move(partial.back());
   partial.pop_back();
   start(std::move(partial));
@@ -92,13 +93,14 @@ Gradients GradientExchange::sum(std::vector<Gradients> partial) {
 
 void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> sharded) {
   check_argument(earlier.size() + 1 == subtrees_.size(),
-                 "GradientExchange: there are gradients of ", earlier.size() + 1,
+                 "GradientExchange::start: there are gradients of ", earlier.size() + 1,
                  " subtrees, expected ", subtrees_.size());
   for (const Gradients& gradients : earlier)
-    check_argument(gradients.size() == shapes_.size(), "GradientExchange: there are gradients of ",
-                   gradients.size(), " parameters, expected ", shapes_.size());
+    check_argument(gradients.size() == shapes_.size(),
+                   "GradientExchange::start: there are gradients of ", gradients.size(),
+                   " parameters, expected ", shapes_.size());
   check_state(ranks_.size() == 1 || own_.empty(),
-              "GradientExchange::start: the last sum was not finished");
+              "GradientExchange::start: the previous sum is not finished, expected finish()");
   for (Bucket& bucket : buckets_) bucket.missing = bucket.end - bucket.begin;
   given_.assign(shapes_.size(), false);
   sharded_ = std::move(sharded);
@@ -115,9 +117,9 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
 }
 
 void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
-  check_state(!own_.empty(), "GradientExchange::give: no sum has been started");
-  check_state(!given_.at(parameter), "GradientExchange::give: parameter ", parameter,
-              " has been given");
+  check_state(!own_.empty(), "GradientExchange::give: no sum was started, expected start()");
+  check_state(!given_.at(parameter), "GradientExchange::give: the gradient of parameter ",
+              parameter, " was already given");
   if (!gradient.is_none())
     check_argument(gradient.shape() == shapes_[parameter], "GradientExchange::give: parameter ",
                    parameter, " has a gradient of shape ", bracketed(gradient.shape()),
@@ -138,11 +140,12 @@ void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
 }
 
 Gradients GradientExchange::finish() {
-  check_state(!own_.empty(), "GradientExchange::finish: no sum has been started");
+  check_state(!own_.empty(), "GradientExchange::finish: no sum was started, expected start()");
   for (std::size_t p = shapes_.size(); p-- > 0;)
     if (!given_[p]) submit(p, {});
   if (ranks_.size() == 1) sums_ = std::move(own_.front());
-  // All buckets take each step before the first waits for its next: transfers do not pause.
+  // All buckets finish a step before the first bucket waits for its next, so that transfers
+  // overlap.
   for (const auto step : {Bucket::kCounts, Bucket::kPieces, Bucket::kSums})
     for (Bucket& bucket : buckets_)
       if (bucket.awaits == step) {
@@ -194,7 +197,7 @@ void GradientExchange::exchange_counts(Bucket& bucket) {
   bucket.awaits = Bucket::kCounts;
 }
 
-// What a rank owns of the dense gradients of a bucket, as one vector.
+// Returns the pieces that `owner` sums: its range of a bucket's dense gradients, as one vector.
 std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& bucket,
                                                                  std::size_t owner) const {
   const auto size = [&](std::size_t p) {
@@ -213,8 +216,8 @@ std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& b
   return pieces;
 }
 
-// Where some slices have a dense gradient and others rows, all become dense. Owners get their
-// pieces from all other ranks.
+// Sends pieces of dense gradients to their owners. If some slices have a dense gradient of a
+// parameter and others have rows, all become dense.
 void GradientExchange::exchange_pieces(Bucket& bucket) {
   for (std::size_t p = bucket.begin; p < bucket.end; ++p) {
     for (std::size_t s = 0; s < terms_.size(); ++s)
@@ -251,9 +254,9 @@ void GradientExchange::exchange_pieces(Bucket& bucket) {
   bucket.awaits = Bucket::kPieces;
 }
 
-// Owners add up their pieces, and send the sums to all others.
+// Adds up this rank's pieces, and sends the sums to all other ranks.
 void GradientExchange::exchange_sums(Bucket& bucket) {
-  // Sums are stored where a gradient of this rank is, if it has one.
+  // Sums are stored in the memory of a gradient of this rank, if it has one.
   const auto stored_in = [&](std::size_t p) -> Gradient& {
     for (Gradients& gradients : own_)
       if (gradients[p].is_dense()) return gradients[p];
@@ -267,7 +270,7 @@ void GradientExchange::exchange_sums(Bucket& bucket) {
       a = b;
   };
   const std::vector<Piece> mine = pieces_of(bucket, ranks_.rank());
-  std::size_t offset = 0;  // of the piece among all of mine
+  std::size_t offset = 0;  // start of the piece in the pieces of this rank
   for (const Piece& piece : mine) {
     const auto values_of = [&](IndexRange slices, real*& values) {
       const std::size_t s = term_of(slices);
@@ -315,8 +318,8 @@ void GradientExchange::sum_rows(std::size_t p) {
     rows += static_cast<double>(std::max<std::int64_t>(counts[s], 0));
   }
   if (std::ranges::max(counts) < 0) return;
-  // Rows that are sent to one rank: N for all others to have them, or N / ranks for the owners and
-  // then the distinct ones. Small ones are gathered, which takes fewer messages.
+  // Gathering sends all N rows to each rank. With owners, each rank receives N / ranks rows, and
+  // then the distinct rows. Few rows are always gathered, because that takes fewer messages.
   const double bytes = rows * static_cast<double>(shapes_[p][1] * sizeof(real));
   const bool owners =
       sharded_[p] ||
@@ -329,8 +332,8 @@ void GradientExchange::sum_rows(std::size_t p) {
     distinct_share_[p] = static_cast<double>(sums_[p].rows().size()) / rows;
 }
 
-// Sends each rank the rows of this rank's terms that are in wanted[rank] of the table, receives
-// arriving[term] rows of the terms of others, and adds up those that this rank wants.
+// Sends each rank the rows of this rank's terms that lie in wanted[rank] of the table. Receives
+// arriving[term] rows of other ranks' terms, and returns the sum of the rows that this rank wants.
 Gradient GradientExchange::sum_rows_in(std::size_t p, const std::vector<IndexRange>& wanted,
                                        const std::vector<std::int64_t>& arriving) {
   std::vector<RowBuffer> buffers;  // [term]
@@ -379,14 +382,15 @@ Gradient GradientExchange::sum_by_owners(std::size_t p) {
         sizes[owner].push_back(count(s, p) > 0 ? rows_within(own(s, p).rows(), owned[owner]).size()
                                                : 0);
   }
-  for (const Term& term : terms_) arriving[term.rank].push_back(0);  // own ones are not read
+  for (const Term& term : terms_)
+    arriving[term.rank].push_back(0);  // entries of own terms are not read
   ranks_.all_to_all(sizes, arriving);
   std::vector<std::int64_t> of_terms;
   for (const auto& its : arriving) of_terms.insert(of_terms.end(), its.begin(), its.end());
   Gradient sum = sum_rows_in(p, owned, of_terms);
   if (sharded_[p]) return sum;
 
-  // Everybody's sums, which lie side by side in the order of the owners.
+  // Gather the sums of all ranks, consecutively in the order of owners.
   const RowGradient& mine = sum.rows();
   const auto count_of_mine = static_cast<std::int64_t>(mine.size());
   const std::vector<std::int64_t> counts = ranks_.all_gather(std::span(&count_of_mine, 1));

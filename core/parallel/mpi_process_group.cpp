@@ -38,10 +38,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongest = 1UL << 30;  // bytes of a message: MPI counts them as int
-constexpr auto kSpins = std::chrono::microseconds(200);  // before others get the processor
+constexpr std::size_t kLongest = 1UL << 30;  // maximum bytes per message: MPI counts them as int
+constexpr auto kSpins = std::chrono::microseconds(200);  // how long to spin before yielding
 
-// Ends the process if it still exists after so many seconds.
+// Ends the process if it still exists after `seconds`.
 class StartLimit {
  public:
   explicit StartLimit(double seconds)
@@ -58,20 +58,20 @@ class StartLimit {
  private:
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread watch_;  // the last member, as it uses the others until it is joined
+  std::jthread watch_;  // the last member: uses the others until it is joined
 };
 
 class MpiProcessGroup : public ProcessGroup {
  public:
   explicit MpiProcessGroup(double timeout) : timeout_(timeout) {
-    // Before MPI starts, as it sets these variables itself where it knows no launcher.
+    // Read before MPI starts: without a launcher that it knows, MPI sets these variables itself.
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
     const std::string of = given == nullptr ? "" : launched_size();
     const StartLimit limit(timeout);
     int level = 0;
     check_runtime(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) == MPI_SUCCESS,
-                  "MPI does not start");
+                  "MPI_Init_thread failed");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     int size = 0;
     int rank = 0;
@@ -84,7 +84,7 @@ class MpiProcessGroup : public ProcessGroup {
                       (of.empty() || of == std::to_string(size)),
                   "this process was started as rank ", launched, of.empty() ? "" : " of ", of,
                   ", but MPI takes it for rank ", rank, " of ", size,
-                  ": use the mpirun of the MPI that rowgrad was built with");
+                  "; use the mpirun of the MPI that rowgrad was built with");
   }
   ~MpiProcessGroup() override {
     if (std::uncaught_exceptions() == 0) MPI_Finalize();
@@ -98,7 +98,7 @@ class MpiProcessGroup : public ProcessGroup {
   }
 
  private:
-  // The host of each rank.
+  // Returns the host name of each rank.
   std::vector<std::string> gathered_hosts() const {
     std::array<char, MPI_MAX_PROCESSOR_NAME> own{};
     int length = 0;
@@ -107,21 +107,21 @@ class MpiProcessGroup : public ProcessGroup {
     const auto bytes = static_cast<int>(own.size());
     check_runtime(MPI_Allgather(own.data(), bytes, MPI_CHAR, all.data(), bytes, MPI_CHAR,
                                 MPI_COMM_WORLD) == MPI_SUCCESS,
-                  "MPI does not gather the names of hosts");
+                  "MPI_Allgather of host names failed");
     std::vector<std::string> hosts;
     for (std::size_t i = 0; i < size_; ++i) hosts.emplace_back(all.data() + i * own.size());
     return hosts;
   }
 
-  // What is under way on a channel.
+  // The unfinished transfers of a channel.
   struct Requests {
     std::vector<MPI_Request> open;
-    std::vector<std::size_t> others;  // the rank of each
+    std::vector<std::size_t> others;  // other rank of each request
     std::vector<int> done = {};
     std::vector<MPI_Status> statuses = {};
   };
 
-  // A channel is a tag: messages with one tag arrive in order.
+  // A channel is an MPI tag: messages with the same tag arrive in order.
   void begin(std::size_t channel, std::span<const Send> sends,
              std::span<const Receive> receives) override {
     Requests& requests = requests_[channel];
@@ -157,11 +157,11 @@ class MpiProcessGroup : public ProcessGroup {
   void finish(std::size_t channel) override {
     Requests& requests = requests_[channel];
     const auto start = Clock::now();
-    auto last = start, looked = start;  // when something came, and when this rank looked for it
+    auto last = start, looked = start;  // times of the last progress and of the last test
     while (first_open(requests) < requests.open.size()) {
       const bool news = advance(requests);
       const auto now = Clock::now();
-      if (news || now - std::exchange(looked, now) > timeout_ / 2) {  // or it hung itself
+      if (news || now - std::exchange(looked, now) > timeout_ / 2) {  // or this rank was stalled
         last = now;
       } else if (now - start > kSpins) {
         std::this_thread::yield();
@@ -170,12 +170,12 @@ class MpiProcessGroup : public ProcessGroup {
       std::set<std::size_t> silent;
       for (std::size_t i = 0; i < requests.open.size(); ++i)
         if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
-      // Of several, some may wait for one that hangs: they name it first.
+      // Some silent ranks may only wait for one that hangs. They get time to name it.
       if (silent.size() > 1 && now - last < 1.25 * timeout_) continue;
       throw std::runtime_error(concat(name_of(*silent.begin()),
-                                      silent.size() > 1 ? " or another one" : "",
+                                      silent.size() > 1 ? " or another rank" : "",
                                       " has not answered for ", timeout_.count(),
-                                      " seconds; it hangs, was cut off, or is slower"));
+                                      " seconds: it hangs, is cut off, or is too slow"));
     }
   }
 
@@ -191,7 +191,7 @@ class MpiProcessGroup : public ProcessGroup {
       throw std::runtime_error(concat("exchange with ", name_of(other), ": ", reason(status)));
   }
 
-  // Whether some of them have become complete.
+  // Returns true if a request was completed.
   bool advance(Requests& requests) const {
     if (requests.open.empty()) return false;
     requests.done.resize(requests.open.size());
@@ -202,7 +202,7 @@ class MpiProcessGroup : public ProcessGroup {
     for (int i = 0; status == MPI_ERR_IN_STATUS && i < count; ++i)
       check(requests.statuses[static_cast<std::size_t>(i)].MPI_ERROR,
             requests.others[static_cast<std::size_t>(requests.done[static_cast<std::size_t>(i)])]);
-    if (status != MPI_SUCCESS)  // of no one rank
+    if (status != MPI_SUCCESS)  // not caused by a single rank
       throw std::runtime_error(concat("exchange between ranks: ", reason(status)));
     return count > 0;
   }
@@ -234,7 +234,7 @@ std::unique_ptr<ProcessGroup> mpi_process_group(double timeout) {
 #else
 std::unique_ptr<ProcessGroup> mpi_process_group(double) {
   check_runtime(!started_by_mpi() || launched_size() == "1",
-                "this program is without MPI: the processes of mpirun know nothing of each other; "
+                "this program was built without MPI, so its processes cannot communicate; "
                 "install the package rowgrad-mpi, or link rowgrad::mpi (libopenmpi-dev)");
   return std::make_unique<SingleProcess>();
 }

@@ -38,7 +38,7 @@ IndexRange ParallelTraining::rows_here(std::size_t rows) const {
 
 Parameter& ParallelTraining::whole_table(Parameter& here, std::size_t rows,
                                          const EmbeddingLookup& lookup) {
-  check_argument(find(here) == nullptr, "ParallelTraining: ", here.name(), " is sharded already");
+  check_argument(find(here) == nullptr, "ParallelTraining: ", here.name(), " is already sharded");
   tables_.push_back(std::make_unique<ShardedTable>(group_, here, rows, lookup));
   here.add_user(*this);
   return tables_.back()->table();
@@ -47,7 +47,8 @@ Parameter& ParallelTraining::whole_table(Parameter& here, std::size_t rows,
 void ParallelTraining::fetch(std::span<const TableLookup> lookups) {
   if (group_.size() == 1) return;
   check_state(asking_ == Asking::kAll || group_.rank() == 0, "ParallelTraining::fetch: called on ",
-              group_.name_of(group_.rank()), ", expected the first rank alone");
+              group_.name_of(group_.rank()),
+              ", expected only the first rank to call it in first_asks()");
   for (std::uint64_t i = 0; i < tables_.size(); ++i) {
     std::vector<std::int32_t> ids;
     for (const TableLookup& lookup : lookups)
@@ -55,7 +56,7 @@ void ParallelTraining::fetch(std::span<const TableLookup> lookups) {
         ids.insert(ids.end(), lookup.ids.begin(), lookup.ids.end());
     if (asking_ == Asking::kFirst) {
       if (ids.empty()) continue;
-      group_.all_gather(std::span<const std::uint64_t>(&i, 1));  // to meet()
+      group_.all_gather(std::span<const std::uint64_t>(&i, 1));  // answered by meet()
     }
     tables_[i]->fetch(ids, scales_);
   }
@@ -82,7 +83,7 @@ void ParallelTraining::together(const std::function<void()>& work) {
   asking_ = Asking::kFirst;
 }
 
-// Sends what the first rank asks for, until it also calls this.
+// Sends the rows that the first rank asks for, until it also calls meet().
 void ParallelTraining::meet() {
   if (!has_tables()) return;
   while (true) {
@@ -90,8 +91,8 @@ void ParallelTraining::meet() {
     if (table == kNone) return;
     check_state(
         table < tables_.size(),
-        "ParallelTraining: the first rank exchanges something else while others wait to send "
-        "it rows; expected that in together()");
+        "ParallelTraining: the first rank sent other messages while the other ranks wait to send "
+        "it rows, expected them only in together()");
     tables_[table]->fetch({}, false);
   }
 }

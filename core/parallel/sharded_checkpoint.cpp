@@ -14,16 +14,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Values in `path` and in its parts. Each checkpoint has an id of its own. `path` also chooses the
-// names of the next checkpoint's parts, so that a save replaces what an interrupted one left.
+// Names of values in `path` and its parts. Each checkpoint has its own id. `path` also determines
+// the names of the next checkpoint's parts, so that a save overwrites parts of an interrupted save.
 constexpr const char* kId = "split.id";
-constexpr const char* kNames = "split.names";    // part of the file names of the parts
-constexpr const char* kNext = "split.next";      // the same for the next checkpoint
-constexpr const char* kBefore = "split.before";  // the same for the checkpoint that was replaced
-constexpr const char* kRanks = "split.ranks";    // the number of parts
-constexpr const char* kRank = "split.rank";      // whose part it is
-constexpr const char* kStep = "split.step";      // the step of the run, if there is one
-constexpr const char* kRows = "split.rows";      // the rows of the whole table, for each value
+constexpr const char* kNames = "split.names";    // common part of the parts' file names
+constexpr const char* kNext = "split.next";      // names of the next checkpoint
+constexpr const char* kBefore = "split.before";  // names of the replaced checkpoint
+constexpr const char* kRanks = "split.ranks";    // number of parts
+constexpr const char* kRank = "split.rank";      // rank of this part
+constexpr const char* kStep = "split.step";      // step of the run, if any
+constexpr const char* kRows = "split.rows";      // for each value: rows of the whole table
 
 fs::path rank_path(const fs::path& path, const std::string& names, std::size_t rank) {
   return fs::path(path) += concat(".part-", names, '-', rank);
@@ -34,7 +34,7 @@ std::string random_name() {
   return concat(device(), '-', device());
 }
 
-// Describes a part in messages.
+// Returns a description of a part, for messages.
 std::string described(const StateDict& part, std::size_t rank) {
   const auto step = part.contains(kStep) ? concat(" at step ", part.count(kStep)) : "";
   return concat("the rows of rank ", rank, " of ", part.count(kRanks), " of checkpoint ",
@@ -51,13 +51,12 @@ void check_part(const fs::path& path, const StateDict& part, const StateDict& fi
                 described(file, rank));
 }
 
-// Whether random_name() can have made it: nothing else becomes a part of a path.
+// Returns true if random_name() can return `name`. Other names must not become part of a path.
 bool is_name(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
-// kNames, kNext and kBefore of the checkpoint `path`. Nothing has verified them: those that are
-// missing or damaged are empty.
+// kNames, kNext and kBefore of a checkpoint. Names that are missing or damaged are empty.
 struct Names {
   std::string present, next, before;
 };
@@ -72,7 +71,7 @@ Names names_in(const fs::path& path) {
       return is_name(text) ? text : "";
     };
     return {name(kNames), name(kNext), name(kBefore)};
-  } catch (const std::exception&) {  // it is another file
+  } catch (const std::exception&) {  // not a checkpoint
   }
   return {};
 }
@@ -86,8 +85,8 @@ bool is_part(const fs::path& path, const std::string& names) {
   }
 }
 
-// Removes the parts with these names, if their contents also name them, which those of 0.2.0 do
-// not. A part that is left only takes space.
+// Removes the parts with these names, if their contents confirm the names. Parts written by rowgrad
+// 0.2.0 do not, and stay; they only take space.
 void remove_parts(const fs::path& path, const std::string& names) {
   if (names.empty()) return;
   const std::string start = concat(path.filename().string(), ".part-", names, '-');
@@ -99,7 +98,8 @@ void remove_parts(const fs::path& path, const std::string& names) {
   for (const fs::path& part : parts) fs::remove(part, ignored);
 }
 
-// The sharded table whose rows a value is of, if any: that of "a.b" is not of a table "b".
+// Returns the sharded table that a value belongs to, or null. The longest parameter name in `name`
+// decides: "a.b" belongs to a table "a.b" rather than "b".
 const ShardedTable* table_of(const std::string& name, const ParallelTraining& of_run,
                              std::span<Parameter* const> parameters) {
   const Parameter* longest = nullptr;
@@ -110,9 +110,9 @@ const ShardedTable* table_of(const std::string& name, const ParallelTraining& of
   return longest != nullptr ? of_run.find(*longest) : nullptr;
 }
 
-// Takes the rows of sharded tables, with what an optimizer keeps for them, out of a state. "step",
-// "lazy.steps", "lazy.rules" and, for tables in memory, texts are for all rows. Checksums are of
-// values that other ranks do not have.
+// Moves the rows of sharded tables and their optimizer state out of a state dict. Values that apply
+// to all rows stay: "step", "lazy.steps", "lazy.rules" and, for tables in memory, strings.
+// Checksums are dropped, because they cover only this rank's values.
 StateDict take_rows(StateDict& state, const ParallelTraining& of_run,
                     std::span<Parameter* const> parameters) {
   StateDict rows;
@@ -137,17 +137,17 @@ StateDict take_rows(StateDict& state, const ParallelTraining& of_run,
   return rows;
 }
 
-// Returns true for row numbers of put_table() or put_integers(); base + ".values" is what they
-// have.
+// Returns true if `name` has the row indices of put_table() or put_integers(); their values are in
+// base + ".values".
 bool is_sparse(const StateDict& part, const std::string& name, const std::string& base) {
   return name == base + ".rows" && part.contains(name) && part.contains(base + ".values") &&
          std::holds_alternative<StateDict::Integers>(part.at(name));
 }
 
-// Files that some ranks need but do not have come from one that does.
+// Copies files that some ranks need and lack from a rank that has them.
 void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
                  const std::vector<bool>& needed) {
-  std::string states;  // of each file: here, needed, or neither
+  std::string states;  // per file: h (here), n (needed) or -
   for (std::size_t i = 0; i < paths.size(); ++i)
     states += file_exists(paths[i]) ? 'h' : needed[i] ? 'n' : '-';
   const std::vector<std::string> all = ranks.all_gather_lists(states);
@@ -158,7 +158,7 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
     const std::size_t sender = of_ranks.find('h');
     check_runtime(sender != std::string::npos, paths[i].string(),
                   ": is missing on all ranks: it has the rows of rank ", i, " of ", paths.size(),
-                  ", and belongs beside the checkpoint");
+                  "; move it next to the checkpoint");
     std::vector<std::string> sent(ranks.size());
     for (std::size_t rank = 0; sender == ranks.rank() && rank < ranks.size(); ++rank)
       if (of_ranks[rank] == 'n') sent[rank] = read_file(paths[i]);
@@ -177,15 +177,15 @@ void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
   StateDict mine = take_rows(common, of_run, parameters);
   check_argument(!mine.empty() || !of_run.has_tables(),
                  "write_sharded_checkpoint: the state has no rows of the sharded tables, expected "
-                 "those of ",
-                 parameters.size(), " parameters");
+                 "a state with the ",
+                 parameters.size(), " parameters that were passed");
   const auto from_first = [&](const std::string& text) {
     return ranks.all_gather_lists(text).front();
   };
   const bool is_first = ranks.rank() == 0;
   const Names before = is_first ? names_in(path) : Names();
   const std::string replaced = from_first(before.present);
-  const std::string left = from_first(before.before);  // if that save was interrupted
+  const std::string left = from_first(before.before);  // not empty if that save was interrupted
   const std::string names = from_first(before.next.empty() ? random_name() : before.next);
   const std::string id = from_first(random_name());
   for (StateDict* file : {&mine, &common}) {
@@ -199,9 +199,9 @@ void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
   common.put(kNext, random_name());
   common.put(kBefore, replaced);
   write_safetensors(rank_path(path, names, ranks.rank()), mine);
-  ranks.any(false);  // all of them are there
+  ranks.any(false);  // barrier: all parts are written
   if (is_first) write_safetensors(path, common);
-  ranks.any(false);  // from here on, they count
+  ranks.any(false);  // barrier: the new checkpoint is valid
   remove_parts(path, replaced);
   remove_parts(path, left);
 }
@@ -225,10 +225,10 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
   const std::string id = file.contains(kId) ? file.string(kId) : "";
   const std::vector<std::string> ids = ranks.all_gather_lists(id);
   for (std::size_t rank = 0; rank < ids.size(); ++rank)
-    check_runtime(ids[rank] == id, path.string(), ": is another checkpoint on ",
-                  ranks.name_of(rank), " than on ", ranks.name_of(ranks.rank()));
+    check_runtime(ids[rank] == id, path.string(), ": differs between ", ranks.name_of(rank),
+                  " and ", ranks.name_of(ranks.rank()), ", expected one checkpoint");
   const bool is_sharded = !names.empty();
-  check_runtime(is_sharded == !id.empty(), path.string(), ": has no ", is_sharded ? kId : kNames);
+  check_runtime(is_sharded == !id.empty(), path.string(), ": lacks ", is_sharded ? kId : kNames);
   check_runtime(!is_sharded || is_name(names), path.string(), ": ", kNames, " is '", names,
                 "', expected digits and '-'");
   if (!is_sharded && ranks.size() == 1) return file;
@@ -245,7 +245,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
   for (const char* key : {kId, kNames, kNext, kBefore, kRanks, kStep}) file.erase(key);
   if (is_sharded) fetch_files(ranks, paths, needed);
   std::map<std::string, StateDict::Value> values;
-  std::map<std::string, std::size_t> missing;  // rows of each
+  std::map<std::string, std::size_t> missing;  // rows that each value still lacks
   std::set<std::string> sparse;
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
@@ -275,12 +275,12 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
                       std::get<Tensor>(value).data() + (begin - own.begin) * width);
       } else if (std::holds_alternative<std::string>(part.at(of_values))) {
         check_runtime(count == ranks.size(), path.string(), ": its tables are in files, saved by ",
-                      count, " ranks, resumed on ", ranks.size(), "; expected as many");
+                      count, " ranks, but there are ", ranks.size(), "; resume on ", count);
         value = part.at(name);
       } else {
         const std::vector<std::int64_t> read = get_integers(part, name, its.size());
         check_runtime(read.size() == its.size(), paths[rank].string(), ": ", name, " has ",
-                      read.size(), " numbers, expected ", its.size());
+                      read.size(), " values, expected ", its.size());
         if (!std::holds_alternative<StateDict::Integers>(value)) value = StateDict::Integers{};
         auto& all = std::get<StateDict::Integers>(value);
         std::copy_n(read.data() + (begin - its.begin), size, std::back_inserter(all.values));

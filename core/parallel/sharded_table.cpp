@@ -13,7 +13,7 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks) {
           range_of(rows, parts.end, kTableParts).begin};
 }
 
-/// The rows of a table that were fetched.
+/// The source of the rows that were fetched.
 class ShardedTable::FetchedRows final : public RowSource {
  public:
   FetchedRows(const Parameter& shard, Shape shape, std::size_t ranks)
@@ -27,8 +27,8 @@ class ShardedTable::FetchedRows final : public RowSource {
     for (const std::int32_t id : ids) {
       const auto found = std::ranges::lower_bound(rows, id);
       check_state(found != rows.end() && *found == id && version == shard_.version(), shard_.name(),
-                  ": row ", id, " was not fetched: expected it among the ",
-                  "lookups() of the model, and a fetch() since the table changed last");
+                  ": row ", id, " was not fetched since the table last changed, ",
+                  "expected it in the lookups() of the model");
       out = std::copy_n(values.data() + static_cast<std::size_t>(found - rows.begin()) * width,
                         width, out);
     }
@@ -40,14 +40,14 @@ class ShardedTable::FetchedRows final : public RowSource {
   }
 
   void check_takes_gradient() const override {
-    check_state(is_watched, shard_.name(), ": its gradient has rows of other ranks, which a ",
-                "TrainingRun hands to their shards; expected no backward() without one");
+    check_state(is_watched, shard_.name(), ": its gradient has rows of other ranks, ",
+                "expected backward() in a TrainingRun, which passes them to their shards");
   }
 
   bool is_watched = false;         // true if the gradient is for callbacks
-  std::vector<std::int32_t> rows;  // in increasing order
-  Tensor values = empty({0});      // of these rows
-  std::uint64_t version = 0;       // of the shard when they were fetched
+  std::vector<std::int32_t> rows;  // increasing
+  Tensor values = empty({0});      // values of these rows
+  std::uint64_t version = 0;       // version of the shard when they were fetched
 
  private:
   const Parameter& shard_;
@@ -72,16 +72,16 @@ ShardedTable::ShardedTable(ProcessGroup& ranks, Parameter& shard, std::size_t ro
   const std::vector<std::size_t> all = ranks.all_gather(std::span<const std::size_t>(shape_));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     check_runtime(all[2 * rank] == rows && all[2 * rank + 1] == shape_[1],
-                  "ShardedTable: ", ranks.name_of(rank), " has a table [", all[2 * rank], ", ",
-                  all[2 * rank + 1], "], ", ranks.name_of(ranks.rank()), " one of ",
-                  bracketed(shape_));
+                  "ShardedTable: ", ranks.name_of(rank), " has a table of shape [", all[2 * rank],
+                  ", ", all[2 * rank + 1], "], expected ", bracketed(shape_), " as on ",
+                  ranks.name_of(ranks.rank()));
   if (ranks.size() == 1) return;
   auto fetched = std::make_unique<FetchedRows>(shard_, shape_, ranks.size());
   fetched_ = fetched.get();
   table_.emplace(shard.name(), std::move(fetched));
 }
 
-// The ranges of `sorted` that each rank has.
+// Returns, for each rank, the range of `sorted` that it holds.
 std::vector<IndexRange> ShardedTable::by_rank(std::span<const std::int32_t> sorted) const {
   std::vector<IndexRange> ranges;
   std::size_t begin = 0;

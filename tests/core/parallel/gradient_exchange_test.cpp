@@ -145,10 +145,12 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
 TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
   run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
-    EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum has been started",
+    EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum was started, expected start()",
                  exchange.submit(0, {}));
     EXPECT_THROW(exchange.finish(), std::logic_error);
-    EXPECT_INVALID("GradientExchange::sum: there are no gradients", exchange.sum({}));
+    EXPECT_INVALID(
+        "GradientExchange::sum: partial is empty, expected the gradients of each subtree",
+        exchange.sum({}));
     EXPECT_THROW(exchange.start({}), std::invalid_argument);
     EXPECT_THROW(exchange.start({Gradients(1)}), std::invalid_argument);
     exchange.start({Gradients(2)});

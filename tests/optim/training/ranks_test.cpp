@@ -183,7 +183,8 @@ TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
   EXPECT_TRUE(trained(nullptr, 8, true) == expected);
   run_ranks(2, [&](ProcessGroup& ranks) {
     EXPECT_TRUE(trained(&ranks, 8, false) == expected);
-    EXPECT_ERROR(std::logic_error, "GradientExchange::start: the last sum was not finished",
+    EXPECT_ERROR(std::logic_error,
+                 "GradientExchange::start: the previous sum is not finished, expected finish()",
                  trained(&ranks, 2, true, 2));
   });
 }

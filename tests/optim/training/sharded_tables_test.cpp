@@ -98,12 +98,12 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     Parameter number("number", scalar(1));
     EXPECT_INVALID("ShardedTable: the table has shape [], expected [rows, width]",
                    ShardedTable(ranks, number, 20));
-    EXPECT_INVALID("ParallelTraining: weight is sharded already",
+    EXPECT_INVALID("ParallelTraining: weight is already sharded",
                    tables.whole_table(table.weight, 20, {}));
     RunOf made(kShardedCases.front(), {.slices = 2, .ranks = &ranks, .sharded = true});
     TrainingRunOptions parts = made.run.parts();
     parts.slices = 1;
-    EXPECT_INVALID("GradientExchange: 1 slices for 2 ranks, expected at least one for each",
+    EXPECT_INVALID("GradientExchange: 1 slices for 2 ranks, expected at least one per rank",
                    TrainingRun{parts});
     parts.slices = 2;
     parts.ranks = nullptr;
@@ -123,16 +123,17 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     if (ranks.rank() == 0) {
       ranks.all_gather(std::span(&kOther, 1));
     } else {
-      EXPECT_ERROR_WITH(std::logic_error, "the first rank exchanges something else",
+      EXPECT_ERROR_WITH(std::logic_error, "the first rank sent other messages",
                         tables.first_asks([] {}));
     }
     EXPECT_THROW(tables.first_asks([] { throw std::runtime_error("failed"); }), std::runtime_error);
     if (ranks.rank() > 0) {
-      EXPECT_ERROR_WITH(std::logic_error, "expected the first rank alone",
+      EXPECT_ERROR_WITH(std::logic_error, "expected only the first rank",
                         tables.first_asks([&] { tables.fetch({}); }));
     }
   });
-  EXPECT_ERROR_WITH(std::runtime_error, "has a table [", run_ranks(2, [](ProcessGroup& ranks) {
+  EXPECT_ERROR_WITH(std::runtime_error, "has a table of shape [",
+                    run_ranks(2, [](ProcessGroup& ranks) {
                       Random random(1);
                       ParallelTraining tables(ranks);
                       Embedding(20 + ranks.rank(), 4, random, EmbeddingOptions{.tables = &tables});
@@ -204,7 +205,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
     std::vector<std::int64_t> numbers = whole.integers(name);
     numbers.push_back(0);
     write_safetensors(path, with(whole, name, numbers));
-    EXPECT_HAS(refusal(), concat(" has ", numbers.size(), " numbers, expected "));
+    EXPECT_HAS(refusal(), concat(" has ", numbers.size(), " values, expected "));
   }
   std::filesystem::remove(path);
   EXPECT_HAS(refusal(), "is missing on all ranks: it has the rows of rank 1 of 2");
