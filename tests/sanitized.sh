@@ -24,7 +24,7 @@ compile "$target"
 # Tests of times, and a test in which the sizes of xtensor overflow. In core, the longest tests, too.
 left_out=(IsCheckedWhereTensorsEnter RefusesToWriteWhatItCould InProportion)
 if [[ $target == tests_core ]]; then
-  left_out+=(NeedsNoListOfMoreExamples NoticesEveryFlippedBit)
+  left_out+=(UsesNoListForMoreExamples NoticesEveryFlippedBit)
 else
   # The longest runs repeat one step, and their large buffers take minutes. Some programs limit their memory.
   left_out+=(toy_gpt2 RowsLeftBehind AreExactAfterAnyAbsence AnUntrainedGpt AwayFor100000 AStepCostsTheRowsLookedUp

@@ -169,7 +169,7 @@ struct Word {
 
 // The places where two ids are neighbours.
 struct Neighbours {
-  std::int64_t count = 0;          // in all documents
+  std::int64_t count = 0;          // occurrences in all documents
   std::vector<std::size_t> words;  // words that have, or once had, this pair
 };
 
@@ -200,7 +200,7 @@ class WordPairs {
   void merge(std::int32_t left, std::int32_t right, std::int32_t merged) {
     for (const std::size_t word : std::exchange(pairs_.at(pair_of(left, right)).words, {})) {
       std::vector<std::int32_t>& ids = words_[word].ids;
-      std::size_t size = 0;  // of the part that is done
+      std::size_t size = 0;  // length of the merged part
       for (std::size_t i = 0; i < ids.size(); ++i) {
         if (ids[i] != left || i + 1 == ids.size() || ids[i + 1] != right) {
           ids[size++] = ids[i];

@@ -11,14 +11,14 @@ namespace {
 static_assert(std::input_iterator<DataLoader::Iterator>);
 static_assert(std::sentinel_for<std::default_sentinel_t, DataLoader::Iterator>);
 
-// `count` windows of context 2; window i holds the ids 2i and 2i + 1.
+// Returns `count` windows of context 2; window i holds the ids 2i and 2i + 1.
 TokenWindows windows(std::int32_t count) {
   Ids32 ids(static_cast<std::size_t>(2 * count + 1));
   std::iota(ids.begin(), ids.end(), 0);
   return TokenWindows(to_ids(ids), {.context = 2, .stride = 2});
 }
 
-// The indices of the windows in a batch.
+// Returns the indices of the windows in a batch.
 Ids32 window_numbers(const Batch& batch) {
   Ids32 numbers;
   for (std::size_t row = 0; row < batch.inputs().shape(0); ++row)
@@ -54,9 +54,9 @@ TEST(DataLoader, KeepsOrDropsTheShortBatch) {
   }
 }
 
-TEST(DataLoader, ShufflesEachEpochOfEachSeedAnew) {
+TEST(DataLoader, ShufflesDifferentlyForEachEpochAndSeed) {
   std::set<std::vector<Ids32>> orders;
-  constexpr std::uint64_t kSeeds[] = {0, 1, 7, 8, std::uint64_t{1} << 32};  // all 64 bits count
+  constexpr std::uint64_t kSeeds[] = {0, 1, 7, 8, std::uint64_t{1} << 32};  // all 64 bits matter
   for (const std::uint64_t seed : kSeeds) {
     DataLoader loader(windows(50), {.batch = 50, .shuffle = true, .seed = seed});
     for (std::size_t epoch = 0; epoch < 4; ++epoch) {
@@ -68,7 +68,7 @@ TEST(DataLoader, ShufflesEachEpochOfEachSeedAnew) {
   }
 }
 
-TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
+TEST(DataLoader, DrawsTheSameOrderAsPyTorch) {
   for (const json& run : golden("loader_order.json")) {
     Random random(run["seed"].get<std::uint64_t>());
     const auto loader = [&](bool shuffle) {
@@ -91,7 +91,7 @@ TEST(DataLoader, DrawsItsOrderFromARunsGeneratorAsPyTorchDoes) {
   }
 }
 
-// A loop of one's own that saves its progress.
+// A training loop that saves its progress.
 class RunningLoader : public Running {
  public:
   RunningLoader(const DataLoaderOptions& options, bool other)
@@ -136,7 +136,7 @@ TEST(DataLoader, IsResumable) {
   expect("in a drawn order", {.batch = 3, .shuffle = true, .drop_last = true, .draw_order = true});
 }
 
-TEST(DataLoader, CutsBatchesIntoShards) {
+TEST(DataLoader, CutsBatchesIntoSlices) {
   const DataLoader loader(windows(12), {.batch = 5, .shuffle = true, .seed = 5});
   const std::vector<Ids32> whole = loop(loader.epoch(0));
   for (std::size_t count = 1; count <= 7; ++count)
@@ -156,10 +156,10 @@ TEST(DataLoader, CutsBatchesIntoShards) {
     }
 }
 
-TEST(DataLoader, GoesOnInsideAnEpoch) {
+TEST(DataLoader, StartsInTheMiddleOfAnEpoch) {
   const DataLoader loader(windows(6), {.batch = 2});
   EXPECT_EQ(loop(loader.epoch(7, 1)), (std::vector<Ids32>{{2, 3}, {4, 5}}));
-  EXPECT_TRUE(loop(loader.epoch(7, 3)).empty());  // where the epoch has ended
+  EXPECT_TRUE(loop(loader.epoch(7, 3)).empty());  // at the end of the epoch
 }
 
 TEST(DataLoader, RunsSeveralLoopsAtOnce) {
@@ -174,13 +174,13 @@ TEST(DataLoader, RunsSeveralLoopsAtOnce) {
   EXPECT_EQ(outer, first);
 }
 
-TEST(DataLoader, MayBeGoneDuringALoop) {
+TEST(DataLoader, CanBeDestroyedDuringALoop) {
   std::size_t count = 0;
   for (const Batch& batch : DataLoader(windows(6), {.batch = 4}).epoch(0)) count += batch.rows();
   EXPECT_EQ(count, 6U);
 }
 
-// Example i is the id i.
+// 100 million examples; example i is the id i.
 struct Numbered100Million : Dataset {
   std::size_t size() const override { return 100'000'000; }
   Batch batch(std::span<const std::int64_t> examples) const override {
@@ -188,7 +188,7 @@ struct Numbered100Million : Dataset {
   }
 };
 
-TEST(DataLoader, ShufflesManyExamplesWithoutAListOfThem) {
+TEST(DataLoader, ShufflesManyExamplesWithoutAList) {
   const DataLoader loader(Numbered100Million(), {.batch = 16, .shuffle = true, .seed = 3});
   const auto start = std::chrono::steady_clock::now();
   const DataLoader::Epoch epoch = loader.epoch(0);
@@ -201,7 +201,7 @@ TEST(DataLoader, ShufflesManyExamplesWithoutAListOfThem) {
   EXPECT_EQ(seen.size(), 16'000U);
 }
 
-TEST(DataLoader, DescribesItsDataOnceOnAnyThread) {
+TEST(DataLoader, ComputesItsDescriptionOnce) {
   struct Described : Numbered100Million {
     StateDict description() const override {
       ++*count;
@@ -217,7 +217,7 @@ TEST(DataLoader, DescribesItsDataOnceOnAnyThread) {
   EXPECT_EQ(*data.count, 1);
 }
 
-TEST(DataLoader, RefusesWhatIsNotThere) {
+TEST(DataLoader, RejectsInvalidArguments) {
   const DataLoader loader(windows(5), {.batch = 2});
   const std::string message = " is out of range: an epoch has 3 batches";
   EXPECT_INVALID("DataLoader: batch 4" + message, loader.progress(loader.state_dict({.batch = 4})));
@@ -240,7 +240,7 @@ TEST(DataLoader, RefusesWhatIsNotThere) {
       DataLoader(windows(7), {.batch = 8, .drop_last = true}));
 }
 
-TEST(DataLoader, RefusesTheStateOfAnother) {
+TEST(DataLoader, RejectsTheStateOfAnotherLoader) {
   Ids32 ids(21);
   std::iota(ids.begin(), ids.end(), 0);
   Ids32 other_ids = ids;

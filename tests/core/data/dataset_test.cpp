@@ -8,7 +8,7 @@ Batch three_rows() {
           .bags = {{ids({4}, {4, 5, 6, 7}), ids({3}, {0, 3, 3})}}};
 }
 
-TEST(Batch, KnowsItsRowsAndParts) {
+TEST(Batch, CountsAndSelectsRows) {
   const Batch all = three_rows();
   EXPECT_EQ(all.rows(), 3U);
   EXPECT_EQ(&all.inputs(), &all.ids[0]);
@@ -28,13 +28,13 @@ TEST(Batch, KnowsItsRowsAndParts) {
                    all.rows(std::vector{std::int64_t{0}, outside}));
 }
 
-TEST(Batch, RefusesBagsThatOffsetsCannotDescribe) {
+TEST(Batch, RejectsMoreIdsThanOffsetsCanIndex) {
   const Batch one{.bags = {{Ids::from_shape({65536}), Ids{0}}}};
   EXPECT_INVALID("Batch: bags have 2147483648 ids, expected at most 2147483647",
                  one.rows(std::vector<std::int64_t>(32768, 0)));
 }
 
-TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
+TEST(Datasets, RejectInconsistentArrays) {
   const std::string hint = "; ids of different lengths per row belong in Batch::bags";
   const std::vector<std::pair<Batch, std::string>> cases = {
       {{}, "Batch: there are no arrays, expected at least one"},
@@ -66,7 +66,7 @@ TEST(Datasets, AreRefusedWhereTheyAreNoExamples) {
   EXPECT_INVALID("DataLoader: dataset is null", DataLoader{std::shared_ptr<const Dataset>()});
 }
 
-TEST(TensorDataset, IsToldFromOthersByAChecksum) {
+TEST(TensorDataset, HasAChecksumOfItsValues) {
   Batch number = three_rows(), fraction = three_rows(), shape = three_rows();
   Batch id = three_rows(), offset = three_rows();
   id.bags[0].ids[1] = 9;
@@ -80,7 +80,7 @@ TEST(TensorDataset, IsToldFromOthersByAChecksum) {
   EXPECT_EQ(descriptions.size(), 6U);
 }
 
-// Three examples, which are described by their number alone.
+// Three examples, described only by their number.
 class Numbered : public Dataset {
  public:
   std::size_t size() const override { return 3; }
@@ -89,7 +89,7 @@ class Numbered : public Dataset {
   }
 };
 
-TEST(Datasets, AreNotTakenForOthersOfTheSameSize) {
+TEST(Datasets, AreNotConfusedWithOthersOfTheSameSize) {
   DataLoader tensors(TensorDataset(three_rows()), {.batch = 2}), loader(Numbered(), {.batch = 2});
   EXPECT_INVALID("DataLoader: the state is from a loader of another kind of dataset",
                  loader.progress(tensors.state_dict({})));
@@ -102,7 +102,7 @@ TEST(Datasets, AreNotTakenForOthersOfTheSameSize) {
   }
 }
 
-TEST(Datasets, OfOnesOwnAreCheckedByTheLoader) {
+TEST(Datasets, AreCheckedByTheLoaderIfCustom) {
   struct OneTooFew : Numbered {
     Batch batch(std::span<const std::int64_t> examples) const override {
       return three_rows().rows(examples.subspan(1));

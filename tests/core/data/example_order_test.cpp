@@ -1,4 +1,4 @@
-// The order of examples: a list, or a permutation that is computed by index.
+// The order of examples: a list, or a permutation computed by index.
 
 #include <bit>
 
@@ -20,15 +20,15 @@ bool is_permutation(const auto& permutation, std::uint64_t count) {
   return found == count;
 }
 
-TEST(KeyedPermutation, GivesEachNumberOnce) {
+TEST(KeyedPermutation, VisitsEachIndexOnce) {
   for (std::uint64_t count = 1; count <= 300; ++count)
     EXPECT_TRUE(is_permutation(KeyedPermutation(count, 5 * count), count)) << count;
   for (const std::uint64_t count : {std::uint64_t{1} << 20, (std::uint64_t{1} << 20) + 1})
     EXPECT_TRUE(is_permutation(KeyedPermutation(count, 7), count)) << count;
 }
 
-// With d degrees of freedom, chi-square has mean d and variance 2d. Chance exceeds six standard
-// deviations in fewer than one of ten thousand tables, and the keys here are fixed.
+// With d degrees of freedom, chi-square has mean d and variance 2d. By chance, fewer than one of
+// ten thousand tables exceeds six standard deviations; the keys here are fixed.
 void expect_uniform(const std::vector<std::uint64_t>& counts, const char* what) {
   double total = 0, chi = 0;
   for (const std::uint64_t count : counts) total += static_cast<double>(count);
@@ -41,12 +41,12 @@ void expect_uniform(const std::vector<std::uint64_t>& counts, const char* what) 
   EXPECT_LT(std::abs(chi - degrees), 6 * std::sqrt(2 * degrees)) << what << ", mean " << expected;
 }
 
-TEST(KeyedPermutation, IsUniformOverKeysAndOverNeighbours) {
+TEST(KeyedPermutation, IsUniformOverKeysAndNeighbours) {
   constexpr std::uint64_t kCount = 20'000'003, kBins = 16, kKeys = 40'000;
   const auto bin = [](std::uint64_t number) { return number * kBins / kCount; };
   std::vector<std::uint64_t> one(kBins), pairs(kBins * kBins), keys(kBins * kBins),
       differences(kBins);
-  for (std::uint64_t key = 0; key < kKeys; ++key) {  // the same two places under many keys
+  for (std::uint64_t key = 0; key < kKeys; ++key) {  // the same two positions under many keys
     const KeyedPermutation permutation(kCount, key);
     ++one[bin(permutation(0))];
     ++pairs[bin(permutation(0)) * kBins + bin(permutation(1))];
@@ -54,31 +54,31 @@ TEST(KeyedPermutation, IsUniformOverKeysAndOverNeighbours) {
   }
   const KeyedPermutation permutation(kCount, 1);
   std::vector<std::uint64_t> neighbours(kBins * kBins);
-  for (std::uint64_t i = 0; i + 1 < 100'000; i += 2) {  // many places under one key
+  for (std::uint64_t i = 0; i + 1 < 100'000; i += 2) {  // many positions under one key
     const std::uint64_t a = permutation(i), b = permutation(i + 1);
     ++neighbours[bin(a) * kBins + bin(b)];
     ++differences[bin((b + kCount - a) % kCount)];
   }
   expect_uniform(one, "the first");
   expect_uniform(pairs, "the first two");
-  expect_uniform(keys, "one place under neighbouring keys");
+  expect_uniform(keys, "one position under neighbouring keys");
   expect_uniform(neighbours, "neighbours");
   expect_uniform(differences, "differences of neighbours");
 }
 
-TEST(ExampleOrder, IsThatOfRandpermUpTo2To24Examples) {
+TEST(ExampleOrder, EqualsRandpermUpTo2To24Examples) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{2}, std::size_t{1000}}) {
     const ExampleOrder order(count, 123);
     const auto expected = Random(123).permutation(static_cast<std::int64_t>(count));
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(order[i], expected[i]) << count << ' ' << i;
   }
   const ExampleOrder order(ExampleOrder::kMaxListed, 9);
-  Random random(9);  // torch.randperm's first step: the first number changes places with another
+  Random random(9);  // torch.randperm first swaps the first number with another
   EXPECT_EQ(order[0], random.bits() % ExampleOrder::kMaxListed);
 }
 
-// So that saved runs go on in the same order on any machine, and in any later version.
-TEST(ExampleOrder, NeedsNoListOfMoreExamples) {
+// The order must never change, so that saved runs resume in the same order.
+TEST(ExampleOrder, UsesNoListForMoreExamples) {
   constexpr std::size_t kCount = ExampleOrder::kMaxListed + 1;
   const ExampleOrder order(kCount, 9);
   EXPECT_TRUE(is_permutation([&](std::uint64_t i) { return order[i]; }, kCount));

@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(NgramCounts, TellsWhichNgramsFellIntoARow) {
+TEST(NgramCounts, ReturnsTheNgramsOfEachRow) {
   const NgramHash hash(5, {.orders = {2, 3}, .heads = 2, .rows = 3}, {0}, 0);
   NgramCounts counts(hash);
   const Ids batch = two_texts();
@@ -17,7 +17,7 @@ TEST(NgramCounts, TellsWhichNgramsFellIntoARow) {
   EXPECT_EQ(counts.collisions(), 0U);
 }
 
-TEST(NgramCounts, RefusesIdsOutsideTheVocabulary) {
+TEST(NgramCounts, RejectsIdsOutsideTheVocabulary) {
   for (const std::vector<std::int32_t>& canonical : {Ids32{}, Ids32{0, 0, 1}}) {
     const NgramHash hash(3, {.heads = 1, .rows = 11, .canonical = canonical}, {0}, 0);
     NgramCounts counts(hash);
@@ -31,7 +31,7 @@ TEST(NgramCounts, RefusesIdsOutsideTheVocabulary) {
   }
 }
 
-TEST(NgramCounts, SpellingsThatCountAsOneAreOne) {
+TEST(NgramCounts, CountsAllSpellingsTogether) {
   const NgramHash hash(6, {.orders = {2}, .heads = 1, .rows = 101, .canonical = {0, 0, 1, 1, 2, 2}},
                        {0}, 0);
   NgramCounts counts(hash);
@@ -45,7 +45,7 @@ TEST(NgramCounts, SpellingsThatCountAsOneAreOne) {
   EXPECT_EQ(label_of(rows.at(hash.rows(ids({1, 1}, {2})).data()[0]), nullptr), "[start] 2");
 }
 
-TEST(NgramCounts, CountsTheRestWhereThereAreTooMany) {
+TEST(NgramCounts, CountsNgramsBeyondTheLimitTogether) {
   const NgramHash hash(5, {.orders = {1}, .heads = 1, .rows = 2}, {0}, 0);
   NgramCounts counts(hash, 2);
   counts.add(two_texts());
@@ -53,7 +53,7 @@ TEST(NgramCounts, CountsTheRestWhereThereAreTooMany) {
   for (const auto& [row, ngrams] : counts.by_row())
     for (const NgramCounts::Ngram& ngram : ngrams) sum += ngram.count;
   EXPECT_EQ(sum, 7U);
-  EXPECT_EQ(counts.collisions(), 1U);  // the only 3
+  EXPECT_EQ(counts.collisions(), 1U);  // the only n-gram with id 3
 }
 
 TEST(NgramCounts, LabelsNameAFewNgrams) {
@@ -64,7 +64,7 @@ TEST(NgramCounts, LabelsNameAFewNgrams) {
   text.insert(text.end(), 3, 77'777);
   counts.add(ids({1, 63}, text));
   const auto rows = counts.by_row();
-  ASSERT_EQ(rows.size(), 2U);  // of the two rows of the first prime
+  ASSERT_EQ(rows.size(), 2U);  // the part has 2 rows, the first prime
   std::size_t frequent = 0;
   for (const auto& [row, ngrams] : rows) {
     const std::string label = label_of(ngrams, nullptr);

@@ -15,7 +15,7 @@ std::string bytes_of(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
-// As llm.c writes it.
+// Returns a file as llm.c writes it.
 std::string llmc(std::int32_t magic, std::int32_t version, std::int32_t count,
                  const std::string& ids) {
   std::vector<std::int32_t> header(256);
@@ -45,7 +45,7 @@ class TokenFiles : public ::testing::Test {
     return read_file(folder_ / "own.bin");
   }
 
-  // As version 0.2.0 wrote it.
+  // Returns a file as version 0.2.0 wrote it.
   static std::string of_version_1(std::size_t size, const std::vector<std::uint16_t>& ids) {
     TokenFileHeader header;
     header.version = 1;
@@ -71,8 +71,8 @@ class TokenFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// In many blocks.
-TEST_F(TokenFiles, AreReadWhateverTheirKind) {
+// The files have many blocks.
+TEST_F(TokenFiles, AreReadInAllFormats) {
   Ids32 large(100'000);
   std::iota(large.begin(), large.end(), 0);
   Ids32 small = large;
@@ -105,7 +105,7 @@ TEST_F(TokenFiles, AreReadWhateverTheirKind) {
   EXPECT_EQ(cases[1].contents.size(), 64 + 100'000 * 4U + 25 * 8 + 8);
 }
 
-TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
+TEST_F(TokenFiles, RejectIncompleteAndDamagedFiles) {
   const std::string good = own(10, {1, 2, 3});
   const auto with = [&](std::size_t offset, auto value) {
     std::string changed = good;
@@ -141,7 +141,7 @@ TEST_F(TokenFiles, AreRefusedIfTheyAreNotWhole) {
                  TokenFile(written(good), {.raw_bytes = 3}));
 }
 
-TEST_F(TokenFiles, AreRefusedForAnotherVocabulary) {
+TEST_F(TokenFiles, RejectAnotherVocabulary) {
   const Vocabulary eleven = vocabulary(11);
   EXPECT_EQ(refusal(own(10, {1}), {.vocabulary = &eleven}),
             "its vocabulary of 10 tokens is not the tokenizer's");
@@ -149,7 +149,7 @@ TEST_F(TokenFiles, AreRefusedForAnotherVocabulary) {
   EXPECT_NE(Vocabulary({"a", "bc"}).hash(), Vocabulary({"ab", "c"}).hash());
 }
 
-TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
+TEST_F(TokenFiles, RejectIdsOutsideTheVocabularyWhenRead) {
   const Vocabulary ten = vocabulary(10);
   const TokenFile file(written(bytes_of(std::vector<std::uint16_t>{9, 0, 10})),
                        {.raw_bytes = 2, .vocabulary = &ten});
@@ -167,8 +167,8 @@ TEST_F(TokenFiles, RefuseIdsOutsideTheVocabularyWhenTheyAreRead) {
                  file.read(2, ids));
 }
 
-TEST_F(TokenFiles, NoticeADamagedIdWhenItsBlockIsRead) {
-  Ids32 ids(20'000);  // in 3 blocks of 8,192
+TEST_F(TokenFiles, DetectADamagedIdWhenItsBlockIsRead) {
+  Ids32 ids(20'000);  // 3 blocks of 8,192
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 10);
   std::string damaged = own(10, ids);
   damaged[64 + 2 * 10'000] ^= 1;
@@ -182,8 +182,8 @@ TEST_F(TokenFiles, NoticeADamagedIdWhenItsBlockIsRead) {
   file.read(16384, read);
 }
 
-TEST_F(TokenFiles, NoticeABlockOfAnotherFile) {
-  const std::size_t block = 3 * 2 + 8;  // with its checksum
+TEST_F(TokenFiles, DetectABlockOfAnotherFile) {
+  const std::size_t block = 3 * 2 + 8;  // including its checksum
   const TokenFile file(
       written(own(10, {1, 2, 3}).replace(64, block, own(10, {1, 2, 4}).substr(64, block))));
   EXPECT_EQ(all(file), (Ids32{1, 2, 4}));
@@ -193,7 +193,7 @@ TEST_F(TokenFiles, NoticeABlockOfAnotherFile) {
       file.verify());
 }
 
-TEST_F(TokenFiles, AreReadAndVerifiedAsVersion1) {
+TEST_F(TokenFiles, AreReadAndVerifiedInVersion1) {
   const Vocabulary ten = vocabulary(10);
   std::string contents = of_version_1(10, {1, 2, 3});
   const TokenFile file(written(contents), {.vocabulary = &ten});
@@ -207,7 +207,7 @@ TEST_F(TokenFiles, AreReadAndVerifiedAsVersion1) {
       damaged.verify());
 }
 
-TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
+TEST_F(TokenFiles, HaveDistinctFingerprints) {
   const auto raw = [&](const std::vector<std::uint16_t>& ids) {
     return TokenFile(written(bytes_of(ids)), {.raw_bytes = 2}).fingerprint();
   };
@@ -223,10 +223,10 @@ TEST_F(TokenFiles, HaveFingerprintsThatTellThemApart) {
   EXPECT_NE(hash({1, 2, 3}), hash({1, 3, 2}));
 }
 
-TEST_F(TokenFiles, AreThereOnceTheyAreWhole) {
+TEST_F(TokenFiles, AppearOnlyWhenComplete) {
   const Vocabulary ten = vocabulary(10);
   const fs::path path = folder_ / "new.bin";
-  TokenFileWriter(path, ten).append(Ids32{1, 2});  // and given up
+  TokenFileWriter(path, ten).append(Ids32{1, 2});  // abandoned without finish()
   TokenFileWriter writer(path, ten);
   writer.append(Ids32{3});
   EXPECT_INVALID("TokenFileWriter: id 10 is outside the vocabulary of 10 tokens",

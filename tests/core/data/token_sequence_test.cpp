@@ -10,7 +10,7 @@ Ids32 consecutive(std::size_t count, std::int32_t first = 0) {
 
 class TokenSources : public ::testing::Test {
  protected:
-  // The ids 0 … 29 in files of these sizes.
+  // Returns the ids 0 … 29 in files of these sizes.
   TokenSequence shards(const std::vector<std::size_t>& sizes) {
     std::vector<std::string> tokens;
     for (int i = 0; i < 30; ++i) tokens.push_back(std::to_string(i));
@@ -52,7 +52,7 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
   EXPECT_EQ(shards({10, 1, 0, 0, 4, 15}).checksum(), whole.checksum());
   EXPECT_NE(whole.slice(0, 29).checksum(), whole.checksum());
   EXPECT_EQ(whole.slice(3, 9).checksum(), TokenSequence(to_ids(consecutive(9, 3))).checksum());
-  // Of a long text, the first ids, the last ones and a sample of the others.
+  // Long sequences: the first ids, the last ids and a sample of the others matter.
   for (const std::size_t size : {std::size_t{1} << 20, std::size_t{3} << 20}) {
     Ids ids = Ids::from_shape({size});
     std::ranges::fill(ids, 7);
@@ -66,7 +66,7 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
   }
 }
 
-TEST_F(TokenSources, RefuseWhatIsOutside) {
+TEST_F(TokenSources, RejectInvalidRangesAndFiles) {
   const TokenSequence source = shards({10, 20});
   Ids32 ids(5);
   EXPECT_INVALID("TokenSequence::read: ids 26 to 31 are out of range: there are 30 ids",
@@ -88,7 +88,7 @@ TEST_F(TokenSources, RefuseWhatIsOutside) {
                     TokenSequence{std::move(files)});
 }
 
-TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
+TEST_F(TokenSources, ReadOnlyTheWindowsOfASlice) {
   std::string ids(60, '\0');
   ids[2 * 25] = 9;  // an id outside the vocabulary
   write_file(folder_ / "raw.bin", ids);
@@ -105,7 +105,7 @@ TEST_F(TokenSources, AreReadOnlyWhereAShardHasItsWindows) {
   EXPECT_THROW(loop(1), std::runtime_error);
 }
 
-TEST_F(TokenSources, AreReadOnlyAsLongAsTheyAreUnchanged) {
+TEST_F(TokenSources, RejectFilesThatChangedAfterOpening) {
   DataLoader loader(TokenWindows(shards({30}), {.context = 4, .stride = 4}), {.batch = 2});
   for (const Batch& batch : loader.epoch(0)) EXPECT_EQ(batch.inputs().shape(1), 4U);
   std::filesystem::create_hard_link(folder_ / "0.bin", folder_ / "kept");

@@ -2,7 +2,7 @@
 
 namespace {
 
-// The ids 10, 11, 12 …
+// Returns the ids 10, 11, 12 …
 Ids counting(std::size_t count) {
   Ids32 ids(count);
   std::iota(ids.begin(), ids.end(), 10);
@@ -17,7 +17,7 @@ TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
     Ids32 starts;
   };
   const std::vector<Case> cases = {
-      {10, 4, 4, {0, 4}},  // 8 is no start: 8 < 10 - 4 is false
+      {10, 4, 4, {0, 4}},  // no window at 8, as 8 < 10 - 4 is false
       {9, 4, 4, {0, 4}},   // the last window just fits
       {8, 4, 4, {0}},     {10, 4, 1, {0, 1, 2, 3, 4, 5}},
       {10, 4, 3, {0, 3}}, {10, 2, 5, {0, 5}},  // a stride beyond the context skips ids
@@ -38,7 +38,7 @@ TEST(TokenWindows, StartsAWindowAtEveryStrideThatLeavesALastTarget) {
   }
 }
 
-TEST(TokenWindows, RefusesWhatIsNoWindow) {
+TEST(TokenWindows, RejectsInvalidWindows) {
   struct Case {
     std::size_t tokens;
     WindowOptions options;
@@ -68,7 +68,7 @@ TEST(TokenWindows, RefusesWhatIsNoWindow) {
                    two.batch({&i, 1}));
 }
 
-TEST(Split, GivesTheLastPartToValidation) {
+TEST(Split, UsesTheLastPartForValidation) {
   struct Case {
     std::size_t tokens;
     double fraction;
@@ -85,7 +85,7 @@ TEST(Split, GivesTheLastPartToValidation) {
   }
 }
 
-TEST(Split, RefusesFractionsOutsideZeroToOne) {
+TEST(Split, RejectsFractionsOutsideZeroToOne) {
   for (const double fraction : {-0.1, 1.0, std::numeric_limits<double>::quiet_NaN()})
     EXPECT_INVALID(
         concat("split: validation_fraction is ", fraction, ", expected at least 0 and less than 1"),
@@ -93,7 +93,7 @@ TEST(Split, RefusesFractionsOutsideZeroToOne) {
 }
 
 TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
-  // Counts 2 + 1, 1 + 1, 0 + 1 of 3 + 3.
+  // Counts: 2 + 1, 1 + 1 and 0 + 1, out of 3 + 3.
   const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
   EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
   EXPECT_INVALID("unigram_loss: id 3 at index 1 is outside the vocabulary of 3 tokens",

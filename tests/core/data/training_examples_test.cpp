@@ -4,7 +4,7 @@ namespace {
 
 using Rows = std::vector<Ids32>;
 
-// The inputs or the targets of all windows.
+// Returns the inputs or the targets of all windows.
 Rows rows_of(const TokenWindows& windows, std::size_t array) {
   Rows rows;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(windows.size()); ++i)
@@ -14,7 +14,7 @@ Rows rows_of(const TokenWindows& windows, std::size_t array) {
 
 constexpr std::int32_t kNone = kIgnoredTarget;
 
-TEST(Examples, HaveTheirClassAtTheEndOrTheirAnswerAsTargets) {
+TEST(Examples, HaveTheClassOrTheAnswerAsTargets) {
   const Ids text{5, 6, 7};
   EXPECT_EQ(classification_example(text, 2).inputs, (std::vector{5, 6, 7}));
   EXPECT_EQ(classification_example(text, 2).targets, (std::vector{kNone, kNone, 2}));

@@ -2,7 +2,7 @@
 
 namespace {
 
-// A text of words over few letters, so that they share pairs; with runs of one letter, spaces, and
+// Returns words over few letters, so that they share pairs, with runs of one letter, spaces, and
 // pieces too long for the cache.
 std::string made_up_text(unsigned seed, std::size_t words) {
   std::mt19937 random(seed);
@@ -15,38 +15,38 @@ std::string made_up_text(unsigned seed, std::size_t words) {
   return text;
 }
 
-// The definition is in tests/fuzz/targets/byte_pairs.cpp, for short texts.
-TEST(BytePairTokenizer, GivesAnyTextBackAlsoWithAFullCache) {
+// For short texts, tests/fuzz/targets/byte_pairs.cpp compares with the definition.
+TEST(BytePairTokenizer, RestoresAnyTextEvenWithAFullCache) {
   const auto tokenizer = BytePairTokenizer::train(made_up_text(1, 300), {.size = 400});
   EXPECT_EQ(tokenizer.size(), 400);
   std::string text = made_up_text(2, 2000);
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(random());
-  // Pieces that differ only in their lengths, and more of them than the cache holds.
+  // Pieces that differ only in length, and more pieces than the cache holds.
   for (std::size_t length = 1; length < 30; ++length) text += std::string(length, '\0') + "a";
   for (int i = 0; i < 40'000; ++i) text += ' ' + std::to_string(i);
   const Ids expected = tokenizer.encode(text);
   EXPECT_TRUE(tokenizer.decode(expected) == text);
-  EXPECT_TRUE(Ids(tokenizer.encode(text)) == expected);  // with a cache that is full
+  EXPECT_TRUE(Ids(tokenizer.encode(text)) == expected);  // with a full cache
 }
 
-TEST(BytePairTokenizer, TakesOneLongPieceInTimeInProportion) {
+TEST(BytePairTokenizer, EncodesOneLongPieceInLinearTime) {
   const auto tokenizer = BytePairTokenizer::train(std::string(64, 'a'), {.size = 300});
   const std::string text(std::size_t{1} << 21, 'a');
-  // Takes half a second; looking at all pairs for each merge would take hours.
+  // Takes half a second; scanning all pairs for each merge would take hours.
   EXPECT_LT(seconds_of([&] { EXPECT_EQ(tokenizer.encode(text).size(), text.size() / 64); }), 10.0);
 }
 
 using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-// The definition is in tests/fuzz/targets/byte_pairs.cpp.
-TEST(BytePairTraining, PrefersLowerIdsAmongPairsOfOneCount) {
+// tests/fuzz/targets/byte_pairs.cpp compares with the definition.
+TEST(BytePairTraining, BreaksTiesByLowerIds) {
   struct Case {
     std::vector<std::string_view> texts;
     Pairs pairs;
   };
   const std::vector<Case> cases = {
-      // aa 4 times; then 256·a, ab twice each, of which a·b has the lower left id; …
+      // First aa, 4 times. Then 256·a and ab, twice each: a·b has the lower left id; …
       {{"aaabdaaabac"},
        {{'a', 'a'}, {'a', 'b'}, {256, 257}, {'a', 'c'}, {'d', 258}, {258, 260}, {261, 259}}},
       {{"bcd"}, {{'b', 'c'}, {256, 'd'}}},  // the lower left id
@@ -60,13 +60,13 @@ TEST(BytePairTraining, PrefersLowerIdsAmongPairsOfOneCount) {
   for (const Case& c : cases) EXPECT_EQ(learn_merges(c.texts, 1000), c.pairs) << c.texts[0];
 }
 
-TEST(BytePairTraining, TakesOneLongWordInTimeInProportion) {
-  // Twice as long, one merge more: each merge halves the run.
+TEST(BytePairTraining, LearnsFromOneLongWordInLinearTime) {
+  // If the word is twice as long, there is one more merge: each merge halves the run.
   const int doublings = 20;
   Pairs expected{{'a', 'a'}};
   for (int i = 1; i < doublings; ++i) expected.emplace_back(255 + i, 255 + i);
   const std::string run(std::size_t{1} << doublings, 'a');
-  // Each takes half a second; looking at the whole word for each merge would take minutes.
+  // Each takes half a second; scanning the whole word for each merge would take minutes.
   EXPECT_LT(seconds_of([&] { EXPECT_EQ(learn_merges({run}, 1000), expected); }), 10.0);
 
   std::mt19937 random(1);
@@ -75,7 +75,7 @@ TEST(BytePairTraining, TakesOneLongWordInTimeInProportion) {
   EXPECT_LT(seconds_of([&] { EXPECT_EQ(learn_merges({text}, 500).size(), 500U); }), 10.0);
 }
 
-TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
+TEST(BytePairTraining, StopsWhenNoPairsAreLeft) {
   const auto tokenizer = BytePairTokenizer::train("abc abc", {.size = 1000});
   EXPECT_EQ(tokenizer.size(), 256U + 3U + 1U);
   EXPECT_EQ(tokenizer.vocabulary().find_special(kEndOfText), 259);
@@ -87,7 +87,7 @@ TEST(BytePairTraining, StopsWhenTheTextHasNoMorePairs) {
   EXPECT_EQ(two_texts.token(256), "xy");
 }
 
-TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
+TEST(BytePairTraining, RejectsSizesOutOfRange) {
   EXPECT_EQ(BytePairTokenizer::train("abc", {.size = 257}).size(), 257U);
   for (const std::size_t size : {std::size_t{0}, std::size_t{256}, std::size_t{1} << 22}) {
     EXPECT_INVALID("BytePairTokenizer: size is " + std::to_string(size) +
@@ -96,7 +96,7 @@ TEST(BytePairTraining, RefusesASizeBelowTheBytesAndTheSpecialTokens) {
   }
 }
 
-TEST(MergeTable, RefusesMergesThatContradictTheVocabulary) {
+TEST(MergeTable, RejectsMergesThatContradictTheVocabulary) {
   struct Case {
     std::string left;
     std::string right;

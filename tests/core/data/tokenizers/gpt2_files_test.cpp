@@ -2,8 +2,8 @@
 
 namespace {
 
-// The files of a small vocabulary: bytes from id 0 on, backwards, then "Ġa", the end of text,
-// "Ġab".
+// Returns encoder.json of a small vocabulary: the bytes in reverse order from id 0 on, then "Ġa",
+// the end of text, and "Ġab".
 json encoder() {
   json ids;
   for (int byte = 0; byte < 256; ++byte)
@@ -24,7 +24,7 @@ class Gpt2Files : public ::testing::Test {
     return load_gpt2_tokenizer(folder_ / "vocab.bpe", folder_ / "encoder.json", special);
   }
 
-  // The message after the folder's name.
+  // Returns the message after the folder's name.
   std::string refusal(const std::string& merges, const std::string& ids) {
     const std::string message = error_of<std::runtime_error>([&] { load(merges, ids); });
     const std::string folder = folder_.path().string() + "/";
@@ -35,14 +35,14 @@ class Gpt2Files : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Gpt2Files, GiveTheTokenizerThatTheyDescribe) {
+TEST_F(Gpt2Files, BuildTheTokenizerThatTheyDescribe) {
   const auto tokenizer = load(kMerges, encoder().dump());
   EXPECT_EQ(tokenizer.size(), 259);
   EXPECT_EQ(values(tokenizer.encode("a ab ac")), (Ids32{255 - 'a', 258, 256, 255 - 'c'}));
   EXPECT_EQ(values(tokenizer.encode(" a<|endoftext|>", {.allowed_special = {"<|endoftext|>"}})),
             (Ids32{256, 257}));
   EXPECT_EQ(tokenizer.decode(Ids{258, 257, 256}), " ab<|endoftext|> a");
-  EXPECT_EQ(load("#version: 0.2\nĠ a\nĠa b", encoder().dump()).size(), 259);  // no last line end
+  EXPECT_EQ(load("#version: 0.2\nĠ a\nĠa b", encoder().dump()).size(), 259);  // no final newline
 }
 
 TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
@@ -67,7 +67,7 @@ TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
     EXPECT_EQ(refusal(merges, encoder().dump()), message);
 }
 
-TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
+TEST_F(Gpt2Files, RejectGapsDuplicateIdsAndForeignTokens) {
   struct Case {
     std::string token;
     json id;
@@ -104,8 +104,8 @@ TEST_F(Gpt2Files, RefuseIdsWithAGapOrADoubleAndForeignTokens) {
 
 class PublishedGpt2Files : public PublishedData {};
 
-// Of The Verdict (Edith Wharton, 1908), and of 200 texts.
-TEST_F(PublishedGpt2Files, GiveThePublishedIds) {
+// The texts are The Verdict (Edith Wharton, 1908) and 200 others.
+TEST_F(PublishedGpt2Files, EncodeToThePublishedIds) {
   const auto tokenizer = gpt2();
   EXPECT_EQ(tokenizer.size(), 50257);
   EXPECT_EQ(values(tokenizer.encode(verdict())), verdict_ids());

@@ -13,13 +13,13 @@ Pieces split(std::string_view text) {
   return pieces;
 }
 
-TEST(Gpt2Split, SplitsAsThePatternDoes) {
+TEST(Gpt2Split, MatchesThePattern) {
   for (const auto& [text, pieces] : std::map<std::string, Pieces>{
            {"", {}},
            {"Hello world", {"Hello", " world"}},
            {"abc123 456def", {"abc", "123", " 456", "def"}},
            {"a, b... (c)", {"a", ",", " b", "...", " (", "c", ")"}},
-           // Contractions: lower case only, after any character but a blank.
+           // Contractions: lower case only, after any character except a space.
            {"I'm you're he'll we've it's can't I'd",
             {"I", "'m", " you", "'re", " he", "'ll", " we", "'ve", " it", "'s", " can", "'t", " I",
              "'d"}},
@@ -29,7 +29,7 @@ TEST(Gpt2Split, SplitsAsThePatternDoes) {
            {" 's", {" '", "s"}},
            {"''s", {"''", "s"}},
            {"'r 'v 'l '", {"'", "r", " '", "v", " '", "l", " '"}},
-           // Of several blanks the last one goes with what follows.
+           // The last of several spaces belongs to the next piece.
            {"a  b", {"a", " ", " b"}},
            {"a   b", {"a", "  ", " b"}},
            {"a\nb", {"a", "\n", "b"}},
@@ -42,7 +42,7 @@ TEST(Gpt2Split, SplitsAsThePatternDoes) {
            {"\r\n\r\n", {"\r\n\r\n"}},
            {"  1", {" ", " 1"}},
            {"  !", {" ", " !"}},
-           // Beyond ASCII: letters, numbers, white space, marks and symbols.
+           // Beyond ASCII: letters, numbers, whitespace, marks and symbols.
            {"naïve café", {"naïve", " café"}},
            {"мир世界", {"мир世界"}},
            {"x²½٣y", {"x", "²½٣", "y"}},
@@ -53,7 +53,7 @@ TEST(Gpt2Split, SplitsAsThePatternDoes) {
            {"a\u180E b", {"a", "\u180E", " b"}},
            {" 🙂🙂!a", {" 🙂🙂!", "a"}},
            {std::string("a\0b", 3), {"a", std::string("\0", 1), "b"}},
-           // Words around the eight letters that are looked at together.
+           // Words of about eight letters, which are scanned together.
            {"abcdefg abcdefgh abcdefghi ABCDEFGHIJKLMNOPQRSTUVWXYZ",
             {"abcdefg", " abcdefgh", " abcdefghi", " ABCDEFGHIJKLMNOPQRSTUVWXYZ"}},
            {"abcdefgé12345678", {"abcdefgé", "12345678"}},

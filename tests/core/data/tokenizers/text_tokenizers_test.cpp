@@ -5,7 +5,7 @@ namespace {
 using Tokens = std::vector<std::string>;
 using Words = std::vector<std::string_view>;
 
-TEST(CharacterTokenizer, NumbersTheCharactersOfATextByCodePoint) {
+TEST(CharacterTokenizer, OrdersIdsByCodePoint) {
   const auto tokenizer = CharacterTokenizer::from_text("hé, 世 h\n");
   EXPECT_EQ(tokenizer.vocabulary().tokens(), (Tokens{"\n", " ", ",", "h", "é", "世"}));
   EXPECT_EQ(values(tokenizer.encode("世hé\n")), (Ids32{5, 3, 4, 0}));
@@ -14,14 +14,14 @@ TEST(CharacterTokenizer, NumbersTheCharactersOfATextByCodePoint) {
   EXPECT_EQ(CharacterTokenizer::from_text("").size(), 0);
 }
 
-TEST(CharacterTokenizer, GivesTheUnknownTokenToCharactersWithoutAnId) {
+TEST(CharacterTokenizer, EncodesUnknownCharactersAsTheUnknownToken) {
   const auto tokenizer =
       CharacterTokenizer::from_text("ab", {.special_tokens = {std::string(kUnknown)}});
   EXPECT_EQ(values(tokenizer.encode("azbß")), (Ids32{0, 2, 1, 2}));
   EXPECT_EQ(tokenizer.decode(tokenizer.encode("azb")), "a<|unk|>b");
 }
 
-TEST(WordTokenizer, SplitsAtWhiteSpaceAndPunctuationAndDecodesWithBlanks) {
+TEST(WordTokenizer, SplitsAtWhitespaceAndPunctuationAndDecodesWithSpaces) {
   struct Case {
     std::string_view text;
     Words words;
@@ -44,7 +44,7 @@ TEST(WordTokenizer, SplitsAtWhiteSpaceAndPunctuationAndDecodesWithBlanks) {
       {"é-é--世", {"é-é", "--", "世"}, "é-é -- 世"},
       {"a\u00A0b\u3000c\x1C"
        "d\u0085e",
-       {"a", "b", "c", "d", "e"},  // as str.isspace has it
+       {"a", "b", "c", "d", "e"},  // as in str.isspace
        "a b c d e"},
       {"a\u200Bb", {"a\u200Bb"}, "a\u200Bb"},
       {"für das Café…", {"für", "das", "Café…"}, "für das Café…"},
@@ -56,8 +56,8 @@ TEST(WordTokenizer, SplitsAtWhiteSpaceAndPunctuationAndDecodesWithBlanks) {
   }
 }
 
-TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
-  constexpr std::string_view text = "b a c b d c b a e";  // b 3, a and c 2, d and e 1
+TEST(WordTokenizer, DropsRareWordsAndKeepsTheMostFrequent) {
+  constexpr std::string_view text = "b a c b d c b a e";  // counts: b 3, a and c 2, d and e 1
   const auto tokens_of = [&](WordOptions options) {
     options.special_tokens = {"<|unk|>"};
     const auto tokenizer = WordTokenizer::from_text(text, options);
@@ -76,7 +76,7 @@ TEST(WordTokenizer, LeavesRareWordsOutAndKeepsTheMostFrequentOnes) {
   EXPECT_EQ(tokens_of({.min_count = 2, .max_tokens = 9}), (Tokens{"a", "b", "c"}));
 }
 
-TEST(WordTokenizer, TakesWordsInLowerCase) {
+TEST(WordTokenizer, ConvertsWordsToLowerCase) {
   const auto tokenizer = WordTokenizer::from_text("The the ÄRA ära Σ <|UNK|>", {.lower = true});
   EXPECT_EQ(tokenizer.vocabulary().tokens(),
             (Tokens{"the", "ära", "σ", "<|endoftext|>", "<|unk|>"}));
@@ -85,7 +85,7 @@ TEST(WordTokenizer, TakesWordsInLowerCase) {
   EXPECT_EQ(values(tokenizer_from_json(tokenizer.to_json())->encode("THE")), Ids32{0});
 }
 
-TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {
+TEST(WordTokenizer, GivesASpecialTokenOnlyOneId) {
   const auto tokenizer = WordTokenizer::from_text("b <|endoftext|> a");
   EXPECT_EQ(tokenizer.vocabulary().tokens(), (Tokens{"a", "b", "<|endoftext|>", "<|unk|>"}));
   EXPECT_EQ(values(tokenizer.encode("b <|endoftext|>")), (Ids32{1, 3}));
@@ -93,8 +93,8 @@ TEST(WordTokenizer, GivesAWordThatSpellsASpecialTokenNoSecondId) {
             (Ids32{1, 2}));
 }
 
-// With special tokens in front, and the offset of an earlier part of the text.
-TEST(TextTokenizers, NameWhatTheyCannotEncodeAndItsPlace) {
+// Special tokens precede the error, and `offset` says that the text continues another.
+TEST(TextTokenizers, ReportTextThatHasNoIdWithItsOffset) {
   const auto characters = CharacterTokenizer::from_text("abé", {.special_tokens = {"<end>"}});
   const auto words = WordTokenizer::from_text("on the mat", {.special_tokens = {"<end>"}});
   const std::vector<std::string> special = {"<end>", std::string(kUnknown)};
@@ -124,7 +124,7 @@ TEST(TextTokenizers, NameWhatTheyCannotEncodeAndItsPlace) {
                    c.tokenizer.encode(c.text, {.allowed_special = {"<end>"}, .offset = 100}));
 }
 
-TEST(TextTokenizers, RefuseTextsAndVocabulariesThatAreNotTheirs) {
+TEST(TextTokenizers, RejectInvalidTextAndVocabularies) {
   const std::string message =
       ": the byte \"\\xff\" at byte 1 of the text is not part of valid UTF-8";
   EXPECT_INVALID("CharacterTokenizer" + message, CharacterTokenizer::from_text("a\xFF"));

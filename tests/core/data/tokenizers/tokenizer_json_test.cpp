@@ -3,7 +3,8 @@
 
 namespace {
 
-// One of each type, with special tokens and, for byte pairs, tokens that are not UTF-8.
+// Returns one tokenizer of each type, with special tokens and, for byte pairs, tokens that are not
+// UTF-8.
 std::vector<std::unique_ptr<Tokenizer>> examples() {
   const std::string text = "Übung macht den Meister; \"世界\" und\n世界!";
   std::vector<std::unique_ptr<Tokenizer>> result;
@@ -15,7 +16,7 @@ std::vector<std::unique_ptr<Tokenizer>> examples() {
   return result;
 }
 
-TEST(TokenizerJson, GivesTheSameTokenizerBack) {
+TEST(TokenizerJson, RestoresTheSameTokenizer) {
   const TemporaryFolder folder;
   for (const auto& tokenizer : examples()) {
     const std::string text = tokenizer->to_json();
@@ -32,7 +33,7 @@ TEST(TokenizerJson, GivesTheSameTokenizerBack) {
   }
 }
 
-TEST(TokenizerJson, IsWrittenForAReader) {
+TEST(TokenizerJson, IsHumanReadable) {
   const std::string text =
       "{\n"
       " \"format\": \"rowgrad tokenizer\",\n"
@@ -56,7 +57,7 @@ TEST(TokenizerJson, IsWrittenForAReader) {
   EXPECT_EQ(pairs["merges"], json({"Ġ a"}));
 }
 
-TEST(TokenizerJson, RefusesForeignJson) {
+TEST(TokenizerJson, RejectsForeignJson) {
   const std::string start = R"({"format": "rowgrad tokenizer", "version": )";
   const std::string types = R"(, expected "character", "word", "lower-case word" or "byte pair")";
   for (const auto& item : std::map<std::string, std::string>{
@@ -80,7 +81,7 @@ TEST(TokenizerJson, RefusesForeignJson) {
                  tokenizer_from_json(item.first));
 }
 
-TEST(TokenizerJson, RefusesContentsThatContradictEachOther) {
+TEST(TokenizerJson, RejectsContradictoryContents) {
   const json characters = json::parse(examples()[0]->to_json());
   const json pairs = json::parse(examples()[2]->to_json());
   struct Case {
@@ -127,7 +128,7 @@ TEST(TokenizerJson, IsVerifiedFromVersion2On) {
   }
 }
 
-TEST(TokenizerJson, QuotesNoMoreThanAPartOfALongText) {
+TEST(TokenizerJson, QuotesOnlyPartOfALongString) {
   const std::string name(1'000'000, 'x');
   const std::string start = R"({"format": "rowgrad tokenizer", "version": 1, "type": )";
   for (const std::string& text :
@@ -137,7 +138,7 @@ TEST(TokenizerJson, QuotesNoMoreThanAPartOfALongText) {
     EXPECT_LT(error_of<std::runtime_error>([&] { tokenizer_from_json(text); }).size(), 250u);
 }
 
-TEST(TokenizerJson, NamesTheFileThatItRefuses) {
+TEST(TokenizerJson, NamesTheRejectedFile) {
   const TemporaryFolder folder;
   write_file(folder / "foreign.json", "{}");
   EXPECT_ERROR(std::runtime_error,

@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(Vocabulary, LooksOrdinaryAndSpecialTokensUpApart) {
+TEST(Vocabulary, LooksUpOrdinaryAndSpecialTokensSeparately) {
   const Vocabulary vocabulary({"b", "end", "a", "end"}, {3});
   EXPECT_EQ(vocabulary.size(), 4);
   EXPECT_EQ(vocabulary.find("end"), 1);
@@ -14,7 +14,7 @@ TEST(Vocabulary, LooksOrdinaryAndSpecialTokensUpApart) {
   EXPECT_FALSE(vocabulary.is_special(1));
 }
 
-TEST(Vocabulary, RefusesTokensThatContradictEachOther) {
+TEST(Vocabulary, RejectsContradictoryTokens) {
   struct Case {
     std::vector<std::string> tokens;
     Ids32 special_ids;
@@ -37,9 +37,9 @@ TEST(Vocabulary, RefusesTokensThatContradictEachOther) {
 
 const auto kTokenizer =
     CharacterTokenizer::from_text("abc<>", {.special_tokens = {"<a>", "<a>b", "<b>"}});
-// < 0, > 1, a 2, b 3, c 4, <a> 5, <a>b 6, <b> 7
+// Ids: < 0, > 1, a 2, b 3, c 4, <a> 5, <a>b 6, <b> 7
 
-TEST(Tokenizer, TakesSpecialTokensLiterallyUnlessTheyAreAllowed) {
+TEST(Tokenizer, EncodesSpecialTokensAsTextUnlessAllowed) {
   struct Case {
     std::string text;
     std::vector<std::string> allowed;
@@ -51,7 +51,7 @@ TEST(Tokenizer, TakesSpecialTokensLiterallyUnlessTheyAreAllowed) {
       {"c<a>", {"<a>"}, {4, 5}},
       {"<a><b>c", {"<a>"}, {5, 0, 3, 1, 4}},
       {"<a><b>c", {"<b>", "<a>"}, {5, 7, 4}},
-      {"<a>b", {"<a>", "<a>b"}, {6}},  // the longer one
+      {"<a>b", {"<a>", "<a>b"}, {6}},  // the longer token
       {"<a>bb<a>", {"<a>", "<a>b"}, {6, 3, 5}},
       {"<<a>>", {"<a>"}, {0, 5, 1}},
       {"<a", {"<a>"}, {0, 2}},
@@ -64,7 +64,7 @@ TEST(Tokenizer, TakesSpecialTokensLiterallyUnlessTheyAreAllowed) {
   }
 }
 
-TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
+TEST(Tokenizer, PrefersTheLongestSpecialToken) {
   constexpr int kMany = 100'000;
   std::vector<std::string> special = {"<", "<x", "<x99999", "<x>"};
   for (int i = 0; i < kMany; ++i) special.push_back("<x" + std::to_string(i) + ">");
@@ -73,7 +73,7 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
   Ids32 ids;
   for (int i = 0; i < kMany; i += 2) {
     text += "a<x" + std::to_string(i) + ">";
-    ids.insert(ids.end(), {0, 6 + i});  // after a, x and the first four
+    ids.insert(ids.end(), {0, 6 + i});  // ids after a, x and the first four tokens
   }
   text += "<x99999<x>";
   ids.insert(ids.end(), {4, 5});
@@ -84,8 +84,8 @@ TEST(Tokenizer, TakesTheLongestOfManySpecialTokensAtEachPlace) {
             5.0);
 }
 
-// Exact reservations, one for each special token, would take memory in proportion to the square.
-TEST(Tokenizer, EncodesManyDocumentsWithMemoryInProportion) {
+// Exact reservations, one for each special token, would take quadratic memory.
+TEST(Tokenizer, EncodesManyDocumentsInLinearMemory) {
   const std::vector<std::string> end = {"<end>"};
   const auto text_of = [](int documents) {
     std::string text;
@@ -103,8 +103,8 @@ TEST(Tokenizer, EncodesManyDocumentsWithMemoryInProportion) {
       tokenizer->encode(text, {.allowed_special = end});
       return FailingAllocations::bytes();
     };
-    bytes_for(1);  // which may fill caches
-    // Capacity that doubles is at most twice what is needed, whatever the number of documents.
+    bytes_for(1);  // may fill caches
+    // Doubling capacity takes at most twice the memory needed, for any number of documents.
     EXPECT_LT(bytes_for(4000), 4 * 2 * bytes_for(1000));
   }
 }
@@ -118,7 +118,7 @@ TEST(Tokenizer, DecodesIdsOfAnyRank) {
   EXPECT_EQ(kTokenizer.decode(one), "<b>");
 }
 
-TEST(Tokenizer, RefusesWhatItDoesNotHave) {
+TEST(Tokenizer, RejectsUnknownIdsAndSpecialTokens) {
   EXPECT_INVALID("token: id 8 is outside the vocabulary of 8 tokens",
                  kTokenizer.decode(Ids{{0, 8}}));
   EXPECT_INVALID("token: id -1 is outside the vocabulary of 8 tokens", kTokenizer.token(-1));

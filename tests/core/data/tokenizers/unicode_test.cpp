@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(Unicode, KnowsLettersNumbersAndWhiteSpace) {
+TEST(Unicode, ClassifiesLettersNumbersAndWhitespace) {
   using enum CharacterClass;
   const std::vector<std::pair<CharacterClass, std::u32string>> cases = {
       {letter, U"azAZªµßéŁмдไह世한\u02B0\U0001D49C\U00020000"},
@@ -18,7 +18,7 @@ TEST(Unicode, KnowsLettersNumbersAndWhiteSpace) {
   EXPECT_EQ(character_class(kInvalidCodePoint), other);
 }
 
-TEST(Unicode, KnowsLowerCase) {
+TEST(Unicode, ConvertsToLowerCase) {
   EXPECT_EQ(lower_case("Aa1 ÄÖß ΣΔ МЫ \U00010400 世"), "aa1 äöß σδ мы \U00010428 世");
   EXPECT_EQ(lower_case(""), "");
 }
@@ -29,7 +29,7 @@ TEST(ByteText, WritesBytesAsGpt2Does) {
   EXPECT_EQ(printable_from_bytes("\xA0\xA1\xAC\xAD\xAE\xFF"), "ł¡¬Ń®ÿ");
 }
 
-TEST(ByteText, GivesEveryByteBackFromItsOwnPrintableCharacter) {
+TEST(ByteText, RoundTripsEveryByte) {
   std::set<std::string> seen;
   for (int i = 0; i < 256; ++i) {
     const std::string byte(1, static_cast<char>(i));
@@ -40,7 +40,7 @@ TEST(ByteText, GivesEveryByteBackFromItsOwnPrintableCharacter) {
   }
 }
 
-TEST(ByteText, RefusesCharactersThatStandForNoByte) {
+TEST(ByteText, RejectsCharactersThatRepresentNoByte) {
   for (const std::string text : {" ", "a b", "\n", "\u00AD", "\u0144", "世", "\xFF"})
     EXPECT_INVALID(concat(in_quotes(text), " has a character that represents no byte"),
                    bytes_from_printable(text));
