@@ -11,7 +11,7 @@
 namespace rowgrad {
 namespace {
 
-constexpr double kSmall = 1 << 16;  // bytes of row gradients that are always gathered
+constexpr double kSmall = 1 << 16;  // row gradients of up to this many bytes are gathered
 
 std::span<std::byte> bytes_of(real* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));

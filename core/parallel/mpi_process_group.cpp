@@ -170,7 +170,7 @@ class MpiProcessGroup : public ProcessGroup {
       std::set<std::size_t> silent;
       for (std::size_t i = 0; i < requests.open.size(); ++i)
         if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
-      // Some silent ranks may only wait for one that hangs. They get time to name it.
+      // Silent ranks may be waiting for the rank that hangs. Gives them time to name it.
       if (silent.size() > 1 && now - last < 1.25 * timeout_) continue;
       throw std::runtime_error(concat(name_of(*silent.begin()),
                                       silent.size() > 1 ? " or another rank" : "",

@@ -1,4 +1,4 @@
-// The sum of gradients over ranks against the same tree on one rank, for all kinds of gradients.
+// Compares sums of gradients over ranks with the same tree on one rank, for all kinds of gradients.
 
 #include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
@@ -9,8 +9,8 @@ constexpr std::size_t kRows = 3000;
 constexpr std::size_t kWidth = 7;
 const std::vector<Shape> kShapes{{kRows, kWidth}, {5, 3}, {kRows, kWidth}, {1}, {0, 4}, {kRows, 2}};
 
-// Some slices have no gradient of a parameter. `rows` of the first table are touched, by all slices
-// the same ones if `crowded`.
+// Returns the gradients of a slice; some have no gradient of a parameter. Each slice touches `rows`
+// rows of the first table: the same rows in all slices if `crowded`.
 Gradients gradients_of(std::size_t slice, std::size_t rows, bool crowded) {
   Gradients all(kShapes.size());
   Ids32 ids;
@@ -19,7 +19,7 @@ Gradients gradients_of(std::size_t slice, std::size_t rows, bool crowded) {
   std::ranges::sort(ids);
   if (slice != 1) all[0] = RowGradient(kShapes[0], ids, irregular({ids.size(), kWidth}, slice + 1));
   if (slice != 2) all[1] = irregular(kShapes[1], slice + 10);
-  // Rows on one slice and dense on the others, as of a tied table.
+  // Rows on one slice, dense on the others, as for a tied table.
   all[2] = slice == 3 ? Gradient(RowGradient(kShapes[2], ids, irregular({ids.size(), kWidth}, 3)))
                       : Gradient(irregular(kShapes[2], slice + 20));
   if (slice == 0) all[3] = irregular(kShapes[3], 5);
@@ -46,7 +46,7 @@ void expect_same(const Gradient& a, const Gradient& b) {
   }
 }
 
-// Gives the gradients of the last subtree in any order. Those that never come are none.
+// Gives the gradients of the last subtree in any order, except those that are none.
 Gradients sum_one_by_one(GradientExchange& exchange, std::vector<Gradients> partial,
                          std::size_t rank) {
   Gradients last = std::move(partial.back());
@@ -71,7 +71,7 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
             // With few rows, each parameter is a bucket of its own.
             GradientExchange exchange(ranks, slices, kShapes,
                                       rows < 1000 ? 0 : GradientExchange::kBucketBytes);
-            for (int again = 0; again < 3; ++again) {  // it knows more the second time
+            for (int again = 0; again < 3; ++again) {  // later sums know the counts of the first
               std::vector<Gradients> partial;
               for (const IndexRange node : exchange.subtrees())
                 partial.push_back(of_node(node, all));
@@ -85,7 +85,7 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
     }
 }
 
-TEST(GradientExchange, SendsRowsByOwnersWhereRanksTouchTheSame) {
+TEST(GradientExchange, SumsRowsByOwnersIfRanksShareRows) {
   for (const bool crowded : {false, true})
     run_ranks(4, [&](ProcessGroup& ranks) {
       GradientExchange exchange(ranks, 4, kShapes);
@@ -98,7 +98,7 @@ TEST(GradientExchange, SendsRowsByOwnersWhereRanksTouchTheSame) {
     });
 }
 
-TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheTableAndDenseNumbersTwice) {
+TEST(GradientExchange, SendsOnlyTouchedRowsAndDenseElementsTwice) {
   for (const std::size_t table : {1000, 100000})
     run_ranks(2, [&](ProcessGroup& ranks) {
       GradientExchange exchange(ranks, 2, {{table, kWidth}});
@@ -107,7 +107,7 @@ TEST(GradientExchange, SendsWhatTheRowsNeedWhateverTheTableAndDenseNumbersTwice)
           RowGradient({table, kWidth}, {first, first + 1}, irregular({2, kWidth}, 1)))}});
       const std::uint64_t gathered = 8 + 2 * (4 + kWidth * sizeof(real));
       EXPECT_EQ(ranks.bytes_sent(), gathered);
-      // Owners of a split table are told how many rows come, here none, in one number for a slice.
+      // Owners of a sharded table receive the number of rows, here 0, as one integer per slice.
       exchange.start({}, {true});
       const auto row = static_cast<std::int32_t>(ranks.rank() == 0 ? 3 : table - 1);
       exchange.submit(0, RowGradient({table, kWidth}, {row}, irregular({1, kWidth}, 1)));
@@ -128,8 +128,8 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
       const std::uint64_t before = ranks.bytes_sent();
       exchange.start({});
       exchange.submit(2, irregular({1000}, 1));
-      EXPECT_EQ(ranks.bytes_sent() - before, 8);  // what kind it is
-      ranks.any(false);                           // now both ranks know
+      EXPECT_EQ(ranks.bytes_sent() - before, 8);  // the kind of gradient
+      ranks.any(false);                           // now both ranks know it
       exchange.submit(0, {});
       EXPECT_EQ(ranks.bytes_sent() - before, 8 + 1 + 8 + 500 * sizeof(real));
       ranks.any(false);
@@ -142,7 +142,7 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
   });
 }
 
-TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
+TEST(GradientExchange, RejectsCallsInTheWrongOrder) {
   run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
     EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum was started, expected start()",
@@ -161,11 +161,11 @@ TEST(GradientExchange, RefusesWhatIsOutOfOrder) {
     EXPECT_THROW(exchange.start({Gradients(2)}), std::logic_error);
     EXPECT_EQ(exchange.finish().size(), 2);
     EXPECT_EQ(exchange.sum({Gradients(2), Gradients(2)}).size(), 2);
-    EXPECT_THROW(GradientExchange(ranks, 1, kShapes), std::invalid_argument);  // for two ranks
+    EXPECT_THROW(GradientExchange(ranks, 1, kShapes), std::invalid_argument);  // one slice
   });
 }
 
-TEST(ProcessGroup, GatherTextsAndAnswers) {
+TEST(ProcessGroup, GathersStringsAndAnswers) {
   run_ranks(3, [](ProcessGroup& ranks) {
     const auto texts = ranks.all_gather_lists(std::string(ranks.rank(), 'x'));
     EXPECT_EQ(texts, (std::vector<std::string>{"", "x", "xx"}));
@@ -174,7 +174,7 @@ TEST(ProcessGroup, GatherTextsAndAnswers) {
   });
 }
 
-TEST(Shards, OfARankAreAsFewSubtreesAsCanBe) {
+TEST(Shards, FormAsFewSubtreesAsPossible) {
   EXPECT_EQ(subtrees_in({4, 8}, 8), (std::vector<IndexRange>{{4, 8}}));
 }
 
