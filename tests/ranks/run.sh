@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Trains with mpirun on this machine: the same bits on 1 to 4 ranks and on none, also when a run is
-# resumed on another number of them; and what happens when a rank dies, hangs, or has other options.
+# Trains with mpirun on this machine. Tests that 1 to 4 ranks give the same bits as a single process,
+# even if a run is resumed on another number of ranks. Tests ranks that die, hang or have other options.
 #   tests/ranks/run.sh
-# ROWGRAD_BUILD names another build folder. Without MPI, it says so and does nothing; with CI set, it fails.
+# ROWGRAD_BUILD names another build folder. Without MPI, the script skips all tests; with CI set, it fails.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/expect.sh"
 source "$root/tests/support/checkpoints.sh"
 
 command -v mpirun >/dev/null ||
-  skip "The tests of ranks are skipped: mpirun is not installed (libopenmpi-dev, openmpi-bin)"
+  skip "Skipping the tests of ranks: mpirun is not installed (install libopenmpi-dev and openmpi-bin)"
 configure
 compile rowgrad_program rowgrad_mpi_program
 PATH=$build/bin:$PATH
@@ -31,14 +31,14 @@ gpt=(rowgrad train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 -
 
 # --- The same bits ------------------------------------------------------------------------------
 compared=0
-# compare COMMAND...: on no ranks, one, two, three and four
+# compare COMMAND...: compares a single process with one to four ranks
 compare() {
   ok "$@" --slices 4 --save alone
   local count
   rm -f table*
   for count in 1 2 3 4; do
     ok on_ranks "$count" "$@" --slices 4 --save ranks
-    # A process alone makes split tables whole.
+    # A single process turns sharded tables into whole tables.
     if compgen -G "ranks.part-*" >/dev/null; then
       ok "$@" --resume ranks --save ranks
     fi
@@ -58,21 +58,21 @@ split=("${gpt[@]}" --no-tie-weights --ngrams "2,3" --ngram-rows 100 --ngram-laye
 compare "${split[@]}" --steps 12 --optimizer adamw --clip 0.5 --schedule cosine
 compare "${split[@]}" --steps 12 --optimizer sgd --momentum 0.9 --weight-decay 0.01 --accumulate 2
 compare "${split[@]}" --steps 12 --optimizer adagrad
-echo "$compared runs on 1 to 4 ranks: always the bits of a run alone"
+echo "$compared runs on 1 to 4 ranks: the same bits as a single process"
 
-# The first rank alone samples, on the way (which is in the checkpoint) and at the end.
+# Only the first rank samples, during training (saved in the checkpoint) and at the end.
 sampled=(rowgrad train "${corpus[@]}" "${small[@]}" --window 2 --hidden 8
   --slices 2 --epochs 2 --sample-tokens 9 --sample-every 7 --sample-epochs --temperature 0.5 --top-k 3)
 ok "${sampled[@]}" --save alone
 last=$(grep -A 1 "^Sample" log)
 ok on_ranks 2 "${sampled[@]}" --save ranks
 equal "$(grep -A 1 "^Sample" log)" "$last"
-grep -aq '"samples":"\[{' ranks || fail "no samples were kept"
+grep -aq '"samples":"\[{' ranks || fail "the checkpoint has no samples"
 expect_same_numbers alone ranks
 rm ranks
-echo "samples on the way and at the end: those of a run alone"
+echo "samples during training and at the end: the same as from a single process"
 
-# The first rank alone has a log. At the end it reads the text, with rows of tables that others have.
+# Only the first rank writes a log. At the end it reads the corpus, with table rows from other ranks.
 logged=("${split[@]}" --slices 4 --steps 12)
 ok "${logged[@]}" --save alone
 for option in --report --log; do
@@ -83,22 +83,22 @@ for option in --report --log; do
   rm -f ranks ranks.part-*
 done
 for file in watched--report.log watched--log; do
-  grep -q '^{"event":"text"' $file || fail "$file lacks the text"
+  grep -q '^{"event":"text"' $file || fail "$file has no text event"
   equal "$(grep -c '^{"event":"run"' $file)" 1
-  ! grep '^{"event":"fault"' $file || fail "$file has a fault"
+  ! grep '^{"event":"fault"' $file || fail "$file has a fault event"
 done
 rm watched*
-echo "reports and logs of split tables: the bits of a run alone, a log that continues, the text read"
+echo "reports and logs of sharded tables: the same bits as a single process, one continued log, the corpus read"
 
-# A rank whose OpenBLAS has another kernel, if it does have it.
+# A rank whose OpenBLAS uses another kernel, if this OpenBLAS has one.
 mixed=("${verdict[@]}" --hidden "3000,1000" --stop-after 1)
 ok on_ranks 1 "${mixed[@]}" : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}"
 if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; then
   says "^Rank 1 computes with .*Sandybridge.*, rank 0 with "
-  echo "a rank that computes with something else is named"
+  echo "a rank with other kernels: named in a warning"
 fi
 
-# A launcher that speaks nothing but PMIx.
+# A launcher that only supports PMIx.
 pmix=(env)
 for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name"); done
 ok "${verdict[@]}" "${small[@]}" --stop-after 3 --slices 2 --save alone
@@ -106,7 +106,7 @@ ok on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --stop-after 3 --save r
 says "sent by each of 2 ranks"
 expect_same_numbers alone ranks
 rm ranks
-echo "a launcher that speaks PMIx alone: two ranks, not two runs"
+echo "a launcher that only supports PMIx: two ranks, not two runs"
 
 run=("${verdict[@]}" "${small[@]}" --window 2 --hidden 8 --momentum 0.9 --dropout 0.3)
 ok "${run[@]}" --slices 4 --stop-after 30 --save alone
@@ -116,8 +116,8 @@ ok "${run[@]}" --resume ranks --stop-after 30 --save ranks
 expect_same_numbers alone ranks
 echo "resumed on another number of ranks: the same bits"
 
-# Split tables: killed at any moment, the checkpoint before is whole, and other numbers of ranks go
-# on with it. ROWGRAD_KILLS says how often.
+# Sharded tables: after a kill at any moment, the previous checkpoint is whole, and other numbers of
+# ranks can resume from it. ROWGRAD_KILLS is the number of kills.
 kills=${ROWGRAD_KILLS:-3}
 long=("${split[@]}" --optimizer adamw --slices 4 --steps $((150 * (kills + 1))))
 ok "${long[@]}" --save alone
@@ -137,12 +137,12 @@ for ((i = 0; i < kills; ++i)); do
     *) cp log "$scratch/log" && fail "status $status after kill $i" ;;
   esac
 done
-((kills == 0 || hits > 0)) || fail "all runs to be killed had ended"
+((kills == 0 || hits > 0)) || fail "every run ended before it was killed"
 ok on_ranks 3 "${long[@]}" --resume ranks --save ranks
 ok "${long[@]}" --resume ranks --save ranks
 expect_same_numbers alone ranks
 rm -f ranks ranks.part-*
-echo "$hits kills while tables are split: the bits of a run that was never killed"
+echo "$hits kills with sharded tables: the same bits as a run that was never killed"
 
 ok on_ranks 2 "${split[@]}" --slices 4 --steps 12 --save ranks
 rm ranks.part-*-1
@@ -153,17 +153,17 @@ ok on_ranks 2 "${split[@]}" --ngram-file table --steps 3 --save ranks
 rejects 1 "its tables are in files, saved by 2 ranks, .* 3" \
   on_ranks 3 "${split[@]}" --ngram-file table --resume ranks
 rm -f table*
-echo "a part that is missing, and files of another number of ranks: words"
+echo "a missing part, and table files of another number of ranks: rejected"
 
 # --- Faults -------------------------------------------------------------------------------------
-# rejects_once PATTERN COMMAND...: on three ranks, of which the first one alone says why
+# rejects_once PATTERN COMMAND...: fails on three ranks; only the first rank prints the error
 rejects_once() {
   rejects 1 "^rowgrad train: rank 0 on $(hostname): .*$1" on_ranks 3 "${@:2}"
   equal "$(grep -c -- "$1" log)" 1
 }
 rejects_once "2 slices for 3 ranks" "${run[@]}" --slices 2 --stop-after 2
 rejects_once "cannot read none: No such file or directory" "${run[@]}" --resume none
-echo "an error of all ranks: said once"
+echo "an error on all ranks: printed once"
 
 mkdir -p here/sub there
 for table in "" "--ngram-file sub/table"; do
@@ -171,28 +171,28 @@ for table in "" "--ngram-file sub/table"; do
   rejects 1 "^rowgrad train: rank 1 on $(hostname): sub/.*: there is no folder " \
     on_ranks 1 bash -c 'cd here; exec "$@"' here "${split[@]}" $table --steps 9 --save sub/run : \
     -n 1 bash -c 'cd there; exec "$@"' there "${split[@]}" $table --steps 9 --save sub/run
-  ! grep "^step" log || fail "it was noticed after the first step"
+  ! grep "^step" log || fail "the error came after the first step"
 done
 rm -rf here there
-echo "a folder that a rank lacks: an error before training, with rank and host"
+echo "a folder that a rank lacks: an error before training that names rank and host"
 
 mkdir bin
-cp "$build/bin/rowgrad" bin/  # without the program with MPI next to it
+cp "$build/bin/rowgrad" bin/  # without the MPI program next to it
 rejects 1 "this program was built without MPI, .*; install the package rowgrad-mpi" \
   on_ranks 2 bin/rowgrad train "${text[@]}" --stop-after 2
-echo "a program without MPI: words, instead of runs that know nothing of each other"
+echo "a program without MPI: an error instead of independent runs"
 
 rejects 1 "rank 1 has another seed than rank 0: 5, expected 123" \
   on_ranks 1 "${run[@]}" --stop-after 2 : -n 1 "${run[@]}" --stop-after 2 --seed 5
 echo "options that differ: an error that names rank and option"
 
-# endless COUNT COMMAND...: a run on so many ranks, once it has saved something
+# endless COUNT COMMAND...: starts an endless run on COUNT ranks and waits for its first checkpoint
 endless() {
   rm -f ranks ranks.part-*
   timeout 120 mpirun --oversubscribe -n "$1" "${@:2}" --save ranks --save-every 1 >log 2>&1 &
   job=$!
   until [[ -e ranks ]]; do
-    kill -0 "$job" 2>/dev/null || fail "the run ended before it saved anything"
+    kill -0 "$job" 2>/dev/null || fail "the run ended before it saved a checkpoint"
     sleep 0.05
   done
   launcher=$(pgrep -P "$job")
@@ -201,7 +201,7 @@ endless() {
 
 long=("${run[@]}" --epochs 1000000)
 long_split=("${split[@]}" --optimizer adamw --slices 4 --steps 1000000)
-# end_by SIGNAL STATUS PATTERN COUNT COMMAND...: of an endless run, whose second rank gets the signal
+# end_by SIGNAL STATUS PATTERN COUNT COMMAND...: sends a signal to the second rank of an endless run
 end_by() {
   endless "${@:4}"
   kill "$1" "$second"
@@ -215,21 +215,21 @@ end_by() {
 
 end_by -9 137 "rank 1 .*exited on signal 9" 2 "${long[@]}"
 end_by -9 137 "rank 1 .*exited on signal 9" 3 "${long_split[@]}"
-echo "a rank that dies, also with split tables: the end of all, named, and a whole checkpoint"
+echo "a rank that dies, also with sharded tables: all ranks end, the rank is named, the checkpoint is whole"
 
 end_by -STOP 1 "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-timeout 2
 end_by -STOP 1 "rank 1 .*has not answered for 2 seconds" 3 "${long_split[@]}" --rank-timeout 2
-echo "a rank that hangs, also with split tables: the end of all, named, and a whole checkpoint"
+echo "a rank that hangs, also with sharded tables: all ranks end, the rank is named, the checkpoint is whole"
 
-# Stopped before MPI has started, which no rank can do without it.
+# A rank that stops before MPI starts: MPI cannot start without it.
 rejects 1 "MPI has not started after 3 seconds: a rank hangs" \
   on_ranks 1 "${run[@]}" --rank-timeout 3 : \
   -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-timeout 3
-echo "a rank that hangs before MPI has started: the end of all, in words"
+echo "a rank that hangs before MPI has started: all ranks end with a message"
 
 endless 2 "${long[@]}"
 kill -INT "$launcher"
 wait "$job" || true
 says "Stopped by"
 ok "${run[@]}" --resume ranks --stop-after 1
-echo "Ctrl-C: all stop and save"
+echo "Ctrl-C: all ranks stop and save"
