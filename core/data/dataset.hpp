@@ -23,8 +23,8 @@ struct RaggedIds {
   Ids offsets;  // [rows]: where each bag begins in `ids`; non-decreasing from 0
 };
 
-/// Some examples: arrays whose first axis is the example. The dataset and the model agree on the
-/// meaning of each array.
+/// A set of examples: arrays whose first axis indexes the examples. The dataset and the model agree
+/// on the meaning of each array.
 struct Batch {
   std::vector<Ids> ids = {};         // each [rows, …]
   std::vector<Tensor> tensors = {};  // each [rows, …]
@@ -36,8 +36,9 @@ struct Batch {
   /// Returns the targets of inputs(), of the same shape. Throws as inputs() does.
   const Ids& targets() const { return of_text(1); }
 
-  /// Returns the number of examples. Throws if the arrays differ in it, an array has no axes,
-  /// offsets do not fit their ids, bags have more than 2^31 − 1 ids, or the batch has no arrays.
+  /// Returns the number of examples. Throws if the batch has no arrays, arrays differ in their
+  /// number of rows or have no axes, offsets do not fit their ids, or bags have more than 2^31 − 1
+  /// ids.
   std::size_t rows() const;
 
   /// Returns copies of these rows, in this order. Validates the whole batch first.
@@ -65,7 +66,7 @@ class Dataset {
   /// Returns the number of examples, at least 1.
   virtual std::size_t size() const = 0;
 
-  /// Returns the examples with these indices, in this order; there may be none.
+  /// Returns the examples with these indices, in this order. `examples` may be empty.
   virtual Batch batch(std::span<const std::int64_t> examples) const = 0;
 
   /// Reads examples for a loader. Override it for randomized examples, such as negative sampling,

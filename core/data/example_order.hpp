@@ -14,7 +14,7 @@ namespace rowgrad {
 /// more are permuted again (cycle walking: Black & Rogaway 2002), on average less than once.
 class KeyedPermutation {
  public:
-  /// Requires count ≥ 1. Each key selects another permutation.
+  /// Requires count ≥ 1. Each key gives another permutation.
   KeyedPermutation(std::uint64_t count, std::uint64_t key);
 
   std::uint64_t operator()(std::uint64_t index) const;  // index < count

@@ -29,7 +29,7 @@ class NgramCounts {
     std::uint64_t count = 0;  // number of lookups
   };
 
-  static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // counted separately
+  static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // default limit
 
   /// Borrows the hash. Counts up to `max_ngrams` distinct n-grams separately.
   explicit NgramCounts(const NgramHash& hash, std::size_t max_ngrams = kMaxNgrams);

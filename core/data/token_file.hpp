@@ -4,8 +4,8 @@
 //
 //   rowgrad   TokenFileHeader (64 bytes), then ids of 2 or 4 bytes, then the checksum (class
 //             Checksum, seeded with the block's index) of each block of 16 KiB of ids, then
-//             "rgtokend". With this ending, a file with a damaged header is not taken for a raw
-//             one. Version 1, written by rowgrad 0.2.0, ends with the ids.
+//             "rgtokend", so that a file with a damaged header is not read as a raw file. Version
+//             1, written by rowgrad 0.2.0, ends with the ids.
 //   llm.c     256 int32: magic, version, number of ids, zeros; then the ids. Magic 20240520 and
 //             version 1: ids of 2 bytes; 20240801 and 7: ids of 4 bytes.
 //             Source: karpathy/llm.c, dev/data/data_common.py.

@@ -4,7 +4,7 @@ namespace {
 
 // Returns words over few letters, so that they share pairs, with runs of one letter, spaces, and
 // pieces too long for the cache.
-std::string made_up_text(unsigned seed, std::size_t words) {
+std::string random_text(unsigned seed, std::size_t words) {
   std::mt19937 random(seed);
   std::string text;
   for (std::size_t i = 0; i < words; ++i) {
@@ -17,9 +17,9 @@ std::string made_up_text(unsigned seed, std::size_t words) {
 
 // For short texts, tests/fuzz/targets/byte_pairs.cpp compares with the definition.
 TEST(BytePairTokenizer, RestoresAnyTextEvenWithAFullCache) {
-  const auto tokenizer = BytePairTokenizer::train(made_up_text(1, 300), {.size = 400});
+  const auto tokenizer = BytePairTokenizer::train(random_text(1, 300), {.size = 400});
   EXPECT_EQ(tokenizer.size(), 400);
-  std::string text = made_up_text(2, 2000);
+  std::string text = random_text(2, 2000);
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(random());
   // Pieces that differ only in length, and more pieces than the cache holds.
