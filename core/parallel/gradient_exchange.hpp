@@ -13,7 +13,7 @@
 
 namespace rowgrad {
 
-/// The sum of gradients over ranks, for each kind of gradient:
+/// The sum of gradients over ranks.
 ///
 /// Dense gradients, as one vector, are cut into one range per rank, its owner. The owner receives
 /// its range from all others, adds it up, and sends the sum back. So each element travels about

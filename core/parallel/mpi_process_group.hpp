@@ -31,8 +31,8 @@ std::string launched_size();
 /// std::runtime_error if mpirun belongs to another MPI: each process would take itself for the only
 /// one.
 ///
-/// In a program without MPI, a process alone is one rank, even if a launcher started it and says
-/// that it is the only one. Otherwise, processes of a launcher throw std::runtime_error.
+/// In a program without MPI, a single process is one rank, even if a launcher started it and says
+/// that it is alone. Otherwise, a process of a launcher throws std::runtime_error.
 std::unique_ptr<ProcessGroup> mpi_process_group(double timeout = 50);
 
 }  // namespace rowgrad

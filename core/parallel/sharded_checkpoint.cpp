@@ -171,7 +171,8 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 
 void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
                               const ParallelTraining& of_run,
-                              std::span<Parameter* const> parameters, const StateDict& of_first) {
+                              std::span<Parameter* const> parameters,
+                              const StateDict& first_rank_values) {
   ProcessGroup& ranks = of_run.group();
   StateDict common = state;
   StateDict mine = take_rows(common, of_run, parameters);
@@ -195,7 +196,8 @@ void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
     if (state.contains("steps")) file->put(kStep, state.count("steps"));
   }
   mine.put(kRank, ranks.rank());
-  for (const std::string& name : of_first.names()) common.put(name, of_first.at(name));
+  for (const std::string& name : first_rank_values.names())
+    common.put(name, first_rank_values.at(name));
   common.put(kNext, random_name());
   common.put(kBefore, replaced);
   write_safetensors(rank_path(path, names, ranks.rank()), mine);

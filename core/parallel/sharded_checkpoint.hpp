@@ -16,12 +16,12 @@ namespace rowgrad {
 
 /// Writes `path` on the first rank, and a part path.part-… on each rank. All ranks call it, each
 /// with its own state; shards and their optimizer state go into the parts. `parameters` are the
-/// model's. The first rank also writes `of_first`, whose names may contain names of tables. Removes
-/// the parts of the checkpoint that this one replaces. Throws std::system_error as write_file()
-/// does, and std::invalid_argument if `state` lacks the rows of sharded tables.
+/// model's. The first rank also writes `first_rank_values`, whose names may contain names of
+/// tables. Removes the parts of the checkpoint that this one replaces. Throws std::system_error as
+/// write_file() does, and std::invalid_argument if `state` lacks the rows of sharded tables.
 void write_sharded_checkpoint(const std::filesystem::path& path, const StateDict& state,
                               const ParallelTraining& ranks, std::span<Parameter* const> parameters,
-                              const StateDict& of_first = {});
+                              const StateDict& first_rank_values = {});
 
 /// Writes `path` as write_safetensors() does, and removes the parts of the checkpoint that this one
 /// replaces.
@@ -32,10 +32,10 @@ std::size_t saved_ranks(const StateDict& file);
 
 /// Returns `file`, which was read from `path`, with the rows of this rank's shards. Without sharded
 /// tables in `ranks`, returns whole tables. Any number of ranks may have saved the file. Each rank
-/// reads the parts that it has; others send those that it lacks. If the file has whole tables,
-/// `parameters` tells which rows belong to them. Throws std::runtime_error if a part is missing on
-/// all ranks or belongs to another checkpoint or rank, if ranks have different checkpoints, or if
-/// tables in files were saved by another number of ranks.
+/// reads the parts that it has; other ranks send those that it lacks. If the file has whole tables,
+/// each rank takes its rows of the tables in `parameters`. Throws std::runtime_error if a part is
+/// missing on all ranks or belongs to another checkpoint or rank, if ranks have different
+/// checkpoints, or if tables in files were saved by another number of ranks.
 StateDict with_sharded_rows(StateDict file, const std::filesystem::path& path,
                             const ParallelTraining* ranks = nullptr,
                             std::span<Parameter* const> parameters = {});

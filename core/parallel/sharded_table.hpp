@@ -38,7 +38,7 @@ class ShardedTable {
   Parameter& shard() const { return shard_; }  // the rows of this rank
   Parameter& table() { return table_ ? *table_ : shard_; }
   bool is_whole() const { return !table_; }            // true if this rank has all rows
-  std::size_t first_row() const { return first_; }     // the table's row at index 0 of the shard
+  std::size_t first_row() const { return first_; }     // index in the table of the shard's row 0
   std::size_t rows() const { return shape_.front(); }  // number of rows of the table
 
   /// Fetches rows from the ranks that hold them. These bring the rows up to date and, if `scales`,

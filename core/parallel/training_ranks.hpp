@@ -25,8 +25,8 @@ inline void add(Gradients& a, Gradients&& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i].add(std::move(b[i]));
 }
 
-/// The sum over all ranks of the gradients of a step's slices. It is added in the order of
-/// ranges.hpp: every rank gets the same bits, on any number of ranks.
+/// The sum of the gradients of a step's slices over all ranks. Gradients are added in the order of
+/// ranges.hpp, so every rank gets the same bits, on any number of ranks.
 class GradientSum {
  public:
   static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;  // default bucket size
@@ -45,8 +45,8 @@ class GradientSum {
   /// each rank needs the sum of parameter p only for its own rows (rows_of_rank()).
   virtual void start(std::vector<Gradients> earlier, std::vector<bool> sharded) = 0;
 
-  /// Adds a parameter's gradient on the last slice, once. Preferably called from the last parameter
-  /// to the first.
+  /// Adds a parameter's gradient on the last slice. Call it at most once per parameter, preferably
+  /// from the last to the first.
   virtual void submit(std::size_t parameter, Gradient gradient) = 0;
 
   /// Returns the sums. Parameters that were not given have no gradient on the last slice.
