@@ -60,7 +60,7 @@ void check_options(std::size_t vocabulary, const NgramHashOptions& options,
     check_argument(order > 0 && order <= kLongest, "NgramHash: an order is ", order,
                    ", expected 1 to ", kLongest);
   check_argument(std::ranges::find(blocks, block) != blocks.end(), "NgramHash: block is ", block,
-                 ", expected one of blocks");
+                 ", expected one of the blocks with a memory");
   const std::vector<std::int32_t>& canonical = options.canonical;
   check_argument(canonical.empty() || canonical.size() == vocabulary, "NgramHash: there are ",
                  canonical.size(), " canonical ids, expected one for each of the ", vocabulary,

@@ -155,7 +155,7 @@ TokenWindows::TokenWindows(TokenSequence text, TokenSequence targets, const Wind
       has_own_targets_(true),
       options_(checked(options)) {
   check_argument(targets_.size() == text_.size(), "TokenWindows: there are ", targets_.size(),
-                 " targets for ", text_.size(), " tokens, expected equal numbers");
+                 " targets for ", text_.size(), " tokens, expected one per token");
   check_argument(text_.size() >= options.context, "TokenWindows: there are ", text_.size(),
                  " tokens, expected at least ", options.context, ", one window");
   size_ = (text_.size() - options.context) / options.stride + 1;

@@ -112,7 +112,7 @@ TEST(NgramHash, RejectsInvalidArguments) {
             {.rows = 300'000'000}},
            {"there are 1099511627776 heads of 100000 rows, expected at most 2147483647 of each",
             {.heads = std::size_t{1} << 40}},
-           {"block is 1, expected one of blocks", {}, 9, 1},
+           {"block is 1, expected one of the blocks with a memory", {}, 9, 1},
            {"there are 2 canonical ids, expected one for each of the 3 ids",
             {.canonical = {0, 1}},
             3},

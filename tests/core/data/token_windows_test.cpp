@@ -58,7 +58,7 @@ TEST(TokenWindows, RejectsInvalidWindows) {
   };
   for (const Case& c : cases)
     EXPECT_INVALID("TokenWindows: " + c.message, TokenWindows(counting(c.tokens), c.options));
-  EXPECT_INVALID("TokenWindows: there are 1 targets for 2 tokens, expected equal numbers",
+  EXPECT_INVALID("TokenWindows: there are 1 targets for 2 tokens, expected one per token",
                  TokenWindows(counting(2), counting(1), {.context = 1, .stride = 1}));
   EXPECT_INVALID("TokenWindows: there are 2 tokens, expected at least 3, one window",
                  TokenWindows(counting(2), counting(2), {.context = 3, .stride = 1}));
