@@ -100,7 +100,7 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
                    "GradientExchange::start: there are gradients of ", gradients.size(),
                    " parameters, expected ", shapes_.size());
   check_state(ranks_.size() == 1 || own_.empty(),
-              "GradientExchange::start: the previous sum is not finished, expected finish()");
+              "GradientExchange::start: the previous sum is not finished, call finish() first");
   for (Bucket& bucket : buckets_) bucket.missing = bucket.end - bucket.begin;
   given_.assign(shapes_.size(), false);
   sharded_ = std::move(sharded);
@@ -117,7 +117,7 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
 }
 
 void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
-  check_state(!own_.empty(), "GradientExchange::give: no sum was started, expected start()");
+  check_state(!own_.empty(), "GradientExchange::give: no sum was started, call start() first");
   check_state(!given_.at(parameter), "GradientExchange::give: the gradient of parameter ",
               parameter, " was already given");
   if (!gradient.is_none())
@@ -140,7 +140,7 @@ void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
 }
 
 Gradients GradientExchange::finish() {
-  check_state(!own_.empty(), "GradientExchange::finish: no sum was started, expected start()");
+  check_state(!own_.empty(), "GradientExchange::finish: no sum was started, call start() first");
   for (std::size_t p = shapes_.size(); p-- > 0;)
     if (!given_[p]) submit(p, {});
   if (ranks_.size() == 1) sums_ = std::move(own_.front());

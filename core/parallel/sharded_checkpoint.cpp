@@ -277,7 +277,8 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
                       std::get<Tensor>(value).data() + (begin - own.begin) * width);
       } else if (std::holds_alternative<std::string>(part.at(of_values))) {
         check_runtime(count == ranks.size(), path.string(), ": its tables are in files, saved by ",
-                      count, " ranks, but there are ", ranks.size(), "; resume on ", count);
+                      count, " ranks, but this run has ", ranks.size(), "; resume on ", count,
+                      " ranks");
         value = part.at(name);
       } else {
         const std::vector<std::int64_t> read = get_integers(part, name, its.size());

@@ -145,7 +145,7 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
 TEST(GradientExchange, RejectsCallsInTheWrongOrder) {
   run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
-    EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum was started, expected start()",
+    EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum was started, call start() first",
                  exchange.submit(0, {}));
     EXPECT_THROW(exchange.finish(), std::logic_error);
     EXPECT_INVALID(
