@@ -40,11 +40,11 @@ struct TokenFileHeader {
   std::uint32_t version = kVersion;    // kVersion or 1
   std::uint32_t bytes_per_id = 0;      // 2 or 4
   std::uint64_t count = 0;             // number of ids
-  std::uint64_t vocabulary_size = 0;   // the tokenizer's number of ids; every id is less
+  std::uint64_t vocabulary_size = 0;   // number of ids of the tokenizer; every id is less
   std::uint64_t vocabulary_hash = 0;   // the tokenizer's Vocabulary::hash()
   std::uint64_t checksum = 0;          // covers block checksums; version 1: ids
   std::uint64_t header_checksum = 0;   // covers the fields above; version 1: 0
-  std::uint64_t unused = 0;            // zero
+  std::uint64_t unused = 0;            // 0
 };
 static_assert(sizeof(TokenFileHeader) == 64);
 

@@ -96,8 +96,8 @@ class TokenWindows : public Dataset {
 
   std::size_t size() const override { return size_; }       // number of windows
   std::size_t context() const { return options_.context; }  // ids per window
-  std::size_t stride() const { return options_.stride; }    // from one window to the next
-  const TokenSequence& text() const { return text_; }       // what windows are cut from
+  std::size_t stride() const { return options_.stride; }    // distance between window starts
+  const TokenSequence& text() const { return text_; }       // the ids that are cut into windows
   /// Returns true if the targets were given explicitly.
   bool has_explicit_targets() const { return has_own_targets_; }
 
