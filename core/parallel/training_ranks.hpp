@@ -37,12 +37,12 @@ class GradientSum {
   virtual ~GradientSum() = default;
 
   /// Returns the subtrees of the tree of slices whose gradients this rank computes. The last one is
-  /// a single slice; it begins when the gradients of the others are complete.
+  /// a single slice; compute the others first.
   virtual const std::vector<IndexRange>& subtrees() const = 0;
 
   /// Starts a sum, with the gradients of all subtrees() except the last. A slice may have no
-  /// gradient of a parameter. With several ranks, the previous sum must be finished. sharded[p]:
-  /// each rank needs the sum of parameter p only for its own rows (rows_of_rank()).
+  /// gradient of a parameter. With several ranks, the previous sum must be finished. If sharded[p],
+  /// each rank gets the sum of parameter p only for its own rows (rows_of_rank()).
   virtual void start(std::vector<Gradients> earlier, std::vector<bool> sharded) = 0;
 
   /// Adds a parameter's gradient on the last slice. Call it at most once per parameter, preferably
@@ -88,8 +88,8 @@ class TrainingRanks : public TablePlacement {
   /// anything else, except in together().
   virtual void first_asks(const std::function<void()>& work) = 0;
 
-  /// Calls `work` when all ranks are here. All ranks call it, inside first_asks(). `work` may
-  /// exchange messages, and fetches on all ranks together.
+  /// Calls `work` when all ranks are here. All ranks call it, inside first_asks(). In `work`, ranks
+  /// may exchange messages, and fetch rows together.
   virtual void together(const std::function<void()>& work) = 0;
 };
 
