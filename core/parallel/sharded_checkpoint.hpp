@@ -1,9 +1,9 @@
 #pragma once
 
 // Checkpoints of models with sharded tables. Each rank writes its rows to a file of its own. The
-// first rank's file, next to it, has everything else and names these parts. A crash at any moment
-// leaves the previous checkpoint whole: new parts have new names, and take effect when the first
-// rank replaces its file.
+// first rank's file has everything else and names these parts, which lie next to it. A crash at any
+// moment leaves the previous checkpoint whole: new parts have new names, and take effect when the
+// first rank replaces its file.
 
 #include <filesystem>
 #include <span>

@@ -42,12 +42,12 @@ class ShardedTable {
   std::size_t rows() const { return shape_.front(); }  // number of rows of the table
 
   /// Fetches rows from the ranks that hold them. These bring the rows up to date and, if `scales`,
-  /// apply max_norm. All ranks call it together, each with its own ids. Forward passes do no other
-  /// communication.
+  /// apply max_norm. All ranks call it together, each with its own ids. Forward passes do not
+  /// communicate otherwise.
   void fetch(std::span<const std::int32_t> ids, bool scales);
 
   /// Adds this rank's rows of a row gradient of the table to the shard's gradient. If `watched`,
-  /// adds all rows to the gradient of table().
+  /// also adds all rows to the gradient of table().
   void add_gradient(Gradient of_table, bool watched);
 
  private:

@@ -72,10 +72,10 @@ class TrainingRanks : public TablePlacement {
   virtual ShardedTable* find(const Parameter& parameter) const = 0;
 
   /// Adds this rank's rows of a row gradient of the table to its shard's gradient. If `watched`,
-  /// adds all rows to the gradient of table().
+  /// also adds all rows to the gradient of table().
   virtual void add_gradient(ShardedTable& table, Gradient gradient, bool watched) const = 0;
 
-  /// Clears the gradients of whole tables, which are for callbacks.
+  /// Clears the gradients that table() of each table keeps for callbacks.
   virtual void zero_gradients() const = 0;
 
   /// Concatenates the partial sums of a shard's gradient on all ranks, in the order of rows. For
