@@ -27,18 +27,18 @@ NgramCounts::NgramCounts(const NgramHash& hash, std::size_t max_ngrams)
       spellings_(first_spellings(hash.canonical_ids())),
       counts_(hash.orders().size()) {}
 
-void NgramCounts::add(const Ids& texts) {
-  check_argument(texts.dimension() > 0,
-                 "NgramCounts::add: texts has shape [], expected at least one axis");
-  hash_->check_ids(texts);
-  const std::size_t length = texts.shape().back();
-  std::u32string ids(texts.begin(), texts.end());
+void NgramCounts::add(const Ids& tokens) {
+  check_argument(tokens.dimension() > 0,
+                 "NgramCounts::add: tokens has shape [], expected at least one axis");
+  hash_->check_ids(tokens);
+  const std::size_t length = tokens.shape().back();
+  std::u32string ids(tokens.begin(), tokens.end());
   if (!spellings_.empty())
     for (char32_t& id : ids) id = static_cast<char32_t>(spellings_.at(id));
   for (std::size_t i = 0; i < ids.size(); ++i)
     for (std::size_t order = 0; order < counts_.size(); ++order) {
-      const std::size_t tokens = std::min(hash_->orders()[order], i % length + 1);
-      std::u32string ngram = ids.substr(i + 1 - tokens, tokens);
+      const std::size_t n = std::min(hash_->orders()[order], i % length + 1);
+      std::u32string ngram = ids.substr(i + 1 - n, n);
       if (const auto found = counts_[order].find(ngram); found != counts_[order].end()) {
         ++found->second;
       } else if (size_ < max_ngrams_) {
@@ -60,10 +60,10 @@ std::map<std::int32_t, std::vector<NgramCounts::Ngram>> NgramCounts::by_row() co
     for (std::size_t length = 1; length <= longest; ++length) {
       const std::vector<Ngram>& ngrams = by_length[length];
       if (ngrams.empty()) continue;
-      Ids texts = Ids::from_shape({ngrams.size(), length});
+      Ids tokens = Ids::from_shape({ngrams.size(), length});
       for (std::size_t i = 0; i < ngrams.size(); ++i)
-        std::ranges::copy(ngrams[i].ids, texts.data() + i * length);
-      const Ids found = hash_->rows(texts, 1);
+        std::ranges::copy(ngrams[i].ids, tokens.data() + i * length);
+      const Ids found = hash_->rows(tokens, 1);
       for (std::size_t i = 0; i < ngrams.size(); ++i)
         for (std::size_t head = 0; head < hash_->heads(); ++head)
           rows[found.data()[i * hash_->lookups() + order * hash_->heads() + head]].push_back(

@@ -34,9 +34,9 @@ class NgramCounts {
   /// Borrows the hash. Counts up to `max_ngrams` distinct n-grams separately.
   explicit NgramCounts(const NgramHash& hash, std::size_t max_ngrams = kMaxNgrams);
 
-  /// Counts the n-grams that end at each position of `texts`, [batch, positions]. Throws
+  /// Counts the n-grams that end at each position of `tokens`, [batch, positions]. Throws
   /// std::invalid_argument for ids outside the hash's vocabulary.
-  void add(const Ids& texts);
+  void add(const Ids& tokens);
 
   /// Returns the n-grams of each row, most frequent first. They are valid until the next add().
   std::map<std::int32_t, std::vector<Ngram>> by_row() const;

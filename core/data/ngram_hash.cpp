@@ -98,28 +98,28 @@ NgramHash::NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
   }
 }
 
-void NgramHash::check_ids(const Ids& texts) const {
-  for (std::size_t i = 0; i < texts.size(); ++i)
-    check_argument(texts[i] >= 0 && static_cast<std::size_t>(texts[i]) < vocabulary_,
-                   "NgramHash: id ", texts[i], " at index ", i, " is outside the vocabulary of ",
+void NgramHash::check_ids(const Ids& tokens) const {
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    check_argument(tokens[i] >= 0 && static_cast<std::size_t>(tokens[i]) < vocabulary_,
+                   "NgramHash: id ", tokens[i], " at index ", i, " is outside the vocabulary of ",
                    vocabulary_, " ids");
 }
 
-Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
-  check_argument(texts.dimension() == 2 && texts.shape(1) >= length, "NgramHash: texts has shape ",
-                 bracketed(texts.shape()), ", expected [batch, positions] with at least ", length,
-                 " positions");
-  check_ids(texts);
-  const std::size_t positions = texts.shape(1);
-  Ids rows = Ids::from_shape({texts.shape(0), length, lookups()});
+Ids NgramHash::rows(const Ids& tokens, std::size_t length) const {
+  check_argument(tokens.dimension() == 2 && tokens.shape(1) >= length,
+                 "NgramHash: tokens has shape ", bracketed(tokens.shape()),
+                 ", expected [batch, positions] with at least ", length, " positions");
+  check_ids(tokens);
+  const std::size_t positions = tokens.shape(1);
+  Ids rows = Ids::from_shape({tokens.shape(0), length, lookups()});
   constexpr std::size_t kGrain = 16384;  // rows per task
   const std::size_t before = multipliers_.size() - 1;
-  const auto write = [&](std::size_t first_text, std::size_t end_text) {
+  const auto write = [&](std::size_t first_row, std::size_t end_row) {
     std::vector<std::uint64_t> ids(before + positions, vocabulary_);  // canonical, one document
-    std::int32_t* out = rows.data() + first_text * length * lookups();
-    for (std::size_t text = first_text; text < end_text; ++text) {
+    std::int32_t* out = rows.data() + first_row * length * lookups();
+    for (std::size_t row = first_row; row < end_row; ++row) {
       for (std::size_t t = positions - std::min(positions, length + before); t < positions; ++t)
-        ids[before + t] = canonical(texts[text * positions + t]);
+        ids[before + t] = canonical(tokens[row * positions + t]);
       const std::uint64_t* const end = ids.data() + ids.size();
       for (const std::uint64_t* id = end - length; id != end; ++id) {
         std::size_t part = 0;
@@ -132,7 +132,7 @@ Ids NgramHash::rows(const Ids& texts, std::size_t length) const {
       }
     }
   };
-  kernels::parallel_for(texts.shape(0), kGrain / (length * lookups() + 1) + 1, write);
+  kernels::parallel_for(tokens.shape(0), kGrain / (length * lookups() + 1) + 1, write);
   return rows;
 }
 

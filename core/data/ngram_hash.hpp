@@ -38,17 +38,17 @@ class NgramHash {
   NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
             const std::vector<std::size_t>& blocks, std::size_t block);
 
-  /// Returns the rows that the last `length` positions of `texts` [batch, positions] look up:
+  /// Returns the rows that the last `length` positions of `tokens` [batch, positions] look up:
   /// [batch, length, lookups()]. Throws std::invalid_argument for the first id outside the
   /// vocabulary, and if there are fewer than `length` positions.
-  Ids rows(const Ids& texts, std::size_t length) const;
+  Ids rows(const Ids& tokens, std::size_t length) const;
   /// Returns the rows of all positions.
-  Ids rows(const Ids& texts) const {
-    return rows(texts, texts.dimension() == 2 ? texts.shape(1) : 0);
+  Ids rows(const Ids& tokens) const {
+    return rows(tokens, tokens.dimension() == 2 ? tokens.shape(1) : 0);
   }
 
   /// Throws std::invalid_argument for the first id outside the vocabulary.
-  void check_ids(const Ids& texts) const;
+  void check_ids(const Ids& tokens) const;
 
   std::size_t lookups() const { return sizes_.size(); }   // rows per position: orders · heads
   std::size_t table_rows() const { return table_rows_; }  // rows of all parts

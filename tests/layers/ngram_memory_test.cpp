@@ -121,7 +121,7 @@ TEST(NgramHash, RejectsInvalidArguments) {
                    NgramHash(item.vocabulary, item.options, {0, 2}, item.block));
   const NgramHash hash(9, {.rows = 11}, {0}, 0);
   for (const Ids& wrong : {Ids(), Ids::from_shape({}), Ids{1, 2}, Ids::from_shape({1, 1, 1})})
-    EXPECT_INVALID(concat("NgramHash: texts has shape ", bracketed(wrong.shape()),
+    EXPECT_INVALID(concat("NgramHash: tokens has shape ", bracketed(wrong.shape()),
                           ", expected [batch, positions] with at least 0 positions"),
                    hash.rows(wrong));
   EXPECT_INVALID("NgramHash: id 9 at index 1 is outside the vocabulary of 9 ids",
@@ -129,7 +129,7 @@ TEST(NgramHash, RejectsInvalidArguments) {
   EXPECT_INVALID("NgramHash: id -1 at index 0 is outside the vocabulary of 9 ids",
                  hash.rows(ids({1, 2}, {-1, 9})));
   EXPECT_INVALID(
-      "NgramHash: texts has shape [1, 2], expected [batch, positions] with at least 3 positions",
+      "NgramHash: tokens has shape [1, 2], expected [batch, positions] with at least 3 positions",
       hash.rows(ids({1, 2}, {0, 1}), 3));
 }
 

@@ -25,7 +25,7 @@ TEST(NgramCounts, RejectsIdsOutsideTheVocabulary) {
                    counts.add(Ids{{0, 3}}));
     EXPECT_INVALID("NgramHash: id -1 at index 0 is outside the vocabulary of 3 ids",
                    counts.add(Ids{{-1}}));
-    EXPECT_INVALID("NgramCounts::add: texts has shape [], expected at least one axis",
+    EXPECT_INVALID("NgramCounts::add: tokens has shape [], expected at least one axis",
                    counts.add(Ids::from_shape({})));
     EXPECT_TRUE(counts.by_row().empty());
   }
