@@ -100,24 +100,24 @@ void remove_parts(const fs::path& path, const std::string& names) {
 
 // Returns the sharded table that a value belongs to, or null. The longest parameter name in `name`
 // decides: "a.b" belongs to a table "a.b" rather than "b".
-const ShardedTable* table_of(const std::string& name, const ParallelTraining& of_run,
+const ShardedTable* table_of(const std::string& name, const ParallelTraining& training,
                              std::span<Parameter* const> parameters) {
   const Parameter* longest = nullptr;
   for (const Parameter* parameter : parameters)
     if ((longest == nullptr || parameter->name().size() > longest->name().size()) &&
         concat('.', name, '.').find(concat('.', parameter->name(), '.')) != std::string::npos)
       longest = parameter;
-  return longest != nullptr ? of_run.find(*longest) : nullptr;
+  return longest != nullptr ? training.find(*longest) : nullptr;
 }
 
 // Moves the rows of sharded tables and their optimizer state out of a state dict. Values that apply
 // to all rows stay: "step", "lazy.steps", "lazy.rules" and, for tables in memory, strings.
 // Checksums are dropped, because they cover only this rank's values.
-StateDict take_rows(StateDict& state, const ParallelTraining& of_run,
+StateDict take_rows(StateDict& state, const ParallelTraining& training,
                     std::span<Parameter* const> parameters) {
   StateDict rows;
   for (const std::string& name : state.names()) {
-    const ShardedTable* const table = table_of(name, of_run, parameters);
+    const ShardedTable* const table = table_of(name, training, parameters);
     if (table == nullptr) continue;
     if (name.ends_with(".lazy.checksum")) {
       state.erase(name);
@@ -170,13 +170,13 @@ void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
 }  // namespace
 
 void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
-                              const ParallelTraining& of_run,
+                              const ParallelTraining& training,
                               std::span<Parameter* const> parameters,
                               const StateDict& first_rank_values) {
-  ProcessGroup& ranks = of_run.group();
+  ProcessGroup& ranks = training.group();
   StateDict common = state;
-  StateDict mine = take_rows(common, of_run, parameters);
-  check_argument(!mine.empty() || !of_run.has_tables(),
+  StateDict mine = take_rows(common, training, parameters);
+  check_argument(!mine.empty() || !training.has_tables(),
                  "write_sharded_checkpoint: the state has no rows of the sharded tables, expected "
                  "a state with the ",
                  parameters.size(), " parameters that were passed");
@@ -219,10 +219,10 @@ std::size_t saved_ranks(const StateDict& file) {
   return file.contains(kRanks) ? file.count(kRanks) : 1;
 }
 
-StateDict with_sharded_rows(StateDict file, const fs::path& path, const ParallelTraining* of_run,
+StateDict with_sharded_rows(StateDict file, const fs::path& path, const ParallelTraining* training,
                             std::span<Parameter* const> parameters) {
   SingleProcess alone;
-  ProcessGroup& ranks = of_run != nullptr && of_run->has_tables() ? of_run->group() : alone;
+  ProcessGroup& ranks = training != nullptr && training->has_tables() ? training->group() : alone;
   const std::string names = file.contains(kNames) ? file.string(kNames) : "";
   const std::string id = file.contains(kId) ? file.string(kId) : "";
   const std::vector<std::string> ids = ranks.all_gather_lists(id);
@@ -252,7 +252,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;
     const StateDict part =
-        is_sharded ? read_safetensors(paths[rank]) : take_rows(file, *of_run, parameters);
+        is_sharded ? read_safetensors(paths[rank]) : take_rows(file, *training, parameters);
     if (is_sharded) check_part(paths[rank], part, whole, rank);
     const StateDict rows = part.part(kRows);
     for (const std::string& saved : rows.names()) {
