@@ -11,19 +11,19 @@
 // xtensor-blas 0.21. Without BLAS, every product would silently be a plain loop.
 #include <xtensor-blas/xblas_config.hpp>
 #ifndef HAVE_CBLAS
-#error "xtensor-blas is configured to do without BLAS; rowgrad needs OpenBLAS"
+#error "xtensor-blas is configured without BLAS; rowgrad needs OpenBLAS"
 #endif
 #include <xtensor-blas/xblas.hpp>
 
 #include <rowgrad/core/blas/gemm.hpp>
 
 extern "C" {
-// OpenBLAS's. cblas.h declares what xtensor-blas has declared, too, with other types.
+// From OpenBLAS, whose cblas.h declares functions of xtensor-blas with other types.
 int openblas_get_parallel();
-// The buffer of a product; declared in no header, so that another BLAS may lack them.
+// Allocate and free the buffer of a product. No header declares them; another BLAS may lack them.
 [[gnu::weak]] void* blas_memory_alloc(int);
 [[gnu::weak]] void blas_memory_free(void*);
-// OpenMP's, which is there if OpenBLAS was built on it.
+// From OpenMP, if OpenBLAS was built on it.
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);
 }
@@ -31,12 +31,12 @@ int openblas_get_parallel();
 namespace rowgrad::blas {
 namespace {
 
-constexpr std::size_t kFewestProducts = std::size_t{1} << 19;  // for a thread, of two numbers
-constexpr std::size_t kRangeStep = 192;  // a multiple of the tiles that BLAS's kernels compute
-constexpr std::size_t kFewestSums = std::size_t{1} << 15;  // for a thread
+constexpr std::size_t kFewestProducts = std::size_t{1} << 19;  // multiplications worth a thread
+constexpr std::size_t kRangeStep = 192;                        // a multiple of BLAS's tile sizes
+constexpr std::size_t kFewestSums = std::size_t{1} << 15;      // additions worth a thread
 
-// While it lives, an OpenBLAS that was built on OpenMP computes in the calling thread alone: it
-// goes by the number of threads that OpenMP has for this one.
+// Limits an OpenBLAS that was built on OpenMP to the calling thread, in this scope. Such a build
+// follows OpenMP's number of threads for the calling thread.
 class InThisThread {
  public:
   InThisThread() : threads_before_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 1) {
@@ -52,8 +52,8 @@ class InThisThread {
   int threads_before_;
 };
 
-// Has OpenBLAS map the buffers of so many products, which it keeps: in a product, it would retry
-// forever if there were no room for one. Returns whether there is.
+// Lets OpenBLAS map the buffers of `products` products in advance, and keep them. If a product
+// could not map its buffer, OpenBLAS would retry forever. Returns false if memory is missing.
 bool reserve_buffers(int products) {
   if (blas_memory_alloc == nullptr) return true;
   if (!room_for_threads(products)) return false;
@@ -63,12 +63,11 @@ bool reserve_buffers(int products) {
   return true;
 }
 
-// Whether products are computed one at a time: if there is no room for the buffers of more, and by
-// a build of OpenBLAS without threads, which may not be called by several unless it was made with
-// locks, which it does not tell.
+// Returns true if products must be computed one at a time: if memory for more buffers is missing,
+// or if OpenBLAS was built without threads. Such a build may lack locks, and does not tell.
 bool takes_turns() {
   static std::mutex mutex;
-  static std::atomic<int> prepared = 0;  // how many threads have buffers
+  static std::atomic<int> prepared = 0;  // number of threads with buffers
   static std::atomic<bool> turns = openblas_get_parallel() == 0;
   if (const int threads = thread_count(); threads > prepared) {
     const std::scoped_lock lock(mutex);
@@ -91,13 +90,13 @@ xt::blas_index_t stride_of(const MatrixView& x) {
                                                          : std::max(x.row_stride, x.columns));
 }
 
-// `rows` rows of x from `row` on, and `columns` columns from `column` on.
+// Returns a block of x: `rows` rows from `row` on, and `columns` columns from `column` on.
 MatrixView block(const MatrixView& x, std::size_t row, std::size_t rows, std::size_t column,
                  std::size_t columns) {
   return {x.at(row, column), rows, columns, x.row_stride, x.column_stride};
 }
 
-// Adds `terms` to `sums`, which have `count` elements each, on all threads.
+// Adds `count` terms to `count` sums, element by element, on all threads.
 void add(const real* terms, real* sums, std::size_t count) {
   const std::size_t ranges = range_count(count, kFewestSums);
   run_ranges(ranges, FunctionRef([&](std::size_t range) {
@@ -108,7 +107,7 @@ void add(const real* terms, real* sums, std::size_t count) {
              }));
 }
 
-// to = a · b + beta · to, where the rows of `to` are `stride` apart, on this thread.
+// Computes to = a · b + beta · to on the calling thread. The rows of `to` are `stride` apart.
 void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t stride, real beta) {
   using Index = xt::blas_index_t;
   const auto lock = turn();
@@ -134,20 +133,19 @@ void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t st
 void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta) {
   const std::size_t rows = a.rows, inner = a.columns, columns = b.columns;
   check_argument(inner == b.rows && rows == result.rows && columns == result.columns, "gemm: [",
-                 rows, ", ", inner, "] times [", b.rows, ", ", columns, "] does not make [",
-                 result.rows, ", ", result.columns, "]");
+                 rows, ", ", inner, "] times [", b.rows, ", ", columns, "] into [", result.rows,
+                 ", ", result.columns, "], expected [m, k] times [k, n] into [m, n]");
   for (const MatrixView& x : {a, b}) {
     const bool fits = x.is_transposed()
                           ? x.row_stride == 1 && (x.column_stride >= x.rows || x.columns <= 1)
                           : x.row_stride >= x.columns || x.rows <= 1;
     check_argument(fits, "gemm: a factor [", x.rows, ", ", x.columns, "] has steps ", x.row_stride,
-                   " and ", x.column_stride,
-                   ", expected one of 1, and the other across a whole row");
+                   " and ", x.column_stride, ", expected a step of 1 and rows that do not overlap");
   }
   constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<int>::max());
   check_argument(std::max({rows, inner, columns, a.row_stride, a.column_stride, b.row_stride,
                            b.column_stride}) <= kLargest,
-                 "gemm: a side of [", rows, ", ", inner, "] times [", inner, ", ", columns,
+                 "gemm: a size or step of [", rows, ", ", inner, "] times [", inner, ", ", columns,
                  "] exceeds BLAS's limit of ", kLargest);
   if (rows == 0 || columns == 0) return;
   if (inner == 0) {
@@ -158,11 +156,11 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
   prepare();
   if (inner * rows * columns < 2 * kFewestProducts)  // too little for two threads
     return multiply(a, b, result.data, columns, beta);
-  // The longest of the three sides is cut. If it is the inner one, as for the gradient of a weight,
-  // the result is the sum of two halves on any number of threads: each of two threads then reads
-  // half of the factors, usually what it has written itself. The longer side of the result, or of
-  // each half, is cut into ranges: what lies along the other side is read, and arranged for the
-  // processor, for each of them.
+  // The longest of the three dimensions is cut. If it is the inner one, as for the gradient of a
+  // weight, the result is the sum of two halves on any number of threads. Each of two threads then
+  // reads half of the factors, usually the half that it has written itself. The longer side of the
+  // result (or of each half) is cut into ranges, because every range reads and packs the factor
+  // along the other side.
   const bool by_inner = inner > std::max(rows, columns);
   const bool by_rows = rows > columns;
   const std::size_t halves = by_inner ? 2 : 1;

@@ -45,10 +45,10 @@ std::string newer_kernel() {
   return cpu == VectorLevel::kAvx512 ? "SkylakeX" : "Haswell";
 }
 
-// Returns true if no thread but the calling one can be in OpenBLAS: all others are rowgrad's, which
-// enter it after prepare(), or OpenBLAS's own, which wait.
+// Returns true if no other thread can be in OpenBLAS: all others are rowgrad's, which enter it
+// after prepare(), or OpenBLAS's own, which wait.
 bool is_alone() {
-  constexpr int kPosixThreads = 1;  // started with the program
+  constexpr int kPosixThreads = 1;  // a build that starts its threads with the program
   const int own = openblas_get_parallel() == kPosixThreads ? openblas_get_num_threads() - 1 : 0;
   std::error_code error;
   const std::filesystem::directory_iterator threads("/proc/self/task", error);
@@ -119,8 +119,8 @@ void prepare() {
       else
         better = newer_kernel();
     }
-    // A build on OpenMP would take the caller's other loops down to one thread, too; gemm() sees to
-    // such builds.
+    // In an OpenMP build, this would also limit the caller's own loops to one thread; there, gemm()
+    // sets the limit for each product.
     constexpr int kOpenMp = 2;
     if (openblas_get_parallel() != kOpenMp) openblas_set_num_threads(1);
   });

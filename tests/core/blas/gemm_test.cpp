@@ -7,7 +7,7 @@ struct Sizes {
   std::size_t rows, inner, columns;
 };
 
-// A factor of a product: [rows, columns], stored as it is or transposed.
+// A factor [rows, columns] of a product, optionally stored transposed.
 struct Factor {
   Tensor stored;
   MatrixView matrix;
@@ -20,12 +20,12 @@ struct Factor {
   double operator()(std::size_t row, std::size_t column) const { return *matrix.at(row, column); }
 };
 
-// result = a · b + beta · before, against loops in double.
+// Expects result = a · b + beta · before, computed by loops in double.
 void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real beta) {
   const auto [rows, inner, columns] = size;
   const Factor a(rows, inner, a_transpose, 1);
   const Factor b(inner, columns, b_transpose, 2);
-  // With beta = 0, what was there before must not be read.
+  // With beta = 0, the previous values must not be read.
   const Tensor before = beta == 0 ? full({rows, columns}, kNaN) : irregular({rows, columns}, 3);
   Tensor result = before;
   gemm(a.matrix, b.matrix, {result.data(), rows, columns}, beta);
@@ -34,9 +34,9 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
     for (std::size_t k = 0; k < count; ++k) total += a(at[0], k) * b(k, at[1]);
     return total;
   };
-  // Rounding: at most one half unit for each of `inner` products and sums of numbers below 1 in
-  // whatever order they are added, two more for beta · before (Higham 2002, section 3.1); twice
-  // that, since the reference in the double build rounds as well.
+  // Rounding error: at most half a unit for each of `inner` products and sums of values below 1, in
+  // any order, and two more for beta · before (Higham 2002, section 3.1). Doubled, because in the
+  // double build, the reference is rounded as well.
   const double n = static_cast<double>(inner) + 2;
   expect_entries(
       result, {rows, columns}, product, [n](auto&, double) { return n * (n + 1) * kEpsilon; },
@@ -44,7 +44,7 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
              ", b ", b_transpose ? "transposed" : "plain", ", beta ", beta));
 }
 
-TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
+TEST(Gemm, MultipliesAllTransposesBetasAndSizes) {
   const std::vector<Sizes> sizes{{1, 1, 1},   {1, 3, 1},    {3, 1, 1},      {1, 1, 3}, {2, 3, 4},
                                  {4, 3, 2},   {1, 5, 7},    {7, 5, 1},      {5, 1, 7}, {8, 8, 8},
                                  {17, 33, 9}, {64, 70, 65}, {33, 1001, 65}, {0, 3, 2}, {2, 0, 3},
@@ -55,8 +55,8 @@ TEST(Gemm, MultipliesEveryTransposeKeepAndSize) {
         for (const real beta : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, beta);
 }
 
-// Ranges of rows, of columns, of a single row, and halves of the inner length.
-TEST(Gemm, AgreesOnAnyNumberOfThreads) {
+// Splits rows, columns, a single row, and the inner dimension.
+TEST(Gemm, AgreesForAnyNumberOfThreads) {
   for (const auto& [rows, inner, columns] : std::vector<Sizes>{
            {30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}, {400, 901, 30}})
     for (const bool transpose : {false, true}) {
@@ -67,14 +67,14 @@ TEST(Gemm, AgreesOnAnyNumberOfThreads) {
         Tensor result = empty({rows, columns});
         gemm(a.matrix, b.matrix, {result.data(), rows, columns});
         if (threads == 1) expected = result;
-        // The kernel may sum in another order at the end of a range: see the bound above.
+        // At the end of a range, the kernel may sum in another order: see the bound above.
         expect_near(result, expected, 2 * static_cast<double>(inner * (inner + 1)) * kEpsilon,
                     concat(rows, " × ", inner, " × ", columns, " on ", threads));
       }
     }
 }
 
-TEST(Gemm, PassesNotANumberOnFromTheFactors) {
+TEST(Gemm, PropagatesNaNFromFactors) {
   const Tensor a = full({2, 2}, kNaN);
   const Tensor b = zeros({2, 2});
   Tensor result = zeros({2, 2});
@@ -82,39 +82,41 @@ TEST(Gemm, PassesNotANumberOnFromTheFactors) {
   EXPECT_TRUE(std::isnan(result(0, 0)));
 }
 
-TEST(Gemm, RefusesWhatIsNoProductOfMatrices) {
-  constexpr std::size_t kTooLong = std::size_t{1} << 31;  // for the integers of BLAS
+TEST(Gemm, RejectsInvalidSizesAndSteps) {
+  constexpr std::size_t kTooLong = std::size_t{1} << 31;  // above BLAS's 32-bit integers
   Tensor memory = zeros({100});
-  real* const numbers = memory.data();
-  struct Refused {
+  real* const values = memory.data();
+  struct Case {
     MatrixView a, b;
     Shape result;
     std::string message;
   };
-  const auto with_steps = [&](std::size_t row_stride, std::size_t column_stride) -> Refused {
-    return {{numbers, 2, 3, row_stride, column_stride},
-            {numbers, 3, 4},
+  const auto with_steps = [&](std::size_t row_stride, std::size_t column_stride) -> Case {
+    return {{values, 2, 3, row_stride, column_stride},
+            {values, 3, 4},
             {2, 4},
             concat("a factor [2, 3] has steps ", row_stride, " and ", column_stride,
-                   ", expected one of 1, and the other across a whole row")};
+                   ", expected a step of 1 and rows that do not overlap")};
   };
-  const MatrixView a{numbers, 2, 3}, b{numbers, 3, 5}, other{numbers, 4, 5};
-  for (const Refused& item : std::vector<Refused>{
-           {a, other, {2, 5}, "[2, 3] times [4, 5] does not make [2, 5]"},
-           {transposed(a), other, {2, 5}, "[3, 2] times [4, 5] does not make [2, 5]"},
-           {a, b, {3, 5}, "[2, 3] times [3, 5] does not make [3, 5]"},
-           {a, b, {2, 4}, "[2, 3] times [3, 5] does not make [2, 4]"},
+  const std::string expected = ", expected [m, k] times [k, n] into [m, n]";
+  const MatrixView a{values, 2, 3}, b{values, 3, 5}, other{values, 4, 5};
+  for (const Case& item : std::vector<Case>{
+           {a, other, {2, 5}, "[2, 3] times [4, 5] into [2, 5]" + expected},
+           {transposed(a), other, {2, 5}, "[3, 2] times [4, 5] into [2, 5]" + expected},
+           {a, b, {3, 5}, "[2, 3] times [3, 5] into [3, 5]" + expected},
+           {a, b, {2, 4}, "[2, 3] times [3, 5] into [2, 4]" + expected},
            with_steps(5, 2),
-           with_steps(1, 1),  // as if the fourth member said "transposed"
+           with_steps(1, 1),  // as if the fourth member meant "transposed"
            with_steps(2, 1),
-           {{numbers, 1, kTooLong},
-            {numbers, kTooLong, 1},
+           {{values, 1, kTooLong},
+            {values, kTooLong, 1},
             {1, 1},
-            "a side of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of 2147483647"}})
+            "a size or step of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
+            "2147483647"}})
     EXPECT_INVALID("gemm: " + item.message,
-                   gemm(item.a, item.b, {numbers + 50, item.result[0], item.result[1]}));
-  for (const Refused& item : {with_steps(5, 1), with_steps(1, 2)})
-    EXPECT_NO_THROW(gemm(item.a, item.b, {numbers + 50, 2, 4}));
+                   gemm(item.a, item.b, {values + 50, item.result[0], item.result[1]}));
+  for (const Case& item : {with_steps(5, 1), with_steps(1, 2)})
+    EXPECT_NO_THROW(gemm(item.a, item.b, {values + 50, 2, 4}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Training in an OpenMP region of the user's, whose threads OpenBLAS sees, too.
+// Training in a user's OpenMP region. An OpenBLAS that was built on OpenMP uses its threads.
 
 #include <atomic>
 #include <unistd.h>
@@ -8,13 +8,13 @@
 #include "tests/test.hpp"
 
 extern "C" {
-// What GCC makes of `#pragma omp parallel`; null if OpenBLAS was not built on GCC's OpenMP.
+// GCC's implementation of `#pragma omp parallel`. Null if OpenBLAS was not built on GCC's OpenMP.
 [[gnu::weak]] void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 }
 
 namespace {
 
-// Products that are large enough for OpenBLAS, forwards and backwards, and steps.
+// Trains a layer whose products, forward and backward, are large enough for OpenBLAS.
 double loss_after_two_steps() {
   Random random(1);
   Linear layer(700, 900, random);
@@ -38,11 +38,11 @@ struct Region {
   std::vector<double> losses = std::vector<double>(4);
 };
 
-TEST(OpenMpRegion, TrainsOnEachOfItsThreads) {
+TEST(OpenMpRegion, TrainsOnEachThread) {
   if (GOMP_parallel == nullptr) GTEST_SKIP() << "OpenBLAS was not built on GCC's OpenMP";
   const double expected = loss_after_two_steps();
   const int before = openblas_get_num_threads();
-  alarm(100);  // where it would wait for ever
+  alarm(100);  // ends the test if it hangs
   for (const int blas_threads : {0, 2, 1}) {
     if (blas_threads > 0) openblas_set_num_threads(blas_threads);
     for (const unsigned threads : {1, 4}) {

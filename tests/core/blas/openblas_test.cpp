@@ -16,8 +16,8 @@ Tensor product(std::size_t rows) {
   return result;
 }
 
-// Programs whose first product comes in a newly started process, in which OpenBLAS has chosen a
-// kernel without AVX, as if it did not know the CPU.
+// Computes the first product in a new process, in which OpenBLAS has chosen a kernel without AVX,
+// as if it did not know the CPU.
 class OpenBlasAtStart : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -26,13 +26,13 @@ class OpenBlasAtStart : public ::testing::Test {
     const char* const value = std::getenv(kVariable);
     if (value != nullptr && value == std::string("Prescott"))
       return;  // in the new process, which has computed nothing
-    if (!select_kernel(info().kernel)) GTEST_SKIP() << "this OpenBLAS holds a single kernel";
+    if (!select_kernel(info().kernel)) GTEST_SKIP() << "this OpenBLAS contains a single kernel";
     kernel_.emplace(kVariable, "Prescott");
   }
 
-  // Calls `start`, which may start threads, and ends the process with describe() on standard error.
+  // Calls `start`, which may start threads, prints describe() to standard error and exits.
   [[noreturn]] static void describe_after(const std::function<void()>& start) {
-    unsetenv(kVariable);  // nobody has chosen that kernel
+    unsetenv(kVariable);  // as if the user had not chosen a kernel
     start();
     std::cerr << describe();
     std::_Exit(kernel_level(info().kernel) == cpu_level() ? 0 : 1);
@@ -43,11 +43,11 @@ class OpenBlasAtStart : public ::testing::Test {
   std::optional<EnvironmentVariable> kernel_;
 };
 
-TEST_F(OpenBlasAtStart, SelectsAKernelThatUsesTheVectorsOfThisCpu) {
+TEST_F(OpenBlasAtStart, SelectsAKernelForThisCpu) {
   EXPECT_EXIT(describe_after([] {}), ::testing::ExitedWithCode(0), " \\(selected by rowgrad\\), ");
 }
 
-TEST_F(OpenBlasAtStart, SelectsAKernelNextToItsOwnThreads) {
+TEST_F(OpenBlasAtStart, SelectsAKernelDespiteItsOwnThreads) {
   const auto start = [] {
     set_threads(3);
     EXPECT_EQ(worker_count(), 2U);
@@ -55,7 +55,7 @@ TEST_F(OpenBlasAtStart, SelectsAKernelNextToItsOwnThreads) {
   EXPECT_EXIT(describe_after(start), ::testing::ExitedWithCode(0), " \\(selected by rowgrad\\), ");
 }
 
-TEST_F(OpenBlasAtStart, LeavesTheKernelNextToOtherThreadsAndSaysWhatToSet) {
+TEST_F(OpenBlasAtStart, SuggestsAKernelIfOtherThreadsExist) {
   const auto start = [] { std::thread([] { pause(); }).detach(); };
   EXPECT_EXIT(describe_after(start), ::testing::ExitedWithCode(1),
               "kernel Prescott \\(OPENBLAS_CORETYPE=(SkylakeX|Haswell) would be faster\\), ");
@@ -67,32 +67,32 @@ TEST(OpenBlas, UpgradesAKernelOlderThanTheCpu) {
   for (const std::size_t rows : {std::size_t{1}, kSide}) {
     const Tensor before = product(rows);
     if (!select_kernel("Prescott"))
-      GTEST_SKIP() << "this OpenBLAS holds a single kernel, " << kernel;
+      GTEST_SKIP() << "this OpenBLAS contains a single kernel, " << kernel;
     EXPECT_EQ(info().kernel, "Prescott");
     EXPECT_EQ(kernel_level(info().kernel), VectorLevel::kBeforeAvx);
     const Tensor with_old_kernel = product(rows);
 
     EXPECT_TRUE(upgrade_kernel());
     EXPECT_GE(kernel_level(info().kernel), VectorLevel::kAvx2) << describe();
-    EXPECT_FALSE(upgrade_kernel());  // there is nothing left to improve
+    EXPECT_FALSE(upgrade_kernel());  // already the best kernel
     const Tensor with_new_kernel = product(rows);
 
-    // The loops that xtensor-blas falls back to without BLAS have the same bits with any kernel.
-    EXPECT_NE(with_new_kernel, with_old_kernel) << rows << " rows are no product of OpenBLAS's";
-    // Each sums 96 products of numbers below 1 in an order of its own: see the bound in gemm_test.
+    // Without BLAS, the loops of xtensor-blas would give the same bits with any kernel.
+    EXPECT_NE(with_new_kernel, with_old_kernel) << rows << " rows were not multiplied by OpenBLAS";
+    // Each kernel sums 96 products of values below 1 in its own order: see the bound in gemm_test.
     const double bound = 2 * kSide * (kSide + 1) * kEpsilon;
     expect_near(with_old_kernel, before, bound, "Prescott");
     expect_near(with_new_kernel, before, bound, info().kernel);
-    EXPECT_TRUE(select_kernel(kernel));  // as the other tests expect it
+    EXPECT_TRUE(select_kernel(kernel));  // restores the kernel for other tests
     EXPECT_EQ(product(rows), before);
   }
 }
 
-TEST(OpenBlas, LeavesTheEnvironmentAsItWas) {
+TEST(OpenBlas, RestoresTheEnvironment) {
   const std::string kernel = info().kernel;
   EXPECT_FALSE(select_kernel("Abacus"));
   EXPECT_EQ(info().kernel, kernel);
-  if (!select_kernel(kernel)) GTEST_SKIP() << "this OpenBLAS holds a single kernel";
+  if (!select_kernel(kernel)) GTEST_SKIP() << "this OpenBLAS contains a single kernel";
   constexpr const char* kVariable = "OPENBLAS_CORETYPE";
   const EnvironmentVariable none(kVariable, std::nullopt);
   EXPECT_TRUE(select_kernel(kernel));
@@ -102,7 +102,7 @@ TEST(OpenBlas, LeavesTheEnvironmentAsItWas) {
   EXPECT_STREQ(std::getenv(kVariable), "Nehalem");
 }
 
-TEST(OpenBlas, KnowsTheVectorLevelOfItsKernels) {
+TEST(OpenBlas, KnowsTheVectorLevelsOfKernels) {
   for (const auto& [kernel, level] :
        std::map<std::string, VectorLevel>{{"Prescott", VectorLevel::kBeforeAvx},
                                           {"Nehalem", VectorLevel::kBeforeAvx},
