@@ -22,7 +22,7 @@ void FileRows::check_up_to_date() const {
   if (file_.has_deferred())
     check_state(
         false, location(),
-        ": rows have deferred updates of an optimizer; load its state before they are used");
+        ": rows have deferred updates; load the state of their optimizer before you use them");
 }
 
 std::string FileRows::checkpoint_id() const {

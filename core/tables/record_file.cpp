@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr char kFormat = '3', kLegacyFormat = '2';  // 0.2.0 wrote 2, with LegacyChecksum
 constexpr std::size_t kRecordAlignment = 16;
-constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;  // read at a time
+constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;  // bytes that verify() reads at a time
 
 std::string id_text(std::uint64_t number, std::uint64_t id) {
   return concat("checkpoint ", number, " (", checksum_digits(id), ')');
@@ -35,7 +35,7 @@ std::uint64_t RecordFile::checksum_of(const Header& header) {
 }
 
 void RecordFile::set_layout(const Facts& facts, const fs::path& path) {
-  static_assert(sizeof(Header) <= 512);  // a sector, which a disk writes as a whole
+  static_assert(sizeof(Header) <= 512);  // disks write a sector as a whole
   std::tie(size_, content_bytes_) = kind_.layout(facts, path);
   const std::size_t bytes = sizeof(Head) + content_bytes_ + kChecksumBytes;
   stride_ = (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
@@ -79,19 +79,18 @@ RecordFile::RecordFile(const fs::path& path, const Kind& kind)
   if (bytes >= kHeaderBytes) mapped_ = file_->map();
   check_runtime(
       !mapped_.empty() && std::memcmp(mapped_.data(), kind.magic.data(), kind.magic.size()) == 0,
-      name, ": is not a rowgrad table, or was not completely written");
+      name, ": not a rowgrad table, or incompletely written");
   const char format = header().magic.back();
   check_runtime(format == kFormat || format == kLegacyFormat, name, ": is a table of format ",
                 format, ", expected ", kLegacyFormat, " or ", kFormat);
-  check_runtime(header().checksum == checksum_of(header()), name,
-                ": the header of the table is damaged");
+  check_runtime(header().checksum == checksum_of(header()), name, ": the table header is damaged");
   set_layout(facts(), this->path());
   check_runtime(bytes == kHeaderBytes + size_ * stride_, name, ": has ", bytes, " bytes, expected ",
                 kHeaderBytes + size_ * stride_);
   const Version version = header().version;
   journal_ = open_journal(version, header().journal_bytes);
   take_back_changes();
-  // Remains of a checkpoint that was interrupted.
+  // Remains of an interrupted checkpoint.
   remove_journal(version.number + 1);
   if (version.number >= 2) remove_journal(version.number - 2);
 }
@@ -106,15 +105,15 @@ std::unique_ptr<UndoJournal> RecordFile::new_journal(const Version& version) con
   UndoJournal::Header start{.id = version.id ^ header().identity, .record_bytes = stride_};
   static_assert(sizeof start.notes >= sizeof version + sizeof(std::uint64_t));
   std::memcpy(start.notes.data(), &version, sizeof version);
-  start.notes.back() = journal_ ? journal_->size_bytes() : 0;  // of the checkpoint before
+  start.notes.back() = journal_ ? journal_->size_bytes() : 0;  // length of the previous journal
   return std::make_unique<UndoJournal>(journal_path(version.number), start);
 }
 
 std::unique_ptr<UndoJournal> RecordFile::open_journal(const Version& version,
                                                       std::uint64_t bytes) const {
   const fs::path path = journal_path(version.number);
-  check_runtime(file_exists(path), path.string(), ": is missing; without this journal, which is a ",
-                "part of the table ", this->path().string(), ", that cannot be opened");
+  check_runtime(file_exists(path), path.string(), ": undo file is missing; the table ",
+                this->path().string(), " cannot be opened without it");
   const UndoJournal::Expected expected{
       .id = version.id ^ header().identity, .record_bytes = stride_, .bytes = bytes};
   return std::make_unique<UndoJournal>(path, expected);
@@ -129,22 +128,22 @@ void RecordFile::remove_journal(std::uint64_t number) const {
 }
 
 void RecordFile::check_usable() const {
-  if (failed_) check_state(false, path().string(), ": writing the table has failed; open it again");
+  if (failed_) check_state(false, path().string(), ": writing the table failed; open it again");
 }
 
 void RecordFile::check_unchanged() const {
   check_state(!has_changed(), path().string(),
-              ": the table has changed since its last checkpoint; call checkpoint() before");
+              ": the table has changed since its last checkpoint; call checkpoint() first");
 }
 
-// If this fails, the kernel may have dropped what it could not write, so the file is not usable.
+// If this fails, the operating system may have dropped changes, so the file is unusable.
 void RecordFile::sync() {
   failed_ = true;
   file_->sync();
   failed_ = false;
 }
 
-// Writes the header in one call, so that a kill leaves either version.
+// Writes the header in one call, so that a killed program leaves the old or the new header.
 void RecordFile::write_header(const Version& version, const UndoJournal& journal) {
   Header changed = header();
   changed.version = version;
@@ -158,15 +157,15 @@ bool RecordFile::has_changed() const {
          std::memcmp(&header().version, journal_->header().notes.data(), sizeof(Version)) != 0;
 }
 
-// Gives the changed records their checksums. Returns the id of the present contents, computed from
-// the last id and the changed records.
+// Updates the checksums of the changed records. Returns the id of the current contents, computed
+// from the last id and the changed records.
 std::uint64_t RecordFile::seal() {
   Checksum sum(header().version.id);
   journal_->for_each_group([&](const UndoJournal::Records& records) {
     for (const std::uint64_t record : records.numbers) {
-      const std::uint64_t of_record = checksum_of(record, bytes_of(record));
-      sum.add(of_record);
-      const std::uint64_t own = of_record ^ header().identity;
+      const std::uint64_t record_sum = checksum_of(record, bytes_of(record));
+      sum.add(record_sum);
+      const std::uint64_t own = record_sum ^ header().identity;
       if (head_of(record).generation != 0)  // 0 if the disk was full
         std::memcpy(bytes_of(record) + stride_ - kChecksumBytes, &own, kChecksumBytes);
     }
@@ -175,8 +174,8 @@ std::uint64_t RecordFile::seal() {
   return splitmix64(sum.value());
 }
 
-// The order matters: whenever this is interrupted, the journal of the checkpoint that the header
-// names exists and has all records that changed since.
+// The order matters: if this is interrupted at any time, the header names a checkpoint whose
+// journal exists and has all records that changed since.
 void RecordFile::commit() {
   if (!has_changed()) return;
   Version next = header().version;
@@ -197,16 +196,16 @@ std::string RecordFile::checkpoint_id() const {
   return id_text(header().version.number, header().version.id);
 }
 
-// Returns the journal of the checkpoint before the last one if this is its id, and null if it is
-// the id of the last one.
+// Returns the journal of the checkpoint before the last one if `id` names it, and null if `id`
+// names the last one.
 std::unique_ptr<UndoJournal> RecordFile::journal_before(std::string_view id) const {
   check_usable();
   Version before = header().version;
   if (id == id_text(before.number, before.id)) return nullptr;
   const bool last_but_one = before.number > 0 && file_exists(journal_path(before.number - 1)) &&
                             id == id_text(before.number - 1, before.id_before);
-  check_argument(last_but_one, path().string(), ": has no '", id, "', only its last one, '",
-                 id_text(before.number, before.id), "', and the one before that");
+  check_argument(last_but_one, path().string(), ": cannot restore '", id, "', expected '",
+                 id_text(before.number, before.id), "' or the checkpoint before it");
   --before.number;
   before.id = before.id_before;
   return open_journal(before, journal_->header().notes.back());
@@ -233,11 +232,11 @@ void RecordFile::take_back_changes() {
   failed_ = true;
   journal_->for_each_group([&](const UndoJournal::Records& records) {
     for (const std::uint64_t record : records.numbers) {
-      check_runtime(record < size_, path().string(), ": its journal has row ", record,
+      check_runtime(record < size_, path().string(), ": the undo file has row ", record,
                     ", but the table has ", size_, " rows");
       file_->fetch(offset_of(record), stride_);
     }
-    // Equal bytes are not written: a record that is not stored may have no place on the disk.
+    // Equal bytes are not written: a record that is not stored may have no block on the disk.
     for (std::size_t i = 0; i < records.numbers.size(); ++i) {
       const std::byte* before = records.bytes.data() + i * stride_;
       std::byte* present = bytes_of(records.numbers[i]);
@@ -245,7 +244,7 @@ void RecordFile::take_back_changes() {
     }
   });
   std::memcpy(&header().version, journal_->header().notes.data(), sizeof(Version));
-  header().journal_bytes = 0;  // before the journal is cleared, so that it is never too short
+  header().journal_bytes = 0;  // set first, so that the journal never looks too short
   sync();
   failed_ = true;
   journal_->clear();
@@ -267,7 +266,7 @@ void RecordFile::fault_in(std::span<const std::int32_t> ids) const {
   for (const std::int32_t id : ids) {
     const auto record = static_cast<std::size_t>(id);
     if (!is_verified(record)) verify_first(record);
-    __builtin_prefetch(bytes_of(record));  // callers need all heads next
+    __builtin_prefetch(bytes_of(record));  // callers read all heads next
   }
 }
 
@@ -275,9 +274,9 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
   check_usable();
   for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
   if (!any_not_resident(ids)) return;
-  // A disk takes a limited number of requests at once: a thread with more requests waits, so
-  // another thread makes them. It waits for the thread before, and releases that, because the state
-  // of a task keeps what the task captures.
+  // A disk takes a limited number of requests at once. A thread with more requests would wait, so
+  // another thread makes them. It first waits for the previous thread and drops its future, because
+  // a task's state keeps what the task captures.
   try {
     prefetching_ =
         std::async(std::launch::async, [this, before = std::move(prefetching_),
@@ -285,11 +284,11 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
           before = {};
           fetch(records);
         });
-  } catch (const std::system_error&) {  // without a thread, records are read when they are used
+  } catch (const std::system_error&) {  // no thread: records are read when they are used
   }
 }
 
-// Looks at a sample of the records: to fetch one costs more than to touch one that is in memory.
+// Checks a sample of the records: fetching a record costs more than touching it in memory.
 bool RecordFile::any_not_resident(std::span<const std::int32_t> ids) const {
   constexpr std::size_t kSampled = 32;
   const std::size_t step = ids.size() / kSampled + 1;
@@ -320,7 +319,7 @@ std::uint64_t RecordFile::checksum_of(std::size_t record, const std::byte* bytes
   });
 }
 
-// Returns true if a checkpoint can have left the record like this.
+// Returns true if the record is valid: not stored, or stored with the right checksum.
 bool RecordFile::is_whole(std::size_t record, const std::byte* bytes) const {
   const Head& head = *reinterpret_cast<const Head*>(bytes);
   if (head.generation == 0) return head.note == 0 && head.journal == 0;
@@ -355,7 +354,8 @@ std::uint64_t RecordFile::verify() const {
   check_runtime(damaged == 0, path().string(), ": ", damaged,
                 damaged == 1 ? " row is" : " rows are", " damaged, the first is row ",
                 first_damaged);
-  check_runtime(found == stored(), path().string(), ": has ", found, " rows, expected ", stored());
+  check_runtime(found == stored(), path().string(), ": has ", found, " stored rows, expected ",
+                stored());
   return found;
 }
 
@@ -385,8 +385,8 @@ RecordWriter RecordFile::modify(std::span<const std::int32_t> ids) {
   return RecordWriter(*this);
 }
 
-// Writes a new record with system calls: through the mapping, a full disk would end the program.
-// The head is written last, because it makes the record a stored one.
+// Writes a new record with system calls: through the mapping, a full disk would kill the program.
+// The head is written last, because it marks the record as stored.
 void RecordFile::store(std::size_t record) {
   const Head head{.note = 0,
                   .journal = journal_number(),
@@ -402,7 +402,7 @@ void RecordFile::store(std::size_t record) {
 std::byte* RecordWriter::prepared(std::size_t record) const {
   if (record >= file_->size_ || file_->head_of(record).journal != file_->journal_number())
     check_state(false, file_->path().string(), ": row ", record, " is not prepared for changes; ",
-                "call modify() with it after the last checkpoint");
+                "pass it to modify() after the last checkpoint");
   return file_->bytes_of(record);
 }
 

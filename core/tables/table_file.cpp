@@ -21,7 +21,7 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 62;
 
 // The facts of a table, in the order of the file.
 struct Facts {
-  std::uint64_t number_bytes, slots, rows, width, seed;
+  std::uint64_t element_bytes, slots, rows, width, seed;
   double init_std;
 
   bool fit_in_a_file() const { return width <= kMaxBytes / sizeof(real) / (1 + slots) / rows; }
@@ -29,15 +29,15 @@ struct Facts {
 
 std::pair<std::size_t, std::size_t> layout(const RecordFile::Facts& words, const fs::path& path) {
   const auto facts = std::bit_cast<Facts>(words);
-  check_runtime(facts.number_bytes == sizeof(real), path.string(), ": has numbers of ",
-                facts.number_bytes, " bytes, expected ", sizeof(real));
+  check_runtime(facts.element_bytes == sizeof(real), path.string(), ": has elements of ",
+                facts.element_bytes, " bytes, expected ", sizeof(real));
   check_runtime(facts.rows > 0 && facts.slots <= TableFile::kMaxSlots && facts.fit_in_a_file(),
-                path.string(), ": the header of the table is damaged");
+                path.string(), ": the table header is damaged");
   return {facts.rows, facts.width * (1 + facts.slots) * sizeof(real)};
 }
 
-// Draws the first values of a row (Box & Muller 1958). SplitMix64 makes the random bits of the seed
-// and of the places of the values.
+// Draws the initial values of a row (Box & Muller 1958). SplitMix64 derives the random bits from
+// the seed and the positions of the values.
 void draw(const RecordFile::Facts& words, std::size_t row, std::byte* content) {
   const auto facts = std::bit_cast<Facts>(words);
   real* const values = reinterpret_cast<real*>(content);
@@ -47,7 +47,7 @@ void draw(const RecordFile::Facts& words, std::size_t row, std::byte* content) {
     const double radius =
         facts.init_std * std::sqrt(-2 * std::log((static_cast<double>(bits >> 32) + 1) * 0x1p-32));
     const double angle = 2 * std::numbers::pi * static_cast<double>(bits & 0xFFFFFFFF) * 0x1p-32;
-    // Through float, so that both libraries start with the same values.
+    // Rounded to float, so that the float and double libraries start with the same values.
     values[i] = static_cast<float>(radius * std::cos(angle));
     if (i + 1 < facts.width) values[i + 1] = static_cast<float>(radius * std::sin(angle));
   }
@@ -64,16 +64,16 @@ constexpr RecordFile::Kind kTable{
 RecordFile::Facts facts_of(const TableFileOptions& options) {
   check_argument(options.rows > 0 && options.rows <= kMaxRows && options.width > 0,
                  "TableFile: the shape is [", options.rows, ", ", options.width,
-                 "], expected 1 to ", kMaxRows, " rows of a width above 0");
+                 "], expected 1 to ", kMaxRows, " rows and a width of at least 1");
   check_argument(options.slots <= TableFile::kMaxSlots, "TableFile: slots is ", options.slots,
                  ", expected at most ", TableFile::kMaxSlots);
   check_argument(std::isfinite(options.init_std) && options.init_std >= 0,
                  "TableFile: init_std is ", options.init_std,
-                 ", expected a finite number, not negative");
+                 ", expected a finite value of at least 0");
   const Facts facts{sizeof(real),  options.slots, options.rows,
                     options.width, options.seed,  options.init_std};
   check_argument(facts.fit_in_a_file(), "TableFile: shape [", options.rows, ", ", options.width,
-                 "] has more bytes than a file can have");
+                 "] exceeds the limit of ", kMaxBytes, " bytes");
   return std::bit_cast<RecordFile::Facts>(facts);
 }
 
@@ -85,15 +85,15 @@ struct TableFile::Rep {
   Facts facts() const { return std::bit_cast<Facts>(records.facts()); }
   Name* names() { return reinterpret_cast<Name*>(records.state().notes.data()); }  // of the slots
 
-  RecordFile records;  // a flag of their state is set if there are deferred updates
+  RecordFile records;  // state().flags is 1 if there are deferred updates
   std::weak_ptr<const bool> lease = {};
   bool is_lost = false;
 };
 
 TableFile::TableFile(const fs::path& path, const TableFileOptions& options) {
   const RecordFile::Facts facts = facts_of(options);
-  check_argument(!file_exists(path), "TableFile: there is a file ", path.string(),
-                 ", expected a new one; to open a table, give its path alone");
+  check_argument(!file_exists(path), "TableFile: ", path.string(),
+                 " exists, expected a new path; to open a table, pass only its path");
   rep_.reset(new Rep{.records = RecordFile(path, kTable, facts)});
 }
 
@@ -121,7 +121,7 @@ void TableFile::checkpoint() {
 
 void TableFile::restore(std::string_view id, const Lease& lease) {
   check_state(lease == rep_->lease.lock(), path().string(),
-              ": a layer uses the table; load the layer's state instead");
+              ": a layer uses the table; load the layer's state dict instead");
   rep_->records.rollback(id);
   rep_->is_lost = false;
 }
@@ -173,9 +173,10 @@ void TableFile::set_deferred() { rep_->records.state().flags = 1; }
 void TableFile::set_lost(bool lost) { rep_->is_lost = lost; }
 
 void TableFile::check_not_lost() const {
-  check_state(!rep_->is_lost, path().string(),
-              ": rows have deferred updates of an optimizer that was destroyed, so nothing could "
-              "read them again; before, call checkpoint() and save the optimizer's state");
+  check_state(
+      !rep_->is_lost, path().string(),
+      ": rows have deferred updates of an optimizer that was destroyed; call checkpoint() and "
+      "save the optimizer's state before you destroy it");
 }
 
 std::optional<std::size_t> TableFile::find_slot(std::string_view name) const {
@@ -193,7 +194,7 @@ std::size_t TableFile::named_slots() const {
 std::size_t TableFile::add_slot(std::string_view name) {
   const std::size_t slot = named_slots();
   check_state(slot < slots() && name.size() < sizeof(Rep::Name), path().string(),
-              ": there is no slot for ", name);
+              ": cannot add slot ", name, ": ", slot, " of ", states(), " slots are in use");
   std::ranges::copy(name, rep_->names()[slot].begin());
   return slot;
 }

@@ -1,4 +1,4 @@
-// core/tables/FORMAT.md has the bytes that are written.
+// Checks that the bytes in core/tables/FORMAT.md are the bytes that are written.
 
 #include "tests/test.hpp"
 #include <rowgrad/core/base/hash.hpp>
@@ -19,7 +19,7 @@ void write_words(const std::filesystem::path& path, const Words& words) {
   write_file(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
-// Lines of 16 bytes, as FORMAT.md has them. Lines of zeros are left out.
+// Returns lines of 16 bytes, formatted as in FORMAT.md, without lines of zeros.
 std::string dump(const Words& words) {
   std::ostringstream text;
   text << std::hex << std::setfill('0');
@@ -41,7 +41,7 @@ std::uint64_t sum_of(std::span<const std::uint64_t> words, std::uint64_t seed = 
   return sum.value();
 }
 
-TEST(TableFormat, IsThatOfTheExample) {
+TEST(TableFormat, MatchesTheExample) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "words.table",
                               journal = folder / "words.table.undo-1";
@@ -60,7 +60,7 @@ TEST(TableFormat, IsThatOfTheExample) {
     std::filesystem::copy_file(path, folder / "at checkpoint");
     set({3});
   }
-  // The identity is random: the example has another one.
+  // The identity is random, so the example has another one.
   Words table = words_of(folder / "at checkpoint"), undo = words_of(journal);
   const std::uint64_t change = table[0x138 / 8] ^ 0x0123456789ABCDEF;
   for (std::uint64_t* word : {&table[0x138 / 8], &table[0x1058 / 8], &undo[1], &undo[0x160 / 8]})

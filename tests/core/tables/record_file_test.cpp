@@ -1,10 +1,10 @@
-// Files of records whose owner is not a table: access to records, generations, and the state.
+// Record files that are not tables: access to records, generations and state.
 
 #include "tests/test.hpp"
 
 namespace {
 
-// Records of 16 bytes, each filled with its number. renew() clears the last byte.
+// Records of 16 bytes, each filled with its index. renew() clears the last byte.
 constexpr std::size_t kContentBytes = 16;
 constexpr RecordFile::Kind kBytes{
     .magic = "rgbytes",
@@ -23,18 +23,18 @@ class RecordFiles : public ::testing::Test {
   RecordFile file_{folder_ / "bytes", kBytes, {100}};
 };
 
-TEST_F(RecordFiles, GiveAccessOnlyToRecordsThatModifyPrepared) {
+TEST_F(RecordFiles, AccessOnlyRecordsPreparedByModify) {
   static_assert(
       !std::is_default_constructible_v<RecordWriter> &&
       !std::is_constructible_v<RecordWriter, RecordFile&> &&
       std::is_same_v<decltype(std::declval<RecordFile&>().read(0)), std::span<const std::byte>>);
   const RecordWriter records = file_.modify(Ids32{3, 5});
   records.content<std::byte>(3)[0] = std::byte{77};
-  const std::string message = "row 4 is not prepared for changes; call modify() with it";
+  const std::string message = "row 4 is not prepared for changes; pass it to modify()";
   EXPECT_ERROR_WITH(std::logic_error, message, records.content<std::byte>(4));
   EXPECT_ERROR_WITH(std::logic_error, message, records.note(4));
   EXPECT_THROW(records.content<std::byte>(100), std::logic_error);
-  EXPECT_EQ(file_.stored(), 2);  // those that were not stored are
+  EXPECT_EQ(file_.stored(), 2);  // records 3 and 5
   EXPECT_EQ(file_.read(3)[0], std::byte{77});
   EXPECT_EQ(file_.read(5)[0], std::byte{5});
   EXPECT_TRUE(file_.read(4).empty());
@@ -45,7 +45,7 @@ TEST_F(RecordFiles, GiveAccessOnlyToRecordsThatModifyPrepared) {
   EXPECT_NO_THROW(records.content<std::byte>(3));
 }
 
-TEST_F(RecordFiles, RefuseNumbersOutOfRange) {
+TEST_F(RecordFiles, RejectIndicesOutOfRange) {
   for (const std::int32_t id : {-1, 100}) {
     const std::string message = concat("row ", id, " is out of range: the table has 100 rows");
     EXPECT_ERROR_WITH(std::invalid_argument, message, file_.fault_in(Ids32{1, id}));
@@ -56,7 +56,7 @@ TEST_F(RecordFiles, RefuseNumbersOutOfRange) {
   EXPECT_EQ(file_.stored(), 0);
 }
 
-TEST_F(RecordFiles, RenewRecordsOfEarlierGenerations) {
+TEST_F(RecordFiles, RenewOutdatedRecords) {
   const std::string empty = file_.checkpoint_id();
   file_.modify(Ids32{7}).note(7) = 40;
   EXPECT_EQ(file_.note(7), 40);
@@ -77,7 +77,7 @@ TEST_F(RecordFiles, RenewRecordsOfEarlierGenerations) {
 
 TEST_F(RecordFiles, AreNotOpenedAsAnotherKind) {
   { RecordFile other(folder_ / "other", kBytes, {1}); }
-  EXPECT_ERROR_WITH(std::runtime_error, "is not a rowgrad table", TableFile(folder_ / "other"));
+  EXPECT_ERROR_WITH(std::runtime_error, "not a rowgrad table", TableFile(folder_ / "other"));
   RecordFile again(folder_ / "other", kBytes);
   EXPECT_EQ(again.facts()[0], 1);
 }

@@ -1,4 +1,4 @@
-// Tables in files: what is stored, and what is there after a checkpoint, a rollback or damage.
+// Table files: stored rows, checkpoints, restoring, and damage.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ class TableFiles : public ::testing::Test {
                   table.width(), value);
   }
 
-  // Sets rows, makes a checkpoint and returns its mark.
+  // Sets rows, makes a checkpoint and returns its id.
   static std::string checkpoint_with(TableFile& table, const Ids32& ids, real value) {
     set_rows(table, ids, value);
     table.checkpoint();
@@ -67,28 +67,28 @@ class TableFiles : public ::testing::Test {
                                std::filesystem::copy_options::overwrite_existing);
   }
 
-  // In place, as a table may have the file open.
-  void overwrite(const std::string& name, std::size_t place, const std::string& bytes) const {
+  // Overwrites bytes in place, because a table may have the file open.
+  void overwrite(const std::string& name, std::size_t offset, const std::string& bytes) const {
     std::fstream(path(name), std::ios::in | std::ios::out | std::ios::binary)
-        .seekp(static_cast<std::streamoff>(place))
+        .seekp(static_cast<std::streamoff>(offset))
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
   // XORs a byte.
-  void damage(const std::string& name, std::size_t place, int bits) const {
-    const char byte = static_cast<char>(read_file(path(name))[place] ^ bits);
-    overwrite(name, place, std::string(1, byte));
+  void damage(const std::string& name, std::size_t offset, int bits) const {
+    const char byte = static_cast<char>(read_file(path(name))[offset] ^ bits);
+    overwrite(name, offset, std::string(1, byte));
   }
 
-  // How opening the table fails.
-  std::string refused(const std::string& name = "words.table") const {
+  // Returns the message of the error when the table is opened.
+  std::string open_error(const std::string& name = "words.table") const {
     return error_of<std::runtime_error>([&] { TableFile table(path(name)); });
   }
 
   TemporaryFolder folder_;
 };
 
-TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
+TEST_F(TableFiles, TakeSpaceOnlyForChangedRows) {
   TableFile table(path(), {.rows = 100'000'000, .width = 64, .slots = 2});
   EXPECT_EQ(std::filesystem::file_size(path()),
             4096 + 100'000'000ULL * ((16 + 3 * 64 * sizeof(real) + 8 + 15) / 16 * 16));
@@ -105,10 +105,10 @@ TEST_F(TableFiles, TakeSpaceForRowsThatChanged) {
   struct stat status {};
   ASSERT_EQ(::stat(path().c_str(), &status), 0);
   EXPECT_LE(status.st_blocks * 512, 100'000);
-  EXPECT_EQ(table.verify(), 2);  // although there are 100 million
+  EXPECT_EQ(table.verify(), 2);  // fast, although there are 100 million rows
 }
 
-TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
+TEST_F(TableFiles, DrawRowsFromSeedAndIndex) {
   TableFile one(path("one"), {.rows = 3000, .width = 33, .seed = 5, .init_std = 0.5});
   TableFile two(path("two"), {.rows = 50, .width = 33, .seed = 5, .init_std = 0.5});
   TableFile other(path("other"), {.rows = 50, .width = 33, .seed = 6, .init_std = 0.5});
@@ -131,7 +131,7 @@ TEST_F(TableFiles, DrawRowsFromTheSeedAndTheirNumberInAnyOrder) {
   EXPECT_NEAR(squares / n, 0.25, 5 * 0.25 * std::sqrt(2 / n));
 }
 
-TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
+TEST_F(TableFiles, RestoreTheLastTwoCheckpoints) {
   TableFile table(path(), kSmall);
   std::vector<std::string> marks{table.checkpoint_id()};
   for (int step = 1; step <= 4; ++step) {
@@ -143,7 +143,7 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
             (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
   set_rows(table, {0}, 9);
   EXPECT_ERROR_WITH(std::invalid_argument,
-                    "has no '" + marks[2] + "', only its last one, '" + marks[4],
+                    "cannot restore '" + marks[2] + "', expected '" + marks[4],
                     table.restore(marks[2]));
   expect_row(table, 0, 9);
 
@@ -158,7 +158,7 @@ TEST_F(TableFiles, GoBackToTheLastCheckpointAndTheOneBefore) {
   EXPECT_EQ(files().count("words.table.undo-4"), 0);
 }
 
-TEST_F(TableFiles, ChangeOnlyInRowsThatModifyPrepared) {
+TEST_F(TableFiles, ChangeOnlyRowsPreparedByModify) {
   TableFile table(path(), kSmall);
   const RecordWriter rows = table.modify(Ids32{1});
   EXPECT_ERROR_WITH(std::logic_error, "row 3 is not prepared for changes", rows.content<real>(3));
@@ -172,8 +172,8 @@ TEST_F(TableFiles, ChangeOnlyInRowsThatModifyPrepared) {
   expect_as_drawn(table, {3});
 }
 
-// So that the state of one rank fits the tables of all, and that of another past does not.
-TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
+// The state dict of one rank then fits the tables of all ranks, unless their changes differ.
+TEST_F(TableFiles, HaveEqualIdsAfterEqualChanges) {
   TableFile one(path("one"), kSmall), two(path("two"), kSmall);
   const std::string start = one.checkpoint_id();
   EXPECT_EQ(two.checkpoint_id(), start);
@@ -186,7 +186,7 @@ TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   EXPECT_NE(other.checkpoint_id(), start);
 
   row(one, 1);
-  one.checkpoint();  // of nothing new
+  one.checkpoint();  // without changes
   EXPECT_EQ(one.checkpoint_id(), mark);
   set_rows(one, {1}, 2);
   EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", one.checkpoint_id());
@@ -197,7 +197,7 @@ TEST_F(TableFiles, HaveTheSameMarkIfTheyHaveTheSamePast) {
   EXPECT_FALSE(one.has_deferred());
 }
 
-TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
+TEST_F(TableFiles, RejectDamagedOrTruncatedUndoFiles) {
   const std::string journal = "words.table.undo-0";
   {
     TableFile table(path(), kSmall);
@@ -205,20 +205,20 @@ TEST_F(TableFiles, RefuseAJournalThatLacksWhatWasWritten) {
   }
   const auto size = std::filesystem::file_size(path(journal));
   copy(journal, "whole");
-  for (const std::uintmax_t place : {size - 3, size / 2, std::uintmax_t{30}}) {
-    damage(journal, place, 0x55);
-    EXPECT_HAS(refused(), "words.table.undo-0: is damaged") << place;
+  for (const std::uintmax_t offset : {size - 3, size / 2, std::uintmax_t{30}}) {
+    damage(journal, offset, 0x55);
+    EXPECT_HAS(open_error(), "words.table.undo-0: is damaged") << offset;
     copy("whole", journal);
   }
   std::filesystem::resize_file(path(journal), size - 3);
-  EXPECT_HAS(refused(), "is damaged at byte");
+  EXPECT_HAS(open_error(), "is damaged at byte");
   copy("whole", journal);
   TableFile table(path());
   EXPECT_EQ(table.stored_rows(), 0);
   expect_as_drawn(table, {1, 2});
 }
 
-TEST_F(TableFiles, StayTogetherWithTheirJournals) {
+TEST_F(TableFiles, KeepUndoFilesInTheFolderOfTheTable) {
   {
     const CurrentFolder here(folder_.path());
     std::filesystem::create_directory("elsewhere");
@@ -236,7 +236,7 @@ TEST_F(TableFiles, StayTogetherWithTheirJournals) {
                                             "words.table.undo-1"}));
 }
 
-TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
+TEST_F(TableFiles, DoNotOverwriteOtherFilesWithUndoFiles) {
   for (const std::string mine : {"somebody's notes", "m", "mine!", "minemin"}) {
     { std::ofstream(path("words.table.undo-0")) << mine; }
     EXPECT_ERROR_WITH(std::runtime_error,
@@ -245,17 +245,17 @@ TEST_F(TableFiles, DoNotReplaceOtherFilesWithJournals) {
     EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
     EXPECT_EQ(read_file(path("words.table.undo-0")), mine);
   }
-  // What a machine may leave that stops while a journal is made.
+  // A machine that stops while an undo file is created can leave zeros.
   { std::ofstream(path("words.table.undo-0")) << std::string(288, '\0'); }
   TableFile table(path(), kSmall);
 }
 
-TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
+TEST_F(TableFiles, RemoveOnlyTheirOwnUndoFiles) {
   {
     TableFile table(path(), kSmall);
     for (const real step : {1, 2}) checkpoint_with(table, {1}, step);
   }
-  copy("words.table.undo-1", "words.table.undo-0");  // one of its own, as a kill leaves it
+  copy("words.table.undo-1", "words.table.undo-0");  // its own file, as left by a killed program
   { TableFile table(path()); }
   EXPECT_EQ(files().count("words.table.undo-0"), 0);
   for (const char* name : {"words.table.undo-0", "words.table.undo-3"})
@@ -271,7 +271,7 @@ TEST_F(TableFiles, RemoveNoOtherFilesInThePlacesOfJournals) {
 
 // --- Damage -------------------------------------------------------------------------------------
 
-TEST_F(TableFiles, NoticeEveryByteThatChangedInARowAndRowsThatAreNoMore) {
+TEST_F(TableFiles, DetectEveryDamagedByteAndMissingRows) {
   {
     TableFile table(path(), kSmall);
     checkpoint_with(table, {3, 4, 999}, 1);
@@ -280,11 +280,11 @@ TEST_F(TableFiles, NoticeEveryByteThatChangedInARowAndRowsThatAreNoMore) {
   ASSERT_EQ(std::filesystem::file_size(path()), 4096 + 1000 * kSmallStride);
   std::mt19937 random(1);
   for (const std::int32_t id : {3, 4, 8, 999}) {
-    // Of row 8, which is not stored, only the head.
+    // Row 8 is not stored, so only its head can be damaged.
     for (std::size_t i = 0; i < (id == 8 ? 16 : kSmallStride); ++i) {
-      const std::size_t place = 4096 + static_cast<std::size_t>(id) * kSmallStride + i;
+      const std::size_t offset = 4096 + static_cast<std::size_t>(id) * kSmallStride + i;
       const int bits = 1 << random() % 8;
-      damage("words.table", place, bits);
+      damage("words.table", offset, bits);
       TableFile table(path());
       const std::string expected = concat("row ", id, " is damaged");
       EXPECT_ERROR_WITH(std::runtime_error, expected, row(table, id)) << i;
@@ -293,17 +293,17 @@ TEST_F(TableFiles, NoticeEveryByteThatChangedInARowAndRowsThatAreNoMore) {
                         table.verify())
           << i;
       EXPECT_NO_THROW(row(table, 5));
-      damage("words.table", place, bits);
+      damage("words.table", offset, bits);
     }
   }
   TableFile table(path());
   EXPECT_EQ(table.verify(), 3);
   overwrite("words.table", 4096 + 3 * kSmallStride, std::string(kSmallStride, '\0'));
-  EXPECT_ERROR_WITH(std::runtime_error, "has 2 rows, expected 3", table.verify());
+  EXPECT_ERROR_WITH(std::runtime_error, "has 2 stored rows, expected 3", table.verify());
 }
 
-TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
-  const auto cold = [&] {  // rows that are on the disk alone
+TEST_F(TableFiles, VerifyPrefetchedRowsWhenUsed) {
+  const auto drop_pages = [&] {  // leaves rows on the disk only
     const int file = ::open(path().c_str(), O_RDONLY);
     ::fsync(file);
     ::posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
@@ -320,7 +320,7 @@ TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
   }
   for (const bool damaged : {false, true}) {
     if (damaged) damage("words.table", 4096 + 995 * kSmallStride + 17, 1);
-    cold();
+    drop_pages();
     TableFile table(path());
     table.prefetch({});
     table.prefetch(ids);
@@ -328,13 +328,13 @@ TEST_F(TableFiles, ReadRowsAheadWhichAreVerifiedWhenTheyAreUsed) {
       EXPECT_ERROR_WITH(std::runtime_error, "row 995 is damaged", table.fault_in(ids));
     } else {
       EXPECT_EQ(all_rows(table), expected);
-      table.prefetch(ids);  // which are in memory now
+      table.prefetch(ids);  // rows that are in memory now
       EXPECT_EQ(all_rows(table), expected);
     }
   }
 }
 
-TEST_F(TableFiles, NoticeRowsAndJournalsOfOtherPlacesAndTables) {
+TEST_F(TableFiles, DetectSwappedRowsAndUndoFiles) {
   for (const std::string name : {"one", "two"}) {
     TableFile table(path(name), kSmall);
     checkpoint_with(table, {3, 4}, static_cast<real>(name[0]));
@@ -342,7 +342,7 @@ TEST_F(TableFiles, NoticeRowsAndJournalsOfOtherPlacesAndTables) {
   }
   copy("one.undo-1", "of one");
   copy("two.undo-1", "one.undo-1");
-  EXPECT_HAS(refused("one"),
+  EXPECT_HAS(open_error("one"),
              "one.undo-1: is damaged, or not the journal of this checkpoint of this table");
   copy("of one", "one.undo-1");
   for (const std::string name : {"one", "two"}) {
@@ -362,13 +362,13 @@ TEST_F(TableFiles, NoticeRowsAndJournalsOfOtherPlacesAndTables) {
   }
 }
 
-// Wherever the machine stops, the disk has the head as it was written at some time, each sector of
-// the rows as it is or was since the checkpoint that the head names, and the journals.
-TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
+// When the machine stops, the disk has an old or new header, the undo files, and any version of
+// each sector of the rows since the checkpoint that the header names.
+TEST_F(TableFiles, OpenAfterAMachineStopsAtAnyTime) {
   constexpr std::size_t kSector = 512;
   std::mt19937 random(3);
   const auto stop = [&](const std::string& head, const std::vector<std::string>& rows,
-                        const std::string& expected_mark,
+                        const std::string& expected_id,
                         const std::vector<std::vector<real>>& expected) {
     std::string disk = head.substr(0, 4096);
     for (std::size_t at = disk.size(); at < head.size(); at += kSector)
@@ -381,7 +381,7 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
       }
     for (int again = 0; again < 2; ++again) {
       TableFile table(path("stopped"));
-      EXPECT_EQ(table.checkpoint_id(), expected_mark);
+      EXPECT_EQ(table.checkpoint_id(), expected_id);
       EXPECT_EQ(all_rows(table), expected);
       EXPECT_EQ(table.verify(), table.stored_rows());
     }
@@ -405,14 +405,14 @@ TEST_F(TableFiles, TakeNoChangeForDamageWhereverTheMachineStops) {
     stop(round % 2 == 0 ? marked : changed, {marked, halfway, changed}, mark, rows);
     table.checkpoint();
     const std::string later = read_file(path());
-    // While the rows get their checksums, and when the next journal is there, but not the head.
+    // While checksums are written; then after the next undo file exists, but before the header.
     stop(changed, {marked, halfway, changed, later}, mark, rows);
     stop(marked, {later}, mark, rows);
     stop(later, {later}, table.checkpoint_id(), later_rows);
   }
 }
 
-TEST_F(TableFiles, ChangeNothingOrAreOpenedAgainIfTheJournalToGoBackWithIsDamaged) {
+TEST_F(TableFiles, FailSafelyIfAnUndoFileIsDamaged) {
   TableFile table(path(), kSmall);
   const std::string mark = checkpoint_with(table, {1}, 1);
   checkpoint_with(table, {1}, 2);
@@ -425,9 +425,9 @@ TEST_F(TableFiles, ChangeNothingOrAreOpenedAgainIfTheJournalToGoBackWithIsDamage
   table.restore(mark);
   expect_row(table, 1, 1);
   set_rows(table, {1}, 2);
-  damage("words.table.undo-1", 330, 1);  // that of the last checkpoint, which is in use
+  damage("words.table.undo-1", 330, 1);  // the undo file of the last checkpoint is in use
   EXPECT_THROW(table.restore(mark), std::runtime_error);
-  const std::string message = path().string() + ": writing the table has failed; open it again";
+  const std::string message = path().string() + ": writing the table failed; open it again";
   EXPECT_ERROR(std::logic_error, message, table.checkpoint());
   EXPECT_ERROR(std::logic_error, message, table.restore(mark));
   EXPECT_ERROR(std::logic_error, message, table.check_restore(mark));
@@ -436,9 +436,9 @@ TEST_F(TableFiles, ChangeNothingOrAreOpenedAgainIfTheJournalToGoBackWithIsDamage
   EXPECT_ERROR(std::logic_error, message, table.modify(Ids32{1}));
 }
 
-TEST_F(TableFiles, AreUsedByOneLayerOfOneProgram) {
+TEST_F(TableFiles, AllowOneProgramAndOneLayer) {
   TableFile table(path(), kSmall);
-  EXPECT_HAS(refused(), "is open already, here or in another program");
+  EXPECT_HAS(open_error(), "is open already, here or in another program");
   const std::string mark = table.checkpoint_id();
   {
     const TableFile::Lease lease = table.lease();
@@ -450,8 +450,8 @@ TEST_F(TableFiles, AreUsedByOneLayerOfOneProgram) {
   table.lease();
 }
 
-// The highest bits of two values, which the checksum of format 2 does not notice.
-TEST_F(TableFiles, NoticeTwoNegatedValues) {
+// The checksum of format 2 did not detect changes of the highest bits of two values.
+TEST_F(TableFiles, DetectTwoNegatedValues) {
   {
     TableFile table(path(), kSmall);
     checkpoint_with(table, {3}, 1);
@@ -464,34 +464,34 @@ TEST_F(TableFiles, NoticeTwoNegatedValues) {
   EXPECT_ERROR_WITH(std::runtime_error, "1 row is damaged, the first is row 3", table.verify());
 }
 
-TEST_F(TableFiles, RefuseWhatIsNoTable) {
-  EXPECT_HAS(refused(), "No such file");
+TEST_F(TableFiles, RejectFilesThatAreNotTables) {
+  EXPECT_HAS(open_error(), "No such file");
   { std::ofstream(path()) << "text"; }
-  EXPECT_HAS(refused(), "is not a rowgrad table");
+  EXPECT_HAS(open_error(), "not a rowgrad table");
   std::filesystem::resize_file(path(), 5000);
-  EXPECT_HAS(refused(), "is not a rowgrad table");
+  EXPECT_HAS(open_error(), "not a rowgrad table");
   std::filesystem::remove(path());
   { TableFile table(path(), kSmall); }
   const auto size = std::filesystem::file_size(path());
   std::filesystem::resize_file(path(), size - 1);
-  EXPECT_HAS(refused(), concat("bytes, expected ", size));
+  EXPECT_HAS(open_error(), concat("bytes, expected ", size));
   std::filesystem::resize_file(path(), size);
   struct Damage {
     std::string file;
-    std::size_t place;
+    std::size_t offset;
     char bits;
     std::string message;
   };
   for (const Damage& item :
-       std::vector<Damage>{{"words.table", 24, 0x55, "the header of the table is damaged"},
+       std::vector<Damage>{{"words.table", 24, 0x55, "the table header is damaged"},
                            {"words.table", 7, '3' ^ '1', "is a table of format 1, expected 2 or 3"},
                            {"words.table", 7, '3' ^ '4', "is a table of format 4, expected 2 or 3"},
-                           {"words.table", 7, '3' ^ '2', "the header of the table is damaged"},
+                           {"words.table", 7, '3' ^ '2', "the table header is damaged"},
                            {"words.table.undo-0", 7, '2' ^ '3',
                             "undo-0: is a journal of format 03, expected 02 at most"}}) {
-    damage(item.file, item.place, item.bits);
-    EXPECT_HAS(refused(), item.message);
-    damage(item.file, item.place, item.bits);
+    damage(item.file, item.offset, item.bits);
+    EXPECT_HAS(open_error(), item.message);
+    damage(item.file, item.offset, item.bits);
   }
   std::string head = read_file(path()).substr(0, 56);  // up to its checksum
   head[8] = sizeof(real) + 4;
@@ -500,44 +500,45 @@ TEST_F(TableFiles, RefuseWhatIsNoTable) {
   const std::uint64_t value = sum.value();
   copy("words.table", "whole");
   overwrite("words.table", 0, head.append(reinterpret_cast<const char*>(&value), sizeof value));
-  EXPECT_HAS(refused(),
-             concat("has numbers of ", sizeof(real) + 4, " bytes, expected ", sizeof(real)));
+  EXPECT_HAS(open_error(),
+             concat("has elements of ", sizeof(real) + 4, " bytes, expected ", sizeof(real)));
   copy("whole", "words.table");
   std::filesystem::remove(path("words.table.undo-0"));
-  EXPECT_HAS(refused(), "words.table.undo-0: is missing");
+  EXPECT_HAS(open_error(), "words.table.undo-0: undo file is missing");
 }
 
-TEST_F(TableFiles, RefuseOptionsThatMakeNoTable) {
-  struct Refused {
+TEST_F(TableFiles, RejectInvalidOptions) {
+  struct Case {
     TableFileOptions options;
     std::string message;
   };
-  const std::string expected = ", expected 1 to 2147483647 rows of a width above 0";
-  for (const Refused& item : std::vector<Refused>{
+  const std::string expected = ", expected 1 to 2147483647 rows and a width of at least 1";
+  for (const Case& item : std::vector<Case>{
            {{.rows = 0, .width = 4}, "the shape is [0, 4]" + expected},
            {{.rows = 5'000'000'000, .width = 4}, "the shape is [5000000000, 4]" + expected},
            {{.rows = 4, .width = 0}, "the shape is [4, 0]" + expected},
            {{.rows = 4, .width = std::size_t{1} << 61},
-            "shape [4, 2305843009213693952] has more bytes than a file can have"},
+            "shape [4, 2305843009213693952] exceeds the limit of 4611686018427387904 bytes"},
            {{.rows = 4, .width = 4, .slots = 9}, "slots is 9, expected at most 8"},
            {{.rows = 4, .width = 4, .init_std = -1},
-            "init_std is -1, expected a finite number, not negative"}}) {
+            "init_std is -1, expected a finite value of at least 0"}}) {
     EXPECT_INVALID("TableFile: " + item.message, TableFile table(path(), item.options));
     EXPECT_EQ(files(), std::set<std::string>());
   }
   { std::ofstream(path()) << "mine"; }
-  EXPECT_ERROR_WITH(std::invalid_argument, "expected a new one", TableFile table(path(), kSmall));
+  EXPECT_ERROR_WITH(std::invalid_argument, "exists, expected a new path",
+                    TableFile table(path(), kSmall));
   EXPECT_EQ(read_file(path()), "mine");
 }
 
-TEST_F(TableFiles, GivePlacesToStatesByName) {
+TEST_F(TableFiles, FindSlotsByName) {
   TableFile table(path(), {.rows = 4, .width = 1, .slots = 2});
   EXPECT_EQ(table.add_slot("mean"), 0);
   EXPECT_EQ(table.add_slot("square"), 1);
   EXPECT_EQ(table.find_slot("square"), 1);
   EXPECT_EQ(table.find_slot("momentum"), std::nullopt);
   EXPECT_THROW(table.add_slot("momentum"), std::logic_error);
-  table.clear_slots();  // by another optimizer
+  table.clear_slots();  // for another optimizer
   EXPECT_EQ(table.add_slot("momentum"), 0);
 }
 
