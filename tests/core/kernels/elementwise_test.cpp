@@ -4,9 +4,9 @@
 namespace rowgrad::kernels {
 namespace {
 
-TEST(Map, GivesAnEntryTheSameBitsWhateverItsPlace) {
-  // Longer than two vectors, so that an entry is in a full vector for some counts and in the padded
-  // last one for others.
+TEST(Map, GivesTheSameBitsAtAnyPosition) {
+  // Longer than two vectors, so that an element is in a full vector for some counts, and in the
+  // padded last vector for others.
   const std::size_t most = 3 * kLanes;
   constexpr auto f = [](const Simd& v) { return exp(v); };
   const Tensor x = irregular({most});
@@ -17,8 +17,8 @@ TEST(Map, GivesAnEntryTheSameBitsWhateverItsPlace) {
     map_span(count, part.data(), f, x.data());
     EXPECT_EQ(std::memcmp(part.data(), whole.data(), count * sizeof(real)), 0) << count;
     for (std::size_t i = count; i < most; ++i)
-      EXPECT_EQ(part.data()[i], -1) << "written behind the end of " << count;
-    // The same entries again, not aligned with the vectors.
+      EXPECT_EQ(part.data()[i], -1) << "written beyond the end of " << count;
+    // The elements again, at other offsets.
     for (std::size_t begin = 0; begin < kLanes && begin <= count; ++begin) {
       Tensor shifted = empty({most});
       map_span(count - begin, shifted.data(), f, x.data() + begin);
@@ -29,8 +29,8 @@ TEST(Map, GivesAnEntryTheSameBitsWhateverItsPlace) {
   }
 }
 
-TEST(Map, FillsAPartialVectorWithNumbersThatAreThere) {
-  // With unused lanes left as they are, a function might divide zero by zero or worse.
+TEST(Map, FillsPartialVectorsWithTheFirstValue) {
+  // With uninitialized lanes, a function might divide zero by zero.
   const std::vector<real> x{7, 8, 9};
   for (std::size_t count = 1; count < std::min<std::size_t>(kLanes, 4); ++count) {
     std::vector<real> lanes(kLanes);
@@ -45,7 +45,7 @@ TEST(Map, FillsAPartialVectorWithNumbersThatAreThere) {
 struct Range {
   double low;
   double high;
-  bool logarithmic = false;  // as many points in each power of two
+  bool logarithmic = false;  // true: the same number of points in each power of two
 };
 
 struct VectorFunction {
@@ -61,9 +61,9 @@ constexpr double kLargestExponent = kDouble ? 708 : 87;
 constexpr real kMin = std::numeric_limits<real>::min(), kMax = std::numeric_limits<real>::max();
 constexpr Range kNearZero{1e-30, 1, true};
 
-// The bounds are what xsimd's polynomials promise: about two units in the last place, of which one
-// is at most an epsilon. Its erf in double is the exception (32 epsilon at |x| = 2.2), still four
-// digits better than parity with PyTorch requires.
+// xsimd's polynomials promise these bounds: about two units in the last place, each at most an
+// epsilon. The exception is erf in double (32 epsilon at |x| = 2.2), which is still four digits
+// better than parity with PyTorch requires.
 const VectorFunction kFunctions[] = {
     {"exp", exp, std::exp, {{-kLargestExponent, kLargestExponent}, {-1, 1}}},
     {"log",
@@ -84,8 +84,7 @@ const VectorFunction kFunctions[] = {
     {"floor", floor, std::floor, {{-9, -0.1}, {1, 9}}, 0},
     {"ceil", ceil, std::ceil, {{-9, -1}, {0.1, 9}}, 0}};
 
-// The largest error of numbers in a range, relative to the true value in units of the machine
-// epsilon.
+// Returns the largest relative error in a range, in units of the machine epsilon.
 double worst_error(const VectorFunction& function, const Range& range) {
   constexpr std::size_t kPoints = 1 << 17;
   Tensor x = empty({kPoints});
@@ -101,13 +100,13 @@ double worst_error(const VectorFunction& function, const Range& range) {
   for (std::size_t i = 0; i < kPoints; ++i) {
     const long double expected = function.of_number(x.data()[i]);
     const long double error = std::abs((y.data()[i] - expected) / expected);
-    // Written so that NaN counts as the worst.
+    // This form of the condition treats NaN as the worst error.
     if (!(error <= worst)) worst = error;
   }
   return static_cast<double>(worst / kEpsilon);
 }
 
-TEST(VectorFunctions, AreAccurateToTheLastDigitsInTheirUsefulRange) {
+TEST(VectorFunctions, AreAccurateToTheLastDigits) {
   for (const VectorFunction& function : kFunctions)
     for (const Range& range : function.ranges)
       EXPECT_LE(worst_error(function, range), function.bound) << function.name << ' ' << range.low;

@@ -6,40 +6,40 @@ namespace {
 
 constexpr double kOrders[] = {1, 2, HUGE_VAL};
 
-std::span<const real> numbers_of(const Tensor& x) { return {x.data(), x.size()}; }
+std::span<const real> values_of(const Tensor& x) { return {x.data(), x.size()}; }
 
-TEST(Norm, AddsAnyCountOfNumbers) {
+TEST(Norm, SumsAnyNumberOfValues) {
   for (const std::size_t count : {0, 1, 2, 15, 16, 17, 1000, 4095, 4096, 4097, 40001}) {
     const Tensor x = irregular({count});
     long double sum = 0, squares = 0;
-    for (const real number : x) {
-      sum += std::abs<long double>(number);
-      squares += std::pow<long double>(number, 2);
+    for (const real value : x) {
+      sum += std::abs<long double>(value);
+      squares += std::pow<long double>(value, 2);
     }
-    // A number takes part in at most count / 16 + 26 roundings of half an epsilon; all are
+    // Each term is rounded at most count / 16 + 26 times, by half an epsilon. All terms are
     // positive, so the bound holds for the sum.
     const double bound =
         (static_cast<double>(count) / 16 + 26) * std::numeric_limits<double>::epsilon() / 2;
     const double expected = static_cast<double>(sum);
-    EXPECT_NEAR(norm(numbers_of(x), 1), expected, bound * expected) << count;
+    EXPECT_NEAR(norm(values_of(x), 1), expected, bound * expected) << count;
     const double root = static_cast<double>(std::sqrt(squares));
-    EXPECT_NEAR(norm(numbers_of(x), 2), root, bound * root) << count;
+    EXPECT_NEAR(norm(values_of(x), 2), root, bound * root) << count;
   }
 }
 
-TEST(Norm, AddsSquaresThatAreNoFloat) {
+TEST(Norm, HandlesSquaresOutsideTheRangeOfFloat) {
   using Limits = std::numeric_limits<real>;
-  for (const real number : {Limits::max() / 64, Limits::min() * 64, real{0x1p100F}})
-    EXPECT_NEAR(norm(numbers_of(full({4}, number)), 2) / number, 2, 1e-13);
+  for (const real value : {Limits::max() / 64, Limits::min() * 64, real{0x1p100F}})
+    EXPECT_NEAR(norm(values_of(full({4}, value)), 2) / value, 2, 1e-13);
 }
 
-// Rows, among them the first and the last, neighbours, and rows that share a block.
+// A table and its nonzero rows: first and last rows, neighbors, and rows of one block.
 struct Table {
   std::size_t rows, width;
-  Ids32 numbers;
+  Ids32 ids;
 };
 
-TEST(Norm, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
+TEST(Norm, OfRowsEqualsNormOfTheWholeTable) {
   Ids32 every_third;
   for (std::int32_t row = 0; row < 3000; row += 3) every_third.push_back(row);
   const Table tables[] = {{5, 3, {}},
@@ -51,22 +51,21 @@ TEST(Norm, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
                           {3, 70000, {0, 2}},
                           {3000, 61, every_third},
                           {6, 0, {1, 5}}};
-  for (const auto& [rows, width, numbers] : tables) {
-    const Tensor values = irregular({numbers.size(), width});
+  for (const auto& [rows, width, ids] : tables) {
+    const Tensor values = irregular({ids.size(), width});
     Tensor table = zeros({rows, width});
-    for (std::size_t i = 0; i < numbers.size(); ++i)
+    for (std::size_t i = 0; i < ids.size(); ++i)
       std::copy_n(values.data() + i * width, width,
-                  table.data() + static_cast<std::size_t>(numbers[i]) * width);
+                  table.data() + static_cast<std::size_t>(ids[i]) * width);
     for (const double p : kOrders) {
-      const auto run = [&, &numbers = numbers, rows = rows, width = width](int threads,
-                                                                           bool whole) {
+      const auto run = [&, &ids = ids, rows = rows, width = width](int threads, bool whole) {
         const Threads scope(threads);
-        const RowSpan some{values.data(), numbers.size(), width};
+        const RowSpan some{values.data(), ids.size(), width};
         const RowSpan all{table.data(), rows, width};
         return norm({whole ? &all : &some, 1}, p);
       };
       const double expected = run(1, true);
-      EXPECT_EQ(expected == 0, numbers.empty() || width == 0);
+      EXPECT_EQ(expected == 0, ids.empty() || width == 0);
       EXPECT_EQ(run(1, false), expected) << rows << " rows of " << width << ", p " << p;
       for (const int threads : {2, 3})
         for (const bool whole : {false, true})
@@ -76,10 +75,10 @@ TEST(Norm, OfRowsIsThatOfTheTableBitForBitOnAnyNumberOfThreads) {
   }
 }
 
-TEST(Distance, IsThatOfShortVectorsOfAnyWidthAndMagnitude) {
+TEST(Distance, IsAccurateForAnyWidthAndMagnitude) {
   const double precision = 8 * static_cast<double>(std::numeric_limits<real>::epsilon());
   for (std::size_t width = 0; width <= 70; ++width)
-    for (const real unit : {real{1}, real{1e-30F}, real{1e30F}})  // whose squares are no float
+    for (const real unit : {real{1}, real{1e-30F}, real{1e30F}})  // squares can leave float's range
       for (const double factor : {1.0, 0.75, 0.0}) {
         const Tensor a = irregular({width}, 1) * unit, b = irregular({width}, 2) * unit;
         long double squares = 0, of_a = 0;
@@ -97,27 +96,27 @@ TEST(Distance, IsThatOfShortVectorsOfAnyWidthAndMagnitude) {
       }
 }
 
-TEST(LargestMagnitude, IsFoundAnywhere) {
+TEST(LargestMagnitude, IsFoundAtAnyPosition) {
   EXPECT_EQ(max_abs({}), 0);
   const std::size_t count = 100'003;
   for (const int threads : {1, 2}) {
     const Threads scope(threads);
-    for (const std::size_t place : {std::size_t{0}, count / 2, count - 1}) {
+    for (const std::size_t position : {std::size_t{0}, count / 2, count - 1}) {
       Tensor x = irregular({count});
-      x(place) = -3;
-      EXPECT_EQ(max_abs(numbers_of(x)), 3);
+      x(position) = -3;
+      EXPECT_EQ(max_abs(values_of(x)), 3);
       x(count / 3) = -kInfinity;
-      EXPECT_EQ(max_abs(numbers_of(x)), kInfinity);
-      x(place) = -kNaN;
-      EXPECT_TRUE(std::isnan(max_abs(numbers_of(x))));
+      EXPECT_EQ(max_abs(values_of(x)), kInfinity);
+      x(position) = -kNaN;
+      EXPECT_TRUE(std::isnan(max_abs(values_of(x))));
     }
   }
 }
 
-TEST(AllFinite, FindsOneNumberThatIsNotFiniteAnywhere) {
+TEST(AllFinite, DetectsOneNonFiniteValueAtAnyPosition) {
   const real largest = std::numeric_limits<real>::max();
   for (const std::size_t count : {0, 1, 3, 8, 17, 100'000}) {
-    std::vector<real> values(count, -largest);  // whose sum overflows
+    std::vector<real> values(count, -largest);  // their sum overflows
     EXPECT_TRUE(kernels::all_finite(values)) << count;
     for (std::size_t i = 0; i < count; i += 1 + count / 30)
       for (const real wrong : {kNaN, kInfinity, -kInfinity}) {

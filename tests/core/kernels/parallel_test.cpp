@@ -6,7 +6,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-TEST(ParallelFor, CoversEveryItemOnceOnAnyNumberOfThreads) {
+TEST(ParallelFor, VisitsEveryItemOnceOnAnyNumberOfThreads) {
   for (const int threads : {1, 2, 3}) {
     const Threads scope(threads);
     for (const std::size_t count : {0UL, 1UL, 2UL, 3UL, 7UL, 100UL})
@@ -26,7 +26,7 @@ TEST(ParallelFor, CoversEveryItemOnceOnAnyNumberOfThreads) {
   }
 }
 
-TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
+TEST(ParallelFor, RethrowsExceptionsOfAnyThread) {
   for (const int threads : {1, 2, 3}) {
     const Threads scope(threads);
     for (const std::size_t thrower : {0UL, 1UL, 2UL}) {
@@ -40,7 +40,7 @@ TEST(ParallelFor, PassesOnWhatAnyThreadThrows) {
       EXPECT_ERROR(std::out_of_range, std::to_string(thrower), parallel_for(3, 1, body));
       EXPECT_EQ(visits[thrower], 0);
       if (threads == 3) {
-        EXPECT_EQ(visits[0] + visits[1] + visits[2], 2) << "the others ran on";
+        EXPECT_EQ(visits[0] + visits[1] + visits[2], 2) << "the other ranges must complete";
       }
     }
     const auto both = [](std::size_t, std::size_t) { throw std::bad_alloc(); };

@@ -4,7 +4,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// Ids of a text: a few occur often, most seldom.
+// Returns ids with the frequencies of a text: a few occur often, most seldom.
 Ids32 text_like_ids(std::size_t count, std::int32_t rows) {
   Ids32 ids;
   std::uint32_t state = 1;
@@ -16,7 +16,7 @@ Ids32 text_like_ids(std::size_t count, std::int32_t rows) {
   return ids;
 }
 
-// The rows of each id, in a sorted map, and their number.
+// The rows of each id, in a sorted map.
 struct Reference {
   std::map<std::int32_t, std::vector<const real*>> rows;
 
@@ -33,7 +33,7 @@ struct Reference {
   }
 };
 
-// The sum of up to kRunningSum values, added in their order; of more, the exact sum.
+// Expects the running sum of up to kRunningSum values, or a longer sum within its error bound.
 void expect_sum_of(const std::vector<const real*>& rows, std::size_t column, bool mean, real got,
                    const std::string& what) {
   real running = rows[0][column];
@@ -46,15 +46,15 @@ void expect_sum_of(const std::vector<const real*>& rows, std::size_t column, boo
   }
   const auto count = static_cast<double>(rows.size());
   const double divisor = mean ? count : 1;
-  // No value is above 1, and a value is part of at most so many sums.
+  // Values are at most 1, and each takes part in at most this many additions.
   const double additions = kRunningSum + std::log2(count) + 1;
   ASSERT_NEAR(got, static_cast<double>(exact) / divisor, additions * kEpsilon / 2 * count / divisor)
       << what;
 }
 
-TEST(MergeRows, AddsUpTheRowsOfAnIdForEverySizeAndWidth) {
-  // From few ids, which are sorted by comparison, to many, sorted by digits; the last ones need a
-  // second and a third digit.
+TEST(MergeRows, SumsTheRowsOfEachIdForAnySizeAndWidth) {
+  // Few ids are sorted by comparison, and many by digits. The largest ids need two and three
+  // digits.
   for (const std::size_t count : {0, 1, 2, 10, 511, 512, 2000})
     for (const std::int32_t rows : {1, 40, 2049, 50257, 5'000'000})
       for (const std::size_t width : {0UL, 1UL, 5UL, 37UL}) {
@@ -75,7 +75,7 @@ TEST(MergeRows, AddsUpTheRowsOfAnIdForEverySizeAndWidth) {
       }
 }
 
-// A column of values, among them many equal ones, whose rounding errors all have the same sign.
+// Returns a column of values. Half of them are equal: all their rounding errors have the same sign.
 Tensor many_values(std::size_t count) {
   const Tensor values = irregular({count, 1}, 1, 0, 1);
   Tensor all = full({count, 1}, 0.1);
@@ -83,14 +83,14 @@ Tensor many_values(std::size_t count) {
   return all;
 }
 
-// The sum, in halves.
+// Returns the pairwise sum.
 long double exact_sum(std::span<const real> values) {
   if (values.size() <= 32) return std::accumulate(values.begin(), values.end(), 0.0L);
   const std::size_t half = values.size() / 2;
   return exact_sum(values.first(half)) + exact_sum(values.subspan(half));
 }
 
-// Expects the sum of nonnegative values, within the error of pairwise summation, or of a running
+// Expects the sum of nonnegative values, within the error of pairwise summation and of a running
 // sum in a wider type.
 void expect_sum(double got, const Tensor& values, double divisor, const std::string& what) {
   using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
@@ -101,15 +101,15 @@ void expect_sum(double got, const Tensor& values, double divisor, const std::str
   EXPECT_NEAR(got, expected, (pairwise + wide) * expected) << what;
 }
 
-TEST(SumsOfManyRows, AreAsExactAsSums) {
+TEST(SumsOfManyRows, AreAsAccurateAsPairwiseSums) {
   for (const std::size_t count : {40UL, 16384UL, 1'000'000UL}) {
     const Tensor values = many_values(count);
     const auto size = static_cast<double>(count);
     const auto row = [&](std::vector<std::size_t> shape) { return ids(shape, Ids32(count, 2)); };
     struct Case {
       std::string name;
-      Function op;         // of a table [4, 1], whose row 2 it reads `count` times
-      double divisor = 1;  // of the sum
+      Function op;         // reads row 2 of a table [4, 1] `count` times
+      double divisor = 1;  // divisor of the sum
     };
     std::vector<Case> cases{
         {"embedding", [&](Inputs x) { return embedding(x[0], row({count})); }},
@@ -141,7 +141,7 @@ TEST(SumsOfManyRows, AreAsExactAsSums) {
       const Tensor gradient = Gradient(tape.gradient(in[0])).take_dense();
       expect_sum(gradient.data()[2], values, item.divisor, concat(item.name, " of ", count));
     }
-    // Bags of many different rows: their sums.
+    // A bag of many different rows.
     Ids32 all(count);
     std::iota(all.begin(), all.end(), 0);
     for (const BagMode mode : {BagMode::kSum, BagMode::kMean}) {
@@ -168,8 +168,8 @@ TEST(SumsOfManyRows, HaveTheSameBitsForAnyNumberOfThreads) {
   for (std::size_t i = 2; i < results.size(); ++i) EXPECT_EQ(results[i], results[i - 2]);
 }
 
-// Each use of a parameter is a lookup of its own here, as in a recurrent network.
-TEST(SumsOfManyRows, AreExactForManyUsesOfAParameter) {
+// Each use of the parameter is a separate lookup, as in a recurrent network.
+TEST(SumsOfManyRows, AreAccurateForManyUsesOfAParameter) {
   constexpr std::size_t kUses = 5000;
   const Tensor values = many_values(kUses);
   Parameter table("table", zeros({3, 1}));

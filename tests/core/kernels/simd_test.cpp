@@ -5,7 +5,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// No branch compiles that would decide for all lanes, on any processor.
+// A branch that would decide for all lanes does not compile, on any CPU.
 template <class Number>
 concept Branches = requires(Number x) {
   x > 0 ? x : -x;
@@ -20,7 +20,7 @@ concept DecidesAtOnce = requires(Condition c) {
 || requires(Condition c) { bool(c); }
 || requires(Condition c) { c ? 1 : 2; }
 || requires(Condition c) { c && true; };
-// Nor does one that looks at other lanes without saying so.
+// Neither do operations across lanes, outside the namespace `lanes`.
 template <class Number>
 concept LooksAtOthers = requires(Number x) {
   all(x > 0);
@@ -35,10 +35,10 @@ static_assert(!std::is_constructible_v<bool, Simd> && !std::is_constructible_v<r
 static_assert(!std::is_constructible_v<Simd, Mask>);
 static_assert(std::is_trivially_copyable_v<Simd> && sizeof(Simd) == kLanes * sizeof(real));
 
-// f of numbers, in vectors of which other lanes have other numbers.
-std::vector<real> mapped(const auto& f, const std::vector<real>& numbers) {
-  std::vector<real> result(numbers.size());
-  map_span(numbers.size(), result.data(), f, numbers.data());
+// Applies f to values, in vectors whose lanes differ.
+std::vector<real> mapped(const auto& f, const std::vector<real>& values) {
+  std::vector<real> result(values.size());
+  map_span(values.size(), result.data(), f, values.data());
   return result;
 }
 
@@ -56,30 +56,29 @@ TEST(Simd, SelectsForEachLane) {
             (std::vector<real>{8, 96}));
   EXPECT_EQ(mapped([](Simd v) { return select(isnan(v), 1, 0); }, {kNaN, kInfinity}),
             (std::vector<real>{1, 0}));
-  EXPECT_EQ(rowgrad::select(2.0 > 1, 3, 4), 3);  // single numbers
+  EXPECT_EQ(rowgrad::select(2.0 > 1, 3, 4), 3);  // scalars
   EXPECT_EQ(rowgrad::select(false, 3, 4.5), 4.5);
 }
 
-// Whether another lane holds a large number decides how the processor's libraries reduce a small
-// one: the bits must not show it.
-TEST(Simd, ComputesEachLaneAloneForAllFunctions) {
-  const std::vector<real> numbers{-2,        1,    0.5,  -0.25, 3,  0,          -1e4F, 1e-3F, 40,
-                                  kInfinity, -720, -100, -95,   88, -kInfinity, 200,   kNaN};
+// Vector libraries may reduce all arguments as the largest lane requires. The bits of other lanes
+// must not depend on it.
+TEST(Simd, ComputesEachLaneIndependently) {
+  const std::vector<real> values{-2,        1,    0.5,  -0.25, 3,  0,          -1e4F, 1e-3F, 40,
+                                 kInfinity, -720, -100, -95,   88, -kInfinity, 200,   kNaN};
   for (Simd (*f)(const Simd&) :
        {abs, sqrt, exp, expm1, log, log1p, tanh, erf, floor, ceil, sin, cos})
-    for (const real number : numbers)
-      for (const real other : numbers) {
+    for (const real value : values)
+      for (const real other : values) {
         std::vector<real> mixed(kLanes, other);
-        mixed[kLanes / 2] = number;
-        const real alone = mapped(f, std::vector<real>(kLanes, number))[0];
+        mixed[kLanes / 2] = value;
+        const real alone = mapped(f, std::vector<real>(kLanes, value))[0];
         const real among = mapped(f, mixed)[kLanes / 2];
-        EXPECT_TRUE(same(among, alone)) << number << " among " << other;
+        EXPECT_TRUE(same(among, alone)) << value << " among " << other;
       }
 }
 
-// From subnormal results to the largest: the relative error is that in the middle, and an error of
-// the spacing of subnormal numbers.
-TEST(Simd, TakesExponentialsUpToTheEndsOfTheRange) {
+// From subnormal to the largest results, the error is at most two epsilon and one subnormal step.
+TEST(Simd, ComputesExponentialsUpToTheEndsOfTheRange) {
   constexpr bool kFloat = sizeof(real) == 4;
   const double first = kFloat ? -106 : -748, last = kFloat ? 88.8 : 709.9;
   std::vector<real> x{-kInfinity, -std::numeric_limits<real>::max(), 0,

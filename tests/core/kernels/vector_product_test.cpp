@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::size_t kLengths[] = {1, 2, 3, 6, 7, 9, 17, 33, 100, 130};
 
-// A vector times a matrix, a matrix times a vector, and an outer product, [rows, inner, columns].
+// Returns the sizes [rows, inner, columns] of vectors times matrices, matrices times vectors, and
+// outer products.
 std::vector<std::array<std::size_t, 3>> sizes() {
   std::vector<std::array<std::size_t, 3>> all;
   for (const std::size_t m : kLengths)
@@ -20,7 +21,7 @@ std::vector<std::array<std::size_t, 3>> sizes() {
 }
 
 TEST(VectorProduct, AgreesWithLoopsInDouble) {
-  std::map<std::string, std::size_t> computed;  // by kind, if one side alone is 1
+  std::map<std::string, std::size_t> computed;  // by kind, if exactly one size is 1
   for (const auto& [rows, inner, columns] : sizes())
     for (const bool a_transposed : {false, true})
       for (const bool b_transposed : {false, true}) {
@@ -44,14 +45,14 @@ TEST(VectorProduct, AgreesWithLoopsInDouble) {
             total += static_cast<double>(*a.at(at[0], k)) * *b.at(k, at[1]);
           return total;
         };
-        const double n = static_cast<double>(inner);  // the bound of gemm_test.cpp
+        const double n = static_cast<double>(inner);  // error bound as in gemm_test.cpp
         expect_entries(
             result, {rows, columns}, expected,
             [n](auto&, double) { return n * (n + 1) * kEpsilon; },
             concat("[", rows, ", ", inner, ", ", columns, "], ", a_transposed, b_transposed));
       }
-  // One of the two sides may have any length. The other is the length of the rows to add or of the
-  // dot products, and fills a vector.
+  // One of the two other sizes can be any. The other is the length of rows or dot products, and
+  // must fill a vector.
   const auto sides = [](std::size_t least) {
     return static_cast<std::size_t>(std::count_if(std::begin(kLengths), std::end(kLengths),
                                                   [=](std::size_t n) { return n >= least; }));
@@ -61,7 +62,7 @@ TEST(VectorProduct, AgreesWithLoopsInDouble) {
     EXPECT_EQ(count, sides(2) * sides(std::max<std::size_t>(2, kLanes))) << kind;
 }
 
-TEST(VectorProduct, CountsEachTermOnceAndPassesInfinitiesOn) {
+TEST(VectorProduct, CountsEachTermOnceAndPropagatesInfinity) {
   const Tensor ones = full({130}, 1);
   for (const std::size_t length : kLengths) {
     const blas::MatrixView a{ones.data(), 1, length};
@@ -77,7 +78,7 @@ TEST(VectorProduct, CountsEachTermOnceAndPassesInfinitiesOn) {
   }
 }
 
-// Values and gradients of broadcast stacks.
+// Compares values and gradients of broadcast stacks.
 TEST(VectorProduct, GivesTheSameBitsOnAnyNumberOfThreads) {
   for (const auto& [of_a, of_b] :
        std::vector<std::pair<Shape, Shape>>{{{64, 6, 100}, {64, 100, 1}},
