@@ -1,6 +1,7 @@
-// What it takes to exchange gradients between ranks, to be started by mpirun:
+// Measures the exchange of gradients between ranks, started by mpirun:
 //   mpirun -n 2 build/tests/bench/bench_ranks
-// Latency of a small message, speed of dense gradients, and rows of tables of more and more rows.
+// Measures the latency of a small message, dense gradients of several sizes, and row gradients of
+// tables of several sizes.
 
 #include <algorithm>
 #include <cstdio>
@@ -14,11 +15,11 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kWidth = 64;
-constexpr std::size_t kLookups = 4096;  // of a rank in a step, as in 64 windows of 64 tokens
+constexpr std::size_t kLookups = 4096;  // lookups of a rank in a step: 64 windows of 64 tokens
 
 struct Cost {
   double seconds;      // median, on this rank
-  std::uint64_t sent;  // bytes
+  std::uint64_t sent;  // bytes sent by this rank
 };
 
 Cost measure(ProcessGroup& ranks, const std::function<void()>& step) {
@@ -39,7 +40,7 @@ void print(const ProcessGroup& ranks, const char* what, std::size_t size, const 
                 std::uintmax_t{cost.sent}, std::string(way).c_str());
 }
 
-// The rows that a rank looks up: a few often, most rarely, as words are.
+// Returns the rows that a rank looks up: a few often, most rarely, like words.
 std::vector<std::int32_t> rows_of(std::size_t table, std::size_t rank) {
   Random random(rank + 1);
   std::vector<std::int32_t> rows;
@@ -58,19 +59,19 @@ void run() {
   for (const std::size_t count :
        {std::size_t{1} << 10, std::size_t{1} << 16, std::size_t{1} << 20, std::size_t{1} << 24}) {
     GradientExchange exchange(*ranks, ranks->size(), {{count}});
-    const Tensor numbers = full({count}, 1);
+    const Tensor values = full({count}, 1);
     std::vector<Gradients> partial;
-    const Cost copying = measure(*ranks, [&] { partial = {{Gradient(numbers)}}; });
-    Cost cost = measure(*ranks, [&] { exchange.sum({{Gradient(numbers)}}); });
+    const Cost copying = measure(*ranks, [&] { partial = {{Gradient(values)}}; });
+    Cost cost = measure(*ranks, [&] { exchange.sum({{Gradient(values)}}); });
     cost.seconds -= copying.seconds;
-    print(*ranks, "dense numbers", count, cost);
+    print(*ranks, "dense values", count, cost);
   }
   for (std::size_t table = 1000; table <= 4'096'000; table *= 4) {
     GradientExchange exchange(*ranks, ranks->size(), {{table, kWidth}});
     const std::vector<std::int32_t> rows = rows_of(table, ranks->rank());
     const Gradient gradient(RowGradient({table, kWidth}, rows, full({rows.size(), kWidth}, 1)));
     const Cost cost = measure(*ranks, [&] { exchange.sum({{gradient}}); });
-    print(*ranks, "rows of a table of", table, cost, exchange.ways()[0]);
+    print(*ranks, "row gradient, table rows", table, cost, exchange.ways()[0]);
   }
 }
 

@@ -1,12 +1,14 @@
-// What a rank has and sends of a table that is sharded over ranks, to be started by mpirun:
+// Measures a table that is sharded over ranks, started by mpirun:
 //   mpirun -n 4 build/tests/bench/bench_sharded_table ROWS [FOLDER]
-// Steps of SGD with momentum in a table ROWS x 64, in memory or in files in FOLDER. Prints, for
-// each rank, its memory beside that of its share, and the bytes that it sends in a step beside
-// n (P - 1) / P · (8 + 8 width), for n distinct ids and P ranks: ids and rows before the step, ids
-// and gradients after it. And how long the fastest step takes.
+// Makes steps of SGD with momentum in a table [ROWS, 64], in memory or in files in FOLDER. Prints
+// for each rank:
+// - its memory and the size of its shard,
+// - the bytes that it sends in a step, and n (P - 1) / P · (8 + 8 width) for n distinct ids and P
+//   ranks: ids and rows before the step, ids and gradients after it,
+// - the time of the fastest step.
 //   mpirun -n 2 build/tests/bench/bench_sharded_table w5 ROWS
-// Steps of W5 with so many rows for each head of its memory, with a whole table and with a
-// sharded one in turns: medians of times and of their ratios.
+// Makes steps of W5 with ROWS rows for each head of its memory, with a whole and a sharded table in
+// turns. Prints medians of times and of their ratios.
 
 #include <algorithm>
 #include <chrono>
@@ -22,7 +24,7 @@ namespace {
 
 constexpr std::size_t kWidth = 64;
 constexpr std::size_t kSteps = 20;
-constexpr std::size_t kLookups = 4096;  // of a rank in a step
+constexpr std::size_t kLookups = 4096;  // lookups of a rank in a step
 
 class Table : public Model {
  public:
@@ -42,7 +44,7 @@ class Table : public Model {
   Submodule<Embedding> words;
 };
 
-// In kilobytes, as the system counts it: VmHWM, the most memory so far.
+// Returns a value of /proc/self/status in kilobytes: VmRSS is the current memory, VmHWM the peak.
 std::uint64_t memory(const std::string& what) {
   std::ifstream file("/proc/self/status");
   for (std::string word; file >> word;)
@@ -50,7 +52,7 @@ std::uint64_t memory(const std::string& what) {
   return 0;
 }
 
-// Of what all ranks do.
+// Returns the seconds until all ranks have completed `work`.
 double seconds_of(ProcessGroup& ranks, const std::function<void()>& work) {
   ranks.any(false);
   const auto start = std::chrono::steady_clock::now();
@@ -59,7 +61,7 @@ double seconds_of(ProcessGroup& ranks, const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The workload of bench_workloads, as a run.
+// The workload W5 as a training run.
 struct W5 {
   W5(ProcessGroup& ranks, std::size_t rows, bool sharded)
       : workload(bench::w5(rows)),
@@ -98,21 +100,21 @@ struct W5 {
 };
 
 void compare_w5(ProcessGroup& ranks, std::size_t rows) {
-  constexpr std::size_t kTurns = 15, kStepsOfATurn = 4;
+  constexpr std::size_t kTurns = 15, kStepsPerTurn = 4;
   W5 whole(ranks, rows, false), sharded(ranks, rows, true);
-  std::vector<double> of_whole, of_sharded, ratios;
+  std::vector<double> whole_ms, sharded_ms, ratios;
   for (std::size_t turn = 0; turn <= kTurns; ++turn) {
-    const std::size_t last = (turn + 1) * kStepsOfATurn;
-    const double a = seconds_of(ranks, [&] { whole.run.train(last); }) / kStepsOfATurn;
-    const double b = seconds_of(ranks, [&] { sharded.run.train(last); }) / kStepsOfATurn;
-    if (turn == 0) continue;  // to begin with
-    of_whole.push_back(1e3 * a);
-    of_sharded.push_back(1e3 * b);
+    const std::size_t last = (turn + 1) * kStepsPerTurn;
+    const double a = seconds_of(ranks, [&] { whole.run.train(last); }) / kStepsPerTurn;
+    const double b = seconds_of(ranks, [&] { sharded.run.train(last); }) / kStepsPerTurn;
+    if (turn == 0) continue;  // warm-up
+    whole_ms.push_back(1e3 * a);
+    sharded_ms.push_back(1e3 * b);
     ratios.push_back(b / a);
   }
   if (ranks.rank() == 0)
     std::cout << "W5 with " << 8 * rows << " rows on " << ranks.size() << " ranks: whole "
-              << bench::median(of_whole) << " ms a step, sharded " << bench::median(of_sharded)
+              << bench::median(whole_ms) << " ms per step, sharded " << bench::median(sharded_ms)
               << " ms, ratio " << bench::median(ratios) << '\n';
 }
 
@@ -143,20 +145,20 @@ void measure(ProcessGroup& ranks, std::size_t rows, const std::string& folder) {
                    .steps = kSteps});
   run.train(2);
   const std::uint64_t sent = ranks.bytes_sent();
-  double seconds = 1e9;  // of the fastest step
+  double seconds = 1e9;  // time of the fastest step
   for (std::size_t step = 3; step < kSteps; ++step)
     seconds = std::min(seconds, seconds_of(ranks, [&] { run.train(step); }));
-  const double a_step = static_cast<double>(ranks.bytes_sent() - sent) / (kSteps - 3);
+  const double bytes_per_step = static_cast<double>(ranks.bytes_sent() - sent) / (kSteps - 3);
   const std::set<std::int32_t> distinct(text.begin(), text.begin() + kLookups);
   const auto size = static_cast<double>(ranks.size());
   const double formula =
       static_cast<double>(distinct.size()) * (size - 1) / size * (8 + 8 * kWidth);
-  const double share = static_cast<double>(rows * kWidth * sizeof(real)) / size / 1e6;
+  const double shard = static_cast<double>(rows * kWidth * sizeof(real)) / size / 1e6;
   const std::string line = concat(
       "rank ", ranks.rank(), " of ", ranks.size(), ": ",
-      static_cast<double>(memory("VmHWM") - before) / 1e3, " MB for a share of ", share,
-      " MB of values and as many of momentum where rows were touched; sends ", a_step,
-      " bytes a step, by the formula ", formula, "; ", 1e3 * seconds, " ms for the fastest step\n");
+      static_cast<double>(memory("VmHWM") - before) / 1e3, " MB for a shard with ", shard,
+      " MB of values, and the momentum of touched rows; sends ", bytes_per_step,
+      " bytes per step (formula: ", formula, "); ", 1e3 * seconds, " ms for the fastest step\n");
   for (const std::string& each : ranks.all_gather_lists(line))
     if (ranks.rank() == 0) std::cout << each;
 }

@@ -1,13 +1,14 @@
-// Steps on tables in a file and in memory: 4,096 lookups of width 64, and SGD with momentum and
-// decay.
+// Measures steps on tables in a file and in memory: 4,096 lookups of width 64, and SGD with
+// momentum and weight decay.
 //   TMPDIR=FOLDER build/tests/bench/bench_table_file
-// "new" rows never changed before. "warm" ones are in memory, and "marked" ones too, but they
-// change for the first time after a checkpoint. "cold" ones are both, and on the disk only: the
-// table was closed, and its pages were dropped.
+// - "new" rows have never changed before.
+// - "warm" rows are in memory.
+// - "marked" rows are in memory, but change for the first time after a checkpoint.
+// - "cold" rows also change for the first time after a checkpoint, and are on the disk only.
 //
-// Then steps of W5's GPT, whose memory of n-grams is in a file of 100 million rows: half of those
-// that they look up are on the disk only, and with "read ahead", those of the next batch are asked
-// for before each step.
+// Then measures steps of W5's GPT with an n-gram memory in a file of 100 million rows. Half of the
+// rows that are looked up are on the disk only. With "prefetched", each step first prefetches the
+// rows of the next batch.
 
 #include <cstdio>
 #include <fcntl.h>
@@ -27,20 +28,20 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kWidth = 64;
 constexpr std::size_t kLookups = 4096;
-constexpr std::size_t kSets = bench::kBatches;  // of lookups, which are repeated to be warm
+constexpr std::size_t kSets = bench::kBatches;  // sets of lookups, repeated for warm rows
 
-// The median over all sets.
+// Returns the median over all sets.
 double median_ms(const std::function<void(std::size_t set)>& step) {
   std::size_t set = 0;
   const bench::Pace pace{.warm_up = 0, .repeats = kSets};
   return 1e3 * bench::time_runs([&] { step(set++); }, pace).median_seconds;
 }
 
-// A table that is trained.
+// A table and its optimizer.
 struct Trained {
   explicit Trained(auto&&... rows) : table(std::forward<decltype(rows)>(rows)...) {}
 
-  // A set of lookups is anywhere in the table, some of them twice.
+  // A set of lookups has random rows of the table, some of them twice.
   double step_ms() {
     return median_ms([&](std::size_t set) {
       Ids ids = Ids::from_shape({kLookups});
@@ -61,7 +62,7 @@ struct Trained {
 void print_size(const fs::path& path) {
   struct stat status {};
   ::stat(path.c_str(), &status);
-  std::printf("%.1f GB, %.1f MB of it used; ms a step: ", static_cast<double>(status.st_size) / 1e9,
+  std::printf("%.1f GB, %.1f MB used; ms per step: ", static_cast<double>(status.st_size) / 1e9,
               512 * static_cast<double>(status.st_blocks) / 1e6);
 }
 
@@ -103,11 +104,11 @@ void run_in_memory(std::size_t rows) {
   Random random(1);
   Trained trained(rows, kWidth, random);
   trained.step_ms();
-  std::printf("%zu rows in memory; ms a step: warm %.2f\n", rows, trained.step_ms());
+  std::printf("%zu rows in memory; ms per step: warm %.2f\n", rows, trained.step_ms());
 }
 
-void run_gpt(std::size_t rows_of_a_head) {
-  const bench::Workload workload = bench::w5(rows_of_a_head);
+void run_gpt(std::size_t rows_per_head) {
+  const bench::Workload workload = bench::w5(rows_per_head);
   GptOptions gpt = bench::gpt_options(workload);
   const testing::TemporaryFolder folder;
   TableFile file(folder / "table",
@@ -119,9 +120,9 @@ void run_gpt(std::size_t rows_of_a_head) {
   GptModel model(gpt, random);
   const auto adamw = bench::make_optimizer(workload.optimizer, model.parameters());
   const std::vector<Ids> batches = bench::random_batches(workload, 2);
-  const auto step_ms = [&](bool reads_ahead) {
+  const auto step_ms = [&](bool prefetches) {
     return median_ms([&](std::size_t i) {
-      if (reads_ahead && i + 1 < kSets)
+      if (prefetches && i + 1 < kSets)
         for (const TableLookup& lookup : model.lookups({.ids = {batches[i + 1], {}}}))
           lookup.table->prefetch(lookup.ids);
       adamw->zero_grad();
@@ -130,7 +131,7 @@ void run_gpt(std::size_t rows_of_a_head) {
       adamw->step();
     });
   };
-  const auto half_cold_step_ms = [&](bool reads_ahead) {
+  const auto half_cold_step_ms = [&](bool prefetches) {
     const RecordWriter all = file.modify({});
     const auto page = reinterpret_cast<std::uintptr_t>(all.first_note()) / 4096 * 4096;
     ::madvise(reinterpret_cast<void*>(page), file.rows() * all.stride(), MADV_DONTNEED);
@@ -139,15 +140,15 @@ void run_gpt(std::size_t rows_of_a_head) {
       const Ids rows = model.memories[0].hash().rows(batch);
       file.fault_in(std::span(rows.storage()).first(rows.size() / 2));
     }
-    return step_ms(reads_ahead);
+    return step_ms(prefetches);
   };
   step_ms(false);
   file.checkpoint();
-  step_ms(false);  // so that rows are in the journal
-  const double cold = half_cold_step_ms(false), ahead = half_cold_step_ms(true);
+  step_ms(false);  // copies rows to the undo file
+  const double cold = half_cold_step_ms(false), prefetched = half_cold_step_ms(true);
   std::printf("A GPT with %zu rows in ", file.rows());
   print_size(file.path());
-  std::printf("half cold %.1f, read ahead %.1f\n", cold, ahead);
+  std::printf("half cold %.1f, prefetched %.1f\n", cold, prefetched);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Measures how fast tokenizers are made, encode and decode: medians. Arguments: files to measure
-// besides the two texts here.
+// Measures how fast tokenizers are created, encode and decode: medians. Arguments: more files to
+// measure, in addition to two built-in texts.
 
 #include <cstdio>
 #include <string>
@@ -23,8 +23,8 @@ std::string repeated_story() {
   return text;
 }
 
-// Hardly any word occurs twice, so a tokenizer cannot profit from a cache of earlier words.
-std::string made_up_words() {
+// Returns random words. Hardly any word occurs twice, so a cache of words does not help.
+std::string random_words() {
   Random random(1);
   std::string text;
   while (text.size() < 4'000'000) {
@@ -56,7 +56,7 @@ void measure_tokenizer(const std::string& name, const std::string& text) {
 void measure(const std::string& name, const std::string& text) {
   std::printf("%s, %.1f MB\n", name.c_str(), static_cast<double>(text.size()) / 1e6);
   std::printf("                                              encode MB/s     decode\n");
-  std::printf("  tokenizer made ms   ids    tokens   first time    again     MB/s\n");
+  std::printf("  tokenizer create ms ids    tokens   first time    again     MB/s\n");
   for (const std::string& tokenizer : kTokenizerNames) {
     try {
       measure_tokenizer(tokenizer, text);
@@ -72,7 +72,7 @@ void measure(const std::string& name, const std::string& text) {
 int main(int argc, char** argv) {
   return rowgrad::run_program("bench_tokenizers", [&] {
     rowgrad::measure("a story, 200 times", rowgrad::repeated_story());
-    rowgrad::measure("made-up words", rowgrad::made_up_words());
+    rowgrad::measure("random words", rowgrad::random_words());
     for (int i = 1; i < argc; ++i) rowgrad::measure(argv[i], rowgrad::read_file(argv[i]));
     return 0;
   });

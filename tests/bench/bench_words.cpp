@@ -1,5 +1,5 @@
-// Measures word2vec's skip-gram with negative sampling in plain ops: words of a corpus a second, in
-// turns with one thread and with more.
+// Measures word2vec's skip-gram with negative sampling in plain ops: words of a corpus per second,
+// alternately with one thread and with several.
 
 #include <algorithm>
 #include <array>
@@ -40,17 +40,18 @@ struct Options {
 };
 
 OptionTable option_table_of(Options& o) {
-  return {{"--corpus", &o.corpus, "text file, one sentence a line", required()},
-          {"--optimizer", &o.optimizer, "of both tables", one_of({"sgd", "adagrad", "adam"})},
-          {"--threads", &o.threads, "to compare with one thread", whole_number(1)},
-          {"--rounds", &o.rounds, "epochs with each number of threads", whole_number(1)}};
+  return {
+      {"--corpus", &o.corpus, "text file with one sentence per line", required()},
+      {"--optimizer", &o.optimizer, "optimizer of both tables", one_of({"sgd", "adagrad", "adam"})},
+      {"--threads", &o.threads, "number of threads to compare with one thread", whole_number(1)},
+      {"--rounds", &o.rounds, "epochs for each number of threads", whole_number(1)}};
 }
 
 // The words that occur at least five times, as ids by decreasing frequency.
 struct Corpus {
   std::vector<std::vector<std::int32_t>> sentences;
   std::vector<double> counts;
-  std::vector<std::int32_t> noise;  // ids, each in proportion to count^0.75
+  std::vector<std::int32_t> noise;  // ids, each with frequency proportional to count^0.75
   std::size_t words = 0;
 
   explicit Corpus(const std::string& path) {
@@ -95,14 +96,14 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
   return std::make_unique<Adam>(parameters, AdamOptions{.learning_rate = 0.001});
 }
 
-// Trains for one epoch, and returns how many words of the corpus it read per second.
+// Trains for one epoch, and returns the words of the corpus read per second.
 double words_per_second(const Corpus& corpus, const std::string& optimizer_name) {
   Random random(1);
   const std::size_t vocabulary = corpus.counts.size();
   Embedding center(random.uniform({vocabulary, kWidth}, -0.5 / kWidth, 0.5 / kWidth));
   Embedding context(zeros({vocabulary, kWidth}));
   const auto optimizer = make_optimizer(optimizer_name, {&center.weight, &context.weight});
-  Tensor labels = zeros({kBatch, 1 + kNegatives});  // 1 for the word that was there
+  Tensor labels = zeros({kBatch, 1 + kNegatives});  // 1 for the true neighbor
   for (std::size_t i = 0; i < kBatch; ++i) labels(i, 0) = 1;
   const auto below = [&](std::size_t count) {
     return (random.bits() * std::uint64_t{count}) >> 32;
@@ -127,7 +128,7 @@ double words_per_second(const Corpus& corpus, const std::string& optimizer_name)
 
   const auto start = std::chrono::steady_clock::now();
   for (const auto& sentence : corpus.sentences) {
-    std::vector<std::int32_t> kept;  // frequent words less often
+    std::vector<std::int32_t> kept;  // drops frequent words at random
     for (const std::int32_t id : sentence) {
       const double ratio = 1e-4 * static_cast<double>(corpus.words) / corpus.counts[id];
       if (random.uniform_double() < std::sqrt(ratio) + ratio) kept.push_back(id);
@@ -144,19 +145,20 @@ double words_per_second(const Corpus& corpus, const std::string& optimizer_name)
 
 void run(const Options& options) {
   const Corpus corpus(options.corpus);
-  check_runtime(corpus.words > 0, options.corpus, ": no word occurs five times, expected some");
-  std::printf("%zu words, vocabulary %zu; thousand words a second:\n", corpus.words,
+  check_runtime(corpus.words > 0, options.corpus,
+                ": no word occurs five times, expected a larger corpus");
+  std::printf("%zu words, vocabulary %zu; thousand words per second:\n", corpus.words,
               corpus.counts.size());
   const std::array<int, 2> threads{1, static_cast<int>(options.threads)};
   set_threads(threads[1]);
-  words_per_second(corpus, options.optimizer);  // also pays for page faults and new threads
+  words_per_second(corpus, options.optimizer);  // warm-up: page faults and new threads
   for (std::uint64_t round = 0; round < options.rounds; ++round) {
     std::array<double, 2> rates{};
     for (std::size_t i = 0; i < rates.size(); ++i) {
       set_threads(threads[i]);
       rates[i] = words_per_second(corpus, options.optimizer);
     }
-    std::printf("1 thread %.0f, %d threads %.0f: %.2f times as many\n", rates[0] / 1e3, threads[1],
+    std::printf("1 thread %.0f, %d threads %.0f: %.2f times as fast\n", rates[0] / 1e3, threads[1],
                 rates[1] / 1e3, rates[1] / rates[0]);
   }
 }
@@ -167,7 +169,7 @@ void run(const Options& options) {
 int main(int argc, char** argv) {
   return rowgrad::run_program("bench_words", [&] {
     rowgrad::bench::Options options;
-    rowgrad::CommandLine line("bench_words", "Measures word2vec in plain ops: words a second.",
+    rowgrad::CommandLine line("bench_words", "Measures word2vec in plain ops: words per second.",
                               option_table_of(options));
     line.parse(argc, argv);
     rowgrad::bench::run(options);

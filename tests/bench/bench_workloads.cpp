@@ -1,12 +1,13 @@
-// Measures the training steps of one workload, as the most memory that it takes is that of a
-// process. torch_workloads.py does the same for PyTorch, and compare.sh runs the two in turn.
+// Measures the training steps of one workload, one per process because peak memory is measured.
+// torch_workloads.py does the same for PyTorch, and compare.sh runs the two in turn.
 //
-//   W1   token embedding + learned positions, backward, SGD: the cost of sparse row gradients
-//   W1b  the same with larger batches and tables of up to four million rows
+//   W1   token embedding + learned positions, backward, SGD: the cost of row gradients
+//   W1b  W1 with larger batches and tables of up to four million rows
 //   W2   the toy next-token model: W1's embedding, a linear head, cross-entropy, SGD
-//   W3   a small GPT; W4 has GPT-2's sizes: AdamW
-//   W5   W3 with a larger vocabulary and a memory of n-grams of 8 · 10⁴ or 8 · 10⁶ rows: AdamW for
-//        all rows, and in W5-1M-sparse for those that were looked up alone
+//   W3   a small GPT; AdamW
+//   W4   a GPT with the dimensions of GPT-2; AdamW
+//   W5   W3 with a larger vocabulary and an n-gram memory of 8 · 10⁴ or 8 · 10⁶ rows; AdamW, in
+//        W5-1M-sparse only for rows that were looked up
 
 #include <algorithm>
 #include <cstdio>
@@ -31,25 +32,25 @@ std::uint64_t usable_cores() { return std::max(1U, std::thread::hardware_concurr
 struct Options {
   std::string workload = {};
   Pace pace = {};
-  // Which OMP_NUM_THREADS limits. Only a query: starts no threads.
+  // thread_count() respects OMP_NUM_THREADS, and does not start threads.
   std::uint64_t threads = std::min(static_cast<std::uint64_t>(thread_count()), usable_cores());
   bool floor = false;
-  std::string json = {};  // file to write; "" for none
+  std::string json = {};  // file to write, or ""
   bool force = false;
 };
 
 OptionTable option_table_of(Options& o) {
-  return {{"--workload", &o.workload, "its name in workloads.json", required()},
-          {"--repeats", &o.pace.repeats, "steps that count; if not given, as --seconds says",
-           whole_number(1)},
-          {"--seconds", &o.pace.seconds,
-           "to go on with the steps that count, of which there are at least three",
-           finite_number(0, 3600) + excludes({"--repeats"})},
-          {"--warm-up", &o.pace.warm_up, "steps before those that count", whole_number(0)},
-          {"--threads", &o.threads, "of rowgrad and OpenBLAS", whole_number(1)},
-          {"--floor", &o.floor, "measure also its products and memory accesses alone"},
-          {"--json", &o.json, "file to write all figures to"},
-          force_option(o.force)};
+  return {
+      {"--workload", &o.workload, "name of the workload in workloads.json", required()},
+      {"--repeats", &o.pace.repeats, "number of measured steps (default: see --seconds)",
+       whole_number(1)},
+      {"--seconds", &o.pace.seconds, "time to measure, for at least three steps",
+       finite_number(0, 3600) + excludes({"--repeats"})},
+      {"--warm-up", &o.pace.warm_up, "number of steps before the measured steps", whole_number(0)},
+      {"--threads", &o.threads, "number of threads", whole_number(1)},
+      {"--floor", &o.floor, "also measure the matrix products and memory accesses alone"},
+      {"--json", &o.json, "file to write the measurements to"},
+      force_option(o.force)};
 }
 
 Workload listed_workload(const std::string& name) {
@@ -65,7 +66,7 @@ Workload listed_workload(const std::string& name) {
   throw std::invalid_argument(concat("--workload ", name, ": expected one of ", names));
 }
 
-// The most memory that the process had at any time.
+// Returns the peak memory of the process.
 long peak_bytes() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -78,7 +79,7 @@ void print(const json& result) {
     return 100 * number(part + "_us") / number("median_us");
   };
   std::printf(
-      "%s: %.1f µs a step, %.0f tokens/s, %.0f MiB; forward %.0f %%, backward %.0f %%, "
+      "%s: %.1f µs per step, %.0f tokens/s, %.0f MiB; forward %.0f %%, backward %.0f %%, "
       "update %.0f %%\n",
       result.at("name").get<std::string>().c_str(), number("median_us"),
       number("tokens_per_second"), number("peak_bytes") / (1 << 20), percent("forward"),
@@ -100,7 +101,7 @@ void run(const Options& options) {
   result["peak_bytes"] = peak_bytes();
   if (options.floor) result["floor"] = floor_of(workload, options.pace);
   print(result);
-  // In the form that torch_workloads.py writes, too.
+  // torch_workloads.py writes the same format.
   if (!options.json.empty())
     write_file(options.json, json{{"program", "rowgrad"}, {"results", {result}}}.dump(2) + "\n");
 }
@@ -112,7 +113,7 @@ int main(int argc, char** argv) {
   return rowgrad::run_program("bench_workloads", [&] {
     rowgrad::bench::Options options;
     rowgrad::CommandLine line("bench_workloads",
-                              "Measures training steps: medians, tokens a second and peak memory.",
+                              "Measures training steps: medians, tokens/s and peak memory.",
                               option_table_of(options));
     line.parse(argc, argv);
     rowgrad::bench::run(options);

@@ -12,32 +12,32 @@
 namespace rowgrad::bench {
 namespace {
 
-// The arrays of state that an optimizer keeps for a parameter.
-std::size_t optimizer_states(const std::string& optimizer) {
+// Returns the number of slots of an optimizer.
+std::size_t optimizer_slots(const std::string& optimizer) {
   static const std::map<std::string, std::size_t> kSlots{
       {"sgd", 0}, {"momentum", 1}, {"momentum-decay", 1}, {"adamw", 2}, {"sparse-adam", 2}};
   return kSlots.at(optimizer);
 }
 
-// How often an optimizer reads or writes each value of a parameter, its gradient and its state.
+// Returns how often an optimizer accesses memory for each value of a parameter.
 double optimizer_accesses(const std::string& optimizer) {
   constexpr double kGradient = 1;   // read
   constexpr double kParameter = 2;  // read and written
-  constexpr double kState = 2;      // read and written
-  return kGradient + kParameter + kState * static_cast<double>(optimizer_states(optimizer));
+  constexpr double kSlot = 2;       // read and written
+  return kGradient + kParameter + kSlot * static_cast<double>(optimizer_slots(optimizer));
 }
 
-// The memory accesses of steps on the rows of a table: plain loops over a table as large as the
-// workload's, with as many random ids. Nothing is sorted, checked or allocated in a step.
+// The memory accesses of steps on the rows of a table: plain loops over a table of the workload's
+// size, with the workload's number of random ids. A step does not sort, check or allocate anything.
 class RowTraffic {
  public:
-  // After the rows of the ids, the table has a row for each of `positions`, which every step uses.
+  // The table also has `positions` rows at its end, which every step uses.
   RowTraffic(const Workload& workload, std::size_t positions, std::size_t width)
       : vocabulary_(workload.vocabulary),
         positions_(positions),
         width_(width),
         table_(
-            full({vocabulary_ + positions, width * (1 + optimizer_states(workload.optimizer))}, 1)),
+            full({vocabulary_ + positions, width * (1 + optimizer_slots(workload.optimizer))}, 1)),
         looked_up_(full({workload.tokens(), width}, 1)),
         gradients_(full({workload.tokens(), width}, 1)),
         merged_(full({workload.tokens() + positions, width}, 1)),
@@ -49,7 +49,7 @@ class RowTraffic {
     }
   }
 
-  // A step on each of the batches, whose rows are in the cache or not as they are in the workload.
+  // Makes a step on each of the batches, so that rows are cached as in the workload.
   void run() {
     for (std::size_t batch = 0; batch < kBatches; ++batch) {
       look_up(lookups_[batch]);
@@ -59,7 +59,7 @@ class RowTraffic {
   }
 
  private:
-  // Reads a row for each id, at random, and writes it, with the row of its position added.
+  // Reads a row for each id, adds the row of its position, and writes the sum.
   void look_up(const Ids& ids) {
     for_rows(ids.size(), [&](std::size_t i, std::size_t end) {
       if (i + ahead_ < end) kernels::prefetch_row(row(ids.data()[i + ahead_]), width_);
@@ -72,7 +72,7 @@ class RowTraffic {
     });
   }
 
-  // Reads a gradient for each id, in order, and writes `count` sums of them.
+  // Reads a gradient for each id, in order, and writes `count` sums.
   void merge(std::size_t count) {
     const std::size_t all = gradients_.shape()[0];
     for_rows(count, [&](std::size_t i, std::size_t) {
@@ -84,7 +84,8 @@ class RowTraffic {
     });
   }
 
-  // Reads a gradient for each row, reads and writes the row, and its state, which lies next to it.
+  // Reads a gradient for each row. Reads and writes the row and its optimizer state, which is next
+  // to it.
   void update(const std::vector<std::size_t>& rows) {
     const std::size_t with_state = table_.shape()[1];
     for_rows(rows.size(), [&](std::size_t i, std::size_t end) {
@@ -108,30 +109,32 @@ class RowTraffic {
   std::size_t vocabulary_, positions_, width_;
   std::size_t ahead_ = kernels::rows_ahead(width_);
   Tensor table_, looked_up_, gradients_, merged_;
-  std::vector<Ids> lookups_;                       // of each batch
-  std::vector<std::vector<std::size_t>> updates_;  // of each batch, in increasing order
+  std::vector<Ids> lookups_;                       // ids of each batch
+  std::vector<std::vector<std::size_t>> updates_;  // rows of each batch, in increasing order
 };
 
-// Of the linear layers of all blocks: four of attention, two of width · 4 width.
+// Returns the number of weights in the linear layers of all blocks: four [width, width] for
+// attention and two [width, 4 width].
 double block_weights(const Workload& workload) {
   const auto width = static_cast<double>(workload.width);
   return static_cast<double>(workload.layers) * 12 * width * width;
 }
 
-// Of its key and value.
+// Returns the number of weights in the keys and values of the n-gram memory.
 double memory_weights(const Workload& workload) {
   if (workload.ngram_rows == 0) return 0;
   return 2.0 * kNgramOrders * kNgramHeads * kNgramWidth * static_cast<double>(workload.width);
 }
 
-double head_numbers(const Workload& workload) {
+// Returns the number of values that a step reads and writes for the head, outside matrix products.
+double head_accesses(const Workload& workload) {
   const auto vocabulary = static_cast<double>(workload.vocabulary);
   const double parameters = vocabulary * static_cast<double>(workload.width + 1);  // weight, bias
-  return vocabulary  // gradient of the bias, written; that of the weight is written by a product
+  return vocabulary  // bias gradient, written; a matrix product writes the weight gradient
          + parameters * optimizer_accesses(workload.optimizer);
 }
 
-// The least time that the rows of the workload's tables take in a step. `pace` counts steps.
+// Returns the shortest time for the rows of the workload's tables in a step. `pace` counts steps.
 double row_seconds(const Workload& workload, const Pace& pace) {
   const auto runs = [](std::size_t steps) { return (steps + kBatches - 1) / kBatches; };
   const Pace run_pace{runs(pace.warm_up), runs(pace.repeats), pace.seconds};
@@ -147,18 +150,18 @@ double row_seconds(const Workload& workload, const Pace& pace) {
   return seconds + measure(RowTraffic(ngrams, 0, kNgramWidth));
 }
 
-// The bytes that any implementation of a step reads and writes apart from rows of tables: each
-// value once for every use. What matrix products read and write is part of their time.
+// Returns the bytes that every implementation of a step must read and write, except rows of tables:
+// each value once for every use. The time of matrix products includes their memory accesses.
 double bytes_to_stream(const Workload& workload) {
-  double numbers = workload.model != "embed" ? head_numbers(workload) : 0;
-  numbers +=
+  double accesses = workload.model != "embed" ? head_accesses(workload) : 0;
+  accesses +=
       (block_weights(workload) + memory_weights(workload)) * optimizer_accesses(workload.optimizer);
-  return numbers * sizeof(real);
+  return accesses * sizeof(real);
 }
 
-// 2 · rows · inner · columns for each of the three products of a linear layer, and the seven of
-// causal attention, one of which is made again in the backward pass; half of each is above the
-// diagonal. 0 without a head.
+// Returns the floating-point operations of the matrix products, 2 · rows · inner · columns each:
+// three for each linear layer, and seven for causal attention (one is repeated in the backward
+// pass), of which half is above the diagonal. 0 without a head.
 double product_operations(const Workload& workload) {
   if (workload.model == "embed") return 0;
   const auto tokens = static_cast<double>(workload.tokens());
@@ -169,11 +172,10 @@ double product_operations(const Workload& workload) {
   return 3 * 2 * tokens * (block_weights(workload) + memory_weights(workload) + head) + attention;
 }
 
-// The rates of the machine: of y += a · x over arrays far larger than any cache, and of OpenBLAS in
-// a large square product, which is more than it reaches for the shapes of a head.
+// The rates of the machine.
 struct MachineRates {
-  double bytes_per_second;
-  double operations_per_second;
+  double bytes_per_second;       // in y += a · x, with arrays far larger than any cache
+  double operations_per_second;  // in a large square product; shapes of a head are slower
 };
 
 MachineRates measure_rates(const Pace& pace) {
@@ -181,8 +183,8 @@ MachineRates measure_rates(const Pace& pace) {
   constexpr double kAccesses = 3;  // x read, y read and written
   const Tensor x = full({kCount}, 1);
   Tensor y = full({kCount}, 1);
-  const auto add = [](const kernels::Simd& sum, const kernels::Simd& number) {
-    return sum + kernels::Simd(real{0.5}) * number;
+  const auto add = [](const kernels::Simd& sum, const kernels::Simd& term) {
+    return sum + kernels::Simd(real{0.5}) * term;
   };
   const Timing sum =
       time_runs([&] { kernels::map_into(kCount, y.data(), add, y.data(), x.data()); }, pace);

@@ -17,11 +17,11 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// Token and position tables alone, to measure the cost of row gradients.
+// Token and position tables only, to measure the cost of row gradients.
 struct Tables : Layer {
   Tables(const Workload& workload, Random& random)
       : token(*this, "token",
-              full({workload.vocabulary, workload.width}, 1)),  // drawing takes long
+              full({workload.vocabulary, workload.width}, 1)),  // random values would take long
         position(*this, "position", workload.context, workload.width, random),
         upstream(random.normal({workload.batch, workload.context, workload.width})) {}
 
@@ -45,11 +45,11 @@ std::unique_ptr<LanguageModel> make_model(const Workload& workload, Random& rand
   return std::make_unique<GptModel>(gpt_options(workload), random);
 }
 
-// The seconds that the parts of steps took, an entry a step.
+// Seconds for the parts of each step.
 struct StepParts {
-  std::vector<double> forward = {};  // including zero_grad
+  std::vector<double> forward = {};  // including zero_grad()
   std::vector<double> backward = {};
-  std::vector<double> update = {};  // the optimizer's step
+  std::vector<double> update = {};  // the optimizer's step()
 };
 
 class TrainingStep {
@@ -64,7 +64,7 @@ class TrainingStep {
                                 (tables_ ? *tables_ : static_cast<Layer&>(*model_)).parameters());
   }
 
-  // On the next batch.
+  // Makes a step on the next batch.
   void run(StepParts& parts) {
     const std::size_t batch = next_++ % kBatches;
     auto start = Clock::now();
@@ -88,17 +88,17 @@ class TrainingStep {
   Random random_{123};
   std::vector<Ids> inputs_, targets_;
   std::size_t next_ = 0;
-  std::unique_ptr<Tables> tables_;  // or
-  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<Tables> tables_;        // null if there is a model
+  std::unique_ptr<LanguageModel> model_;  // null if there are tables
   std::unique_ptr<Optimizer> optimizer_;
 };
 
 }  // namespace
 
-double median(std::vector<double> numbers) {
-  std::sort(numbers.begin(), numbers.end());
-  const std::size_t half = numbers.size() / 2;
-  return numbers.size() % 2 == 1 ? numbers[half] : (numbers[half - 1] + numbers[half]) / 2;
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed) {
@@ -124,7 +124,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
     return sgd({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
   check_argument(name == "adamw" || name == "sparse-adam", "workloads.json: optimizer ", name,
                  ", expected sgd, momentum, momentum-decay, adamw or sparse-adam");
-  // Of GPTs: the table of a memory has five times the rate, and no decay.
+  // In GPTs, the table of a memory has five times the learning rate, and no weight decay.
   AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
   if (name == "sparse-adam") tables.options.rows = RowUpdates::kTouchedOnly;
   for (Parameter* parameter : parameters)
