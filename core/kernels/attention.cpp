@@ -43,7 +43,7 @@ void rotate_rows(const RotaryColumns& columns, const real* x, std::size_t rows, 
   const std::size_t width = heads * head_width;
   const auto rotate = columns.interleaved ? rotate_interleaved : rotate_halves;
   parallel_for(rows, row_grain(width), [&](std::size_t begin, std::size_t end) {
-    std::vector<real> copy(x == y ? width : 0);  // the original of an overwritten row
+    std::vector<real> copy(x == y ? width : 0);  // a copy of the row that is overwritten
     for (std::size_t row = begin; row < end; ++row) {
       const std::size_t angles = row % length * pairs;
       const real* from = x + row * width;
@@ -65,8 +65,8 @@ namespace {
 constexpr std::size_t kQueries = 2 * kTileRows;  // the scores of a block stay in the L1 cache
 
 // Computes heads on one thread, a block of queries at a time. For a single query, as in generating
-// text token by token, packing all keys and values would take longer than the products: it reads
-// values in place and packs one panel of keys at a time. The bits are the same either way.
+// text token by token, packing all keys and values would take longer than the products. Values are
+// then read in place, and keys are packed one panel at a time. The bits are the same either way.
 class Forward {
  public:
   Forward(const Attention& attention, const HeadView<real>& output, SoftmaxStats* softmax)
@@ -74,7 +74,7 @@ class Forward {
         output_(output),
         softmax_(softmax),
         bias_(attention.inputs.distance_bias != nullptr ? 1 : 0, attention.keys),
-        stride_(panel_count(attention.keys) * kPanel + kLanes),  // rows in different cache sets
+        stride_(panel_count(attention.keys) * kPanel + kLanes),  // spreads rows over cache sets
         copies_(attention.queries > 1),
         k_(empty({copies_ ? panel_count(attention.keys) : 1, attention.width, kPanel})),
         v_(empty({copies_ ? panel_count(attention.width) : 0, attention.keys, kPanel})),
@@ -173,8 +173,9 @@ class Forward {
     }
   }
 
-  // Replaces a query's scores by their exponentials, and by zeros where dropped and from the last
-  // seen panel up to key `end`. Returns the factor that turns them into the weights of v.
+  // Replaces a query's scores by their exponentials. Dropped keys, and keys after the last panel
+  // that the query sees, get zeros up to key `end`. Returns the factor that turns them into the
+  // weights of v.
   real exponentiate(std::size_t query, real* scores, std::size_t end) {
     const Attention& a = attention_;
     const std::size_t row = head_ * a.queries + query;

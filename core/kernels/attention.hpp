@@ -53,10 +53,10 @@ struct AttentionOperands {
   Number* relative_values = nullptr;
 };
 
-/// Sizes, options and inputs. If causal, the queries are the last positions of a sequence of `keys`
-/// ≥ `queries`: query i sees the keys up to i + keys − queries. Even so, NaN and ∞ in v may reach
-/// earlier queries, as 0 · ∞ is NaN. If not causal, each query sees all keys, and biases and tables
-/// by distance are not supported.
+/// The sizes, options and inputs. If causal, the queries are the last positions of a sequence of
+/// `keys` ≥ `queries`: query i sees the keys up to i + keys − queries. Even so, NaN and ∞ in v may
+/// reach earlier queries, as 0 · ∞ is NaN. If not causal, each query sees all keys, and biases and
+/// tables by distance are not supported.
 struct Attention {
   std::size_t batch;
   std::size_t heads;
@@ -77,7 +77,7 @@ struct Attention {
 };
 
 /// For each query [batch, heads, queries], the largest score and 1 / Σ exp(score − largest). A
-/// single value log Σ exp(score) in float would lose small differences between large scores.
+/// single float log Σ exp(score) would lose small differences between large scores.
 struct SoftmaxStats {
   Tensor largest;
   Tensor inverse_sum;

@@ -94,7 +94,7 @@ inline std::size_t position_of(const Attention& attention, std::size_t query) {
   return query + attention.keys - attention.queries;
 }
 
-/// Returns how many of `length` keys a query sees. They are the first ones.
+/// Returns n if a query sees the first n of `length` keys.
 inline std::size_t seen_keys(const Attention& attention, std::size_t query, std::size_t length) {
   return attention.causal ? std::min(position_of(attention, query) + 1, length) : length;
 }

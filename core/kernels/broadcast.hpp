@@ -1,9 +1,9 @@
 #pragma once
 
 // Functions of up to four arrays with NumPy broadcasting: shapes are aligned at their last axis,
-// and an axis that is missing or has length 1 is repeated. Sums undo a broadcast. Their order
-// depends only on the shape, never on the number of threads. Summation is pairwise, so that sums of
-// millions of values stay accurate.
+// and an axis that is missing or has length 1 is repeated. Sums undo a broadcast. They add in an
+// order that depends only on the shape, never on the number of threads. Summation is pairwise, so
+// that sums of millions of values stay accurate.
 
 #include <array>
 #include <cstddef>
@@ -54,7 +54,7 @@ struct BroadcastLoops {
     return result;
   }
 };
-/// Returns the loops for a result. Requires: each of `shapes` broadcasts to its shape.
+/// Returns the loops for a result of shape `result`. Requires: each of `shapes` broadcasts to it.
 BroadcastLoops broadcast_loops(const Shape& result, std::initializer_list<const Shape*> shapes);
 
 inline namespace ROWGRAD_VECTORS {
@@ -80,8 +80,8 @@ void map_repeated(std::size_t count, real* out, const F& f, std::array<const rea
         out + whole, rest);
 }
 
-/// Computes result = f(x …), with each x broadcast to the shape of `result`, which may be one of
-/// the x of its shape. For `f`, see elementwise.hpp.
+/// Computes result = f(x …), with each x broadcast to the shape of `result`. `result` may be one of
+/// x if the shape is the same. For `f`, see elementwise.hpp.
 template <class F, class... X>
 void broadcast_into(Tensor& result, const F& f, const X&... x) {
   static_assert(sizeof...(X) <= 4);
@@ -109,7 +109,7 @@ Tensor broadcast_map(std::string_view op, const F& f, const X&... x) {
 
 }  // namespace ROWGRAD_VECTORS
 
-/// Sums over `rows` rows, as [1, columns]: body(row, sums) adds a row's terms to `columns` sums.
+/// Returns the sums over `rows` rows, [1, columns]. body(row, sums) adds a row to `columns` sums.
 /// Rows are summed in blocks of a fixed size, so the bits do not depend on the number of threads.
 /// `work` is the cost of a row in simple operations.
 Tensor sum_of_rows(std::size_t rows, std::size_t columns, std::size_t work, const auto& body) {

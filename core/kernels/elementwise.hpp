@@ -24,7 +24,7 @@ inline Simd load_partial(const real* from, std::size_t count, real padding) {
   return Simd::load_aligned(lanes.data());
 }
 
-/// Likewise. The other lanes get the first value, or 0 if there is none.
+/// Loads `count` < kLanes values. The other lanes get the first value, or 0.
 inline Simd load_partial(const real* from, std::size_t count) {
   return load_partial(from, count, count > 0 ? from[0] : real{0});
 }
@@ -36,7 +36,7 @@ inline void store_partial(const Simd& vector, real* to, std::size_t count) {
   std::copy(lanes.data(), lanes.data() + count, to);
 }
 
-/// Index `at` of arrays, for reading and writing whole vectors.
+/// Accesses a whole vector at index `at` of arrays.
 struct WholeVector {
   std::size_t at;
 
@@ -45,8 +45,8 @@ struct WholeVector {
   void store(const Simd& x, real* to) const { x.store_unaligned(to + at); }
 };
 
-/// Likewise, for the last `count` values of a range. Other lanes read `padding` or the first value,
-/// and are not written.
+/// Accesses the last `count` values of a range. Other lanes read `padding` or the first value, and
+/// are not written.
 struct PartialVector {
   std::size_t at;
   std::size_t count;

@@ -14,7 +14,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// In a smaller sum of squares, squares may have underflowed.
+// If a sum of squares is below this, squares may have underflowed.
 constexpr double kSmallest = std::numeric_limits<double>::min() * 0x1p64;
 
 constexpr std::size_t kSums = 16;      // parallel sums, so that the compiler vectorizes the loop

@@ -26,8 +26,8 @@ using AllParts =
     std::function<std::vector<double>(std::size_t array, std::vector<double> parts_here)>;
 
 /// Returns (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity, and 0 without values. It is
-/// NaN if a value is, infinite only if a value or the norm is. Without `all_parts`, all rows are
-/// here.
+/// NaN if a value is, and infinite only if a value or the exact norm is. Without `all_parts`, all
+/// rows are here.
 double norm(std::span<const RowSpan> arrays, double p, const AllParts& all_parts = {});
 
 /// Returns the norm of a single row.
@@ -36,7 +36,7 @@ double norm(std::span<const real> row, double p);
 /// Returns |a − factor · b| for short vectors of `width` values, in the precision of `real`.
 double distance(std::size_t width, const real* a, const real* b, double factor = 1);
 
-/// Returns |a|, likewise.
+/// Returns |a|, computed likewise.
 double length(std::size_t width, const real* a);
 
 /// Returns max |x|, or NaN if a value is.

@@ -30,8 +30,8 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
   for (std::size_t j = 0; j < result.columns; ++j) to[j] = result.add ? whole[j] + to[j] : whole[j];
 }
 
-// Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` is a template
-// argument because a loop of constant length has no mispredicted end.
+// Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` (if segment_step is
+// not 0) is a template argument, because a loop of constant length has no mispredicted end.
 template <std::size_t Rows, bool Segmented>
 void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t first,
                     std::size_t tiles, const real* const panel, const PanelResult& result,
@@ -76,8 +76,8 @@ void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t f
   prefetch.data = next;
 }
 
-// Passes structs by reference: a copy would wait until the caller's stores to their members are
-// done (no store forwarding to wider loads).
+// Structs are passed by reference: a copy would stall, because it reads in one load what the caller
+// has just written in several stores.
 using TilesFunction = void (*)(const MatrixView&, std::size_t, std::size_t, std::size_t,
                                const real*, const PanelResult&, Prefetch&);
 
@@ -118,7 +118,7 @@ void transpose(std::array<Simd, kLanes>& square) {
   }
 }
 
-// Packs a matrix whose rows are contiguous, row by row, an order that the CPU prefetches by itself.
+// Packs a matrix with contiguous rows, row by row, because the CPU prefetches this order by itself.
 void pack_rows(const MatrixView& matrix, real factor, real* panels) {
   const std::size_t rows = matrix.rows, columns = matrix.columns;
   if (columns == 0) return;

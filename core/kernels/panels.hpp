@@ -49,7 +49,8 @@ struct Prefetch {
 };
 
 /// Computes result[i][j] = Σ a(i, k) · panel[k][j] on the calling thread. `a` may have any steps.
-/// With `segment_step`, it lies in segments of kPanel contiguous columns, that many values apart.
+/// Unless segment_step is 0, it lies in segments of kPanel contiguous columns, `segment_step`
+/// values apart.
 void multiply_panel(const blas::MatrixView& a, const real* panel, const PanelResult& result,
                     Prefetch prefetch = {}, std::size_t segment_step = 0);
 

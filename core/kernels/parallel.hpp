@@ -16,7 +16,7 @@ namespace rowgrad::kernels {
 /// `body` throws on any thread, the first exception is rethrown to the caller after all threads
 /// have finished.
 void parallel_for(std::size_t count, std::size_t grain, const auto& body) {
-  // Not inlined: the loop would be compiled twice, for one range and for several.
+  // Not inlined, so that the loop is compiled only once, for one range and for several.
   const auto process = [&](std::size_t begin, std::size_t end, std::size_t range)
       __attribute__((noinline)) {
     if constexpr (std::is_invocable_v<decltype(body), std::size_t, std::size_t, std::size_t>)

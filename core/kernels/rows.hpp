@@ -18,8 +18,8 @@
 
 namespace rowgrad::kernels {
 
-/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids: fewer wide rows, so
-/// that they are still in the cache when they are used.
+/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids. Fewer for wide
+/// rows, so that they stay in the cache until they are used.
 inline std::size_t rows_ahead(std::size_t width) {
   constexpr std::size_t kMaxRows = 16, kMaxNumbers = 16384;
   return std::clamp<std::size_t>(kMaxNumbers / std::max<std::size_t>(width, 1), 1, kMaxRows);
@@ -40,12 +40,12 @@ void check_table(std::string_view caller, const Shape& table);
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows);
 
-/// Copies rows of `width` values: out[i] = table[ids[i]]. Unless `added` is null, adds its row i
-/// modulo its number of rows. Requires: every id is inside the table.
+/// Copies rows of `width` values: out[i] = table[ids[i]]. If `added` is not null, adds its row i %
+/// n of n rows to out[i]. Requires: every id is inside the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const Tensor* added = nullptr);
 
-/// Adds to each of `count` rows the row of `added` with its index modulo the rows of `added`.
+/// Adds row i % n of `added`, which has n rows, to row i of `count` rows.
 void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added);
 
 /// Distinct row indices in increasing order, and one row of values for each: [indices, width].
@@ -109,9 +109,9 @@ void sum_halves(std::size_t first, std::size_t last, std::size_t width, real* to
   map_span(width, to, std::plus<>(), to, memory);
 }
 
-/// Creates the row of each id. sum(positions, to) writes to the row `to` what up to kRunningSum
-/// positions of an id contribute; row_at(position) is prefetched before. With `mean`, divides the
-/// row by the number of its positions. The bits do not depend on the number of threads.
+/// Creates the row of each id. sum(positions, to) writes the contribution of up to kRunningSum
+/// positions of an id to the row `to`. row_at(position) is the row to prefetch for it. With `mean`,
+/// divides the row by the number of its positions. The bits do not depend on the number of threads.
 MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                      const auto& sum) {
   const RowPositions all = groups.positions();

@@ -164,14 +164,14 @@ inline Simd expm1(const Simd& x) {
   return select(at_end, exp(x), y);
 }
 
-/// xsimd's log is wrong for subnormal doubles.
+/// Scales subnormal values, because xsimd's log is wrong for subnormal doubles.
 inline Simd log(const Simd& x) {
   const Mask subnormal = x < std::numeric_limits<real>::min();
   const Simd y(xsimd::log(select(subnormal, x * 0x1p54, x).batch()));
   return y - select(subnormal, 54 * std::numbers::ln2, 0);
 }
 
-/// xsimd's erf is NaN for large doubles, whose powers overflow.
+/// Clamps x, because xsimd's erf is NaN for large doubles, whose powers overflow.
 inline Simd erf(const Simd& x) {
   return Simd(xsimd::erf(select(x > 6, 6, select(x < -6, -6, x)).batch()));  // erf(6) rounds to 1
 }

@@ -1,15 +1,15 @@
 #pragma once
 
 // Products with a vector as a factor, for stacks of many small products. They use each value of a
-// matrix once, so calls of BLAS would take longer than the arithmetic.
+// matrix once, so calling BLAS would take longer than the arithmetic.
 
 #include <rowgrad/core/blas/gemm.hpp>
 
 namespace rowgrad::kernels {
 
-/// Returns true if multiply_vector() computes a · b, and faster than blas::gemm: for vectors times
+/// Returns true if multiply_vector() can compute a · b faster than blas::gemm: for vectors times
 /// matrices, matrices times vectors, and outer products, as long as one thread is enough for them.
-/// Depends only on the sizes and the order of the factors in memory.
+/// The result depends only on the sizes and the memory layout of the factors.
 bool is_vector_product(const blas::MatrixView& a, const blas::MatrixView& b);
 
 /// Computes result = a · b on the calling thread. Requires: is_vector_product(a, b).

@@ -20,7 +20,7 @@ concept DecidesAtOnce = requires(Condition c) {
 || requires(Condition c) { bool(c); }
 || requires(Condition c) { c ? 1 : 2; }
 || requires(Condition c) { c && true; };
-// Neither do operations across lanes, outside the namespace `lanes`.
+// Operations across lanes do not compile outside the namespace `lanes`.
 template <class Number>
 concept LooksAtOthers = requires(Number x) {
   all(x > 0);
