@@ -18,7 +18,7 @@
 #include <rowgrad/core/blas/gemm.hpp>
 
 extern "C" {
-// From OpenBLAS, whose cblas.h declares functions of xtensor-blas with other types.
+// From OpenBLAS. Its cblas.h is not included: xtensor-blas declares its functions with other types.
 int openblas_get_parallel();
 // Allocate and free the buffer of a product. No header declares them; another BLAS may lack them.
 [[gnu::weak]] void* blas_memory_alloc(int);
@@ -52,8 +52,8 @@ class InThisThread {
   int threads_before_;
 };
 
-// Lets OpenBLAS map the buffers of `products` products in advance, and keep them. If a product
-// could not map its buffer, OpenBLAS would retry forever. Returns false if memory is missing.
+// Makes OpenBLAS map the buffers of `products` products in advance; it keeps them. If a product
+// could not map its buffer, OpenBLAS would retry forever. Returns false if memory is too small.
 bool reserve_buffers(int products) {
   if (blas_memory_alloc == nullptr) return true;
   if (!room_for_threads(products)) return false;
@@ -63,8 +63,9 @@ bool reserve_buffers(int products) {
   return true;
 }
 
-// Returns true if products must be computed one at a time: if memory for more buffers is missing,
-// or if OpenBLAS was built without threads. Such a build may lack locks, and does not tell.
+// Returns true if products must be computed one at a time: if memory is too small for more buffers,
+// or if OpenBLAS was built without threads. Such a build may not be thread-safe, and cannot be
+// asked.
 bool takes_turns() {
   static std::mutex mutex;
   static std::atomic<int> prepared = 0;  // number of threads with buffers
@@ -90,13 +91,13 @@ xt::blas_index_t stride_of(const MatrixView& x) {
                                                          : std::max(x.row_stride, x.columns));
 }
 
-// Returns a block of x: `rows` rows from `row` on, and `columns` columns from `column` on.
+// Returns a block of x with `rows` rows from `row` on, and `columns` columns from `column` on.
 MatrixView block(const MatrixView& x, std::size_t row, std::size_t rows, std::size_t column,
                  std::size_t columns) {
   return {x.at(row, column), rows, columns, x.row_stride, x.column_stride};
 }
 
-// Adds `count` terms to `count` sums, element by element, on all threads.
+// Adds `terms` to `sums`, both of `count` elements, on all threads.
 void add(const real* terms, real* sums, std::size_t count) {
   const std::size_t ranges = range_count(count, kFewestSums);
   run_ranges(ranges, FunctionRef([&](std::size_t range) {

@@ -31,12 +31,12 @@ struct Info {
 /// Returns the level, kernel and threads in use.
 Info info();
 
-/// Returns info() as one line: `level x86-64-v3, OpenBLAS kernel Zen, 2 threads`, or after the
-/// kernel `(OPENBLAS_CORETYPE=SkylakeX would be faster)`.
+/// Returns info() as one line: `level x86-64-v3, OpenBLAS kernel Zen, 2 threads`. A better kernel
+/// follows `Zen`: `(OPENBLAS_CORETYPE=SkylakeX would be faster)`.
 std::string describe();
 
 /// Selects the kernel, and sets OpenBLAS to one thread. gemm() calls it; it is cheap after the
-/// first call. Programs call it before they start threads or initialize MPI.
+/// first call. Call it before you start threads or initialize MPI.
 void prepare();
 
 /// The newest vector instructions that a kernel uses or a CPU supports.
@@ -57,14 +57,14 @@ bool upgrade_kernel();
 /// one kernel. Must not run during a product.
 bool select_kernel(const std::string& kernel);
 
-/// A factor of a product, in memory that it does not own: element (i, j) is data[i · row_stride + j
-/// · column_stride]. Products require one step to be 1.
+/// A view of a factor of a product: element (i, j) is data[i · row_stride + j · column_stride].
+/// Products require one step to be 1.
 struct MatrixView {
   const real* data;                  // element (0, 0)
   std::size_t rows;                  // rows of the factor, even if stored transposed
   std::size_t columns;               // columns of the factor
-  std::size_t row_stride = columns;  // from one row to the next
-  std::size_t column_stride = 1;     // from one column to the next
+  std::size_t row_stride = columns;  // distance between rows
+  std::size_t column_stride = 1;     // distance between columns
 
   /// Returns true if it is stored as [columns, rows].
   bool is_transposed() const { return column_stride != 1; }
@@ -91,7 +91,7 @@ struct Matrix {
 /// whose inner dimension is the longest is computed as the sum of two halves, which takes memory of
 /// the result's size. This depends on the sizes alone, not on the number of threads. Throws
 /// std::invalid_argument if the sizes do not match or exceed BLAS's 32-bit integers, and for a
-/// factor without a step of 1 or with overlapping rows. Throws std::bad_alloc if memory is missing.
+/// factor without a step of 1 or with overlapping rows. Throws std::bad_alloc if memory runs out.
 void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta = 0);
 
 }  // namespace rowgrad::blas

@@ -12,8 +12,8 @@
 #include <rowgrad/core/blas/gemm.hpp>
 
 extern "C" {
-// Exported by OpenBLAS builds that contain several kernels, but declared in no header; null in
-// other builds.
+// OpenBLAS builds with several kernels export these functions, which no header declares. In other
+// builds, they are null.
 [[gnu::weak]] void gotoblas_dynamic_quit();
 [[gnu::weak]] void gotoblas_dynamic_init();
 [[gnu::weak]] void openblas_read_env();
@@ -37,7 +37,7 @@ bool is_same_kernel(const std::string& a, const std::string& b) {
   return strcasecmp(a.c_str(), b.c_str()) == 0;
 }
 
-// Returns the kernel to select on this CPU, or an empty name if the one in use is not older.
+// Returns the kernel to select on this CPU, or an empty string if the current kernel is not older.
 std::string newer_kernel() {
   const VectorLevel cpu = cpu_level();
   if (!can_select() || cpu < VectorLevel::kAvx2 || kernel_level(openblas_get_corename()) >= cpu)
@@ -56,7 +56,7 @@ bool is_alone() {
                        1 + worker_count() + static_cast<std::size_t>(own);
 }
 
-// Makes OpenBLAS select its kernel again as if OPENBLAS_CORETYPE had named this one at startup.
+// Makes OpenBLAS select its kernel again, as if OPENBLAS_CORETYPE had named `kernel` at startup.
 void reselect(const std::string& kernel) {
   std::optional<std::string> before;
   if (const char* value = std::getenv(kCoreVariable)) before = value;

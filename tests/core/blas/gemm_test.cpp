@@ -20,7 +20,7 @@ struct Factor {
   double operator()(std::size_t row, std::size_t column) const { return *matrix.at(row, column); }
 };
 
-// Expects result = a · b + beta · before, computed by loops in double.
+// Compares result = a · b + beta · before with loops in double.
 void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real beta) {
   const auto [rows, inner, columns] = size;
   const Factor a(rows, inner, a_transpose, 1);
