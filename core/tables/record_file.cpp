@@ -20,7 +20,7 @@ std::string id_text(std::uint64_t number, std::uint64_t id) {
   return concat("checkpoint ", number, " (", checksum_digits(id), ')');
 }
 
-// Returns body(sum) with an empty checksum of the file's format.
+// Calls body with an empty checksum of the file's format, and returns the result.
 auto with_checksum(char format, const auto& body) {
   return format == kLegacyFormat ? body(LegacyChecksum()) : body(Checksum());
 }
@@ -90,7 +90,7 @@ RecordFile::RecordFile(const fs::path& path, const Kind& kind)
   const Version version = header().version;
   journal_ = open_journal(version, header().journal_bytes);
   take_back_changes();
-  // Remains of an interrupted checkpoint.
+  // An interrupted checkpoint can leave these files.
   remove_journal(version.number + 1);
   if (version.number >= 2) remove_journal(version.number - 2);
 }
@@ -275,8 +275,8 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
   if (!any_not_resident(ids)) return;
   // A disk takes a limited number of requests at once. A thread with more requests would wait, so
-  // another thread makes them. It first waits for the previous thread and drops its future, because
-  // a task's state keeps what the task captures.
+  // another thread makes them. It first waits for the previous thread and drops its future, so that
+  // futures do not keep each other alive.
   try {
     prefetching_ =
         std::async(std::launch::async, [this, before = std::move(prefetching_),

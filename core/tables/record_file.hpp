@@ -32,7 +32,7 @@ class RecordWriter;
 /// journal throws std::runtime_error. Two kinds of damage go unnoticed: damage to a record that was
 /// already verified, and zeros in place of a stored record, which only verify() finds.
 ///
-/// One program can open the file at a time, and one thread use it. All functions throw
+/// Only one program at a time can open the file, and only one thread use it. All functions throw
 /// std::system_error if the files cannot be used. After a failed write, functions that use records
 /// throw std::logic_error until the file is opened again. Functions that take record numbers throw
 /// std::invalid_argument if one is out of range.
@@ -60,7 +60,7 @@ class RecordFile {
     /// Fills the content of a new record, which is all zeros.
     void (*fill)(const Facts& facts, std::size_t record, std::byte* content);
 
-    /// Resets what an outdated record must not keep.
+    /// Clears the outdated part of a record's content.
     void (*renew)(const Facts& facts, std::byte* content);
   };
 
@@ -81,12 +81,12 @@ class RecordFile {
   std::uint64_t stored() const { return header().version.stored; }  // the number of stored records
   const Facts& facts() const { return header().facts; }             // constants of the owner
   const State& state() const { return header().version.state; }     // variables of the owner
-  State& state() { return header().version.state; }                 // for changes
+  State& state() { return header().version.state; }                 // writable
 
   /// Reads records that are not in memory from the disk, all at once, and verifies them.
   void fault_in(std::span<const std::int32_t> ids) const;
 
-  /// Starts to read records that are not in memory, in another thread, and returns at once.
+  /// Starts reading records that are not in memory, in another thread.
   void prefetch(std::span<const std::int32_t> ids);
 
   /// Returns the verified content of a record, or nothing if it is not stored. Valid as long as the
@@ -212,8 +212,8 @@ class RecordWriter {
     return reinterpret_cast<Value*>(prepared(record) + sizeof(RecordFile::Head));
   }
 
-  /// Returns the owner's word about a record. It is 0 in a new record, and modify() resets it in an
-  /// outdated one. Throws as content() does.
+  /// Returns the note of a record, for its owner. It is 0 in a new record, and modify() resets it
+  /// in an outdated record. Throws as content() does.
   std::uint64_t& note(std::size_t record) const {
     return *reinterpret_cast<std::uint64_t*>(prepared(record));
   }

@@ -83,7 +83,7 @@ struct TableFile::Rep {
   using Name = std::array<char, 24>;  // padded with zeros
 
   Facts facts() const { return std::bit_cast<Facts>(records.facts()); }
-  Name* names() { return reinterpret_cast<Name*>(records.state().notes.data()); }  // of the slots
+  Name* names() { return reinterpret_cast<Name*>(records.state().notes.data()); }  // slot names
 
   RecordFile records;  // state().flags is 1 if there are deferred updates
   std::weak_ptr<const bool> lease = {};

@@ -24,7 +24,7 @@ struct TableFileOptions {
   /// The number of slots (arrays of optimizer state): 1 for SGD with momentum, Adagrad and RMSprop,
   /// 2 for Adam and AdamW, and one more for each of amsgrad, centered, and RMSprop's momentum.
   std::size_t slots = 0;
-  /// A row starts as normal(0, init_std), drawn from the seed and the number of the row.
+  /// Initial values are normal(0, init_std), and depend only on the seed and the row's index.
   std::uint64_t seed = 0;
   double init_std = 1;
 };
@@ -59,7 +59,7 @@ class TableFile {
   explicit TableFile(const std::filesystem::path& path);
   ~TableFile();
 
-  const std::filesystem::path& path() const;  // undo files are in the same folder
+  const std::filesystem::path& path() const;
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
@@ -89,7 +89,7 @@ class TableFile {
   /// a layer uses the table and `lease` is not its lease.
   void restore(std::string_view id, const Lease& lease = {});
 
-  /// Throws the first two, but changes nothing.
+  /// Throws if `id` or an undo file is not valid, as restore() does, but changes nothing.
   void check_restore(std::string_view id) const;
 
   // --- For parameters and optimizers -------------------------------------------------------------
@@ -124,10 +124,10 @@ class TableFile {
   bool has_deferred() const;
   void set_deferred();
 
-  /// Records whether that optimizer was destroyed without saving its state.
+  /// Records whether the optimizer was destroyed without saving its state.
   void set_lost(bool lost);
 
-  /// Throws std::logic_error if that optimizer's state is lost.
+  /// Throws std::logic_error if the optimizer's state is lost.
   void check_not_lost() const;
 
   /// Returns the index of the slot with this name.
