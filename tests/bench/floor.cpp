@@ -96,7 +96,7 @@ class RowTraffic {
     });
   }
 
-  // Calls body(i, end) for each row i of ranges that end at `end`, on all threads.
+  // Calls body(i, end) for each row i on all threads, where `end` is the end of the thread's range.
   void for_rows(std::size_t count, const auto& body) const {
     kernels::parallel_for(count, kernels::row_grain(width_),
                           [&](std::size_t begin, std::size_t end) {

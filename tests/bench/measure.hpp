@@ -74,7 +74,7 @@ GptOptions gpt_options(const Workload& workload);
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           const std::vector<Parameter*>& parameters);
 
-/// The number of batches, so that rows of large batches leave the cache before they are reused.
+/// Enough batches that the rows of large ones leave the cache before they are used again.
 constexpr std::size_t kBatches = 16;
 
 std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
