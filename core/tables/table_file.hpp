@@ -48,7 +48,7 @@ struct TableFileOptions {
 /// (SIGBUS).
 class TableFile {
  public:
-  static constexpr std::size_t kMaxSlots = 8;
+  static constexpr std::size_t kMaxSlots = 8;  // per table
 
   /// Creates a table in a new file. Throws std::invalid_argument if the path exists, and for
   /// options that are out of range.
@@ -59,7 +59,7 @@ class TableFile {
   explicit TableFile(const std::filesystem::path& path);
   ~TableFile();
 
-  const std::filesystem::path& path() const;
+  const std::filesystem::path& path() const;  // undo files are next to it
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
@@ -82,14 +82,14 @@ class TableFile {
   [[deprecated("use checkpoint_id()")]] std::string mark() const { return checkpoint_id(); }
   [[deprecated("use slots()")]] std::size_t states() const { return slots(); }
 
-  using Lease = std::shared_ptr<const bool>;  // the right of one layer to use the table
+  using Lease = std::shared_ptr<const bool>;  // a layer's right to use the table
 
   /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
   /// one or the one before, std::runtime_error if an undo file is damaged, and std::logic_error if
   /// a layer uses the table and `lease` is not its lease.
   void restore(std::string_view id, const Lease& lease = {});
 
-  /// Throws if `id` or an undo file is not valid, as restore() does, but changes nothing.
+  /// Checks the id and the undo files as restore() does.
   void check_restore(std::string_view id) const;
 
   // --- For parameters and optimizers -------------------------------------------------------------
