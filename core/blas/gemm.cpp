@@ -37,16 +37,17 @@ constexpr std::size_t kFewestSums = std::size_t{1} << 15;      // additions wort
 
 // Limits an OpenBLAS that was built on OpenMP to the calling thread, in this scope. Such a build
 // follows OpenMP's number of threads for the calling thread.
-class InThisThread {
+class SingleThreadScope {
  public:
-  InThisThread() : threads_before_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 1) {
+  SingleThreadScope()
+      : threads_before_(omp_get_max_threads != nullptr ? omp_get_max_threads() : 1) {
     if (threads_before_ > 1) omp_set_num_threads(1);
   }
-  ~InThisThread() {
+  ~SingleThreadScope() {
     if (threads_before_ > 1) omp_set_num_threads(threads_before_);
   }
-  InThisThread(const InThisThread&) = delete;
-  InThisThread& operator=(const InThisThread&) = delete;
+  SingleThreadScope(const SingleThreadScope&) = delete;
+  SingleThreadScope& operator=(const SingleThreadScope&) = delete;
 
  private:
   int threads_before_;
@@ -112,7 +113,7 @@ void add(const real* terms, real* sums, std::size_t count) {
 void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t stride, real beta) {
   using Index = xt::blas_index_t;
   const auto lock = turn();
-  const InThisThread scope;
+  const SingleThreadScope scope;
   const auto columns = static_cast<Index>(b.columns);
   const auto inner = static_cast<Index>(b.rows);
   if (a.rows == 1) {  // gemm would copy all of b first
