@@ -150,7 +150,7 @@ GptOptions gpt_options(const Workload& workload) {
 
 Timing time_runs(const std::function<void()>& run, const Pace& pace,
                  const std::function<void()>& prepare) {
-  constexpr std::size_t kFewest = 3;
+  constexpr std::size_t kMinRuns = 3;
   std::vector<double> seconds;
   double total = 0;
   for (std::size_t i = 0; i < pace.warm_up; ++i) {
@@ -158,7 +158,7 @@ Timing time_runs(const std::function<void()>& run, const Pace& pace,
     run();
   }
   while (pace.repeats > 0 ? seconds.size() < pace.repeats
-                          : seconds.size() < kFewest || total < pace.seconds) {
+                          : seconds.size() < kMinRuns || total < pace.seconds) {
     prepare();
     const auto start = Clock::now();
     run();
