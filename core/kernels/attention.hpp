@@ -20,16 +20,16 @@ struct RotaryColumns {
   bool interleaved;
 };
 
-/// Rotates each row of x, which has `heads` heads of `head_width` values. A pair (a, b) becomes (a
-/// cos − sign b sin, sign a sin + b cos); other columns are copied. Row i is at position i %
-/// length; its cosines and sines begin at index position · pairs. A sign of −1 inverts the
+/// Rotates each row of x, which has `heads` heads of `head_width` values. A pair (a, b) becomes
+/// (a cos − sign b sin, sign a sin + b cos); other columns are copied. Row i is at position
+/// i % length; its cosines and sines begin at index position · pairs. A sign of −1 inverts the
 /// rotation. y may be x.
 void rotate_rows(const RotaryColumns& columns, const real* x, std::size_t rows, std::size_t length,
                  std::size_t heads, std::size_t head_width, const real* cosines, const real* sines,
                  real sign, real* y);
 
-/// A view of q, k, v or the output: row i of head h in batch b is the `width` values from data + b
-/// · batch_stride + i · row_stride + h · width.
+/// A view of q, k, v or the output: row i of head h in batch b is the `width` values from
+/// data + b · batch_stride + i · row_stride + h · width.
 template <class Number>
 struct HeadView {
   Number* data = nullptr;

@@ -22,8 +22,8 @@ constexpr std::size_t kMaxChunks = 32;  // chunks of classes that backward distr
 // classes, so that maxima and sums over classes do not shuffle lanes.
 //
 // Each block of classes is shifted by its own maximum instead of the maximum of the row. Each
-// exponential is then computed once, while its logit is in the cache. The softmax is exp(x −
-// maximum of the block) · exp(maximum of the block − maximum of the row) / Σ.
+// exponential is then computed once, while its logit is in the cache. The softmax is
+// exp(x − maximum of the block) · exp(maximum of the block − maximum of the row) / Σ.
 class RowBlock {
  public:
   RowBlock(const LinearCrossEntropy& head, std::size_t rows)

@@ -40,8 +40,8 @@ void check_table(std::string_view caller, const Shape& table);
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows);
 
-/// Copies rows of `width` values: out[i] = table[ids[i]]. If `added` is not null, adds its row i %
-/// n of n rows to out[i]. Requires: every id is inside the table.
+/// Copies rows of `width` values: out[i] = table[ids[i]]. If `added` is not null, also adds its row
+/// i % n, of n rows. Requires: every id is inside the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const Tensor* added = nullptr);
 

@@ -130,13 +130,13 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
-/// xsimd's exp and expm1 overflow too early, and its exp returns 0 instead of subnormals. Near
-/// these ends, x is shifted by a multiple of log 2, and the result is multiplied by the matching
-/// power of two. Beyond them, the result is 0 or ∞, and xsimd is right.
+/// Near the ends of the range, xsimd's exp overflows too early or returns 0 instead of subnormals.
+/// There, x is shifted by a multiple of log 2, and the result is multiplied by the matching power
+/// of two. Beyond the ends, the result is 0 or ∞, and xsimd is right.
 inline Simd exp(const Simd& x) {
   constexpr bool kFloat = sizeof(real) == 4;
   constexpr real kFirst = kFloat ? -104 : -746, kLast = kFloat ? 89 : 710;  // beyond: 0 or ∞
-  constexpr real kSafe = kFloat ? 87 : 708;  // up to here, xsimd is right
+  constexpr real kSafe = kFloat ? 87 : 708;  // xsimd is right up to this magnitude
   // A single comparison of the distance from the middle finds values near either end.
   constexpr real kMiddle = (kFirst + kLast) / 2;
   constexpr real kFar = kLast - kMiddle, kNear = kSafe + kMiddle;
@@ -156,6 +156,8 @@ inline Simd exp(const Simd& x) {
   const Simd factor = select(is_low, kFloat ? 0x1p-64 : 0x1p-512, kFloat ? 0x1p64 : 0x1p512);
   return select(at_ends, fma(y, rest, y) * factor, y);
 }
+
+/// Uses exp where xsimd's expm1 overflows too early.
 inline Simd expm1(const Simd& x) {
   const Simd y(xsimd::expm1(x.batch()));
   const Mask at_end = x > 80 && x < (sizeof(real) == 4 ? 89 : 710);
