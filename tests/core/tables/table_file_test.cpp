@@ -133,24 +133,24 @@ TEST_F(TableFiles, DrawRowsFromSeedAndIndex) {
 
 TEST_F(TableFiles, RestoreTheLastTwoCheckpoints) {
   TableFile table(path(), kSmall);
-  std::vector<std::string> marks{table.checkpoint_id()};
+  std::vector<std::string> checkpoints{table.checkpoint_id()};
   for (int step = 1; step <= 4; ++step) {
     set_rows(table, {0}, static_cast<real>(step));
     table.modify(Ids32{0}).note(0) = static_cast<std::uint64_t>(step);
-    marks.push_back(checkpoint_with(table, {step}, static_cast<real>(step)));
+    checkpoints.push_back(checkpoint_with(table, {step}, static_cast<real>(step)));
   }
   EXPECT_EQ(files(),
             (std::set<std::string>{"words.table", "words.table.undo-3", "words.table.undo-4"}));
   set_rows(table, {0}, 9);
   EXPECT_ERROR_WITH(std::invalid_argument,
-                    "cannot restore '" + marks[2] + "', expected '" + marks[4],
-                    table.restore(marks[2]));
+                    "cannot restore '" + checkpoints[2] + "', expected '" + checkpoints[4],
+                    table.restore(checkpoints[2]));
   expect_row(table, 0, 9);
 
-  table.restore(marks[4]);
+  table.restore(checkpoints[4]);
   expect_row(table, 0, 4);
   set_rows(table, {4}, 8);
-  table.restore(marks[3]);
+  table.restore(checkpoints[3]);
   expect_row(table, 0, 3);
   EXPECT_EQ(table.step(0), 3);
   expect_row(table, 3, 3);
@@ -177,23 +177,23 @@ TEST_F(TableFiles, HaveEqualIdsAfterEqualChanges) {
   TableFile one(path("one"), kSmall), two(path("two"), kSmall);
   const std::string start = one.checkpoint_id();
   EXPECT_EQ(two.checkpoint_id(), start);
-  const std::string mark = checkpoint_with(one, {5}, 1);
-  EXPECT_EQ(checkpoint_with(two, {5}, 1), mark);
+  const std::string checkpoint = checkpoint_with(one, {5}, 1);
+  EXPECT_EQ(checkpoint_with(two, {5}, 1), checkpoint);
   two.restore(start);
-  EXPECT_NE(checkpoint_with(two, {5}, 2), mark);
-  EXPECT_THROW(two.restore(mark), std::invalid_argument);
+  EXPECT_NE(checkpoint_with(two, {5}, 2), checkpoint);
+  EXPECT_THROW(two.restore(checkpoint), std::invalid_argument);
   TableFile other(path("other"), {.rows = 1000, .width = 5, .slots = 1, .seed = 8});
   EXPECT_NE(other.checkpoint_id(), start);
 
   row(one, 1);
   one.checkpoint();  // without changes
-  EXPECT_EQ(one.checkpoint_id(), mark);
+  EXPECT_EQ(one.checkpoint_id(), checkpoint);
   set_rows(one, {1}, 2);
   EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", one.checkpoint_id());
-  one.restore(mark);
+  one.restore(checkpoint);
   one.set_deferred();
   EXPECT_THROW(one.checkpoint_id(), std::logic_error);
-  one.restore(mark);
+  one.restore(checkpoint);
   EXPECT_FALSE(one.has_deferred());
 }
 
@@ -395,42 +395,42 @@ TEST_F(TableFiles, OpenAfterAMachineStopsAtAnyTime) {
     };
     change(1);
     table.checkpoint();
-    const std::string mark = table.checkpoint_id(), marked = read_file(path());
+    const std::string checkpoint = table.checkpoint_id(), saved = read_file(path());
     const auto rows = all_rows(table);
     change(2);
     const std::string halfway = read_file(path());
     change(3);
     const std::string changed = read_file(path());
     const auto later_rows = all_rows(table);
-    stop(round % 2 == 0 ? marked : changed, {marked, halfway, changed}, mark, rows);
+    stop(round % 2 == 0 ? saved : changed, {saved, halfway, changed}, checkpoint, rows);
     table.checkpoint();
     const std::string later = read_file(path());
     // While checksums are written; then after the next undo file exists, but before the header.
-    stop(changed, {marked, halfway, changed, later}, mark, rows);
-    stop(marked, {later}, mark, rows);
+    stop(changed, {saved, halfway, changed, later}, checkpoint, rows);
+    stop(saved, {later}, checkpoint, rows);
     stop(later, {later}, table.checkpoint_id(), later_rows);
   }
 }
 
 TEST_F(TableFiles, FailSafelyIfAnUndoFileIsDamaged) {
   TableFile table(path(), kSmall);
-  const std::string mark = checkpoint_with(table, {1}, 1);
+  const std::string checkpoint = checkpoint_with(table, {1}, 1);
   checkpoint_with(table, {1}, 2);
   set_rows(table, {1}, 3);
   damage("words.table.undo-1", 330, 1);
-  EXPECT_THROW(table.check_restore(mark), std::runtime_error);
-  EXPECT_THROW(table.restore(mark), std::runtime_error);
+  EXPECT_THROW(table.check_restore(checkpoint), std::runtime_error);
+  EXPECT_THROW(table.restore(checkpoint), std::runtime_error);
   expect_row(table, 1, 3);
   damage("words.table.undo-1", 330, 1);
-  table.restore(mark);
+  table.restore(checkpoint);
   expect_row(table, 1, 1);
   set_rows(table, {1}, 2);
   damage("words.table.undo-1", 330, 1);  // the undo file of the last checkpoint is in use
-  EXPECT_THROW(table.restore(mark), std::runtime_error);
+  EXPECT_THROW(table.restore(checkpoint), std::runtime_error);
   const std::string message = path().string() + ": writing the table failed; open it again";
   EXPECT_ERROR(std::logic_error, message, table.checkpoint());
-  EXPECT_ERROR(std::logic_error, message, table.restore(mark));
-  EXPECT_ERROR(std::logic_error, message, table.check_restore(mark));
+  EXPECT_ERROR(std::logic_error, message, table.restore(checkpoint));
+  EXPECT_ERROR(std::logic_error, message, table.check_restore(checkpoint));
   EXPECT_ERROR(std::logic_error, message, table.verify());
   EXPECT_ERROR(std::logic_error, message, table.fault_in(Ids32{1}));
   EXPECT_ERROR(std::logic_error, message, table.modify(Ids32{1}));
@@ -439,14 +439,14 @@ TEST_F(TableFiles, FailSafelyIfAnUndoFileIsDamaged) {
 TEST_F(TableFiles, AllowOneProgramAndOneLayer) {
   TableFile table(path(), kSmall);
   EXPECT_HAS(open_error(), "is open already, here or in another program");
-  const std::string mark = table.checkpoint_id();
+  const std::string checkpoint = table.checkpoint_id();
   {
     const TableFile::Lease lease = table.lease();
     EXPECT_ERROR_WITH(std::invalid_argument, "another layer uses the table", table.lease());
-    EXPECT_THROW(table.restore(mark), std::logic_error);
-    table.restore(mark, lease);
+    EXPECT_THROW(table.restore(checkpoint), std::logic_error);
+    table.restore(checkpoint, lease);
   }
-  table.restore(mark);
+  table.restore(checkpoint);
   table.lease();
 }
 
