@@ -3,7 +3,7 @@
 //   TMPDIR=FOLDER build/tests/bench/bench_table_file
 // - "new" rows have never changed before.
 // - "warm" rows are in memory.
-// - "marked" rows are in memory, but change for the first time after a checkpoint.
+// - "checkpointed" rows are in memory, but change for the first time after a checkpoint.
 // - "cold" rows also change for the first time after a checkpoint, and are on the disk only.
 //
 // Then measures steps of W5's GPT with an n-gram memory in a file of 100 million rows. Half of the
@@ -76,14 +76,14 @@ void drop_pages(const fs::path& path) {
 void run_in_file(std::size_t rows) {
   const testing::TemporaryFolder folder;
   const fs::path path = folder / "table";
-  double fresh, marked, warm;
+  double fresh, checkpointed, warm;
   StateDict model, optimizer;
   {
     TableFile file(path, {.rows = rows, .width = kWidth, .slots = 1});
     Trained trained(file);
     fresh = trained.step_ms();
     file.checkpoint();
-    marked = trained.step_ms();
+    checkpointed = trained.step_ms();
     warm = trained.step_ms();
     file.checkpoint();
     model = trained.table.state_dict();
@@ -97,7 +97,8 @@ void run_in_file(std::size_t rows) {
   const double cold = trained.step_ms();
   std::printf("%zu rows in ", rows);
   print_size(path);
-  std::printf("new %.2f, cold %.2f, marked %.2f, warm %.2f\n", fresh, cold, marked, warm);
+  std::printf("new %.2f, cold %.2f, checkpointed %.2f, warm %.2f\n", fresh, cold, checkpointed,
+              warm);
 }
 
 void run_in_memory(std::size_t rows) {
