@@ -22,7 +22,7 @@ void FileRows::check_up_to_date() const {
   if (file_.has_deferred())
     check_state(
         false, location(),
-        ": rows have deferred updates; load the state of their optimizer before you use them");
+        ": rows have deferred updates of an optimizer; load its state before you use the rows");
 }
 
 std::string FileRows::checkpoint_id() const {
