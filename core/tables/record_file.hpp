@@ -34,7 +34,7 @@ class RecordWriter;
 ///
 /// Only one program at a time can open the file, and only one thread use it. All functions throw
 /// std::system_error if the files cannot be used. After a failed write, functions that use records
-/// throw std::logic_error until the file is opened again. Functions that take record numbers throw
+/// throw std::logic_error until the file is opened again. Functions that take record indices throw
 /// std::invalid_argument if one is out of range.
 class RecordFile {
  public:
