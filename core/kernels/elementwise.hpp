@@ -36,7 +36,7 @@ inline void store_partial(const Simd& vector, real* to, std::size_t count) {
   std::copy(lanes.data(), lanes.data() + count, to);
 }
 
-/// Accesses a whole vector at index `at` of arrays.
+/// A whole vector at index `at` of arrays.
 struct WholeVector {
   std::size_t at;
 
@@ -45,8 +45,8 @@ struct WholeVector {
   void store(const Simd& x, real* to) const { x.store_unaligned(to + at); }
 };
 
-/// Accesses the last `count` values of a range. Other lanes read `padding` or the first value, and
-/// are not written.
+/// The last `count` values of a range, at index `at`. Other lanes read `padding` or the first
+/// value, and are not written.
 struct PartialVector {
   std::size_t at;
   std::size_t count;

@@ -74,7 +74,7 @@ class Simd {
   requires std::is_arithmetic_v<Number> Simd(Number number)
       : lanes_(static_cast<real>(number)) {}  // NOLINT: implicit
 
-  /// Load and store `size` values. The aligned versions require the alignment of a vector.
+  /// Loads or stores `size` values. The aligned versions require the alignment of a vector.
   static Simd load_aligned(const real* from) {
     return Simd(xsimd::batch<real>::load_aligned(from));
   }
@@ -207,8 +207,8 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #endif
 }
 
-/// sin and cos do not use xsimd, which reduces all arguments as the largest requires. The last bits
-/// of a lane would then depend on other lanes.
+/// Calls the scalar functions. xsimd reduces all arguments as the largest requires, so the last
+/// bits of a lane would depend on other lanes.
 inline Simd sin(const Simd& x) {
   return map_lanes([](real number) { return std::sin(number); }, x);
 }
@@ -242,7 +242,7 @@ namespace rowgrad {
 using kernels::select;
 using kernels::Simd;
 
-/// The scalar version of select(), so that a rule is written once.
+/// Selects between scalars, so that a rule is written once.
 inline double select(bool condition, double a, double b) { return condition ? a : b; }
 
 }  // namespace rowgrad
