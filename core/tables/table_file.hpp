@@ -98,7 +98,7 @@ class TableFile {
   /// another parameter has it.
   Lease lease();
 
-  /// Read rows into memory, now or in another thread: see RecordFile.
+  /// Reads rows into memory, now or in another thread: see RecordFile.
   void fault_in(std::span<const std::int32_t> ids) const;
   void prefetch(std::span<const std::int32_t> ids);
 
