@@ -20,8 +20,8 @@ struct RowSpan {
   std::size_t width;
 };
 
-/// A callback that gathers the partial sums, or largest magnitudes, of an array: returns the parts
-/// of all ranks in the order of rows.
+/// Callback that gathers the partial sums, or largest magnitudes, of an array: returns the parts of
+/// all ranks in the order of rows.
 using AllParts =
     std::function<std::vector<double>(std::size_t array, std::vector<double> parts_here)>;
 
