@@ -1,7 +1,7 @@
 #pragma once
 
-// Memory for tensors. Blocks freed in one training step are reused in the next, so that a steady
-// state requests nothing from the operating system: a fresh large buffer costs more in page faults
+// Memory for tensors. Blocks freed in one training step are reused in the next, so a steady state
+// requests nothing from the operating system. The page faults of a fresh large buffer cost more
 // than the arithmetic done in it.
 
 #include <cstddef>
@@ -11,16 +11,15 @@
 
 namespace rowgrad {
 
-/// What the pool of a process has lent and kept.
+/// Statistics of the process's pool.
 struct BufferPoolStatistics {
   std::size_t bytes_in_use = 0;     // in blocks handed out
   std::size_t bytes_idle = 0;       // in blocks kept for reuse
   std::size_t system_requests = 0;  // blocks requested from the operating system so far
 };
 
-/// One pool per process, thread-safe. Blocks are aligned to 64 bytes. Those of a mebibyte and more
-/// are cut from ranges of pages, aligned to 64 KiB; the operating system is advised to use huge
-/// pages.
+/// The memory pool of the process. Thread-safe. Blocks are aligned to 64 bytes. Blocks of 1 MiB or
+/// more are cut from page ranges, aligned to 64 KiB, for which huge pages are requested.
 class BufferPool {
  public:
   /// Returns an uninitialised block of at least `bytes` bytes. If the system has no memory left,
@@ -30,17 +29,17 @@ class BufferPool {
   /// Takes back a block that allocate(bytes) returned.
   static void deallocate(void* block, std::size_t bytes) noexcept;
 
-  /// Fills a block that allocate(bytes) returned with zeros. A large one gives its memory back and
-  /// takes it anew page by page, where it is written.
+  /// Fills a block that allocate(bytes) returned with zeros. The pages of a large block are
+  /// released, and use memory again only once they are written.
   static void clear(void* block, std::size_t bytes) noexcept;
 
-  static BufferPoolStatistics statistics();  // of now
+  static BufferPoolStatistics statistics();  // current values
 
   /// Frees every idle block.
   static void release_idle();
 };
 
-/// The standard allocator interface to the pool.
+/// A standard allocator that uses the pool.
 template <class T>
 class PoolAllocator {
  public:

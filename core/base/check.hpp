@@ -1,7 +1,7 @@
 #pragma once
 
-// Checks that stay on in release builds. A message names the op, the argument, what was passed and
-// what was expected; it is formatted only if the check fails.
+// Checks that stay on in release builds. A message names the function, the argument, the value that
+// was passed and the expected value. It is formatted only if the check fails.
 
 #include <initializer_list>
 #include <sstream>
@@ -10,14 +10,14 @@
 
 namespace rowgrad {
 
-/// A string stream that lets exceptions such as std::bad_alloc through. The standard one swallows
-/// them and leaves the text truncated.
+/// A string stream that propagates exceptions such as std::bad_alloc. The standard stream swallows
+/// them and leaves the string truncated.
 struct StringStream : std::ostringstream {
   StringStream();  // an empty stream that throws if writing to it fails
 };
 
-/// A value of a text, of any type that has an `operator<<`; refers to it. What makes the text needs
-/// not be compiled for each list of types.
+/// A reference to a value of any type that has an `operator<<`. Type-erased, so that join() is
+/// compiled only once.
 class StringPiece {
  public:
   /// Prints a C string; borrows it.
@@ -44,7 +44,7 @@ class StringPiece {
   void (*print_)(std::ostream&, const void*);
 };
 
-/// The pieces one after the other, each as `operator<<` prints it.
+/// Concatenates the pieces, each as `operator<<` prints it.
 std::string join(std::initializer_list<StringPiece> pieces);
 
 /// Concatenates the arguments, each as `operator<<` prints it.
@@ -60,7 +60,7 @@ struct bracketed {
   /// Refers to the range.
   explicit bracketed(const Range& range) : elements(range) {}
 
-  /// Prints it.
+  /// Prints the range.
   friend std::ostream& operator<<(std::ostream& out, const bracketed& range) {
     out << '[';
     constexpr int kMax = 16;
@@ -77,29 +77,29 @@ struct bracketed {
     return out << ']';
   }
 
-  const Range& elements;  // what is printed
+  const Range& elements;  // the range
 };
 
-/// Throw what their names say, with the pieces joined as a message; for the checks below.
+/// Throw the named exception with the joined pieces as its message. For the checks below.
 [[noreturn, gnu::cold]] void throw_invalid_argument(std::initializer_list<StringPiece> pieces);
 [[noreturn, gnu::cold]] void throw_logic_error(std::initializer_list<StringPiece> pieces);
 [[noreturn, gnu::cold]] void throw_runtime_error(std::initializer_list<StringPiece> pieces);
 
-/// Throws std::invalid_argument unless the condition holds: the caller passed something wrong.
+/// Throws std::invalid_argument unless the condition holds. For wrong arguments.
 template <class... Arguments>
 void check_argument(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
     throw_invalid_argument({arguments...});
 }
 
-/// Throws std::logic_error unless the condition holds: calls came in the wrong order.
+/// Throws std::logic_error unless the condition holds. For calls in the wrong order.
 template <class... Arguments>
 void check_state(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
     throw_logic_error({arguments...});
 }
 
-/// Throws std::runtime_error unless the condition holds: a file or the system is not as needed.
+/// Throws std::runtime_error unless the condition holds. For failures of files and of the system.
 template <class... Arguments>
 void check_runtime(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]

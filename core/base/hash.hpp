@@ -1,6 +1,6 @@
 #pragma once
 
-// Hashes of numbers and texts.
+// Hashes of integers and strings.
 
 #include <algorithm>
 #include <array>
@@ -14,37 +14,36 @@
 
 namespace rowgrad {
 
-/// A checksum of numbers, strings and bytes, the same on every machine; StringHash is not. It finds
-/// accidental damage. It does not protect against somebody who wants two inputs to agree.
-/// It is XXH64 of the library xxHash.
+/// A checksum of integers, strings and bytes: XXH64 of the xxHash library. Equal on every machine,
+/// unlike StringHash. Detects accidental damage, but not deliberate changes.
 class Checksum {
  public:
   explicit Checksum(std::uint64_t seed = 0);  // each seed gives another checksum
 
-  /// Adds a number, as eight bytes; a string, as its length and its bytes; or bytes.
+  /// Add an integer, as eight bytes; a string, as its length and its bytes; or bytes.
   void add(std::uint64_t number) { add_bytes(std::as_bytes(std::span(&number, 1))); }
   void add(std::string_view text);
   void add_bytes(std::span<const std::byte> bytes);
 
-  /// Returns the checksum of everything that was added.
+  /// Returns the checksum of everything added.
   std::uint64_t value() const;
 
  private:
   alignas(8) std::array<std::byte, 88> state_;  // an XXH64_state_t
 };
 
-/// The checksum of files of version 0.2.0: FNV-1a (RFC 9923) with numbers in the place of octets.
-/// Changes of the highest bit of two numbers can cancel out, so new files use Checksum.
+/// The checksum in files of version 0.2.0: FNV-1a (RFC 9923) over 64-bit integers instead of bytes.
+/// Flipping the highest bits of two integers may go unnoticed, so new files use Checksum.
 class LegacyChecksum {
  public:
-  /// Adds a number, or the length of a string and then each byte as a number.
+  /// Add an integer; or the length of a string, and each byte as an integer.
   void add(std::uint64_t number) { value_ = (value_ ^ number) * 0x00000100000001B3; }
   void add(std::string_view text) {
     add(std::uint64_t{text.size()});
     for (const char byte : text) add(std::uint64_t{static_cast<unsigned char>(byte)});
   }
 
-  /// Adds the bytes as numbers of eight bytes each; zeros fill up the last one.
+  /// Adds bytes as integers of eight bytes each; the last one is padded with zeros.
   void add_bytes(std::span<const std::byte> bytes) {
     for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
@@ -53,17 +52,17 @@ class LegacyChecksum {
     }
   }
 
-  std::uint64_t value() const { return value_; }  // the checksum of everything that was added
+  std::uint64_t value() const { return value_; }  // the checksum of everything added
 
  private:
   std::uint64_t value_ = 0xCBF29CE484222325;
 };
 
-/// Returns a checksum as 16 hexadecimal digits.
+/// Formats a checksum as 16 hexadecimal digits.
 std::string checksum_digits(std::uint64_t checksum);
 
-/// A hash of texts with a secret per process, so that no file can contain texts that all collide in
-/// a hash table. (std::hash has no secret, and such texts are easy to construct.)
+/// A hash of strings with a secret per process, so that no file can be crafted with strings that
+/// all collide in a hash table. (For std::hash, which has no secret, this is easy.)
 struct StringHash {
   std::size_t operator()(std::string_view text) const {  // the hash, equal for equal texts
     __extension__ using Product = unsigned __int128;
@@ -84,8 +83,8 @@ struct StringHash {
   }
 };
 
-/// The finaliser of SplitMix64 (Steele, Lea & Flood 2014): each bit of the input changes about half
-/// of the bits of the output.
+/// The finaliser of SplitMix64 (Steele, Lea & Flood 2014). Flipping an input bit flips about half
+/// of the output bits.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;

@@ -1,6 +1,6 @@
 #pragma once
 
-// JSON (RFC 8259): read from untrusted files, and written.
+// Reading JSON (RFC 8259) from untrusted files, and writing it.
 
 #include <concepts>
 #include <cstdint>
@@ -18,7 +18,7 @@
 
 namespace rowgrad {
 
-/// A JSON text as a tree:
+/// A JSON value:
 ///
 ///   const Json json(text, "encoder.json");
 ///   for (const auto& [token, id] : json.members()) ids[token] = id.whole_number();
@@ -26,19 +26,19 @@ namespace rowgrad {
 ///   Json run{{"steps", 7}, {"losses", losses}};
 ///   write_file("run.json", run.dump());
 ///
-/// Functions that return a value throw std::runtime_error if it is of another kind: of values that
-/// were read, `encoder.json, at "ab": expected a string`; of values that a program built,
+/// Accessors throw std::runtime_error if the value has another type. If it was parsed, the message
+/// says where: `encoder.json, at "ab": expected a string`; otherwise,
 /// `JSON value: expected a string`. Movable, not copyable.
 class Json {
  public:
   using Members = std::map<std::string, Json, std::less<>>;  // of an object, sorted by key
 
-  /// Parses a text with nlohmann/json; `name` stands for it in messages. Throws std::runtime_error
-  /// for text that is not JSON or not UTF-8, values nested more than 64 deep, a number too large
-  /// for a double, and a repeated key in an object (`encoder.json, byte 17: not valid JSON`).
+  /// Parses a string with nlohmann/json; messages call it `name`. Throws std::runtime_error if the
+  /// string is not JSON or not UTF-8, for values nested more than 64 deep, numbers too large for a
+  /// double and duplicate keys in an object (`encoder.json, byte 17: not valid JSON`).
   Json(std::string_view text, std::string name);
 
-  /// Of a value, where null stands for none.
+  /// Convert a value to JSON. The default, and an empty optional, is null.
   Json() = default;
   Json(bool value) : value_(value) {}
   Json(double number) : value_(number) {}
@@ -47,7 +47,7 @@ class Json {
   }
   Json(std::string text) : value_(std::move(text)) {}
   Json(const char* text) : value_(std::string(text)) {}
-  Json(const void*) = delete;  // or it would be true
+  Json(const void*) = delete;  // would convert to true
   struct Member;
   Json(std::initializer_list<Member> members);
   template <class Value>
@@ -64,29 +64,29 @@ class Json {
   const Members& members() const;             // of an object
   const std::vector<Json>& elements() const;  // of an array
   const std::string& string() const;          // in UTF-8
-  double number() const;                      // whole or not
+  double number() const;                      // an integer or not
   bool boolean() const;                       // true or false
 
-  /// A number below 2^64 without sign, fraction or exponent.
+  /// Returns a number below 2^64 without sign, fraction or exponent.
   std::uint64_t whole_number() const;
 
-  /// The member of an object, or null.
+  /// Returns the member of an object with this key, or nullptr.
   const Json* find(std::string_view key) const;
 
-  /// The elements of an array of strings or of whole numbers.
+  /// Return an array of strings, or of whole numbers as above.
   std::vector<std::string> strings() const;
   std::vector<std::uint64_t> whole_numbers() const;
 
-  /// The member of an object, which is made if it is not there. Null becomes an object; for others
-  /// this throws std::invalid_argument.
+  /// Returns the member of an object, created if missing. Null becomes an object. Throws
+  /// std::invalid_argument for other values.
   Json& operator[](const std::string& key);
 
-  /// Adds an element to an array. Null becomes an array; for others this throws
-  /// std::invalid_argument.
+  /// Appends an element to an array. Null becomes an array. Throws std::invalid_argument for other
+  /// values.
   void push_back(Json element);
 
-  /// The text: in one line, or with `indent` blanks in front of what is one level deeper. Bytes
-  /// that are not UTF-8 are replaced, and numbers that are not finite are null.
+  /// Formats the value as one line, or indented by `indent` spaces per level. Bytes that are not
+  /// UTF-8 are replaced, and numbers that are not finite become null.
   std::string dump(int indent = -1) const;
 
  private:
@@ -100,18 +100,18 @@ class Json {
   std::variant<std::monostate, bool, std::uint64_t, std::int64_t, double, std::string, Members,
                std::vector<Json>>
       value_;
-  std::shared_ptr<const std::string> name_;  // of the text; null for a value that was built
-  std::shared_ptr<const std::string> key_;  // of the innermost member that this is or is in, if any
+  std::shared_ptr<const std::string> name_;  // name of the parsed string; null if not parsed
+  std::shared_ptr<const std::string> key_;   // key of the innermost enclosing member, if any
 };
 
-/// A member of an object that is made.
+/// A key-value pair for building an object.
 struct Json::Member {
   std::string key;     // its name
   mutable Json value;  // moved into the object
 };
 
-/// A text as a JSON string, in quotation marks and in ASCII. Throws std::invalid_argument for a
-/// text that is not UTF-8.
+/// Formats a JSON string in ASCII, with its quotation marks. Throws std::invalid_argument if `text`
+/// is not UTF-8.
 std::string json_string(std::string_view text);
 
 }  // namespace rowgrad

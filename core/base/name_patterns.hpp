@@ -6,18 +6,18 @@
 
 namespace rowgrad {
 
-/// Chooses names by patterns with commas between them, "blocks.11.*,norm.*": in each, * stands for
-/// any characters, dots too, ? for one, and [0-4] for one of these, as in a shell (POSIX fnmatch).
+/// Selects names by shell patterns (POSIX fnmatch), such as "blocks.11.*,norm.*": * matches any
+/// characters, including dots; ? matches one character; [0-4] matches one of these characters.
 class NamePatterns {
  public:
-  /// Of patterns with commas between them.
+  /// Splits a comma-separated list of patterns.
   explicit NamePatterns(std::string_view patterns);
 
-  /// Whether one of the patterns matches. Remembers which have matched.
+  /// Returns true if any pattern matches. Remembers which patterns have matched.
   bool match(const std::string& name);
 
-  /// Throws std::invalid_argument, in the name of `caller`, if a pattern has matched none of the
-  /// `kind` that were asked for, as one with a typing error does. (For "*", there may be none.)
+  /// Throws std::invalid_argument if a pattern other than "*" has matched no name, probably because
+  /// of a typo. The message starts with `caller`; `kind` says what the names name.
   void check_all_matched(std::string_view caller, std::string_view kind) const;
 
  private:
@@ -26,7 +26,7 @@ class NamePatterns {
     bool matched = false;
   };
   std::vector<Pattern> patterns_;
-  std::vector<std::string> seen_;  // the first names
+  std::vector<std::string> seen_;  // the first names, for the message
 };
 
 }  // namespace rowgrad

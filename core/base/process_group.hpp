@@ -12,20 +12,20 @@
 
 namespace rowgrad {
 
-/// Processes that exchange messages (MPI's communicator), as one of them sees the others. Each has
-/// a rank, a number from 0 on. All functions that exchange something are to be called by all ranks
-/// in the same order. They throw std::runtime_error, naming the rank, if one cannot be reached.
+/// A group of processes that exchange messages, as one of them sees it (MPI's communicator). Each
+/// process has a rank, counted from 0. All ranks must call the functions that exchange messages in
+/// the same order. These throw std::runtime_error, naming the rank, if a rank cannot be reached.
 class ProcessGroup {
  public:
-  /// What goes to a rank.
+  /// A message to another rank.
   struct Send {
-    std::size_t to;                    // the rank that gets it
-    std::span<const std::byte> bytes;  // borrowed until it has gone
+    std::size_t to;                    // the receiving rank
+    std::span<const std::byte> bytes;  // must stay valid until sent
   };
-  /// What comes from a rank.
+  /// A message from another rank.
   struct Receive {
-    std::size_t from;            // the rank that sends it
-    std::span<std::byte> bytes;  // where it goes, all of it
+    std::size_t from;            // the sending rank
+    std::span<std::byte> bytes;  // must have the length of the message
   };
 
   ProcessGroup() = default;
@@ -34,28 +34,29 @@ class ProcessGroup {
   virtual ~ProcessGroup() = default;
 
   virtual std::size_t size() const = 0;  // number of ranks
-  virtual std::size_t rank() const = 0;  // of this process, from 0 on
+  virtual std::size_t rank() const = 0;  // rank of this process
 
-  /// The name of a rank, for messages: "rank 1", or "rank 1 on h2" if hosts are known and differ.
+  /// Names a rank in messages: "rank 1", or "rank 1 on h2" if hosts are known and differ.
   virtual std::string name_of(std::size_t rank) const { return "rank " + std::to_string(rank); }
 
-  /// All ranks but this one.
+  /// Returns all ranks except this one.
   std::vector<std::size_t> others() const;
 
-  /// Makes all these transfers to and from other ranks. Between two ranks, messages arrive in the
-  /// order of the lists, and must have the lengths that the receiver expects.
+  /// Sends and receives messages, and waits for all of them. Between two ranks, messages arrive in
+  /// the order of the lists, and must have the lengths that the receiver expects.
   void exchange(std::span<const Send> sends, std::span<const Receive> receives);
 
-  /// The same in steps, to compute meanwhile: start() returns at once, done() moves the transfers
-  /// of all channels on, without waiting, and says whether those of this one are complete, and
-  /// finish() waits for them. Until then, the bytes must stay where they are, and the channel
-  /// starts no others. Any number of channels from 1 on may be under way, and ranks may start them
-  /// in different orders: messages of one never arrive in another.
+  /// Non-blocking version of exchange(). start() returns at once. done() makes progress on all
+  /// channels without waiting, and returns true if this channel's messages are complete. finish()
+  /// waits for them. Until then, their memory must stay valid, and start() must not be called for
+  /// this channel again. Channels count from 1. Ranks may start them in different orders: each
+  /// channel has its own messages.
   void start(std::size_t channel, std::span<const Send> sends, std::span<const Receive> receives);
   virtual bool done(std::size_t channel) = 0;
   virtual void finish(std::size_t channel) = 0;
 
-  /// What each rank passes, one after another; all pass equally many.
+  /// Returns the elements of all ranks, in the order of ranks (all-gather). All must pass the same
+  /// number of elements.
   template <class Number>
   std::vector<Number> all_gather(std::span<const Number> mine) {
     std::vector<Number> all(size() * mine.size());
@@ -63,8 +64,8 @@ class ProcessGroup {
     return all;
   }
 
-  /// Sends sent[rank] to each other rank, which it receives in received[rank]: spans, texts or
-  /// vectors of numbers, of the lengths that are expected.
+  /// Sends sent[rank] to each other rank, and receives received[rank] from it (all-to-all). Both
+  /// hold spans, strings or vectors, and received[rank] must have the length of the message.
   void all_to_all(const auto& sent, auto& received) {
     std::vector<Send> sends;
     std::vector<Receive> receives;
@@ -75,7 +76,7 @@ class ProcessGroup {
     exchange(sends, receives);
   }
 
-  /// The same for texts or vectors of any lengths; and what each rank passes for all.
+  /// Versions of all_to_all() and gather() for strings or vectors of any length.
   template <class List>
   std::vector<List> all_to_all_lists(std::vector<List> sent) {
     std::vector<std::array<std::uint64_t, 1>> lengths, arriving(size());
@@ -92,10 +93,10 @@ class ProcessGroup {
     return all_to_all_lists(std::vector<List>(size(), mine));
   }
 
-  /// Whether it is true on any rank.
+  /// Returns true if `mine` is true on any rank.
   bool any(bool mine);
 
-  /// What this rank has sent so far.
+  /// Returns the number of bytes that this rank has sent so far.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:
@@ -106,7 +107,7 @@ class ProcessGroup {
   std::uint64_t bytes_sent_ = 0;
 };
 
-/// A process that is alone.
+/// A group of one process.
 class SingleProcess : public ProcessGroup {
  public:
   std::size_t size() const override { return 1; }

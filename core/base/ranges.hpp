@@ -1,10 +1,10 @@
 #pragma once
 
-// Ranges of indices: equal ones, and those of a binary tree.
+// Ranges of indices: of equal size, or the nodes of a binary tree.
 //
-// The slices of a step's batch are the leaves of a tree whose inner nodes are halves of halves. The
-// gradient of each node is the sum of those of its two halves, so the order of additions does not
-// depend on how many ranks compute them: any number gives the same bits.
+// The slices of a step's batch are the leaves of a binary tree. The children of a node cover the
+// halves of its range, and its gradient is the sum of theirs. So the order of additions, and every
+// bit of the result, is independent of the number of ranks.
 
 #include <cstddef>
 #include <vector>
@@ -14,21 +14,21 @@ namespace rowgrad {
 /// The indices from begin to end − 1.
 struct IndexRange {
   std::size_t begin = 0;  // the first index
-  std::size_t end = 0;    // behind the last one
+  std::size_t end = 0;    // one past the last index
 
   std::size_t size() const { return end - begin; }           // the number of indices
   std::size_t middle() const { return begin + size() / 2; }  // the first index of the second half
   bool operator==(const IndexRange&) const = default;
 };
 
-/// Number `range` of `ranges` that [0, count) is cut into, whose sizes differ by 1 at most.
+/// Cuts [0, count) into `ranges` ranges whose sizes differ by at most 1, and returns one of them.
 inline IndexRange range_of(std::size_t count, std::size_t range, std::size_t ranges) {
   // count · i / ranges, without overflow
   const auto cut = [=](std::size_t i) { return count / ranges * i + count % ranges * i / ranges; };
   return {cut(range), cut(range + 1)};
 }
 
-/// The largest subtrees of the tree over [0, count) that lie in `range`, from left to right.
+/// Returns the largest subtrees of the tree over [0, count) inside `range`, from left to right.
 inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) {
   std::vector<IndexRange> subtrees;
   const auto add_of = [&](IndexRange tree, const auto& add) -> void {
@@ -41,8 +41,8 @@ inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) 
   return subtrees;
 }
 
-/// The sum over a tree, from its leaves or any subtrees: value(subtree, result) says whether it has
-/// that of a subtree, and add(a, b) adds b to a.
+/// Returns the sum over a tree. value(subtree, result) stores the sum of a subtree, or returns
+/// false if it is not known; the sums of leaves must be. add(a, b) adds b to a.
 template <class Value>
 Value tree_sum(IndexRange tree, const auto& value, const auto& add) {
   Value result{};

@@ -1,6 +1,6 @@
 #pragma once
 
-// Journals that take a file of records back to a checkpoint.
+// Journals that restore a file of records to a checkpoint.
 
 #include <array>
 #include <cstddef>
@@ -15,66 +15,66 @@
 
 namespace rowgrad {
 
-/// A journal of the records that were changed since a checkpoint of their file: write-ahead logging
-/// of old values (Gray & Reuter 1993, "Transaction Processing", chapter 9). All records have one
-/// length. Records are added before they are changed. So whatever a crash leaves of the changed
-/// file, putting back the records of the journal restores the checkpoint. core/tables/FORMAT.md
-/// describes the file. All functions throw std::system_error if the file cannot be used.
+/// A journal of the records that changed since a checkpoint of their file: write-ahead logging of
+/// old values (Gray & Reuter 1993, "Transaction Processing", chapter 9). All records have the same
+/// length. Records are added before they change. After a crash, writing the records of the journal
+/// back restores the checkpoint. core/tables/FORMAT.md describes the file. All functions throw
+/// std::system_error if the file cannot be used.
 class UndoJournal {
  public:
-  /// The checkpoint that the journal goes back to.
+  /// The checkpoint that the journal restores.
   struct Header {
-    std::uint64_t id = 0;  // of this checkpoint of this file
+    std::uint64_t id = 0;  // identifies this checkpoint of this file
     std::uint64_t record_bytes = 0;
-    std::array<std::uint64_t, 32> notes = {};  // other facts of the checkpoint
+    std::array<std::uint64_t, 32> notes = {};  // defined by the caller
   };
 
-  /// Creates a journal, on the disk when this returns. It replaces a journal, or the beginning of
-  /// one. Throws std::runtime_error if `path` has another file.
+  /// Creates a journal and syncs it to the disk. Replaces an older, possibly incomplete journal.
+  /// Throws std::runtime_error if `path` is another file.
   UndoJournal(const std::filesystem::path& path, const Header& header);
 
-  /// Opens a journal. Throws std::runtime_error if it has another id or record length or a later
-  /// format, and if any of its first `bytes` is damaged.
+  /// Opens a journal. Throws std::runtime_error if its id, record length or format does not match,
+  /// or if any of its first `bytes` bytes is damaged.
   struct Expected {
     std::uint64_t id = 0;
     std::uint64_t record_bytes = 0;
-    std::uint64_t bytes = 0;  // from the beginning on; later groups may be incomplete
+    std::uint64_t bytes = 0;  // later groups may be incomplete
   };
   UndoJournal(const std::filesystem::path& path, const Expected& expected);
 
-  /// Removes a journal, or the beginning of one. Throws std::runtime_error for any other file.
+  /// Removes a journal, even an incomplete one. Throws std::runtime_error for any other file.
   static void remove(const std::filesystem::path& path);
 
-  const Header& header() const { return start_.header; }  // facts that begin the journal
-  std::uint64_t size_bytes() const { return end_; }       // on the disk
-  bool empty() const { return end_ == sizeof(Start); }    // true if it has no records
+  const Header& header() const { return start_.header; }  // as passed on creation
+  std::uint64_t size_bytes() const { return end_; }       // bytes on the disk
+  bool empty() const { return end_ == sizeof(Start); }    // true without records
 
-  /// Adds a record as it is before its change. The record must not change before flush() returns.
+  /// Adds the old contents of a record. The record must not change before flush() returns.
   void add(std::uint64_t record, std::span<const std::byte> before);
 
-  /// Returns when all added records are on the disk. If this or add() throws, the records that were
-  /// added since the last flush() are dropped.
+  /// Waits until all added records are on the disk. If this or add() throws, the records added
+  /// since the last flush() are dropped.
   void flush();
 
   /// A group of records.
   struct Records {
-    std::vector<std::uint64_t> numbers;
-    std::vector<std::byte> bytes;  // of all records, one after another
+    std::vector<std::uint64_t> numbers;  // indices of the records
+    std::vector<std::byte> bytes;        // contents of all records, concatenated
   };
 
-  /// Calls body(records) for each group. A record that was added twice comes twice.
+  /// Calls body(records) for each group. A record that was added twice occurs twice.
   void for_each_group(const std::function<void(const Records&)>& body) const;
 
   /// Removes all records.
   void clear();
 
  private:
-  struct Start {  // of the file
+  struct Start {  // beginning of the file
     std::array<char, 8> magic;
     Header header;
     std::uint64_t checksum;
   };
-  struct Group {  // the start of a group; the numbers and bytes of its records follow
+  struct Group {  // beginning of a group; the indices and bytes of its records follow
     std::uint64_t records;
     std::uint64_t checksum;
   };
@@ -88,9 +88,9 @@ class UndoJournal {
   void forget_unfinished() noexcept;
 
   LockedFile file_;
-  Start start_;                            // in the file
-  std::uint64_t end_ = sizeof(Start);      // end of the groups that are on the disk
-  std::uint64_t written_ = sizeof(Start);  // end of the groups that are written
+  Start start_;
+  std::uint64_t end_ = sizeof(Start);      // end of the synced groups
+  std::uint64_t written_ = sizeof(Start);  // end of the written groups
   Records group_;                          // not written yet
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// UTF-8, and quoting arbitrary text in messages.
+// Decoding UTF-8, and quoting arbitrary strings in messages.
 
 #include <cstddef>
 #include <iosfwd>
@@ -12,32 +12,33 @@ namespace rowgrad {
 /// Represents a byte that is not part of well-formed UTF-8.
 inline constexpr char32_t kInvalidCodePoint = 0xFFFFFFFF;
 
-/// What decode_utf8() found.
+/// A decoded character.
 struct Utf8Character {
   char32_t code_point;  // kInvalidCodePoint for an invalid byte
   std::size_t bytes;    // 1 for an invalid byte
 };
 
-/// Decodes the character that starts at `offset`, which must be inside the text. Overlong forms,
-/// surrogates and values above U+10FFFF are not well-formed (Unicode 15, table 3-7).
+/// Decodes the character at `offset`, which must be inside the string. Overlong forms, surrogates
+/// and values above U+10FFFF are not well-formed (Unicode 15, table 3-7).
 Utf8Character decode_utf8(std::string_view text, std::size_t offset);
 
-/// Throws std::invalid_argument if the text is not well-formed UTF-8. The message starts with
+/// Throws std::invalid_argument if the string is not well-formed UTF-8. The message starts with
 /// `caller` and gives the first invalid byte and its offset.
 void check_utf8(std::string_view caller, std::string_view text);
 
 /// Appends the UTF-8 encoding of a code point, at most U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-/// A text with bytes that are not UTF-8 as <0xNN>; a byte in this form.
+/// Replaces bytes that are not UTF-8 by <0xNN>.
 std::string shown_bytes(std::string_view text);
+/// Formats a byte as <0xNN>.
 std::string shown_byte(unsigned char byte);
 
-/// Prints a text in quotation marks, for messages: control characters and invalid bytes as \x0a,
-/// long text truncated. Nothing is formatted until it is printed.
+/// Prints a string in quotation marks, for messages: control characters and invalid bytes as \x0a,
+/// and long strings truncated. Nothing is formatted until it is printed.
 struct InQuotes {
-  explicit InQuotes(std::string_view quoted) : text(quoted) {}  // borrows the text
-  std::string_view text;                                        // without the marks
+  explicit InQuotes(std::string_view quoted) : text(quoted) {}  // borrows the string
+  std::string_view text;                                        // what to quote
 };
 inline InQuotes in_quotes(std::string_view text) { return InQuotes(text); }
 std::ostream& operator<<(std::ostream& stream, InQuotes quote);

@@ -6,9 +6,9 @@
 
 namespace rowgrad {
 
-/// The standard allocator interface to blocks of zeros from the pool. A large block takes memory
-/// page by page, where it is written. Vectors leave new elements as they are. Requires: an element
-/// of zero bytes equals T(), and no vector shrinks before it grows.
+/// A standard allocator of zeroed blocks from the pool. A large block uses memory only for pages
+/// that are written. Vectors do not initialise new elements. Requires: an element of zero bytes
+/// equals T(), and no vector shrinks before it grows.
 template <class T>
 class ZeroedAllocator : public PoolAllocator<T> {
  public:
@@ -19,7 +19,7 @@ class ZeroedAllocator : public PoolAllocator<T> {
 
   template <class Other>
   struct rebind {                          // for std::allocator_traits
-    using other = ZeroedAllocator<Other>;  // the same for another type
+    using other = ZeroedAllocator<Other>;  // allocator of another type
   };
 
   /// Returns a block of `count` zeros. Throws std::bad_alloc.
@@ -28,7 +28,7 @@ class ZeroedAllocator : public PoolAllocator<T> {
     BufferPool::clear(block, count * sizeof(T));
     return block;
   }
-  /// Leaves an element as it is.
+  /// Does nothing: the element keeps its zero bytes.
   void construct(T* /*element*/) noexcept {}
 };
 
