@@ -1,9 +1,9 @@
 #pragma once
 
 // Reading and writing files. Every failure throws std::system_error with the path and the system's
-// reason, `cannot write runs/a.csv: No such file or directory`, or std::runtime_error with the path
-// if the system gives no reason. No file gets descriptor 0, 1 or 2, even if the program was
-// started without them: otherwise, what it prints could end up in the file.
+// reason, `cannot write runs/a.csv: Permission denied`, or std::runtime_error with the path if the
+// system gives no reason. No file gets descriptor 0, 1 or 2, even if the program was started
+// without them: otherwise, what it prints could end up in the file.
 
 #include <cstddef>
 #include <cstdint>
