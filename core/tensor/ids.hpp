@@ -1,7 +1,7 @@
 #pragma once
 
-// Arrays of ids. They have the same type in both libraries, rowgrad and rowgrad_double. Wrong
-// arguments throw std::invalid_argument.
+// Arrays of ids, of the same type in both libraries, rowgrad and rowgrad_double. Wrong arguments
+// throw std::invalid_argument.
 
 #include <cmath>
 #include <concepts>
@@ -20,62 +20,61 @@
 
 namespace rowgrad {
 
-/// An array of ids: token ids, positions or row indices. Rank 1 for a text, rank 2 for a batch.
+/// An array of token ids, positions or row indices. Rank 1 for a document, rank 2 for a batch.
 /// Braces hold ids, never a shape:
 ///
-///   Ids text{3, 4};                     // the ids 3 and 4
+///   Ids ids{3, 4};                      // the ids 3 and 4
 ///   Ids batch{{3, 4}, {5, 6}};          // two rows
 ///   Ids zeros = Ids::from_shape({2, 3});
 ///
-/// `Ids({2, 3})` does not compile, because readers take it for a shape. Tensors do not convert to
-/// ids, and ids do not convert to tensors, unlike arrays of xtensor.
+/// `Ids({2, 3})` does not compile, because readers would take it for a shape. Ids and tensors do
+/// not convert to each other, unlike xtensor arrays.
 class Ids {
  public:
-  /// The array of xtensor that holds the ids.
+  /// The xtensor array that holds the ids.
   using Array = xt::xarray<std::int32_t, xt::layout_type::row_major, PoolAllocator<std::int32_t>>;
-  using value_type = std::int32_t;       // the type of an id
+  using value_type = std::int32_t;       // type of an id
   using shape_type = Array::shape_type;  // extents of the axes
 
-  /// No ids, of shape [0].
+  /// Creates an empty array of shape [0].
   Ids() : array_(Array::from_shape({0})) {}
 
-  /// Ids of rank 1, or of rank 2 from rows. Throws for rows of unequal length.
+  /// Creates an array of rank 1, or of rank 2 from rows. Throws for rows of unequal length.
   template <std::same_as<std::int32_t> Id>
   Ids(std::initializer_list<Id> ids) : array_(ids) {}
   template <std::same_as<std::int32_t> Id>
   Ids(std::initializer_list<std::initializer_list<Id>> rows) : array_(array_of(rows)) {}
 
-  // `Ids({2, 3})` selects these, as they are more specialized. `Ids{2, 3}` does not, as a
+  // `Ids({2, 3})` selects these, as they are more specialized. `Ids{2, 3}` does not, because a
   // constructor with a parameter pack is not an initializer-list constructor.
   template <class... None>
   Ids(std::initializer_list<std::int32_t>, None...) = delete;  // write Ids{…} or Ids::from_shape(…)
   template <class... None>
   Ids(std::initializer_list<std::initializer_list<std::int32_t>>, None...) = delete;
 
-  /// Copies the ids that a tokenizer returned, into rank 1.
+  /// Copies the ids of a tokenizer into an array of rank 1.
   Ids(const std::vector<std::int32_t>& ids);
 
-  /// Takes an array of xtensor.
+  /// Wraps an xtensor array.
   explicit Ids(std::same_as<Array> auto array) : array_(std::move(array)) {}
 
-  /// Zeros of this shape. Throws for a shape that no memory could hold.
+  /// Returns zeros of this shape. Throws if no memory could hold them.
   static Ids from_shape(const shape_type& shape);
 
-  /// The array of xtensor, and its memory.
+  /// Return the xtensor array and its memory.
   const Array& array() const { return array_; }
   Array::storage_type& storage() { return array_.storage(); }
   const Array::storage_type& storage() const { return array_.storage(); }
 
-  /// The extents of all axes or of one, and the number of axes and of ids.
-  const shape_type& shape() const { return array_.shape(); }
-  std::size_t shape(std::size_t axis) const { return array_.shape(axis); }
-  std::size_t dimension() const { return array_.dimension(); }
-  std::size_t size() const { return array_.size(); }
+  const shape_type& shape() const { return array_.shape(); }                // all extents
+  std::size_t shape(std::size_t axis) const { return array_.shape(axis); }  // extent of an axis
+  std::size_t dimension() const { return array_.dimension(); }              // number of axes
+  std::size_t size() const { return array_.size(); }                        // number of ids
 
-  /// Changes the shape. Throws if the new shape has another number of ids.
+  /// Changes the shape. Throws if the new shape has another number of elements.
   void reshape(const shape_type& shape);
 
-  /// The ids in row-major order.
+  /// Access the ids in row-major order.
   std::int32_t* data() { return array_.data(); }
   const std::int32_t* data() const { return array_.data(); }
   std::int32_t* begin() { return data(); }
@@ -83,14 +82,14 @@ class Ids {
   std::int32_t* end() { return data() + size(); }
   const std::int32_t* end() const { return data() + size(); }
 
-  /// The id at an offset in row-major order, or at an index. Programs compiled without NDEBUG throw
-  /// if it is out of range: std::invalid_argument, or std::runtime_error for an index.
+  /// Access the id at an offset in row-major order, or at an index. In programs compiled without
+  /// NDEBUG, an offset out of range throws std::invalid_argument, an index std::runtime_error.
   std::int32_t& operator[](std::size_t offset) { return data()[checked(offset)]; }
   std::int32_t operator[](std::size_t offset) const { return data()[checked(offset)]; }
   std::int32_t& operator()(auto... index) { return array_(index...); }
   std::int32_t operator()(auto... index) const { return array_(index...); }
 
-  /// Returns true if shapes and ids are equal.
+  /// Compares shapes and ids.
   friend bool operator==(const Ids& a, const Ids& b) { return a.array_ == b.array_; }
 
  private:
@@ -107,8 +106,8 @@ class Ids {
   Array array_;
 };
 
-/// Copies a range of numbers into ids of rank 1. Throws std::invalid_argument for a number that is
-/// not whole or does not fit in 32 bits. Tensors are not taken.
+/// Converts a range of numbers to ids of rank 1. Throws std::invalid_argument for a number that is
+/// not an integer or does not fit in 32 bits. Does not accept tensors.
 template <std::ranges::sized_range Range>
 requires(std::is_arithmetic_v<std::ranges::range_value_t<Range>> &&
          !xt::is_xexpression<Range>::value) Ids to_ids(const Range& range) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// The saved state of layers, optimizers, schedules, loaders, random generators and training runs.
-// Each returns its state from state_dict() and restores it with load_state_dict(). A program puts
-// these states together and writes them to a file (core/tensor/safetensors.hpp):
+// The state of layers, optimizers, schedules, loaders, random generators and training runs. Each
+// returns its state from state_dict() and restores it with load_state_dict(). A program combines
+// these state dicts and writes them to a checkpoint file (core/tensor/safetensors.hpp):
 //
 //   StateDict all;
 //   all.put("model", model.state_dict());  // "model.token.weight", …
@@ -10,8 +10,8 @@
 //   all.put("steps", steps);
 //   write_safetensors("run.safetensors", all);
 //
-// Wrong arguments throw std::invalid_argument, and so do values that are missing or of another
-// kind: messages name them.
+// Functions throw std::invalid_argument for wrong arguments, and for values that are missing or of
+// another type. The message names the value.
 
 #include <concepts>
 #include <cstdint>
@@ -30,31 +30,31 @@
 
 namespace rowgrad {
 
-/// A new name for values of a checkpoint. Each `*` in `from` matches one or more characters; each
-/// in `to` is replaced by what the corresponding one in `from` matched:
+/// A rule for renaming values. Each `*` in `from` matches one or more characters; the `*` at the
+/// same place in `to` stands for these characters:
 /// {.from = "h.*.mlp.c_fc.weight", .to = "blocks.*.up.weight", .transpose = true}.
 struct Renaming {
-  std::string from;        // a pattern of the whole name
-  std::string to;          // what the name becomes
+  std::string from;        // pattern of the whole name
+  std::string to;          // pattern of the new name
   bool transpose = false;  // for matrices only
 };
 
-/// Tensors, integers, double-precision numbers and texts by name. Has value semantics; copies share
-/// the data, so a copy costs no more than its names.
+/// A state dict: tensors, integers, double-precision numbers and strings by name. Has value
+/// semantics; copies share the data, so only the names are copied.
 class StateDict {
  public:
-  /// Numbers of one kind with a shape.
+  /// An array of numbers.
   template <class Number>
   struct Array {
     Shape shape;                 // [] for a single number
     std::vector<Number> values;  // in row-major order
   };
-  using Integers = Array<std::int64_t>;  // of any length
-  using Doubles = Array<double>;         // in double precision in both libraries
-  using Value = std::variant<Tensor, Integers, Doubles, std::string>;  // of a name
+  using Integers = Array<std::int64_t>;  // one or more integers
+  using Doubles = Array<double>;         // double precision, even in the float library
+  using Value = std::variant<Tensor, Integers, Doubles, std::string>;  // what a name stands for
 
-  /// Adds a value. Refuses a name that is already taken, an array with another number of values
-  /// than its shape, and an integer of 2^63 or more.
+  /// Adds a value. Throws for a duplicate name, an array whose length does not match its shape, and
+  /// an integer of 2^63 or more.
   void put(const std::string& name, Value value);
   void put(const std::string& name, const char* text) { put(name, Value(std::string(text))); }
   void put(const std::string& name, std::integral auto number) {
@@ -70,40 +70,40 @@ class StateDict {
     put(name, Array<Number>{{numbers.size()}, std::move(numbers)});
   }
 
-  /// put adds all values of another checkpoint as "prefix.name"; part extracts them again.
+  /// Adds all values of another state dict as "prefix.name".
   void put(const std::string& prefix, const StateDict& part);
+
+  /// Returns the values "prefix.name" as "name".
   StateDict part(const std::string& prefix) const;
 
-  /// A copy in which the first renaming that matches a name is applied to it; other names stay. No
-  /// two values may get the same name.
+  /// Returns a copy with new names: the first matching rule applies to each name. Throws if two
+  /// values would get the same name.
   StateDict renamed(std::span<const Renaming> renamings) const;
 
-  /// Removes a value, if there is one.
+  /// Removes a value if it exists.
   void erase(const std::string& name) { values_.erase(name); }
 
-  /// Whether there is a value of this name, whether there is none of any, and all names, sorted.
+  /// Returns true if this name exists.
   bool contains(const std::string& name) const { return values_.contains(name); }
-  bool empty() const { return values_.empty(); }
-  std::vector<std::string> names() const;
+  bool empty() const { return values_.empty(); }  // true without values
+  std::vector<std::string> names() const;         // all names, sorted
 
-  /// The value of a name, which must be of the kind that the function names: of any kind, a text,
-  /// integers, a single integer, or one that is not negative.
-  const Value& at(const std::string& name) const;
-  const std::string& string(const std::string& name) const;
+  const Value& at(const std::string& name) const;                     // a value of any type
+  const std::string& string(const std::string& name) const;           // a string
   [[deprecated("use string()")]] const std::string& text(const std::string& name) const {
     return string(name);
   }
-  std::vector<std::int64_t> integers(const std::string& name) const;
-  std::int64_t integer(const std::string& name) const;
-  std::uint64_t count(const std::string& name) const;
+  std::vector<std::int64_t> integers(const std::string& name) const;  // any number of integers
+  std::int64_t integer(const std::string& name) const;                // a single integer
+  std::uint64_t count(const std::string& name) const;                 // a single integer >= 0
 
-  /// Numbers of tensors and of double precision alike; doubles() and number() also take integers
-  /// that a double holds exactly.
+  /// Return values of a tensor or of double-precision numbers. doubles() and number() also accept
+  /// integers that a double represents exactly.
   std::vector<double> doubles(const std::string& name) const;
   double number(const std::string& name) const;
   Tensor tensor(const std::string& name, const Shape& expected) const;
 
-  /// The shape of a tensor or of double-precision numbers.
+  /// Returns the shape of a tensor or of double-precision numbers.
   const Shape& shape(const std::string& name) const;
 
   /// tensor() in two steps: after check_shape(), copy_to() cannot fail.
@@ -113,65 +113,66 @@ class StateDict {
  private:
   template <class Kind>
   const Kind& get(const std::string& name, const char* kind) const;
-  // The message is made only when it is needed, as copy_to() must not ask for memory.
+  // Formats the message only on failure, as copy_to() must not allocate memory.
   template <class... Parts>
   void check(bool condition, const std::string& name, const Parts&... parts) const {
     if (!condition) [[unlikely]]
       check_argument(false, "StateDict: ", in_quotes(prefix_ + name), parts...);
   }
 
-  std::string prefix_;  // of a part: where its names are in the whole, for messages
+  std::string prefix_;  // prefix that part() removed, for messages
   std::map<std::string, std::shared_ptr<const Value>> values_;  // shared with copies and parts
 };
 
 /// Former name of StateDict.
 using Checkpoint [[deprecated("use StateDict")]] = StateDict;
 
-// Few rows of a large table may ever have been touched. A table of 1 MiB or more is therefore saved
-// as its rows that are not zeros, "name.rows" [n] and "name.values" [n, width], if these take less
-// than half the memory; otherwise, as `name`. So are lists of integers, whose values are [n].
+// Sparse form: few rows of a large table may ever have been updated. A table of 1 MiB or more is
+// saved as its nonzero rows, "name.rows" [n] and "name.values" [n, width], if they take less than
+// half the memory; otherwise, in dense form, as `name`. This applies also to lists of integers,
+// which have values [n].
 
-/// Holds rows of a table whose other rows are zeros.
+/// The nonzero rows of a table.
 struct SparseRows {
-  std::vector<std::int64_t> rows;  // their numbers, in increasing order
+  std::vector<std::int64_t> rows;  // row indices, increasing
   Tensor values;                   // [rows, width]
 };
 
-/// Holds the integers of a list whose others are 0.
+/// The nonzero integers of a list.
 struct SparseIntegers {
-  std::vector<std::int64_t> rows;    // their places, in increasing order
-  std::vector<std::int64_t> values;  // as many
+  std::vector<std::int64_t> rows;    // indices, increasing
+  std::vector<std::int64_t> values;  // one for each index
 };
 
-/// Puts a tensor into a state, in the form that takes less memory.
+/// Adds a tensor to a state dict, in the smaller form.
 void put_table(StateDict& state, const std::string& name, const Tensor& table);
 
-/// Does the same for a table of this shape, of which `sparse` has all rows that are not zeros.
+/// Adds a table of this shape, whose nonzero rows are all in `sparse`, in the smaller form.
 void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
                      SparseRows sparse);
 
-/// Does the same for a list of integers.
+/// Adds a list of integers, in the smaller form.
 void put_integers(StateDict& state, const std::string& name, std::vector<std::int64_t> all);
 
-/// Does the same for a list of `count` integers, of which `sparse` has all that are not 0.
+/// Adds a list of `count` integers, which are 0 except those in `sparse`, in the smaller form.
 void put_sparse_integers(StateDict& state, const std::string& name, std::size_t count,
                          SparseIntegers sparse);
 
-/// Returns true if a state has a tensor or list of this name in either form.
+/// Returns true if a state dict has this tensor or list in either form.
 bool has_table(const StateDict& state, const std::string& name);
 
-/// Returns true if it has the rows that are not zeros.
+/// Returns true if a state dict has this tensor or list in sparse form.
 bool has_sparse_rows(const StateDict& state, const std::string& name);
 
-/// Returns the whole tensor. Throws std::invalid_argument if it is missing, there in both forms, or
-/// of another shape, and for row numbers that do not increase or are outside the table.
+/// Returns the whole tensor. Throws std::invalid_argument if it is missing, present in both forms,
+/// or of another shape, and if row indices do not increase or are out of range.
 Tensor get_table(const StateDict& state, const std::string& name, const Shape& shape);
 
-/// Returns the rows of a tensor that has_sparse_rows(). Throws like get_table().
+/// Returns the rows of a tensor in sparse form. Throws like get_table().
 SparseRows get_sparse_rows(const StateDict& state, const std::string& name, const Shape& shape);
 
-/// Returns the whole list of integers. Throws like get_table(), but a list that was put as a whole
-/// may have another length.
+/// Returns the whole list of integers. Throws like get_table(), but a list in dense form may have
+/// another length.
 std::vector<std::int64_t> get_integers(const StateDict& state, const std::string& name,
                                        std::size_t count);
 

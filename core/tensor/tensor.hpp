@@ -1,13 +1,13 @@
 #pragma once
 
 // Tensors: row-major xtensor arrays of any rank in pooled memory. All xtensor functions accept
-// them. Store an xtensor expression in a Tensor within the statement that creates it, never in an
-// `auto`: the expression refers to its operands. Shapes that no memory could hold are refused with
-// std::invalid_argument before any is requested.
+// them. Assign an xtensor expression to a Tensor in the statement that creates it, never to `auto`:
+// the expression refers to its operands. Functions throw std::invalid_argument for a shape that no
+// memory could hold, before they allocate any.
 //
-// Braces hold values, also in parentheses: `Tensor({2, 3})` has the values 2 and 3, as
-// torch.tensor([2, 3]) has. Tensors of a shape come from zeros({2, 3}), full() and empty().
-// `Tensor()` has one value, which is not set.
+// Braces hold values, even in parentheses: `Tensor({2, 3})` has the values 2 and 3, like
+// torch.tensor([2, 3]). Use zeros({2, 3}), full() or empty() for a shape. `Tensor()` has one
+// element, which is not initialised.
 
 #include <cstddef>
 #include <iosfwd>
@@ -21,16 +21,16 @@
 
 namespace rowgrad {
 
-/// The type of the values in tensors. A program has only one: the library `rowgrad` is built with
-/// float, `rowgrad_double` with double.
+/// The element type of tensors: float in the library `rowgrad`, double in `rowgrad_double`. A
+/// program uses only one of the two libraries.
 #if defined(ROWGRAD_DOUBLE)
 using real = double;
 #else
 using real = float;
 #endif
 
-// The two libraries give the same names to different types, so their object files must not be
-// mixed. Code that sees `real` refers to a symbol that only its own library defines.
+// The two libraries use the same names for different types, so their object files must not be
+// mixed. Code that includes this header refers to a symbol that only its own library defines.
 namespace link_check {
 #if defined(ROWGRAD_DOUBLE)
 extern const char numbers_are_double;
@@ -41,44 +41,44 @@ extern const char numbers_are_float;
 #endif
 }  // namespace link_check
 
-/// An array of values that owns its memory. It is xtensor's array: rows in braces must have equal
-/// lengths, which nothing checks, and `Tensor({2, 3})` has two values.
+/// An array that owns its memory. As in xtensor, rows in braces must have equal lengths, which is
+/// not checked.
 using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>;
 
 using Shape = Tensor::shape_type;  // extents of the axes
 
-/// The number of elements of an array of this shape. If memory could never hold that many, even
-/// without the extents that are 0, checked_element_count() returns nullopt, and element_count()
-/// throws std::invalid_argument naming `caller` and the shape.
+/// Return the number of elements of a shape. If the product of its nonzero extents is more than
+/// memory could hold, checked_element_count() returns nullopt, and element_count() throws
+/// std::invalid_argument naming `caller` and the shape.
 std::optional<std::size_t> checked_element_count(const Shape& shape);
 std::size_t element_count(const Shape& shape, std::string_view caller = "Tensor");
 
-/// Tensors whose elements are uninitialised, all `value`, or all 0.
+/// Return a tensor whose elements are uninitialised, all `value`, or all 0.
 Tensor empty(const Shape& shape);
 Tensor full(const Shape& shape, real value);
 inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 
-/// Zeros for a table of which few rows will be written: a large one takes memory only for these.
+/// Returns zeros for a table: a large one uses memory only for the rows that are written.
 Tensor sparse_zeros(const Shape& shape);
 
-/// A tensor of rank 0.
+/// Returns a tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
 
-/// Returns the elements of x, in row-major order, under another shape. Throws std::invalid_argument
-/// if the shape has another number of elements.
+/// Returns x with another shape and the same row-major order. Throws std::invalid_argument if the
+/// shape has another number of elements.
 Tensor reshaped(Tensor x, const Shape& shape);
 
-/// The index of the element at `offset` in row-major order.
+/// Returns the index of the element at `offset` in row-major order.
 Shape unravel_index(const Shape& shape, std::size_t offset);
 [[deprecated("use unravel_index()")]] inline Shape index_at(const Shape& shape,
                                                             std::size_t offset) {
   return unravel_index(shape, offset);
 }
 
-/// Prints a tensor as xtensor does, long ones cut short: {{1., 2.5}, {0., 3.}}.
+/// Prints a tensor, abbreviated if it is long: {{1., 2.5}, {0., 3.}}.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
-/// Prints ids as whole numbers: {{29, 20}, {16777217, 3}}.
+/// Prints ids: {{29, 20}, {16777217, 3}}.
 std::ostream& operator<<(std::ostream& stream, const Ids& ids);
 
 }  // namespace rowgrad

@@ -1,10 +1,10 @@
 #pragma once
 
-// Includes xtensor and xsimd; all differences between their versions are handled in this file.
-// Compiled with xtensor 0.24, 0.25 and 0.27 and with xsimd 8, 13 and 14.
+// Includes xtensor and xsimd, and handles all differences between their versions. Tested with
+// xtensor 0.24, 0.25 and 0.27 and with xsimd 8, 13 and 14.
 
-// In programs compiled without NDEBUG, element access is checked: xtensor throws
-// std::runtime_error for an index that is out of range. No type changes by this.
+// In programs compiled without NDEBUG, xtensor throws std::runtime_error for an index that is out
+// of range. This does not change any type.
 #if !defined(NDEBUG) && !defined(XTENSOR_ENABLE_ASSERT)
 #define XTENSOR_ENABLE_ASSERT
 #endif
@@ -21,7 +21,7 @@
 
 namespace rowgrad {
 
-/// The sum of a vector's lanes.
+/// Returns the sum of a vector's lanes.
 template <class Number>
 Number sum_of_lanes(const xsimd::batch<Number>& lanes) {
 #if XSIMD_VERSION_MAJOR < 10
@@ -35,7 +35,7 @@ Number sum_of_lanes(const xsimd::batch<Number>& lanes) {
 
 #if defined(__aarch64__) && XSIMD_VERSION_MAJOR == 8
 // On ARM, xsimd 8 computes float division and square roots from approximate reciprocals: the last
-// digits are wrong, and large values give 0 · ∞. The processor's own instructions are exact.
+// digits are wrong, and large values give 0 · ∞. The processor's instructions are exact.
 template <>
 inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::div<xsimd::neon64>(
     const xsimd::batch<float, xsimd::neon64>& a, const xsimd::batch<float, xsimd::neon64>& b,
@@ -71,7 +71,7 @@ xsimd::kernel::select<xsimd::avx512bw, std::int64_t, void>(
   return _mm512_mask_blend_epi64(condition, no, yes);
 }
 
-// For AVX-512, xsimd 8 leaves it to the compiler whether these round once.
+// For AVX-512, xsimd 8 does not guarantee that these operations round only once.
 #define ROWGRAD_ROUNDS_ONCE(function, Number, instruction)                                       \
   template <>                                                                                    \
   inline xsimd::batch<Number, xsimd::avx512bw> xsimd::kernel::function<xsimd::avx512bw, Number>( \
