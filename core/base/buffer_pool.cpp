@@ -19,14 +19,14 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kPage = std::size_t{64} << 10;  // a multiple of those of all systems
+constexpr std::size_t kPage = std::size_t{64} << 10;  // a multiple of every system's page size
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kLarge = std::size_t{1} << 20;   // from here on, blocks are cut from pages
-constexpr std::size_t kChunk = std::size_t{64} << 20;  // what the system is asked for at once
+constexpr std::size_t kLarge = std::size_t{1} << 20;   // smallest block that is cut from pages
+constexpr std::size_t kChunk = std::size_t{64} << 20;  // requested from the system at once
 constexpr std::size_t kSteps = 4;  // sizes of small blocks per octave: at most 25 % is wasted
 constexpr std::size_t kClasses = 64 * kSteps;
 
-// Under AddressSanitizer no block is kept, so that a use after free is detected.
+// Under AddressSanitizer, blocks are freed at once, so that it detects a use after free.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr bool kKeepsIdleBlocks = false;
 #else
@@ -38,13 +38,13 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t step) {
 }
 
 struct SizeClass {
-  std::size_t index;  // of a small block; kClasses for a large one
+  std::size_t index;  // class of a small block; kClasses for a large block
   std::size_t bytes;
 
   bool is_large() const { return index == kClasses; }
 };
 
-// Rounds up to the size of a block, a multiple of the alignment.
+// Rounds up to a block size, which is a multiple of the alignment.
 SizeClass size_class(std::size_t bytes) {
   if (kKeepsIdleBlocks && bytes >= kLarge) return {kClasses, round_up(bytes, kPage)};
   const std::size_t lines = std::max<std::size_t>(1, round_up(bytes, kAlignment) / kAlignment);
@@ -55,7 +55,7 @@ SizeClass size_class(std::size_t bytes) {
   return {octave * kSteps + (steps - kSteps), steps * step * kAlignment};
 }
 
-// Maps pages that begin at a multiple of `alignment`. Returns null if there is no memory.
+// Maps pages that begin at a multiple of `alignment`. Returns nullptr if out of memory.
 char* map_pages(std::size_t bytes, std::size_t alignment) {
   void* mapped =
       mmap(nullptr, bytes + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,11 +64,11 @@ char* map_pages(std::size_t bytes, std::size_t alignment) {
   const std::size_t before = -reinterpret_cast<std::uintptr_t>(first) % alignment;
   if (before > 0) munmap(first, before);
   munmap(first + before + bytes, alignment - before);
-  madvise(first + before, bytes, MADV_HUGEPAGE);  // a refusal costs nothing but speed
+  madvise(first + before, bytes, MADV_HUGEPAGE);  // if it fails, only speed is lost
   return first + before;
 }
 
-// What an idle small block begins with, so that keeping one takes no memory.
+// The link of a list of idle small blocks, stored inside the block.
 struct Free {
   Free* next;
 };
@@ -85,13 +85,13 @@ struct Range {
 struct Pool {
   std::mutex mutex;
   std::array<Free*, kClasses> idle{};
-  // By address. Ranges that meet are joined, so that what one size leaves serves any other:
+  // Sorted by address. Adjacent ranges are joined, so that blocks of other sizes can use them:
   // activations use the memory of the last step's gradients.
   std::vector<Range> ranges;
-  std::set<void*> sparse;  // blocks in use that were advised to do without huge pages
+  std::set<void*> sparse;  // blocks in use without huge pages
   BufferPoolStatistics statistics;
 
-  // Returns null if nothing that is idle fits.
+  // Returns nullptr if no idle memory fits.
   void* take(SizeClass size) {
     void* block = nullptr;
     if (!size.is_large()) {
@@ -99,8 +99,8 @@ struct Pool {
       if (first == nullptr) return nullptr;
       block = std::exchange(first, first->next);
     } else {
-      // The shortest range that is long enough: where one is too short, the difference wraps around
-      // and is huge.
+      // The shortest range that is long enough. For ranges that are too short, the difference wraps
+      // around and is huge.
       const auto best = std::ranges::min_element(
           ranges, {}, [&](const Range& range) { return range.bytes - size.bytes; });
       if (best == ranges.end() || best->bytes < size.bytes) return nullptr;
@@ -122,7 +122,7 @@ struct Pool {
     statistics.bytes_idle += size.bytes;
   }
 
-  // Returns false if there is no memory to record the range.
+  // Returns false if recording the range fails for lack of memory.
   bool keep_range(Range range) noexcept try {
     auto next = std::ranges::lower_bound(ranges, range.first, {}, &Range::first);
     if (next != ranges.end() && range.end() == next->first) {
@@ -138,8 +138,8 @@ struct Pool {
     return false;
   }
 
-  // A new block: a small one alone, a large one with more pages to cut others from, if the system
-  // has as many. Returns null if it has no memory.
+  // Requests a new block from the system. For a large block, requests a whole chunk first, from
+  // which later blocks are cut. Returns nullptr if out of memory.
   void* request(SizeClass size) {
     std::size_t bytes = size.is_large() ? round_up(size.bytes, kChunk) : size.bytes;
     void* block =
@@ -191,7 +191,7 @@ void BufferPool::deallocate(void* block, std::size_t bytes) noexcept {
   if (!kKeepsIdleBlocks)
     std::free(block);
   else if (size.is_large() && shared.sparse.erase(block) > 0)
-    munmap(block, size.bytes);  // as whoever had these pages next would get no huge ones
+    munmap(block, size.bytes);  // if kept, the next block here would have no huge pages
   else
     shared.keep(block, size);
 }
@@ -205,13 +205,13 @@ void BufferPool::clear(void* block, std::size_t bytes) noexcept {
         const std::scoped_lock lock(pool().mutex);
         pool().sparse.insert(block);
       }
-      // Within huge pages, the first row would take the memory of hundreds.
+      // With huge pages, writing one row would use the memory of hundreds.
       const std::size_t pages = bytes / kPage * kPage;
       if (madvise(begin, pages, MADV_NOHUGEPAGE) == 0 && madvise(begin, pages, MADV_DONTNEED) == 0)
         begin += pages;
     }
   } catch (const std::bad_alloc&) {
-    // There is no memory to record the block, so its pages stay as they are.
+    // Recording the block failed for lack of memory, so it keeps its pages.
   }
   std::memset(begin, 0, static_cast<std::size_t>(end - begin));
 }

@@ -8,7 +8,7 @@ namespace rowgrad {
 
 StringStream::StringStream() {
   exceptions(std::ios::badbit);
-  imbue(std::locale::classic());  // files are read again, so a program's locale has no say
+  imbue(std::locale::classic());  // files must not depend on the program's locale
 }
 
 std::string join(std::initializer_list<StringPiece> pieces) {

@@ -26,7 +26,7 @@ std::string from_base64(std::string_view text) {
     bits -= 8;
     bytes += static_cast<char>(buffer >> bits & 255U);
   }
-  check_runtime(base64(bytes) == text, "a column of numbers is not base64");
+  check_runtime(base64(bytes) == text, "a column of numbers is not valid base64");
   return bytes;
 }
 
@@ -74,7 +74,8 @@ std::vector<std::uint64_t> unpack_counts(std::string_view column) {
   int shift = 0;
   for (const char one : from_base64(column)) {
     const auto byte = static_cast<unsigned char>(one);
-    check_runtime(shift < 63 || (shift == 63 && byte < 2), "a column has a number above 2^64");
+    check_runtime(shift < 63 || (shift == 63 && byte < 2),
+                  "a column of numbers has an integer above 2^64 - 1");
     number |= std::uint64_t{byte & 127U} << shift;
     shift += 7;
     if (byte >= 128) continue;
@@ -82,7 +83,7 @@ std::vector<std::uint64_t> unpack_counts(std::string_view column) {
     number = 0;
     shift = 0;
   }
-  check_runtime(shift == 0, "a column of numbers is incomplete");
+  check_runtime(shift == 0, "a column of numbers is truncated");
   return numbers;
 }
 
@@ -98,14 +99,14 @@ std::string pack_numbers(std::span<const double> numbers) {
 
 std::vector<double> unpack_numbers(std::string_view column) {
   const std::string bytes = from_base64(column);
-  check_runtime(bytes.size() % 2 == 0, "a column of numbers is incomplete");
+  check_runtime(bytes.size() % 2 == 0, "a column of numbers is truncated");
   std::vector<double> numbers;
   for (std::size_t i = 0; i < bytes.size(); i += 2) {
     const std::uint32_t code = static_cast<unsigned char>(bytes[i]) |
                                std::uint32_t{static_cast<unsigned char>(bytes[i + 1])} << 8;
     const int digits = static_cast<int>((code - 1) % 900) + 100;
-    const int exponent = static_cast<int>((code - 1) / 900) - 34;  // of the last digit
-    // Powers up to 10^22 are exact, so that most numbers become the ones nearest to their digits.
+    const int exponent = static_cast<int>((code - 1) / 900) - 34;  // exponent of the last digit
+    // Powers up to 10^22 are exact, so most results are correctly rounded.
     numbers.push_back(code == 0            ? 0
                       : code == kNotFinite ? std::numeric_limits<double>::quiet_NaN()
                       : exponent < 0       ? digits / std::pow(10, -exponent)

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The contents of a file, or "" if it cannot be read.
+// Returns the contents of a file, or "" if it cannot be read.
 std::string text_of(const fs::path& path) {
   try {
     return read_file(path);
@@ -33,13 +33,14 @@ bool has(const std::vector<std::string>& all, const std::string& one) {
   return std::ranges::find(all, one) != all.end();
 }
 
-// A hierarchy of control groups: the mounted folder, and the group at which the mount begins.
+// A mounted hierarchy of control groups: its folder, and the group at the root of the mount.
 struct Mount {
   fs::path folder, group;
   bool is_version_2;
 };
 
-// The hierarchies that can limit CPU time. A line of mountinfo is, see proc(5):
+// Returns the hierarchies that can limit CPU time. The lines of mountinfo have this format, see
+// proc(5):
 //   36 35 98:0 GROUP FOLDER rw,noatime [optional …] - TYPE source rw,cpu,cpuacct
 std::vector<Mount> mounts(const fs::path& root) {
   std::vector<Mount> found;
@@ -54,8 +55,8 @@ std::vector<Mount> mounts(const fs::path& root) {
   return found;
 }
 
-// The group of this process in a hierarchy. A line of proc/self/cgroup is NUMBER:CONTROLLERS:GROUP,
-// without controllers for version 2.
+// Returns the group of this process in a hierarchy. The lines of proc/self/cgroup have the format
+// NUMBER:CONTROLLERS:GROUP, with no controllers for version 2.
 std::optional<fs::path> group_in(const Mount& mount, const std::string& groups) {
   for (const std::string& line : split_at(groups, '\n')) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -67,7 +68,7 @@ std::optional<fs::path> group_in(const Mount& mount, const std::string& groups) 
   return std::nullopt;
 }
 
-// The CPUs that one group grants; infinite without a limit.
+// Returns the number of CPUs that one group grants; infinite without a limit.
 double limit_of(const fs::path& folder, bool is_version_2) {
   std::istringstream numbers(is_version_2 ? text_of(folder / "cpu.max")
                                           : text_of(folder / "cpu.cfs_quota_us") + ' ' +
@@ -84,7 +85,7 @@ std::optional<int> cpu_quota(const fs::path& root) {
   for (const Mount& mount : mounts(root)) {
     const std::optional<fs::path> group = group_in(mount, groups);
     if (!group) continue;
-    // A group outside the mount, as seen from within some containers, leaves the mount's own.
+    // In some containers, the group is outside the mount; then use the group of the mount.
     fs::path within = group->lexically_relative(mount.group);
     if (within.empty() || *within.begin() == "..") within = ".";
     fs::path folder = mount.folder;

@@ -29,14 +29,15 @@ bool is_unsupported(int error) {
   return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == ENOLCK;
 }
 
-// The same file under a number that is none of standard input, output and errors.
+// Returns a descriptor of the same file that is not 0, 1 or 2 (the standard streams).
 int above_standard(int number) {
   if (number < 0 || number > STDERR_FILENO) return number;
   const OpenFile low({}, number);
   return ::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 }
 
-// `path` is copied before the file `name` is opened, or created: from then on it has an owner.
+// Opens or creates the file `name`. `path` is passed by value, so that nothing can throw between
+// opening the file and constructing its owner.
 OpenFile open_file(fs::path path, const char* name, int flags) {
   return OpenFile(std::move(path),
                   above_standard(TEMP_FAILURE_RETRY(::open(name, flags | O_CLOEXEC, 0666))));
@@ -83,8 +84,8 @@ void write_to_device(const fs::path& path, std::span<const std::string_view> pie
   }
 }
 
-// The file that `path` leads to, if it can be replaced. A rename needs rights on the folder only,
-// but a write-protected file is not to be replaced.
+// Follows the symbolic links of a path. Throws if the file must not be replaced: a rename would
+// need write permission only for the folder, but write-protected files must stay.
 fs::path replaceable(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
@@ -99,18 +100,17 @@ std::int64_t changed_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// New files beside `target` that are to get its name are called TARGET.NUMBERS.rowgrad.tmp, which
-// is no name for a file of the user's. They are locked as long as their writers live: one without a
-// lock was left behind by a process that was killed.
+// A new file that will replace `target` is called TARGET.NUMBERS.rowgrad.tmp, in the same folder.
+// It stays locked while its writer runs, so an unlocked file is left over from a killed process.
 constexpr std::string_view kTemporary = ".rowgrad.tmp";
 
 std::string temporary_prefix(const fs::path& target) {
-  constexpr std::size_t kLongest = 200;  // of the 255 bytes that a name may have
+  constexpr std::size_t kLongest = 200;  // names may have 255 bytes
   return target.filename().string().substr(0, kLongest) + '.';
 }
 
-// Files that cannot be removed only take up space. (No directory_iterator: it ends the process if
-// there is no memory.)
+// Removes the temporary files of killed processes. Ignores errors, as these files only take up
+// space. (Not a directory_iterator, which terminates the process if out of memory.)
 void remove_abandoned(const fs::path& target, std::string_view prefix) {
   const fs::path parent = target.has_parent_path() ? target.parent_path() : ".";
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(parent.c_str()), ::closedir);
@@ -128,7 +128,7 @@ void remove_abandoned(const fs::path& target, std::string_view prefix) {
   }
 }
 
-// The present name of a new file, and the file.
+// The temporary path of a new file (otherwise empty), and the file.
 using Opened = std::pair<fs::path, OpenFile>;
 
 Opened create_beside(const fs::path& target) {
@@ -142,8 +142,8 @@ Opened create_beside(const fs::path& target) {
       if (errno != EEXIST) fail("cannot write", target);
       continue;
     }
-    // Another writer may have removed it as abandoned before it was locked. On a file system
-    // without locks, no writer gets a lock, and abandoned files are not removed.
+    // Another writer may have removed the file as abandoned before it was locked. File systems
+    // without locks never lock, so abandoned files stay.
     if (TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX)) != 0 && !is_unsupported(errno))
       fail("cannot lock", path);
     struct stat status {};
@@ -155,10 +155,10 @@ Opened create_beside(const fs::path& target) {
 Opened open_locked(const fs::path& path, int flags) {
   OpenFile file = open_file(path, path.c_str(), O_RDWR | flags);
   if (file.descriptor() < 0) fail("cannot write", path);
-  // On a file system without locks, no writer gets one, and all go on.
+  // File systems without locks let all writers continue.
   const bool locked = TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX | LOCK_NB)) == 0;
   check_runtime(locked || errno != EWOULDBLOCK, path.string(),
-                ": is open already, here or in another program");
+                ": is already open, in this or another program");
   if (!locked && !is_unsupported(errno)) fail("cannot lock", path);
   return {fs::path(), std::move(file)};
 }
@@ -262,17 +262,17 @@ void LockedFile::publish() {
   if (replaces_ && ::stat(path().c_str(), &replaced) == 0 &&
       ::fchmod(descriptor(), replaced.st_mode & 07777) != 0)
     fail("cannot write", path());
-  // Without this, a crash soon after the rename could leave an empty file of that name.
+  // Without this, a crash soon after the rename could leave an empty file.
   sync();
   fs::path name = path();
-  const fs::path folder = name.parent_path();  // now, as after the rename only the disk may fail
+  const fs::path folder = name.parent_path();  // allocated here: nothing may throw after rename()
   const char *from = temporary_.c_str(), *to = name.c_str();
   int result =
       replaces_ ? ::rename(from, to) : ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);
   if (result != 0 && !replaces_ && is_unsupported(errno))
     result = file_exists(name) ? (errno = EEXIST, -1) : ::rename(from, to);
   if (result != 0) fail("cannot write", path());
-  // One that is new is removed again if it is not known to be on the disk.
+  // If the folder cannot be synced, the destructor removes a new file under its final name.
   replaces_ ? temporary_.clear() : temporary_.swap(name);
   sync_folder(folder);
   temporary_.clear();
@@ -314,7 +314,7 @@ std::span<std::byte> LockedFile::map() {
   void* start = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor(), 0);
   if (start == MAP_FAILED) fail("cannot map", path());
   mapped_ = {static_cast<std::byte*>(start), size};
-  ::madvise(start, size, MADV_RANDOM);  // otherwise, each page brings its neighbours along
+  ::madvise(start, size, MADV_RANDOM);  // otherwise, the kernel reads neighbouring pages too
   return mapped_;
 }
 

@@ -2,7 +2,7 @@
 #include <new>
 #include <type_traits>
 
-// All of the library is in this header then, so programs that use rowgrad need not link it.
+// Compiles xxHash into this file, so that programs that use rowgrad need not link it.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -12,7 +12,7 @@ namespace rowgrad {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "numbers are added as they lie in memory");
+              "add() hashes the bytes of integers in memory order");
 
 XXH64_state_t* state_in(std::byte* bytes) {
   return std::launder(reinterpret_cast<XXH64_state_t*>(bytes));
@@ -30,7 +30,7 @@ void Checksum::add(std::string_view text) {
   add_bytes(std::as_bytes(std::span(text)));
 }
 
-// Not inlined: GCC 12 warns of xxHash's pointer arithmetic where it knows the size of the bytes.
+// Not inlined: GCC 12 warns about xxHash's pointer arithmetic if it knows the size of `bytes`.
 [[gnu::noinline]] void Checksum::add_bytes(std::span<const std::byte> bytes) {
   if (!bytes.empty()) XXH64_update(state_in(state_.data()), bytes.data(), bytes.size());
 }

@@ -6,9 +6,9 @@
 
 namespace rowgrad {
 
-// nlohmann/json calls these functions, its "SAX" interface, in order and continues if they return
-// true. Its own tree keeps the last of several members with one key, and does not say where a
-// number is too large.
+// Handler for nlohmann/json's SAX interface, which continues as long as these functions return
+// true. (Its own tree silently accepts duplicate keys, and does not say where a number is too
+// large.)
 class Json::Parser {
  public:
   explicit Parser(Json& root) : name_(root.name_), next_(&root) {}
@@ -28,7 +28,7 @@ class Json::Parser {
   bool key(std::string& text) {
     const auto [member, is_new] =
         std::get<Members>(open_.back()->value_).try_emplace(std::move(text));
-    check_runtime(is_new, *name_, ": the key ", in_quotes(member->first), " is there twice");
+    check_runtime(is_new, *name_, ": duplicate key ", in_quotes(member->first));
     next_ = &member->second;
     next_->key_ = std::make_shared<const std::string>(member->first);
     return true;
@@ -38,7 +38,7 @@ class Json::Parser {
     refuse(bytes - 1, "not valid JSON");
   }
   bool parse_error(std::size_t bytes, const std::string&, const nlohmann::json::out_of_range&) {
-    refuse(bytes - 1, "a number too large");
+    refuse(bytes - 1, "the number is too large for double precision");
   }
 
   [[noreturn]] void refuse(std::size_t byte, std::string_view problem) const {
@@ -46,7 +46,7 @@ class Json::Parser {
   }
 
  private:
-  // The root, the value of the last key, or else an element of the array that is open.
+  // Returns the value to fill: the root, the value of the last key, or a new array element.
   Json& next() {
     if (next_ != nullptr) return *std::exchange(next_, nullptr);
     Json& element = std::get<std::vector<Json>>(open_.back()->value_).emplace_back();
@@ -65,7 +65,8 @@ class Json::Parser {
   template <class Value>
   bool open(Value&& value) {
     constexpr std::size_t kDeepest = 64;
-    check_runtime(open_.size() < kDeepest, *name_, ": values are nested too deep");
+    check_runtime(open_.size() < kDeepest, *name_, ": values are nested more than ", kDeepest,
+                  " deep");
     add(std::forward<Value>(value));
     open_.push_back(last_);
     return true;
@@ -85,7 +86,7 @@ class Json::Parser {
 Json::Json(std::string_view text, std::string name)
     : name_(std::make_shared<const std::string>(std::move(name))) {
   Parser parser(*this);
-  const std::size_t zero = text.find('\0');  // which the library takes for the end of the text
+  const std::size_t zero = text.find('\0');  // nlohmann/json would stop here without an error
   if (zero != text.npos) parser.refuse(zero, "not valid JSON");
   nlohmann::json::sax_parse(text.begin(), text.end(), &parser);
 }
@@ -141,8 +142,8 @@ Json::Json(std::initializer_list<Member> members) : value_(Members()) {
 Json& Json::operator[](const std::string& key) {
   if (value_.index() == 0) value_ = Members();
   auto* const members = std::get_if<Members>(&value_);
-  check_argument(members != nullptr, "Json: there is no ", in_quotes(key),
-                 ", as this is no object");
+  check_argument(members != nullptr, "Json: cannot access the member ", in_quotes(key),
+                 ", as the value is not an object");
   return (*members)[key];
 }
 
@@ -153,7 +154,7 @@ void Json::push_back(Json element) {
   elements->push_back(std::move(element));
 }
 
-// As nlohmann::json, which prints it.
+// Converts the value to nlohmann::json, for printing.
 template <class Tree>
 Tree Json::tree() const {
   return std::visit(

@@ -8,7 +8,7 @@
 namespace rowgrad {
 namespace {
 
-// The end of a line whose object began with `record`, which lacks the brace.
+// Returns the end of the line that begins with `record`, an object without its closing brace.
 std::string end_of_line(std::string_view record) {
   Checksum sum;
   sum.add_bytes(std::as_bytes(std::span(record)));
@@ -38,7 +38,7 @@ JsonLines::JsonLines(const std::filesystem::path& path)
     : file_(path, LockedFile::Open::kOpenOrCreate) {
   std::string text(file_.size_bytes(), '\0');
   file_.read(0, std::as_writable_bytes(std::span(text)));
-  first_line_ = text.substr(0, text.find('\n') + 1);  // all of it without an end
+  first_line_ = text.substr(0, text.find('\n') + 1);  // empty without a newline
   if (first_line_.empty()) first_line_ = text;
   bytes_ = whole_bytes(text);
   has_tail_ = bytes_ < text.size();
@@ -52,7 +52,7 @@ void JsonLines::truncate(std::uint64_t bytes) {
 
 void JsonLines::append(std::string object) {
   check_argument(object.size() > 2 && object.front() == '{' && object.back() == '}',
-                 "JsonLines::append: ", object, ", expected an object with a member");
+                 "JsonLines::append: got ", object, ", expected an object with a member");
   object.pop_back();
   object += end_of_line(object) + '\n';
   struct stat status {};

@@ -29,8 +29,8 @@ bool NamePatterns::match(const std::string& name) {
 void NamePatterns::check_all_matched(std::string_view caller, std::string_view kind) const {
   const std::vector<InQuotes> seen(seen_.begin(), seen_.end());
   for (const Pattern& pattern : patterns_)
-    check_argument(pattern.matched || pattern.text == "*", caller, ": no ", kind, " is named ",
-                   InQuotes(pattern.text), ", the first are ", bracketed(seen));
+    check_argument(pattern.matched || pattern.text == "*", caller, ": no ", kind, " matches ",
+                   InQuotes(pattern.text), "; the first names are ", bracketed(seen));
 }
 
 }  // namespace rowgrad

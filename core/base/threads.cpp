@@ -24,19 +24,19 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a thread looks for the next loop before it sleeps, and for the end of what others have
-// begun. To wake a thread takes a dozen microseconds, of which most are the waker's.
-constexpr std::chrono::microseconds kLoopPatience{2000};
-constexpr std::chrono::microseconds kEndPatience{200};
-// A thread that only looks is off its processor for so long if another program has got it.
-constexpr std::chrono::microseconds kEviction{300};
-// For how long that tells that the processors are wanted, and loops stay on the thread that runs
-// them: longer if it is so again and again.
-constexpr std::chrono::milliseconds kCrowded{10}, kCrowdedForLong{320};
+// Times that a thread spins before it sleeps: waiting for the next loop, or for other threads to
+// finish this one. Waking a thread takes about 12 µs, mostly on the waking thread.
+constexpr std::chrono::microseconds kLoopSpin{2000};
+constexpr std::chrono::microseconds kEndSpin{200};
+// A gap this long while spinning means that the thread was preempted.
+constexpr std::chrono::microseconds kPreemptionGap{300};
+// After a preemption, loops stay on their calling thread for the minimum time. If a thread is soon
+// preempted again, the time doubles, up to the maximum.
+constexpr std::chrono::milliseconds kMinContention{10}, kMaxContention{320};
 
 thread_local bool computes_range = false;
 
-// Tells the processor that this thread only waits.
+// Tells the processor that this thread is spinning.
 inline void pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -45,37 +45,37 @@ inline void pause() {
 #endif
 }
 
-// Whether other programs want the processors, as far as one of the threads has found out.
+// Detects that other programs need the processors: a spinning thread was preempted.
 class ContentionMonitor {
  public:
-  bool is_here(Clock::time_point now) const {
+  bool is_detected(Clock::time_point now) const {
     return now.time_since_epoch() < until_.load(std::memory_order_relaxed);
   }
 
-  void note_eviction(Clock::time_point now) {
+  void note_preemption(Clock::time_point now) {
     const Clock::duration last = length_.load(std::memory_order_relaxed);
     const bool again = now.time_since_epoch() < until_.load(std::memory_order_relaxed) + last;
     const Clock::duration length =
-        again ? std::min<Clock::duration>(2 * last, kCrowdedForLong) : kCrowded;
+        again ? std::min<Clock::duration>(2 * last, kMaxContention) : kMinContention;
     length_.store(length, std::memory_order_relaxed);
     until_.store(now.time_since_epoch() + length, std::memory_order_relaxed);
   }
 
  private:
   std::atomic<Clock::duration> until_{Clock::duration{}};
-  std::atomic<Clock::duration> length_{kCrowded};
+  std::atomic<Clock::duration> length_{kMinContention};
 };
 
-ContentionMonitor crowd;
+ContentionMonitor contention;
 
-// How often the calling thread had to leave its processor to another.
-long evictions() {
+// Returns how often the calling thread was preempted (involuntary context switches).
+long preemptions() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
   return usage.ru_nivcsw;
 }
 
-// Looks a few times, and returns whether `state` is no longer `value`.
+// Spins briefly. Returns true if `state` is no longer `value`.
 bool changes_soon(const std::atomic<std::uint32_t>& state, std::uint32_t value) {
   for (int i = 0; i < 64; ++i) {
     if (state.load(std::memory_order_acquire) != value) return true;
@@ -84,28 +84,29 @@ bool changes_soon(const std::atomic<std::uint32_t>& state, std::uint32_t value) 
   return false;
 }
 
-// Returns when `state` is no longer `value`: looks for as long as `patience`, and then sleeps.
+// Waits until `state` is no longer `value`: spins for `spin`, then sleeps.
 void await_change(const std::atomic<std::uint32_t>& state, std::uint32_t value,
-                  Clock::duration patience) {
+                  Clock::duration spin) {
   if (changes_soon(state, value)) return;
-  const long evictions_before = evictions();
+  const long preemptions_before = preemptions();
   const Clock::time_point begin = Clock::now();
-  for (Clock::time_point now = begin; now < begin + patience && !crowd.is_here(now);) {
+  for (Clock::time_point now = begin; now < begin + spin && !contention.is_detected(now);) {
     if (changes_soon(state, value)) return;
     const Clock::time_point before = std::exchange(now, Clock::now());
-    if (now - before > kEviction && evictions() != evictions_before) crowd.note_eviction(now);
+    if (now - before > kPreemptionGap && preemptions() != preemptions_before)
+      contention.note_preemption(now);
   }
   while (state.load(std::memory_order_acquire) == value)
     state.wait(value, std::memory_order_acquire);
 }
 
-// What all threads of a loop share.
+// The state that all threads of a loop share.
 struct Loop {
   explicit Loop(const FunctionRef& range_body) : body(&range_body) {}
 
   const FunctionRef* body;
   std::atomic<bool> failed = false;
-  std::exception_ptr thrown;  // by the range that set `failed`
+  std::exception_ptr thrown;  // exception of the range that set `failed`
 
   void run(std::size_t range) noexcept {
     const bool before = std::exchange(computes_range, true);
@@ -121,9 +122,9 @@ struct Loop {
 // A thread that is offered one range at a time.
 class alignas(128) Worker {
  public:
-  // Throws std::system_error if there can be no more threads.
+  // Throws std::system_error if no thread can be created.
   Worker() {
-    sigset_t all, before;  // signals are for the threads of the program
+    sigset_t all, before;  // workers block all signals, so the program's threads get them
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     try {
@@ -141,13 +142,14 @@ class alignas(128) Worker {
     publish(kOffered);
   }
 
-  // Returns when the offered range is done, by the calling thread if the worker has not begun it.
+  // Waits until the offered range is done. If the worker has not begun it, the calling thread runs
+  // it.
   void finish() {
     std::uint32_t offered = kOffered;
     if (state_.compare_exchange_strong(offered, kFree, std::memory_order_acquire)) {
       loop_->run(range_);
     } else {
-      await_change(state_, kBusy, kEndPatience);
+      await_change(state_, kBusy, kEndSpin);
     }
   }
 
@@ -156,7 +158,8 @@ class alignas(128) Worker {
   static constexpr std::uint32_t kOffered = 1;
   static constexpr std::uint32_t kBusy = 2;
 
-  // In one order with the look at who sleeps, which notify_one() begins with.
+  // Sequentially consistent, so that notify_one(), which first checks for sleeping threads, cannot
+  // miss one.
   void publish(std::uint32_t state) {
     state_.exchange(state, std::memory_order_seq_cst);
     state_.notify_one();
@@ -164,7 +167,7 @@ class alignas(128) Worker {
 
   [[noreturn]] void serve() {
     while (true) {
-      await_change(state_, kFree, kLoopPatience);
+      await_change(state_, kFree, kLoopSpin);
       std::uint32_t offered = kOffered;
       if (!state_.compare_exchange_strong(offered, kBusy, std::memory_order_acquire)) continue;
       loop_->run(range_);
@@ -173,20 +176,20 @@ class alignas(128) Worker {
   }
 
   std::atomic<std::uint32_t> state_ = kFree;
-  Loop* loop_ = nullptr;   // set while free
-  std::size_t range_ = 0;  // as loop_
+  Loop* loop_ = nullptr;   // written only while state_ is kFree
+  std::size_t range_ = 0;  // written only while state_ is kFree
 };
 
-// The workers of a process. One loop has them at a time.
+// The workers of a process. Only one loop uses them at a time.
 class Workers {
  public:
-  // Whether there are `count` of them now; makes those that are missing.
+  // Creates workers until there are `count`. Returns false on failure.
   bool ensure(std::size_t count) {
     try {
-      workers_.reserve(count);  // so that no worker that has begun is lost
+      workers_.reserve(count);  // so that push_back() cannot fail after a thread was started
       for (; workers_.size() < count; ++started_) workers_.push_back(std::make_unique<Worker>());
       return true;
-    } catch (const std::exception&) {  // no memory, or no more threads
+    } catch (const std::exception&) {  // no memory, or too many threads
       return false;
     }
   }
@@ -194,7 +197,8 @@ class Workers {
   void run(std::size_t ranges, const FunctionRef& body) {
     Loop loop(body);
     std::unique_lock lock(mutex_, std::defer_lock);
-    if (!computes_range && !crowd.is_here(Clock::now())) static_cast<void>(lock.try_lock());
+    if (!computes_range && !contention.is_detected(Clock::now()))
+      static_cast<void>(lock.try_lock());
     const std::size_t wanted = std::min<std::size_t>(ranges, thread_count()) - 1;
     if (lock) ensure(wanted);
     const std::size_t helped = lock ? std::min(workers_.size(), wanted) : 0;
@@ -214,7 +218,7 @@ class Workers {
   std::atomic<std::size_t> started_ = 0;  // workers_.size(), for readers without the mutex
 };
 
-// Never destroyed, as its threads are not ended. A forked process has none of them.
+// Never destroyed, as its threads never end. Replaced after a fork, which copies no threads.
 std::atomic<Workers*> current_workers = nullptr;
 
 Workers& workers() {
@@ -260,14 +264,14 @@ bool room_for_threads(int more) {
 int thread_count() { return count().load(std::memory_order_relaxed); }
 
 void set_threads(int wanted) {
-  check_argument(wanted >= 1, "set_threads: count ", wanted, " is below 1");
-  check_state(!computes_range, "set_threads: called by a loop that uses the threads");
+  check_argument(wanted >= 1, "set_threads: count ", wanted, ", expected at least 1");
+  check_state(!computes_range, "set_threads: must not be called inside run_ranges()");
   bool possible = room_for_threads(wanted - thread_count());
   if (possible) {
     const std::scoped_lock lock(workers().mutex());
     possible = workers().ensure(static_cast<std::size_t>(wanted) - 1);
   }
-  check_runtime(possible, "set_threads: there is not enough memory for ", wanted, " threads");
+  check_runtime(possible, "set_threads: not enough memory for ", wanted, " threads");
   count() = wanted;
 }
 

@@ -10,10 +10,10 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::string_view kJournalName = "rgundo";  // and then the format
+constexpr std::string_view kJournalName = "rgundo";  // magic bytes; the format follows
 constexpr std::string_view kFormat = "02";
-constexpr std::string_view kLegacyFormat = "01";  // with LegacyChecksum, of the records alone
-constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // of memory, about
+constexpr std::string_view kLegacyFormat = "01";           // uses LegacyChecksum, without a seed
+constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // approximate bytes kept in memory
 
 template <class Value>
 std::span<const std::byte> bytes_of(const Value& value) {
@@ -61,8 +61,8 @@ std::uint64_t UndoJournal::checksum_of(const Records& records, std::uint64_t at)
                                                   : with(Checksum(start_.checksum + at));
 }
 
-// Refuses all files except journals, empty files and zeros: a crash may leave these when a journal
-// is created.
+// Throws unless the file is a journal, empty or all zeros: a crash during the creation of a journal
+// may leave an empty file or zeros.
 void UndoJournal::check_replaceable(const LockedFile& file) {
   const std::uint64_t size = file.size_bytes();
   Start start{}, none{};
@@ -70,7 +70,7 @@ void UndoJournal::check_replaceable(const LockedFile& file) {
   const bool unwritten = size <= sizeof start && std::memcmp(&start, &none, sizeof start) == 0;
   const bool is_known = is_ours(start.magic) && format_of(start.magic) <= kFormat;
   check_runtime(unwritten || is_known, file.path().string(),
-                ": is not the journal of a table, but has the name of one; move it away");
+                ": is not an undo file, but has the name of one; move it away");
 }
 
 UndoJournal::UndoJournal(const std::filesystem::path& path, const Header& header)
@@ -87,11 +87,11 @@ UndoJournal::UndoJournal(const std::filesystem::path& path, const Expected& expe
   file_.read(0, writable_bytes_of(start_));
   const std::string_view format = format_of(start_.magic);
   check_runtime(!is_ours(start_.magic) || format <= kFormat, path.string(),
-                ": is a journal of format ", format, ", expected ", kFormat, " at most");
+                ": undo file of format ", format, ", expected at most ", kFormat);
   const Start right = start_for(header(), format <= kLegacyFormat ? kLegacyFormat : kFormat);
   check_runtime(std::memcmp(&start_, &right, sizeof right) == 0 && header().id == expected.id &&
                     header().record_bytes == expected.record_bytes,
-                path.string(), ": is damaged, or not the journal of this checkpoint of this table");
+                path.string(), ": is damaged, or is not the undo file of this checkpoint");
   Records records;
   while (const std::uint64_t bytes = read_group(end_, records)) end_ += bytes;
   written_ = end_;
@@ -148,7 +148,7 @@ void UndoJournal::write_group() {
   group_.bytes.clear();
 }
 
-// Reads the group at an offset and returns its length; 0 if there is no complete group.
+// Reads the group at an offset. Returns its length, or 0 if the group is incomplete or damaged.
 std::uint64_t UndoJournal::read_group(std::uint64_t at, Records& records) const {
   const std::uint64_t size = file_.size_bytes();
   Group group{};

@@ -1,6 +1,6 @@
 #pragma once
 
-// Journals that restore a file of records to a checkpoint.
+// Undo files, which restore a file of records to a checkpoint.
 
 #include <array>
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace rowgrad {
 
-/// A journal of the records that changed since a checkpoint of their file: write-ahead logging of
-/// old values (Gray & Reuter 1993, "Transaction Processing", chapter 9). All records have the same
-/// length. Records are added before they change. After a crash, writing the records of the journal
-/// back restores the checkpoint. core/tables/FORMAT.md describes the file. All functions throw
-/// std::system_error if the file cannot be used.
+/// An undo file: a journal of the records that changed since a checkpoint of their file, by
+/// write-ahead logging of old values (Gray & Reuter 1993, "Transaction Processing", chapter 9). All
+/// records have the same length. Records are added before they change. After a crash, writing the
+/// journal's records back restores the checkpoint. core/tables/FORMAT.md describes the file. All
+/// functions throw std::system_error if the file cannot be used.
 class UndoJournal {
  public:
   /// The checkpoint that the journal restores.

@@ -16,7 +16,7 @@ Ids::Array Ids::array_of(std::initializer_list<std::initializer_list<std::int32_
   std::int32_t* to = array.data();
   for (const auto& row : rows) {
     check_argument(row.size() == width, "Ids: a row has ", row.size(), " ids, expected ", width,
-                   " as in the first row");
+                   ", as in the first row");
     to = std::copy(row.begin(), row.end(), to);
   }
   return array;
@@ -28,8 +28,8 @@ Ids Ids::from_shape(const shape_type& shape) {
 }
 
 void Ids::reshape(const shape_type& shape) {
-  check_argument(element_count(shape, "Ids::reshape") == size(), "Ids::reshape: shape ",
-                 bracketed(shape), " does not hold ", size(), " ids");
+  check_argument(element_count(shape, "Ids::reshape") == size(), "Ids::reshape: cannot reshape ",
+                 size(), " ids to shape ", bracketed(shape));
   array_.reshape(shape);
 }
 

@@ -115,14 +115,14 @@ requires(std::is_arithmetic_v<std::ranges::range_value_t<Range>> &&
   Ids ids = Ids::from_shape({static_cast<std::size_t>(std::ranges::size(range))});
   std::int32_t* out = ids.data();
   for (const Number of_range : range) {
-    const auto number = +of_range;  // characters become integers
+    const auto number = +of_range;  // promotes characters to integers
     bool fits;
     if constexpr (std::is_integral_v<Number>)
       fits = std::in_range<std::int32_t>(number);
     else
       fits = number >= -0x1p31 && number < 0x1p31 && number == std::trunc(number);
-    check_argument(fits, "to_ids: number ", out - ids.data(), " is ", number,
-                   ", expected a whole number from -2^31 to 2^31 - 1");
+    check_argument(fits, "to_ids: element ", out - ids.data(), " is ", number,
+                   ", expected an integer from -2^31 to 2^31 - 1");
     *out++ = static_cast<std::int32_t>(number);
   }
   return ids;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLag = 397;
 
-// Word i of the next state, from words i, i + 1 and i + kLag of this one.
+// Returns word i of the next state, from words i, i + 1 and i + kLag of this state.
 std::uint32_t twist(std::uint32_t a, std::uint32_t b, std::uint32_t lagged) {
   const std::uint32_t y = (a & 0x80000000U) | (b & 0x7FFFFFFFU);
   return lagged ^ (y >> 1) ^ (-(y & 1U) & 0x9908B0DFU);
@@ -39,7 +39,7 @@ void MersenneTwister::advance() {
 
 void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
   seed();
-  const auto copy_rest = [&] {  // what is left of the state
+  const auto copy_rest = [&] {  // copies the remaining words of the state
     const std::size_t count = std::min(kWords - next_, words.size());
     std::copy_n(state_.begin() + static_cast<std::ptrdiff_t>(next_), count, words.begin());
     next_ += count;
@@ -49,8 +49,8 @@ void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
   if (words.size() >= kWords) {
     advance();
     copy_rest();
-    // Each word is computed from earlier words of the output, a whole state at a time, so that the
-    // state that is kept does not depend on how many words were requested at once.
+    // Computes each word from earlier words of the output, in whole states, so that the final state
+    // does not depend on how many words were requested at once.
     const std::size_t count = words.size() / kWords * kWords;
     std::uint32_t* w = words.data() - kWords;
     for (std::size_t i = 0; i < count; ++i) w[i + kWords] = twist(w[i], w[i + 1], w[i + kLag]);
@@ -66,10 +66,10 @@ void MersenneTwister::fill_untempered(std::span<std::uint32_t> words) {
 namespace {
 
 constexpr double kMaxFloat = std::numeric_limits<float>::max();
-constexpr std::size_t kBlock = 16;  // normals are computed sixteen at a time
+constexpr std::size_t kBlock = 16;  // normal values are computed 16 at a time
 constexpr std::size_t kHalf = kBlock / 2;
 
-// Turns sixteen uniforms into normals in place: entry j is paired with entry j + 8.
+// Turns 16 uniform values into normal values in place; elements j and j + 8 form a pair.
 void box_muller(real* block, float mean, float stddev) {
   for (std::size_t j = 0; j < kHalf; ++j) {
     const float radius = std::sqrt(-2.0F * std::log(1.0F - static_cast<float>(block[j])));
@@ -92,7 +92,7 @@ double Random::uniform_double() {
 Tensor Random::normal(const Shape& shape, double mean, double stddev) {
   check_argument(stddev >= 0 && std::abs(mean) + kMaxNormal * stddev <= kMaxFloat,
                  "Random::normal: mean ", mean, " and stddev ", stddev,
-                 ", expected a stddev not below 0, and values that fit in a float");
+                 ", expected stddev >= 0 and values in the range of float");
   Tensor result = empty(shape);
   const std::size_t count = result.size();
   real* values = result.data();
@@ -118,7 +118,7 @@ Tensor Random::normal(const Shape& shape, double mean, double stddev) {
   for (std::size_t i = 0; i < count; ++i) values[i] = uniform_float();
   for (std::size_t i = 0; i + kBlock <= count; i += kBlock)
     box_muller(values + i, narrow_mean, narrow_stddev);
-  if (count % kBlock != 0) {  // the last block overlaps the one before and is drawn again
+  if (count % kBlock != 0) {  // as in PyTorch, redraw the last 16 values
     real* last = values + count - kBlock;
     for (std::size_t i = 0; i < kBlock; ++i) last[i] = uniform_float();
     box_muller(last, narrow_mean, narrow_stddev);
@@ -130,22 +130,22 @@ Tensor Random::uniform(const Shape& shape, double low, double high) {
   check_argument(low <= high && std::abs(low) <= kMaxFloat && std::abs(high) <= kMaxFloat &&
                      std::isfinite(static_cast<float>(high) - static_cast<float>(low)),
                  "Random::uniform: low ", low, " and high ", high,
-                 ", expected low not above high, and bounds and a difference that fit in a float");
+                 ", expected low <= high, with both bounds and high - low in the range of float");
   Tensor result = empty(shape);
   const auto start = static_cast<float>(low);
   const float range = static_cast<float>(high) - start;
-  // Sums may round to floats outside the bounds, as bounds may round to floats.
-  float least = start, most = static_cast<float>(high);
-  if (least < low) least = std::nextafter(least, HUGE_VALF);
-  if (most >= high) most = std::nextafter(most, -HUGE_VALF);
-  if (least > most) least = most = start;  // no float is inside
+  // The bounds may round to floats outside the interval, and so may sums.
+  float smallest = start, largest = static_cast<float>(high);
+  if (smallest < low) smallest = std::nextafter(smallest, HUGE_VALF);
+  if (largest >= high) largest = std::nextafter(largest, -HUGE_VALF);
+  if (smallest > largest) smallest = largest = start;  // no float is in the interval
   for (real& value : result.storage())
-    value = std::clamp(uniform_float() * range + start, least, most);
+    value = std::clamp(uniform_float() * range + start, smallest, largest);
   return result;
 }
 
 std::vector<std::int64_t> Random::permutation(std::int64_t count) {
-  check_argument(count >= 0, "Random::permutation: count ", count, " is negative");
+  check_argument(count >= 0, "Random::permutation: count ", count, ", expected at least 0");
   std::vector<std::int64_t> order(
       element_count({static_cast<std::size_t>(count)}, "Random::permutation"));
   std::iota(order.begin(), order.end(), 0);
@@ -163,19 +163,20 @@ StateDict Random::state_dict() const {
 }
 
 void Random::load_state_dict(const StateDict& state) {
-  const auto numbers = state.integers("words");
+  const auto saved = state.integers("words");
   const std::uint64_t next = state.count("next");
   const bool fits =
-      numbers.size() == MersenneTwister::kWords && next <= MersenneTwister::kWords &&
-      std::ranges::all_of(numbers, [](std::int64_t word) { return word >= 0 && word >> 32 == 0; });
-  check_argument(fits, "Random::load_state_dict: expected ", MersenneTwister::kWords,
-                 " words of 32 bits, and a next one of at most ", MersenneTwister::kWords);
+      saved.size() == MersenneTwister::kWords && next <= MersenneTwister::kWords &&
+      std::ranges::all_of(saved, [](std::int64_t word) { return word >= 0 && word >> 32 == 0; });
+  check_argument(fits, "Random::load_state_dict: got ", saved.size(), " words and next ", next,
+                 ", expected ", MersenneTwister::kWords, " words of 32 bits and next at most ",
+                 MersenneTwister::kWords);
   const auto second =
       state.contains("second_normal") ? std::optional(state.number("second_normal")) : std::nullopt;
   check_argument(!second || std::isfinite(*second), "Random::load_state_dict: second_normal is ",
-                 second.value_or(0));
+                 second.value_or(0), ", expected a finite number");
   MersenneTwister::Words words;
-  std::ranges::transform(numbers, words.begin(),
+  std::ranges::transform(saved, words.begin(),
                          [](std::int64_t word) { return static_cast<std::uint32_t>(word); });
   engine_ = MersenneTwister(words, next);
   second_normal_ = second;

@@ -20,21 +20,21 @@ namespace rowgrad {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "values are written and read as they lie in memory");
+              "the format is little-endian, and elements are copied without conversion");
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr const char* kMetadataKey = "__metadata__";
-// Keys in the metadata of files that this library wrote. If a flipped bit changes one of them, the
-// other one shows that the file is not a foreign one. Format 1, of version 0.2.0, has no checksum.
+// Keys in the metadata of files that rowgrad wrote. If a flipped bit changes one of the keys, the
+// other key still tells that rowgrad wrote the file. Format 1, of version 0.2.0, has no checksum.
 constexpr const char* kFormatKey = "rowgrad_format";
 constexpr const char* kChecksumKey = "rowgrad_checksum";
 constexpr std::string_view kFormat = "2", kLegacyFormat = "1";
-constexpr std::size_t kBlockBytes = std::size_t{1} << 18;  // small enough for a cache
+constexpr std::size_t kBlockBytes = std::size_t{1} << 18;  // fits in the L2 cache
 
-// The beginning of a header of format 2, up to the digits of the checksum. The checksum covers the
-// length of the header, the header with zeros for these digits, and the checksums of all blocks of
-// each tensor: blocks are read and summed up by several threads.
+// Returns the beginning of a header of format 2, up to the digits of the checksum. The checksum
+// covers the length of the header, the header with zeros in place of these digits, and the
+// checksums of the blocks of each tensor. Several threads read and hash the blocks.
 std::string header_begin() {
   return concat('{', json_string(kMetadataKey), ":{", json_string(kFormatKey), ':',
                 json_string(kFormat), ',', json_string(kChecksumKey), ":\"");
@@ -50,7 +50,7 @@ void add_to(Checksum& sum, std::string_view bytes) {
   sum.add_bytes(std::as_bytes(std::span(bytes)));
 }
 
-// Calls use(offset, block) for all blocks of a tensor, and adds their checksums to `sum`.
+// Calls use(offset, block) for each block of a tensor, and adds the blocks' checksums to `sum`.
 template <class Byte>
 void for_each_block(std::span<Byte> bytes, Checksum& sum, const auto& use) {
   const std::size_t blocks = (bytes.size() + kBlockBytes - 1) / kBlockBytes;
@@ -70,7 +70,7 @@ void for_each_block(std::span<Byte> bytes, Checksum& sum, const auto& use) {
   sum.add_bytes(std::as_bytes(std::span(sums)));
 }
 
-// Half precision, IEEE 754: 1 bit sign, 5 bits exponent with a bias of 15, 10 bits fraction.
+// IEEE 754 half precision: 1 sign bit, 5 exponent bits with a bias of 15, 10 fraction bits.
 struct Half {
   std::uint16_t bits;
   explicit operator float() const {
@@ -78,13 +78,13 @@ struct Half {
     const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7FFFU) << 13;
     if (rest >= 0x0F800000U)  // infinity or NaN
       return std::bit_cast<float>(sign | 0x7F800000U | rest);
-    // Multiplying by 2^112 corrects the bias of the exponent, also for subnormal numbers.
+    // Multiplying by 2^112 corrects the bias of the exponent, even for subnormal numbers.
     return std::bit_cast<float>(
         sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112F));
   }
 };
 
-// The upper half of a float.
+// bfloat16: the upper half of a float.
 struct BrainFloat {
   std::uint16_t bits;
   explicit operator float() const {
@@ -92,7 +92,7 @@ struct BrainFloat {
   }
 };
 
-// One value as the header describes it.
+// A value as described by the header.
 struct Entry {
   std::string name;
   std::string dtype;
@@ -107,7 +107,7 @@ class Reader {
       check_runtime(false, file_.path().string(), ": ", parts...);
   }
 
-  // Calls body with a value of the type that the file holds.
+  // Calls body with a value of the entry's type.
   auto with_type(const Entry& entry, const auto& body) const {
     const std::string& dtype = entry.dtype;
     if (dtype == "F16") return body(Half());
@@ -121,8 +121,8 @@ class Reader {
     if (dtype == "U16") return body(std::uint16_t());
     if (dtype == "U32") return body(std::uint32_t());
     if (dtype == "U64") return body(std::uint64_t());
-    check(dtype == "U8" || dtype == "BOOL", "tensor ", in_quotes(entry.name), " has the dtype ",
-          in_quotes(dtype), ", which is none of F16, BF16, F32, F64, I8 to I64, U8 to U64, BOOL");
+    check(dtype == "U8" || dtype == "BOOL", "tensor ", in_quotes(entry.name), " has dtype ",
+          in_quotes(dtype), ", expected F16, BF16, F32, F64, I8 to I64, U8 to U64 or BOOL");
     return body(std::uint8_t());
   }
 
@@ -144,8 +144,8 @@ class Reader {
     read_to(values.data());
     if constexpr (std::is_integral_v<Number>) {
       for (const Number value : values)
-        check(std::in_range<std::int64_t>(value), "tensor ", in_quotes(entry.name), " has ", value,
-              ", more than ", std::numeric_limits<std::int64_t>::max());
+        check(std::in_range<std::int64_t>(value), "tensor ", in_quotes(entry.name), " has element ",
+              value, ", expected at most ", std::numeric_limits<std::int64_t>::max());
       return StateDict::Integers{entry.shape, {values.begin(), values.end()}};
     } else if constexpr (std::is_same_v<Number, double>) {
       return StateDict::Doubles{entry.shape, std::move(values)};
@@ -160,7 +160,7 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
-  // Reads the texts and all values, or only those that are wanted.
+  // Reads the strings, and all values or, if `wanted` is not null, the wanted values.
   StateDict read(const WantedValues* wanted) {
     std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();
@@ -186,7 +186,7 @@ class Reader {
     for (const Entry& entry : entries) {  // in the order of the data
       if (wanted != nullptr && !(*wanted)(entry.name, entry.shape)) continue;
       check(!result.contains(entry.name), "tensor ", in_quotes(entry.name),
-            " has the name of a text in the metadata");
+            " has the same name as a string in the metadata");
       result.put(entry.name, with_type(entry, [&](auto number) -> StateDict::Value {
                    return read_value<decltype(number)>(entry);
                  }));
@@ -202,13 +202,14 @@ class Reader {
  private:
   std::string read_header() const {
     const std::uint64_t size = file_.size_bytes();
-    check(size >= kLengthBytes, "not a safetensors file: it has ", size, " bytes");
+    check(size >= kLengthBytes, "not a safetensors file: it has ", size,
+          " bytes, expected at least ", kLengthBytes);
     std::uint64_t length = 0;
     file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
     check(length <= kLongestHeader, "not a safetensors file: its header would have ", length,
-          " bytes, more than the ", kLongestHeader, " that the format allows");
+          " bytes, but the format allows at most ", kLongestHeader);
     check(length <= size - kLengthBytes, "truncated: the header has ", length,
-          " bytes, of which the file holds ", size - kLengthBytes);
+          " bytes, but the file contains only ", size - kLengthBytes);
     std::string text(length, '\0');
     file_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
     check(text.starts_with('{'), "not a safetensors file: its header is not a JSON object");
@@ -216,9 +217,9 @@ class Reader {
   }
 
   void check_format(const std::optional<std::string>& format) const {
-    check(!format || format == kFormat || format == kLegacyFormat, "is a checkpoint of format ",
-          in_quotes(format.value_or("")), ", but this version reads the formats \"", kLegacyFormat,
-          "\" and \"", kFormat, "\", and files that name none");
+    check(!format || format == kFormat || format == kLegacyFormat, "has ", kFormatKey, ' ',
+          in_quotes(format.value_or("")), ", but this version of rowgrad reads only \"",
+          kLegacyFormat, "\" and \"", kFormat, "\", and files of other programs");
     check(written_.has_value() == (format == kFormat), "is damaged: it has only one of ",
           kFormatKey, " \"", kFormat, "\" and ", kChecksumKey);
   }
@@ -226,7 +227,7 @@ class Reader {
   void begin_sum(std::string header) {
     const std::string begin = header_begin();
     check(header.starts_with(begin) && header.size() - begin.size() >= kNoDigits.size(),
-          "is damaged: its header does not begin as it was written");
+          "is damaged: its header does not begin with ", kFormatKey, " and ", kChecksumKey);
     header.replace(begin.size(), kNoDigits.size(), kNoDigits);
     const std::uint64_t length = header.size();
     add_to(sum_, view_of(length));
@@ -243,17 +244,17 @@ class Reader {
     const std::vector<std::uint64_t> shape = required("shape").whole_numbers();
     const std::vector<std::uint64_t> offsets = required("data_offsets").whole_numbers();
     check(offsets.size() == 2 && offsets.front() <= offsets.back(), "tensor ", in_quotes(name),
-          " has the data_offsets ", bracketed(offsets));
+          " has data_offsets ", bracketed(offsets), ", expected [begin, end] with begin <= end");
 
     const Entry entry{name, dtype, Shape(shape.begin(), shape.end()), offsets.front(),
                       offsets.back()};
     const auto count = checked_element_count(entry.shape);
-    check(count.has_value(), "tensor ", in_quotes(name), " has the impossible shape ",
-          bracketed(entry.shape));
+    check(count.has_value(), "tensor ", in_quotes(name), " of shape ", bracketed(entry.shape),
+          " has more elements than memory could ever hold");
     const std::uint64_t needed =
         *count * with_type(entry, [](auto number) { return sizeof(number); });
     check(entry.end - entry.begin == needed, "tensor ", in_quotes(name), " of shape ",
-          bracketed(entry.shape), " needs ", needed, " bytes, but has ", entry.end - entry.begin);
+          bracketed(entry.shape), " has ", entry.end - entry.begin, " bytes, expected ", needed);
     return entry;
   }
 
@@ -264,45 +265,46 @@ class Reader {
     });
     std::uint64_t covered = 0;
     for (const Entry& entry : entries) {
-      check(entry.begin >= covered, "tensor ", in_quotes(entry.name), " overlaps another one");
+      check(entry.begin >= covered, "tensor ", in_quotes(entry.name), " overlaps another tensor");
       check(entry.begin == covered, "the bytes ", covered, " to ", entry.begin,
             " of the data belong to no tensor");
       covered = entry.end;
     }
     check(data_bytes >= covered, "truncated: the tensors have ", covered,
-          " bytes, of which the file holds ", data_bytes);
+          " bytes, but the file contains only ", data_bytes);
     check(data_bytes == covered, data_bytes - covered, " bytes follow the last tensor");
   }
 
   InputFile file_;
   std::uint64_t data_start_ = 0;
-  std::optional<std::string> written_;  // the checksum, if the file has one
-  Checksum sum_;                        // the checksum of what was read so far
+  std::optional<std::string> written_;  // the checksum in the file, if any
+  Checksum sum_;                        // the checksum of everything read so far
 };
 
 }  // namespace
 
 void write_safetensors(const std::filesystem::path& path, const StateDict& checkpoint) {
   const auto quoted = [](std::string_view text) {
-    check_utf8("write_safetensors: a name or text", text);
+    check_utf8("write_safetensors: a name or string", text);
     return json_string(text);
   };
   const std::vector<std::string> names = checkpoint.names();
   std::string header = concat(header_begin(), kNoDigits, '"');
   for (const std::string& name : names) {
-    check_argument(name != kMetadataKey, "write_safetensors: no value may have the name ",
-                   in_quotes(kMetadataKey));
+    check_argument(name != kMetadataKey, "write_safetensors: the name ", in_quotes(name),
+                   " is reserved");
     const auto* text = std::get_if<std::string>(&checkpoint.at(name));
     if (text == nullptr) continue;
     for (const char* key : {kFormatKey, kChecksumKey})
-      check_argument(name != key, "write_safetensors: no text may have the name ", in_quotes(key));
+      check_argument(name != key, "write_safetensors: the name ", in_quotes(name),
+                     " is reserved, expected another name for a string");
     header += concat(',', quoted(name), ':', quoted(*text));
   }
   header += '}';
 
-  std::vector<std::string_view> pieces(2);  // the length of the header, the header, and the values
+  std::vector<std::string_view> pieces(2);  // length of the header, header, and values
   std::uint64_t offset = 0;
-  // The larger types first, so that all values are aligned, as readers that map the file require.
+  // Larger types first, so that all values are aligned, as required to map the file into memory.
   for (const std::size_t number_bytes : {8, 4})
     for (const std::string& name : names) {
       const auto store = [&](const char* dtype, const Shape& shape, const auto& values) {
@@ -328,8 +330,7 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& check
   header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
   check_argument(header.size() <= kLongestHeader, "write_safetensors: the header would have ",
-                 header.size(), " bytes, more than the ", kLongestHeader,
-                 " that the format allows");
+                 header.size(), " bytes, but the format allows at most ", kLongestHeader);
 
   const std::uint64_t length = header.size();
   pieces[0] = view_of(length);

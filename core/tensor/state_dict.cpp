@@ -18,7 +18,8 @@ std::vector<std::string_view> split_at_stars(std::string_view pattern) {
   }
 }
 
-// What each `*` between the pieces matches in `name`: as little as possible, from left to right.
+// Returns the part of `name` that each `*` between the pieces matches: as few characters as
+// possible, from left to right. Returns nullopt if `name` does not match.
 std::optional<std::vector<std::string_view>> match(std::span<const std::string_view> pieces,
                                                    std::string_view name) {
   std::vector<std::string_view> stars;
@@ -37,7 +38,7 @@ std::optional<std::vector<std::string_view>> match(std::span<const std::string_v
   return stars;
 }
 
-// Writes the transpose of a matrix in blocks, so that both sides stay in the cache.
+// Transposes a matrix tile by tile, so that both matrices stay in the cache.
 template <class Number>
 void transpose(const Number* from, std::size_t rows, std::size_t columns, Number* to) {
   constexpr std::size_t kTile = 32;
@@ -50,8 +51,8 @@ void transpose(const Number* from, std::size_t rows, std::size_t columns, Number
 
 StateDict::Value transposed(const std::string& name, const StateDict::Value& value) {
   const auto check_matrix = [&](const Shape& shape) {
-    check_argument(shape.size() == 2, "StateDict::renamed: ", in_quotes(name), " of shape ",
-                   bracketed(shape), " is to be transposed, but is no matrix");
+    check_argument(shape.size() == 2, "StateDict::renamed: cannot transpose ", in_quotes(name),
+                   " of shape ", bracketed(shape), ", expected a matrix");
     return Shape{shape[1], shape[0]};
   };
   if (const auto* tensor = std::get_if<Tensor>(&value)) {
@@ -60,8 +61,8 @@ StateDict::Value transposed(const std::string& name, const StateDict::Value& val
     return result;
   }
   const auto* doubles = std::get_if<StateDict::Doubles>(&value);
-  check_argument(doubles != nullptr, "StateDict::renamed: ", in_quotes(name),
-                 " is to be transposed, but is not a tensor");
+  check_argument(doubles != nullptr, "StateDict::renamed: cannot transpose ", in_quotes(name),
+                 ", expected a tensor");
   StateDict::Doubles result{check_matrix(doubles->shape),
                             std::vector<double>(doubles->values.size())};
   transpose(doubles->values.data(), doubles->shape[0], doubles->shape[1], result.values.data());
@@ -75,19 +76,19 @@ void StateDict::put(const std::string& name, Value value) {
     if (array == nullptr) return;
     const std::size_t expected = element_count(array->shape, "StateDict");
     check(array->values.size() == expected, name, " has ", array->values.size(),
-          " values, but a shape of ", expected);
+          " values, expected ", expected, " as in its shape");
   };
   check_count(std::get_if<Integers>(&value));
   check_count(std::get_if<Doubles>(&value));
   auto shared = std::make_shared<const Value>(std::move(value));
-  check(values_.try_emplace(name, std::move(shared)).second, name, " is there already");
+  check(values_.try_emplace(name, std::move(shared)).second, name, " already exists");
 }
 
 void StateDict::put(const std::string& prefix, const StateDict& part) {
   decltype(values_) added;
   for (const auto& [name, value] : part.values_) {
     const std::string full_name = prefix + '.' + name;
-    check(!values_.contains(full_name), full_name, " is there already");
+    check(!values_.contains(full_name), full_name, " already exists");
     added.emplace(full_name, value);
   }
   values_.merge(added);
@@ -112,7 +113,8 @@ StateDict StateDict::renamed(std::span<const Renaming> renamings) const {
   for (const auto& [from, to, transpose] : renamings) {
     rules.push_back({split_at_stars(from), split_at_stars(to), transpose});
     check_argument(rules.back().to.size() <= rules.back().from.size(),
-                   "StateDict::renamed: ", in_quotes(to), " has more * than ", in_quotes(from));
+                   "StateDict::renamed: ", in_quotes(to), " has more wildcards (*) than ",
+                   in_quotes(from));
   }
   StateDict result;
   result.prefix_ = prefix_;
@@ -153,22 +155,22 @@ const Kind& StateDict::get(const std::string& name, const char* kind) const {
 }
 
 const std::string& StateDict::string(const std::string& name) const {
-  return get<std::string>(name, "a text");
+  return get<std::string>(name, "a string");
 }
 
 std::vector<std::int64_t> StateDict::integers(const std::string& name) const {
-  return get<Integers>(name, "an array of whole numbers").values;
+  return get<Integers>(name, "an array of integers").values;
 }
 
 std::int64_t StateDict::integer(const std::string& name) const {
-  const auto& values = get<Integers>(name, "a whole number").values;
-  check(values.size() == 1, name, " has ", values.size(), " numbers, expected one");
+  const auto& values = get<Integers>(name, "an integer").values;
+  check(values.size() == 1, name, " has ", values.size(), " elements, expected one");
   return values[0];
 }
 
 std::uint64_t StateDict::count(const std::string& name) const {
   const std::int64_t value = integer(name);
-  check(value >= 0, name, " is ", value, ", expected a number not below 0");
+  check(value >= 0, name, " is ", value, ", expected a non-negative integer");
   return static_cast<std::uint64_t>(value);
 }
 
@@ -186,7 +188,7 @@ std::vector<double> StateDict::doubles(const std::string& name) const {
 
 double StateDict::number(const std::string& name) const {
   const auto values = doubles(name);
-  check(values.size() == 1, name, " has ", values.size(), " numbers, expected one");
+  check(values.size() == 1, name, " has ", values.size(), " elements, expected one");
   return values[0];
 }
 
@@ -216,11 +218,11 @@ void StateDict::copy_to(const std::string& name, std::span<real> values) const {
   }
 }
 
-// --- Tables of which few rows are not zeros -----------------------------------------------------
+// --- Sparse form: tables with few nonzero rows ---------------------------------------------------
 
 namespace {
 
-// Returns true if rows by their numbers take less than half the memory of all rows.
+// Returns true if `rows` rows with their indices take at most half the memory of all rows.
 bool are_few(std::size_t rows, std::size_t all, std::size_t row_bytes) {
   constexpr std::size_t kMinBytes = std::size_t{1} << 20;
   return all * row_bytes >= kMinBytes &&
@@ -232,8 +234,8 @@ void copy_row(const Tensor& from, std::size_t row, Tensor& to, std::size_t to_ro
   std::copy_n(from.data() + row * width, width, to.data() + to_row * width);
 }
 
-// Returns the places of the rows that are not zeros by their bits: a row with -0 is kept.
-std::vector<std::int64_t> rows_not_zero(const Tensor& table) {
+// Returns the indices of the nonzero rows. Compares bits: a row with -0 is nonzero.
+std::vector<std::int64_t> nonzero_rows(const Tensor& table) {
   const std::size_t width = table.shape()[1];
   const std::vector<real> zero(width);
   std::vector<std::int64_t> rows;
@@ -243,11 +245,11 @@ std::vector<std::int64_t> rows_not_zero(const Tensor& table) {
   return rows;
 }
 
-// Copies the rows at these places.
-Tensor rows_at(const Tensor& table, const std::vector<std::int64_t>& places) {
-  Tensor rows = empty({places.size(), table.shape()[1]});
-  for (std::size_t i = 0; i < places.size(); ++i)
-    copy_row(table, static_cast<std::size_t>(places[i]), rows, i);
+// Copies the rows with these indices.
+Tensor rows_at(const Tensor& table, const std::vector<std::int64_t>& indices) {
+  Tensor rows = empty({indices.size(), table.shape()[1]});
+  for (std::size_t i = 0; i < indices.size(); ++i)
+    copy_row(table, static_cast<std::size_t>(indices[i]), rows, i);
   return rows;
 }
 
@@ -258,18 +260,20 @@ Tensor whole_table(const SparseRows& sparse, const Shape& shape) {
   return table;
 }
 
-std::vector<std::int64_t> row_numbers_in(const StateDict& state, const std::string& name,
+// Returns the row indices of a table in sparse form. Throws std::invalid_argument if they are
+// wrong.
+std::vector<std::int64_t> row_indices_in(const StateDict& state, const std::string& name,
                                          const Shape& shape) {
   check_argument(!state.contains(name), "load_state_dict: '", name,
-                 "' is there as a whole and in rows");
-  check_argument(shape.size() == 2, "load_state_dict: '", name, "' is there in rows, expected ",
-                 bracketed(shape));
+                 "' is present in both dense and sparse form");
+  check_argument(shape.size() == 2, "load_state_dict: '", name,
+                 "' is in sparse form, expected a tensor of shape ", bracketed(shape));
   std::vector<std::int64_t> rows = state.integers(name + ".rows");
   const bool rise = std::ranges::adjacent_find(rows, std::greater_equal<>()) == rows.end();
   check_argument(rise && (rows.empty() ||
                           (rows.front() >= 0 && static_cast<std::size_t>(rows.back()) < shape[0])),
-                 "load_state_dict: the row numbers of '", name, "' do not rise from 0 to ",
-                 shape[0] - 1, " at most");
+                 "load_state_dict: invalid row indices of '", name,
+                 "', expected increasing indices from 0 to ", shape[0] - 1);
   return rows;
 }
 
@@ -277,7 +281,7 @@ std::vector<std::int64_t> row_numbers_in(const StateDict& state, const std::stri
 
 void put_table(StateDict& state, const std::string& name, const Tensor& table) {
   if (table.dimension() != 2) return state.put(name, table);
-  std::vector<std::int64_t> rows = rows_not_zero(table);
+  std::vector<std::int64_t> rows = nonzero_rows(table);
   if (!are_few(rows.size(), table.shape()[0], table.shape()[1] * sizeof(real)))
     return state.put(name, table);
   Tensor values = rows_at(table, rows);
@@ -286,14 +290,14 @@ void put_table(StateDict& state, const std::string& name, const Tensor& table) {
 
 void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
                      SparseRows sparse) {
-  const std::vector<std::int64_t> places = rows_not_zero(sparse.values);
-  if (!are_few(places.size(), shape[0], shape[1] * sizeof(real)))
+  const std::vector<std::int64_t> kept = nonzero_rows(sparse.values);
+  if (!are_few(kept.size(), shape[0], shape[1] * sizeof(real)))
     return state.put(name, whole_table(sparse, shape));
-  if (places.size() < sparse.rows.size()) {
-    sparse.values = rows_at(sparse.values, places);
-    for (std::size_t i = 0; i < places.size(); ++i)
-      sparse.rows[i] = sparse.rows[static_cast<std::size_t>(places[i])];
-    sparse.rows.resize(places.size());
+  if (kept.size() < sparse.rows.size()) {
+    sparse.values = rows_at(sparse.values, kept);
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      sparse.rows[i] = sparse.rows[static_cast<std::size_t>(kept[i])];
+    sparse.rows.resize(kept.size());
   }
   state.put(name + ".rows", std::move(sparse.rows));
   state.put(name + ".values", std::move(sparse.values));
@@ -330,7 +334,7 @@ bool has_table(const StateDict& state, const std::string& name) {
 }
 
 SparseRows get_sparse_rows(const StateDict& state, const std::string& name, const Shape& shape) {
-  std::vector<std::int64_t> rows = row_numbers_in(state, name, shape);
+  std::vector<std::int64_t> rows = row_indices_in(state, name, shape);
   Tensor values = state.tensor(name + ".values", {rows.size(), shape[1]});
   return {std::move(rows), std::move(values)};
 }
@@ -343,12 +347,12 @@ Tensor get_table(const StateDict& state, const std::string& name, const Shape& s
 std::vector<std::int64_t> get_integers(const StateDict& state, const std::string& name,
                                        std::size_t count) {
   if (!state.contains(name + ".rows")) return state.integers(name);
-  const std::vector<std::int64_t> rows = row_numbers_in(state, name, {count, 1});
-  const std::vector<std::int64_t> numbers = state.integers(name + ".values");
-  check_argument(numbers.size() == rows.size(), "load_state_dict: '", name, ".values' has ",
-                 numbers.size(), " numbers, expected ", rows.size());
+  const std::vector<std::int64_t> rows = row_indices_in(state, name, {count, 1});
+  const std::vector<std::int64_t> values = state.integers(name + ".values");
+  check_argument(values.size() == rows.size(), "load_state_dict: '", name, ".values' has ",
+                 values.size(), " elements, expected ", rows.size());
   std::vector<std::int64_t> all(count);
-  for (std::size_t i = 0; i < rows.size(); ++i) all[static_cast<std::size_t>(rows[i])] = numbers[i];
+  for (std::size_t i = 0; i < rows.size(); ++i) all[static_cast<std::size_t>(rows[i])] = values[i];
   return all;
 }
 

@@ -128,7 +128,7 @@ class StateDict {
 using Checkpoint [[deprecated("use StateDict")]] = StateDict;
 
 // Sparse form: few rows of a large table may ever have been updated. A table of 1 MiB or more is
-// saved as its nonzero rows, "name.rows" [n] and "name.values" [n, width], if they take less than
+// saved as its nonzero rows, "name.rows" [n] and "name.values" [n, width], if they take at most
 // half the memory; otherwise, in dense form, as `name`. This applies also to lists of integers,
 // which have values [n].
 

@@ -17,7 +17,7 @@ extern const char numbers_are_double = 0;
 extern const char numbers_are_float = 0;
 #endif
 
-// Defined in both libraries, so that linking both into one program fails.
+// Defined by both libraries, so that linking both into one program fails.
 extern const char a_program_has_one_number_type = 0;
 
 }  // namespace link_check
@@ -37,7 +37,7 @@ std::optional<std::size_t> checked_element_count(const Shape& shape) {
 std::size_t element_count(const Shape& shape, std::string_view caller) {
   const auto count = checked_element_count(shape);
   check_argument(count.has_value(), caller, ": shape ", bracketed(shape),
-                 " has more numbers than memory could ever hold");
+                 " has more elements than memory could ever hold");
   return *count;
 }
 
@@ -58,8 +58,8 @@ Tensor sparse_zeros(const Shape& shape) {
 }
 
 Tensor reshaped(Tensor x, const Shape& shape) {
-  check_argument(element_count(shape, "reshaped") == x.size(), "reshaped: shape ", bracketed(shape),
-                 " does not hold ", x.size(), " elements");
+  check_argument(element_count(shape, "reshaped") == x.size(), "reshaped: cannot reshape ",
+                 x.size(), " elements to shape ", bracketed(shape));
   x.reshape(shape);
   return x;
 }

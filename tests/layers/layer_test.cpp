@@ -123,9 +123,10 @@ TEST(Layer, SelectsParametersByPatternAndLayersByType) {
             std::vector<std::string>{"inner.linear.bias"});
   outer.unfreeze("inner.linear.[a-w]*");
   EXPECT_EQ(outer.trainable_parameter_count(), 9U);
-  EXPECT_INVALID(R"(Layer: no parameter is named "inner.bias", the first are ["token.weight", )"
-                 R"("inner.linear.weight", "inner.linear.bias"])",
-                 outer.freeze("token.*,inner.bias"));
+  EXPECT_INVALID(
+      R"(Layer: no parameter matches "inner.bias"; the first names are ["token.weight", )"
+      R"("inner.linear.weight", "inner.linear.bias"])",
+      outer.freeze("token.*,inner.bias"));
   EXPECT_EQ(outer.trainable_parameter_count(), 9U);
   const auto found = outer.named_layers<Linear>();
   ASSERT_EQ(found.size(), 1U);

@@ -89,7 +89,7 @@ TEST(Linear, RejectsInvalidArguments) {
 TEST(Lora, RejectsMismatchedModelsUnchanged) {
   Random random(3);
   Mlp model({2, 3, 4}, random);
-  EXPECT_INVALID(R"(add_lora: no linear layer is named "1", the first are ["0", "2"])",
+  EXPECT_INVALID(R"(add_lora: no linear layer matches "1"; the first names are ["0", "2"])",
                  add_lora(model, "0,1", {}, random));
   for (const std::size_t rank : {std::size_t{0}, std::size_t{1} << 60})
     EXPECT_THROW(add_lora(model, "*", {.rank = rank}, random), std::invalid_argument);

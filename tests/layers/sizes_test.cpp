@@ -9,7 +9,7 @@ TEST(Sizes, OverflowingSizesAreRejected) {
   Random random(1);
   const std::string before = bits_of(random.state_dict());
   const std::string refused =
-      ": shape [2305843009213693952, 8] has more numbers than memory could ever hold";
+      ": shape [2305843009213693952, 8] has more elements than memory could ever hold";
   EXPECT_INVALID("Embedding" + refused, Embedding(kLarge, 8, random));
   EXPECT_INVALID("EmbeddingBag" + refused, EmbeddingBag(kLarge, 8, random));
   EXPECT_INVALID("PositionalEmbedding" + refused, PositionalEmbedding(kLarge, 8, random));
@@ -18,13 +18,13 @@ TEST(Sizes, OverflowingSizesAreRejected) {
   EXPECT_INVALID("NextTokenModel" + refused,
                  NextTokenModel({.vocabulary = 4, .width = 8, .window = kLarge}, random));
   EXPECT_INVALID(
-      "LayerNorm: shape [4611686018427387904] has more numbers than memory could ever hold",
+      "LayerNorm: shape [4611686018427387904] has more elements than memory could ever hold",
       LayerNorm(2 * kLarge));
   EXPECT_TRUE(bits_of(random.state_dict()) == before);
   ConcatPrevious concat(kLarge);
   Tape tape;
   EXPECT_INVALID(
-      "causal_unfold: shape [3, 8, 2305843009213693952] has more numbers than memory could ever "
+      "causal_unfold: shape [3, 8, 2305843009213693952] has more elements than memory could ever "
       "hold",
       concat.forward(tape.constant(zeros({3, 8}))));
 }

@@ -69,9 +69,10 @@ TEST(DeferredRowsState, HasRowsThatFit) {
   EXPECT_EQ(get_table(state, "x", shape), table);
   EXPECT_TRUE(std::signbit(get_table(state, "x", shape)(7, 0)));
   for (const Integers& rows : {Integers{7, 3}, {3, 3}, {-1, 3}, {3, 40'000}})
-    EXPECT_INVALID("load_state_dict: the row numbers of 'x' do not rise from 0 to 39999 at most",
-                   get_table(with(state, "x.rows", rows), "x", shape));
-  EXPECT_INVALID("load_state_dict: 'x' is there in rows, expected [40000]",
+    EXPECT_INVALID(
+        "load_state_dict: invalid row indices of 'x', expected increasing indices from 0 to 39999",
+        get_table(with(state, "x.rows", rows), "x", shape));
+  EXPECT_INVALID("load_state_dict: 'x' is in sparse form, expected a tensor of shape [40000]",
                  get_table(state, "x", {40'000}));
   EXPECT_INVALID("StateDict: \"x.values\" has shape [2, 8], expected [1, 8]",
                  get_table(with(state, "x.rows", Integers{3}), "x", shape));
@@ -79,7 +80,7 @@ TEST(DeferredRowsState, HasRowsThatFit) {
                  get_table(without(state, "x.values"), "x", shape));
   EXPECT_INVALID("StateDict: \"x.values\" has shape [2, 8], expected [2, 9]",
                  get_table(state, "x", {40'000, 9}));
-  EXPECT_INVALID("load_state_dict: 'x' is there as a whole and in rows",
+  EXPECT_INVALID("load_state_dict: 'x' is present in both dense and sparse form",
                  get_table(with(state, "x", table), "x", shape));
   StateDict small;
   put_table(small, "x", zeros({3, 2}));
@@ -96,17 +97,17 @@ TEST(DeferredRowsState, HasStepsOfRowsThatFit) {
   const std::string at = "table.lazy.at", rows = at + ".rows", values = at + ".values";
   ASSERT_EQ(state.integers(rows), Integers({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12}));
   const std::string rise =
-      "load_state_dict: the row numbers of 'at' do not rise from 0 to 199999 at most";
+      "load_state_dict: invalid row indices of 'at', expected increasing indices from 0 to 199999";
   const auto few = [&](std::int64_t last) { return Integers{last, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9}; };
   const std::vector<std::tuple<std::string, Integers, std::string>> refusals{
       {rows, few(0), rise},
       {rows, few(-1), rise},
-      {rows, Integers{1}, "load_state_dict: 'at.values' has 11 numbers, expected 1"},
+      {rows, Integers{1}, "load_state_dict: 'at.values' has 11 elements, expected 1"},
       {values, few(10),
        "SGD::load_state_dict: 'table.lazy.at' has 10, expected a number from 0 to 9"},
       {values, few(-1),
        "SGD::load_state_dict: 'table.lazy.at' has -1, expected a number from 0 to 9"},
-      {at, Integers(200'000), "load_state_dict: 'at' is there as a whole and in rows"}};
+      {at, Integers(200'000), "load_state_dict: 'at' is present in both dense and sparse form"}};
   for (const auto& [name, numbers, message] : refusals) {
     const StateDict wrong = with(state, name, numbers);
     EXPECT_INVALID(message, second.load_state_dict(wrong));

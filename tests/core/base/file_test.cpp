@@ -88,7 +88,7 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
   made.publish();
   EXPECT_TRUE(fs::exists(folder / "file"));
   EXPECT_ERROR_WITH(std::runtime_error, "File exists", second.publish());
-  EXPECT_ERROR_WITH(std::runtime_error, "is open already",
+  EXPECT_ERROR_WITH(std::runtime_error, "is already open",
                     LockedFile(folder / "file", LockedFile::Open::kOpenExisting));
 }
 

@@ -9,7 +9,7 @@ TEST(JsonLines, KeepsWholeLinesAndDropsWhatAKillLeft) {
   {
     JsonLines lines(path);
     EXPECT_EQ(lines.first_line(), "");
-    EXPECT_ERROR_WITH(std::runtime_error, "is open already", JsonLines again(path));
+    EXPECT_ERROR_WITH(std::runtime_error, "is already open", JsonLines again(path));
     lines.append(R"({"a":1})");
     lines.append(R"({"a":2,"b":"x"})");
   }

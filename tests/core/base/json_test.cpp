@@ -22,11 +22,11 @@ TEST(Json, SaysWhereATextIsWrong) {
            {"[1,]", ", byte 3: not valid JSON"},
            {"[1]]", ", byte 3: not valid JSON"},
            {std::string("[]\0", 3), ", byte 2: not valid JSON"},
-           {"1e999", ", byte 4: a number too large"},
-           {nested(65), ": values are nested too deep"},
-           {std::string(1'000'000, '['), ": values are nested too deep"},
-           {objects, ": values are nested too deep"},
-           {R"({"a":1,"\u0061":2})", ": the key \"a\" is there twice"}})
+           {"1e999", ", byte 4: the number is too large for double precision"},
+           {nested(65), ": values are nested more than 64 deep"},
+           {std::string(1'000'000, '['), ": values are nested more than 64 deep"},
+           {objects, ": values are nested more than 64 deep"},
+           {R"({"a":1,"\u0061":2})", ": duplicate key \"a\""}})
     EXPECT_EQ(refusal([](const Json&) {}, text), "text" + message);
   for (const std::string& text : {nested(64), std::string(R"({"a":{"a":1},"b":{"a":1}})"),
                                   std::string("\xEF\xBB\xBF[]")})  // with a byte order mark
@@ -69,7 +69,7 @@ TEST(Json, HasNumbersAndTruth) {
 
 TEST(Json, IsWrittenAsItIsMade) {
   Json number(3.0);
-  EXPECT_INVALID("Json: there is no \"a\", as this is no object", number["a"]);
+  EXPECT_INVALID("Json: cannot access the member \"a\", as the value is not an object", number["a"]);
   Json made{{"a", -1}, {"b", 1e-5}, {"c", {{"x", true}, {"d", "e\"f"}}}};
   made["i"] = std::numeric_limits<std::uint64_t>::max();
   made["n"] = std::nan("");

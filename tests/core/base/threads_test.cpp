@@ -25,7 +25,7 @@ Tensor large_product() {
 
 TEST(SetThreads, RefusesFewerThanOne) {
   const int before = thread_count();
-  EXPECT_INVALID("set_threads: count 0 is below 1", set_threads(0));
+  EXPECT_INVALID("set_threads: count 0, expected at least 1", set_threads(0));
   EXPECT_THROW(set_threads(-3), std::invalid_argument);
   EXPECT_EQ(thread_count(), before);
 }

@@ -118,7 +118,7 @@ TEST(Datasets, AreCheckedByTheLoaderIfCustom) {
       return description;
     }
   };
-  EXPECT_INVALID(R"(StateDict: "name" is not a whole number)", DataLoader(Named()).description());
+  EXPECT_INVALID(R"(StateDict: "name" is not an integer)", DataLoader(Named()).description());
 }
 
 }  // namespace

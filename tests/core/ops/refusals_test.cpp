@@ -82,7 +82,7 @@ TEST_F(RefusedByOps, Shapes) {
   EXPECT_INVALID("reshape: [2, 3] has 6 numbers, [6, 0] would have 0", reshape(x, {6, 0}));
   // 2^64 + 8 numbers, which wrap to 8.
   EXPECT_INVALID(
-      "reshape: shape [4611686018427387906, 4] has more numbers than memory could ever hold",
+      "reshape: shape [4611686018427387906, 4] has more elements than memory could ever hold",
       reshape(of({8}), {(std::size_t{1} << 62) + 2, 4}));
   EXPECT_INVALID("permute: axes [0] name 1 of the 2 axes of [2, 3]", permute(x, {0}));
   EXPECT_INVALID("permute: axis -1 is named twice", permute(x, {1, -1}));
@@ -402,7 +402,7 @@ TEST_F(RefusedByOps, Positions) {
     EXPECT_INVALID(concat("RotaryTable: base is ", base, ", expected a finite number above 0"),
                    RotaryTable(8, 4, {.base = base}));
   EXPECT_INVALID(
-      "RotaryTable: shape [2305843009213693952, 8] has more numbers than memory could ever "
+      "RotaryTable: shape [2305843009213693952, 8] has more elements than memory could ever "
       "hold",
       RotaryTable(std::size_t{1} << 61, 16));
 

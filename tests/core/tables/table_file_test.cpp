@@ -239,8 +239,7 @@ TEST_F(TableFiles, KeepUndoFilesInTheFolderOfTheTable) {
 TEST_F(TableFiles, DoNotOverwriteOtherFilesWithUndoFiles) {
   for (const std::string mine : {"somebody's notes", "m", "mine!", "minemin"}) {
     { std::ofstream(path("words.table.undo-0")) << mine; }
-    EXPECT_ERROR_WITH(std::runtime_error,
-                      "undo-0: is not the journal of a table, but has the name of one",
+    EXPECT_ERROR_WITH(std::runtime_error, "undo-0: is not an undo file, but has the name of one",
                       TableFile table(path(), kSmall));
     EXPECT_EQ(files(), std::set<std::string>{"words.table.undo-0"});
     EXPECT_EQ(read_file(path("words.table.undo-0")), mine);
@@ -262,7 +261,7 @@ TEST_F(TableFiles, RemoveOnlyTheirOwnUndoFiles) {
     std::ofstream(path(name)) << "somebody's notes";
   TableFile table(path());
   EXPECT_EQ(files().count("words.table.undo-0"), 1);
-  EXPECT_ERROR_WITH(std::runtime_error, "undo-3: is not the journal of a table",
+  EXPECT_ERROR_WITH(std::runtime_error, "undo-3: is not an undo file",
                     checkpoint_with(table, {1}, 3));
   std::filesystem::remove(path("words.table.undo-3"));
   table.checkpoint();
@@ -343,7 +342,7 @@ TEST_F(TableFiles, DetectSwappedRowsAndUndoFiles) {
   copy("one.undo-1", "of one");
   copy("two.undo-1", "one.undo-1");
   EXPECT_HAS(open_error("one"),
-             "one.undo-1: is damaged, or not the journal of this checkpoint of this table");
+             "one.undo-1: is damaged, or is not the undo file of this checkpoint");
   copy("of one", "one.undo-1");
   for (const std::string name : {"one", "two"}) {
     TableFile table(path(name));  // goes back to its checkpoint
@@ -438,7 +437,7 @@ TEST_F(TableFiles, FailSafelyIfAnUndoFileIsDamaged) {
 
 TEST_F(TableFiles, AllowOneProgramAndOneLayer) {
   TableFile table(path(), kSmall);
-  EXPECT_HAS(open_error(), "is open already, here or in another program");
+  EXPECT_HAS(open_error(), "is already open, in this or another program");
   const std::string checkpoint = table.checkpoint_id();
   {
     const TableFile::Lease lease = table.lease();
@@ -488,7 +487,7 @@ TEST_F(TableFiles, RejectFilesThatAreNotTables) {
                            {"words.table", 7, '3' ^ '4', "is a table of format 4, expected 2 or 3"},
                            {"words.table", 7, '3' ^ '2', "the table header is damaged"},
                            {"words.table.undo-0", 7, '2' ^ '3',
-                            "undo-0: is a journal of format 03, expected 02 at most"}}) {
+                            "undo-0: undo file of format 03, expected at most 02"}}) {
     damage(item.file, item.offset, item.bits);
     EXPECT_HAS(open_error(), item.message);
     damage(item.file, item.offset, item.bits);

@@ -36,9 +36,9 @@ TEST(Ids, InBracesAreNoShape) {
 }
 
 TEST(Ids, InBracesHaveRowsOfEqualLength) {
-  EXPECT_INVALID("Ids: a row has 3 ids, expected 1 as in the first row", (Ids{{1}, {2, 3, 4}}));
-  EXPECT_INVALID("Ids: a row has 1 ids, expected 2 as in the first row", (Ids{{1, 2}, {3}}));
-  EXPECT_INVALID("Ids: a row has 2 ids, expected 0 as in the first row", (Ids{{}, {1, 2}}));
+  EXPECT_INVALID("Ids: a row has 3 ids, expected 1, as in the first row", (Ids{{1}, {2, 3, 4}}));
+  EXPECT_INVALID("Ids: a row has 1 ids, expected 2, as in the first row", (Ids{{1, 2}, {3}}));
+  EXPECT_INVALID("Ids: a row has 2 ids, expected 0, as in the first row", (Ids{{}, {1, 2}}));
 }
 
 TEST(Ids, ThatNobodyGaveAreNone) {
@@ -51,18 +51,18 @@ TEST(Ids, RefuseShapesThatNoMemoryHolds) {
   constexpr std::size_t kHuge = std::size_t{1} << 33;
   for (const Shape& shape : {Shape{kHuge, kHuge}, Shape{kHuge, 0, kHuge}, Shape{~std::size_t{0}}}) {
     const std::string rest =
-        concat(": shape ", bracketed(shape), " has more numbers than memory could ever hold");
+        concat(": shape ", bracketed(shape), " has more elements than memory could ever hold");
     EXPECT_INVALID("Ids::from_shape" + rest, Ids::from_shape(shape));
     EXPECT_INVALID("Ids::reshape" + rest, Ids().reshape(shape));
   }
-  EXPECT_INVALID("Ids::reshape: shape [2, 2] does not hold 3 ids", (Ids{1, 2, 3}).reshape({2, 2}));
+  EXPECT_INVALID("Ids::reshape: cannot reshape 3 ids to shape [2, 2]", (Ids{1, 2, 3}).reshape({2, 2}));
 }
 
 TEST(ToIds, RefusesNumbersThatAreNoIds) {
   constexpr std::int64_t k31 = std::int64_t{1} << 31;
   const auto expect_refused = [](const auto& numbers, std::size_t index) {
-    EXPECT_INVALID(concat("to_ids: number ", index, " is ", numbers[index],
-                          ", expected a whole number from -2^31 to 2^31 - 1"),
+    EXPECT_INVALID(concat("to_ids: element ", index, " is ", numbers[index],
+                          ", expected an integer from -2^31 to 2^31 - 1"),
                    to_ids(numbers));
   };
   expect_refused(std::vector<std::int64_t>{0, (k31 << 1) + 5}, 1);

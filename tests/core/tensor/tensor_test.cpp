@@ -14,7 +14,7 @@ TEST(ElementCount, RefusesProductsThatNoMemoryHolds) {
                                       {3, ~std::size_t{0} / 3, 2, 1, 5}};  // one factor too many
   for (const Shape& shape : impossible) {
     EXPECT_INVALID(
-        concat("op: shape ", bracketed(shape), " has more numbers than memory could ever hold"),
+        concat("op: shape ", bracketed(shape), " has more elements than memory could ever hold"),
         element_count(shape, "op"));
     EXPECT_THROW(empty(shape), std::invalid_argument);
     EXPECT_THROW(full(shape, 1), std::invalid_argument);

@@ -134,7 +134,7 @@ TEST(RunLog, ReplacesOnlyLogs) {
   {
     Logged logged(path, 2);
     EXPECT_EQ(read_file(path), before);  // until there is something to write
-    EXPECT_ERROR_WITH(std::runtime_error, "is open already", Logged again(path));
+    EXPECT_ERROR_WITH(std::runtime_error, "is already open", Logged again(path));
     logged.run.train();
   }
   EXPECT_EQ(records_of(path).back()["step"], 2);

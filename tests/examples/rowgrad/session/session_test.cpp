@@ -136,15 +136,15 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
       with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{million});
   using Rows = std::vector<std::pair<StateDict, std::string>>;
   for (const auto& [changed, reason] :
-       Rows{{with(good_, "options", deep), "its options: values are nested too deep"},
+       Rows{{with(good_, "options", deep), "its options: values are nested more than 64 deep"},
             {with(good_, "options", "{\"width\": 1e999}"),
-             "its options, byte 14: a number too large"},
+             "its options, byte 14: the number is too large for double precision"},
             {with(good_, "options", "{\"width\": []}"), "\"tokenizer\" is missing"},
             {with_option("width", json::array()), "\"width\": got \"[]\", expected a whole number"},
             {with_option("heads", 3), "there is no option for \"heads\""},
             {with(good_, "samples", "[{\"steps\": 3}]"), "a sample lacks its steps or its text"},
             {with(good_, "tokenizer", "{\"x\": " + deep + "}"),
-             "tokenizer_from_json: values are nested too deep"},
+             "tokenizer_from_json: values are nested more than 64 deep"},
             {replayed, concat("SGD::load_state_dict: 'token.weight.lazy.steps' has ", million,
                               ", expected a number from 1 to ", steps)},
             {with(replayed, "optimizer.token.weight.step", million),
