@@ -7,7 +7,7 @@
 
 namespace {
 
-// Under AddressSanitizer the pool keeps nothing, so that a use after free is seen.
+// Under AddressSanitizer, the pool keeps no idle blocks, so that it detects a use after free.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr bool kKeepsBlocks = false;
 #else
@@ -22,7 +22,7 @@ bool aligned(const void* block, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(block) % alignment == 0;
 }
 
-TEST(BufferPool, AlignsBlocksAndWastesAQuarterAtMostOrLessThanAPage) {
+TEST(BufferPool, AlignsBlocksAndWastesAtMostAQuarterOrOnePage) {
   std::vector<std::size_t> sizes{0, 63, 64, 65, 192, 4096, kHugePage - 1, kHugePage, 3 * kHugePage};
   const std::size_t most = kKeepsBlocks ? std::size_t{1} << 32 : kMebibyte;
   for (std::size_t bytes = 1; bytes < most; bytes += 1 + bytes / 13) sizes.push_back(bytes);
@@ -31,7 +31,7 @@ TEST(BufferPool, AlignsBlocksAndWastesAQuarterAtMostOrLessThanAPage) {
     void* block = BufferPool::allocate(bytes);
     const std::size_t taken = BufferPool::statistics().bytes_in_use - before;
     EXPECT_TRUE(aligned(block, 64)) << bytes;
-    // AddressSanitizer would object if not all of it were ours.
+    // AddressSanitizer would report bytes outside the block.
     if (bytes <= 3 * kHugePage) std::memset(block, 1, bytes);
     BufferPool::deallocate(block, bytes);
     if (bytes >= kMebibyte) BufferPool::release_idle();
@@ -46,7 +46,7 @@ TEST(BufferPool, AlignsBlocksAndWastesAQuarterAtMostOrLessThanAPage) {
   }
 }
 
-TEST(BufferPool, CountsItsBlocksAndReturnsIdleOnesOnRequest) {
+TEST(BufferPool, ReportsStatisticsAndReleasesIdleBlocks) {
   BufferPool::release_idle();
   const auto before = BufferPool::statistics();
   void* held = BufferPool::allocate(5000);
@@ -72,10 +72,10 @@ TEST(BufferPool, CountsItsBlocksAndReturnsIdleOnesOnRequest) {
   EXPECT_EQ(after.bytes_idle, kKeepsBlocks ? during.bytes_in_use - before.bytes_in_use : 0U);
 }
 
-TEST(BufferPool, ServesLargeRequestsOfAnySizeFromWhatOthersLeft) {
-  if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
+TEST(BufferPool, ReusesFreedLargeBlocksForAnySize) {
+  if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps no blocks under AddressSanitizer";
   BufferPool::release_idle();
-  // Freed in an order in which each joins a neighbour before it, after it, or on both sides.
+  // In this order, freed blocks join a neighbour before, after, or on both sides.
   std::vector<void*> thirds;
   for (int i = 0; i < 9; ++i) thirds.push_back(BufferPool::allocate(3 * kMebibyte));
   for (const int i : {0, 2, 1, 5, 4, 3, 8, 6, 7})
@@ -90,7 +90,7 @@ TEST(BufferPool, ServesLargeRequestsOfAnySizeFromWhatOthersLeft) {
   const auto after = BufferPool::statistics();
   EXPECT_EQ(after.system_requests, before.system_requests);
   EXPECT_EQ(after.bytes_in_use + after.bytes_idle, before.bytes_in_use + before.bytes_idle);
-  for (const auto& [block, bytes] : blocks) {  // nobody else wrote there
+  for (const auto& [block, bytes] : blocks) {  // the blocks do not overlap
     EXPECT_EQ(block[0], static_cast<char>(bytes / kMebibyte));
     EXPECT_EQ(block[bytes - 1], static_cast<char>(bytes / kMebibyte));
     BufferPool::deallocate(block, bytes);
@@ -98,7 +98,7 @@ TEST(BufferPool, ServesLargeRequestsOfAnySizeFromWhatOthersLeft) {
   EXPECT_EQ(BufferPool::statistics().bytes_idle, before.bytes_idle);
 }
 
-// How many bytes of these are in memory. Only whole pages count.
+// Returns how many of the bytes are in memory, in whole pages.
 std::size_t resident_bytes(char* block, std::size_t bytes) {
   const auto page = static_cast<std::size_t>(getpagesize());
   std::vector<unsigned char> resident(bytes / page);
@@ -106,7 +106,7 @@ std::size_t resident_bytes(char* block, std::size_t bytes) {
   return page * static_cast<std::size_t>(std::count(resident.begin(), resident.end(), 1));
 }
 
-TEST(BufferPool, ClearsALargeBlockWithoutTakingMemoryForIt) {
+TEST(BufferPool, ClearsLargeBlocksWithoutUsingMemory) {
   constexpr std::size_t kBytes = 9 * kMebibyte + 100;
   for (const std::size_t bytes : {kBytes, std::size_t{5000}}) {
     char* const block = static_cast<char*>(BufferPool::allocate(bytes));
@@ -123,7 +123,7 @@ TEST(BufferPool, ClearsALargeBlockWithoutTakingMemoryForIt) {
   }
 }
 
-TEST(BufferPool, GivesHugePagesAgainWhereASparseBlockWas) {
+TEST(BufferPool, UsesHugePagesAgainAfterASparseBlock) {
   if (!kKeepsBlocks) GTEST_SKIP() << "there are no large blocks under AddressSanitizer";
   constexpr std::size_t kBytes = 64 * kMebibyte;
   const auto has_huge_pages = [](bool sparse) {
@@ -138,26 +138,26 @@ TEST(BufferPool, GivesHugePagesAgainWhereASparseBlockWas) {
     BufferPool::deallocate(again, kBytes);
     return resident >= kBytes / 2;
   };
-  if (!has_huge_pages(false)) GTEST_SKIP() << "this system has no huge pages to give";
+  if (!has_huge_pages(false)) GTEST_SKIP() << "this system provides no huge pages";
   EXPECT_TRUE(has_huge_pages(true));
 }
 
-TEST(BufferPool, RefusesWhatCannotBeHad) {
+TEST(BufferPool, ThrowsForImpossibleSizes) {
   const auto before = BufferPool::statistics();
   EXPECT_THROW(BufferPool::allocate(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
   for (const std::size_t count : {std::size_t{1} << 60, (std::size_t{1} << 61) + 1})  // wraps to 8
     EXPECT_THROW(PoolAllocator<std::uint64_t>().allocate(count), std::bad_alloc);
-  BufferPool::deallocate(nullptr, 64);  // like free, takes null
+  BufferPool::deallocate(nullptr, 64);  // accepts nullptr, like free()
   EXPECT_EQ(BufferPool::statistics().bytes_in_use, before.bytes_in_use);
   EXPECT_EQ(BufferPool::statistics().system_requests, before.system_requests);
 }
 
-TEST(BufferPool, GivesIdleBlocksBackBeforeItFails) {
+TEST(BufferPool, ReleasesIdleBlocksBeforeItFails) {
   for (const std::size_t refusals : {1U, 2U}) {
     void* idle = BufferPool::allocate(100000);
     const std::size_t in_use = BufferPool::statistics().bytes_in_use;
     const FailingAllocations failing(1, refusals);
-    BufferPool::deallocate(idle, 100000);  // only now, because the line above has emptied the pool
+    BufferPool::deallocate(idle, 100000);  // after the line above, which empties the pool
     void* block = nullptr;
     if (refusals == 1) {
       EXPECT_NO_THROW(block = BufferPool::allocate(5000));
@@ -171,7 +171,7 @@ TEST(BufferPool, GivesIdleBlocksBackBeforeItFails) {
   }
 }
 
-TEST(BufferPool, TakesNoMoreThanALargeBlockWhereAddressesAreFew) {
+TEST(BufferPool, MapsOnlyTheBlockIfAddressSpaceIsScarce) {
   if (!kKeepsBlocks) GTEST_SKIP() << "there are no large blocks under AddressSanitizer";
   BufferPool::release_idle();
   std::size_t pages = 0;

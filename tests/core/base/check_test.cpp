@@ -4,7 +4,7 @@
 
 namespace {
 
-TEST(Concat, ThrowsRatherThanLeaveSomethingOut) {
+TEST(Concat, ThrowsInsteadOfTruncating) {
   const std::string name(40, 'n');
   for_every_failure([] { return std::make_unique<std::string>(); },
                     [&](std::string& text) { text = concat("late.", name, '.', 12); },
@@ -13,7 +13,7 @@ TEST(Concat, ThrowsRatherThanLeaveSomethingOut) {
                     });
 }
 
-TEST(Concat, GroupsNoDigitsWhateverTheProgramsLocale) {
+TEST(Concat, IgnoresTheGlobalLocale) {
   struct Grouping : std::numpunct<char> {
     char do_thousands_sep() const override { return ','; }
     std::string do_grouping() const override { return "\3"; }

@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(Columns, GiveNumbersBack) {
+TEST(Columns, RoundTripNumbers) {
   const std::vector<std::uint64_t> counts{0, 1, 127, 128, 300, 1ULL << 32, ~0ULL};
   EXPECT_EQ(unpack_counts(pack_counts(counts)), counts);
   EXPECT_EQ(pack_counts(std::vector<std::uint64_t>{1, 300}), "AawC");
@@ -19,7 +19,7 @@ TEST(Columns, GiveNumbersBack) {
   EXPECT_TRUE(std::isnan(found.back()));
 }
 
-TEST(Columns, RefuseOtherStrings) {
+TEST(Columns, RejectMalformedStrings) {
   for (const char* wrong :
        {"A", "AA", "A===", "AB C", "gICAgICAgICAgIAB", "gICAgICAgICAAg==", "gA=="})
     EXPECT_THROW(unpack_counts(wrong), std::runtime_error) << wrong;

@@ -4,7 +4,7 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-// Control groups of version 2, of version 1, and of version 1 in a container that sees its own.
+// Mounts of control groups: version 2, version 1, and version 1 inside a container.
 const std::string kMount2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
 const std::string kMount1 =
     "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw shared:9 - cgroup cgroup rw,cpu,cpuacct\n"
@@ -24,7 +24,7 @@ std::optional<int> quota_of(const Files& files) {
   return cpu_quota(folder.path());
 }
 
-TEST(CpuQuota, IsTheSmallestOfAllGroupsAroundTheProcess) {
+TEST(CpuQuota, IsTheSmallestQuotaOfAllParentGroups) {
   struct Case {
     std::string name;
     Files files;

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Until the end of a scope, syncing a folder fails with this error.
+// Makes syncing a folder fail with this error, until the end of a scope.
 ReplacedSyncs failing_syncs_of_folders(int error) {
   return ReplacedSyncs([error](int file) {
     struct stat status {};
@@ -33,7 +33,7 @@ mode_t permissions(const fs::path& path) {
   return status.st_mode & 07777;
 }
 
-TEST(File, GivesBackEveryByteThatWasWritten) {
+TEST(File, RoundTripsEveryByte) {
   const TemporaryFolder folder;
   std::string every_byte;
   for (int byte = 0; byte < 256; ++byte) every_byte += static_cast<char>(byte);
@@ -49,8 +49,9 @@ TEST(File, GivesBackEveryByteThatWasWritten) {
   EXPECT_EQ(read_file(folder / "file"), "");
 }
 
-// So that what a program prints does not get into them if it was started without a standard output.
-TEST(File, IsNotOpenedInThePlaceOfStandardOutput) {
+// Otherwise, what a program prints could end up in a file if it was started without standard
+// output.
+TEST(File, NeverUsesTheDescriptorsOfStandardStreams) {
   const TemporaryFolder folder;
   std::cout.flush();
   const pid_t child = ::fork();
@@ -71,7 +72,7 @@ TEST(File, IsNotOpenedInThePlaceOfStandardOutput) {
   EXPECT_EQ(read_file(folder / "whole"), "whole");
 }
 
-TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
+TEST(File, AppearsWhenItIsPublished) {
   const TemporaryFolder folder;
   { const LockedFile given_up(folder / "file", LockedFile::Open::kCreateNew); }
   EXPECT_EQ(entries(folder), 0u);
@@ -92,7 +93,7 @@ TEST(File, ThatIsNewHasItsNameOnceItIsPublished) {
                     LockedFile(folder / "file", LockedFile::Open::kOpenExisting));
 }
 
-TEST(File, TakesThePlaceOfAnotherOnceItIsPublished) {
+TEST(File, ReplacesTheOldFileWhenItIsPublished) {
   const TemporaryFolder folder;
   {
     const FileMask mask(027);
@@ -120,7 +121,7 @@ TEST(File, TakesThePlaceOfAnotherOnceItIsPublished) {
   EXPECT_EQ(entries(folder), 2u);
 }
 
-TEST(File, ExistsOrNotOrThatCannotBeTold) {
+TEST(File, ReportsExistenceOrThrows) {
   const TemporaryFolder folder;
   EXPECT_TRUE(file_exists(folder.path()));
   EXPECT_FALSE(file_exists(folder / "none"));
@@ -129,12 +130,12 @@ TEST(File, ExistsOrNotOrThatCannotBeTold) {
                     file_exists(folder / std::string(300, 'n')));
 }
 
-TEST(File, ReadsWhatHasNoSize) {
+TEST(File, ReadsPipesAndProcFiles) {
   EXPECT_HAS(read_file("/proc/self/status"), "Pid:");
 
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
-  const std::string contents(20'000, 'p');  // less than a pipe holds
+  const std::string contents(20'000, 'p');  // less than the capacity of a pipe
   ASSERT_EQ(::write(ends[1], contents.data(), contents.size()),
             static_cast<ssize_t>(contents.size()));
   ::close(ends[1]);
@@ -142,7 +143,7 @@ TEST(File, ReadsWhatHasNoSize) {
   ::close(ends[0]);
 }
 
-TEST(File, MakesTheFileThatADanglingLinkPointsAt) {
+TEST(File, CreatesTheTargetOfADanglingLink) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "runs");
   fs::create_symlink("runs/last", folder / "link");
@@ -160,7 +161,7 @@ TEST(File, MakesTheFileThatADanglingLinkPointsAt) {
   EXPECT_TRUE(fs::is_symlink(folder / "circle"));
 }
 
-TEST(File, RefusesWithThePathAndTheReason) {
+TEST(File, ErrorsNameThePathAndTheReason) {
   const TemporaryFolder folder;
   const std::string missing = folder / "missing", in_the_way = folder / "folder";
   fs::create_directory(in_the_way);
@@ -191,13 +192,13 @@ TEST(File, RefusesWithThePathAndTheReason) {
     EXPECT_ERROR(std::runtime_error,
                  concat("cannot ", item.verb, ' ', item.path, ": ", item.reason),
                  item.call(item.path));
-  write_file("/dev/null", "gone");  // into the device, instead of replacing it
+  write_file("/dev/null", "gone");  // writes to the device instead of replacing it
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_EQ(entries(folder), 2u);
 }
 
-// No file of this process can then grow beyond 1,000 bytes, almost as on a full disk.
-TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
+// Simulates a full disk: files of this process cannot grow beyond 1,000 bytes.
+TEST(File, KeepsTheOldFileIfTheDiskIsFull) {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   write_file(path, "old");
@@ -210,14 +211,14 @@ TEST(File, LeavesTheOldFileAloneWhenThereIsNoRoom) {
   EXPECT_EQ(entries(folder), 1u);
 }
 
-TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
+TEST(File, IsWrittenOnlyOnceItsFolderIsSynced) {
   const TemporaryFolder folder;
   const std::vector<std::function<void()>> writes{
       [&] { write_file(folder / "file", "contents"); },
       [&] { LockedFile(folder / "new", LockedFile::Open::kCreateNew).publish(); },
       [&] { TableFile(folder / "table", TableFileOptions{.rows = 2, .width = 2}); }};
   const std::string failed = "cannot sync " + folder.path().string() + ": Input/output error";
-  for (const int error : {EIO, EINVAL}) {  // the second one of a file system that cannot do it
+  for (const int error : {EIO, EINVAL}) {  // EINVAL: the file system cannot sync folders
     for (const auto& write : writes) {
       const ReplacedSyncs failing = failing_syncs_of_folders(error);
       const std::string message = error_of<std::system_error>(write);
@@ -226,10 +227,10 @@ TEST(File, IsNotWrittenUntilItsFolderIsSynced) {
     EXPECT_EQ(fs::exists(folder / "new"), error == EINVAL);
     EXPECT_EQ(fs::exists(folder / "table"), error == EINVAL);
   }
-  EXPECT_EQ(entries(folder), 4u);  // the table has a journal
+  EXPECT_EQ(entries(folder), 4u);  // the table has an undo file
 }
 
-TEST(SyncFolder, IgnoresOnlyFileSystemsThatCannotDoIt) {
+TEST(SyncFolder, IgnoresOnlyUnsupportedOperations) {
   const TemporaryFolder folder;
   const auto error_of_sync = [&] {
     return error_of<std::system_error>([&] { sync_folder(folder.path()); });
@@ -247,7 +248,7 @@ TEST(SyncFolder, IgnoresOnlyFileSystemsThatCannotDoIt) {
             concat("cannot sync ", folder.path().string(), ": Too many open files"));
 }
 
-TEST(File, LeavesAWriteProtectedFileAlone) {
+TEST(File, DoesNotReplaceAWriteProtectedFile) {
   const TemporaryFolder folder;
   const std::string path = folder / "file";
   write_file(path, "old");
@@ -262,7 +263,7 @@ TEST(File, LeavesAWriteProtectedFileAlone) {
   EXPECT_EQ(entries(folder), 1u);
 }
 
-TEST(InputFile, ReadsAtAnyPlace) {
+TEST(InputFile, ReadsAtAnyOffset) {
   const TemporaryFolder folder;
   write_file(folder / "file", "0123456789");
   const InputFile file(folder / "file");

@@ -9,7 +9,7 @@ std::uint64_t checksum_of(std::string_view text, std::uint64_t seed = 0) {
   return sum.value();
 }
 
-// The vectors of xxHash's own self-test (xxhsum) and of its specification.
+// Test vectors from xxHash's self-test (xxhsum) and specification.
 TEST(Checksum, IsXxh64) {
   constexpr std::uint64_t kSeed = 2654435761;
   std::string bytes;
@@ -34,7 +34,7 @@ TEST(Checksum, IsXxh64) {
   EXPECT_EQ(checksum_digits(0x0BCEA83C8A378BF1), "0bcea83c8a378bf1");
 }
 
-TEST(Checksum, IsTheSameInAnyPieces) {
+TEST(Checksum, DoesNotDependOnThePieces) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += static_cast<char>(i * 7);
   for (std::size_t length = 0; length < text.size(); length += 13)
@@ -47,7 +47,7 @@ TEST(Checksum, IsTheSameInAnyPieces) {
     }
 }
 
-TEST(Checksum, NoticesNegatedValues) {
+TEST(Checksum, DetectsNegatedValues) {
   for (const std::size_t count : {2, 4, 16, 1000}) {
     std::vector<double> doubles(count, 1);
     std::vector<float> floats(count, 1);

@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(JsonLines, KeepsWholeLinesAndDropsWhatAKillLeft) {
+TEST(JsonLines, KeepsIntactLinesAndDropsAnIncompleteEnd) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "lines";
   {
@@ -30,7 +30,7 @@ TEST(JsonLines, KeepsWholeLinesAndDropsWhatAKillLeft) {
     JsonLines lines(path);
     EXPECT_EQ(lines.bytes(), first);
     EXPECT_EQ(lines.first_line(), whole.substr(0, first));
-    EXPECT_EQ(read_file(path), damaged);  // until there is something to write
+    EXPECT_EQ(read_file(path), damaged);  // unchanged until the first append()
     lines.append(R"({"a":2,"b":"x"})");
     EXPECT_EQ(read_file(path), whole);
     for (const char* wrong : {"", "{}", "[1]", "{\"a\":1"})
@@ -45,7 +45,7 @@ TEST(JsonLines, KeepsWholeLinesAndDropsWhatAKillLeft) {
   EXPECT_EQ(JsonLines(folder / "other").first_line(), "\n");
 }
 
-TEST(JsonLines, SaysThatItsFileWasRemoved) {
+TEST(JsonLines, ThrowsIfTheFileWasRemoved) {
   const TemporaryFolder folder;
   JsonLines lines(folder / "lines");
   lines.append(R"({"a":1})");

@@ -2,13 +2,13 @@
 
 namespace {
 
-// What Json accepts, and its values, are compared with a library's by the fuzzer's target.
+// The fuzz target json compares accepted inputs and their values with another library.
 
 std::string refusal(const auto& read, const std::string& text) {
   return error_of<std::runtime_error>([&] { read(Json(text, "text")); });
 }
 
-TEST(Json, SaysWhereATextIsWrong) {
+TEST(Json, ErrorsNameTheOffset) {
   const auto nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
@@ -33,7 +33,7 @@ TEST(Json, SaysWhereATextIsWrong) {
     EXPECT_NO_THROW(Json(text, "text")) << text;
 }
 
-TEST(Json, NamesTheInnermostMemberOfAnotherKind) {
+TEST(Json, TypeErrorsNameTheInnermostMember) {
   const auto read_lists = [](const Json& json) {
     for (const auto& [key, list] : json.members())
       for (const Json& element : list.elements())
@@ -50,7 +50,7 @@ TEST(Json, NamesTheInnermostMemberOfAnotherKind) {
   EXPECT_EQ(Json(R"({"a":1})", "text").find("b"), nullptr);
 }
 
-TEST(Json, HasNumbersAndTruth) {
+TEST(Json, ReadsNumbersAndBooleans) {
   const auto whole = [](const Json& json) { return json.whole_number(); };
   const auto number = [](const Json& json) { return json.number(); };
   const auto boolean = [](const Json& json) { return json.boolean(); };
@@ -67,9 +67,10 @@ TEST(Json, HasNumbersAndTruth) {
   EXPECT_EQ(refusal(boolean, "1"), "text: expected true or false");
 }
 
-TEST(Json, IsWrittenAsItIsMade) {
+TEST(Json, WritesTheValuesThatWereBuilt) {
   Json number(3.0);
-  EXPECT_INVALID("Json: cannot access the member \"a\", as the value is not an object", number["a"]);
+  EXPECT_INVALID("Json: cannot access the member \"a\", as the value is not an object",
+                 number["a"]);
   Json made{{"a", -1}, {"b", 1e-5}, {"c", {{"x", true}, {"d", "e\"f"}}}};
   made["i"] = std::numeric_limits<std::uint64_t>::max();
   made["n"] = std::nan("");
@@ -88,7 +89,7 @@ TEST(Json, IsWrittenAsItIsMade) {
   EXPECT_EQ(Json().dump(), "null");
 }
 
-TEST(Json, ThatWasBuiltRefusesOtherKindsAsOneThatWasRead) {
+TEST(Json, BuiltValuesCheckTypesLikeParsedValues) {
   const auto error = [](const auto& read, const Json& json) {
     return error_of<std::runtime_error>([&] { read(json); });
   };
@@ -105,7 +106,7 @@ TEST(Json, ThatWasBuiltRefusesOtherKindsAsOneThatWasRead) {
             got + "a whole number below 2^64");
   EXPECT_INVALID("Json::push_back: the value is not an array", built.push_back(1));
   EXPECT_EQ(built.dump(), R"({"list":[1,2],"steps":7})");
-  // A value outlives the text that it was read from.
+  // A value outlives the string that it was parsed from.
   Json kept = [] {
     Json read(R"({"a":{"a longer key than fits in place":["b"]}})", "text");
     return std::move(read["a"]["a longer key than fits in place"]);
@@ -114,7 +115,7 @@ TEST(Json, ThatWasBuiltRefusesOtherKindsAsOneThatWasRead) {
             "text, at \"a longer key than fits in place\": expected a number");
 }
 
-TEST(JsonString, IsAsciiThatReadsBackAsTheSameText) {
+TEST(JsonString, IsAsciiAndParsesToTheSameString) {
   EXPECT_EQ(json_string("a\"b\\c/\n\x01\x7F é世🙂"),
             R"("a\"b\\c/\n\u0001\u007f \u00e9\u4e16\ud83d\ude42")");
   std::string all;

@@ -2,11 +2,11 @@
 
 namespace {
 
-TEST(StringHash, LooksAtEveryByteAndTheLength) {
+TEST(StringHash, DependsOnEveryByteAndTheLength) {
   std::set<std::size_t> hashes;
   std::size_t count = 0;
   for (const std::size_t length : {0U, 1U, 7U, 8U, 9U, 20U})
-    for (std::size_t changed = 0; changed <= length; ++changed, ++count) {  // in the end none
+    for (std::size_t changed = 0; changed <= length; ++changed, ++count) {  // length: no change
       std::string text(length + 1, '\0');
       text[changed] = 1;
       hashes.insert(StringHash()(text.substr(0, length)));

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kRanges = 4;
 
-// The product of two matrices that are large enough for several threads.
+// Returns the product of two matrices that are large enough for several threads.
 Tensor large_product() {
   constexpr std::size_t kSide = 400;
   const Tensor a = irregular({kSide, kSide}, 1);
@@ -23,14 +23,14 @@ Tensor large_product() {
   return result;
 }
 
-TEST(SetThreads, RefusesFewerThanOne) {
+TEST(SetThreads, RejectsFewerThanOne) {
   const int before = thread_count();
   EXPECT_INVALID("set_threads: count 0, expected at least 1", set_threads(0));
   EXPECT_THROW(set_threads(-3), std::invalid_argument);
   EXPECT_EQ(thread_count(), before);
 }
 
-TEST(RangeCount, IsTheNumberOfThreadsThatAreWorthwhile) {
+TEST(RangeCount, GivesEachThreadAtLeastTheGrain) {
   const Threads scope(3);
   EXPECT_EQ(range_count(29, 10), 2U);
   EXPECT_EQ(range_count(19, 10), 1U);
@@ -38,9 +38,9 @@ TEST(RangeCount, IsTheNumberOfThreadsThatAreWorthwhile) {
   EXPECT_EQ(range_count(0, 0), 1U);
 }
 
-// Each of the ranges waits until all have begun. Other programs may want the processors: then loops
-// stay on one thread for some time, and this tries again.
-TEST(RunRanges, UsesAThreadForEachRangeWhichLeavesSignalsToTheProgram) {
+// Each range waits until all ranges have begun. If other programs need the processors, loops stay
+// on one thread for a while, so this tries repeatedly.
+TEST(RunRanges, UsesAThreadForEachRangeAndBlocksSignalsThere) {
   const Threads scope(kRanges);
   const std::thread::id caller = std::this_thread::get_id();
   std::atomic<std::size_t> together = 0;
@@ -63,7 +63,7 @@ TEST(RunRanges, UsesAThreadForEachRangeWhichLeavesSignalsToTheProgram) {
   EXPECT_EQ(together, kRanges);
 }
 
-TEST(RunRanges, RunsEachOnceIfManyThreadsHaveLoops) {
+TEST(RunRanges, RunsEachRangeOnceIfSeveralThreadsRunLoops) {
   const Threads scope(kRanges);
   at_once(3, [&](std::size_t) {
     for (int round = 0; round < 300; ++round) {
@@ -74,7 +74,7 @@ TEST(RunRanges, RunsEachOnceIfManyThreadsHaveLoops) {
   });
 }
 
-TEST(RunRanges, RunsManyMoreRangesThanThereAreProcessors) {
+TEST(RunRanges, RunsMoreRangesThanProcessors) {
   const Threads scope(200);
   std::atomic<int> ranges = 0;
   for (int round = 0; round < 50; ++round)
@@ -82,10 +82,10 @@ TEST(RunRanges, RunsManyMoreRangesThanThereAreProcessors) {
   EXPECT_EQ(ranges, 50 * 200);
 }
 
-TEST(RunRanges, LeavesIdleThreadsAsleep) {
+TEST(RunRanges, IdleThreadsSleep) {
   const Threads scope(kRanges);
   run_ranges(kRanges, FunctionRef([](std::size_t) {}));
-  std::clock_t used = CLOCKS_PER_SEC;  // by all threads, which a busy machine lets sleep later
+  std::clock_t used = CLOCKS_PER_SEC;  // of all threads; on a busy machine, they sleep later
   for (int tries = 0; tries < 20 && used >= 0.03 * CLOCKS_PER_SEC; ++tries) {
     std::this_thread::sleep_for(20ms);
     const std::clock_t before = std::clock();
@@ -95,7 +95,7 @@ TEST(RunRanges, LeavesIdleThreadsAsleep) {
   EXPECT_LT(used, 0.03 * CLOCKS_PER_SEC);
 }
 
-TEST(RunRanges, StayOnTheThreadThatIsThereInsideARange) {
+TEST(RunRanges, NestedLoopsStayOnTheirThread) {
   const Threads scope(2);
   std::atomic<int> inner = 0;
   run_ranges(2, FunctionRef([&](std::size_t) {
@@ -110,7 +110,7 @@ TEST(RunRanges, StayOnTheThreadThatIsThereInsideARange) {
   EXPECT_EQ(thread_count(), 2);
 }
 
-TEST(RunRanges, UseNoMoreThreadsThanWereSet) {
+TEST(RunRanges, UsesAtMostTheThreadsThatWereSet) {
   { const Threads many(kRanges); }
   const Threads scope(2);
   std::mutex mutex;
@@ -123,14 +123,14 @@ TEST(RunRanges, UseNoMoreThreadsThanWereSet) {
   EXPECT_LE(threads.size(), 2U);
 }
 
-// OpenMP's, if OpenBLAS was built on it.
+// Functions of OpenMP, if OpenBLAS was built with it.
 extern "C" {
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);
 }
 
-TEST(Products, LeaveTheThreadsOfOpenMpAlone) {
-  if (omp_get_max_threads == nullptr) GTEST_SKIP() << "this OpenBLAS does without OpenMP";
+TEST(Products, DoNotChangeTheThreadsOfOpenMp) {
+  if (omp_get_max_threads == nullptr) GTEST_SKIP() << "this OpenBLAS does not use OpenMP";
   const int before = omp_get_max_threads();
   omp_set_num_threads(3);
   large_product();
@@ -138,7 +138,7 @@ TEST(Products, LeaveTheThreadsOfOpenMpAlone) {
   omp_set_num_threads(before);
 }
 
-// A forked process has one thread only.
+// A forked process has only one thread.
 TEST(RunRanges, WorksInAForkedProcess) {
   const Threads scope(2);
   const Tensor expected = large_product();

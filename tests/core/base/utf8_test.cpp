@@ -23,18 +23,18 @@ TEST(Utf8, DecodesTheSmallestAndLargestCharacterOfEveryLength) {
   }
 }
 
-TEST(Utf8, TakesABytePartOfNoValidCharacterByItself) {
+TEST(Utf8, ReportsEachInvalidByteSeparately) {
   const std::vector<std::string_view> cases = {
-      "\x80",              // a continuation without a start
+      "\x80",              // a continuation byte without a start
       "\xC1\xBF",          // overlong
       "\xE0\x9F\xBF",      // overlong
       "\xF0\x8F\xBF\xBF",  // overlong
       "\xED\xA0\x80",      // a surrogate
       "\xF4\x90\x80\x80",  // above U+10FFFF
-      "\xF5\x80\x80\x80",  // no such start
-      "\xFF",              // no such start
-      "\xE4\xB8",          // the text ends too soon
-      "\xE4\xB8x",         // another character begins too soon
+      "\xF5\x80\x80\x80",  // not a valid start byte
+      "\xFF",              // not a valid start byte
+      "\xE4\xB8",          // truncated by the end of the string
+      "\xE4\xB8x",         // truncated by another character
   };
   for (const std::string_view text : cases) {
     EXPECT_EQ(decode_utf8(text, 0).code_point, kInvalidCodePoint) << in_quotes(text);
@@ -42,7 +42,7 @@ TEST(Utf8, TakesABytePartOfNoValidCharacterByItself) {
   }
 }
 
-TEST(Utf8, QuotesTextsSoThatAMessageShowsEveryByte) {
+TEST(Utf8, QuotesStringsWithEveryByteVisible) {
   EXPECT_EQ(concat(in_quotes("a b")), R"("a b")");
   EXPECT_EQ(concat(in_quotes("\n\x7F\xFF世")), R"("\x0a\x7f\xff世")");
   EXPECT_EQ(concat(in_quotes("\u009B31mé")), R"("\xc2\x9b31mé")");

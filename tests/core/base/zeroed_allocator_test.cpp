@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(ZeroedAllocator, GivesZerosWhereOtherValuesWere) {
+TEST(ZeroedAllocator, ReturnsZerosFromReusedMemory) {
   for (const std::size_t count : {std::size_t{3}, std::size_t{1} << 20}) {
     { const std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> dirty(count, 7); }
     std::vector<std::uint64_t, ZeroedAllocator<std::uint64_t>> zeros(count);

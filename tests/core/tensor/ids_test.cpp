@@ -2,11 +2,11 @@
 
 namespace {
 
-// Neither is taken for the other, nor a number for ids.
+// Ids and tensors do not convert to each other, and numbers do not convert to ids.
 static_assert(!std::is_constructible_v<Ids, Tensor> && !std::is_constructible_v<Tensor, Ids>);
 static_assert(!std::is_assignable_v<Ids&, Tensor> && !std::is_assignable_v<Tensor&, Ids>);
 static_assert(!std::is_convertible_v<int, Ids>);
-// Braces hold ids. Whatever holds a shape makes none.
+// Braces hold ids; shapes do not convert to ids.
 static_assert(!std::is_constructible_v<Ids, Shape> && !std::is_convertible_v<Shape, Ids>);
 static_assert(!std::is_constructible_v<Ids, std::size_t, std::size_t>);
 template <class Range>
@@ -16,7 +16,7 @@ concept IsTakenForIds = requires(const Range& range) {
 static_assert(IsTakenForIds<Ids32> && IsTakenForIds<std::vector<double>>);
 static_assert(!IsTakenForIds<Tensor> && !IsTakenForIds<std::vector<std::string>>);
 
-// Readers would take the numbers for a shape.
+// True if braces in parentheses compile, which readers would take for a shape.
 template <class Array>
 constexpr bool kTakesBracesInParentheses = requires {
   Array({64, 6});
@@ -27,7 +27,7 @@ constexpr bool kTakesBracesInParentheses = requires {
 || requires { Array({}); };
 static_assert(!kTakesBracesInParentheses<Ids> && kTakesBracesInParentheses<Ids::Array>);
 
-TEST(Ids, InBracesAreNoShape) {
+TEST(Ids, BracesHoldIdsRatherThanAShape) {
   EXPECT_EQ((Ids{64, 6}).shape(), (Shape{2}));
   EXPECT_EQ((Ids{{64, 6}}).shape(), (Shape{1, 2}));
   const Ids zeros = Ids::from_shape({64, 6});
@@ -35,19 +35,19 @@ TEST(Ids, InBracesAreNoShape) {
   EXPECT_TRUE(std::ranges::all_of(zeros, [](std::int32_t id) { return id == 0; }));
 }
 
-TEST(Ids, InBracesHaveRowsOfEqualLength) {
+TEST(Ids, BracesRequireRowsOfEqualLength) {
   EXPECT_INVALID("Ids: a row has 3 ids, expected 1, as in the first row", (Ids{{1}, {2, 3, 4}}));
   EXPECT_INVALID("Ids: a row has 1 ids, expected 2, as in the first row", (Ids{{1, 2}, {3}}));
   EXPECT_INVALID("Ids: a row has 2 ids, expected 0, as in the first row", (Ids{{}, {1, 2}}));
 }
 
-TEST(Ids, ThatNobodyGaveAreNone) {
+TEST(Ids, AreEmptyByDefault) {
   EXPECT_EQ(Ids().shape(), (Shape{0}));
   EXPECT_EQ(Ids{}, to_ids(Ids32{}));
   EXPECT_EQ(concat(Ids()), "{}");
 }
 
-TEST(Ids, RefuseShapesThatNoMemoryHolds) {
+TEST(Ids, RejectShapesTooLargeForMemory) {
   constexpr std::size_t kHuge = std::size_t{1} << 33;
   for (const Shape& shape : {Shape{kHuge, kHuge}, Shape{kHuge, 0, kHuge}, Shape{~std::size_t{0}}}) {
     const std::string rest =
@@ -55,10 +55,11 @@ TEST(Ids, RefuseShapesThatNoMemoryHolds) {
     EXPECT_INVALID("Ids::from_shape" + rest, Ids::from_shape(shape));
     EXPECT_INVALID("Ids::reshape" + rest, Ids().reshape(shape));
   }
-  EXPECT_INVALID("Ids::reshape: cannot reshape 3 ids to shape [2, 2]", (Ids{1, 2, 3}).reshape({2, 2}));
+  EXPECT_INVALID("Ids::reshape: cannot reshape 3 ids to shape [2, 2]",
+                 (Ids{1, 2, 3}).reshape({2, 2}));
 }
 
-TEST(ToIds, RefusesNumbersThatAreNoIds) {
+TEST(ToIds, RejectsNumbersThatAreNotIds) {
   constexpr std::int64_t k31 = std::int64_t{1} << 31;
   const auto expect_refused = [](const auto& numbers, std::size_t index) {
     EXPECT_INVALID(concat("to_ids: element ", index, " is ", numbers[index],
@@ -81,13 +82,13 @@ TEST(ToIds, RefusesNumbersThatAreNoIds) {
   EXPECT_EQ(to_ids(std::u32string(1, U'ж')), Ids{0x436});
 }
 
-TEST(Ids, PrintAsTheWholeNumbersThatTheyAre) {
+TEST(Ids, PrintAsIntegers) {
   EXPECT_EQ(concat(Ids{29, 20}), "{29, 20}");
   EXPECT_EQ(concat(Ids{{16777217, 3}, {-100, 5}}),
             "{{ 16777217,         3},\n {     -100,         5}}");
 }
 
-TEST(Ids, AreAnArrayOfAnyRank) {
+TEST(Ids, CanHaveAnyRank) {
   Ids ids = to_ids(Ids32{1, 2, 3, 4, 5, 6});
   ids.reshape({2, 3});
   EXPECT_EQ(ids, (Ids{{1, 2, 3}, {4, 5, 6}}));

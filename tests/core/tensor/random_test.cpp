@@ -3,15 +3,15 @@
 
 namespace {
 
-// The generator's own float arithmetic against PyTorch's: a few units in the last place of |x| < 4.
+// rowgrad and PyTorch differ by a few units in the last place of |x| < 4.
 constexpr double kTolerance = 2e-6;
 
 void expect_near(const Tensor& got, const json& expected, const std::string& what) {
   rowgrad::testing::expect_near(got, tensor_from(expected), kTolerance, what);
 }
 
-// One number after another, any number of words at once, two at once, and from its own words.
-TEST(MersenneTwister, DrawsTheNumbersOfTheStandardLibrarys) {
+// Draws single words, many words at once, two at once, and from a restored state.
+TEST(MersenneTwister, EqualsTheStandardLibrary) {
   for (const std::uint32_t seed : {0U, 1U, 5489U, 4294967295U}) {
     std::mt19937 expected(seed);
     MersenneTwister engine(seed);
@@ -32,7 +32,7 @@ TEST(MersenneTwister, DrawsTheNumbersOfTheStandardLibrarys) {
   }
 }
 
-TEST(Random, DrawsPyTorchsNumbersUnderTheSameSeed) {
+TEST(Random, EqualsPyTorchWithTheSameSeed) {
   const auto file = golden("torch_random.json");
   ASSERT_EQ(file["cases"].size(), 66U);
   for (const auto& item : file["cases"]) {
@@ -53,7 +53,7 @@ TEST(Random, DrawsPyTorchsNumbersUnderTheSameSeed) {
   }
 }
 
-TEST(Random, DrawsPyTorchsNumbersCallAfterCall) {
+TEST(Random, EqualsPyTorchCallAfterCall) {
   const auto file = golden("torch_random.json");
   const auto& calls =
       file["normal(5), normal(5), normal(20), uniform(3) one after another under seed 123"];
@@ -64,7 +64,7 @@ TEST(Random, DrawsPyTorchsNumbersCallAfterCall) {
   expect_near(random.uniform({3}), calls[3], "uniform(3)");
 }
 
-// Of three normal numbers, the second of a pair is left. After 78 steps, all words are used up.
+// Three normal values leave the second value of a pair. After 78 steps, all words are used up.
 class RunningRandom : public Running {
  public:
   explicit RunningRandom(bool other) : random_(other ? 0 : 7) {}
@@ -95,15 +95,15 @@ TEST(Random, IsResumable) {
        {with(state, "words", words), with(state, "words", std::vector<std::int64_t>(623)),
         with(state, "next", 625), with(state, "second_normal", HUGE_VAL)})
     EXPECT_THROW(Random(1).load_state_dict(wrong), std::invalid_argument);
-  words[5] = 0;  // the smallest word, and the largest
+  words[5] = 0;  // smallest word; the next line has the largest
   words[6] = (1LL << 32) - 1;
   EXPECT_NO_THROW(Random(1).load_state_dict(with(state, "words", words)));
 }
 
-// Half of all draws from [1000, 1000 + 2 ulp) round to a float outside. Bounds that are no floats
-// round down and up.
-TEST(Random, DrawsUniformValuesBelowHighOnly) {
-  constexpr double kUlp = 0x1p-14;  // of floats from 512 to 1024
+// Half of all draws from [1000, 1000 + 2 ulp) round to a float outside the interval. Bounds that
+// are not floats round down or up.
+TEST(Random, DrawsUniformValuesInsideTheInterval) {
+  constexpr double kUlp = 0x1p-14;  // unit in the last place of floats from 512 to 1024
   constexpr std::size_t kCount = 10'000;
   for (const auto& [low, high] : std::vector<std::pair<double, double>>{{1000, 1000 + kUlp},
                                                                         {1000, 1000 + 2 * kUlp},
@@ -116,7 +116,7 @@ TEST(Random, DrawsUniformValuesBelowHighOnly) {
     const auto start = static_cast<float>(low), end = static_cast<float>(high);
     for (const real x : random.uniform({kCount}, low, high)) {
       ASSERT_TRUE(x >= low && x < high) << x << " in [" << low << ", " << high << ")";
-      // The bits of PyTorch, if these are inside.
+      // Equals PyTorch's value if that is inside the interval.
       const float unit = static_cast<float>(same.bits() & 0xFFFFFF) * 0x1p-24F;
       const float sum = unit * (end - start) + start;
       ASSERT_TRUE(x == sum || sum < low || sum >= high) << x;
@@ -126,7 +126,7 @@ TEST(Random, DrawsUniformValuesBelowHighOnly) {
     EXPECT_EQ(Random(1).uniform({1}, bound, bound)(0), static_cast<float>(bound));
 }
 
-TEST(Random, RefusesImpossibleDistributions) {
+TEST(Random, RejectsInvalidDistributions) {
   Random random(1);
   const double kMax = std::numeric_limits<float>::max();
   for (const auto& [mean, stddev] : std::vector<std::pair<double, double>>{{0, -1},
@@ -147,16 +147,16 @@ TEST(Random, RefusesImpossibleDistributions) {
                                                                         {-1e39, -1e38}})
     EXPECT_THROW(random.uniform({2}, low, high), std::invalid_argument) << low;
   EXPECT_INVALID(
-      "Random::uniform: low -3e+38 and high 3e+38, expected low not above high, and bounds and a "
-      "difference that fit in a float",
+      "Random::uniform: low -3e+38 and high 3e+38, expected low <= high, with both bounds and "
+      "high - low in the range of float",
       random.uniform({2}, -3e38, 3e38));
   for (const real x : random.normal({1000}, 0, kMax / 8.7)) EXPECT_TRUE(std::isfinite(x));
-  EXPECT_EQ(random.bits(), [] {  // what was refused has drawn nothing
+  EXPECT_EQ(random.bits(), [] {  // rejected calls draw nothing
     Random other(1);
     other.normal({1000});
     return other.bits();
   }());
-  EXPECT_INVALID("Random::permutation: count -1 is negative", random.permutation(-1));
+  EXPECT_INVALID("Random::permutation: count -1, expected at least 0", random.permutation(-1));
 }
 
 }  // namespace

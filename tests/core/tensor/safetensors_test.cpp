@@ -14,15 +14,15 @@ std::string safetensors(const std::string& header, const std::string& data) {
   return bytes_of(std::uint64_t{header.size()}) + header + data;
 }
 
-// The header of a file with one value.
+// Returns the header of a file with one value.
 std::string header_of(const std::string& dtype, const std::string& shape,
                       const std::string& offsets) {
   return concat("{\"x\":{\"dtype\":\"", dtype, "\",\"shape\":", shape,
                 ",\"data_offsets\":", offsets, "}}");
 }
 
-// A file whose header begins with kBegin and zeros, with its checksum in their place. No tensor has
-// more than one block.
+// Replaces the zeros after kBegin in `header` by the checksum of the file, and appends the tensors,
+// each at most one block long.
 const std::string kBegin = R"({"__metadata__":{"rowgrad_format":"2","rowgrad_checksum":")";
 std::string with_checksum(std::string header, const std::vector<std::string>& tensors) {
   const auto add = [](Checksum& sum, const std::string& bytes) {
@@ -52,7 +52,7 @@ class Safetensors : public ::testing::Test {
     return read_safetensors(path_);
   }
 
-  // Of a file with one value, an array of numbers.
+  // Writes and reads a file with one value, an array of numbers.
   template <class Number>
   StateDict read_one(const std::string& dtype, const std::vector<Number>& numbers) const {
     std::string data;
@@ -65,7 +65,7 @@ class Safetensors : public ::testing::Test {
   std::string path_ = folder_ / "file";
 };
 
-TEST_F(Safetensors, ReturnsEveryBitThatWasWritten) {
+TEST_F(Safetensors, RoundTripsEveryBit) {
   using Limits = std::numeric_limits<real>;
   StateDict written;
   written.put("odd", tensor({2, 4}, {Limits::quiet_NaN(), -Limits::quiet_NaN(), -real{0}, real{0},
@@ -82,7 +82,7 @@ TEST_F(Safetensors, ReturnsEveryBitThatWasWritten) {
   EXPECT_TRUE(bits_of(written_and_read(written)) == bits_of(written));
 
   const std::vector<double> numbers = {0.1, -0.0, 1e-310, std::numeric_limits<double>::infinity()};
-  written.put("numbers", numbers);  // which the library of doubles reads as a tensor
+  written.put("numbers", numbers);  // a tensor when read by the double library
   written.put("rate", 1.0 / 3);
   const StateDict found = written_and_read(written);
   EXPECT_EQ(found.doubles("numbers"), numbers);
@@ -90,7 +90,7 @@ TEST_F(Safetensors, ReturnsEveryBitThatWasWritten) {
   EXPECT_EQ(found.number("rate"), 1.0 / 3);
 }
 
-TEST_F(Safetensors, WritesExactlyTheseBytes) {
+TEST_F(Safetensors, WritesTheDocumentedBytes) {
   write_safetensors(path_, {});
   const std::string begin = kBegin + "0000000000000000\"";
   const auto padded = [](const std::string& header) {
@@ -118,7 +118,7 @@ TEST_F(Safetensors, WritesExactlyTheseBytes) {
 #endif
 }
 
-TEST_F(Safetensors, ReadsBothNumberTypesInAnyOrderOfTheHeader) {
+TEST_F(Safetensors, ReadsFloatsAndDoublesInAnyOrder) {
   const StateDict file =
       read(safetensors(R"({"d": {"data_offsets": [4, 20], "shape": [2], "dtype": "F64"},
                            "f": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}} )",
@@ -128,8 +128,8 @@ TEST_F(Safetensors, ReadsBothNumberTypesInAnyOrderOfTheHeader) {
   EXPECT_EQ(file.doubles("d"), (std::vector<double>{-1.5, 1e300}));
 }
 
-// The other values would not fit into memory.
-TEST_F(Safetensors, ReadsOnlyTheValuesThatAreWanted) {
+// The other value would not fit into memory.
+TEST_F(Safetensors, ReadsOnlyTheWantedValues) {
   const std::string header =
       R"({"__metadata__": {"note": "a text"},
           "steps": {"dtype": "I64", "shape": [], "data_offsets": [0, 8]},
@@ -146,13 +146,13 @@ TEST_F(Safetensors, ReadsOnlyTheValuesThatAreWanted) {
   EXPECT_EQ(read_safetensors(path_, nullptr).names(), std::vector<std::string>{"note"});
 }
 
-TEST_F(Safetensors, ReadsEveryHalf) {
+TEST_F(Safetensors, ReadsEveryF16AndBf16Value) {
   std::vector<std::uint16_t> all(1 << 16);
   std::iota(all.begin(), all.end(), 0);
   const Tensor halves = read_one("F16", all).tensor("x", {all.size()});
   const Tensor brain_floats = read_one("BF16", all).tensor("x", {all.size()});
   for (const std::uint16_t bits : all) {
-    // sign, exponent and fraction of 1 + 5 + 10 bits, and 1 + 8 + 7
+    // sign, exponent and fraction: 1 + 5 + 10 bits for F16, and 1 + 8 + 7 bits for BF16
     const auto expected = [bits](int fraction_bits, int bias) -> double {
       const int fraction = bits & ((1 << fraction_bits) - 1);
       const int exponent = (bits & 0x7FFF) >> fraction_bits;
@@ -172,7 +172,7 @@ TEST_F(Safetensors, ReadsEveryHalf) {
   }
 }
 
-TEST_F(Safetensors, ReadsWholeNumbersOfAnyType) {
+TEST_F(Safetensors, ReadsIntegersOfEveryType) {
   const auto expect_type = [&]<class Number>(const std::string& dtype, Number one) {
     using Limits = std::numeric_limits<Number>;
     const Number most =
@@ -192,25 +192,28 @@ TEST_F(Safetensors, ReadsWholeNumbersOfAnyType) {
   expect_type("U64", std::uint64_t{1});
   expect_type("BOOL", std::uint8_t{1});
   EXPECT_ERROR(std::runtime_error,
-               path_ + ": tensor \"x\" has 9223372036854775808, more than 9223372036854775807",
+               path_ +
+                   ": tensor \"x\" has element 9223372036854775808, expected at most "
+                   "9223372036854775807",
                read_one<std::uint64_t>("U64", {1, std::uint64_t{1} << 63}));
 }
 
-TEST_F(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
+TEST_F(Safetensors, RejectsValuesThatItCouldNotReadBack) {
   const std::string no_utf8 =
-      "a name or text: the byte \"\\xff\" at byte 0 of the text is not part of valid UTF-8";
+      "a name or string: the byte \"\\xff\" at byte 0 of the text is not part of valid UTF-8";
   struct Refused {
     std::string name, text, message;
   };
   for (const Refused& item : std::vector<Refused>{
-           {"__metadata__", "text", "no value may have the name \"__metadata__\""},
-           {"rowgrad_format", "2", "no text may have the name \"rowgrad_format\""},
-           {"rowgrad_checksum", "2", "no text may have the name \"rowgrad_checksum\""},
+           {"__metadata__", "text", "the name \"__metadata__\" is reserved"},
+           {"rowgrad_format", "2",
+            "the name \"rowgrad_format\" is reserved, expected another name for a string"},
+           {"rowgrad_checksum", "2",
+            "the name \"rowgrad_checksum\" is reserved, expected another name for a string"},
            {"text", "\xff", no_utf8},
            {"\xff", "text", no_utf8},
            {"text", std::string(50'000'000, '\n'),  // two bytes each
-            "the header would have 100000088 bytes, more than the 100000000 that the format "
-            "allows"}}) {
+            "the header would have 100000088 bytes, but the format allows at most 100000000"}}) {
     StateDict checkpoint;
     checkpoint.put(item.name, item.text);
     EXPECT_INVALID("write_safetensors: " + item.message, write_safetensors(path_, checkpoint));
@@ -218,21 +221,21 @@ TEST_F(Safetensors, RefusesToWriteWhatItCouldNotReadBack) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(Safetensors, NamesItsFormatAndRefusesALaterOne) {
+TEST_F(Safetensors, StoresItsFormatAndRejectsALaterOne) {
   const auto of_format = [](char format) {
     return safetensors(concat("{\"__metadata__\":{\"rowgrad_format\":\"", format, "\"}}"), "");
   };
   EXPECT_TRUE(read(of_format('1')).empty());
   for (const char other : {'3', '0', 'x'})
     EXPECT_ERROR(std::runtime_error,
-                 path_ + ": is a checkpoint of format \"" + other +
-                     "\", but this version reads the formats \"1\" and \"2\", and files that name "
-                     "none",
+                 path_ + ": has rowgrad_format \"" + other +
+                     "\", but this version of rowgrad reads only \"1\" and \"2\", and files of "
+                     "other programs",
                  read(of_format(other)));
   EXPECT_ERROR(std::runtime_error,
                path_ + ": is damaged: it has only one of rowgrad_format \"2\" and rowgrad_checksum",
                read(of_format('2')));
-  // Other programs' metadata name no format of ours, and a tensor may have any name.
+  // Metadata of other programs does not contain rowgrad_format, and a tensor may have any name.
   const StateDict file =
       read(safetensors(R"({"__metadata__":{"format":"pt"},)"
                        R"("rowgrad_format":{"dtype":"I8","shape":[],"data_offsets":[0,1]}})",
@@ -241,7 +244,7 @@ TEST_F(Safetensors, NamesItsFormatAndRefusesALaterOne) {
   EXPECT_EQ(file.integer("rowgrad_format"), 7);
 }
 
-TEST_F(Safetensors, NoticesEveryFlippedBit) {
+TEST_F(Safetensors, DetectsEveryFlippedBit) {
   StateDict written;
   written.put("weight", tensor({1, 2}, {1, -2}));
   written.put("steps", 258);
@@ -256,7 +259,7 @@ TEST_F(Safetensors, NoticesEveryFlippedBit) {
   EXPECT_TRUE(bits_of(read(good)) == bits_of(written));
 }
 
-TEST_F(Safetensors, SaysWhatIsWrongWithAFile) {
+TEST_F(Safetensors, ErrorsSayWhatIsWrongWithTheFile) {
   const std::string four(4, '\0'), eight(8, '\0');
   const auto floats = [](const std::string& shape, const std::string& offsets) {
     return header_of("F32", shape, offsets);
@@ -272,32 +275,36 @@ TEST_F(Safetensors, SaysWhatIsWrongWithAFile) {
            {"", "", "not a safetensors file: its header is not a JSON object"},
            {"[]", "", "not a safetensors file: its header is not a JSON object"},
            {"{\"\xff\": 1}", "", "the header, byte 2: not valid JSON"},
-           {"{\"x\":{},\"x\":{}}", "", "the header: the key \"x\" is there twice"},
+           {"{\"x\":{},\"x\":{}}", "", "the header: duplicate key \"x\""},
            {R"({"__metadata__":[]})", "", "the header, at \"__metadata__\": expected an object"},
            {R"({"__metadata__":{"step":3}})", "", "the header, at \"step\": expected a string"},
            {R"({"x":1})", "", "the header, at \"x\": expected an object"},
            {R"({"x":{"dtype":"F32","shape":[1]}})", four, "tensor \"x\" has no data_offsets"},
            {header_of("F8_E4M3", "[4]", "[0,4]"), four,
-            "tensor \"x\" has the dtype \"F8_E4M3\", which is none of F16, BF16, F32, F64, I8 to "
-            "I64, U8 to U64, BOOL"},
+            "tensor \"x\" has dtype \"F8_E4M3\", expected F16, BF16, F32, F64, I8 to I64, U8 to "
+            "U64 or BOOL"},
            {header_of("BF16", "[1]", "[0,4]"), four,
-            "tensor \"x\" of shape [1] needs 2 bytes, but has 4"},
+            "tensor \"x\" of shape [1] has 4 bytes, expected 2"},
            {header_of("F64", "[1]", "[0,4]"), four,
-            "tensor \"x\" of shape [1] needs 8 bytes, but has 4"},
+            "tensor \"x\" of shape [1] has 4 bytes, expected 8"},
            {"{\"__metadata__\":{\"x\":\"\"}," + floats("[1]", "[0,4]").substr(1), four,
-            "tensor \"x\" has the name of a text in the metadata"},
+            "tensor \"x\" has the same name as a string in the metadata"},
            {floats("1", "[0,4]"), four, "the header, at \"shape\": expected an array"},
            {floats("[-1]", "[0,4]"), four,
             "the header, at \"shape\": expected a whole number below 2^64"},
-           {floats("[1]", "[4]"), four, "tensor \"x\" has the data_offsets [4]"},
-           {floats("[1]", "[4,0]"), four, "tensor \"x\" has the data_offsets [4, 0]"},
-           {floats("[3]", "[0,4]"), four, "tensor \"x\" of shape [3] needs 12 bytes, but has 4"},
+           {floats("[1]", "[4]"), four,
+            "tensor \"x\" has data_offsets [4], expected [begin, end] with begin <= end"},
+           {floats("[1]", "[4,0]"), four,
+            "tensor \"x\" has data_offsets [4, 0], expected [begin, end] with begin <= end"},
+           {floats("[3]", "[0,4]"), four, "tensor \"x\" of shape [3] has 4 bytes, expected 12"},
            {floats("[4294967296,4294967296]", "[0,0]"), "",
-            "tensor \"x\" has the impossible shape [4294967296, 4294967296]"},
+            "tensor \"x\" of shape [4294967296, 4294967296] has more elements than memory could "
+            "ever hold"},
            {floats("[0,18446744073709551615]", "[0,0]"), "",
-            "tensor \"x\" has the impossible shape [0, 18446744073709551615]"},
+            "tensor \"x\" of shape [0, 18446744073709551615] has more elements than memory could "
+            "ever hold"},
            {floats("[1]", "[0,4]"), "",
-            "truncated: the tensors have 4 bytes, of which the file holds 0"},
+            "truncated: the tensors have 4 bytes, but the file contains only 0"},
            {floats("[1]", "[18446744073709551608,18446744073709551612]"), four,
             "the bytes 0 to 18446744073709551608 of the data belong to no tensor"},
            {"{}", four, "4 bytes follow the last tensor"},
@@ -305,24 +312,24 @@ TEST_F(Safetensors, SaysWhatIsWrongWithAFile) {
            {floats("[1]", "[4,8]"), eight, "the bytes 0 to 4 of the data belong to no tensor"},
            {two("[0,4]", "[8,12]"), eight + four,
             "the bytes 4 to 8 of the data belong to no tensor"},
-           {two("[0,4]", "[2,6]"), eight, "tensor \"y\" overlaps another one"},
-           {two("[0,4]", "[0,4]"), four, "tensor \"y\" overlaps another one"}})
+           {two("[0,4]", "[2,6]"), eight, "tensor \"y\" overlaps another tensor"},
+           {two("[0,4]", "[0,4]"), four, "tensor \"y\" overlaps another tensor"}})
     EXPECT_ERROR(std::runtime_error, path_ + ": " + item.message,
                  read(safetensors(item.header, item.data)));
   for (const auto& item : std::map<std::string, std::string>{
-           {"1234567", "not a safetensors file: it has 7 bytes"},
+           {"1234567", "not a safetensors file: it has 7 bytes, expected at least 8"},
            {"A story, not tensors.",
-            "not a safetensors file: its header would have 3204718432871456833 bytes, more than "
-            "the 100000000 that the format allows"},
+            "not a safetensors file: its header would have 3204718432871456833 bytes, but the "
+            "format allows at most 100000000"},
            {bytes_of(std::uint64_t{100'000'001}),
-            "not a safetensors file: its header would have 100000001 bytes, more than the "
-            "100000000 that the format allows"},
+            "not a safetensors file: its header would have 100000001 bytes, but the format allows "
+            "at most 100000000"},
            {bytes_of(std::uint64_t{100'000'000}) + "{}",
-            "truncated: the header has 100000000 bytes, of which the file holds 2"}})
+            "truncated: the header has 100000000 bytes, but the file contains only 2"}})
     EXPECT_ERROR(std::runtime_error, path_ + ": " + item.second, read(item.first));
 }
 
-TEST_F(Safetensors, QuotesNoMoreThanAPartOfALongName) {
+TEST_F(Safetensors, ErrorsTruncateLongNames) {
   const std::string name(1'000'000, 'x');
   std::string list = "[1";
   for (int i = 1; i < 100'000; ++i) list += ",1";
@@ -338,7 +345,7 @@ TEST_F(Safetensors, QuotesNoMoreThanAPartOfALongName) {
   }
 }
 
-TEST_F(Safetensors, AreWrittenAndReadWholeOrNotAtAllIfMemoryRunsOut) {
+TEST_F(Safetensors, AreWrittenAndReadAtomicallyIfMemoryRunsOut) {
   const std::string before = "what was there";
   StateDict checkpoint;
   checkpoint.put("token.weight", irregular({5, 3}));
@@ -374,7 +381,7 @@ TEST_F(Safetensors, TakesTimeInProportionToTheNumberOfTensors) {
     written.put("layer." + std::to_string(i), scalar(1));
     written.put("key " + std::to_string(i), "text");
   }
-  // Takes a tenth of a second; comparing each tensor with all others would take half a minute.
+  // Takes 0.1 s; comparing each tensor with all others would take half a minute.
   EXPECT_LT(seconds_of([&] { EXPECT_EQ(written_and_read(written).names().size(), 2 * kTensors); }),
             5.0);
 }

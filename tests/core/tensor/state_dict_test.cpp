@@ -13,7 +13,7 @@ StateDict some() {
   return checkpoint;
 }
 
-TEST(StateDict, GivesBackWhatWasPut) {
+TEST(StateDict, ReturnsTheValuesThatWerePut) {
   const StateDict checkpoint = some();
   EXPECT_EQ(checkpoint.names(),
             (std::vector<std::string>{"note", "rate", "rates", "step", "steps", "weight"}));
@@ -23,7 +23,7 @@ TEST(StateDict, GivesBackWhatWasPut) {
   EXPECT_EQ(checkpoint.count("step"), 7U);
   EXPECT_EQ(checkpoint.integers("steps"), (std::vector<std::int64_t>{1, -2}));
   EXPECT_EQ(checkpoint.string("note"), "a text");
-  // Numbers of different kinds are read as each other.
+  // Numeric types are converted to each other.
   EXPECT_EQ(checkpoint.tensor("rates", {2}), (Tensor{real(0.1), real(0.2)}));
   EXPECT_EQ(checkpoint.doubles("weight"), (std::vector<double>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(checkpoint.number("step"), 7);
@@ -45,30 +45,29 @@ TEST(StateDict, NestsByPrefix) {
   EXPECT_TRUE(run.part("third").empty());
   EXPECT_EQ(&std::get<Tensor>(run.part("second").at("weight")),
             &std::get<Tensor>(run.at("second.weight")))
-      << "parts share their numbers with the whole";
+      << "parts share their values with the whole";
 }
 
-TEST(StateDict, NamesWhatIsWrongWithAValueByItsFullName) {
+TEST(StateDict, ErrorsGiveTheFullName) {
   StateDict run;
   run.put("run", some());
   const StateDict part = run.part("run");
   EXPECT_INVALID("StateDict: \"run.epoch\" is missing", part.count("epoch"));
-  EXPECT_INVALID("StateDict: \"run.note\" is not a whole number", part.integer("note"));
-  EXPECT_INVALID("StateDict: \"run.steps\" has 2 numbers, expected one", part.integer("steps"));
-  EXPECT_INVALID("StateDict: \"run.rates\" has 2 numbers, expected one", part.number("rates"));
+  EXPECT_INVALID("StateDict: \"run.note\" is not an integer", part.integer("note"));
+  EXPECT_INVALID("StateDict: \"run.steps\" has 2 elements, expected one", part.integer("steps"));
+  EXPECT_INVALID("StateDict: \"run.rates\" has 2 elements, expected one", part.number("rates"));
   EXPECT_INVALID("StateDict: \"run.note\" is not an array of numbers", part.doubles("note"));
   EXPECT_INVALID("StateDict: \"run.note\" is not a tensor", part.shape("note"));
-  EXPECT_INVALID("StateDict: \"run.step\" is not a text", part.string("step"));
-  EXPECT_INVALID("StateDict: \"run.weight\" is not an array of whole numbers",
-                 part.integers("weight"));
+  EXPECT_INVALID("StateDict: \"run.step\" is not a string", part.string("step"));
+  EXPECT_INVALID("StateDict: \"run.weight\" is not an array of integers", part.integers("weight"));
   EXPECT_INVALID("StateDict: \"run.weight\" has shape [2, 3], expected [3, 2]",
                  part.tensor("weight", {3, 2}));
   EXPECT_INVALID("StateDict: \"run.step\" is not a tensor", part.tensor("step", {}));
   StateDict negative;
   negative.put("step", -1);
-  EXPECT_INVALID("StateDict: \"step\" is -1, expected a number not below 0",
+  EXPECT_INVALID("StateDict: \"step\" is -1, expected a non-negative integer",
                  negative.count("step"));
-  EXPECT_INVALID("StateDict: \"step\" is there already", negative.put("step", 1));
+  EXPECT_INVALID("StateDict: \"step\" already exists", negative.put("step", 1));
   StateDict large;
   large.put("most", 1LL << 53);
   large.put("seed", -(1LL << 53) - 1);
@@ -81,7 +80,7 @@ StateDict renamed(const StateDict& file, const Renaming& rule) {
   return file.renamed(std::span(&rule, 1));
 }
 
-TEST(StateDict, RenamesAndTransposesByTheFirstRuleThatFits) {
+TEST(StateDict, RenamesAndTransposesByTheFirstMatchingRule) {
   StateDict file;
   file.put("h.0.weight", Tensor{{1, 2, 3}, {4, 5, 6}});
   file.put("h.11.weight", StateDict::Doubles{{2, 3}, {1, 2, 3, 4, 5, 6}});
@@ -97,7 +96,7 @@ TEST(StateDict, RenamesAndTransposesByTheFirstRuleThatFits) {
   EXPECT_EQ(renamed.shape("blocks.11.qkv"), Shape({3, 2}));
 }
 
-TEST(StateDict, TakesAStarForOneCharacterOrMore) {
+TEST(StateDict, AStarMatchesOneOrMoreCharacters) {
   const auto name_of = [](const std::string& name, const std::string& from, const std::string& to) {
     StateDict file;
     file.put(name, 1);
@@ -114,24 +113,25 @@ TEST(StateDict, TakesAStarForOneCharacterOrMore) {
   EXPECT_EQ(name_of("name", "name", "yes"), "yes");
 }
 
-TEST(StateDict, RefusesRenamingsThatLoseAValueOrTransposeWhatIsNoMatrix) {
+TEST(StateDict, RejectsInvalidRenamings) {
   StateDict file;
   file.put("a.1", zeros({2}));
   file.put("b.1", zeros({2, 3}));
   file.put("steps", 3);
   EXPECT_INVALID("StateDict::renamed: two values would be named \"c\"",
                  renamed(file, {"*.1", "c"}));
-  EXPECT_INVALID("StateDict::renamed: \"*\" has more * than \"a.1\"", renamed(file, {"a.1", "*"}));
-  EXPECT_INVALID("StateDict::renamed: \"a.1\" of shape [2] is to be transposed, but is no matrix",
+  EXPECT_INVALID("StateDict::renamed: \"*\" has more wildcards (*) than \"a.1\"",
+                 renamed(file, {"a.1", "*"}));
+  EXPECT_INVALID("StateDict::renamed: cannot transpose \"a.1\" of shape [2], expected a matrix",
                  renamed(file, {.from = "a.*", .to = "a.*", .transpose = true}));
-  EXPECT_INVALID("StateDict::renamed: \"steps\" is to be transposed, but is not a tensor",
+  EXPECT_INVALID("StateDict::renamed: cannot transpose \"steps\", expected a tensor",
                  renamed(file, {.from = "steps", .to = "other", .transpose = true}));
 }
 
-TEST(StateDict, RefusesWhatItCouldNotGiveBackAndChangesNothing) {
+TEST(StateDict, RejectsInvalidValuesAndStaysUnchanged) {
   StateDict checkpoint = some();
   const std::string before = bits_of(checkpoint);
-  EXPECT_INVALID("StateDict: \"x\" has 1 values, but a shape of 2",
+  EXPECT_INVALID("StateDict: \"x\" has 1 values, expected 2 as in its shape",
                  checkpoint.put("x", StateDict::Doubles{{2}, {1}}));
   EXPECT_INVALID("StateDict: \"x\" is more than 2^63 - 1",
                  checkpoint.put("x", std::uint64_t{1} << 63));
@@ -139,7 +139,7 @@ TEST(StateDict, RefusesWhatItCouldNotGiveBackAndChangesNothing) {
   part.put("a", 1);
   part.put("b", 2);
   checkpoint.put("p.b", 3);
-  EXPECT_INVALID("StateDict: \"p.b\" is there already", checkpoint.put("p", part));
+  EXPECT_INVALID("StateDict: \"p.b\" already exists", checkpoint.put("p", part));
   checkpoint.erase("p.b");
   EXPECT_TRUE(bits_of(checkpoint) == before);
   checkpoint.put("self", checkpoint);

@@ -4,7 +4,7 @@ namespace {
 
 constexpr std::size_t kLarge = std::size_t{1} << 31;
 
-TEST(ElementCount, RefusesProductsThatNoMemoryHolds) {
+TEST(ElementCount, RejectsShapesTooLargeForMemory) {
   EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));   // the largest
   const std::vector<Shape> impossible{{2 * kLarge, 2 * kLarge},            // 2^64
                                       {kLarge * kLarge + 2, 4},            // wraps to 8
@@ -25,8 +25,8 @@ TEST(ElementCount, RefusesProductsThatNoMemoryHolds) {
   }
 }
 
-TEST(ElementCount, IsCheckedWhereTensorsEnterTheLibrary) {
-  // xtensor multiplies unchecked: this one has eight numbers.
+TEST(ElementCount, IsCheckedForTensorsPassedToTheLibrary) {
+  // xtensor multiplies extents without checks: this tensor has eight elements.
   const Tensor wrapped = Tensor::from_shape({kLarge * kLarge + 2, 4});
   ASSERT_EQ(wrapped.size(), 8U);
   Tape tape;
@@ -35,7 +35,7 @@ TEST(ElementCount, IsCheckedWhereTensorsEnterTheLibrary) {
   EXPECT_THROW(Parameter("weight", wrapped), std::invalid_argument);
 }
 
-TEST(Tensor, PrintsNumbersInColumnsAndIsCutShort) {
+TEST(Tensor, PrintsInColumnsAndAbbreviates) {
   EXPECT_EQ(concat(Tensor{{1, 2.5}, {-10, 0}}), "{{  1. ,   2.5},\n {-10. ,   0. }}");
   EXPECT_EQ(concat(scalar(7)), " 7.");
   EXPECT_EQ(concat(zeros({1001})), "{ 0.,  0.,  0., ...,  0.,  0.,  0.}");
