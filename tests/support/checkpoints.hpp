@@ -6,8 +6,8 @@
 
 namespace rowgrad::testing {
 
-/// The contents of a checkpoint as bytes: equal only for the same names, kinds, shapes and bits.
-/// NaN equals itself, and -0 differs from 0.
+/// Returns a state dict as bytes, equal only for equal names, types, shapes and bits. NaN equals
+/// itself, and -0 differs from 0.
 inline std::string bits_of(const StateDict& checkpoint) {
   std::string all;
   const auto add = [&](const std::string& kind, const Shape& shape, const auto* numbers,
@@ -38,7 +38,7 @@ inline std::string bits_of(const Tensor& tensor) {
   return bits_of(state);
 }
 
-/// A copy of the checkpoint with another value under a name.
+/// Returns a copy with another value under a name.
 inline StateDict with(StateDict checkpoint, const std::string& name, auto value) {
   checkpoint.erase(name);
   checkpoint.put(name, std::move(value));

@@ -1,9 +1,9 @@
 # shellcheck shell=bash disable=SC2154
-# Compares checkpoints of train; to be sourced after expect.sh.
+# Compares checkpoints of rowgrad train; source it after expect.sh.
 
-# numbers FILE: all of a checkpoint but the times in its history, which no two runs share, and what it
-# was computed with, and the checksum.
-numbers() {
+# comparable FILE: prints a checkpoint without what differs between equal runs: the times in its history, the hardware
+# and libraries that computed it, and the checksum.
+comparable() {
   local length header begin end
   length=$(od -A n -t u8 -N 8 "$1")
   header=$(head -c "$((8 + length))" "$1" | tail -c +9)
@@ -15,7 +15,7 @@ numbers() {
 }
 
 expect_same_numbers() {
-  numbers "$1" >"$scratch/first.numbers"
-  numbers "$2" >"$scratch/second.numbers"
+  comparable "$1" >"$scratch/first.numbers"
+  comparable "$2" >"$scratch/second.numbers"
   same "$scratch/first.numbers" "$scratch/second.numbers"
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Tables of what is refused: one line for each call, with its message.
+// Expectations of exceptions and their messages.
 
 #include <exception>
 #include <stdexcept>
@@ -11,7 +11,7 @@
 
 namespace rowgrad::testing {
 
-/// The message of the Error that the action throws, for a test to compare or search.
+/// Returns the message of the Error that the action throws, or "no error".
 template <class Error, class Action>
 std::string error_of(Action&& action) {
   try {
@@ -31,14 +31,14 @@ inline ::testing::AssertionResult has(std::string_view text, std::string_view pa
 
 }  // namespace rowgrad::testing
 
-/// Expects a statement to throw this type of Error with exactly this message. The statement comes
-/// last, as it may have commas.
+/// Expects a statement to throw this type of Error with exactly this message. The statement is
+/// last, as it may contain commas.
 #define EXPECT_ERROR(Error, message, ...) \
   EXPECT_EQ(::rowgrad::testing::error_of<Error>([&] { __VA_ARGS__; }), message)
 
 #define EXPECT_INVALID(message, ...) EXPECT_ERROR(std::invalid_argument, message, __VA_ARGS__)
 
-/// For messages of which only a part is the library's own.
+/// Expects a statement to throw an Error whose message contains `part`.
 #define EXPECT_ERROR_WITH(Error, part, ...) \
   EXPECT_HAS(::rowgrad::testing::error_of<Error>([&] { __VA_ARGS__; }), part)
 

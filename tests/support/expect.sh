@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Expectations of scripts, to be sourced: one that does not hold ends the script with status 1 and shows what the last
-# command wrote. A command that cannot be found ends it wherever the command stands, also in pipes and after `!`.
-# `scratch` is a folder that is removed at the end, and `log` is a file with the output of the last ok or rejects.
+# Expectations for scripts; source this file. A failed expectation ends the script with status 1 and shows the output
+# of the last command. A command that is not found ends the script, even in a pipe or after `!`. `scratch` is a folder
+# that is removed at the end, and `log` is a file with the output of the last ok or rejects.
 
 scratch=$(mktemp -d)
 log=$scratch/log
@@ -14,20 +14,20 @@ finish() {
 }
 trap finish EXIT
 
-# fail MESSAGE: names the line of the script, too.
+# fail MESSAGE: ends the script with this message and the line number.
 fail() {
   printf '%s:%s: %s\n' "$0" "${BASH_LINENO[-2]}" "$1" >&2
   cat "$log" >&2
   exit 1
 }
 
-# ok COMMAND...: the command succeeds.
+# ok COMMAND...: expects the command to succeed.
 ok() {
   "$@" >"$log" 2>&1 || fail "status $?, expected 0: $*"
 }
 
-# rejects STATUS PATTERN COMMAND...: the command ends with the status, and its output has the pattern. Statuses 126 and
-# 127 always fail: a program between this script and the command, such as timeout, did not find it.
+# rejects STATUS PATTERN COMMAND...: expects the command to exit with this status, and its output to match the pattern.
+# Statuses 126 and 127 always fail: a program that runs the command, such as timeout, did not find it.
 rejects() {
   local status=0
   "${@:3}" >"$log" 2>&1 || status=$?
@@ -35,29 +35,29 @@ rejects() {
   says "$2"
 }
 
-# says PATTERN: the output of the last command has the pattern, perhaps over several lines.
+# says PATTERN: expects the output of the last command to match the pattern, even across lines.
 says() {
   grep -qe "$1" "$log" || grep -qe "$1" <<<"$(tr -s ' \n' ' ' <"$log")" || fail "the output lacks '$1'"
 }
 
-# equal ACTUAL EXPECTED
+# equal ACTUAL EXPECTED: expects two equal strings.
 equal() {
   [[ $1 == "$2" ]] || fail "got '$1', expected '$2'"
 }
 
-# same FILE FILE: both have the same bytes, and are not empty.
+# same FILE FILE: expects two files with the same bytes, not empty.
 same() {
   cmp "$1" "$2" || fail "$1 and $2 differ"
   [[ -s $1 ]] || fail "$1 and $2 are empty"
 }
 
-# skip WHY: ends a script that needs what is not installed. In CI, where everything must run, that is a failure.
+# skip REASON: ends a script that needs something that is not installed. This is a failure in CI, where all must run.
 skip() {
   echo "$1" >&2
   exit "$([[ ${CI-} ]] && echo 1 || echo 0)"
 }
 
-# Bash runs this in a process of its own.
+# Bash runs this in a separate process.
 command_not_found_handle() {
   printf '%s: %s: command not found\n' "$0" "$1" >&2
   kill $$

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests expect.sh: each of these scripts must end with the status before it, and at once.
+# Tests expect.sh: each script below must exit with the status before it; failing scripts must end at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -28,4 +28,4 @@ done <<'END'
 143 echo "$(missing)"
 143 missing 2>/dev/null || true
 END
-echo "expectations that do not hold end a script"
+echo "failed expectations end a script"

@@ -16,7 +16,7 @@ std::atomic<std::size_t> first_failing = kNever;
 std::atomic<std::size_t> failing_count = 0;
 std::atomic<bool> failed = false;
 
-// Counts a request and returns whether it must fail.
+// Counts a request. Returns true if it must fail.
 bool fails(std::size_t bytes) {
   if (!armed) return false;
   requested_bytes += bytes;
@@ -40,8 +40,9 @@ void* allocate_or_throw(std::size_t alignment, std::size_t bytes) {
 
 }  // namespace
 
-// These replace the C++ library's operators in the whole program. Its other forms (arrays, sized)
-// call them; so would its nothrow form, but not that of AddressSanitizer, whose blocks are others.
+// These replace the C++ library's operators in the whole program. The array and sized forms call
+// them. The library's nothrow form would also call them, but AddressSanitizer's would not, and its
+// blocks cannot be freed here.
 void* operator new(std::size_t bytes) {
   return allocate_or_throw(__STDCPP_DEFAULT_NEW_ALIGNMENT__, bytes);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Simulates memory that runs out at a point that the test chooses.
+// Simulates running out of memory at a chosen point.
 
 #include <cstddef>
 #include <limits>
@@ -12,39 +12,39 @@
 
 namespace rowgrad::testing {
 
-/// While it exists, some memory requests of all threads fail: those to operator new, in all its
-/// forms, and to std::aligned_alloc, which the buffer pool uses. The idle blocks of the pool are
-/// released first, because they would be used without a request. Only one may exist at a time.
+/// While this object exists, some allocations of all threads fail: calls of operator new, in all
+/// its forms, and of std::aligned_alloc, which the buffer pool uses. The constructor releases the
+/// idle blocks of the pool, which would be used without a request. Only one object may exist.
 class FailingAllocations {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   static constexpr std::size_t kNever = kAll;  // as `first`: requests are only counted
 
-  /// From now on, `count` requests fail, the first of them being request `first`, counted from 1.
+  /// Makes `count` requests fail, starting with request `first`, counted from 1.
   explicit FailingAllocations(std::size_t first, std::size_t count = kAll);
   ~FailingAllocations();
   FailingAllocations(const FailingAllocations&) = delete;
   FailingAllocations& operator=(const FailingAllocations&) = delete;
 
-  /// Whether any request has failed.
+  /// Returns true if any request has failed.
   bool any_failed() const;
 
-  /// The bytes that were requested while it has existed.
+  /// Returns the bytes requested since construction.
   static std::size_t bytes();
 };
 
-/// Repeats a call and lets each memory request that it makes fail in turn: that one alone, that one
-/// and the next (the pool asks again before it gives up), that one and all that follow. Each time,
-/// `make()` returns the object for `call`; afterwards, `check(*made, finished)` should verify that
-/// the object is as after the call if that finished, and as before if it threw std::bad_alloc.
-/// Other exceptions are not caught. Stops at the first failed expectation.
+/// Repeats a call, and lets each of its memory requests fail in turn: this request alone, this and
+/// the next request (as the pool tries twice), and this and all later requests. Each time, `make()`
+/// returns the object for `call`. Then `check(*made, finished)` should verify that the object has
+/// changed if the call finished, and is unchanged if it threw std::bad_alloc. Other exceptions are
+/// not caught. Stops at the first failed expectation.
 template <class Make, class Call, class Check>
 void for_every_failure(const Make& make, const Call& call, const Check& check) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{2}, FailingAllocations::kAll}) {
     bool any_failed = true;
     for (std::size_t first = 1; any_failed; ++first) {
       if (::testing::Test::HasFailure()) return;
-      SCOPED_TRACE(concat("request ", first, " fails, of ", count, " that do"));
+      SCOPED_TRACE(concat("requests fail from number ", first, " on, ", count, " of them"));
       const auto made = make();
       bool finished = false;
       {
@@ -56,8 +56,8 @@ void for_every_failure(const Make& make, const Call& call, const Check& check) {
         }
         any_failed = failing.any_failed();
       }
-      EXPECT_TRUE(finished || any_failed) << "std::bad_alloc though there was memory";
-      EXPECT_TRUE(first > 1 || any_failed) << "the call asks for no memory";
+      EXPECT_TRUE(finished || any_failed) << "std::bad_alloc, although no request failed";
+      EXPECT_TRUE(first > 1 || any_failed) << "the call requests no memory";
       check(*made, finished);
     }
   }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Golden values: JSON files that PyTorch wrote, and the closed-form weights that they start with.
+// Golden values: JSON files written by PyTorch, and the closed-form weights that they assume.
 
 #include <cmath>
 #include <fstream>
@@ -19,7 +19,7 @@ inline nlohmann::json golden(const std::string& name) {
   return nlohmann::json::parse(file);
 }
 
-/// scale * sin(frequency * k + phase) at row-major index k.
+/// Returns scale * sin(frequency * k + phase) at row-major index k.
 inline Tensor wave(const Shape& shape, double frequency, double phase, double scale) {
   Tensor result = empty(shape);
   for (std::size_t k = 0; k < result.size(); ++k)
@@ -28,8 +28,8 @@ inline Tensor wave(const Shape& shape, double frequency, double phase, double sc
   return result;
 }
 
-/// A rectangular JSON array of numbers of any depth. NaN and infinities, which JSON does not have,
-/// are texts.
+/// Converts a rectangular JSON array of any depth. NaN and infinities, which JSON lacks, are
+/// strings.
 inline Tensor tensor_from(const nlohmann::json& numbers) {
   Shape shape;
   for (const auto* level = &numbers; level->is_array(); level = &level->front())

@@ -1,6 +1,6 @@
 #pragma once
 
-// Checks in one call what every backward rule of an op must do.
+// Checks the backward rule of an op in one call.
 
 #include <functional>
 #include <optional>
@@ -20,7 +20,7 @@ namespace rowgrad::testing {
 using Inputs = std::span<const Variable>;
 using Function = std::function<Variable(Inputs)>;
 
-/// A scalar that depends on every entry of x, each with its own weight.
+/// Returns a scalar that depends on every element of x, each with its own weight.
 inline Variable weighted_sum(const Variable& x) {
   Tensor weights = irregular(x.shape(), 5, 0.5, 1.5);
   double total = 0;
@@ -36,7 +36,7 @@ inline std::vector<Variable> inputs_on(Tape& tape, const std::vector<Tensor>& va
   return inputs;
 }
 
-/// The gradients of weighted_sum(function(inputs)), for the inputs that `wanted` marks.
+/// Returns the gradients of weighted_sum(function(inputs)) for inputs with wanted[i]; others none.
 inline std::vector<Gradient> gradients_of(const Function& function,
                                           const std::vector<Tensor>& inputs,
                                           const std::vector<bool>& wanted) {
@@ -57,8 +57,8 @@ inline std::vector<Gradient> gradients_of(const Function& function,
   return gradients_of(function, inputs, std::vector<bool>(inputs.size(), true));
 }
 
-/// Expects that backward agrees with difference quotients in every entry of every input, and that
-/// an input's gradient has the same bits whether the other inputs need one or not.
+/// Expects backward() to agree with difference quotients for every element of every input. Expects
+/// an input's gradient to have the same bits whether or not other inputs need gradients.
 inline void expect_gradients(const Function& function, const std::vector<Tensor>& inputs,
                              const std::string& what = "") {
   std::size_t entries = 0;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Small models and texts to train them on, for tests of runs.
+// Small models and corpora for tests of training runs.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace rowgrad::testing {
 
-/// Any language model will do: each token predicts the next.
+/// A minimal language model: each token predicts the next token.
 class Bigram : public LanguageModel {
  public:
   static constexpr std::size_t kVocabulary = 7;
@@ -32,7 +32,7 @@ class Bigram : public LanguageModel {
   Submodule<Linear> head;
 };
 
-/// Windows of 5 tokens of a text that a Bigram learns; the first targets do not count.
+/// Returns windows of 5 tokens for a Bigram; the first `ignored` targets are masked.
 inline TokenWindows windows(std::size_t tokens, std::size_t ignored = 0) {
   Ids text = Ids::from_shape({tokens});
   for (std::size_t i = 0; i < tokens; ++i)
@@ -43,7 +43,7 @@ inline TokenWindows windows(std::size_t tokens, std::size_t ignored = 0) {
   return ignored == 0 ? TokenWindows(text, options) : TokenWindows(text, targets, options);
 }
 
-/// Keeps the losses of a run's steps.
+/// Records the loss of each step.
 struct Losses : TrainingCallback {
   void after_step(const TrainingRun&, const StepResult& result) override {
     if (result.loss) all.push_back(*result.loss);
@@ -51,12 +51,12 @@ struct Losses : TrainingCallback {
   std::vector<double> all;
 };
 
-/// Damage of a run's state that is not refused: any numbers may be those of a model, and losses.
+/// Damage that a training run does not detect: models and losses may have any values.
 inline const std::vector<std::string> kTakenByRuns{
     "NaN in model.*", "NaN in optimizer.!(*.rules)", "@(NaN|-1) in epoch_loss_sum",
     "@(NaN|-1) in history.!(steps|epoch)", "unknown ?(history.|progress.|random.|schedule.)more"};
 
-/// A training run, with all its parts, as something that is saved and goes on.
+/// A training run, with all its parts, for expect_resumable().
 template <class Trained>
 class RunningTraining : public Running {
  public:

@@ -1,7 +1,7 @@
 #pragma once
 
-// What the table of ops (core/ops/contracts_test.cpp) is made of: a case says how an op is called,
-// for which shapes, and what loops in double give for them.
+// Cases for the table of ops (core/ops/contracts_test.cpp): an op, its shapes, and a reference in
+// double precision.
 
 #include <cctype>
 #include <functional>
@@ -15,23 +15,23 @@
 
 namespace rowgrad::testing {
 
-using Shapes = std::vector<Shape>;  // of the inputs of an op
+using Shapes = std::vector<Shape>;  // shapes of an op's inputs
 
-/// The value of an op, by loops.
+/// Computes the value of an op with simple loops.
 using Reference = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// How far an entry of an op's value may be from that of the reference.
+/// Returns the largest allowed error of an element, compared with the reference.
 using Bound = std::function<double(const std::vector<Tensor>&, const Index&, double expected)>;
 
 struct OpCase {
   std::string name;
-  std::vector<Shapes> small;  // for which values and gradients are computed
-  Shapes large;               // where several threads work, if any
+  std::vector<Shapes> small;  // shapes for checks of values and gradients
+  Shapes large;               // shapes for several threads, or empty
   Function op;
-  Reference reference = {};   // if any
-  Bound bound = {};           // if there is none, values are exact
-  double low = -2, high = 2;  // of the inputs
-  bool has_quotients = true;  // whether its gradients are difference quotients
+  Reference reference = {};   // may be empty
+  Bound bound = {};           // empty: values must be exact
+  double low = -2, high = 2;  // range of the inputs
+  bool has_quotients = true;  // true if gradients are difference quotients
 
   OpCase& gives(Reference expected, Bound within = {}) {
     reference = std::move(expected);
@@ -63,7 +63,7 @@ struct OpTable {
   }
 };
 
-/// The op of a case, which is the first word of its name.
+/// Returns a case's op, the first word of its name.
 template <class Case>
 std::string op_of(const Case& item) {
   return item.name.substr(0, item.name.find_first_of(" ,"));
@@ -78,7 +78,8 @@ class OpTest : public ::testing::Test {
   std::function<void()> body_;
 };
 
-/// Adds a test for each op that has cases with `applies`: Ops/LogSoftmax.Promise/log_softmax.
+/// Adds a test, such as Ops/LogSoftmax.Promise/log_softmax, for each op with a case for which
+/// `applies` returns true.
 template <class Case>
 bool add_op_tests(const char* promise, const std::vector<Case>& cases, void (*check)(const Case&),
                   bool (*applies)(const Case&)) {
@@ -104,7 +105,7 @@ bool add_op_tests(const char* promise, const std::vector<Case>& cases, void (*ch
   return true;
 }
 
-/// OP_TEST(Promise, Case, cases, applies) { … } checks `item`, each of the cases with `applies`.
+/// OP_TEST(Promise, Case, cases, applies) { … } runs for each case `item` with applies(item).
 #define OP_TEST(promise, Case, cases, applies)               \
   void promise(const Case& item);                            \
   [[maybe_unused]] const bool promise##IsTested =            \
@@ -129,7 +130,7 @@ inline Function two(Variable (*op)(const Variable&, const Variable&)) {
   return [op](Inputs x) { return op(x[0], x[1]); };
 }
 
-/// The tensor whose value at each index is entry(index), rounded once.
+/// Returns the tensor whose element at each index is entry(index), rounded once.
 template <class Entry>
 Tensor from_entries(const Shape& shape, const Entry& entry) {
   Tensor result = empty(shape);
@@ -138,14 +139,14 @@ Tensor from_entries(const Shape& shape, const Entry& entry) {
   return result;
 }
 
-/// The same function of each number.
+/// Returns the elementwise reference of a function.
 inline Reference each(double (*function)(double)) {
   return [function](const std::vector<Tensor>& x) {
     return from_entries(x[0].shape(), [&](const Index& i) { return function(at(x[0], i)); });
   };
 }
 
-/// The shape that both are broadcast to.
+/// Returns the shape to which both shapes are broadcast.
 inline Shape joined(const Shape& a, const Shape& b) {
   Shape result = a.size() < b.size() ? b : a;
   for (const Shape& shape : {a, b})
@@ -155,8 +156,9 @@ inline Shape joined(const Shape& a, const Shape& b) {
   return result;
 }
 
-/// The same function of each pair of numbers, broadcast. Computing one operation in double and then
-/// rounding to float is rounding once: a double has more than twice the digits (Figueroa 1995).
+/// Returns a reference that applies a function to pairs of elements, broadcast. Computing one
+/// operation in double and rounding to float equals rounding once, as double has more than twice
+/// the digits (Figueroa 1995).
 inline Reference pairs(double (*function)(double, double)) {
   return [function](const std::vector<Tensor>& x) {
     return from_entries(joined(x[0].shape(), x[1].shape()),
@@ -164,8 +166,8 @@ inline Reference pairs(double (*function)(double, double)) {
   };
 }
 
-/// Expects each number to be as near as this, relative to it or to 1 if it is smaller, and NaN and
-/// infinities to be the same.
+/// Expects each element to have an error of at most tolerance · max(1, |expected|), and NaN and
+/// infinities to be equal.
 inline void expect_numbers(const Tensor& got, const Tensor& expected, double tolerance,
                            const std::string& what) {
   ASSERT_EQ(got.shape(), expected.shape()) << what;
@@ -177,7 +179,7 @@ inline void expect_numbers(const Tensor& got, const Tensor& expected, double tol
   }
 }
 
-/// The axis, counted from the first one.
+/// Converts a negative axis to the equal non-negative axis.
 inline std::size_t from_front(int axis, std::size_t rank) {
   return static_cast<std::size_t>(axis < 0 ? axis + static_cast<int>(rank) : axis);
 }

@@ -9,7 +9,7 @@
 
 namespace rowgrad::testing {
 
-/// Returns a command line of rowgrad train after it has parsed the arguments.
+/// Returns a command line of rowgrad train that has parsed the arguments.
 inline CommandLine parsed_line(OptionTable options, const std::vector<std::string>& arguments,
                                const CommandLine::Complete& complete = {}) {
   CommandLine line("rowgrad train", "", std::move(options));

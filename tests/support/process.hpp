@@ -1,7 +1,7 @@
 #pragma once
 
-// State of the process that a test changes until the end of a scope. unchanged_process.cpp fails
-// tests that leave it changed.
+// Changes of process state that last until the end of a scope. unchanged_process.cpp fails tests
+// that leave the process changed.
 
 #include <array>
 #include <csignal>
@@ -40,7 +40,7 @@ class CurrentFolder : Scope {
   std::filesystem::path before_ = std::filesystem::current_path();
 };
 
-/// Sets a variable of the environment, or removes it if there is no value.
+/// Sets an environment variable, or removes it if `value` is nullopt.
 class EnvironmentVariable : Scope {
  public:
   EnvironmentVariable(std::string name, const std::optional<std::string>& value)
@@ -59,7 +59,7 @@ class EnvironmentVariable : Scope {
   std::optional<std::string> before_;
 };
 
-/// Sets which permissions new files lack.
+/// Sets the umask.
 class FileMask : Scope {
  public:
   explicit FileMask(mode_t mask) : before_(::umask(mask)) {}
@@ -69,7 +69,7 @@ class FileMask : Scope {
   mode_t before_;
 };
 
-/// Takes away the rights of the superuser, to whom no file is protected.
+/// Drops the rights of the superuser, who may write protected files.
 class OrdinaryUser : Scope {
  public:
   OrdinaryUser() {
@@ -81,8 +81,7 @@ class OrdinaryUser : Scope {
   uid_t before_ = ::geteuid();
 };
 
-/// Sets a soft limit, RLIMIT_FSIZE for example. With a size limit of files, writing more is an
-/// error instead of a signal.
+/// Sets a soft resource limit. Exceeding RLIMIT_FSIZE is then an error instead of a signal.
 class ResourceLimit : Scope {
  public:
   ResourceLimit(int resource, rlim_t limit) : resource_(resource) {
@@ -107,7 +106,7 @@ class ResourceLimit : Scope {
   void (*ignored_)(int) = nullptr;
 };
 
-/// Restores the handlers of signals and of new, which run_program() installs.
+/// Restores the signal handlers and the new-handler, which run_program() replaces.
 class Handlers : Scope {
  public:
   Handlers() {

@@ -16,9 +16,9 @@
 
 namespace rowgrad::testing {
 
-/// For tests on the-verdict.txt, vocab.bpe and encoder.json in the folder that ROWGRAD_DATA names,
-/// as examples/texts.sh puts them there. Without the variable they are skipped; with it, a
-/// missing file is a failure.
+/// A fixture for tests with the-verdict.txt, vocab.bpe and encoder.json in the folder ROWGRAD_DATA,
+/// where examples/texts.sh stores them. Without the variable, tests are skipped; with it, a missing
+/// file is a failure.
 class PublishedData : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -32,7 +32,7 @@ class PublishedData : public ::testing::Test {
 
   static std::string verdict() { return read_file(file("the-verdict.txt")); }
 
-  /// GPT-2's ids of The Verdict, as tiktoken makes them.
+  /// Returns GPT-2's ids of The Verdict, as encoded by tiktoken.
   static std::vector<std::int32_t> verdict_ids() {
     std::istringstream text(read_file(ROWGRAD_TEST_DATA "/the-verdict.gpt2.ids"));
     std::vector<std::int32_t> ids;

@@ -1,8 +1,8 @@
 #pragma once
 
-// The same tests for all that is saved and goes on: it has the bits of one that never stopped, it
-// refuses a state that is damaged and then is as it was, and memory may run out in any of its
-// calls.
+// Tests for all objects that can be saved and resumed: a resumed object has the same bits as an
+// uninterrupted one; it rejects a damaged state and stays unchanged; and running out of memory in
+// any call does no harm.
 
 #include <algorithm>
 #include <fnmatch.h>
@@ -29,18 +29,18 @@ namespace rowgrad::testing {
 class Running {
  public:
   virtual ~Running() = default;
-  /// Makes a step and returns what can be seen of it: a loss, say, or numbers that were drawn.
+  /// Takes a step and returns its visible result, such as a loss or random numbers.
   virtual std::string step() = 0;
   virtual StateDict save() = 0;
   virtual void load(const StateDict& state) = 0;
-  /// What of the state is the same after the same steps.
+  /// Returns the part of the state that is equal after equal steps.
   virtual std::string bits() { return bits_of(save()); }
 };
 
-/// A model and its optimizer, which are loaded if both states fit.
+/// A model and its optimizer. Loads nothing unless both states fit.
 class RunningModel : public Running {
  public:
-  /// Values come first: reading them makes up for steps, which changes the optimizer's state.
+  /// Saves the model first: reading its rows applies deferred steps, which changes the optimizer.
   StateDict save() override {
     StateDict state;
     state.put("model", model().state_dict());
@@ -61,14 +61,13 @@ class RunningModel : public Running {
 
 struct Resumable {
   std::string name;
-  /// Whether another one is meant, which begins with other numbers, none of which may be left once
-  /// it has loaded a state.
+  /// Creates an object. If `other`, it starts with other values, and load() must replace them all.
   std::function<std::unique_ptr<Running>(bool other)> make;
   std::size_t steps;
-  std::vector<std::size_t> stops = {};  // the steps before which it is saved; each, if empty
-  /// Patterns of the damage that is not refused before anything changes: see damaged().
+  std::vector<std::size_t> stops = {};  // steps before which to save; empty: all steps
+  /// Patterns of damage that load() may accept, or reject after a change; see damaged().
   std::vector<std::string> taken = {};
-  std::vector<std::size_t> failing = {};  // the steps after which memory runs out
+  std::vector<std::size_t> failing = {};  // steps after which memory runs out
 
   std::unique_ptr<Running> after(std::size_t made) const {
     auto running = make(false);
@@ -79,8 +78,8 @@ struct Resumable {
 
 inline void PrintTo(const Resumable& what, std::ostream* out) { *out << what.name; }
 
-/// Stops at all points and goes on from a file, in a new object each time; then goes back to each
-/// of the states, the last one first, in one that has made other steps meanwhile.
+/// Stops at each point and resumes from a file, in a new object each time. Then loads each saved
+/// state into the same object, last state first, and repeats the steps after it.
 inline void expect_to_go_on(const Resumable& what) {
   std::vector<std::size_t> stops = what.stops;
   for (std::size_t i = 0; what.stops.empty() && i < what.steps; ++i) stops.push_back(i);
@@ -99,7 +98,7 @@ inline void expect_to_go_on(const Resumable& what) {
     states.push_back(running->save());
     bits.push_back(running->bits());
     write_safetensors(folder / "state", states.back());
-    running.reset();  // another one may use its files
+    running.reset();  // the next object may use the same files
     running = what.make(true);
     running->load(read_safetensors(folder / "state"));
     ASSERT_TRUE(running->bits() == bits.back()) << "loaded before step " << stop;
@@ -115,13 +114,14 @@ inline void expect_to_go_on(const Resumable& what) {
   }
 }
 
-/// Copies of a state, each with one thing that is wrong, and what that is: "no step", "other kind
-/// of step", "longer step", "-1 in step", "2^62 in step", "NaN in rates", "unknown model.more".
+/// Returns copies of a state dict, each with one fault, and the names of the faults: "no step",
+/// "other kind of step", "longer step", "-1 in step", "2^62 in step", "NaN in rates",
+/// "unknown model.more".
 inline std::vector<std::pair<std::string, StateDict>> damaged(const StateDict& good) {
   std::vector<std::pair<std::string, StateDict>> all;
   std::set<std::string> parts;
   for (const std::string& name : good.names()) {
-    // It is compared only once the values are loaded of which it is the sum.
+    // Verified only after the values have been loaded.
     if (name.ends_with(".lazy.checksum")) continue;
     parts.insert(name.substr(0, name.rfind('.') + 1));
     const auto put = [&](const std::string& damage, StateDict::Value value) {
@@ -164,9 +164,9 @@ inline std::vector<std::pair<std::string, StateDict>> damaged(const StateDict& g
   return all;
 }
 
-/// Loads damaged states in the middle. Each that is not taken is refused as a wrong argument,
-/// nothing has changed, and after them it goes on; after those that are taken, a good state is
-/// loaded.
+/// Loads damaged states in the middle of a run. Each state that no pattern in `taken` matches must
+/// be rejected with std::invalid_argument, and change nothing. After each state that matches, a
+/// good state is loaded. The run then continues as before.
 inline void expect_to_refuse_damage(const Resumable& what) {
   const auto running =
       what.after(what.stops.empty() ? what.steps / 2 : what.stops[what.stops.size() / 2]);
@@ -200,8 +200,8 @@ inline void expect_to_refuse_damage(const Resumable& what) {
   EXPECT_EQ(needed, std::set<std::string>(what.taken.begin(), what.taken.end()));
 }
 
-/// Lets each memory request of a step, of saving and of loading fail. Then the state that was saved
-/// last can be loaded, and all goes on from there.
+/// Lets each memory request of a step, of saving and of loading fail. Afterwards, the saved state
+/// must load, and the run must continue from it.
 inline void expect_to_survive_failing_memory(const Resumable& what, std::size_t steps) {
   const auto make = [&] { return what.after(steps); };
   const auto make_other = [&] { return what.make(true); };
@@ -240,7 +240,7 @@ inline void expect_to_survive_failing_memory(const Resumable& what, std::size_t 
       });
 }
 
-/// All three.
+/// Runs all three checks.
 inline void expect_resumable(const Resumable& what) {
   SCOPED_TRACE(what.name);
   expect_to_go_on(what);

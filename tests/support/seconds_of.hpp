@@ -4,9 +4,9 @@
 
 namespace rowgrad::testing {
 
-/// The processor time of the action, which does not depend on other load. Used by tests of time
-/// that must not grow with the square of the input. Their limits leave room for slow builds,
-/// because quadratic time would exceed them many times over.
+/// Returns the processor time of the action, which does not depend on other load. For tests that
+/// detect quadratic time. Their limits are generous for slow builds, because quadratic time would
+/// exceed them many times over.
 template <class Action>
 double seconds_of(Action&& action) {
   const std::clock_t start = std::clock();

@@ -1,6 +1,6 @@
 #pragma once
 
-// The programs, run as a user runs them.
+// Runs programs in a shell.
 
 #include <array>
 #include <cstdio>
@@ -23,9 +23,8 @@ struct Outcome {
   std::string output;  // including errors
 };
 
-// Runs a command in bash, with the programs in its path and without files of the user. It ends
-// where a part of it fails, also in a pipe. If a command cannot be found, wherever it stands, bash
-// is killed.
+// Runs a command in bash, with the programs in its PATH and without files of the user. The command
+// ends when a part of it fails, even in a pipe. If any program is not found, bash is killed.
 inline Outcome shell(const std::string& command) {
   const std::string whole =
       concat("exec 2>&1; set -e -o pipefail\n",
@@ -34,7 +33,7 @@ inline Outcome shell(const std::string& command) {
              ":$PATH; export PATH; ", command);
   const std::string quoted = std::regex_replace(whole, std::regex("'"), R"('\'')");
   FILE* const pipe = popen(concat("exec bash -c '", quoted, "'").c_str(), "r");
-  if (pipe == nullptr) throw std::runtime_error("there is no shell");
+  if (pipe == nullptr) throw std::runtime_error("cannot start a shell");
   Outcome outcome;
   std::array<char, 4096> block;
   while (const std::size_t length = std::fread(block.data(), 1, block.size(), pipe))
@@ -44,8 +43,8 @@ inline Outcome shell(const std::string& command) {
   return outcome;
 }
 
-/// A folder with two texts for the programs: corpus, of 3,440 characters, and story, which comes
-/// with rowgrad.
+/// A folder with two text files: corpus, with 3,440 characters, and story, which is part of
+/// rowgrad.
 class CommandFolder : public TemporaryFolder {
  public:
   CommandFolder() {

@@ -10,10 +10,10 @@
 
 namespace rowgrad::testing {
 
-/// Long enough for a few dozen steps, short enough for a test.
+/// A text for a few dozen steps.
 inline std::string short_text() { return std::string(kBuiltinStory).substr(0, 2500); }
 
-/// A small next-token model, with windows of 16 tokens.
+/// Options for a small next-token model with windows of 16 tokens.
 inline TrainOptions small_run() {
   TrainOptions options;
   options.gpt.context = 16;
@@ -24,19 +24,19 @@ inline TrainOptions small_run() {
   return options;
 }
 
-/// A run on the short text.
+/// Starts a run on short_text().
 inline std::unique_ptr<Session> start(const TrainOptions& options) {
   return Session::create(options, make_tokenizer(options.tokenizer, short_text(), 300),
                          short_text());
 }
 
-/// The run of a saved file.
+/// Resumes a run from a file.
 inline std::unique_ptr<Session> resume_from(const std::filesystem::path& path,
                                             const Corpus& corpus) {
   return Session::resume(read_safetensors(path), path.string(), corpus);
 }
 
-/// The state of a run, except for the times in its history.
+/// Returns the state of a run, except the times in its history.
 inline std::string fingerprint(const Session& training) {
   return bits_of(without(training.run().state_dict(), "history.tokens_per_second"));
 }

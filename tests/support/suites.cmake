@@ -2,14 +2,13 @@
 
 cmake_policy(VERSION 3.25)
 
-# These start first, so that none of them is the last one to end.
+# Long suites start first, so that the run does not end with only one of them still running.
 set(LONG_SUITES Programs/Commands DeferredAdamSteps Golden/ToyParity GoldenInDouble/ToyParity Optimizers/ExactRows
                 Safetensors RowsLeftBehind ExampleOrder TrainingRun)
-# These run alone: they fail where a thread has to wait for a processor.
+# These suites run alone: they fail if a thread has to wait for a processor.
 set(LONELY_SUITES SteadyStep)
 
-# Adds a test for each gtest suite of a program, with a label and its name after `prefix`. GTEST_FILTER leaves tests
-# out.
+# Adds a test called PREFIX + SUITE, with a label, for each gtest suite of a program. GTEST_FILTER selects tests.
 function(add_suites program label prefix)
   if(NOT EXISTS "${program}")
     add_test("${prefix}tests_are_not_built" "${program}")
@@ -17,7 +16,7 @@ function(add_suites program label prefix)
     return()
   endif()
   execute_process(COMMAND "${program}" --gtest_list_tests OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
-  string(REGEX REPLACE " *#[^\n]*" "" lines "${lines}")  # what the cases are made of
+  string(REGEX REPLACE " *#[^\n]*" "" lines "${lines}")  # removes descriptions of parameters
   string(REPLACE "\n" ";" lines "${lines}")
   set(suites)
   foreach(line IN LISTS lines)

@@ -17,7 +17,7 @@ bool ReplacedSyncs::any() { return current != nullptr; }
 
 int ReplacedSyncs::sync(int file) { return static_cast<int>(::syscall(SYS_fsync, file)); }
 
-// Instead of the C library's.
+// Replaces the C library's function.
 extern "C" int fsync(int file) { return current ? current(file) : ReplacedSyncs::sync(file); }
 
 }  // namespace rowgrad::testing

@@ -4,7 +4,7 @@
 
 namespace rowgrad::testing {
 
-/// Replaces fsync() until the end of a scope, for all threads. Only one may exist at a time.
+/// Replaces fsync() for all threads, until the end of a scope. Only one object may exist.
 class ReplacedSyncs {
  public:
   explicit ReplacedSyncs(std::function<int(int)> replacement);

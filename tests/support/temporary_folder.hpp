@@ -7,7 +7,7 @@
 
 namespace rowgrad::testing {
 
-/// An empty folder that is removed by the destructor with everything in it.
+/// An empty folder, removed by the destructor with everything in it.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

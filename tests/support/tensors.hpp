@@ -1,6 +1,6 @@
 #pragma once
 
-// Tensors for tests: values in closed form, access by index, and comparison entry by entry.
+// Tensors for tests: values in closed form, access by index, and comparison of elements.
 
 #include <cmath>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace rowgrad::testing {
 
-/// The spacing of numbers at 1. A correctly rounded operation has a relative error of half of it.
+/// The spacing of floats at 1. Correctly rounded operations have a relative error of at most half.
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
@@ -24,20 +24,20 @@ constexpr real kNaN = std::numeric_limits<real>::quiet_NaN();
 
 using Ids32 = std::vector<std::int32_t>;
 
-/// Equal, or both NaN.
+/// Returns true if a and b are equal or both NaN.
 inline bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-/// A tensor with this shape and these values in row-major order.
+/// Returns a tensor of this shape with these elements.
 inline Tensor tensor(const Shape& shape, const std::vector<real>& numbers) {
   check_argument(element_count(shape) == numbers.size(), "tensor: shape ", bracketed(shape),
-                 " takes ", element_count(shape), " numbers, not ", numbers.size());
+                 " has ", element_count(shape), " elements, got ", numbers.size());
   Tensor result = empty(shape);
   std::copy(numbers.begin(), numbers.end(), result.data());
   return result;
 }
 
-/// Distinct, irregular numbers in (low, high), the same in every run: multiples of the golden
-/// ratio, modulo one, which never cluster.
+/// Returns distinct, irregular, reproducible values in (low, high): multiples of the golden ratio,
+/// modulo one, which never cluster.
 inline Tensor irregular(const Shape& shape, int seed = 0, double low = -1, double high = 1) {
   constexpr double kGoldenRatio = 0.6180339887498949;
   Tensor result = empty(shape);
@@ -48,34 +48,34 @@ inline Tensor irregular(const Shape& shape, int seed = 0, double low = -1, doubl
   return result;
 }
 
-/// The numbers 1, 2, 3 … in row-major order: sums of a few are exact, and misplaced ones show.
+/// Returns the elements 1, 2, 3 …, whose sums are exact. Misplaced elements are easy to see.
 inline Tensor counting(const Shape& shape) {
   Tensor result = empty(shape);
   for (std::size_t k = 0; k < result.size(); ++k) result.data()[k] = static_cast<real>(k + 1);
   return result;
 }
 
-/// Ids of any shape.
+/// Returns ids of any shape.
 inline Ids ids(const std::vector<std::size_t>& shape, const Ids32& numbers) {
   Ids result = to_ids(numbers);
   result.reshape(shape);
   return result;
 }
 
-/// 0 … rows − 1
+/// Returns 0 … rows − 1.
 inline Ids32 all_rows(std::size_t rows) {
   Ids32 all(rows);
   std::iota(all.begin(), all.end(), 0);
   return all;
 }
 
-/// Ids in a form that EXPECT_EQ prints.
+/// Returns ids in a form that EXPECT_EQ prints.
 inline Ids32 values(const Ids& ids) { return {ids.begin(), ids.end()}; }
 
 using Index = Shape;
 
-/// x at an index of a shape to which x is broadcast: axes are aligned at the last one, and an axis
-/// of length 1 repeats.
+/// Returns x, broadcast to a larger shape, at an index: axes are aligned at the last axis, and an
+/// axis of length 1 repeats.
 inline double at(const Tensor& x, const Index& index) {
   const std::size_t missing = index.size() - x.dimension();
   std::size_t offset = 0;
@@ -84,7 +84,7 @@ inline double at(const Tensor& x, const Index& index) {
   return x.data()[offset];
 }
 
-/// Expects `got` to have this shape and, at each index, the value entry(index), with an absolute
+/// Expects `got` to have this shape and, at each index, the element entry(index), with an absolute
 /// error of at most tolerance(index, expected).
 template <class Entry, class Tolerance>
 void expect_entries(const Tensor& got, const Shape& shape, const Entry& entry,
@@ -98,7 +98,7 @@ void expect_entries(const Tensor& got, const Shape& shape, const Entry& entry,
   }
 }
 
-/// The same without a tolerance: each value must be entry(index), rounded to `real`.
+/// Expects `got` to have this shape and, at each index, exactly entry(index) rounded to `real`.
 template <class Entry>
 void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
                   const std::string& what = "") {
@@ -109,13 +109,13 @@ void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
   }
 }
 
-/// Compares two tensors entry by entry, with an absolute tolerance.
+/// Compares the elements of two tensors, with an absolute tolerance.
 inline void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
                         const std::string& what = "") {
   ASSERT_EQ(got.shape(), expected.shape()) << what;
   for (std::size_t k = 0; k < got.size(); ++k) {
     const double found = got.data()[k], wanted = expected.data()[k];
-    if (std::abs(found - wanted) <= tolerance) continue;  // much faster than an assertion for each
+    if (std::abs(found - wanted) <= tolerance) continue;  // much faster than ASSERT_NEAR
     ASSERT_NEAR(found, wanted, tolerance)
         << what << " at " << bracketed(unravel_index(got.shape(), k));
   }

@@ -12,7 +12,7 @@
 
 namespace rowgrad::testing {
 
-/// Sets the number of threads for the rest of a scope, and then restores it.
+/// Sets the thread count until the end of a scope.
 class Threads {
  public:
   explicit Threads(int count) : before_(thread_count()) { set_threads(count); }
@@ -24,7 +24,7 @@ class Threads {
   int before_;
 };
 
-/// Calls action(i) for i from 0 to count − 1, each in its own thread, all at the same time.
+/// Calls action(i) for i from 0 to count − 1, concurrently, each in its own thread.
 template <class Action>
 void at_once(std::size_t count, const Action& action) {
   std::latch start(static_cast<std::ptrdiff_t>(count));

@@ -1,4 +1,4 @@
-// Fails each test that leaves the process changed for the tests after it.
+// Fails each test that leaves the state of the process changed for later tests.
 
 #include <array>
 #include <cfenv>
@@ -58,7 +58,7 @@ State state_of_process() {
   return state;
 }
 
-// Lists what differs, each with both values.
+// Lists the differences, with the old and new values.
 std::string changes(const State& before, State after) {
   std::string all;
   for (const auto& [what, value] : before) {
@@ -74,7 +74,7 @@ class UnchangedProcess : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo&) override { before_ = state_of_process(); }
   void OnTestEnd(const ::testing::TestInfo&) override {
     const std::string changed = changes(before_, state_of_process());
-    if (!changed.empty()) ADD_FAILURE() << "the test changed for others:" << changed;
+    if (!changed.empty()) ADD_FAILURE() << "the test left the process changed:" << changed;
   }
 
   State before_;
@@ -85,7 +85,7 @@ class UnchangedProcess : public ::testing::EmptyTestEventListener {
   return true;
 }();
 
-TEST(UnchangedProcess, NoticesChangesThatScopesUndo) {
+TEST(UnchangedProcess, DetectsChangesAndScopesUndoThem) {
   const State before = state_of_process();
   const auto expect = [&](const char* what) {
     const std::string changed = changes(before, state_of_process());
