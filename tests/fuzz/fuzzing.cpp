@@ -12,7 +12,7 @@
 #include <rowgrad/core/data/tokenizers/unicode.hpp>
 
 #ifdef ROWGRAD_ADDRESS_SANITIZER
-// As in <sanitizer/allocator_interface.h>, which comes with clang alone.
+// As in <sanitizer/allocator_interface.h>, which only clang provides.
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*)(const volatile void*,
                                                                   std::size_t),
                                                          void (*)(const volatile void*));
@@ -22,8 +22,8 @@ extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void*);
 namespace rowgrad::fuzzing {
 namespace {
 
-// For the three bytes `"",`, the JSON reader takes 43 bytes, and a vector of strings 32, or three
-// times as many while it grows. Messages, folders and tables of fixed size come on top of that.
+// For the three bytes `"",`, the JSON reader uses 43 bytes, and a vector of strings 32 bytes, or
+// three times as much while it grows. kFixedBytes covers messages and tables of fixed size.
 constexpr std::size_t kBytesPerByte = 48;
 constexpr std::size_t kFixedBytes = 64 * 1024;
 constexpr std::size_t kLongestMessage = 300;
@@ -42,9 +42,9 @@ void count_release(const volatile void* memory) {
 }
 #endif
 
-// Once: from now on, memory is counted, if it can be.
+// Starts to count memory. Returns false if that is not possible.
 bool prepare() {
-  character_class(U'a');  // makes a table that stays in memory
+  character_class(U'a');  // creates a table that stays in memory
 #ifdef ROWGRAD_ADDRESS_SANITIZER
   return __sanitizer_install_malloc_and_free_hooks(count_allocation, count_release) != 0;
 #else
@@ -76,12 +76,12 @@ std::optional<std::string> refusal_of(std::string_view input, const std::functio
   }
   const std::size_t most = most_in_use - before;
   expect(most <= kFixedBytes + kBytesPerByte * input.size(),
-         concat(most, " bytes of memory for an input of ", input.size()));
+         concat(most, " bytes of memory for an input of ", input.size(), " bytes"));
   if (refusal) {
     expect(refusal->size() <= kLongestMessage, concat("a long message: ", *refusal));
     const bool quoted = input.find("json.exception") != std::string_view::npos;
     expect(quoted || refusal->find("json.exception") == std::string::npos,
-           concat("a message in the words of a library: ", *refusal));
+           concat("a message of nlohmann/json: ", *refusal));
   }
   return refusal;
 }
@@ -91,7 +91,7 @@ std::string memory_file(std::string_view contents) {
   const auto size = static_cast<ssize_t>(contents.size());
   expect(file >= 0 && ::ftruncate(file, 0) == 0 &&
              ::pwrite(file, contents.data(), contents.size(), 0) == size,
-         "no file in memory");
+         "cannot create a file in memory");
   return concat("/proc/self/fd/", file);
 }
 
@@ -102,7 +102,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Processor time, because wall-clock time depends on other load.
   const std::clock_t start = std::clock();
   rowgrad::fuzzing::ROWGRAD_FUZZ_TARGET({reinterpret_cast<const char*>(data), size});
-  rowgrad::fuzzing::expect(std::clock() - start < CLOCKS_PER_SEC, "over a second for one input");
+  rowgrad::fuzzing::expect(std::clock() - start < CLOCKS_PER_SEC,
+                           "one input took more than a second");
   return 0;
 }
 #endif

@@ -1,7 +1,7 @@
 #pragma once
 
-// What every fuzz target checks. A target takes one input after another, of replay_test.cpp or of
-// libFuzzer, which saves those for which the process ends.
+// Checks for all fuzz targets. replay_test.cpp or libFuzzer, which saves the inputs that end the
+// process, calls a target for one input after another.
 
 #include <concepts>
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace rowgrad::fuzzing {
 
-// The targets, one a file of targets/.
+// The targets, one in each file of targets/.
 void fuzz_byte_pairs(std::string_view input);
 void fuzz_checkpoint(std::string_view input);
 void fuzz_gpt2_files(std::string_view input);
@@ -23,7 +23,7 @@ void fuzz_json(std::string_view input);
 void fuzz_safetensors(std::string_view input);
 void fuzz_tokenizer_json(std::string_view input);
 
-/// What expect() throws: no std::exception, as targets catch those.
+/// Thrown by expect(). Not a std::exception, because targets catch these.
 struct Finding {
   std::string message;
 };
@@ -31,23 +31,22 @@ struct Finding {
 /// Throws a Finding with this message unless the condition holds.
 void expect(bool condition, std::string_view message);
 
-/// Calls `read` for an untrusted input. It may refuse the input with a std::runtime_error or a
-/// std::invalid_argument whose message, which is then returned, is short and our own. Any other
-/// exception is a finding, and so is, under AddressSanitizer, memory beyond a small multiple of the
-/// input.
+/// Calls `read` for an untrusted input. If it rejects the input with a std::runtime_error or
+/// std::invalid_argument, returns the message, which must be short and rowgrad's own. Findings are
+/// any other exception and, under AddressSanitizer, memory use above a small multiple of the input.
 std::optional<std::string> refusal_of(std::string_view input, const std::function<void()>& read);
 
-/// Writes a file in memory, always the same one, and returns its path.
+/// Writes a file in memory, which each call replaces, and returns its path.
 std::string memory_file(std::string_view contents);
 
-/// Numbers and texts that an input stands for: numbers are taken from its end and texts from its
-/// beginning, so that a change of one leaves the others as they are. Of an input that is used up,
-/// they are the least ones and empty.
+/// Splits an input into numbers, taken from its end, and strings, taken from its beginning, so that
+/// changing one leaves the others unchanged. Once the input is used up, numbers are the smallest
+/// possible, and strings are empty.
 class Pieces {
  public:
   explicit Pieces(std::string_view input) : rest_(input) {}
 
-  /// One from least to most, of no more bytes than these take.
+  /// Returns a number from `least` to `most`, from as few bytes as possible.
   template <std::integral T>
   T number(T least, T most) {
     const auto range = static_cast<std::uint64_t>(most) - static_cast<std::uint64_t>(least);
@@ -60,7 +59,7 @@ class Pieces {
     return static_cast<T>(static_cast<std::uint64_t>(least) + bits);
   }
 
-  /// Any one of its type: of floating-point types infinities and NaNs, too.
+  /// Returns any value of a type, including infinities and NaN.
   template <class T>
   T any() {
     T value{};
@@ -71,14 +70,14 @@ class Pieces {
     return value;
   }
 
-  /// The first bytes, at most this many.
+  /// Returns the first bytes, at most `most`.
   std::string bytes(std::size_t most) {
     const std::string_view first = rest_.substr(0, most);
     rest_.remove_prefix(first.size());
     return std::string(first);
   }
 
-  /// At most this many bytes: up to a backslash before any other byte, but a double one is one.
+  /// Returns at most `most` bytes, up to a backslash. A double backslash stands for one.
   std::string text(std::size_t most) {
     std::string result;
     while (result.size() < most && !rest_.empty()) {

@@ -1,12 +1,12 @@
-// Each target of the fuzzer with the inputs of corpus, and with some hundreds that random changes
-// make of those: without libFuzzer, which run.sh needs, in every test run and under sanitizers.
+// Runs each fuzz target with the inputs of corpus, and with some hundred random changes of them.
+// Unlike run.sh, this needs no libFuzzer, so it is part of every test run, also under sanitizers.
 
 #include "tests/fuzz/fuzzing.hpp"
 #include "tests/test.hpp"
 
 namespace {
 
-// One of the inputs with a few bytes erased, replaced, or taken from another one.
+// Returns one of the inputs with a few bytes erased, replaced, or taken from another input.
 std::string changed(const std::vector<std::string>& inputs, Random& random) {
   const auto below = [&](std::size_t count) {
     return random.bits() % std::max<std::size_t>(count, 1);

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Feeds the readers with inputs that libFuzzer makes up, under AddressSanitizer and
-# UndefinedBehaviorSanitizer, and fails at the first finding.
+# Fuzzes the readers of files with libFuzzer, under AddressSanitizer and UndefinedBehaviorSanitizer. Fails at the
+# first finding.
 #   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target, one per processor
-# Findings are crashes, exceptions other than refusals, long messages, inputs that take a second,
-# memory beyond a small multiple of the input (fuzzing.cpp), and differences that a target finds.
-# The programs read JSON, in lines as well as in files, and no CSV.
-# tests/fuzz/corpus has the first inputs; the build folder keeps those that were found to be new.
-# CXX names another clang; ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
+# Findings are crashes, unexpected exceptions, long messages, inputs that take more than a second, memory use above a
+# small multiple of the input (fuzzing.cpp), and differences that a target detects.
+# The first inputs are in tests/fuzz/corpus. The build folder keeps inputs that reach new code.
+# CXX selects another clang, and ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/clang.sh"
@@ -29,7 +28,7 @@ CXX=$compiler configure -DROWGRAD_FUZZ=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -D_GLIBCXX_ASSERTIONS -fsanitize=fuzzer-no-link -fno-sanitize-recover=all"
 compile fuzz_targets
 
-# These limits stop what hangs or uses all memory; the targets measure more precisely.
+# These limits stop inputs that hang or use all memory; the targets have lower limits.
 options=(-timeout=60 -rss_limit_mb=2048 -malloc_limit_mb=64 -print_final_stats=1 -len_control=20
   -dict="$root/tests/fuzz/json.dict" -max_total_time="$seconds")
 export OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
@@ -49,7 +48,7 @@ fuzz() {
     $1 ~ /average_exec_per_sec/ { rate = $2 }
     END { printf "%-16s %12d %9d\n", target, inputs, rate }' "$folder/log"
 }
-# One target per processor; the next starts when one is done.
+# Runs one target per processor; the next target starts when one ends.
 running=0
 for target in "${targets[@]}"; do
   if ((running++ >= $(nproc))); then wait -n; fi

@@ -1,6 +1,6 @@
-// Byte pairs: a tokenizer whose vocabulary and merges are made from the input must encode like a
-// naive encoder and decode to the same text; one that is trained on the text must learn the merges
-// of a naive trainer.
+// Fuzzes the byte-pair tokenizer. A tokenizer with vocabulary and merges from the input must encode
+// like a naive encoder, and decode to the same text. A tokenizer trained on the text must learn the
+// merges of a naive trainer.
 
 #include <algorithm>
 #include <map>
@@ -23,7 +23,7 @@ using Merges = std::vector<std::pair<std::int32_t, std::int32_t>>;
 using Ranks = std::map<std::pair<std::int32_t, std::int32_t>, std::size_t>;
 
 struct Recipe {
-  std::vector<std::string> tokens;  // the bytes, then what each merge makes
+  std::vector<std::string> tokens;  // the 256 bytes, then the result of each merge
   Ranks ranks;
   std::vector<std::string> special;
 
@@ -47,7 +47,7 @@ struct Recipe {
     }
   }
 
-  // Chooses letters and earlier merges more often than other bytes.
+  // Returns a byte or an earlier merge.
   std::size_t token_id(Pieces& input) const {
     const auto byte = input.any<std::uint8_t>();
     const std::size_t merge = 256 + byte / 2;
@@ -71,8 +71,8 @@ struct Recipe {
   }
 };
 
-// The definition: of all adjacent pairs that are a merge, the leftmost one of the lowest rank is
-// merged, repeatedly.
+// Encodes by definition: repeatedly merges the adjacent pair with the lowest rank, the leftmost one
+// if there are several.
 void append_piece(const Recipe& recipe, std::string_view piece, std::vector<std::int32_t>& ids) {
   std::vector<std::int32_t> tokens;
   for (const char byte : piece) tokens.push_back(static_cast<std::uint8_t>(byte));
@@ -99,7 +99,7 @@ std::vector<std::int32_t> encoded(const Recipe& recipe, std::string_view text) {
       append_piece(recipe, ordinary.substr(begin, end - begin), ids);
     }
   };
-  std::size_t ordinary = 0;  // where the text since the last special token begins
+  std::size_t ordinary = 0;  // offset after the last special token
   for (std::size_t place = 0; place < text.size();) {
     std::size_t longest = 0, which = 0;
     for (std::size_t i = 0; i < recipe.special.size(); ++i) {
@@ -120,8 +120,8 @@ std::vector<std::int32_t> encoded(const Recipe& recipe, std::string_view text) {
   return ids;
 }
 
-// The definition: count all pairs, merge the most frequent one everywhere, again and again. In a
-// std::map the lower pair comes first, and only a higher count replaces it.
+// Trains by definition: counts all pairs and merges the most frequent pair everywhere, repeatedly.
+// std::map is sorted, and max_element() returns the first maximum, so ties choose the lower pair.
 Merges learned(std::string_view text, std::size_t most) {
   std::vector<std::vector<std::int32_t>> pieces;
   for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
@@ -160,14 +160,14 @@ void fuzz_byte_pairs(std::string_view input) {
   const BytePairTokenizer tokenizer = recipe.tokenizer();
   const std::vector<std::int32_t> ids = tokenizer.encode(text, {.allowed_special = recipe.special});
   const std::vector<std::int32_t> expected = encoded(recipe, text);
-  expect(ids == expected, "other ids");
-  expect(tokenizer.decode(ids) == text, "another text");
-  expect(tokenizer.decode(tokenizer.encode(text)) == text, "another text, without special tokens");
+  expect(ids == expected, "wrong ids");
+  expect(tokenizer.decode(ids) == text, "wrong text");
+  expect(tokenizer.decode(tokenizer.encode(text)) == text, "wrong text, without special tokens");
 
-  expect(learn_merges({text}, size - 256) == learned(text, size - 256), "other merges");
+  expect(learn_merges({text}, size - 256) == learned(text, size - 256), "wrong merges");
   const auto trained = BytePairTokenizer::train(
       text, {.size = size + recipe.special.size(), .special_tokens = recipe.special});
-  expect(trained.decode(trained.encode(text)) == text, "another text, after training");
+  expect(trained.decode(trained.encode(text)) == text, "wrong text, after training");
 }
 
 }  // namespace rowgrad::fuzzing

@@ -1,5 +1,5 @@
-// Checkpoints for Session::resume. An input is a series of changes to the texts, values, names and
-// shapes in the checkpoint of a small run. A run that resumes must then train, save and resume.
+// Fuzzes Session::resume. An input is a series of changes to the strings, values, names and shapes
+// in the checkpoint of a small run. If the run resumes, it must train, save and resume again.
 
 #include <algorithm>
 #include <filesystem>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const std::string kText =
     "Whether it was the clock or the wall that was slow, nobody could say: the clock said nothing.";
 
-// In memory, if there is a folder for that.
+// Returns a path in memory, if there is a folder for that.
 std::string path(const char* name) {
   const fs::path memory = "/dev/shm";
   const fs::path folder = fs::is_directory(memory) ? memory : fs::temp_directory_path();
@@ -85,7 +85,7 @@ std::vector<StateDict> checkpoints() {
 }
 
 void change_text(std::string& text, Pieces& input) {
-  // Near one of the ends of a long text.
+  // Changes long strings near one of their ends.
   const auto near = input.number<std::size_t>(0, std::min<std::size_t>(text.size(), 400));
   const std::size_t place = input.number(0, 1) == 1 ? near : text.size() - near;
   const auto erased = input.number<std::size_t>(0, 24);
@@ -139,7 +139,7 @@ void fuzz_checkpoint(std::string_view input) {
   try {
     write_safetensors(changed, file);
   } catch (const std::invalid_argument&) {
-    return;  // a text that is not UTF-8
+    return;  // a string that is not UTF-8
   }
   const std::string contents = read_file(changed);
   std::unique_ptr<Session> training;
@@ -150,7 +150,7 @@ void fuzz_checkpoint(std::string_view input) {
       resume(changed);
     } catch (const std::runtime_error& error) {
       if (std::string_view(error.what()).find("expected finite numbers") == std::string_view::npos)
-        throw;  // nothing else may stop it
+        throw;  // no other error may stop the run
     }
   }
   fs::remove(changed);

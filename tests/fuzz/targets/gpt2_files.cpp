@@ -1,5 +1,5 @@
-// GPT-2's two files. An input is vocab.bpe, a zero byte, and encoder.json, in which `@,` stands for
-// the 256 bytes, so that the rest of the input matters.
+// Fuzzes GPT-2's two files. An input is vocab.bpe, a zero byte, and encoder.json. In encoder.json,
+// `@,` stands for the members of all 256 bytes, which a valid file needs.
 
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/base/json.hpp>
@@ -32,11 +32,11 @@ void fuzz_gpt2_files(std::string_view input) {
   if (refusal_of(both, [&] { tokenizer.emplace(gpt2_tokenizer(merges, encoder, {"<s>"})); }))
     return;
   const auto ids = tokenizer->encode(both, {.allowed_special = {"<s>"}});
-  expect(tokenizer->decode(ids) == both, "another text");
+  expect(tokenizer->decode(ids) == both, "wrong text");
   const std::string json = tokenizer->to_json();
   const auto again = tokenizer_from_json(json);
-  expect(again->to_json() == json, "another tokenizer");
-  expect(again->encode(both, {.allowed_special = {"<s>"}}) == ids, "other ids");
+  expect(again->to_json() == json, "wrong tokenizer");
+  expect(again->encode(both, {.allowed_special = {"<s>"}}) == ids, "wrong ids");
 }
 
 }  // namespace rowgrad::fuzzing

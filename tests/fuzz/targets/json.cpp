@@ -1,5 +1,5 @@
-// Compares Json with the tree that nlohmann/json makes of a text: both
-// must accept the same texts, except for what only ours refuses, with the same values.
+// Compares Json with nlohmann/json. Both must accept the same strings, with the same values, except
+// for strings that only Json rejects.
 
 #include <nlohmann/json.hpp>
 
@@ -13,27 +13,27 @@ using nlohmann::json;
 
 void expect_same(const Json& found, const json& expected) {
   if (expected.is_object()) {
-    expect(found.members().size() == expected.size(), "another number of members");
+    expect(found.members().size() == expected.size(), "wrong number of members");
     for (const auto& [key, value] : found.members()) {
-      expect(expected.contains(key), "another key");
+      expect(expected.contains(key), "wrong key");
       expect_same(value, expected.at(key));
     }
   } else if (expected.is_array()) {
-    expect(found.elements().size() == expected.size(), "another number of elements");
+    expect(found.elements().size() == expected.size(), "wrong number of elements");
     for (std::size_t i = 0; i < expected.size(); ++i)
       expect_same(found.elements()[i], expected.at(i));
   } else if (expected.is_string()) {
     const std::string& text = found.string();
-    expect(text == expected.get<std::string>(), "another string");
-    expect(Json(json_string(text), "string").string() == text, "another string when written");
+    expect(text == expected.get<std::string>(), "wrong string");
+    expect(Json(json_string(text), "string").string() == text, "wrong string when written");
   } else if (expected.is_number_unsigned()) {
-    expect(found.whole_number() == expected.get<std::uint64_t>(), "another number");
+    expect(found.whole_number() == expected.get<std::uint64_t>(), "wrong number");
   }
 }
 
-// What only ours refuses.
+// Returns true if only Json may reject the input.
 bool may_differ(std::string_view input, const std::string& refusal) {
-  return input.find('\0') != std::string_view::npos ||  // ends the input of the library
+  return input.find('\0') != std::string_view::npos ||  // ends the input for nlohmann/json
          refusal.find("duplicate key") != std::string::npos ||
          refusal.find("nested more than") != std::string::npos;
 }
@@ -46,11 +46,11 @@ void fuzz_json(std::string_view input) {
   if (refusal && may_differ(input, *refusal)) return;
   try {
     const json expected = json::parse(input);
-    expect(!refusal, "refused what is JSON");
+    expect(!refusal, "rejected valid JSON");
     expect_same(Json(input, "input"), expected);
-    expect(json::parse(written) == expected, "another text when written");
+    expect(json::parse(written) == expected, "wrong values when written");
   } catch (const json::exception&) {
-    expect(refusal.has_value(), "took what is not JSON");
+    expect(refusal.has_value(), "accepted invalid JSON");
   }
 }
 

@@ -1,5 +1,6 @@
-// Safetensors files: what can be read is written and read again, with the same bits. An input is a
-// byte with the number of data bytes, followed by the header; or F, followed by a whole file.
+// Fuzzes safetensors files: a file that can be read is written and read again, and must have the
+// same bits. An input is a byte with the number of data bytes, followed by the header; or F,
+// followed by a whole file.
 
 #include <cstring>
 #include <unistd.h>
@@ -32,7 +33,8 @@ void fuzz_safetensors(std::string_view input) {
 
   static const std::string copy = "/dev/shm/rowgrad-fuzz-" + std::to_string(::getpid());
   write_safetensors(copy, file);
-  expect(testing::bits_of(read_safetensors(copy)) == testing::bits_of(file), "another file");
+  expect(testing::bits_of(read_safetensors(copy)) == testing::bits_of(file),
+         "wrong contents when written");
   ::unlink(copy.c_str());
 }
 

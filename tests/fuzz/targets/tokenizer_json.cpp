@@ -1,4 +1,5 @@
-// Tokenizers from JSON: what can be read is written and read again, and encodes without loss.
+// Fuzzes tokenizers from JSON: a tokenizer that can be read is written and read again, and must
+// encode without loss.
 
 #include "tests/fuzz/fuzzing.hpp"
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
@@ -9,7 +10,7 @@ void fuzz_tokenizer_json(std::string_view input) {
   std::unique_ptr<Tokenizer> tokenizer;
   if (refusal_of(input, [&] { tokenizer = tokenizer_from_json(input); })) return;
   const std::string json = tokenizer->to_json();
-  expect(tokenizer_from_json(json)->to_json() == json, "another tokenizer");
+  expect(tokenizer_from_json(json)->to_json() == json, "wrong tokenizer");
 
   EncodeOptions options;
   for (const std::int32_t id : tokenizer->vocabulary().special_ids())
@@ -19,7 +20,7 @@ void fuzz_tokenizer_json(std::string_view input) {
     const auto ids = tokenizer->encode(input, options);
     const std::string text = tokenizer->decode(ids);
     const bool unknown = tokenizer->vocabulary().find_special(kUnknown).has_value();
-    expect(words || unknown || text == input, "another text");
+    expect(words || unknown || text == input, "wrong text");
   } catch (const std::invalid_argument&) {
     // The text has a part without an id, or is not UTF-8.
   }
