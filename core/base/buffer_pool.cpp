@@ -205,7 +205,7 @@ void BufferPool::clear(void* block, std::size_t bytes) noexcept {
         const std::scoped_lock lock(pool().mutex);
         pool().sparse.insert(block);
       }
-      // With huge pages, writing one row would use the memory of hundreds.
+      // With huge pages, writing one row would use the memory of hundreds of rows.
       const std::size_t pages = bytes / kPage * kPage;
       if (madvise(begin, pages, MADV_NOHUGEPAGE) == 0 && madvise(begin, pages, MADV_DONTNEED) == 0)
         begin += pages;

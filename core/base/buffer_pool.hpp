@@ -13,8 +13,8 @@ namespace rowgrad {
 
 /// Statistics of the process's pool.
 struct BufferPoolStatistics {
-  std::size_t bytes_in_use = 0;     // in blocks handed out
-  std::size_t bytes_idle = 0;       // in blocks kept for reuse
+  std::size_t bytes_in_use = 0;     // bytes of blocks handed out
+  std::size_t bytes_idle = 0;       // bytes of blocks kept for reuse
   std::size_t system_requests = 0;  // blocks requested from the operating system so far
 };
 

@@ -80,26 +80,26 @@ struct bracketed {
   const Range& elements;  // the range
 };
 
-/// Throw the named exception with the joined pieces as its message. For the checks below.
+/// Throw the named exception, with the joined pieces as its message. The checks below use these.
 [[noreturn, gnu::cold]] void throw_invalid_argument(std::initializer_list<StringPiece> pieces);
 [[noreturn, gnu::cold]] void throw_logic_error(std::initializer_list<StringPiece> pieces);
 [[noreturn, gnu::cold]] void throw_runtime_error(std::initializer_list<StringPiece> pieces);
 
-/// Throws std::invalid_argument unless the condition holds. For wrong arguments.
+/// Checks an argument: throws std::invalid_argument unless the condition holds.
 template <class... Arguments>
 void check_argument(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
     throw_invalid_argument({arguments...});
 }
 
-/// Throws std::logic_error unless the condition holds. For calls in the wrong order.
+/// Checks the order of calls: throws std::logic_error unless the condition holds.
 template <class... Arguments>
 void check_state(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]
     throw_logic_error({arguments...});
 }
 
-/// Throws std::runtime_error unless the condition holds. For failures of files and of the system.
+/// Checks a file or the system: throws std::runtime_error unless the condition holds.
 template <class... Arguments>
 void check_runtime(bool condition, const Arguments&... arguments) {
   if (!condition) [[unlikely]]

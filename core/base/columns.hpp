@@ -1,7 +1,8 @@
 #pragma once
 
-// Columns of numbers as short strings, for large JSON files. Each string is the base64 encoding
-// (RFC 4648) of integers in LEB128, or of two little-endian bytes per floating-point number.
+// Encodes columns of numbers as short strings, for large JSON files. Each string is the base64
+// encoding (RFC 4648) of integers in LEB128, or of two little-endian bytes per floating-point
+// number.
 
 #include <cstdint>
 #include <span>
@@ -14,7 +15,7 @@ namespace rowgrad {
 /// Encodes bytes in base64.
 std::string base64(std::string_view bytes);
 
-/// Rounds to three significant digits, so that the number prints short.
+/// Rounds a number to three significant digits.
 double rounded(double number);
 
 /// Encodes a column of integers.

@@ -142,8 +142,8 @@ Opened create_beside(const fs::path& target) {
       if (errno != EEXIST) fail("cannot write", target);
       continue;
     }
-    // Another writer may have removed the file as abandoned before it was locked. File systems
-    // without locks never lock, so abandoned files stay.
+    // Another writer may have removed the file as abandoned before it was locked. On file systems
+    // without locks, abandoned files stay.
     if (TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX)) != 0 && !is_unsupported(errno))
       fail("cannot lock", path);
     struct stat status {};
@@ -265,7 +265,7 @@ void LockedFile::publish() {
   // Without this, a crash soon after the rename could leave an empty file.
   sync();
   fs::path name = path();
-  const fs::path folder = name.parent_path();  // allocated here: nothing may throw after rename()
+  const fs::path folder = name.parent_path();  // here: only disk errors may throw after rename()
   const char *from = temporary_.c_str(), *to = name.c_str();
   int result =
       replaces_ ? ::rename(from, to) : ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);

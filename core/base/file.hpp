@@ -66,7 +66,7 @@ class InputFile : public OpenFile {
   /// Opens a file for reading. Throws std::system_error if that fails.
   explicit InputFile(const std::filesystem::path& path);
 
-  std::uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
+  std::uint64_t size_bytes() const { return size_bytes_; }  // length when the file was opened
 
   /// Throws if the file was modified after it was opened. Replacing it by renaming another file to
   /// its path is harmless: the old file is still read.
@@ -99,7 +99,7 @@ class LockedFile : public OpenFile {
   LockedFile& operator=(const LockedFile&) = delete;
 
   std::uint64_t size_bytes() const;  // current length
-  /// Write at an offset, and cut or extend the file. Throw std::system_error on failure.
+  /// Write at an offset, or set the length of the file. Throw std::system_error on failure.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size_bytes);
 

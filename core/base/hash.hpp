@@ -18,7 +18,7 @@ namespace rowgrad {
 /// unlike StringHash. Detects accidental damage, but not deliberate changes.
 class Checksum {
  public:
-  explicit Checksum(std::uint64_t seed = 0);  // each seed gives another checksum
+  explicit Checksum(std::uint64_t seed = 0);  // different seeds give different checksums
 
   /// Add an integer, as eight bytes; a string, as its length and its bytes; or bytes.
   void add(std::uint64_t number) { add_bytes(std::as_bytes(std::span(&number, 1))); }
@@ -64,7 +64,7 @@ std::string checksum_digits(std::uint64_t checksum);
 /// A hash of strings with a secret per process, so that no file can be crafted with strings that
 /// all collide in a hash table. (For std::hash, which has no secret, this is easy.)
 struct StringHash {
-  std::size_t operator()(std::string_view text) const {  // the hash, equal for equal texts
+  std::size_t operator()(std::string_view text) const {  // equal for equal strings
     __extension__ using Product = unsigned __int128;
     static const std::uint64_t secret = [] {
       std::random_device device;

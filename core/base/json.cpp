@@ -15,7 +15,7 @@ class Json::Parser {
 
   bool null() { return add(std::monostate()); }
   bool boolean(bool value) { return add(value); }
-  bool number_integer(std::int64_t number) { return add(number); }  // negative
+  bool number_integer(std::int64_t number) { return add(number); }  // called if negative
   bool number_unsigned(std::uint64_t number) { return add(number); }
   bool number_float(double number, const std::string&) { return add(number); }
   bool string(std::string& text) { return add(std::move(text)); }

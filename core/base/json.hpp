@@ -38,7 +38,7 @@ class Json {
   /// double and duplicate keys in an object (`encoder.json, byte 17: not valid JSON`).
   Json(std::string_view text, std::string name);
 
-  /// Convert a value to JSON. The default, and an empty optional, is null.
+  /// Convert a value to JSON. The default value and empty optionals are null.
   Json() = default;
   Json(bool value) : value_(value) {}
   Json(double number) : value_(number) {}
@@ -64,7 +64,7 @@ class Json {
   const Members& members() const;             // of an object
   const std::vector<Json>& elements() const;  // of an array
   const std::string& string() const;          // in UTF-8
-  double number() const;                      // an integer or not
+  double number() const;                      // any number
   bool boolean() const;                       // true or false
 
   /// Returns a number below 2^64 without sign, fraction or exponent.
@@ -106,7 +106,7 @@ class Json {
 
 /// A key-value pair for building an object.
 struct Json::Member {
-  std::string key;     // its name
+  std::string key;     // the key
   mutable Json value;  // moved into the object
 };
 

@@ -9,7 +9,7 @@
 
 namespace rowgrad {
 
-/// Returns true if the checksum of a line (without its newline) is right.
+/// Returns true if the checksum of a line (without its newline) is correct.
 bool is_whole_line(std::string_view line);
 
 /// Returns the length of `text` without incomplete or damaged lines at its end, which a killed

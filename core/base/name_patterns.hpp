@@ -17,7 +17,7 @@ class NamePatterns {
   bool match(const std::string& name);
 
   /// Throws std::invalid_argument if a pattern other than "*" has matched no name, probably because
-  /// of a typo. The message starts with `caller`; `kind` says what the names name.
+  /// of a typo. The message starts with `caller`; `kind` is a noun such as "parameter".
   void check_all_matched(std::string_view caller, std::string_view kind) const;
 
  private:

@@ -42,7 +42,7 @@ inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) 
 }
 
 /// Returns the sum over a tree. value(subtree, result) stores the sum of a subtree, or returns
-/// false if it is not known; the sums of leaves must be. add(a, b) adds b to a.
+/// false if it is unknown; the sums of leaves must be known. add(a, b) adds b to a.
 template <class Value>
 Value tree_sum(IndexRange tree, const auto& value, const auto& add) {
   Value result{};

@@ -24,8 +24,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Times that a thread spins before it sleeps: waiting for the next loop, or for other threads to
-// finish this one. Waking a thread takes about 12 µs, mostly on the waking thread.
+// Time that a thread spins before it sleeps, while it waits for the next loop, or for other threads
+// to finish the current loop. Waking a thread takes about 12 µs, mostly of the waking thread.
 constexpr std::chrono::microseconds kLoopSpin{2000};
 constexpr std::chrono::microseconds kEndSpin{200};
 // A gap this long while spinning means that the thread was preempted.
@@ -253,7 +253,8 @@ std::atomic<int>& count() {
 std::size_t worker_count() { return workers().started(); }
 
 bool room_for_threads(int more) {
-  constexpr std::size_t kBytesEach = std::size_t{(128 + 8) << 20};  // a buffer and a stack
+  constexpr std::size_t kBytesEach =
+      std::size_t{(128 + 8) << 20};  // OpenBLAS's buffer and the stack
   if (more <= 0) return true;
   const std::size_t bytes = static_cast<std::size_t>(more) * kBytesEach;
   void* const space = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

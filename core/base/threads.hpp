@@ -1,12 +1,12 @@
 #pragma once
 
 // The threads that all loops and matrix products share. They are created on first use. Idle threads
-// spin for 2 ms, as the next loop often follows at once, then sleep. The calling thread takes part,
-// and runs ranges itself that no other thread has begun once it is done with its own. If a spinning
-// thread is preempted, other programs need the processors: loops then stay on their calling thread
-// for a while, so a busy machine needs no settings. Several threads of a program may run loops at
-// the same time; one of them gets help, and the others work alone. After a fork while no loop runs,
-// the child process creates its own threads.
+// spin for 2 ms, as the next loop often follows at once, then sleep. The calling thread takes part:
+// after its own range, it runs the ranges that no other thread has begun. If a spinning thread is
+// preempted, other programs need the processors: loops then stay on their calling thread for a
+// while, so a busy machine needs no settings. Several threads of a program may run loops at the
+// same time; one of them gets help, and the others work alone. After a fork while no loop runs, the
+// child process creates its own threads.
 
 #include <cstddef>
 #include <memory>

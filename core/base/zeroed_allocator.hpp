@@ -13,7 +13,7 @@ template <class T>
 class ZeroedAllocator : public PoolAllocator<T> {
  public:
   ZeroedAllocator() = default;  // all allocators are equal
-  /// Converts the allocator of another type.
+  /// Converts an allocator of another type.
   template <class Other>
   ZeroedAllocator(const ZeroedAllocator<Other>&) noexcept {}
 

@@ -20,7 +20,7 @@
 
 namespace rowgrad {
 
-/// An array of token ids, positions or row indices. Rank 1 for a document, rank 2 for a batch.
+/// An array of token ids, positions or row indices. Rank 1 for a sequence, rank 2 for a batch.
 /// Braces hold ids, never a shape:
 ///
 ///   Ids ids{3, 4};                      // the ids 3 and 4

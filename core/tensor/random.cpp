@@ -134,7 +134,7 @@ Tensor Random::uniform(const Shape& shape, double low, double high) {
   Tensor result = empty(shape);
   const auto start = static_cast<float>(low);
   const float range = static_cast<float>(high) - start;
-  // The bounds may round to floats outside the interval, and so may sums.
+  // Bounds and sums may round to floats outside the interval.
   float smallest = start, largest = static_cast<float>(high);
   if (smallest < low) smallest = std::nextafter(smallest, HUGE_VALF);
   if (largest >= high) largest = std::nextafter(largest, -HUGE_VALF);

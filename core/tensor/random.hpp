@@ -80,7 +80,7 @@ class Random {
   /// Draws normal values. Requires: stddev >= 0, and mean ± kMaxNormal · stddev fit in a
   /// float.
   Tensor normal(const Shape& shape, double mean = 0, double stddev = 1);
-  static constexpr double kMaxNormal = 8.6;  // bound of |standard normal value|
+  static constexpr double kMaxNormal = 8.6;  // bound of standard normal draws
 
   /// Draws uniform values in [low, high), or `low` if both are equal. Requires: low <= high, and
   /// low, high and high − low fit in a float. A value that PyTorch would round to outside the
@@ -90,7 +90,7 @@ class Random {
   /// Returns a random permutation of 0 … count − 1, as torch.randperm does.
   std::vector<std::int64_t> permutation(std::int64_t count);
 
-  /// Shuffles items; 0 … count − 1 become permutation(count).
+  /// Shuffles items. The items 0 … count − 1 become permutation(count).
   void shuffle(auto& items) {
     for (std::size_t i = 0; i + 1 < items.size(); ++i)
       std::swap(items[i], items[i + bits() % (items.size() - i)]);

@@ -23,7 +23,7 @@ static_assert(std::endian::native == std::endian::little,
               "the format is little-endian, and elements are copied without conversion");
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the format
 constexpr const char* kMetadataKey = "__metadata__";
 // Keys in the metadata of files that rowgrad wrote. If a flipped bit changes one of the keys, the
 // other key still tells that rowgrad wrote the file. Format 1, of version 0.2.0, has no checksum.

@@ -25,9 +25,9 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& check
 /// Reads any file in the format. F16, BF16 and F32 become tensors; F64 becomes double-precision
 /// numbers, or tensors in the double library; I8 to I64, U8 to U64 and BOOL become integers;
 /// metadata becomes strings. The header is checked before memory is allocated for its tensors.
-/// Throws std::runtime_error, naming file and tensor, if the file is truncated or inconsistent, or
-/// if its dtype or `rowgrad_format` is unknown or its checksum wrong. (Files of version 0.2.0 and
-/// of other frameworks have no checksum.)
+/// Throws std::runtime_error, naming file and tensor, if the file is truncated or inconsistent, if
+/// a dtype or the `rowgrad_format` is unknown, or if the checksum is wrong. (Files of version 0.2.0
+/// and of other frameworks have no checksum.)
 StateDict read_safetensors(const std::filesystem::path& path);
 
 /// Returns true for the values to read, by their name and shape.

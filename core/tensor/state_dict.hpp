@@ -49,9 +49,9 @@ class StateDict {
     Shape shape;                 // [] for a single number
     std::vector<Number> values;  // in row-major order
   };
-  using Integers = Array<std::int64_t>;  // one or more integers
+  using Integers = Array<std::int64_t>;  // 64-bit integers
   using Doubles = Array<double>;         // double precision, even in the float library
-  using Value = std::variant<Tensor, Integers, Doubles, std::string>;  // what a name stands for
+  using Value = std::variant<Tensor, Integers, Doubles, std::string>;  // of any type
 
   /// Adds a value. Throws for a duplicate name, an array whose length does not match its shape, and
   /// an integer of 2^63 or more.
@@ -88,12 +88,12 @@ class StateDict {
   bool empty() const { return values_.empty(); }  // true without values
   std::vector<std::string> names() const;         // all names, sorted
 
-  const Value& at(const std::string& name) const;                     // a value of any type
-  const std::string& string(const std::string& name) const;           // a string
+  const Value& at(const std::string& name) const;            // a value of any type
+  const std::string& string(const std::string& name) const;  // a string
   [[deprecated("use string()")]] const std::string& text(const std::string& name) const {
     return string(name);
   }
-  std::vector<std::int64_t> integers(const std::string& name) const;  // any number of integers
+  std::vector<std::int64_t> integers(const std::string& name) const;  // an array of integers
   std::int64_t integer(const std::string& name) const;                // a single integer
   std::uint64_t count(const std::string& name) const;                 // a single integer >= 0
 
@@ -144,7 +144,7 @@ struct SparseIntegers {
   std::vector<std::int64_t> values;  // one for each index
 };
 
-/// Adds a tensor to a state dict, in the smaller form.
+/// Adds a tensor to a state dict, in dense or sparse form, whichever is smaller.
 void put_table(StateDict& state, const std::string& name, const Tensor& table);
 
 /// Adds a table of this shape, whose nonzero rows are all in `sparse`, in the smaller form.

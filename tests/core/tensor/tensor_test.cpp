@@ -5,7 +5,7 @@ namespace {
 constexpr std::size_t kLarge = std::size_t{1} << 31;
 
 TEST(ElementCount, RejectsShapesTooLargeForMemory) {
-  EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));   // the largest
+  EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));   // the largest count
   const std::vector<Shape> impossible{{2 * kLarge, 2 * kLarge},            // 2^64
                                       {kLarge * kLarge + 2, 4},            // wraps to 8
                                       {kLarge, kLarge / 4},                // more bytes than 2^63
