@@ -25,8 +25,8 @@ std::string read_file(const std::filesystem::path& path);
 std::string read_standard_input();
 
 /// Replaces the contents of a file atomically. Writes `contents`, or the concatenated `pieces`, to
-/// a new file in the same folder, syncs it to the disk and renames it. (If the folder then cannot
-/// be synced, this throws although the new contents are in place.) An existing file keeps its
+/// a new file in the same folder, syncs it to the disk, and renames it to `path`. (If the folder
+/// then cannot be synced, this throws although the new contents are in place.) The file keeps its
 /// permissions. A symbolic link stays a link, and its target is replaced. A device or a pipe
 /// (/dev/stdout) is written to directly.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Time that a thread spins before it sleeps, while it waits for the next loop, or for other threads
-// to finish the current loop. Waking a thread takes about 12 µs, mostly of the waking thread.
+// to finish the current loop. Waking a thread takes about 12 µs, mostly spent by the waking thread.
 constexpr std::chrono::microseconds kLoopSpin{2000};
 constexpr std::chrono::microseconds kEndSpin{200};
 // A gap this long while spinning means that the thread was preempted.

@@ -71,7 +71,7 @@ class Ids {
   std::size_t dimension() const { return array_.dimension(); }              // number of axes
   std::size_t size() const { return array_.size(); }                        // number of ids
 
-  /// Changes the shape. Throws if the new shape has another number of elements.
+  /// Changes the shape. Throws if the new shape has a different number of elements.
   void reshape(const shape_type& shape);
 
   /// Access the ids in row-major order.

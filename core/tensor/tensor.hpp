@@ -64,8 +64,8 @@ Tensor sparse_zeros(const Shape& shape);
 /// Returns a tensor of rank 0.
 inline Tensor scalar(real value) { return full({}, value); }
 
-/// Returns x with another shape and the same row-major order. Throws std::invalid_argument if the
-/// shape has another number of elements.
+/// Returns the elements of x, in row-major order, with another shape. Throws std::invalid_argument
+/// if the shape has a different number of elements.
 Tensor reshaped(Tensor x, const Shape& shape);
 
 /// Returns the index of the element at `offset` in row-major order.
