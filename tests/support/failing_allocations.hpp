@@ -14,7 +14,7 @@ namespace rowgrad::testing {
 
 /// While this object exists, some allocations of all threads fail: calls of operator new, in all
 /// its forms, and of std::aligned_alloc, which the buffer pool uses. The constructor releases the
-/// idle blocks of the pool, which would be used without a request. Only one object may exist.
+/// idle blocks of the pool, which would be used without a request. Only one may exist at a time.
 class FailingAllocations {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();

@@ -31,7 +31,7 @@ struct OpCase {
   Reference reference = {};   // may be empty
   Bound bound = {};           // empty: values must be exact
   double low = -2, high = 2;  // range of the inputs
-  bool has_quotients = true;  // true if gradients are difference quotients
+  bool has_quotients = true;  // compare gradients with difference quotients
 
   OpCase& gives(Reference expected, Bound within = {}) {
     reference = std::move(expected);

@@ -191,7 +191,7 @@ inline void expect_to_refuse_damage(const Resumable& what) {
       const StateDict& wrong = state;
       const std::string message = error_of<std::invalid_argument>([&] { running->load(wrong); });
       EXPECT_FALSE(message.starts_with("another error")) << damage << ": " << message;
-      EXPECT_TRUE(taken || message != "no error") << damage << " was taken";
+      EXPECT_TRUE(taken || message != "no error") << damage << " was accepted";
       if (taken || message == "no error") running->load(good);
       EXPECT_TRUE(running->bits() == bits) << damage << ": " << message;
     }

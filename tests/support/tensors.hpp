@@ -16,7 +16,7 @@
 
 namespace rowgrad::testing {
 
-/// The spacing of floats at 1. Correctly rounded operations have a relative error of at most half.
+/// The spacing of `real` values at 1. Correctly rounded operations have half this relative error.
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();

@@ -364,7 +364,7 @@ TEST_F(Safetensors, AreWrittenAndReadAtomicallyIfMemoryRunsOut) {
       [&](const std::filesystem::path& path, bool finished) {
         EXPECT_EQ(read_file(path), finished ? after : before);
         const std::filesystem::directory_iterator all(folder_.path());
-        EXPECT_EQ(std::distance(begin(all), end(all)), 1) << "files are left over";
+        EXPECT_EQ(std::distance(begin(all), end(all)), 1) << "temporary files are left over";
       });
   write_file(path_, after);
   for_every_failure([] { return std::make_unique<StateDict>(); },

@@ -107,7 +107,7 @@ TEST(StateDict, AStarMatchesOneOrMoreCharacters) {
   EXPECT_EQ(name_of("a.b.b.c", "a.*.*", "*/*"), "b/b.c");
   EXPECT_EQ(name_of("abcabc", "*abc", "*!"), "abc!");
   EXPECT_EQ(name_of("a1b2", "a*b*", "fixed"), "fixed");
-  EXPECT_EQ(name_of("xy", "x*y", "no"), "xy") << "a star needs a character";
+  EXPECT_EQ(name_of("xy", "x*y", "no"), "xy") << "a star matches at least one character";
   EXPECT_EQ(name_of("xyz", "x*y", "no"), "xyz");
   EXPECT_EQ(name_of("name", "nam", "no"), "name");
   EXPECT_EQ(name_of("name", "name", "yes"), "yes");
