@@ -1,6 +1,6 @@
 #pragma once
 
-// The gradient of a value: none, a dense tensor, or a few rows of a table.
+// The gradient of a value: none, dense, or the gradients of a few rows of a table.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,44 +14,44 @@
 
 namespace rowgrad {
 
-/// The gradient of a table [rows, width] that is zero outside a few rows. Always merged: the row
+/// The gradient of a table [rows, width] that is zero except in a few rows. Always merged: row
 /// indices are distinct and increasing, and the gradients of repeated ids are summed.
 class RowGradient {
  public:
-  /// `values` is [indices, width]. Throws std::invalid_argument if the shapes do not match or the
-  /// row indices are not strictly increasing or outside the table.
+  /// `values` is [indices, width]. Throws std::invalid_argument if the shapes do not match, or if
+  /// the row indices are not strictly increasing or out of range.
   RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values);
-  RowGradient(Shape table_shape, auto merged)  // what kernels::merge_rows() returns
+  RowGradient(Shape table_shape, auto merged)  // from kernels::merge_rows()
       : RowGradient(table_shape, std::move(merged.indices), std::move(merged.values)) {}
 
-  /// The shape of the whole table, and the length of its rows.
+  /// The shape of the whole table, and its number of columns.
   const Shape& table_shape() const { return table_shape_; }
   std::size_t width() const { return table_shape_[1]; }
 
-  /// How many rows have a gradient here, and whether none has.
+  /// The number of rows in this gradient.
   std::size_t size() const { return indices_.size(); }
   bool empty() const { return indices_.empty(); }
 
-  /// Which rows of the table they are, in increasing order, and their gradients [size(), width()].
+  /// The indices of these rows in the table, increasing, and their gradients [size(), width()].
   /// row(i) is the gradient of row indices()[i].
   const std::vector<std::int32_t>& indices() const { return indices_; }
   const Tensor& values() const { return values_; }
   std::span<const real> row(std::size_t i) const { return {values_.data() + i * width(), width()}; }
 
-  /// The gradient of the whole table, including zeros.
+  /// Returns the gradient of the whole table, including zeros.
   Tensor to_dense() const;
 
-  /// For `for (auto [index, values] : rows)`: a row's index in the table and its gradient.
+  /// A row of the gradient, for `for (auto [index, values] : rows)`.
   struct Row {
-    std::int32_t index;            // the number of the row in the table
-    std::span<const real> values;  // the gradient of the row, [width]
+    std::int32_t index;            // index in the table
+    std::span<const real> values;  // gradient [width]
   };
-  /// Goes over the rows in the order of indices().
+  /// Visits the rows in the order of indices().
   struct Iterator {
     const RowGradient* rows;  // borrowed
-    std::size_t i;            // the row that it is at
+    std::size_t i;            // position in indices()
 
-    /// The row that it is at; ++ goes to the next one.
+    /// The usual operators of a forward iterator.
     Row operator*() const { return {rows->indices_[i], rows->row(i)}; }
     Iterator& operator++() {
       ++i;
@@ -59,7 +59,7 @@ class RowGradient {
     }
     bool operator==(const Iterator&) const = default;
   };
-  /// The first row, and the place after the last one.
+  /// The range of all rows.
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size()}; }
 
@@ -75,12 +75,11 @@ class RowGradient {
 class Gradient {
  public:
   Gradient() = default;
-  /// A gradient of every value, or of some rows, where that of the others is zero.
+  /// A dense gradient, or the gradient of some rows of a table.
   Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
   Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
 
-  /// Whether no gradient was added; whether it is dense, so that dense() may be called; and whether
-  /// it is of single rows, so that rows() may be called.
+  /// The kind of this gradient: exactly one of these is true. A new gradient is none.
   bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
   bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
   bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }
@@ -91,22 +90,21 @@ class Gradient {
   Tensor& dense();
   const RowGradient& rows() const;
 
-  /// The shape of the value whose gradient this is. Throws std::logic_error if there is none.
+  /// The shape of the value that this is the gradient of. Throws std::logic_error if it is none.
   const Shape& shape() const;
 
-  /// The gradient as a dense tensor, moved out if dense. Throws std::logic_error if there is none.
+  /// Returns the gradient as a dense tensor, moved out if dense. Throws std::logic_error if none.
   Tensor take_dense() &&;
 
-  /// The numbers of the tensor or of the rows, which may be changed in place; none if there is no
-  /// gradient.
+  /// The elements of the tensor or of the rows, which may be changed in place. Empty if none.
   std::span<real> values();
   std::span<const real> values() const;
 
-  /// Multiplies all numbers in place.
+  /// Multiplies all elements by `factor` in place.
   void scale(real factor);
 
-  /// Adds another gradient of the same shape; rows plus rows gives rows. Throws
-  /// std::invalid_argument if the shapes differ, and then changes nothing.
+  /// Adds a gradient of the same shape; rows plus rows gives rows. Throws std::invalid_argument,
+  /// and changes nothing, if the shapes differ.
   void add(Gradient other);
 
  private:

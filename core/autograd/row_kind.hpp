@@ -2,7 +2,7 @@
 
 namespace rowgrad {
 
-/// The kind of things that the rows of a table stand for. Only callbacks of training use it.
+/// What a row of a table represents. Only callbacks of a training run use it.
 enum class RowKind { kRow, kToken, kPosition, kDistance, kNgram };
 
 }  // namespace rowgrad

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where the values of a parameter are: in memory, or elsewhere (in a file: core/tables).
+// Row sources: storage for the values of a parameter, in memory or elsewhere (core/tables).
 
 #include <cstddef>
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace rowgrad {
 
-/// The values of a parameter as they are stored: a tensor of any shape in memory, or the rows of a
-/// table [rows, width] elsewhere. Row numbers must be inside the table.
+/// The stored values of a parameter: a tensor of any shape in memory, or the rows of a table
+/// [rows, width] elsewhere. Row ids must be in range.
 class RowSource {
  public:
-  /// Rows of a larger table: those from `first` on, of `rows`.
+  /// A part of a table with `rows` rows, which begins at row `first`.
   struct Part {
     std::size_t first, rows;
   };
 
-  /// Values of this shape, which are all rows of a table unless `part` says otherwise.
+  /// `shape` is the shape of these values. They are a whole table unless `part` is given.
   explicit RowSource(Shape shape, std::optional<Part> part = std::nullopt)
       : part_(part.value_or(Part{0, shape.empty() ? 0 : shape[0]})), shape_(std::move(shape)) {}
   RowSource(const RowSource&) = delete;
@@ -32,7 +32,7 @@ class RowSource {
 
   const Shape& shape() const { return shape_; }
 
-  /// The rows of a table that these are.
+  /// The part of the table that these rows are.
   const Part& part() const { return part_; }
 
   /// Copies rows: out[i] = row ids[i], plus row i of `added` unless that is null (see
@@ -42,25 +42,26 @@ class RowSource {
   /// Replaces rows: row ids[i] = in[i].
   virtual void scatter(std::span<const std::int32_t> ids, const real* in) = 0;
 
-  /// Returns the tensor with all values; null if there is none, so that nothing may pass over them.
+  /// Returns the tensor with all values, or null if they are not in memory.
   virtual Tensor* dense() = 0;
 
   // --- Values that are not in memory -------------------------------------------------------------
 
-  /// Returns where they are, for messages: the path of a file.
+  /// Returns their location for messages: the path of a file.
   virtual std::string location() const { return {}; }
 
   /// See Parameter::prefetch.
   virtual void prefetch(std::span<const std::int32_t> /*ids*/) {}
 
-  /// Throws std::logic_error if no optimizer would train the rows with a gradient of these values.
+  /// Throws std::logic_error if no optimizer can apply gradients to these rows.
   virtual void check_takes_gradient() const {}
 
-  /// Throws std::logic_error if rows have deferred updates that only a saved state knows.
+  /// Throws std::logic_error if rows have deferred steps that only a saved optimizer state can
+  /// apply.
   virtual void check_up_to_date() const {}
 
-  /// The checkpoint that the values are at, and the way back to one. check_checkpoint() throws
-  /// std::invalid_argument for a checkpoint that they cannot go back to.
+  /// The id of the checkpoint that the values are at, and restoring a checkpoint by its id.
+  /// check_checkpoint() throws std::invalid_argument if that is impossible.
   virtual std::string checkpoint_id() const { return {}; }
   virtual void check_checkpoint(const std::string& /*id*/) const {}
   virtual void restore(const std::string& /*id*/) {}
@@ -70,7 +71,7 @@ class RowSource {
   Shape shape_;
 };
 
-/// Returns values in memory.
+/// Returns a row source in memory.
 std::unique_ptr<RowSource> rows_in_memory(Tensor values,
                                           std::optional<RowSource::Part> part = std::nullopt);
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // The tape: values in the order in which they were computed, with their backward rules.
-// Reverse-mode differentiation (Linnainmaa 1970; Griewank & Walther 2008, chapter 3) visits them
-// once from last to first, and each passes its gradient on to its inputs.
+// Reverse-mode differentiation (Linnainmaa 1970; Griewank & Walther 2008, chapter 3) visits each
+// value once, from last to first. Its rule passes the gradient on to the inputs.
 
 #include <concepts>
 #include <cstddef>
@@ -28,16 +28,16 @@ namespace rowgrad {
 class Backward;
 class Random;
 
-/// Computes the gradients of an op's inputs from that of its value.
+/// Computes the gradients of an op's inputs from the gradient of its value.
 using BackwardRule = std::function<void(Backward&)>;
 
-/// The name of an op. A string literal, so that nodes keep it without a copy.
+/// The name of an op: a string literal, which nodes need not copy.
 class OpName {
  public:
-  /// Converts a string literal, and back to its text.
+  /// Converts from a string literal, and to a string view.
   template <std::size_t Size>
   consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT: implicit
-    static_assert(Size > 1, "an op has a name: nodes without one are leaves");
+    static_assert(Size > 1, "the name of an op must not be empty: unnamed nodes are leaves");
   }
   constexpr operator std::string_view() const { return text_; }  // NOLINT: implicit
 
@@ -47,105 +47,103 @@ class OpName {
 
 /// Options of Tape::backward().
 struct BackwardOptions {
-  /// Whether the values of ops stay readable after backward(). Otherwise each is released as soon
-  /// as no rule needs it any more, except that of the loss, which makes room for the gradients.
+  /// If false, backward() releases the value of each op (except the loss) once no rule needs it
+  /// any more, which saves memory.
   bool keep_values = true;
-  /// Gets the gradient of a parameter, the sum over all its uses, as soon as backward() has it,
-  /// while those of earlier nodes are still computed; no parameter changes then. Parameters come in
-  /// the order of their first uses, from last to first; those that the loss does not depend on do
-  /// not.
+  /// If set, receives the gradient of each parameter that the loss depends on, instead of adding it
+  /// to the parameter. It is called as soon as the sum over all uses is known, while earlier nodes
+  /// still have to run: in reverse order of first uses. It must not change parameters.
   std::function<void(Parameter& parameter, Gradient gradient)> sink = {};
 };
 
-/// Records a computation and differentiates it once. Several tapes may exist at the same time, each
-/// used by one thread at a time. Neither copyable nor movable. A tape must not outlive its
-/// parameters or its source of random numbers.
+/// Records a computation and differentiates it once. Neither copyable nor movable. A tape must not
+/// outlive its parameters or its random number generator. Several tapes may exist at the same time;
+/// each must be used by one thread at a time.
 class Tape {
  public:
-  /// Whether a tape keeps what backward() needs, or only values.
+  /// kGradient keeps what backward() needs; inference keeps values only.
   enum Mode { kGradient, kInference };
 
   /// Former names of the modes.
   [[deprecated("use kGradient")]] static constexpr Mode gradient_mode = kGradient;
   [[deprecated("use kInference")]] static constexpr Mode inference = kInference;
 
-  /// Ops that draw random numbers, such as dropout, take them from `random`, usually the only
-  /// generator of a run; on a tape without one they throw.
+  /// Creates an empty tape. Ops that draw random numbers, such as dropout, draw them from `random`,
+  /// and throw std::logic_error on a tape without it.
   explicit Tape(Mode mode = kGradient);
   explicit Tape(Random& random, Mode mode = kGradient);
-  ~Tape();  // from now on, the handles to its values throw when they are used
+  ~Tape();  // variables on the tape throw from now on
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// A value that needs no gradient.
+  /// Records a value that needs no gradient.
   Variable constant(Tensor value);
 
-  /// A value whose gradient can be read from gradient() after backward().
+  /// Records a value whose gradient can be read from gradient() after backward().
   Variable input(Tensor value);
 
-  /// The value of a parameter, not copied; backward() adds to its gradient if it is trainable.
+  /// Records a parameter without copying it. If it is trainable, backward() adds to its gradient.
   Variable parameter(Parameter& parameter);
 
-  /// The tape's generator. Throws std::logic_error naming `caller` if it has none.
+  /// The random number generator. Throws std::logic_error, naming `caller`, if there is none.
   Random& random(std::string_view caller) const;
 
   /// Adds d loss / d p to the gradient of every trainable parameter p that the loss depends on.
-  /// Throws without changing any parameter (unless memory runs out): std::invalid_argument for a
-  /// loss with more than one value; std::logic_error for a second call, an inference tape, a loss
-  /// that is on another tape or depends on nothing that needs a gradient, a parameter that changed
-  /// after its whole value was read, and a rule that breaks its contract. A table may change after
-  /// a lookup: the tape has copies of the rows.
+  /// A table may change after a lookup, as the tape has copies of the rows.
+  ///
+  /// Throws std::invalid_argument if the loss does not have exactly one element. Throws
+  /// std::logic_error on a second call, on an inference tape, if the loss is on another tape or
+  /// depends on nothing that needs a gradient, if a parameter changed after its whole value was
+  /// read, or if a rule breaks its contract. No parameter changes then (unless memory runs out).
   void backward(const Variable& loss, const BackwardOptions& options = {});
 
-  /// Starts from a variable y of any shape, with its upstream gradient: dp += (dy / dp)ᵀ gradient.
-  /// Throws as for a loss, and std::invalid_argument for a gradient of another shape.
+  /// Starts from a variable y of any shape and its upstream gradient: dp += (dy / dp)ᵀ gradient.
+  /// Throws as above, and std::invalid_argument if the shapes of y and gradient differ.
   void backward(const Variable& y, const std::same_as<Tensor> auto& gradient,
-                const BackwardOptions& options = {}) {  // a template, so that braces are options
+                const BackwardOptions& options = {}) {  // a template, so `{…}` means options
     go_backward(y, gradient, options);
   }
 
   /// Makes backward() keep the gradient of an intermediate variable. Throws std::logic_error after
-  /// backward(), and for a variable that needs no gradient or is a parameter, which keeps its own.
+  /// backward(), and for parameters and variables that need no gradient.
   void retain_gradient(const Variable& variable);
 
-  /// After backward(): the gradient of a variable made by input() or passed to retain_gradient().
-  /// None if the loss does not depend on it. Throws std::logic_error before backward() and for
-  /// other variables.
+  /// Returns the gradient of a variable from input() or passed to retain_gradient(): none if the
+  /// loss does not depend on it. Throws std::logic_error before backward() and for other variables.
   const Gradient& gradient(const Variable& variable) const;
 
-  /// The tape as a graph for Graphviz, to be drawn with `dot -Tsvg`: ops and leaves with their
-  /// shapes, and the kinds of the gradients that backward() passed.
+  /// Returns the tape as a Graphviz graph, for `dot -Tsvg`: ops and leaves with their shapes, and
+  /// the kinds of their gradients after backward().
   std::string to_dot() const;
 
-  /// Whether the parameter's value was read as a whole on this tape, so that gradients may depend
-  /// on it. Row lookups do not count: their gradients do not depend on the values of the rows.
-  /// Always false on an inference tape.
+  /// Returns true if this tape has read the whole value of the parameter, so that gradients may
+  /// depend on it. Lookups do not count, since gradients do not depend on looked-up rows. Always
+  /// false on an inference tape.
   bool has_read(const Parameter& parameter) const;
 
-  /// The trainable parameters on the tape, each once.
+  /// The trainable parameters on the tape, without repetitions.
   std::vector<const Parameter*> parameters() const;
 
-  /// Rows of a table that an op has read, as ids of any shape: see read_rows() in core/ops.
+  /// A lookup: the rows that an op has read from a table. See read_rows() in core/ops.
   struct Lookup {
     Parameter* table;                  // borrowed
-    std::shared_ptr<const Ids> owner;  // with the op's rule, as copies would cost small steps 3 %
+    std::shared_ptr<const Ids> owner;  // owns `ids`, shared with the op's rule
     RowKind kind = RowKind::kRow;      // EmbeddingLookup::kind
-    /// The tokens that looked the rows up: EmbeddingLookup::tokens or, if rows are tokens, the ids.
-    /// Null if there are none.
+    /// EmbeddingLookup::tokens if given, else the ids if the rows are tokens, else null.
     std::shared_ptr<const Ids> tokens = nullptr;
-    const Ids& ids = *owner;  // as the op was given them, with repetitions
+    const Ids& ids = *owner;  // of any shape; may repeat
   };
 
-  /// All lookups on this tape, in their order; none on an inference tape.
+  /// All lookups on this tape, in order. Empty on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
-  /// For read_rows(): records a lookup.
+  /// Records a lookup. Only read_rows() calls it.
   void record_lookup(Parameter& table, std::shared_ptr<const Ids> ids, RowKind kind = RowKind::kRow,
                      std::shared_ptr<const Ids> tokens = nullptr) {
     if (!is_inference()) lookups_.push_back({&table, std::move(ids), kind, std::move(tokens)});
   }
 
-  /// Whether it keeps values only, and how many values it has recorded.
+  /// The mode of the tape, and the number of recorded values.
   bool is_inference() const { return mode_ == kInference; }
   std::size_t size() const { return nodes_.size(); }
 
@@ -158,21 +156,21 @@ class Tape {
 
   struct Node {
     std::string_view op = {};  // "" for leaves
-    Tensor owned = {};         // unused for parameters, which are not copied
+    Tensor owned = {};         // unused for parameters
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
-    Gradient gradient = {};                   // during backward; leaves keep it
-    std::string_view gradient_kind = "none";  // of the gradient that backward() passed
+    Gradient gradient = {};                   // only during backward, except for leaves
+    std::string_view gradient_kind = "none";  // for to_dot()
     Parameter* parameter = nullptr;
-    bool read_whole = false;         // whether the parameter's value was read as a whole
-    std::uint64_t version_read = 0;  // the parameter's version at that time
+    bool read_whole = false;         // true if the whole parameter was read
+    std::uint64_t version_read = 0;  // the parameter's version then
     bool needs_gradient = false;
     bool retains_gradient = false;
     bool released = false;
 
     const Shape& shape() const { return parameter != nullptr ? parameter->shape() : owned.shape(); }
     const Tensor& value() const;
-    const Tensor& read();  // records that a parameter was read as a whole
+    const Tensor& read();  // records that the whole parameter was read
     void release_value();
     std::string name() const;
   };
@@ -184,14 +182,14 @@ class Tape {
 
   Random* random_ = nullptr;
   Mode mode_;
-  bool went_backward_ = false;  // whether backward() has started
-  bool has_gradients_ = false;  // whether backward() has completed
-  std::deque<Node> nodes_;      // a deque, so that references stay valid
+  bool went_backward_ = false;  // true once backward() has started
+  bool has_gradients_ = false;  // true once backward() has finished
+  std::deque<Node> nodes_;      // a deque keeps references valid
   std::vector<Lookup> lookups_;
   TapeSlot* slot_;
 };
 
-/// A place for the gradient of one input of an op, which the backward rule fills once.
+/// The place for the gradient of one input of an op. A backward rule fills each slot once.
 class GradientSlot {
  public:
   GradientSlot(const GradientSlot&) = delete;
@@ -199,11 +197,12 @@ class GradientSlot {
     if (!written_.is_none()) input_.gradient.add(std::move(written_));
   }
 
-  /// Returns true if the input needs a gradient. If not, the rule should not compute it.
+  /// Returns true if the input needs a gradient. If not, the rule should not compute one.
   explicit operator bool() const { return input_.needs_gradient; }
 
-  /// Adds a Tensor, a RowGradient or an expression of xtensor such as `a * b`, if the input needs a
-  /// gradient. Throws std::logic_error for another shape than the input's, and for a second one.
+  /// Adds a Tensor, a RowGradient or an xtensor expression such as `a * b` to the input's gradient,
+  /// if it needs one. Throws std::logic_error if its shape is not the input's, and on a second
+  /// call.
   void take(Gradient gradient);
   template <class Expression>
   requires(!std::same_as<Expression, Tensor>) void take(
@@ -211,9 +210,9 @@ class GradientSlot {
     if (*this) take(Gradient(Tensor(expression)));
   }
 
-  /// Returns memory for the gradient, which the rule fills before the slot is destroyed, instead of
-  /// take(). If adds(), the memory has the sum of the input's other gradients, and the rule adds to
-  /// it, which saves memory and a pass over it. Otherwise, the rule sets every element.
+  /// Returns memory that the rule fills before the slot is destroyed, instead of calling take(). If
+  /// adds() is true, the memory holds the sum of the input's other gradients, and the rule adds to
+  /// it. Otherwise the rule must write every element.
   real* data();
   bool adds() const { return adds_; }
 
@@ -229,24 +228,25 @@ class GradientSlot {
   Gradient written_ = {};  // through data()
 };
 
-/// The argument of a backward rule: its node's value and gradient, the values of the inputs, and
-/// slots for their gradients. Functions throw std::logic_error for an input that does not exist.
+/// The argument of a backward rule: the value and gradient of its node, the values of the inputs,
+/// and slots for their gradients. Functions throw std::logic_error for an input that does not
+/// exist.
 class Backward {
  public:
-  /// The gradient of the node's value: dense and of the value's shape.
+  /// The gradient of the node, dense and of the shape of its value.
   const Tensor& gradient() const;
 
-  /// Moves the gradient out, for a rule that reuses its memory. Any later request for it throws
-  /// std::logic_error.
+  /// Moves the gradient out, for a rule that reuses its memory. Later calls of gradient() and
+  /// take_gradient() throw std::logic_error.
   Tensor take_gradient();
 
-  /// The value of the node, and values and shapes of its inputs. input() throws std::logic_error if
+  /// The value of the node, and the value and shape of input i. input() throws std::logic_error if
   /// the op did not read() the input.
   const Tensor& output() const { return node_.value(); }
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const { return input_node(i).shape(); }
 
-  /// Returns the slot of input i. The rule must fill the slots of all inputs that need a gradient.
+  /// Returns the slot of input i. The rule must fill the slots of inputs that need a gradient.
   GradientSlot slot(std::size_t i) { return {*this, i, input_node(i)}; }
 
  private:
@@ -260,14 +260,14 @@ class Backward {
   Tape& tape_;
   Tape::Node& node_;
   mutable Gradient gradient_;       // made dense on request
-  const Tensor* callers_gradient_;  // the one that was passed to Tape::backward(), for its variable
-  std::vector<bool> awaited_;  // for each input, whether the rule still has to give its gradient
+  const Tensor* callers_gradient_;  // passed to Tape::backward(); null for other nodes
+  std::vector<bool> awaited_;       // for each input: true if its gradient is still missing
 };
 
-/// Records the result of an op on the tape of its inputs, of which there is at least one: its
-/// value, computed from them, and the rule that computes their gradients from its own. The rule may
-/// capture more than input and output values; it is kept only if an input needs a gradient. Throws
-/// std::logic_error for an input on another tape.
+/// Records the result of an op on the tape of its inputs: its value, and the rule that computes the
+/// gradients of the inputs. The rule may capture other data. It is kept only if an input needs a
+/// gradient. Throws std::invalid_argument if there are no inputs or the rule is missing, and
+/// std::logic_error if inputs are on different tapes.
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
 inline Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value,
                        BackwardRule rule) {

@@ -12,34 +12,34 @@ class Parameter;
 class Tape;
 struct TapeSlot;
 
-/// A value on a tape: a small handle (tape, index), whose copies refer to the same value. Every
-/// member throws std::logic_error if the tape has been destroyed or the handle never had one.
+/// A value on a tape. A small handle (tape, index); copies refer to the same value. All members
+/// throw std::logic_error if the tape was destroyed or the variable is default-constructed.
 class Variable {
  public:
   Variable() = default;
 
-  /// Returns the value, and records nothing. It is valid as long as the tape; the value of a
-  /// parameter, only until the parameter changes.
+  /// Returns the value, which is valid as long as the tape. A parameter's value is valid until the
+  /// parameter changes.
   const Tensor& value() const;
-  /// Returns the value for an op, and records that all of it was read: backward() throws if it is
-  /// the value of a parameter that has changed since.
+  /// Returns the value for an op. If it belongs to a parameter, the tape records that all of it was
+  /// read, and backward() throws if the parameter has changed since.
   const Tensor& read() const;
   const Shape& shape() const;
 
-  /// What it is: the op that made it, a parameter's name, "input" or "constant".
+  /// The name of the op or of the parameter, "input" or "constant".
   std::string name() const;
 
-  /// The parameter whose value this is, otherwise null. An op that needs only some rows of a table
-  /// calls read_rows() (core/ops/embedding.hpp): read() brings all rows up to date.
+  /// The parameter that this is the value of, or null. An op that needs only some rows of a table
+  /// calls read_rows() (core/ops/embedding.hpp), as read() brings all rows up to date.
   Parameter* parameter() const;
 
-  /// value() as a scalar. Throws std::invalid_argument unless it has exactly one element.
+  /// Returns the only element. Throws std::invalid_argument if there is not exactly one.
   real item() const;
 
-  /// Whether backward computes its gradient.
+  /// Returns true if backward computes its gradient.
   bool needs_gradient() const;
 
-  Tape& tape() const;  // the tape that has the value
+  Tape& tape() const;  // the tape of the value
 
  private:
   friend Tape;
@@ -50,8 +50,8 @@ class Variable {
   std::uint32_t index_ = 0;
 };
 
-/// Prints what the variable is, its shape and its value: `add [2] [1.5, -2]`. If the value was
-/// released by backward() or is in a file, prints why it is missing.
+/// Prints name, shape and value: `add [2] { 1.5, -2. }`. Prints the reason instead of the value if
+/// it was released by backward() or is in a file.
 std::ostream& operator<<(std::ostream& stream, const Variable& variable);
 
 }  // namespace rowgrad
