@@ -1,10 +1,10 @@
 #pragma once
 
-// Attention of several heads (Vaswani et al. 2017, section 3.2), fused: neither forward nor
-// backward holds a table of length × length probabilities (Dao et al. 2022, "FlashAttention").
+// Multi-head attention (Vaswani et al. 2017, section 3.2), fused: neither forward nor backward
+// stores length × length probabilities (Dao et al. 2022, "FlashAttention").
 //
-// Shapes and options that do not fit throw std::invalid_argument; dropout on a tape without random
-// numbers, std::logic_error.
+// Wrong shapes and options throw std::invalid_argument. Dropout on a tape without a random number
+// generator throws std::logic_error.
 
 #include <cstddef>
 #include <optional>
@@ -14,78 +14,77 @@
 
 namespace rowgrad {
 
-/// Two tables [distances, width of a head] whose rows all heads add to keys and values, by the
-/// distance from the query back to the key (Shaw, Uszkoreit & Vaswani 2018): the last row is for
-/// distance 0, the one before it for 1 …, and the first one also for all that are farther away. See
-/// relative_rows() in positions.hpp.
+/// Relative positions (Shaw, Uszkoreit & Vaswani 2018): two tables [distances, width of a head]
+/// whose rows are added to keys and values in all heads. The last row is for distance 0 from the
+/// query back to the key, the row before it for distance 1, and so on. The first row is also for
+/// all larger distances. See relative_rows() in positions.hpp.
 struct RelativeRows {
-  Variable keys;    // rows added to the keys, by distance
-  Variable values;  // rows added to the values, by distance
+  Variable keys;    // added to the keys
+  Variable values;  // added to the values
 };
 
 /// Options of causal_attention() and attention().
 struct AttentionOptions {
   std::size_t heads = 1;  // number of heads; divides the width
-  /// The probability with which each attention weight is dropped; see dropout().
+  /// The probability of dropping each attention weight; see dropout().
   double dropout_p = 0;
-  /// For texts of different lengths in one batch: how many of the keys of each row count, the first
-  /// ones, at least 1. What comes after them is padding: whatever its values, no query sees it, and
-  /// its gradient is 0. Empty: all keys count.
+  /// For sequences of different lengths in one batch: the number of keys of each row, at least 1.
+  /// Later keys are padding: no query sees them, and their gradients are 0. Empty means no
+  /// padding.
   std::vector<std::size_t> key_lengths = {};
-  /// [heads, distances], at least as many distances as keys: what is added to the score of a key
-  /// by its distance back from the query; see positions.hpp. Distances that never occur get zeros
-  /// as their gradient.
+  /// A bias [heads, distances] that is added to each score by the distance from the query back to
+  /// the key; see positions.hpp. Requires: distances ≥ keys. Distances that do not occur get zero
+  /// gradients.
   std::optional<Variable> distance_bias = std::nullopt;
-  /// Rows added to keys and values by distance. Distances that never occur get zero gradients.
+  /// Relative positions. Distances that do not occur get zero gradients.
   std::optional<RelativeRows> relative = std::nullopt;
 };
 
 class KeyValueCache;
 
-/// Per head, softmax(q kᵀ / √width + bias) v over the keys up to the query: q [batch, queries,
-/// heads · width], k and v [batch, keys, heads · width] → the shape of q. The queries are the last
-/// of the keys' positions (in PyTorch's scaled_dot_product_attention(is_causal=True) the first
-/// ones, which matters for fewer queries than keys). With relative rows, each query sees k and v
-/// with a row added, without a copy of them for each query.
+/// Causal attention: softmax(q kᵀ / √width + bias) v in each head, over the keys up to the query:
+/// q [batch, queries, heads · width], k and v [batch, keys, heads · width] → the shape of q. If
+/// there are fewer queries than keys, the queries are at the last positions (unlike PyTorch's
+/// scaled_dot_product_attention(is_causal=True), where they are at the first).
 ///
-/// Dropout draws one bit for each weight [batch, heads, queries, keys] in that order, including
-/// those of later keys, as PyTorch does on CPUs without MKL. Kept for backward are the output, two
-/// numbers per query and head, and those bits.
+/// Dropout draws random numbers for all weights [batch, heads, queries, keys], in that order and
+/// including later keys, as PyTorch does on CPUs without MKL. For backward, the tape keeps the
+/// output, two values per query and head, and one bit per weight.
 ///
-/// For a sequence that is read piece by piece, as in generation, `cache` has the keys and values of
-/// earlier positions: q, k and v [1, length, width] are those of the next ones, which are added to
-/// it. Throws std::invalid_argument if it has no room for them, for several queries past its
-/// window, for dropout and for key_lengths, and std::logic_error for a tape that is not for
-/// inference; then the cache stays as it is.
+/// For generation, `cache` holds the keys and values of earlier positions. q, k and v [1, length,
+/// width] then belong to the next positions; k and v are appended to the cache. Throws
+/// std::invalid_argument if the cache has no room, for several queries past its window, for dropout
+/// and for key_lengths, and std::logic_error if the tape is not an inference tape. The cache does
+/// not change then.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 
-/// Attention over all keys, before and after a query, as in an encoder; there may be any number of
-/// queries, as in attention to another text. Distances go back from the query, so
-/// options.distance_bias and options.relative are refused.
+/// Attention over all keys, as in an encoder. The number of queries is independent of the number of
+/// keys, as in cross-attention. Throws std::invalid_argument if options.distance_bias or
+/// options.relative is set, as these are for causal attention.
 Variable attention(const Variable& q, const Variable& k, const Variable& v,
                    const AttentionOptions& options);
 
-/// The weights of causal_attention, without dropout and without a gradient, to be looked at:
-/// [batch, heads, queries, keys].
+/// Returns the weights of causal_attention() for inspection, without dropout and gradient: [batch,
+/// heads, queries, keys].
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options);
 
-/// The keys and values of the positions that one attention layer has read so far. A query sees the
-/// last `window` of them, its own included.
+/// The keys and values of the positions that one attention layer has read. A query sees the last
+/// `window` positions, including its own.
 class KeyValueCache {
  public:
-  /// Makes room for `window` positions of `width` values, the same for keys and values.
+  /// Creates an empty cache for `window` positions, with keys and values of `width` elements.
   KeyValueCache(std::size_t window, std::size_t width);
 
-  /// The number of positions read so far, including those that make_room() forgot.
+  /// The number of positions read so far, including positions that make_room() discarded.
   std::size_t length() const { return length_; }
 
-  /// Makes room for `count` more positions, in memory that does not grow with the text: positions
-  /// that no later query sees are forgotten. Queries past the window are read one at a time.
+  /// Makes room for `count` more positions. Discards positions that no later query sees, so memory
+  /// does not grow with the sequence. Past the window, queries must be read one at a time.
   void make_room(std::size_t count);
 
-  /// Removes the positions from `length` on. Throws std::invalid_argument if there are fewer, or if
-  /// positions that the next query would see are forgotten.
+  /// Removes the positions from `length` on. Throws std::invalid_argument if there are fewer than
+  /// `length`, or if the next query would see discarded positions.
   void truncate(std::size_t length);
 
  private:

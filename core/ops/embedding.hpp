@@ -1,11 +1,11 @@
 #pragma once
 
-// Row lookups in a table [rows, width], with a gradient of the looked-up rows only, each alone or
-// in bags. The cost, forward and backward, depends only on the number of ids, not on the size of
-// the table (unless dense_gradient is set).
+// Lookups of rows in a table [rows, width], one row or a bag of rows at a time, with a gradient for
+// the looked-up rows only. The cost, forward and backward, depends on the number of ids, not on the
+// size of the table (unless dense_gradient is set).
 //
-// Everything is checked before anything changes: std::invalid_argument names the op and what does
-// not fit, such as the first id outside the table and its index.
+// Invalid arguments throw std::invalid_argument before anything changes. The message names the op
+// and the fault, such as the first id that is out of range and its position.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,69 +17,68 @@
 
 namespace rowgrad {
 
-/// What becomes of a bag's rows.
+/// The reduction of the rows of a bag.
 enum class BagMode {
-  kSum,   // the sum, with per_sample_weights if they are given
-  kMean,  // the mean over ids that are no padding; zeros if there are none
-  kMax    // the maximum of each column
+  kSum,   // sum, weighted with per_sample_weights if given
+  kMean,  // mean, ignoring padding
+  kMax    // element-wise maximum
 };
 
-/// Options of lookups. `mode` and `include_last_offset` are for bags: embedding() and
-/// embedding_add() refuse them.
+/// Options of lookups. embedding() and embedding_add() reject `mode` and `include_last_offset`,
+/// which are for bags.
 struct EmbeddingLookup {
-  BagMode mode = BagMode::kMean;  // what becomes of the rows of a bag
-  /// The row with this id gets no gradient, and bags ignore it; −1 is the last row.
+  BagMode mode = BagMode::kMean;  // reduction of bags
+  /// The row with this id gets no gradient, and bags ignore it. −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
-  /// Whether a row's gradient is divided by how often its id occurs; not allowed with kMax.
+  /// If true, divides the gradient of each row by the number of times its id occurs. Not with kMax.
   bool scale_grad_by_freq = false;
-  /// Whether the gradient is dense: that of the whole table, including zeros.
+  /// If true, the gradient is a dense tensor of the shape of the table.
   bool dense_gradient = false;
-  /// Rows whose norm (Σ |w|^p)^(1/p), p = norm_type, is larger are first scaled down to it, in the
-  /// table, which must be a parameter. If it was read as a whole on this tape before, for example
-  /// by a tied head, std::logic_error is thrown, as the gradients of that read would belong to
-  /// other values. Processes that train together would each scale other rows: see TablePlacement.
+  /// If set, looked-up rows with a larger norm (Σ |w|^p)^(1/p), p = norm_type, are scaled down to
+  /// it, in the table, which must be a parameter. Throws std::logic_error if rows must change after
+  /// the whole table was read on this tape (for example by a tied head), whose gradients would then
+  /// be wrong. Several ranks that train together need a TablePlacement.
   std::optional<double> max_norm = std::nullopt;
-  /// The p of max_norm's norm: 1, 2, or infinity, which takes the largest |w|.
+  /// The p of max_norm: 1, 2 or infinity (the largest |w|).
   double norm_type = 2;
-  /// Whether the last offset is the end of the last bag instead of the start of another one.
+  /// If true, the last offset is the end of the last bag, not the start of another one.
   bool include_last_offset = false;
-  /// What the rows stand for, for callbacks.
+  /// The kind of the rows, for callbacks.
   RowKind kind = RowKind::kRow;
-  /// The tokens that look these rows up, for callbacks. By default, these are the ids if the rows
-  /// are tokens, unless the ids are bags with offsets, which do not show where a text ends. The
-  /// shape consists of the first axes of the ids: tokens [batch, length] for ids [batch, length,
-  /// n].
+  /// The tokens that look these rows up, for callbacks. Defaults to the ids if the rows are tokens,
+  /// except for bags with offsets, which do not tell where a document ends. The shape consists of
+  /// the first axes of the ids: tokens [batch, length] for ids [batch, length, n].
   std::optional<Ids> tokens = std::nullopt;
 };
 
-/// ids [...] of any shape → [..., width]. The gradient of a row is as exact as sum(), however often
-/// the row is looked up.
+/// Looks up ids [...] of any shape → [..., width]. The gradient of a row that is looked up many
+/// times is as accurate as sum().
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
 
-/// embedding(table, ids, options) + added, in one pass over memory. The shape of `added` is that of
-/// the result's last axes (such as positions [length, width] for ids [..., length]).
+/// embedding(table, ids, options) + added, in one pass over memory. The shape of `added` equals the
+/// last axes of the result (for example positions [length, width] for ids [..., length]).
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options = {});
 
-/// What to look up: ids [bags, length], one bag per row; or ids [count] with offsets, where a bag
-/// extends from its offset to the next one, and the last bag to the end.
+/// The bags to look up: ids [bags, length], one bag per row; or ids [count] with offsets. Then each
+/// bag extends from its offset to the next one, and the last bag to the end.
 struct Bags {
-  Ids ids;  // row numbers
-  /// [bags], or [bags + 1] with include_last_offset; they start at 0 and do not decrease.
+  Ids ids;  // indices of rows
+  /// [bags], or [bags + 1] with include_last_offset. They start at 0 and do not decrease.
   std::optional<Ids> offsets = std::nullopt;
-  /// Factors of the rows, of the shape of `ids`; only with kSum.
+  /// Factors of the rows, of the shape of `ids`. Requires kSum.
   std::optional<Variable> per_sample_weights = std::nullopt;
 };
 
-/// → [bags, width]: for each bag, the sum, mean or element-wise maximum of the rows of its ids,
-/// which is NaN if one of them is. A bag that is empty or all padding gives zeros. Of several equal
-/// maxima, or NaNs, the first one gets the gradient.
+/// The sum, mean or element-wise maximum of the rows of each bag → [bags, width]. A bag that is
+/// empty or all padding gives zeros. The maximum is NaN if an element is NaN. Its gradient goes to
+/// the first of several equal maxima or NaNs.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
-/// Returns copies of the rows `ids` [...] of a table for an op: → [..., width]. If the table is a
-/// parameter, the tape records the lookup, and the table may change before backward(). Rows above
-/// max_norm are scaled down first; other rows are neither read nor brought up to date. `added`, if
-/// given, is added to the rows; its shape is that of the result's last axes.
+/// Returns copies of the rows `ids` [...] of a table, for custom ops: → [..., width]. If the table
+/// is a parameter, the tape records the lookup, and the table may change before backward(). Rows
+/// above max_norm are scaled down first. Other rows are neither read nor brought up to date.
+/// `added`, if given, is added to the result, whose last axes must have its shape.
 Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<const Ids> ids,
                  const EmbeddingLookup& options = {}, const Tensor* added = nullptr);
 inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& ids,
@@ -87,16 +86,16 @@ inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& i
   return read_rows(op, table, std::make_shared<const Ids>(ids), options);
 }
 
-/// Checks the shape and the tape of what is to be added to the rows of ids.
+/// Checks the shape and the tape of `added`, as embedding_add() does.
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,
                  const Variable& added);
 
-/// The index of the padding row, for negative ids too, if there is one.
+/// Returns the index of the padding row. Negative ids count from the end.
 std::optional<std::int32_t> padding_row(std::string_view caller,
                                         const std::optional<std::int32_t>& padding,
                                         std::size_t rows);
 
-/// Checks the options of lookups in a table of so many rows.
+/// Checks the options of a lookup in a table with `rows` rows.
 void check_lookup(std::string_view caller, const EmbeddingLookup& options, std::size_t rows);
 
 }  // namespace rowgrad

@@ -1,6 +1,6 @@
 #pragma once
 
-// Matrix products, each through BLAS's GEMM. Shapes that do not fit throw std::invalid_argument.
+// Matrix products, computed by BLAS's GEMM. Shape mismatches throw std::invalid_argument.
 
 #include <optional>
 
@@ -8,14 +8,15 @@
 
 namespace rowgrad {
 
-/// a [..., m, k] times b [..., k, n] → [..., m, n]; leading axes are broadcast as in NumPy.
+/// The product of a [..., m, k] and b [..., k, n] → [..., m, n]. Leading axes are broadcast as in
+/// NumPy.
 Variable matmul(const Variable& a, const Variable& b);
 
 /// x · weightᵀ + bias: x [..., inputs], weight [outputs, inputs], bias [outputs] → [..., outputs].
 Variable linear(const Variable& x, const Variable& weight,
                 const std::optional<Variable>& bias = std::nullopt);
 
-/// Checks the inputs of linear(), for other ops that take the same.
+/// Throws std::invalid_argument, naming `caller`, unless linear() accepts the inputs.
 void check_linear(const char* caller, const Variable& x, const Variable& weight,
                   const std::optional<Variable>& bias);
 

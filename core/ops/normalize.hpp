@@ -1,8 +1,8 @@
 #pragma once
 
-// Normalisation of each row of the last axis: x [..., width] → [..., width], weight and bias
-// [width]. Without a weight or a bias, these are 1 and 0. Other shapes, a width of 0, and an
-// epsilon that is negative or not finite throw std::invalid_argument.
+// Normalisation along the last axis: x [..., width] → [..., width], weight and bias [width]. The
+// default weight is 1, the default bias 0. Other shapes, a width of 0, and an epsilon that is
+// negative or not finite throw std::invalid_argument.
 
 #include <optional>
 
@@ -11,8 +11,8 @@
 namespace rowgrad {
 
 /// (x − mean) / sqrt(variance + epsilon) ∘ weight + bias, with the biased variance mean (x − mean)²
-/// (Ba, Kiros & Hinton 2016, "Layer Normalization"). As exact for a large mean as for one of 0, and
-/// for huge and tiny values.
+/// (Ba, Kiros & Hinton 2016, "Layer Normalization"). A large mean and huge or tiny values do not
+/// reduce the accuracy.
 Variable layer_norm(const Variable& x, const std::optional<Variable>& weight = std::nullopt,
                     const std::optional<Variable>& bias = std::nullopt, double epsilon = 1e-5);
 

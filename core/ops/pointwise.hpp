@@ -1,8 +1,8 @@
 #pragma once
 
-// Element-wise ops: arithmetic, whose variables are broadcast against each other as in NumPy,
-// functions, and dropout. `pointwise` makes an op from a function and its derivative. Arguments and
-// shapes that do not fit throw std::invalid_argument, which names the op and both shapes.
+// Element-wise ops: arithmetic with broadcasting as in NumPy, functions, and dropout. pointwise()
+// makes an op from a function and its derivative. Wrong arguments and shapes throw
+// std::invalid_argument with the op and both shapes.
 
 #include <type_traits>
 #include <utility>
@@ -20,7 +20,7 @@ Variable operator*(const Variable& a, const Variable& b);
 Variable operator/(const Variable& a, const Variable& b);
 Variable operator-(const Variable& x);
 
-/// Arithmetic of every element with the same number.
+/// Arithmetic of every element with a scalar.
 Variable operator+(const Variable& x, real number);
 Variable operator-(real number, const Variable& x);
 Variable operator*(const Variable& x, real number);
@@ -30,9 +30,9 @@ inline Variable operator+(real number, const Variable& x) { return x + number; }
 inline Variable operator-(const Variable& x, real number) { return x + -number; }
 inline Variable operator*(real number, const Variable& x) { return x * number; }
 
-/// y = function(x) for every element of x, in vector registers: function takes and returns a Simd
-/// (kernels/simd.hpp). backward(g, x, y) returns the gradient of x, where g is that of y. Both have
-/// `select(x > 0, x, 0.1 * x)` instead of branches, so that no element decides for others.
+/// y = function(x) for every element of x, vectorized: function takes and returns a Simd
+/// (kernels/simd.hpp). backward(g, x, y) returns the gradient of x, given the gradient g of y.
+/// Instead of branches, write `select(x > 0, x, 0.1 * x)`.
 template <class Function, class BackwardFunction>
 Variable pointwise(OpName op, const Variable& x, const Function& function,
                    BackwardFunction backward) {
@@ -42,9 +42,9 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
   });
 }
 
-/// y = function(a, b) for every pair of elements, broadcast against each other. of_a(g, a, b) and
-/// of_b(g, a, b) return the gradients of a and of b for a pair. One that needs no more than g and
-/// the other variable takes these two alone, which are read faster: of_a(g, b), of_b(g, a).
+/// y = function(a, b) for every pair of elements, with broadcasting. of_a(g, a, b) and
+/// of_b(g, a, b) return the gradients of a and b. The shorter forms of_a(g, b) and of_b(g, a) are
+/// faster where they suffice.
 template <class Function, class OfA, class OfB>
 Variable pointwise(OpName op, const Variable& a, const Variable& b, const Function& function,
                    OfA of_a, OfB of_b) {
@@ -62,13 +62,13 @@ Variable pointwise(OpName op, const Variable& a, const Variable& b, const Functi
                     slot.take(kernels::sum_to(std::move(result), node.input_shape(i)));
                   };
                   give(1, of_b, !node.slot(0));
-                  give(0, of_a, true);  // in the memory of the gradient
+                  give(0, of_a, true);  // reuses the memory of the gradient
                 });
 }
 
 Variable exp(const Variable& x);          // eˣ
 Variable log(const Variable& x);          // the natural logarithm: NaN below 0, −∞ at 0
-Variable log1p(const Variable& x);        // log(1 + x), exact for small x
+Variable log1p(const Variable& x);        // log(1 + x), accurate for small x
 Variable sin(const Variable& x);          // the sine of x in radians
 Variable cos(const Variable& x);          // the cosine of x in radians
 Variable tanh(const Variable& x);         // (eˣ − e⁻ˣ) / (eˣ + e⁻ˣ)
@@ -79,30 +79,30 @@ Variable relu(const Variable& x);         // max(x, 0), NaN for NaN; the gradien
 Variable sqrt(const Variable& x);         // the square root: NaN below 0
 Variable abs(const Variable& x);          // the absolute value; the gradient at 0 is 0
 
-/// x to a fixed power, with the special cases of std::pow.
+/// x to a constant power, with the special cases of std::pow.
 Variable pow(const Variable& x, double exponent);
 
-/// x limited to [low, high]; the gradient of values outside is 0. NaN stays NaN, and its gradient
-/// is 0. Requires low ≤ high.
+/// x limited to [low, high]. NaN stays NaN. The gradient is 0 outside and for NaN. Throws
+/// std::invalid_argument unless low ≤ high.
 Variable clamp(const Variable& x, real low, real high);
 
-/// x where it is above 0, else negative_slope · x (Maas, Hannun & Ng 2013).
+/// x if it is above 0, else negative_slope · x (Maas, Hannun & Ng 2013).
 Variable leaky_relu(const Variable& x, double negative_slope = 0.01);
 
 /// x sigmoid(x) (Elfwing, Uchibe & Doya 2018), also known as swish.
 Variable silu(const Variable& x);
 
-/// x Φ(x) (Hendrycks & Gimpel 2016), and that paper's approximation with tanh, which GPT-2 uses.
+/// x Φ(x) (Hendrycks & Gimpel 2016), and the paper's approximation with tanh, which GPT-2 uses.
 Variable gelu(const Variable& x);
 Variable gelu_tanh(const Variable& x);
 
 /// The values of x as a constant: backward stops here.
 Variable detach(const Variable& x);
 
-/// Sets each value to 0 with probability p and divides it by 1 − p otherwise (Srivastava et al.
-/// 2014, in the inverted form, so that evaluation needs no scaling). Draws from the tape's random
-/// numbers as PyTorch does on CPUs without MKL: 64 bits per value, in memory order. p = 0 returns x
-/// itself and draws nothing. Throws std::logic_error for a tape without random numbers.
+/// Sets each element to 0 with probability p and divides it by 1 − p otherwise (Srivastava et al.
+/// 2014, inverted, so that evaluation needs no scaling). Draws from the tape's generator as PyTorch
+/// does on CPUs without MKL: 64 bits per element, in memory order. p = 0 returns x itself and draws
+/// nothing. Throws std::logic_error on a tape without a generator.
 Variable dropout(const Variable& x, double p);
 
 }  // namespace rowgrad

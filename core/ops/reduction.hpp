@@ -1,8 +1,8 @@
 #pragma once
 
-// Sums and what is made of them, of all values (the result has rank 0) or along some axes: −1 is
-// the last. An axis that x does not have or that is named twice, and a mean or variance of too few
-// values, throw std::invalid_argument.
+// Sums, means, variances and norms, of all elements (the result is a scalar) or along some axes; −1
+// is the last. Axes that are out of range or repeated, and a mean or variance of too few elements,
+// throw std::invalid_argument.
 
 #include <vector>
 
@@ -10,13 +10,13 @@
 
 namespace rowgrad {
 
-/// Whether a reduced axis stays.
+/// Keeps or removes reduced axes, like PyTorch's `keepdim`.
 enum class KeepAxes {
-  kNo,  // the axis is removed
-  kYes  // the axis stays, with length 1
+  kNo,  // removed
+  kYes  // kept, with length 1
 };
 
-/// The sum and the mean of all values, or along these axes.
+/// The sum and the mean of all elements, or along `axes`.
 Variable sum(const Variable& x);
 Variable mean(const Variable& x);
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
@@ -27,19 +27,19 @@ Variable cumsum(const Variable& x, int axis);
 
 /// Options of var() and stddev().
 struct VarianceOptions {
-  double correction = 1;          // 0 for the variance of the values themselves
-  KeepAxes keep = KeepAxes::kNo;  // whether reduced axes stay
+  double correction = 1;          // 0 for the biased (population) variance
+  KeepAxes keep = KeepAxes::kNo;  // see KeepAxes
 };
 
-/// The variance of n values, Σ (x − mean)² / (n − correction), and its square root, the standard
-/// deviation, whose gradient is 0 where it is 0. Squares neither overflow nor underflow on the way.
+/// The variance Σ (x − mean)² / (n − correction) of n elements, and its square root, the standard
+/// deviation, whose gradient is 0 where it is 0. Intermediate squares do not overflow or underflow.
 Variable var(const Variable& x);
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
 Variable stddev(const Variable& x);
 Variable stddev(const Variable& x, const std::vector<int>& axes,
                 const VarianceOptions& options = {});
 
-/// The norm √Σ x², which does not overflow on the way; its gradient is 0 where it is 0.
+/// The norm √Σ x², without overflow of squares. Its gradient is 0 where the norm is 0.
 Variable norm(const Variable& x);
 Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 

@@ -1,8 +1,7 @@
 #pragma once
 
-// Tables of which a process has only some rows. An Embedding whose options name a TablePlacement
-// trains and saves the rows that are here. Its lookups read a table of all rows, which knows those
-// that were fetched.
+// Tables that are split over several processes. An Embedding with a TablePlacement trains and saves
+// the rows of this process. Its lookups read a table of all rows, which holds fetched rows.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +14,13 @@
 
 namespace rowgrad {
 
-/// Rows of a table that will be read. Ids may repeat.
+/// Rows of a table to fetch. Ids may repeat.
 struct TableLookup {
   const Parameter* table;
   std::vector<std::int32_t> ids;
 };
 
-/// Decides which rows of tables are in this process, and fetches others.
+/// Assigns the rows of tables to processes, and fetches rows from other processes.
 class TablePlacement {
  public:
   TablePlacement() = default;
@@ -29,17 +28,18 @@ class TablePlacement {
   TablePlacement& operator=(const TablePlacement&) = delete;
   virtual ~TablePlacement() = default;
 
-  /// Returns the rows that this process has of a table with `rows` rows.
+  /// Returns this process's range of a table with `rows` rows.
   virtual IndexRange rows_here(std::size_t rows) const = 0;
 
-  /// Returns the table [rows, width] that lookups read instead of `here`, which has rows_here() or
-  /// is a table in a file; it is `here` itself if all rows are here. Only max_norm and norm_type of
-  /// `lookup` are used: fetch() scales rows, lookups in another table than `here` must not.
+  /// Returns the table [rows, width] that lookups read instead of `here`, which holds rows_here()
+  /// or is in a file. Returns `here` itself if it holds all rows. Otherwise fetch() applies
+  /// max_norm and norm_type of `lookup`, and lookups must not; other options are ignored.
   virtual Parameter& whole_table(Parameter& here, std::size_t rows,
                                  const EmbeddingLookup& lookup) = 0;
 
-  /// Fetches rows, so that they can be read until the same table is fetched or changes next.
-  /// Looking up other rows is a std::logic_error. Does nothing for tables whose rows are all here.
+  /// Fetches rows, which can be read until the next fetch from the table or its next change.
+  /// Looking up other rows throws std::logic_error. Does nothing for tables that are whole in this
+  /// process.
   virtual void fetch(std::span<const TableLookup> lookups) = 0;
 };
 
