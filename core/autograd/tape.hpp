@@ -266,8 +266,8 @@ class Backward {
 
 /// Records the result of an op on the tape of its inputs: its value, and the rule that computes the
 /// gradients of the inputs. The rule may capture other data. It is kept only if an input needs a
-/// gradient. Throws std::invalid_argument if there are no inputs or the rule is missing, and
-/// std::logic_error if inputs are on different tapes.
+/// gradient. Throws std::invalid_argument if `inputs` is empty or a needed rule is missing, and
+/// std::logic_error if the inputs are on different tapes.
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
 inline Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value,
                        BackwardRule rule) {
