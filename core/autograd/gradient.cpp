@@ -48,19 +48,19 @@ RowGradient::RowGradient(Shape table_shape, std::vector<std::int32_t> indices, T
                  "RowGradient: values have shape ", bracketed(values_.shape()), ", expected [",
                  indices_.size(), ", ", table_shape_[1], "]");
   check_argument(kernels::strictly_increasing(indices_),
-                 "RowGradient: the row indices are not strictly rising");
+                 "RowGradient: the row indices are not strictly increasing");
   check_argument(indices_.empty() || (indices_.front() >= 0 &&
                                       static_cast<std::size_t>(indices_.back()) < table_shape_[0]),
                  "RowGradient: row indices ", indices_.empty() ? 0 : indices_.front(), " to ",
-                 indices_.empty() ? 0 : indices_.back(), " are outside the table's ",
+                 indices_.empty() ? 0 : indices_.back(), " are out of range: the table has ",
                  table_shape_[0], " rows");
 }
 
 Tensor RowGradient::to_dense() const {
   Tensor dense = zeros(table_shape_);
-  for (const auto [number, values] : *this)
+  for (const auto [index, values] : *this)
     std::copy(values.begin(), values.end(),
-              dense.data() + static_cast<std::size_t>(number) * width());
+              dense.data() + static_cast<std::size_t>(index) * width());
   return dense;
 }
 
@@ -70,25 +70,25 @@ std::string_view Gradient::kind() const {
 }
 
 const Tensor& Gradient::dense() const {
-  check_state(is_dense(), "Gradient::dense: the gradient is ", kind());
+  check_state(is_dense(), "Gradient::dense: the gradient is of kind ", kind(), ", expected dense");
   return std::get<Tensor>(kind_);
 }
 
 Tensor& Gradient::dense() { return const_cast<Tensor&>(std::as_const(*this).dense()); }
 
 const RowGradient& Gradient::rows() const {
-  check_state(is_rows(), "Gradient::rows: the gradient is ", kind());
+  check_state(is_rows(), "Gradient::rows: the gradient is of kind ", kind(), ", expected rows");
   return std::get<RowGradient>(kind_);
 }
 
 const Shape& Gradient::shape() const {
-  check_state(!is_none(), "Gradient::shape: there is no gradient");
+  check_state(!is_none(), "Gradient::shape: the gradient is none, expected dense or rows");
   return is_rows() ? rows().table_shape() : dense().shape();
 }
 
 Tensor Gradient::take_dense() && {
   if (is_rows()) return rows().to_dense();
-  check_state(is_dense(), "Gradient::take_dense: there is no gradient");
+  check_state(is_dense(), "Gradient::take_dense: the gradient is none, expected dense or rows");
   return std::move(std::get<Tensor>(kind_));
 }
 
@@ -113,8 +113,8 @@ void Gradient::add(Gradient other) {
     kind_ = std::move(other.kind_);
     return;
   }
-  check_argument(shape() == other.shape(), "Gradient::add: shapes ", bracketed(shape()), " and ",
-                 bracketed(other.shape()), " differ");
+  check_argument(shape() == other.shape(), "Gradient::add: the added gradient has shape ",
+                 bracketed(other.shape()), ", expected ", bracketed(shape()));
   if (is_rows() && other.is_rows()) {
     kind_ = sum(rows(), other.rows());
     return;

@@ -16,9 +16,9 @@ constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 struct Checked {
   Parameter* parameter;
-  Tensor values;           // as they were before the check
+  Tensor values;           // original values
   Gradient gradient = {};  // from backward
-  double largest = 0;      // of its entries
+  double largest = 0;      // largest |gradient|
 };
 
 void set_values(const std::vector<Checked>& all, real factor) {
@@ -28,9 +28,10 @@ void set_values(const std::vector<Checked>& all, real factor) {
                    [factor](real value) { return factor * value; });
 }
 
-// The standard deviation of the rounding errors of evaluate(), from third differences of results
-// for which each parameter differs by a few units in its last place (Moré & Wild 2011, "Estimating
-// computational noise"), but at least that of the last rounding. Leaves the values as they were.
+// Estimates the standard deviation of the rounding errors of evaluate() from third differences of
+// results, between which each parameter changes by a few units in the last place (Moré & Wild 2011,
+// "Estimating computational noise"). Returns at least the error of the last rounding. Restores the
+// values.
 double noise_of(const std::vector<Checked>& all, const std::function<double()>& evaluate) {
   std::array<double, 16> results;
   for (std::size_t k = results.size(); k-- > 0;) {
@@ -44,33 +45,34 @@ double noise_of(const std::vector<Checked>& all, const std::function<double()>& 
                   kEpsilon / 4 * std::abs(results[0]));
 }
 
-// Compares the gradient of one number with Richardson's extrapolation of difference quotients. The
-// steps become smaller until both agree, or rounding hides whether they do; then the comparison
-// with the best resolution counts. `largest` is the least that errors are relative to.
-GradientCheckResult compare(real& number, double backward, double largest, double noise,
+// Compares the gradient of one element with Richardson's extrapolation of difference quotients.
+// Shrinks the step until both agree or rounding errors are too large. Returns the passing
+// comparison or, if none passes, the one with the best resolution. Errors are relative to `largest`
+// or the difference quotient, whichever is larger.
+GradientCheckResult compare(real& element, double backward, double largest, double noise,
                             const std::function<double()>& evaluate,
                             const GradientCheckOptions& options) {
   constexpr int kSteps = 12;
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  const auto kept = static_cast<double>(number);
+  const auto kept = static_cast<double>(element);
   GradientCheckResult best{.passed = false, .resolution = kInfinite};
   double step = options.step * std::max(1.0, std::abs(kept));
   double wider = 0;
   for (int i = 0; i < kSteps; ++i, step /= 4) {
     const auto above = static_cast<real>(kept + step);
     const auto below = static_cast<real>(kept - step);
-    number = above;
+    element = above;
     const double after = evaluate();
-    number = below;
-    // Divided by the actual step, after rounding, not by the intended one.
+    element = below;
+    // Divides by the actual step, after rounding.
     const double quotient =
         (after - evaluate()) / (static_cast<double>(above) - static_cast<double>(below));
     const double change = (quotient - std::exchange(wider, quotient)) / 15;  // 4² − 1
     if (i == 0) continue;
-    const double rounding = 3 * noise / step;  // four standard deviations of the quotient's
+    const double rounding = 3 * noise / step;  // about four standard deviations
     GradientCheckResult now{.backward = backward, .difference = quotient + change};
     const double scale = std::max(largest, std::abs(now.difference));
-    if (scale > 0 || now.difference != backward) {  // else there is none, as far as can be seen
+    if (scale > 0 || now.difference != backward) {  // otherwise the error is 0
       now.error = std::abs(now.difference - backward) / scale;
       now.resolution = (std::abs(change) + rounding) / scale;
     }
@@ -84,7 +86,7 @@ GradientCheckResult compare(real& number, double backward, double largest, doubl
 
 bool differs(const GradientCheckResult& entry) { return !(entry.error <= entry.resolution); }
 
-// What is wrong is worse than what cannot be seen, and that is worse than what has passed.
+// Orders results: failed is worse than undecided, which is worse than passed; then by error.
 auto badness(const GradientCheckResult& entry) {
   return std::tuple(!entry.passed, !entry.passed && differs(entry), entry.error);
 }
@@ -92,15 +94,15 @@ auto badness(const GradientCheckResult& entry) {
 }  // namespace
 
 std::string GradientCheckResult::message() const {
-  if (entries == 0) return "passed, but there were no entries to compare";
+  if (entries == 0) return "passed, but there were no elements to compare";
   const bool undecided = !passed && !differs(*this);
   return concat(passed      ? "passed"
                 : undecided ? "undecided"
                             : "failed",
-                ", ", entries, " entries; the worst is ", input, " at ", bracketed(index),
+                ", ", entries, " elements compared; the worst is ", input, " at ", bracketed(index),
                 ": backward ", backward, ", difference quotient ", difference, ", relative error ",
-                error, "; what is below ", resolution, " is not seen",
-                undecided && sizeof(real) == 4 ? " in float: link rowgrad_double" : "");
+                error, ", resolution ", resolution,
+                undecided && sizeof(real) == 4 ? "; link rowgrad_double for a finer one" : "");
 }
 
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
@@ -109,17 +111,17 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
   std::vector<Checked> all;
   for (Parameter* parameter : parameters)
     if (parameter->trainable()) all.push_back({parameter, parameter->copy()});
-  check_argument(!all.empty(), "gradient_check: none of ", parameters.size(),
-                 " parameters is trainable");
+  check_argument(!all.empty(), "gradient_check: 0 of ", parameters.size(),
+                 " parameters are trainable, expected at least one");
   check_argument(std::isfinite(options.step) && options.step > 0 && options.tolerance > 0,
                  "gradient_check: step is ", options.step, " and tolerance ", options.tolerance,
-                 ", expected numbers above 0");
+                 ", expected values above 0");
 
   Random random(options.seed);
   Tape tape(random);
   const Variable result = function(tape);
   Tensor weights = full(result.shape(), 1);
-  for (std::size_t i = 0; weights.size() > 1 && i < weights.size(); ++i)  // none cancel
+  for (std::size_t i = 0; weights.size() > 1 && i < weights.size(); ++i)  // avoids cancellation
     weights.data()[i] = static_cast<real>(1 + 0.5 * std::sin(1.7 * static_cast<double>(i) + 0.3));
   double largest = 0;
   const auto keep = [&](const Parameter& parameter, const Gradient& gradient) {
@@ -136,8 +138,9 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
     Random again(options.seed);
     Tape inference(again, Tape::kInference);
     const Variable value = function(inference);
-    check_argument(value.shape() == weights.shape(), "gradient_check: a result has shape ",
-                   bracketed(value.shape()), ", expected ", bracketed(weights.shape()));
+    check_argument(value.shape() == weights.shape(), "gradient_check: the function returned shape ",
+                   bracketed(value.shape()), ", expected ", bracketed(weights.shape()),
+                   " as in the first call");
     double total = 0;
     for (std::size_t i = 0; i < weights.size(); ++i)
       total += static_cast<double>(weights.data()[i]) * value.value().data()[i];
@@ -147,7 +150,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
   const struct Restore {
     const std::vector<Checked>& all;
     ~Restore() { set_values(all, 1); }
-  } restore{all};  // even if something throws
+  } restore{all};  // also if the function throws
   const double noise = noise_of(all, evaluate);
   GradientCheckResult worst;
   std::size_t entries = 0;
@@ -156,12 +159,12 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
     const Shape& shape = checked.values.shape();
     bool seen = !checked.gradient.is_none();
     const Tensor gradient = seen ? std::move(checked.gradient).take_dense() : zeros(shape);
-    const std::span<real> numbers = checked.parameter->mutable_values();
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::span<real> elements = checked.parameter->mutable_values();
+    for (std::size_t i = 0; i < elements.size(); ++i) {
       GradientCheckResult entry =
-          compare(numbers[i], gradient.data()[i], std::max(checked.largest, 1e-3 * largest), noise,
+          compare(elements[i], gradient.data()[i], std::max(checked.largest, 1e-3 * largest), noise,
                   evaluate, options);
-      numbers[i] = checked.values.data()[i];
+      elements[i] = checked.values.data()[i];
       seen = seen || differs(entry);
       if (entries++ > 0 && badness(entry) <= badness(worst)) continue;
       const Shape index = unravel_index(shape, i);
@@ -169,8 +172,8 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
       entry.index.assign(index.begin(), index.end());
       worst = entry;
     }
-    // A missing gradient that a difference quotient shows is a mistake of a rule instead.
-    check_argument(seen || numbers.empty(), "gradient_check: '", name, "' ", bracketed(shape),
+    // If a difference quotient shows a gradient, the rule is wrong; the function uses the input.
+    check_argument(seen || elements.empty(), "gradient_check: '", name, "' ", bracketed(shape),
                    " gets no gradient: does the function use it?");
   }
   worst.entries = entries;
@@ -180,7 +183,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
 GradientCheckResult gradient_check(
     const std::function<Variable(std::span<const Variable>)>& function,
     const std::vector<Tensor>& inputs, const GradientCheckOptions& options) {
-  check_argument(!inputs.empty(), "gradient_check: there are no inputs");
+  check_argument(!inputs.empty(), "gradient_check: no inputs were given, expected at least one");
   std::deque<Parameter> held;
   std::vector<Parameter*> parameters;
   for (const Tensor& input : inputs)

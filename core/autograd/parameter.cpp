@@ -12,7 +12,7 @@ Parameter::Parameter(std::string name, Tensor value)
 
 Parameter::Parameter(std::string name, std::unique_ptr<RowSource> rows)
     : name_(std::move(name)), source_(std::move(rows)) {
-  check_argument(source_ != nullptr, name_, ": its rows are null, expected some");
+  check_argument(source_ != nullptr, name_, ": the row source is null");
   rename(name_);
 }
 
@@ -22,12 +22,12 @@ Parameter::~Parameter() {
 
 Tensor& Parameter::whole(const char* function) const {
   if (Tensor* const all = source_->dense()) return *all;
-  throw std::logic_error(concat(name_, ": ", function, "() needs all values in memory, but those ",
-                                "of this table are in ", source_->location()));
+  throw std::logic_error(concat(name_, ": ", function, "() needs all values in memory, but the ",
+                                "rows of this table are in ", source_->location()));
 }
 
 void Parameter::refuse_pass(const std::string& reason) const {
-  throw std::invalid_argument(concat(reason, ", which takes a pass over all rows, but those of ",
+  throw std::invalid_argument(concat(reason, ", which needs all rows in memory, but the rows of ",
                                      name_, " are in ", source_->location()));
 }
 
@@ -129,8 +129,8 @@ void Parameter::discard_deferred() {
   is_copied_ = false;
 }
 
-// Before all values are replaced. An optimizer's state has to be brought up to date by their old
-// values, if there still is an optimizer.
+// Called before all values are replaced. If the optimizer still exists, its state must be brought
+// up to date with the old values first.
 void Parameter::end_deferred() {
   if (deferred_ != nullptr && deferred_->is_abandoned())
     discard_deferred();
@@ -142,16 +142,17 @@ void Parameter::increment_version() {
   ++version_;
   is_copied_ = false;
 #if !defined(NDEBUG) || defined(ROWGRAD_ADDRESS_SANITIZER)
-  up_to_date_ = empty({0});  // so that whoever still reads it is found out
+  up_to_date_ = empty({0});  // makes reads through old references fail
 #endif
 }
 
 // --- Gradients ----------------------------------------------------------------------------------
 
 void Parameter::add_gradient(Gradient gradient) {
-  check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": a gradient of shape ",
-                 bracketed(gradient.is_none() ? Shape() : gradient.shape()),
-                 " was given, expected ", bracketed(shape()));
+  check_argument(gradient.is_none() || gradient.shape() == shape(), name_,
+                 ": the gradient has shape ",
+                 bracketed(gradient.is_none() ? Shape() : gradient.shape()), ", expected ",
+                 bracketed(shape()));
   source_->check_takes_gradient();
   gradient_.add(std::move(gradient));
 }
@@ -177,7 +178,8 @@ void Parameter::load(const StateDict& state, const std::string& name) {
     return state.copy_to(name, mutable_values());
   }
   source_->restore(state.string(name));
-  discard_deferred();  // only now: what is deferred belongs to the rows as they were
+  discard_deferred();  // after restore(), which may throw: the deferred steps belong to the old
+                       // rows
   increment_version();
 }
 

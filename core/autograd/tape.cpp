@@ -19,15 +19,15 @@ Backward::Backward(Tape& tape, Tape::Node& node, Gradient gradient, const Tensor
 }
 
 Tape::Node& Backward::input_node(std::size_t i) const {
-  check_state(i < node_.inputs.size(), node_.op, ": the backward rule named input ", i,
-              ", expected a number below ", node_.inputs.size());
+  check_state(i < node_.inputs.size(), node_.op, ": the backward rule used input ", i,
+              ", expected an index below ", node_.inputs.size());
   return tape_.nodes_[node_.inputs[i]];
 }
 
 const Tensor& Backward::gradient() const {
   if (callers_gradient_ != nullptr) return *callers_gradient_;
   check_state(!gradient_.is_none(), node_.op,
-              ": the backward rule has taken its gradient, and asks for it again");
+              ": the backward rule used the gradient again after take_gradient()");
   if (gradient_.is_rows()) gradient_ = std::move(gradient_).take_dense();
   return gradient_.dense();
 }
@@ -41,14 +41,14 @@ Tensor Backward::take_gradient() {
 const Tensor& Backward::input(std::size_t i) const {
   const Tape::Node& input = input_node(i);
   check_state(input.parameter == nullptr || input.read_whole, node_.op,
-              ": the backward rule uses the value of input ", i, ", expected the op to read() it");
+              ": the backward rule used the value of input ", i, ", which the op did not read()");
   return input.value();
 }
 
 void Backward::expect(std::size_t i, const Shape& gradient) {
   const Shape& expected = input_shape(i);
   check_state(awaited_[i], node_.op, ": the backward rule gave input ", i,
-              " a second gradient, or one that it does not need");
+              " a second gradient, or one that the input does not need");
   check_state(gradient == expected, node_.op, ": the backward rule gave input ", i,
               " a gradient of shape ", bracketed(gradient), ", expected ", bracketed(expected));
   awaited_[i] = false;
@@ -63,7 +63,7 @@ void GradientSlot::take(Gradient gradient) {
 real* GradientSlot::data() {
   if (written_.is_none()) {
     rule_.expect(index_, input_.shape());
-    if (adds_) written_ = std::exchange(input_.gradient, {});  // none if another slot has it
+    if (adds_) written_ = std::exchange(input_.gradient, {});  // none if another slot took it
     if (written_.is_none()) written_ = adds_ ? zeros(input_.shape()) : empty(input_.shape());
   }
   return written_.dense().data();
@@ -72,7 +72,7 @@ real* GradientSlot::data() {
 // --- Tape -------------------------------------------------------------------------------------
 
 const Tensor& Tape::Node::value() const {
-  check_state(!released, op, ": backward has released this value");
+  check_state(!released, op, ": backward() has released this value (see keep_values)");
   return parameter == nullptr ? owned : parameter->value();
 }
 
@@ -84,7 +84,7 @@ const Tensor& Tape::Node::read() {
 
 void Tape::Node::release_value() {
   released = true;
-  owned.storage() = {};  // the shape stays
+  owned.storage() = {};  // keeps the shape
 }
 
 bool Tape::has_read(const Parameter& parameter) const {
@@ -120,7 +120,7 @@ std::uint32_t Tape::index_of(const Variable& variable, std::string_view caller) 
 
 Random& Tape::random(std::string_view caller) const {
   check_state(random_ != nullptr, caller,
-              ": the tape has no random numbers: make it as Tape tape(random)");
+              ": the tape has no random number generator, expected Tape tape(random)");
   return *random_;
 }
 
@@ -134,31 +134,31 @@ void Tape::run_rule(Node& node, const Tensor* callers_gradient) {
   check_state(missed == backward.awaited_.end(), node.op,
               ": the backward rule gave no gradient for input ",
               missed - backward.awaited_.begin());
-  node.rule = nullptr;  // frees what the rule had captured
+  node.rule = nullptr;  // frees the captured data
 }
 
 void Tape::backward(const Variable& loss, const BackwardOptions& options) {
   index_of(loss, "Tape::backward");
   check_argument(element_count(loss.shape()) == 1, "Tape::backward: the loss has shape ",
-                 bracketed(loss.shape()), ", expected a single number");
+                 bracketed(loss.shape()), ", expected a single element");
   go_backward(loss, full(loss.shape(), 1), options);
 }
 
 void Tape::go_backward(const Variable& y, const Tensor& gradient, const BackwardOptions& options) {
-  check_state(!is_inference(), "Tape::backward: an inference tape keeps nothing to go back on");
-  check_state(!went_backward_, "Tape::backward: this tape has already gone backward");
+  check_state(!is_inference(), "Tape::backward: the tape is an inference tape");
+  check_state(!went_backward_, "Tape::backward: backward() was already called on this tape");
   const std::size_t last = index_of(y, "Tape::backward");
   check_argument(gradient.shape() == y.shape(), "Tape::backward: the gradient has shape ",
                  bracketed(gradient.shape()), ", expected ", bracketed(y.shape()));
   check_state(nodes_[last].needs_gradient,
               "Tape::backward: the loss depends on nothing that needs a gradient");
   std::vector<std::pair<Parameter*, Gradient>> sums;
-  std::vector<std::vector<Node*>> uses;  // the nodes of each parameter, in the order of the first
+  std::vector<std::vector<Node*>> uses;  // nodes of each parameter, by first use
   for (std::size_t i = 0; i <= last; ++i) {
     Node& node = nodes_[i];
     check_state(!node.read_whole || node.parameter->version() == node.version_read,
                 "Tape::backward: ", node.read_whole ? node.parameter->name() : "",
-                " was changed after it was read");
+                " has changed since this tape read it");
     if (node.parameter == nullptr || !node.needs_gradient) continue;
     const auto same = std::find_if(uses.begin(), uses.end(), [&](const auto& nodes) {
       return nodes.front()->parameter == node.parameter;
@@ -175,9 +175,9 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
       run_rule(node, i == last ? &gradient : nullptr);
     if (!options.keep_values && !node.op.empty() && i < last) node.release_value();
 
-    // Nodes before the first one of a parameter do not depend on it.
+    // The gradient of a parameter is complete once its first use has been visited.
     if (uses.empty() || uses.back().front() != &node) continue;
-    // Many are added as a tree: faster if they are rows, and more exact.
+    // Adding many gradients as a tree is more accurate, and faster for row gradients.
     const auto sum_few = [&](IndexRange range, Gradient& sum) {
       if (range.size() > kernels::kRunningSum) return false;
       for (std::size_t use = range.begin; use < range.end; ++use)
@@ -193,32 +193,34 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
     uses.pop_back();
   }
 
-  // From here on only memory can fail: parameters change, and gradients can be read.
+  // From here on, only allocations can fail.
   has_gradients_ = true;
   for (auto& [parameter, sum] : sums) parameter->add_gradient(std::move(sum));
 }
 
 void Tape::retain_gradient(const Variable& variable) {
   Node& node = nodes_[index_of(variable, "Tape::retain_gradient")];
-  check_state(!went_backward_, "Tape::retain_gradient: this tape has already gone backward");
+  check_state(!went_backward_, "Tape::retain_gradient: backward() was already called on this tape");
   check_state(node.needs_gradient, "Tape::retain_gradient: the variable needs no gradient");
   check_state(node.parameter == nullptr,
-              "Tape::retain_gradient: a parameter has its gradient itself");
+              "Tape::retain_gradient: the variable is a parameter, which keeps its own gradient");
   node.retains_gradient = true;
 }
 
 const Gradient& Tape::gradient(const Variable& variable) const {
   const Node& node = nodes_[index_of(variable, "Tape::gradient")];
-  check_state(has_gradients_, "Tape::gradient: backward has not been completed");
+  check_state(has_gradients_, "Tape::gradient: backward() has not completed");
   const bool is_input = node.op.empty() && node.parameter == nullptr && node.needs_gradient;
-  check_state(is_input || node.retains_gradient,
-              "Tape::gradient: gradients are kept only for variables made by Tape::input, and for "
-              "those that Tape::retain_gradient was called for");
+  check_state(
+      is_input || node.retains_gradient,
+      "Tape::gradient: the gradient was not kept, expected a variable from Tape::input() or "
+      "passed to Tape::retain_gradient()");
   return node.gradient;
 }
 
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule) {
-  check_argument(!inputs.empty(), std::string_view(op), ": no inputs were given");
+  check_argument(!inputs.empty(), std::string_view(op),
+                 ": no inputs were given, expected at least one");
   Tape& tape = inputs.front().tape();
   Tape::Node node{.op = op, .owned = std::move(value)};
   node.inputs.reserve(inputs.size());
@@ -227,7 +229,8 @@ Variable record(OpName op, std::span<const Variable> inputs, Tensor value, Backw
     node.needs_gradient |= tape.nodes_[node.inputs.back()].needs_gradient;
   }
   if (node.needs_gradient) {
-    check_argument(rule != nullptr, std::string_view(op), ": there is no backward rule");
+    check_argument(rule != nullptr, std::string_view(op),
+                   ": the backward rule is missing, but an input needs a gradient");
     node.rule = std::move(rule);
   }
   return tape.append(std::move(node));

@@ -1,4 +1,4 @@
-// What is on a tape: its parameters, the names of its nodes, and its graph.
+// Inspection of a tape: its parameters, names of nodes, and its graph.
 
 #include <algorithm>
 #include <utility>
@@ -9,9 +9,9 @@ namespace rowgrad {
 namespace {
 
 // Escapes quotes and backslashes for Graphviz.
-std::string in_dot(const std::string& text) {
+std::string escape_for_dot(const std::string& label) {
   std::string escaped;
-  for (const char byte : text) {
+  for (const char byte : label) {
     if (byte == '"' || byte == '\\') escaped += '\\';
     escaped += byte;
   }
@@ -40,7 +40,7 @@ std::string Tape::to_dot() const {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     text << "  n" << i << " [shape=" << (node.op.empty() ? "box" : "ellipse") << ", label=\""
-         << in_dot(node.name()) << "\\n"
+         << escape_for_dot(node.name()) << "\\n"
          << bracketed(node.shape());
     if (has_gradients_ && node.needs_gradient) text << "\\ngradient: " << node.gradient_kind;
     text << "\"" << (node.needs_gradient ? "" : ", color=gray") << "];\n";

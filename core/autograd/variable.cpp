@@ -7,18 +7,18 @@
 
 namespace rowgrad {
 
-/// How variables know whether their tape still exists. Each tape has a slot, which outlives it and
-/// serves another tape later. A variable stores the slot and the number that it had then: if the
-/// slot has another one, the tape is gone, which is found out without touching freed memory.
+/// Lets variables detect that their tape was destroyed, without touching freed memory. Each tape
+/// has a slot, which outlives it and is reused by later tapes. A variable stores the slot and its
+/// serial number at that time. If the serial number has changed, the tape is gone.
 struct TapeSlot {
-  std::atomic<std::uint64_t> serial = 0;  // odd while a tape has the slot
+  std::atomic<std::uint64_t> serial = 0;  // odd while a tape uses the slot
   Tape* tape = nullptr;
   TapeSlot* next_free = nullptr;
 };
 
 namespace {
 
-// Never destroyed: a tape in static storage may outlive any other static object.
+// Slots are never destroyed, as a tape in static storage may outlive any other static object.
 constinit std::mutex slots_mutex;
 constinit TapeSlot* free_slots = nullptr;
 
@@ -45,8 +45,8 @@ Variable::Variable(const TapeSlot* slot, std::uint32_t index)
     : slot_(slot), serial_(slot->serial), index_(index) {}
 
 Tape& Variable::tape() const {
-  check_state(slot_ != nullptr, "Variable: this handle was never given a value");
-  check_state(slot_->serial == serial_, "Variable: its tape has been destroyed");
+  check_state(slot_ != nullptr, "Variable: the variable was never given a value");
+  check_state(slot_->serial == serial_, "Variable: the tape of the variable was destroyed");
   return *slot_->tape;
 }
 
@@ -70,10 +70,10 @@ std::ostream& operator<<(std::ostream& stream, const Variable& variable) {
 Parameter* Variable::parameter() const { return tape().nodes_[index_].parameter; }
 
 real Variable::item() const {
-  const Tensor& number = value();
-  check_argument(number.size() == 1, "Variable::item: shape ", bracketed(number.shape()), " has ",
-                 number.size(), " numbers, expected one");
-  return *number.data();
+  const Tensor& all = value();
+  check_argument(all.size() == 1, "Variable::item: the value has shape ", bracketed(all.shape()),
+                 ", expected a single element");
+  return *all.data();
 }
 
 bool Variable::needs_gradient() const { return tape().nodes_[index_].needs_gradient; }

@@ -389,7 +389,7 @@ TEST(GptModel, Gpt2InitializationRejectsTableFilesUnchanged) {
   const Tensor before = model.token.weight.copy();
   Random random(1);
   EXPECT_INVALID(
-      "initialize_as_gpt2 draws all values, which takes a pass over all rows, but those of "
+      "initialize_as_gpt2 draws all values, which needs all rows in memory, but the rows of "
       "memories.0.table.weight are in " +
           file.path().string(),
       initialize_as_gpt2(model, 2, random));

@@ -37,9 +37,10 @@ TEST_F(TableFileOptimizers, LeaveTheTableInTheFile) {
   Parameter& weight = words.weight;
   SGD sgd({&weight}, {.momentum = 0.9});
   words.step(sgd, {1});
-  EXPECT_ERROR_WITH(std::logic_error,
-                    "weight: value() needs all values in memory, but those of this table are in ",
-                    weight.value());
+  EXPECT_ERROR_WITH(
+      std::logic_error,
+      "weight: value() needs all values in memory, but the rows of this table are in ",
+      weight.value());
   EXPECT_THROW(weight.copy(), std::logic_error);
   EXPECT_THROW(weight.mutable_values(), std::logic_error);
   EXPECT_THROW(weight.assign(zeros({4, 2})), std::logic_error);
@@ -48,8 +49,8 @@ TEST_F(TableFileOptimizers, LeaveTheTableInTheFile) {
   sgd.zero_grad();
   weight.add_gradient(zeros({4, 2}));
   EXPECT_ERROR_WITH(std::invalid_argument,
-                    "SGD: the gradient of weight is dense, which takes a pass over all rows, but "
-                    "those of weight are in ",
+                    "SGD: the gradient of weight is dense, which needs all rows in memory, but the "
+                    "rows of weight are in ",
                     sgd.step());
   EXPECT_EQ(words.rows(), rows);
 

@@ -2,7 +2,7 @@
 
 namespace {
 
-// x², whose rule gives each entry this share of its gradient.
+// x² with a rule that multiplies the gradient of element i by share(i).
 using Share = std::function<double(std::size_t)>;
 Variable square_with(const Variable& x, const Share& share) {
   Tensor value = x.read();
@@ -19,16 +19,16 @@ Variable right_square(const Variable& x) {
   return square_with(x, [](std::size_t) { return 1; });
 }
 
-TEST(GradientCheck, PassesAResultOfOneNumberAsItIs) {
+TEST(GradientCheck, DoesNotWeightSingleElementResults) {
   for (const Shape& shape : {Shape{}, Shape{1, 1}}) {
     const auto result = gradient_check([](Inputs x) { return x[0] * x[0]; }, {full(shape, 3)});
     EXPECT_TRUE(result.passed) << result.message();
-    // The weights of larger results would show here.
+    // Weights as for larger results would change the gradient.
     EXPECT_NEAR(result.backward, 6, 1e-5);
   }
 }
 
-TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
+TEST(GradientCheck, ReportsTheWorstElementOfAWrongRule) {
   const Share half_of_one = [](std::size_t i) { return i == 4 ? 0.5 : 1; };
   const auto result =
       gradient_check([&](Inputs x) { return sum(x[0]) + sum(square_with(x[1], half_of_one)); },
@@ -42,12 +42,13 @@ TEST(GradientCheck, FailsAWrongRuleAndNamesTheWorstEntryWithBothValues) {
   EXPECT_NEAR(result.difference, 10, 12 * result.resolution);
   EXPECT_NEAR(result.error, 5.0 / 12, result.resolution);
   EXPECT_LT(result.resolution, 1e-5);
-  EXPECT_TRUE(result.message().starts_with(
-      "failed, 7 entries; the worst is input 1 at [1, 1]: backward 5, difference quotient "))
+  EXPECT_TRUE(
+      result.message().starts_with("failed, 7 elements compared; the worst is input 1 at [1, 1]: "
+                                   "backward 5, difference quotient "))
       << result.message();
 }
 
-TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
+TEST(GradientCheck, FailsRulesThatSwapElementsOrGiveNoneOrNaN) {
   const Tensor x = tensor({2}, {1, 2});
   const auto result_of = [&](const BackwardRule& rule) {
     return gradient_check([&](Inputs in) { return record("op", {in[0]}, in[0].read(), rule); },
@@ -55,7 +56,7 @@ TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
   };
   const auto swapped = result_of([](Backward& node) {
     const real* g = node.gradient().data();
-    node.slot(0).take(tensor({2}, {g[1], g[0]}));  // their sum is right, each is wrong
+    node.slot(0).take(tensor({2}, {g[1], g[0]}));  // only their sum is right
   });
   EXPECT_FALSE(swapped.passed);
   const auto forgotten = result_of([](Backward& node) { node.slot(0).take({}); });
@@ -68,15 +69,15 @@ TEST(GradientCheck, FailsRulesThatSwapEntriesAndThatGiveNothingOrNaN) {
   }
 }
 
-// Also where gradients are small, as those of a mean are.
-TEST(GradientCheck, TellsRightRulesFromWrongOnesInAMeanAndInALayer) {
+// The gradients of a mean are small.
+TEST(GradientCheck, TellsRightFromWrongRulesInAMeanAndALayer) {
   for (const auto& [rule, share] : std::map<std::string, Share>{
            {"right", [](std::size_t) { return 1; }},
            {"zeros", [](std::size_t) { return 0; }},
            {"1 % too much", [](std::size_t) { return 1.01; }},
            {"1 % too little", [](std::size_t) { return 0.99; }},
            {"half", [](std::size_t) { return 0.5; }},
-           {"every other entry", [](std::size_t i) { return i % 2 == 0 ? 1 : 0; }}})
+           {"every other element", [](std::size_t i) { return i % 2 == 0 ? 1 : 0; }}})
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
       const auto square = [&, of = share](const Variable& x) { return square_with(x, of); };
       Random random(seed);
@@ -99,7 +100,7 @@ TEST(GradientCheck, TellsRightRulesFromWrongOnesInAMeanAndInALayer) {
     }
 }
 
-TEST(GradientCheck, PassesWhereOnlySmallStepsAreOfUse) {
+TEST(GradientCheck, PassesWhereOnlySmallStepsWork) {
   const real near = 64 * std::sqrt(std::numeric_limits<real>::epsilon());
   struct Case {
     const char* where;
@@ -107,8 +108,8 @@ TEST(GradientCheck, PassesWhereOnlySmallStepsAreOfUse) {
     Tensor x;
   };
   for (const Case& item : std::vector<Case>{
-           {"beside a kink", [](Inputs x) { return relu(x[0]); }, {near, -near, 1}},
-           {"beside the end of its domain", [](Inputs x) { return log(x[0]); }, {near, 1}},
+           {"near a kink", [](Inputs x) { return relu(x[0]); }, {near, -near, 1}},
+           {"near the end of the domain", [](Inputs x) { return log(x[0]); }, {near, 1}},
            {"steep", [](Inputs x) { return exp(x[0] * real{20}); }, {-0.25, 0, 0.25}},
            {"large values", [](Inputs x) { return sqrt(x[0]); }, {1e6, 3e7}}}) {
     const auto result = gradient_check(item.function, {item.x});
@@ -121,14 +122,13 @@ TEST(GradientCheck, IsUndecidedWhereRoundingHidesTheGradient) {
       [](Inputs x) { return sum(right_square(x[0])) * real{kEpsilon / 8} + real{1}; },
       {tensor({2}, {1, 2})});
   EXPECT_FALSE(result.passed);
-  EXPECT_TRUE(result.message().starts_with("undecided, 2 entries; ")) << result.message();
-  EXPECT_EQ(result.message().ends_with(" is not seen in float: link rowgrad_double"),
-            sizeof(real) == 4);
+  EXPECT_TRUE(result.message().starts_with("undecided, 2 elements compared; ")) << result.message();
+  EXPECT_EQ(result.message().ends_with("; link rowgrad_double for a finer one"), sizeof(real) == 4);
 }
 
-// An input on which the result does not depend although it is used, as the bias of attention's
-// keys.
-TEST(GradientCheck, ComparesAGradientOfZeroWithThoseOfOtherInputs) {
+// The result does not depend on input 1, although it uses it, as with the bias of the keys in
+// attention.
+TEST(GradientCheck, MeasuresAZeroGradientAgainstOtherInputs) {
   const auto result = gradient_check([](Inputs x) { return softmax(x[0] + x[1]); },
                                      {irregular({2, 3}), scalar(1)}, {.tolerance = 0.1});
   EXPECT_TRUE(result.passed) << result.message();
@@ -138,7 +138,7 @@ TEST(GradientCheck, ComparesAGradientOfZeroWithThoseOfOtherInputs) {
   EXPECT_FALSE(alone.passed);
 }
 
-TEST(GradientCheck, TakesAStepAndAToleranceOfOnesOwn) {
+TEST(GradientCheck, UsesTheGivenStepAndTolerance) {
   real largest = 0;
   const auto cube = [&](Inputs x) {
     largest = std::max(largest, x[0].value()());
@@ -150,38 +150,39 @@ TEST(GradientCheck, TakesAStepAndAToleranceOfOnesOwn) {
   EXPECT_FALSE(gradient_check(cube, {scalar(2)}, {.tolerance = kEpsilon / 8}).passed);
 }
 
-TEST(GradientCheck, NeedsSomethingToCheck) {
+TEST(GradientCheck, RejectsMissingInputsAndInvalidOptions) {
   const auto first = [](Inputs x) { return x[0]; };
-  EXPECT_INVALID("gradient_check: there are no inputs",
+  EXPECT_INVALID("gradient_check: no inputs were given, expected at least one",
                  gradient_check(first, std::vector<Tensor>()));
-  EXPECT_INVALID("gradient_check: step is 0 and tolerance 0.5, expected numbers above 0",
+  EXPECT_INVALID("gradient_check: step is 0 and tolerance 0.5, expected values above 0",
                  gradient_check(first, {scalar(1)}, {.step = 0, .tolerance = 0.5}));
   std::size_t calls = 0;
   const auto reshaped_later = [&](Inputs x) { return ++calls == 1 ? x[0] : reshape(x[0], {1, 2}); };
-  EXPECT_INVALID("gradient_check: a result has shape [1, 2], expected [2]",
-                 gradient_check(reshaped_later, {zeros({2})}));
+  EXPECT_INVALID(
+      "gradient_check: the function returned shape [1, 2], expected [2] as in the first call",
+      gradient_check(reshaped_later, {zeros({2})}));
 
   Parameter frozen("frozen", scalar(1));
   frozen.set_trainable(false);
   const auto alone = [&](Tape& tape) { return tape.parameter(frozen); };
-  EXPECT_INVALID("gradient_check: none of 0 parameters is trainable",
+  EXPECT_INVALID("gradient_check: 0 of 0 parameters are trainable, expected at least one",
                  gradient_check(alone, std::vector<Parameter*>()));
-  EXPECT_INVALID("gradient_check: none of 1 parameters is trainable",
+  EXPECT_INVALID("gradient_check: 0 of 1 parameters are trainable, expected at least one",
                  gradient_check(alone, {&frozen}));
 
   const auto result = gradient_check([](Inputs x) { return exp(x[0]); }, {zeros({0, 3})});
   EXPECT_TRUE(result.passed);
   EXPECT_EQ(result.entries, 0U);
-  EXPECT_EQ(result.message(), "passed, but there were no entries to compare");
+  EXPECT_EQ(result.message(), "passed, but there were no elements to compare");
 }
 
-TEST(GradientCheck, ChecksParametersAndLeavesThemAsTheyWere) {
+TEST(GradientCheck, ChecksParametersAndRestoresThem) {
   Parameter table("table", irregular({4, 2}));
   Parameter scale("scale", irregular({2}, 1));
   Parameter frozen("frozen", irregular({2}, 2));
   frozen.set_trainable(false);
   scale.add_gradient(tensor({2}, {7, 8}));
-  const auto expect_as_they_were = [&] {
+  const auto expect_restored = [&] {
     EXPECT_EQ(table.value(), irregular({4, 2}));
     EXPECT_EQ(scale.value(), irregular({2}, 1));
     EXPECT_TRUE(table.gradient().is_none());
@@ -195,27 +196,27 @@ TEST(GradientCheck, ChecksParametersAndLeavesThemAsTheyWere) {
   };
   const auto result = gradient_check(function, {&table, &scale, &frozen});
   EXPECT_TRUE(result.passed) << result.message();
-  EXPECT_EQ(result.entries, 10U);  // none of the frozen one
+  EXPECT_EQ(result.entries, 10U);  // without the frozen parameter
   EXPECT_TRUE(result.input == "table" || result.input == "scale") << result.input;
   EXPECT_LE(result.error + result.resolution, GradientCheckOptions().tolerance);
-  EXPECT_TRUE(result.message().starts_with("passed, 10 entries; the worst is "))
+  EXPECT_TRUE(result.message().starts_with("passed, 10 elements compared; the worst is "))
       << result.message();
-  expect_as_they_were();
-  // In the first call, which is for backward, or a later one, for difference quotients.
+  expect_restored();
+  // The first call is for backward, later calls are for difference quotients.
   for (const int call : {1, 2, 3, 4, 5, 20}) {
     failing_call = calls + call;
     EXPECT_ERROR(std::runtime_error, "failed", gradient_check(function, {&table, &scale}));
-    expect_as_they_were();
+    expect_restored();
   }
   const auto without_rule = [&](Tape& tape) {
     return record("op", {tape.parameter(scale) * real{2}}, zeros({2}), [](Backward&) {});
   };
   EXPECT_ERROR_WITH(std::logic_error, "op: the backward rule gave",
                     gradient_check(without_rule, {&scale}));
-  expect_as_they_were();
+  expect_restored();
 }
 
-TEST(GradientCheck, RefusesWhatTheFunctionDoesNotUse) {
+TEST(GradientCheck, RejectsParametersThatTheFunctionDoesNotUse) {
   Parameter used("used", tensor({2}, {1, 2}));
   Parameter forgotten("norm.weight", tensor({1}, {1}));
   const auto function = [&](Tape& tape) {

@@ -2,15 +2,15 @@
 
 namespace {
 
-RowGradient rows_of(Ids32 numbers, const std::vector<real>& values) {
-  const std::size_t count = numbers.size();
-  return {{5, 2}, std::move(numbers), tensor({count, 2}, values)};
+RowGradient rows_of(Ids32 indices, const std::vector<real>& values) {
+  const std::size_t count = indices.size();
+  return {{5, 2}, std::move(indices), tensor({count, 2}, values)};
 }
 
-TEST(RowGradient, RefusesPartsThatDoNotFitTogether) {
+TEST(RowGradient, RejectsMismatchedParts) {
   struct Case {
     Shape table;
-    Ids32 numbers;
+    Ids32 indices;
     Shape values;
     std::string message;
   };
@@ -21,33 +21,39 @@ TEST(RowGradient, RefusesPartsThatDoNotFitTogether) {
            {{5, 2}, {1}, {1, 3}, "values have shape [1, 3], expected [1, 2]"},
            {{5, 2}, {1}, {2, 2}, "values have shape [2, 2], expected [1, 2]"},
            {{5, 2}, {}, {0, 3}, "values have shape [0, 3], expected [0, 2]"},
-           {{5, 2}, {3, 1}, {2, 2}, "the row indices are not strictly rising"},
-           {{5, 2}, {3, 3}, {2, 2}, "the row indices are not strictly rising"},
-           {{5, 2}, {-1, 3}, {2, 2}, "row indices -1 to 3 are outside the table's 5 rows"},
-           {{5, 2}, {3, 5}, {2, 2}, "row indices 3 to 5 are outside the table's 5 rows"}})
+           {{5, 2}, {3, 1}, {2, 2}, "the row indices are not strictly increasing"},
+           {{5, 2}, {3, 3}, {2, 2}, "the row indices are not strictly increasing"},
+           {{5, 2}, {-1, 3}, {2, 2}, "row indices -1 to 3 are out of range: the table has 5 rows"},
+           {{5, 2}, {3, 5}, {2, 2}, "row indices 3 to 5 are out of range: the table has 5 rows"}})
     EXPECT_INVALID("RowGradient: " + item.message,
-                   RowGradient(item.table, item.numbers, zeros(item.values)));
+                   RowGradient(item.table, item.indices, zeros(item.values)));
 }
 
-TEST(Gradient, IsNoneDenseOrRowsAndSaysWhich) {
+TEST(Gradient, IsNoneDenseOrRows) {
   const Gradient none;
   EXPECT_TRUE(none.is_none() && !none.is_dense() && !none.is_rows());
-  EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient is none", none.dense());
-  EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is none", none.rows());
-  EXPECT_ERROR(std::logic_error, "Gradient::shape: there is no gradient", none.shape());
-  EXPECT_ERROR(std::logic_error, "Gradient::take_dense: there is no gradient",
+  EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient is of kind none, expected dense",
+               none.dense());
+  EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is of kind none, expected rows",
+               none.rows());
+  EXPECT_ERROR(std::logic_error, "Gradient::shape: the gradient is none, expected dense or rows",
+               none.shape());
+  EXPECT_ERROR(std::logic_error,
+               "Gradient::take_dense: the gradient is none, expected dense or rows",
                Gradient().take_dense());
 
   const Gradient dense = zeros({2, 3});
   EXPECT_TRUE(dense.is_dense() && !dense.is_none() && !dense.is_rows());
   EXPECT_EQ(dense.shape(), Shape({2, 3}));
-  EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is dense", dense.rows());
+  EXPECT_ERROR(std::logic_error, "Gradient::rows: the gradient is of kind dense, expected rows",
+               dense.rows());
 
   const Gradient rows = rows_of({1}, {7, 8});
   EXPECT_TRUE(rows.is_rows() && !rows.is_none() && !rows.is_dense());
   EXPECT_EQ(rows.shape(), Shape({5, 2}));
   EXPECT_FALSE(rows.rows().empty());
-  EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient is rows", rows.dense());
+  EXPECT_ERROR(std::logic_error, "Gradient::dense: the gradient is of kind rows, expected dense",
+               rows.dense());
 }
 
 TEST(Gradient, AddsEveryKindToEveryKind) {
@@ -59,7 +65,7 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
 
   struct Case {
     Gradient left, right;
-    std::optional<Ids32> rows;  // of the sum, if it has some
+    std::optional<Ids32> rows;  // row indices of the sum, unless it is dense
     std::vector<real> sum;
   };
   const std::vector<real> few_dense{0, 0, 10, 20, 0, 0, 30, 40, 0, 0};
@@ -94,11 +100,13 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
   EXPECT_EQ(of_no_width.rows().indices(), (Ids32{0, 1, 3}));
 }
 
-TEST(Gradient, IsUnchangedByASumThatIsRefused) {
+TEST(Gradient, IsUnchangedByARejectedSum) {
   const Tensor kept = tensor({2, 1}, {1, 2});
   Gradient dense = kept;
-  EXPECT_INVALID("Gradient::add: shapes [2, 1] and [1, 2] differ", dense.add(zeros({1, 2})));
-  EXPECT_INVALID("Gradient::add: shapes [2, 1] and [5, 2] differ", dense.add(rows_of({1}, {1, 2})));
+  EXPECT_INVALID("Gradient::add: the added gradient has shape [1, 2], expected [2, 1]",
+                 dense.add(zeros({1, 2})));
+  EXPECT_INVALID("Gradient::add: the added gradient has shape [5, 2], expected [2, 1]",
+                 dense.add(rows_of({1}, {1, 2})));
   EXPECT_EQ(dense.dense(), kept);
 
   Gradient rows = rows_of({1}, {7, 8});

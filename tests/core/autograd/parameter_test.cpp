@@ -2,14 +2,12 @@
 
 namespace {
 
-TEST(Parameter, RefusesWhatDoesNotFitAndIsAsItWas) {
-  EXPECT_INVALID("x: its rows are null, expected some",
-                 Parameter("x", std::unique_ptr<RowSource>()));
+TEST(Parameter, IsUnchangedByRejectedArguments) {
+  EXPECT_INVALID("x: the row source is null", Parameter("x", std::unique_ptr<RowSource>()));
   Parameter table("x", zeros({4, 2}));
   const std::uint64_t version = table.version();
   EXPECT_INVALID("x: the new value has shape [2, 4], expected [4, 2]", table.assign(zeros({2, 4})));
-  EXPECT_INVALID("x: a gradient of shape [3] was given, expected [4, 2]",
-                 table.add_gradient(zeros({3})));
+  EXPECT_INVALID("x: the gradient has shape [3], expected [4, 2]", table.add_gradient(zeros({3})));
   EXPECT_INVALID("x: id 1 at [2] follows 1, expected strictly increasing ids",
                  table.assign_rows(Ids32{0, 1, 1}, full({3, 2}, 1)));
   EXPECT_INVALID("x: the values have shape [2, 3], expected [2, 2]",
@@ -19,15 +17,15 @@ TEST(Parameter, RefusesWhatDoesNotFitAndIsAsItWas) {
   EXPECT_TRUE(table.gradient().is_none());
 }
 
-// With its momentum, training may have two tables in memory, and little else.
-TEST(Parameter, IsNotHeldTwiceIfNobodyReadsItAsAWhole) {
+// Training may hold the table and its momentum in memory, and little else.
+TEST(Parameter, IsNotCopiedUnlessReadAsAWhole) {
   constexpr std::size_t kRows = 100'000;
   const auto in_use = [] { return static_cast<double>(BufferPool::statistics().bytes_in_use); };
-  Tensor numbers = zeros({kRows, 8});
+  Tensor values = zeros({kRows, 8});
   StateDict state;
   for (const bool resumed : {false, true}) {
     const double before = in_use();
-    Parameter table("table", numbers);
+    Parameter table("table", values);
     const double one = in_use() - before;
     SGD sgd({&table}, {.learning_rate = 0.1, .momentum = 0.9});
     if (resumed) sgd.load_state_dict(state);
@@ -38,7 +36,7 @@ TEST(Parameter, IsNotHeldTwiceIfNobodyReadsItAsAWhole) {
       sgd.step();
     }
     EXPECT_LT(in_use() - before, 2.5 * one);
-    numbers = table.value();
+    values = table.value();
     state = sgd.state_dict();
   }
 }

@@ -1,19 +1,20 @@
-// What a tape offers besides values: gradients of intermediate variables, its lookups and its
-// graph.
+// Inspection of tapes: gradients of intermediate variables, lookups, names and the graph.
 
 #include "tests/test.hpp"
 
 namespace {
 
-TEST(Tape, RetainsGradientsInTheMiddle) {
+TEST(Tape, RetainsGradientsOfIntermediateVariables) {
   Parameter weight("weight", scalar(1));
   Tape tape;
   const Variable x = tape.input(tensor({2}, {1, 2}));
   const Variable y = x * x;
   const Variable z = y * real{3};
   const Variable loss = sum(z);
-  for (const Variable& kept : {y, loss, x}) tape.retain_gradient(kept);  // x has it in any case
-  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: a parameter has its gradient itself",
+  for (const Variable& kept : {y, loss, x})
+    tape.retain_gradient(kept);  // x keeps its gradient anyway
+  EXPECT_ERROR(std::logic_error,
+               "Tape::retain_gradient: the variable is a parameter, which keeps its own gradient",
                tape.retain_gradient(tape.parameter(weight)));
   EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: the variable needs no gradient",
                tape.retain_gradient(tape.constant(scalar(1))));
@@ -22,11 +23,12 @@ TEST(Tape, RetainsGradientsInTheMiddle) {
   EXPECT_EQ(tape.gradient(loss).dense(), scalar(1));
   EXPECT_EQ(tape.gradient(x).dense(), tensor({2}, {6, 12}));
   EXPECT_THROW(tape.gradient(z), std::logic_error);
-  EXPECT_ERROR(std::logic_error, "Tape::retain_gradient: this tape has already gone backward",
+  EXPECT_ERROR(std::logic_error,
+               "Tape::retain_gradient: backward() was already called on this tape",
                tape.retain_gradient(z));
 }
 
-TEST(Tape, KnowsWhatWasLookedUp) {
+TEST(Tape, RecordsLookups) {
   Parameter table("table", zeros({3, 2})), frozen("frozen", zeros({3, 2}));
   frozen.set_trainable(false);
   for (const Tape::Mode mode : {Tape::kGradient, Tape::kInference}) {
@@ -44,28 +46,28 @@ TEST(Tape, KnowsWhatWasLookedUp) {
   }
 }
 
-// A parameter may still change after its value was printed or looked at.
-TEST(Variable, LookingAtItsValueHasNoConsequences) {
+// A parameter may still change after its value was inspected.
+TEST(Variable, InspectingTheValueDoesNotCountAsARead) {
   const auto print = [](const Variable& x) {
     std::ostringstream text;
     text << x;
     return text.str();
   };
-  for (const auto& [name, look] : std::map<std::string, std::function<void(const Variable&)>>{
-           {"no look", [](const Variable&) {}},
+  for (const auto& [name, inspect] : std::map<std::string, std::function<void(const Variable&)>>{
+           {"nothing", [](const Variable&) {}},
            {"print", [&](const Variable& x) { print(x); }},
            {"value", [](const Variable& x) { x.value(); }},
            {"item", [](const Variable& x) { EXPECT_THROW(x.item(), std::invalid_argument); }}}) {
     Parameter table("table", full({3, 2}, 1));
     Tape tape;
     const Variable rows = tape.parameter(table);
-    look(rows);
+    inspect(rows);
     EXPECT_FALSE(tape.has_read(table)) << name;
     const Variable y = sum(embedding(rows, Ids{0}, {.max_norm = 0.5}));
-    look(rows);
+    inspect(rows);
     table.assign(full({3, 2}, 2));
     EXPECT_NO_THROW(tape.backward(y)) << name;
-    look(rows);
+    inspect(rows);
   }
   Parameter one("one", scalar(2));
   Tape tape;
@@ -75,13 +77,13 @@ TEST(Variable, LookingAtItsValueHasNoConsequences) {
   EXPECT_EQ(x.read(), scalar(2));
   EXPECT_TRUE(tape.has_read(one));
 
-  // Where there is no value, the text says why.
+  // Prints the reason if the value is missing.
   const Variable y = tanh(x);
   tape.backward(y * y, {.keep_values = false});
-  EXPECT_EQ(print(y), "tanh [] (tanh: backward has released this value)");
+  EXPECT_EQ(print(y), "tanh [] (tanh: backward() has released this value (see keep_values))");
 }
 
-TEST(Tape, KnowsTheTokensOfLookups) {
+TEST(Tape, RecordsTheTokensOfLookups) {
   Parameter table("table", zeros({5, 2}));
   Tape tape;
   const Ids tokens = ids({1, 2}, {1, 2}), rows = ids({1, 2, 2}, {0, 1, 3, 4});
@@ -93,13 +95,13 @@ TEST(Tape, KnowsTheTokensOfLookups) {
   EXPECT_EQ(*tape.lookups()[1].tokens, ids({1}, {7}));
   EXPECT_EQ(tape.lookups()[2].tokens, nullptr);
   for (const Ids& wrong : {ids({2, 1}, {1, 2}), ids({1, 2, 2, 1}, {0, 1, 3, 4})})
-    EXPECT_INVALID(concat("embedding: the tokens have shape ", bracketed(wrong.shape()),
-                          ", expected the first axes of the ids' [1, 2, 2]"),
+    EXPECT_INVALID(concat("embedding: tokens have shape ", bracketed(wrong.shape()),
+                          ", expected the first axes of the ids' shape [1, 2, 2]"),
                    embedding(tape.parameter(table), rows, {.tokens = wrong}));
   EXPECT_EQ(tape.lookups().size(), 3U);
 }
 
-TEST(Tape, DrawsItself) {
+TEST(Tape, ConvertsToAGraph) {
   Parameter table("the \"table\"", zeros({3, 2}));
   Tape tape;
   const Variable x = tape.input(zeros({2}));
@@ -126,7 +128,7 @@ TEST(Tape, DrawsItself) {
 )");
 }
 
-TEST(Variable, PrintsWhatItIs) {
+TEST(Variable, PrintsNameShapeAndValue) {
   Parameter weight("token.weight", Tensor{0.5, -3});
   Tape tape;
   const Variable sum = tape.input(Tensor{1, 1}) + tape.parameter(weight);

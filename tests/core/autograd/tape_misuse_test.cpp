@@ -2,21 +2,22 @@
 
 namespace {
 
-TEST(Tape, RefusesWhatItCannotGoBackOnAndStaysAsItWas) {
+TEST(Tape, IsUnchangedByInvalidCalls) {
   Parameter weight("weight", full({2, 3}, 3));
   Tape tape, other;
   const Variable w = tape.parameter(weight), x = tape.input(scalar(2));
   const Variable fixed = tape.constant(scalar(5)), nothing = tape.input(zeros({0}));
   const Variable there = other.input(scalar(1));
   const Variable loss = sum(w) * x * fixed;
-  EXPECT_INVALID("Tape::backward: the loss has shape [2, 3], expected a single number",
+  EXPECT_INVALID("Tape::backward: the loss has shape [2, 3], expected a single element",
                  tape.backward(w * w));
-  EXPECT_INVALID("Tape::backward: the loss has shape [0], expected a single number",
+  EXPECT_INVALID("Tape::backward: the loss has shape [0], expected a single element",
                  tape.backward(nothing * nothing));
   EXPECT_ERROR(std::logic_error,
                "Tape::backward: the loss depends on nothing that needs a gradient",
                tape.backward(fixed + real{1}));
-  EXPECT_ERROR(std::logic_error, "op: the tape has no random numbers: make it as Tape tape(random)",
+  EXPECT_ERROR(std::logic_error,
+               "op: the tape has no random number generator, expected Tape tape(random)",
                tape.random("op"));
   EXPECT_ERROR(std::logic_error, "add: a variable belongs to another tape", x + there);
   EXPECT_ERROR(std::logic_error, "concatenate: a variable belongs to another tape",
@@ -25,23 +26,22 @@ TEST(Tape, RefusesWhatItCannotGoBackOnAndStaysAsItWas) {
                tape.backward(there));
   EXPECT_ERROR(std::logic_error, "Tape::gradient: a variable belongs to another tape",
                tape.gradient(there));
-  EXPECT_ERROR(std::logic_error, "Tape::gradient: backward has not been completed",
-               tape.gradient(x));
+  EXPECT_ERROR(std::logic_error, "Tape::gradient: backward() has not completed", tape.gradient(x));
   EXPECT_TRUE(weight.gradient().is_none());
   tape.backward(loss);
-  EXPECT_ERROR(std::logic_error, "Tape::backward: this tape has already gone backward",
+  EXPECT_ERROR(std::logic_error, "Tape::backward: backward() was already called on this tape",
                tape.backward(loss));
   EXPECT_EQ(weight.gradient().dense(), full({2, 3}, 10));
   EXPECT_EQ(tape.gradient(x).dense(), scalar(90));
   for (const Variable& neither : {w, fixed, loss})
     EXPECT_ERROR(
         std::logic_error,
-        "Tape::gradient: gradients are kept only for variables made by Tape::input, and for those "
-        "that Tape::retain_gradient was called for",
+        "Tape::gradient: the gradient was not kept, expected a variable from Tape::input() or "
+        "passed to Tape::retain_gradient()",
         tape.gradient(neither));
 }
 
-TEST(Backward, RefusesAParameterThatChangedAfterItWasRead) {
+TEST(Backward, RejectsParametersThatChangedAfterARead) {
   Parameter weight("head.weight", scalar(3));
   const auto changes = {+[](Parameter& p) { p.mutable_values()[0] = 4; },
                         +[](Parameter& p) { p.assign(scalar(4)); }};
@@ -50,13 +50,14 @@ TEST(Backward, RefusesAParameterThatChangedAfterItWasRead) {
     const Variable w = tape.parameter(weight);
     const Variable loss = w * w;
     change(weight);
-    EXPECT_ERROR(std::logic_error, "Tape::backward: head.weight was changed after it was read",
+    EXPECT_ERROR(std::logic_error,
+                 "Tape::backward: head.weight has changed since this tape read it",
                  tape.backward(loss));
     EXPECT_TRUE(weight.gradient().is_none());
   }
 }
 
-TEST(Backward, RefusesTheValueOfAParameterThatItsOpDidNotRead) {
+TEST(Backward, RejectsUseOfAParameterThatTheOpDidNotRead) {
   Parameter weight("weight", scalar(3));
   Tape tape;
   const Variable w = tape.parameter(weight);
@@ -64,22 +65,22 @@ TEST(Backward, RefusesTheValueOfAParameterThatItsOpDidNotRead) {
     node.slot(0).take(node.input(0) * real{2});
   });
   EXPECT_ERROR(std::logic_error,
-               "square: the backward rule uses the value of input 0, expected the op to read() it",
+               "square: the backward rule used the value of input 0, which the op did not read()",
                tape.backward(square));
 }
 
-TEST(Tape, RefusesVariablesOfADeadTapeAndThoseThatWereNeverGivenAValue) {
+TEST(Tape, RejectsVariablesWithoutATape) {
   Variable dead;
   const Variable nothing;
   {
     Tape tape;
     dead = tape.input(scalar(1));
   }
-  Tape tape;  // may well have the address of the destroyed one
+  Tape tape;  // may have the address of the destroyed tape
   const Variable alive = tape.input(scalar(1));
   for (const auto& item : std::map<std::string, Variable>{
-           {"Variable: its tape has been destroyed", dead},
-           {"Variable: this handle was never given a value", nothing}}) {
+           {"Variable: the tape of the variable was destroyed", dead},
+           {"Variable: the variable was never given a value", nothing}}) {
     const Variable& wrong = item.second;
     EXPECT_ERROR(std::logic_error, item.first, wrong.value());
     EXPECT_ERROR(std::logic_error, item.first, wrong.item());
@@ -91,24 +92,24 @@ TEST(Tape, RefusesVariablesOfADeadTapeAndThoseThatWereNeverGivenAValue) {
   }
 }
 
-TEST(Record, NeedsAnInputToKnowItsTapeAndARuleIfItNeedsAGradient) {
+TEST(Record, RequiresAnInputAndARule) {
   Tape tape;
-  EXPECT_INVALID("orphan: no inputs were given",
+  EXPECT_INVALID("orphan: no inputs were given, expected at least one",
                  record("orphan", std::initializer_list<Variable>{}, scalar(1), {}));
-  EXPECT_INVALID("op: there is no backward rule",
+  EXPECT_INVALID("op: the backward rule is missing, but an input needs a gradient",
                  record("op", {tape.input(scalar(1))}, scalar(1), {}));
 }
 
-TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
+TEST(Record, RejectsRulesThatBreakTheirContract) {
   struct Case {
     std::string message;
     BackwardRule rule;
   };
   const std::string no_such_input =
-      "rule: the backward rule named input 7, expected a number below 3";
+      "rule: the backward rule used input 7, expected an index below 3";
   const std::string second =
-      "rule: the backward rule gave input 2 a second gradient, or one that it does not need";
-  const std::string taken = "rule: the backward rule has taken its gradient, and asks for it again";
+      "rule: the backward rule gave input 2 a second gradient, or one that the input does not need";
+  const std::string taken = "rule: the backward rule used the gradient again after take_gradient()";
   for (const Case& item : std::vector<Case>{
            {"rule: the backward rule gave no gradient for input 0", [](Backward&) {}},
            {"rule: the backward rule gave no gradient for input 2",
@@ -129,7 +130,8 @@ TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
               slot.data();
               slot.take(zeros({2}));
             }},
-           {"rule: the backward rule gave input 1 a second gradient, or one that it does not need",
+           {"rule: the backward rule gave input 1 a second gradient, or one that the input does "
+            "not need",
             [](Backward& node) { node.slot(1).data(); }},
            {"rule: the backward rule gave input 0 a gradient of shape [1, 2], expected [2]",
             [](Backward& node) {
@@ -158,8 +160,8 @@ TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
               node.take_gradient();
               node.gradient();
             }},
-           {"a failure of its own",
-            [](Backward&) { throw std::logic_error("a failure of its own"); }}}) {
+           {"a failure in the rule",
+            [](Backward&) { throw std::logic_error("a failure in the rule"); }}}) {
     Parameter weight("weight", tensor({2}, {3, 4}));
     weight.add_gradient(tensor({2}, {7, 8}));
     Tape tape;
@@ -170,7 +172,8 @@ TEST(Record, RefusesRulesThatBreakTheirContractAndKeepsParametersAsTheyWere) {
     const Variable loss = sum(y + w);  // w has a gradient from the sum before the rule fails
     EXPECT_ERROR(std::logic_error, item.message, tape.backward(loss));
     EXPECT_EQ(weight.gradient().dense(), tensor({2}, {7, 8})) << item.message;
-    EXPECT_THROW(tape.gradient(x), std::logic_error) << "half a gradient after " << item.message;
+    EXPECT_THROW(tape.gradient(x), std::logic_error)
+        << "incomplete gradient after " << item.message;
   }
 }
 

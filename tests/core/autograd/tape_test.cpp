@@ -4,7 +4,7 @@ namespace {
 
 // --- Values -------------------------------------------------------------------------------------
 
-TEST(Tape, KeepsValuesInPlaceWhileItGrowsAndCopiesNoParameters) {
+TEST(Tape, KeepsReferencesValidAndCopiesNoParameters) {
   Parameter weight("weight", tensor({2}, {1, 2}));
   Tape tape;
   const Variable first = tape.constant(tensor({2}, {1, 2}));
@@ -16,7 +16,7 @@ TEST(Tape, KeepsValuesInPlaceWhileItGrowsAndCopiesNoParameters) {
   EXPECT_EQ(tape.size(), 1002U);
 }
 
-TEST(Tape, SettlesWhatNeedsAGradientWhenItIsRecorded) {
+TEST(Tape, DecidesWhichVariablesNeedAGradient) {
   Parameter trained("trained", scalar(3)), frozen("frozen", scalar(1));
   frozen.set_trainable(false);
   for (const bool inference : {false, true}) {
@@ -31,23 +31,23 @@ TEST(Tape, SettlesWhatNeedsAGradientWhenItIsRecorded) {
     for (const Variable& some : {input, weight, constant * input, product})
       EXPECT_EQ(some.needs_gradient(), !inference);
     if (!inference) continue;
-    EXPECT_ERROR(std::logic_error, "Tape::backward: an inference tape keeps nothing to go back on",
+    EXPECT_ERROR(std::logic_error, "Tape::backward: the tape is an inference tape",
                  tape.backward(product));
   }
 }
 
-TEST(Variable, GivesTheNumberOfAValueThatHasOne) {
+TEST(Variable, ReturnsItsOnlyElement) {
   Tape tape;
   EXPECT_EQ(tape.constant(scalar(4)).item(), 4);
   EXPECT_EQ(tape.constant(tensor({1, 1}, {5})).item(), 5);
-  EXPECT_INVALID("Variable::item: shape [2, 3] has 6 numbers, expected one",
+  EXPECT_INVALID("Variable::item: the value has shape [2, 3], expected a single element",
                  tape.constant(zeros({2, 3})).item());
   EXPECT_THROW(tape.constant(zeros({0})).item(), std::invalid_argument);
 }
 
 // --- Gradients ----------------------------------------------------------------------------------
 
-TEST(Backward, StartsFromALossOfOneNumberOfAnyRank) {
+TEST(Backward, AcceptsSingleElementLossesOfAnyRank) {
   for (const Shape& shape : {Shape{}, Shape{1}, Shape{1, 1}})
     for (const bool is_input : {true, false}) {
       Tape tape;
@@ -61,7 +61,7 @@ TEST(Backward, StartsFromALossOfOneNumberOfAnyRank) {
   EXPECT_EQ(weight.gradient().dense(), scalar(1));
 }
 
-TEST(Backward, LeavesTheGradientItStartsFromAsItIs) {
+TEST(Backward, LeavesTheUpstreamGradientUnchanged) {
   const Tensor given = tensor({2}, {7, 8});
   Tape tape;
   const Variable x = tape.input(full({2}, 1));
@@ -73,14 +73,14 @@ TEST(Backward, LeavesTheGradientItStartsFromAsItIs) {
   EXPECT_EQ(given, tensor({2}, {7, 8}));
 }
 
-TEST(Backward, AddsUpOverAllUsesOfAVariableAndOfAParameterOnAllTapes) {
+TEST(Backward, SumsGradientsOverUsesAndTapes) {
   Parameter weight("weight", scalar(3));
   for (int pass = 1; pass <= 2; ++pass) {
     Tape tape;
     const Variable x = tape.input(scalar(3)), square = x * x;
     const Variable here = tape.parameter(weight), there = tape.parameter(weight);
     const Variable loss = square * square + x + x + here * there * real{5};  // x⁴ + 2x + 5w²
-    if (pass == 1) weight.zero_gradient();  // gradients are no changes of what was read
+    if (pass == 1) weight.zero_gradient();  // does not count as a change of the value
     weight.add_gradient(scalar(0));
     tape.backward(loss);
     EXPECT_EQ(tape.gradient(x).dense(), scalar(4 * 27 + 2));
@@ -88,7 +88,7 @@ TEST(Backward, AddsUpOverAllUsesOfAVariableAndOfAParameterOnAllTapes) {
   }
 }
 
-TEST(Backward, GivesNothingToWhatTheLossDoesNotDependOn) {
+TEST(Backward, GivesNoGradientToUnusedParameters) {
   Parameter used("used", scalar(2)), unused("unused", scalar(2)), later("later", scalar(2));
   Tape tape;
   const Variable elsewhere = tape.input(scalar(1));
@@ -106,7 +106,7 @@ TEST(Backward, GivesNothingToWhatTheLossDoesNotDependOn) {
   EXPECT_EQ(after.item(), 12);
 }
 
-TEST(Backward, RunsNoRulesOfFrozenParametersAndWhereAGradientIsNone) {
+TEST(Backward, SkipsRulesWhoseGradientIsNotNeededOrNone) {
   Parameter frozen("frozen", tensor({2}, {3, 4})), trained("trained", tensor({2}, {5, 6}));
   frozen.set_trainable(false);
   Tape tape;
@@ -121,7 +121,7 @@ TEST(Backward, RunsNoRulesOfFrozenParametersAndWhereAGradientIsNone) {
   const Variable step =
       record("step", {noted(weight), tape.constant(zeros({2}))}, zeros({2}), [](Backward& node) {
         node.slot(0).take({});
-        node.slot(1).take(zeros({7}));  // ignored, as nobody needs it
+        node.slot(1).take(zeros({7}));  // ignored: not needed
       });
   tape.backward(sum(weight * noted(tape.parameter(frozen)) + step));
   EXPECT_FALSE(ran);
@@ -129,7 +129,7 @@ TEST(Backward, RunsNoRulesOfFrozenParametersAndWhereAGradientIsNone) {
   EXPECT_EQ(trained.gradient().dense(), tensor({2}, {3, 4}));
 }
 
-TEST(Backward, ComputesAGradientInPlaceWhereItIsNeeded) {
+TEST(Backward, AccumulatesGradientsInPlace) {
   Parameter table("table", tensor({2, 1}, {2, 3}));
   Tape tape;
   const Variable a = tape.input(full({2}, 2)), constant = tape.constant(full({2}, 1));
@@ -145,27 +145,27 @@ TEST(Backward, ComputesAGradientInPlaceWhereItIsNeeded) {
         }
     });
   };
-  // The table has a row gradient first, to which the dense one is added, but not in place.
+  // The table gets a row gradient first, so the dense gradient is not accumulated in place.
   tape.backward(sum(tripled() + tripled()) + sum(embedding(rows, ids({1}, {1}))));
   EXPECT_EQ(added, (std::vector{false, false, true, true}));
   EXPECT_EQ(tape.gradient(a).dense(), full({2}, 6));
   EXPECT_EQ(table.gradient().dense(), tensor({2, 1}, {6, 7}));
 }
 
-TEST(Backward, TakesExpressionsAndComputesThoseThatAreNeeded) {
+TEST(Backward, EvaluatesExpressionsOnlyIfNeeded) {
   Tape tape;
   const Variable x = tape.input(tensor({2}, {1, 2})), fixed = tape.constant(tensor({2}, {3, 4}));
   const auto product = [&] {
     return record("product", {x, fixed}, x.read() * fixed.read(), [](Backward& node) {
       node.slot(0).take(node.gradient() * node.input(1));
-      node.slot(1).take(zeros({7}) + zeros({7}));  // not computed: nobody needs it
+      node.slot(1).take(zeros({7}) + zeros({7}));  // not evaluated: not needed
     });
   };
   tape.backward(sum(product() + product()));
   EXPECT_EQ(tape.gradient(x).dense(), tensor({2}, {6, 8}));
 }
 
-TEST(Backward, AddsUpInPlaceIfTwoInputsAreOneVariable) {
+TEST(Backward, AccumulatesInPlaceIfTwoInputsAreOneVariable) {
   for (const bool is_used_twice : {false, true}) {
     Tape tape;
     const Variable x = tape.input(full({2}, 5));
@@ -182,7 +182,7 @@ TEST(Backward, AddsUpInPlaceIfTwoInputsAreOneVariable) {
   }
 }
 
-TEST(Backward, KeepsRowsWhereATableIsALeafAloneAndLookedUpTwice) {
+TEST(Backward, KeepsRowGradientsOfTablesThatAreOnlyLookedUp) {
   Parameter table("table", tensor({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}));
   Parameter doubled("doubled", table.value());
   Tape tape;
@@ -194,7 +194,7 @@ TEST(Backward, KeepsRowsWhereATableIsALeafAloneAndLookedUpTwice) {
   EXPECT_EQ(doubled.gradient().dense(), tensor({4, 2}, {0, 0, 4, 4, 0, 0, 2, 2}));
 }
 
-// The same value, whose backward rule notes that it runs.
+// An identity op whose backward rule records an event.
 Variable noted(const Variable& x, std::vector<std::string>& events, const char* name) {
   return record("noted", {x}, x.read(), [&events, name](Backward& node) {
     events.emplace_back(name);
@@ -202,7 +202,7 @@ Variable noted(const Variable& x, std::vector<std::string>& events, const char* 
   });
 }
 
-TEST(GradientSink, GetsEachGradientBeforeEarlierNodesGoBackward) {
+TEST(GradientSink, ReceivesEachGradientBeforeEarlierNodesRun) {
   Parameter first("first", scalar(2));
   Parameter second("second", scalar(3));
   Parameter unused("unused", scalar(5));
@@ -218,12 +218,12 @@ TEST(GradientSink, GetsEachGradientBeforeEarlierNodesGoBackward) {
                  }});
   EXPECT_EQ(events, (std::vector<std::string>{"rule of the second", "second", "rule of the first",
                                               "first"}));
-  EXPECT_TRUE(first.gradient().is_none());  // nobody but the sink has it
+  EXPECT_TRUE(first.gradient().is_none());  // only the sink has it
 }
 
-TEST(GradientSink, GetsTheSumOverAllUsesWhenTheFirstIsReached) {
-  // A table that is looked up, and is the weight of the head, twice: the sum has the bits that it
-  // has without a sink.
+TEST(GradientSink, ReceivesTheSumOverAllUses) {
+  // The table is looked up and is the weight of two heads. The sum has the same bits as without a
+  // sink.
   Parameter table("table", irregular({5, 5}, 1));
   Parameter between("between", irregular({5, 5}, 2));
   const auto loss = [&](Tape& tape) {
@@ -258,7 +258,7 @@ TEST(Backward, WalksTenThousandOpsWithoutRecursion) {
   EXPECT_EQ(weight.gradient().dense(), scalar(1));
 }
 
-TEST(Tape, ReleasesValuesInBackwardIfAsked) {
+TEST(Tape, ReleasesValuesInBackward) {
   Parameter weight("weight", tensor({2}, {3, 4}));
   Tape tape;
   const Variable x = tape.parameter(weight);
@@ -270,11 +270,12 @@ TEST(Tape, ReleasesValuesInBackwardIfAsked) {
   EXPECT_EQ(loss.item(), 41);
   EXPECT_EQ(constant.value()(1), 2);
   EXPECT_EQ(square.shape(), Shape({2}));
-  EXPECT_ERROR(std::logic_error, "multiply: backward has released this value", square.value());
+  EXPECT_ERROR(std::logic_error, "multiply: backward() has released this value (see keep_values)",
+               square.value());
   EXPECT_HAS(tape.to_dot(), "[2]");
 }
 
-TEST(Tape, EndsWithoutMemory) {
+TEST(Tape, IsDestroyedWithoutAllocating) {
   std::vector<std::unique_ptr<Tape>> tapes;
   for (int i = 0; i < 100; ++i) tapes.push_back(std::make_unique<Tape>());
   const FailingAllocations failing(1);
