@@ -36,8 +36,8 @@ struct EmbeddingLookup {
   bool dense_gradient = false;
   /// If set, looked-up rows with a larger norm (Σ |w|^p)^(1/p), p = norm_type, are scaled down to
   /// it, in the table, which must be a parameter. Throws std::logic_error if rows must change after
-  /// the whole table was read on this tape (for example by a tied head), whose gradients would then
-  /// be wrong. Several ranks that train together need a TablePlacement.
+  /// this tape has read the whole table (for example in a tied head), since the gradients of that
+  /// read would be wrong. Several ranks that train together need a TablePlacement.
   std::optional<double> max_norm = std::nullopt;
   /// The p of max_norm: 1, 2 or infinity (the largest |w|).
   double norm_type = 2;
@@ -90,7 +90,7 @@ inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& i
 void check_added(std::string_view caller, const Variable& table, const Ids& ids,
                  const Variable& added);
 
-/// Returns the index of the padding row. Negative ids count from the end.
+/// Returns the index of the padding row, if any. Negative ids count from the end.
 std::optional<std::int32_t> padding_row(std::string_view caller,
                                         const std::optional<std::int32_t>& padding,
                                         std::size_t rows);

@@ -1,7 +1,7 @@
 #pragma once
 
 // Softmax along one axis, and losses, which are scalars. Wrong shapes, axes and classes, and a mean
-// over nothing throw std::invalid_argument.
+// of no elements throw std::invalid_argument.
 
 #include <cstdint>
 #include <optional>

@@ -38,7 +38,7 @@ Variable t5_bias(const Variable& table, std::size_t length, std::size_t max_dist
 /// table gets a row gradient.
 Variable relative_rows(const Variable& table, std::size_t length);
 
-/// Which columns of a head form a pair that is rotated together.
+/// Defines which columns of a head are rotated as a pair.
 enum class RotaryLayout {
   kHalves,      // i and i + columns / 2 (GPT-NeoX, Hugging Face's Llama)
   kInterleaved  // 2i and 2i + 1 (GPT-J, Meta's Llama)
