@@ -21,14 +21,15 @@ using kernels::HeadView;
 
 constexpr OpName kCausal = "causal_attention";
 
-// The heads of an array [batch, length, heads · width].
+// Returns the heads of an array [batch, length, heads · width].
 template <class Number>
 HeadView<Number> heads_of(const Attention& call, Number* data, std::size_t length) {
   const std::size_t row = call.heads * call.width;
   return {data, row, length * row};
 }
 
-// Array i belongs to input i: q, k, v, the bias if there is one, then relative keys and values.
+// array(i) returns the data of input i: q, k, v, the bias (if any), relative keys and values (if
+// any).
 template <class Number>
 kernels::AttentionOperands<Number> arrays_of(const Attention& call, std::size_t inputs,
                                              const auto& array) {
@@ -47,7 +48,7 @@ void check_distances(std::string_view caller, const AttentionOptions& options, s
     const Shape& bias = options.distance_bias->shape();
     check_argument(bias.size() == 2 && bias[0] == options.heads && bias[1] >= keys, caller,
                    ": distance_bias has shape ", bracketed(bias), ", expected [", options.heads,
-                   ", distances] with no fewer distances than the ", keys, " keys");
+                   ", distances] with at least ", keys, " distances, one per key");
   }
   if (options.relative) {
     const Shape& of_keys = options.relative->keys.shape();
@@ -56,35 +57,35 @@ void check_distances(std::string_view caller, const AttentionOptions& options, s
                    caller, ": relative keys have shape ", bracketed(of_keys),
                    ", expected [distances, ", width, "]");
     check_argument(of_values == of_keys, caller, ": relative values have shape ",
-                   bracketed(of_values), ", expected that of the keys, ", bracketed(of_keys));
+                   bracketed(of_values), ", expected the shape of the keys, ", bracketed(of_keys));
   }
 }
 
 void check_key_lengths(std::string_view op, const AttentionOptions& options, const Shape& of_k) {
   const std::vector<std::size_t>& lengths = options.key_lengths;
-  check_argument(lengths.empty() || lengths.size() == of_k[0], op, ": there are ", lengths.size(),
-                 " key_lengths, expected one for each of the ", of_k[0], " rows of the batch");
+  check_argument(lengths.empty() || lengths.size() == of_k[0], op, ": key_lengths has size ",
+                 lengths.size(), ", expected ", of_k[0], ", one per row of the batch");
   for (std::size_t i = 0; i < lengths.size(); ++i)
     check_argument(lengths[i] > 0 && lengths[i] <= of_k[1], op, ": key_lengths[", i, "] is ",
-                   lengths[i], ", expected 1 to the ", of_k[1], " keys");
+                   lengths[i], ", expected 1 to ", of_k[1], ", the number of keys");
 }
 
 Attention checked_call(std::string_view op, bool causal, const Shape& of_q, const Shape& of_k,
                        const AttentionOptions& options) {
   const std::size_t heads = options.heads;
-  check_argument(heads > 0, op, ": heads is 0");
+  check_argument(heads > 0, op, ": heads is 0, expected at least 1");
   check_argument(of_q.size() == 3 && of_q[2] > 0 && of_q[2] % heads == 0, op, ": q has shape ",
                  bracketed(of_q), ", expected [batch, queries, heads · width] for ", heads,
                  " heads");
   const std::size_t least = causal ? of_q[1] : std::min<std::size_t>(of_q[1], 1);
   check_argument(of_k.size() == 3 && of_k[0] == of_q[0] && of_k[1] >= least && of_k[2] == of_q[2],
                  op, ": k has shape ", bracketed(of_k), ", expected [", of_q[0], ", keys, ",
-                 of_q[2], "] with no fewer keys than ", causal ? "the " : "", least,
-                 causal ? " queries" : "");
+                 of_q[2], "] with at least ", least, least == 1 ? " key" : " keys",
+                 causal ? ", one per query" : "");
   check_argument(options.dropout_p >= 0 && options.dropout_p <= 1, op, ": dropout_p is ",
                  options.dropout_p, ", expected 0 to 1");
   check_argument(causal || (!options.distance_bias && !options.relative), op,
-                 ": distance_bias and relative are for causal_attention, where distances go back");
+                 ": distance_bias or relative is set, expected neither (use causal_attention)");
   check_distances(op, options, of_q[2] / heads, of_k[1]);
   check_key_lengths(op, options, of_k);
   return {.batch = of_q[0],
@@ -98,7 +99,7 @@ Attention checked_call(std::string_view op, bool causal, const Shape& of_q, cons
           .key_lengths = options.key_lengths};
 }
 
-// Keys and values that are read instead of k and v: those of a cache, which has them, too.
+// Keys and values of a cache, which are read instead of k and v and include them.
 struct Cached {
   std::size_t length;
   const real* keys;
@@ -112,7 +113,7 @@ Variable attend(OpName op, bool causal, const Variable& q, const Variable& k, co
   Attention call = checked_call(op, causal, q.shape(), of_k, options);
   const std::string_view name = op;
   check_argument(v.shape() == k.shape(), name, ": v has shape ", bracketed(v.shape()),
-                 ", expected that of k, ", bracketed(k.shape()));
+                 ", expected the shape of k, ", bracketed(k.shape()));
   std::vector<Variable> inputs{q, k, v};
   if (options.distance_bias) inputs.push_back(*options.distance_bias);
   if (options.relative)
@@ -163,27 +164,28 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   constexpr const char* kOp = "causal_attention with a cache";
   const std::size_t capacity = cache->keys_.shape()[0];
   const std::size_t width = cache->keys_.shape()[1];
-  check_state(q.tape().is_inference(), kOp, ": the tape is not for inference");
+  check_state(q.tape().is_inference(), kOp, ": the tape is not an inference tape");
   check_argument(q.shape().size() == 3 && q.shape()[0] == 1 && q.shape()[2] == width, kOp,
                  ": q has shape ", bracketed(q.shape()), ", expected [1, length, ", width, "]");
   check_argument(k.shape() == q.shape() && v.shape() == q.shape(), kOp, ": k and v have shapes ",
-                 bracketed(k.shape()), " and ", bracketed(v.shape()), ", expected that of q, ",
+                 bracketed(k.shape()), " and ", bracketed(v.shape()), ", expected the shape of q, ",
                  bracketed(q.shape()));
   check_argument(options.dropout_p == 0, kOp, ": dropout_p is ", options.dropout_p, ", expected 0");
-  check_argument(options.key_lengths.empty(), kOp, ": key_lengths are for a batch of texts");
+  check_argument(options.key_lengths.empty(), kOp, ": key_lengths is set, expected none");
   const std::size_t length = cache->length_ + q.shape()[1];
   const std::size_t seen = std::min(length, cache->window_);
   check_argument(length - cache->first_ <= capacity, kOp, ": position ", length - 1,
-                 " is past the ", cache->first_ + capacity, " that there is room for");
+                 " is past the end of the cache at ", cache->first_ + capacity,
+                 ", expected a call of make_room() before");
   check_argument(seen == length || q.shape()[1] == 1, kOp, ": q has ", q.shape()[1],
-                 " queries past the window of ", cache->window_, ", expected one at a time");
+                 " queries past the window of ", cache->window_, ", expected 1");
   const std::size_t next = (cache->length_ - cache->first_) * width;
   std::copy_n(k.read().data(), k.value().size(), cache->keys_.data() + next);
   std::copy_n(v.read().data(), v.value().size(), cache->values_.data() + next);
   const std::size_t oldest = (length - seen - cache->first_) * width;
   const Cached cached{seen, cache->keys_.data() + oldest, cache->values_.data() + oldest};
   const Variable result = attend(kCausal, true, q, k, v, options, &cached);
-  cache->length_ = length;  // after all that may fail
+  cache->length_ = length;  // last, as the code above may throw
   return result;
 }
 
@@ -232,7 +234,7 @@ Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOp
 KeyValueCache::KeyValueCache(std::size_t window, std::size_t width)
     : keys_(empty({window, width})), values_(empty({window, width})), window_(window) {}
 
-// As there is room for twice the window, each position is copied once on average.
+// The capacity is twice the window, so each position is copied once on average.
 void KeyValueCache::make_room(std::size_t count) {
   const std::size_t held = length_ - first_;
   if (held + count <= keys_.shape()[0]) return;
@@ -249,10 +251,10 @@ void KeyValueCache::make_room(std::size_t count) {
 
 void KeyValueCache::truncate(std::size_t length) {
   check_argument(length <= length_, "KeyValueCache::truncate: length is ", length,
-                 ", but there are ", length_, " positions");
+                 ", expected at most ", length_, ", the number of positions");
   check_argument(length >= first_ + std::min(length, window_),
-                 "KeyValueCache::truncate: length is ", length, ", but positions before ", first_,
-                 " are forgotten, and the window is ", window_);
+                 "KeyValueCache::truncate: length is ", length, ", expected at least ",
+                 first_ + window_, ": positions before ", first_, " were discarded");
   length_ = length;
 }
 

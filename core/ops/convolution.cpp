@@ -9,28 +9,28 @@
 namespace rowgrad {
 namespace {
 
-// Taps are the weight's transpose, [kernel_size, width]: all channels of a distance lie side by
-// side.
+// Taps are the transposed weight, [kernel_size, width], so that the channels of a tap are adjacent.
 struct CausalConvolution {
-  std::size_t positions;  // of all texts together
-  std::size_t length;     // of a text
+  std::size_t positions;  // in all sequences together
+  std::size_t length;     // of each sequence
   std::size_t width;
   std::size_t kernel_size;
   std::size_t dilation;
 
-  // Which of the taps belongs to the k-th position back.
+  // Returns the offset of the tap for the position k steps back.
   std::size_t tap(std::size_t k) const { return (kernel_size - 1 - k) * width; }
 
-  // How many taps stay within a text that has `others` positions in their direction.
+  // Returns the number of taps within the sequence if `others` positions follow in their direction.
   std::size_t reach(std::size_t others) const {
     return std::min(kernel_size, others / dilation + 1);
   }
 
-  // to[t] = Σ_k tap k ∘ from[t − k · dilation], or of t + k · dilation for gradients; or adds it.
+  // Computes to[t] = Σ_k tap(k) ∘ from[t − k · dilation] if `forward`, else with from[t + k ·
+  // dilation], for gradients. If `add`, adds to `to` instead.
   void convolve(const real* from, const real* taps, bool forward, real* to, bool add) const {
     kernels::parallel_for_each(positions, width * kernel_size, [=, *this](std::size_t i) {
-      const std::size_t place = i % length;
-      const std::size_t count = reach(forward ? place : length - 1 - place);
+      const std::size_t position = i % length;
+      const std::size_t count = reach(forward ? position : length - 1 - position);
       for (std::size_t k = 0; k < count; ++k) {
         const real* const other = from + (forward ? i - k * dilation : i + k * dilation) * width;
         if (k == 0 && !add)
@@ -41,10 +41,10 @@ struct CausalConvolution {
     });
   }
 
-  // The gradient of the taps: Σ dy[t] ∘ x[t − k · dilation].
+  // Returns the gradient of the taps, Σ_t dy[t] ∘ x[t − k · dilation].
   Tensor taps_gradient(const real* x, const real* dy) const {
-    const std::size_t numbers = kernel_size * width;
-    return reshaped(kernels::sum_of_rows(positions, numbers, numbers,
+    const std::size_t size = kernel_size * width;
+    return reshaped(kernels::sum_of_rows(positions, size, size,
                                          [&](std::size_t i, real* sums) {
                                            const std::size_t count = reach(i % length);
                                            for (std::size_t k = 0; k < count; ++k)
@@ -70,12 +70,12 @@ Variable causal_conv(const Variable& x, const Variable& weight, std::size_t dila
                      weight.shape()[0] == shape.back() && weight.shape()[1] > 0,
                  "causal_conv: x has shape ", bracketed(shape), " and weight ",
                  bracketed(weight.shape()),
-                 ", expected [..., length, width] and [width, kernel] with a kernel above 0");
+                 ", expected [..., length, width] and [width, kernel] with a kernel of at least 1");
   const std::size_t kernel_size = weight.shape()[1];
   constexpr std::size_t kFarthest = std::size_t{1} << 31;
   check_argument(dilation > 0 && dilation < kFarthest && kernel_size < kFarthest / dilation,
                  "causal_conv: dilation is ", dilation, " for a kernel of ", kernel_size,
-                 ", expected 1 or more, and to reach less than 2^31 positions back");
+                 ", expected at least 1, and a reach of less than 2^31 positions");
   const std::size_t width = shape.back();
   const CausalConvolution conv{.positions = width == 0 ? 0 : x.value().size() / width,
                                .length = shape[shape.size() - 2],

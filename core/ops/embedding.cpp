@@ -20,23 +20,23 @@ Shape shape_of_rows(const Variable& table, const Ids& ids) {
 void check_added_shape(std::string_view caller, const Shape& rows, const Shape& added) {
   check_argument(!added.empty() && added.size() <= rows.size() &&
                      std::equal(added.rbegin(), added.rend(), rows.rbegin()),
-                 caller, ": what is added has shape ", bracketed(added),
-                 ", expected the last axes of ", bracketed(rows));
+                 caller, ": added has shape ", bracketed(added), ", expected the last axes of ",
+                 bracketed(rows));
 }
 
 void check_tokens(std::string_view caller, const Ids& ids, const Ids& tokens) {
   check_argument(tokens.dimension() <= ids.dimension() &&
                      std::equal(tokens.shape().begin(), tokens.shape().end(), ids.shape().begin()),
-                 caller, ": the tokens have shape ", bracketed(tokens.shape()),
-                 ", expected the first axes of the ids' ", bracketed(ids.shape()));
+                 caller, ": tokens have shape ", bracketed(tokens.shape()),
+                 ", expected the first axes of the ids' shape ", bracketed(ids.shape()));
 }
 
-// Scales the rows of ids that have been checked down to max_norm, where their norm is above it.
+// Scales rows whose norm is above max_norm down to it. Requires: the ids have been checked.
 void renormalize(std::string_view caller, const Variable& variable, const Ids& ids,
                  const EmbeddingLookup& options) {
   if (!options.max_norm) return;
   check_argument(variable.parameter() != nullptr, caller,
-                 ": max_norm changes rows, so the table has to be a parameter");
+                 ": max_norm is set for a table that is not a parameter, expected a parameter");
   Parameter& table = *variable.parameter();
   std::vector<std::int32_t> distinct(ids.begin(), ids.end());
   std::sort(distinct.begin(), distinct.end());
@@ -44,17 +44,18 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   Tensor rows = table.gathered_rows(distinct);
   const std::size_t width = table.shape()[1];
 
-  // Until rounding leaves nothing to scale: then it does not matter how often a row is looked up.
+  // Scales a row down once, and returns true if it changed. The callers repeat it until nothing
+  // changes, so that the result does not depend on how often a row is looked up.
   const auto scale_down = [&](std::span<real> row) {
     double length = kernels::norm(row, options.norm_type);
     if (!(length > *options.max_norm)) return false;
-    if (std::isinf(length)) {  // in units of the largest value, it may be finite
+    if (std::isinf(length)) {  // may be finite in units of the largest value
       const double unit = kernels::max_abs(row);
       if (std::isfinite(unit))
         for (real& value : row) value = static_cast<real>(value / unit);
       length = kernels::norm(row, options.norm_type);
     }
-    const double factor = *options.max_norm / (length + 1e-7);  // as a `real` it could be 0
+    const double factor = *options.max_norm / (length + 1e-7);  // could be 0 as a `real`
     const std::vector<real> before(row.begin(), row.end());
     for (real& value : row) value = static_cast<real>(value * factor);
     return !std::ranges::equal(row, before);
@@ -69,8 +70,8 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
     scaled.insert(scaled.end(), row.begin(), row.end());
   }
   if (too_large.empty()) return;
-  check_state(!variable.tape().has_read(table), caller, ": max_norm has to change ", table.name(),
-              ", which was read as a whole on this tape before");
+  check_state(!variable.tape().has_read(table), caller, ": max_norm would scale rows of ",
+              table.name(), ", which this tape has already read as a whole");
   Tensor values = empty({too_large.size(), width});
   std::copy(scaled.begin(), scaled.end(), values.data());
   table.assign_rows(too_large, values);
@@ -80,7 +81,7 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
                        const EmbeddingLookup& options) {
   check_argument(options.mode == BagMode::kMean && !options.include_last_offset,
                  std::string_view(op),
-                 ": mode and include_last_offset are options of embedding_bag");
+                 ": mode or include_last_offset is set, expected neither (use embedding_bag)");
   if (added != nullptr) check_added(op, table, ids, *added);
   const auto shared_ids = std::make_shared<const Ids>(ids);
   Tensor rows =
@@ -97,7 +98,7 @@ Variable record_lookup(OpName op, const Variable& table, const Ids& ids, const V
                   if (!node.slot(0)) return;
                   const std::span<const std::int32_t> all = shared_ids->storage();
                   kernels::MergedRows merged;
-                  if (!padding && kernels::strictly_increasing(all))  // no id is repeated
+                  if (!padding && kernels::strictly_increasing(all))  // no id occurs twice
                     merged = {{all.begin(), all.end()},
                               reshaped(node.take_gradient(), {all.size(), node.input_shape(0)[1]})};
                   else
@@ -136,7 +137,7 @@ void check_added(std::string_view caller, const Variable& table, const Ids& ids,
                  const Variable& added) {
   kernels::check_table(caller, table.shape());
   check_added_shape(caller, shape_of_rows(table, ids), added.shape());
-  check_state(&added.tape() == &table.tape(), caller, ": what is added belongs to another tape");
+  check_state(&added.tape() == &table.tape(), caller, ": added belongs to another tape");
 }
 
 std::optional<std::int32_t> padding_row(std::string_view caller,
@@ -145,8 +146,8 @@ std::optional<std::int32_t> padding_row(std::string_view caller,
   if (!padding) return std::nullopt;
   const auto count = static_cast<std::int64_t>(rows);
   const std::int64_t row = *padding < 0 ? *padding + count : *padding;
-  check_argument(row >= 0 && row < count, caller, ": padding id ", *padding,
-                 " is outside the table's ", rows, " rows");
+  check_argument(row >= 0 && row < count, caller, ": padding_idx ", *padding,
+                 " is out of range: the table has ", rows, " rows");
   return static_cast<std::int32_t>(row);
 }
 

@@ -9,16 +9,15 @@
 namespace rowgrad {
 namespace {
 
-// Which ids belong to which bag: those of bag b are ids[i], starts[b] ≤ i < starts[b + 1]. Padding
-// is ignored.
+// The ids of each bag: bag b has ids[i] for starts[b] ≤ i < starts[b + 1], except padding.
 struct BagLayout {
   Ids ids;
-  std::vector<std::size_t> starts;  // [bags + 1]; the last one is the number of ids
+  std::vector<std::size_t> starts;  // [bags + 1]; the last start is the number of ids
   std::optional<std::int32_t> padding;
 
   std::size_t bags() const { return starts.size() - 1; }
 
-  // The number of bags that are worth a thread.
+  // Returns the number of bags that make a task for a thread.
   std::size_t grain(std::size_t width) const {
     const std::size_t rows_a_bag = 1 + ids.size() / std::max<std::size_t>(bags(), 1);
     return kernels::row_grain(width * rows_a_bag);
@@ -31,14 +30,15 @@ struct BagLayout {
     });
   }
 
-  // Calls body(i) for the index of each id of a bag that is not padding.
+  // Calls body(i) for the index i of each id of a bag, except padding.
   void for_each_id(std::size_t bag, const auto& body) const {
     for (std::size_t i = starts[bag]; i < starts[bag + 1]; ++i)
       if (ids.data()[i] != padding) body(i);
   }
 };
 
-// Divides each bag's row of `values` [bags, width] by how many of its ids are not padding, if any.
+// Divides each bag's row of `values` [bags, width] by its number of ids without padding, if above
+// 0.
 void divide_by_counts(const BagLayout& layout, Tensor& values) {
   const std::size_t width = values.shape()[1];
   layout.for_each_bag(width, [&](std::size_t bag) {
@@ -52,7 +52,7 @@ void divide_by_counts(const BagLayout& layout, Tensor& values) {
   });
 }
 
-// The sum of each bag's rows, each multiplied by its weight unless `weights` is null.
+// Returns the sum of each bag's rows, each multiplied by its weight unless `weights` is null.
 Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights) {
   const std::size_t width = rows.shape().back();
   const std::size_t grain = layout.grain(width);
@@ -91,12 +91,12 @@ Tensor weights_gradient(const BagLayout& layout, const Tensor& upstream, const T
   return gradient;
 }
 
-// For each bag and column, the index of the id whose row has the largest value there (NaN, if there
-// is one), the first of several; kNone in empty bags.
+// For each bag and column, the index of the first id whose row has the maximum or NaN. kNone for
+// empty bags.
 using ArgMax = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
-// The largest value of each bag in each column, zeros for empty bags, and which id it came from.
+// Returns the maximum of each column of each bag (zeros for empty bags), and writes `argmax`.
 Tensor max_bags(const BagLayout& layout, const Tensor& rows, ArgMax& argmax) {
   const std::size_t width = rows.shape().back();
   Tensor largest = zeros({layout.bags(), width});
@@ -118,13 +118,13 @@ Tensor max_bags(const BagLayout& layout, const Tensor& rows, ArgMax& argmax) {
   return largest;
 }
 
-// The gradients of the table's rows, which are `upstream` [bags, width] times the weights, unless
-// they are null; divided by how often each id occurs if `mean`. Of maxima (`argmax` is not null),
-// those of rows that were the largest in some column.
+// Returns the gradients of the table's rows: `upstream` [bags, width], times the weights unless
+// they are null, divided by the number of times that each id occurs if `mean`. If `argmax` is not
+// null, only rows that hold a maximum get a gradient, in its columns.
 kernels::MergedRows rows_gradient(const BagLayout& layout, const Tensor& upstream,
                                   const real* weights, bool mean, const ArgMax* argmax) {
   const std::size_t width = upstream.shape()[1];
-  std::vector<std::uint32_t> bag_of(layout.ids.size());  // each id
+  std::vector<std::uint32_t> bag_of(layout.ids.size());  // bag of each id
   for (std::size_t bag = 0; bag < layout.bags(); ++bag)
     std::fill(bag_of.data() + layout.starts[bag], bag_of.data() + layout.starts[bag + 1],
               static_cast<std::uint32_t>(bag));
@@ -157,7 +157,7 @@ const char* name(BagMode mode) {
   return mode == BagMode::kSum ? "sum" : mode == BagMode::kMean ? "mean" : "max";
 }
 
-// The start of each bag, and the end of the last one.
+// Returns the start of each bag, and the end of the last bag.
 std::vector<std::size_t> starts_of(const Bags& bags, bool include_last_offset) {
   const auto& shape = bags.ids.shape();
   std::vector<std::size_t> starts;
@@ -177,37 +177,38 @@ std::vector<std::size_t> starts_of(const Bags& bags, bool include_last_offset) {
                  include_last_offset ? "[bags + 1]" : "[bags]");
   const auto count = static_cast<std::int64_t>(shape[0]);
   check_argument(offsets.size() > 0 || (count == 0 && !include_last_offset), kBag,
-                 ": there are no offsets, expected ",
-                 include_last_offset ? "at least the last one, " : "a bag for the ids, ", count);
+                 ": offsets are empty, expected at least one for ", count, " ids",
+                 include_last_offset ? " and include_last_offset" : "");
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     const std::int32_t offset = offsets.data()[i];
-    check_argument(i > 0 || offset == 0, kBag, ": offset ", offset, " at [0], expected 0");
+    check_argument(i > 0 || offset == 0, kBag, ": the first offset is ", offset, ", expected 0");
     check_argument(i == 0 || offset >= offsets.data()[i - 1], kBag, ": offset ", offset, " at [", i,
-                   "] is below the one before it, ", i == 0 ? 0 : offsets.data()[i - 1]);
-    check_argument(offset <= count, kBag, ": offset ", offset, " at [", i, "] is beyond the ",
-                   count, " ids");
+                   "] follows ", i == 0 ? 0 : offsets.data()[i - 1],
+                   ", expected offsets that do not decrease");
+    check_argument(offset <= count, kBag, ": offset ", offset, " at [", i,
+                   "] is out of range: there are ", count, " ids");
     starts.push_back(static_cast<std::size_t>(offset));
   }
   if (!include_last_offset) {
     starts.push_back(shape[0]);
   } else {
     check_argument(starts.back() == shape[0], kBag, ": the last offset is ", starts.back(),
-                   ", expected the end of the ", count, " ids, since include_last_offset is set");
+                   ", expected ", count, ", the number of ids, since include_last_offset is set");
   }
   return starts;
 }
 
 void check_sample_weights(const Variable& table, const Bags& bags, BagMode mode) {
   if (!bags.per_sample_weights) return;
-  check_argument(mode == BagMode::kSum, kBag, ": per-sample weights were given with mode ",
-                 name(mode), ", expected mode sum");
+  check_argument(mode == BagMode::kSum, kBag, ": per_sample_weights are set with mode ", name(mode),
+                 ", expected mode sum");
   const Shape& weights = bags.per_sample_weights->shape();
   check_argument(
       std::equal(weights.begin(), weights.end(), bags.ids.shape().begin(), bags.ids.shape().end()),
-      kBag, ": per-sample weights have shape ", bracketed(weights), ", expected ",
-      bracketed(bags.ids.shape()), " of the ids");
+      kBag, ": per_sample_weights have shape ", bracketed(weights), ", expected ",
+      bracketed(bags.ids.shape()), ", the shape of the ids");
   check_state(&bags.per_sample_weights->tape() == &table.tape(), kBag,
-              ": the per-sample weights belong to another tape");
+              ": per_sample_weights belong to another tape");
 }
 
 }  // namespace
@@ -219,7 +220,8 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
   const auto& weights = bags.per_sample_weights;
   EmbeddingLookup lookup = options;
   if (bags.offsets && lookup.kind == RowKind::kToken && !lookup.tokens)
-    lookup.tokens = Ids::from_shape({});  // a scalar means none: flat ids would be one text
+    lookup.tokens =
+        Ids::from_shape({});  // a scalar stands for no tokens, as flat ids are not one document
   Tensor rows = read_rows(kBag, table, bags.ids, lookup);
   BagLayout layout{std::move(bags.ids), std::move(starts),
                    padding_row(kBag, options.padding_idx, table.shape()[0])};
@@ -231,7 +233,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
 
   std::vector<Variable> inputs{table};
   if (weights) inputs.push_back(*weights);
-  // The gradient of the weights needs the rows as they were read here, even if they change later.
+  // The gradient of the weights needs the rows that were read here, even if the table changes.
   if (!weights || !weights->needs_gradient()) rows = Tensor();
   return record(
       kBag, inputs, std::move(value),

@@ -27,7 +27,7 @@ Variable along_rows(OpName op, const Variable& x, int axis, RowsForward forward,
                     RowsBackward backward) {
   const std::size_t rank = x.shape().size();
   const std::size_t along = resolve_axis(op, axis, rank);
-  if (along + 1 != rank)  // the kernels work along the last axis
+  if (along + 1 != rank)  // the kernels need the last axis
     return transpose(along_rows(op, transpose(x, axis, -1), -1, forward, backward), axis, -1);
   const std::size_t width = x.shape().back();
   const std::size_t rows = x.value().size() / std::max<std::size_t>(width, 1);
@@ -82,11 +82,11 @@ namespace {
 
 using kernels::Simd;
 
-// The targets that count, and how much.
+// The targets with nonzero weight, and their weights.
 struct Counted {
-  std::vector<std::int32_t> rows;  // those with a factor above 0
-  std::vector<real> weights;       // their factors, or none if they are all 1
-  double total = 0;                // the sum of the factors
+  std::vector<std::int32_t> rows;  // indices of these targets
+  std::vector<real> weights;       // their weights; empty if all are 1
+  double total = 0;                // sum of the weights
 };
 
 void check_weights(const char* caller, const char* name, const std::optional<Tensor>& weights,
@@ -97,8 +97,8 @@ void check_weights(const char* caller, const char* name, const std::optional<Ten
   const std::span<const real> values(weights->data(), weights->size());
   const auto wrong =
       std::ranges::find_if_not(values, [](real w) { return w >= 0 && std::isfinite(w); });
-  check_argument(wrong == values.end(), caller, ": ", name, " has a factor ",
-                 wrong == values.end() ? 0 : *wrong, ", expected finite ones, not below 0");
+  check_argument(wrong == values.end(), caller, ": ", name, " has an element ",
+                 wrong == values.end() ? 0 : *wrong, ", expected finite weights not below 0");
 }
 
 Counted counted_targets(const char* caller, const Ids& targets, std::size_t classes,
@@ -117,7 +117,7 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
     if (target == options.ignore_index) continue;
     if (target < 0 || static_cast<std::size_t>(target) >= classes)
       check_argument(false, caller, ": target ", target, " at ", bracketed(unravel_index(shape, i)),
-                     " is outside the ", classes, " classes");
+                     " is out of range: there are ", classes, " classes");
     double product = 1;
     if (options.class_weights) product *= options.class_weights->data()[target];
     if (options.target_weights) product *= options.target_weights->data()[i];
@@ -125,7 +125,8 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
     if (weight == 0) continue;
     if (!std::isfinite(weight))
       check_argument(false, caller, ": the weight of the target at ",
-                     bracketed(unravel_index(shape, i)), " is ", product, ", which is too large");
+                     bracketed(unravel_index(shape, i)), " is ", product, ", expected at most ",
+                     std::numeric_limits<real>::max());
     if (weighted) counted.weights.push_back(weight);
     counted.rows.push_back(static_cast<std::int32_t>(i));
     counted.total += weight;
@@ -133,33 +134,33 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
   return counted;
 }
 
-// What the sum of the losses is multiplied by.
+// Returns the factor by which the sum of the losses is multiplied.
 double scale_of(const char* caller, const Counted& counted, const Ids& targets,
                 LossReduction reduction) {
   if (reduction == LossReduction::kSum) return 1;
-  check_argument(counted.total > 0, caller, ": none of ", targets.size(),
-                 " targets counts, so there is no mean");
+  check_argument(counted.total > 0, caller, ": 0 of ", targets.size(),
+                 " targets have nonzero weight, expected at least one for a mean");
   return 1 / counted.total;
 }
 
-// counted_targets() that checks the targets' shape against that of the logits, too.
+// Also checks that the shapes of the targets and the logits match.
 Counted counted_targets(const char* caller, const Shape& logits, const Ids& targets,
                         const CrossEntropyOptions& options) {
   check_argument(logits.size() == targets.dimension() + 1 &&
                      std::equal(targets.shape().begin(), targets.shape().end(), logits.begin()),
-                 caller, ": logits have shape ", bracketed(logits), ", expected ",
-                 bracketed(targets.shape()), " of the targets and one more axis");
+                 caller, ": logits have shape ", bracketed(logits), " for targets of shape ",
+                 bracketed(targets.shape()), ", expected this shape and an axis of classes");
   return counted_targets(caller, targets, logits.back(), options);
 }
 
-// Checks the arguments of a loss of pairs of values.
+// Checks the arguments of a loss that compares two variables.
 void check_pair(const char* caller, const Variable& input, const Variable& target,
                 LossReduction reduction) {
   check_argument(input.shape() == target.shape(), caller, ": input has shape ",
-                 bracketed(input.shape()), ", target ", bracketed(target.shape()),
-                 ", expected the same");
+                 bracketed(input.shape()), " and target ", bracketed(target.shape()),
+                 ", expected equal shapes");
   check_argument(reduction == LossReduction::kSum || input.value().size() > 0, caller,
-                 ": there are no values, so there is no mean");
+                 ": input has no elements, expected at least one for a mean");
 }
 
 Variable reduced(const Variable& losses, LossReduction reduction) {
@@ -221,9 +222,9 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
 
   std::vector<Variable> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
-  std::array<Tensor, 3> gradients;  // of the loss, where they are needed
+  std::array<Tensor, 3> gradients;  // of the inputs that need one
   std::array<real*, 3> wanted{};
-  // The kernel writes every element, unless there are no logits.
+  // The kernel writes every element if there are logits.
   const bool written = !rows.empty() && logits.back() > 0 && width > 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].needs_gradient()) continue;

@@ -13,7 +13,7 @@ using blas::transposed;
 
 namespace {
 
-// A stack of matrices: `leading` is the shape of the stack, `first` its first matrix.
+// A stack of matrices: the shape of the stack, and its first matrix.
 struct Matrices {
   Shape leading;
   blas::MatrixView first;
@@ -27,7 +27,7 @@ Matrices matrices(const Tensor& x) {
   return {Shape(shape.begin(), shape.end() - 2), {x.data(), shape[rank - 2], shape[rank - 1]}};
 }
 
-// The stack as one tall matrix, for left factors whose products share the right factor.
+// Returns the stack as one tall matrix, for left factors that share one right factor.
 Matrices stacked(Matrices x) {
   x.first.rows *= x.count();
   x.leading = Shape();
@@ -39,8 +39,8 @@ Matrices transposed(Matrices x) {
   return x;
 }
 
-// Multiplies two stacks of matrices, broadcast against each other. Many small products are
-// distributed over the threads; a few large ones each use all threads.
+// Multiplies two stacks of matrices with broadcasting. Many small products are distributed over the
+// threads. If there are only a few, each uses all threads.
 Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
   const std::size_t rows = a.first.rows;
   const std::size_t columns = b.first.columns;
@@ -83,14 +83,15 @@ Variable matmul(const Variable& a, const Variable& b) {
   };
   const Matrices left = checked(a, "a");
   const Matrices right = checked(b, "b");
-  check_argument(left.first.columns == right.first.rows, "matmul: ", bracketed(a.shape()),
-                 " times ", bracketed(b.shape()), ": the inner lengths ", left.first.columns,
-                 " and ", right.first.rows, " differ");
+  check_argument(left.first.columns == right.first.rows, "matmul: a has shape ",
+                 bracketed(a.shape()), " and b ", bracketed(b.shape()),
+                 ", expected equal inner axes instead of ", left.first.columns, " and ",
+                 right.first.rows);
   Shape leading = kernels::broadcast_shape("matmul", left.leading, right.leading);
   Shape shape = leading;
   shape.push_back(left.first.rows);
   shape.push_back(right.first.columns);
-  // With a single matrix on the right, all products become one larger product.
+  // With a single matrix on the right, all products are one larger product.
   const bool one_right = right.leading.empty();
   Tensor value = one_right ? reshaped(multiply(stacked(left), right, {}), shape)
                            : multiply(left, right, leading);

@@ -18,15 +18,15 @@ using kernels::for_vectors;
 
 enum class Normalization { kLayer, kRootMeanSquare };
 
-// How a row is normalised: x̂ = (x − shift) · scale + offset. Backward needs nothing else.
+// The normalisation of a row, x̂ = (x − shift) · scale + offset. Backward needs nothing else.
 //
-// The mean is subtracted in two steps, a number near it and the rest. So x̂ is as exact where the
-// mean is large as where it is 0: with n = min(width, 1024) / kLanes + kLanes and the rounding
-// error u = epsilon / 2 of a `real`, the error is below 16 (n + 4) u max(1, |x̂|), and of the order
-// of sqrt(n) u in practice. A row with NaN or infinity is NaN, and changes no other row.
+// The mean is subtracted in two steps: a value near it, and the rest. So a large mean does not
+// reduce the accuracy of x̂. With n = min(width, 1024) / kLanes + kLanes and the rounding error u =
+// epsilon / 2 of a `real`, the error is below 16 (n + 4) u max(1, |x̂|), and about sqrt(n) u in
+// practice. A row with NaN or infinity becomes NaN; other rows are not affected.
 //
-// In rows of huge or tiny values, squares and products would overflow or underflow. There, x stands
-// for unit · x, and `unit` is a power of 2 that brings the largest value near 1.
+// In rows with huge or tiny values, squares and products would overflow or underflow. There, x
+// means unit · x, where `unit` is a power of 2 that brings the largest value near 1.
 struct RowScaling {
   real shift;
   real scale;
@@ -36,8 +36,8 @@ struct RowScaling {
   Simd normalized(const Simd& x) const { return fma(x - Simd(shift), Simd(scale), Simd(offset)); }
 };
 
-// Means over a row: add(sums, vector) adds the values of a vector to the sums, which are in
-// registers for a block of the row, and doubles beyond it.
+// Returns means over a row. add(sums, vector) adds the elements of a vector to the sums, which are
+// `real`s in registers within a block of the row. Blocks are added in double precision.
 template <std::size_t kSums, class Add>
 std::array<double, kSums> row_means(std::size_t width, const Add add) {
   constexpr std::size_t kBlock = 1024;
@@ -55,17 +55,17 @@ std::array<double, kSums> row_means(std::size_t width, const Add add) {
 struct RowMoments {
   RowScaling scaling;
   real mean;
-  bool shift_is_far;  // from the mean, so that the variance has lost digits
-  bool is_in_range;   // squares and their products are far from overflow and underflow
+  bool shift_is_far;  // too far from the mean: the variance is inaccurate
+  bool is_in_range;   // squares and products do not overflow or underflow
 };
 
-// From the means of x − shift and (x − shift)².
+// Returns the moments from the means of x − shift and (x − shift)².
 [[gnu::noinline]] RowMoments row_moments(real shift, double rest, double square, double epsilon) {
-  constexpr double kFar = 9;  // variances: three standard deviations
+  constexpr double kFar = 9;  // in variances: three standard deviations
   const double rest_square = rest * rest;
   const double variance = std::max(square - rest_square, 0.0);
   const double scale = 1 / std::sqrt(variance + epsilon);
-  // The square of `scale` has a quarter of the exponents to spare, for products with gradients.
+  // The square of `scale` leaves a quarter of the exponent range for products with gradients.
   constexpr int kMaxExponent = std::numeric_limits<real>::max_exponent / 4 * 3;
   const double sum = square + epsilon;
   return {{shift, static_cast<real>(scale), static_cast<real>(-rest * scale)},
@@ -74,8 +74,8 @@ struct RowMoments {
           sum < std::ldexp(1, kMaxExponent) && sum > std::ldexp(1, -kMaxExponent)};
 }
 
-// One pass over the row, with its first value as the shift; another with the mean that was found if
-// that is far from it.
+// Makes one pass over the row with its first element as the shift. If that is too far from the
+// mean, makes a second pass with the mean as the shift.
 RowMoments layer_moments(const real* x, std::size_t width, double epsilon) {
   const auto moments = [&](real shift) {
     const auto mean = row_means<2>(width, [=](auto& sums, const auto& v) {
@@ -103,8 +103,8 @@ RowMoments moments_of(const real* x, std::size_t width, double epsilon) {
                                         : rms_moments(x, width, epsilon);
 }
 
-// A power of 2 that brings the largest value of a row, or sqrt(epsilon) if that is larger, near 1.
-// It is 1 for zeros and for rows with NaN or infinity.
+// Returns a power of 2 that brings the largest element of a row, or sqrt(epsilon) if that is
+// larger, near 1. Returns 1 for rows of zeros and rows with NaN or infinity.
 real unit_of(const real* x, std::size_t width, double epsilon) {
   const double largest = std::max<double>(kernels::max_abs({x, width}), std::sqrt(epsilon));
   if (largest == 0 || !std::isfinite(largest)) return 1;
@@ -112,13 +112,13 @@ real unit_of(const real* x, std::size_t width, double epsilon) {
   return std::ldexp(real{1}, std::clamp(-std::ilogb(largest), -kMaxExponent, kMaxExponent));
 }
 
-// to = unit · x.
+// Computes to = unit · x.
 void scale_row(const real* x, std::size_t width, real unit, real* to) {
   kernels::map_span(
       width, to, [unit = Simd(unit)](const Simd& v) { return v * unit; }, x);
 }
 
-// y = x̂ ∘ weight + bias in a row; the root-mean-square norm has no bias.
+// Computes y = x̂ ∘ weight + bias for a row. The root-mean-square norm has no bias.
 template <Normalization kKind>
 void normalize_row(const real* x, std::size_t width, const RowScaling row, const real* weight,
                    const real* bias, real* y) {
@@ -143,7 +143,7 @@ std::vector<RowScaling> normalize_rows(const real* x, std::size_t rows, std::siz
         const RowMoments row = moments_of<kKind>(from, width, epsilon);
         of_rows[i] = row.scaling;
         if (!row.is_in_range) {
-          of_rows[i].unit = 0;  // still to be found
+          of_rows[i].unit = 0;  // marks rows to scale below
           all_in_range = false;
         }
         normalize_row<kKind>(from, width, row.scaling, weight, bias, y + i * width);
@@ -161,7 +161,7 @@ std::vector<RowScaling> normalize_rows(const real* x, std::size_t rows, std::siz
   return scalings;
 }
 
-// The rows of x, each multiplied by its unit; nothing if all units are 1.
+// Returns the rows of x, each multiplied by its unit, or nullopt if all units are 1.
 std::optional<Tensor> in_units(const Tensor& x, std::size_t width,
                                const std::vector<RowScaling>& rows) {
   if (std::ranges::all_of(rows, [](const RowScaling& row) { return row.unit == 1; }))
@@ -172,12 +172,12 @@ std::optional<Tensor> in_units(const Tensor& x, std::size_t width,
   return scaled;
 }
 
-// What depends on x in dx = scale · g + slope · (x − shift) + constant, from the means of g and
-// g ∘ x̂ in a row.
+// The part of dx that is linear in x: dx = scale · g + slope · (x − shift) + constant.
 struct GradientLine {
   real slope;
   real constant;
 };
+// Returns it from the means of g and g ∘ x̂ in a row.
 [[gnu::noinline]] GradientLine gradient_line(const RowScaling& row, double mean_g,
                                              double mean_product) {
   const double scale = row.scale;
@@ -185,9 +185,9 @@ struct GradientLine {
           static_cast<real>(-scale * (mean_product * row.offset + mean_g))};
 }
 
-// With g = dy ∘ weight: dx = scale · (g − mean g − x̂ mean (g ∘ x̂)), where the root-mean-square norm
-// has no mean g, unless dx is null; it may be dy if it is not to be added. Adds the row's dy ∘ x̂
-// and, in layer normalisation, its dy to `weight_sums`, if wanted.
+// Computes dx = scale · (g − mean g − x̂ mean (g ∘ x̂)) with g = dy ∘ weight, unless dx is null. The
+// root-mean-square norm has no mean g. Adds to dx if `add_dx`; otherwise dx may be dy. If
+// kWantsWeights, adds the row's dy ∘ x̂ and, in layer normalisation, its dy to `weight_sums`.
 template <Normalization kKind, bool kWantsWeights>
 void backward_row(const real* x, const real* dy, std::size_t width, const real* weight,
                   const RowScaling row, real* weight_sums, real* dx, bool add_dx) {
@@ -217,11 +217,11 @@ void check_normalized(const char* op, const Variable& x, double epsilon) {
   check_norm_epsilon(op, epsilon);
 }
 
-// The weight or bias called `name`, or a row of one number if there is none.
+// Returns `row` (the weight or bias called `name`) or, if not given, a row filled with `value`.
 Variable row_or(const char* op, const char* name, const Variable& x,
-                const std::optional<Variable>& row, real number) {
+                const std::optional<Variable>& row, real value) {
   const std::size_t width = x.shape().back();
-  if (!row) return x.tape().constant(full({width}, number));
+  if (!row) return x.tape().constant(full({width}, value));
   check_argument(row->shape() == Shape{width}, op, ": ", name, " has shape ",
                  bracketed(row->shape()), ", expected [", width, "] for x of ",
                  bracketed(x.shape()));
@@ -261,7 +261,7 @@ Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, 
     const bool wants_weights = node.slot(1) || (kInputs > 2 && node.slot(2));
     const Tensor sums =
         wants_weights ? go_back.template operator()<true>() : go_back.template operator()<false>();
-    if (scaled && of_x)  // from the gradients of unit · x
+    if (scaled && of_x)  // converts the gradient of unit · x
       for (std::size_t i = 0; i < scalings.size(); ++i) {
         real* const dx = upstream.data() + i * width;
         scale_row(dx, width, scalings[i].unit, dx);

@@ -14,8 +14,8 @@ using kernels::sum_to;
 
 namespace {
 
-// An op of one variable from two expressions: its value y, made of x, and the gradient of x, made
-// of g, which is that of y, and of x and y.
+// Makes an op of one variable from two expressions: its value y in terms of x, and the gradient of
+// x in terms of x, y and the gradient g of y.
 #define ROWGRAD_POINTWISE(op, variable, value, slope)                                  \
   pointwise(                                                                           \
       op, variable, [=](Simd x) { return value; },                                     \
@@ -23,8 +23,8 @@ namespace {
         return slope;                                                                  \
       })
 
-// a + sign · b. Backward handles the second input first: it is the one that is usually broadcast,
-// and the first input can then take over the memory of the gradient.
+// a + sign · b. Backward handles b first, which is usually broadcast. Then a reuses the memory of
+// the gradient.
 Variable add_signed(OpName op, const Variable& a, const Variable& b, const auto& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.read(), b.read()), [sign](Backward& node) {
     if (GradientSlot slot = node.slot(1)) {
@@ -104,8 +104,9 @@ Normal normal(Simd x) {
   const Simd density = Simd(kInverseSqrt2Pi) * power;
   if constexpr (sizeof(real) == 8)
     return {real{0.5} * (real{1} + erf(x * Simd(kInverseSqrt2))), density};
-  // As in Abramowitz & Stegun 1964, "Handbook of Mathematical Functions", 7.1.26, with a polynomial
-  // fitted for a relative error below 2⁻²⁴: half the time of erf, which computes a second power.
+  // Abramowitz & Stegun 1964, "Handbook of Mathematical Functions", 7.1.26, with a polynomial
+  // fitted for a relative error below 2⁻²⁴. Takes half the time of erf(), which computes a second
+  // exp().
   constexpr std::array<real, 8> kTail{0.037467711F, -0.17020841F, 0.23828523F, -0.082432032F,
                                       0.143875F,    0.094325818F, 0.12031084F, 0.1183758F};
   const Simd t = real{1} / fma(Simd(real{0.42F} * kInverseSqrt2), abs(x), Simd(1));
@@ -115,19 +116,19 @@ Normal normal(Simd x) {
   return {select(x > 0, real{1} - tail, tail), density};
 }
 
-// The approximation of Φ(x) is (1 + tanh(u)) / 2 = 1 / (1 + exp(−2u)) with u = sqrt(2 / π) (x +
-// 0.044715 x³). The second form takes half the time.
+// Approximates Φ(x) by (1 + tanh(u)) / 2 = 1 / (1 + exp(−2u)) with u = sqrt(2 / π) (x + 0.044715
+// x³). The second form takes half the time.
 constexpr real kCubic = static_cast<real>(0.044715);
 constexpr real kTwice = 4 * kInverseSqrt2Pi;  // 2 sqrt(2 / π)
 Simd gelu_share(Simd x) {
   return real{1} / (real{1} + exp(Simd(-kTwice) * fma(Simd(kCubic) * x * x, x, x)));
 }
 
-// log(1 + exp(−|x|)): what softplus(x) has beyond max(x, 0). In (0, log 2], so nothing overflows.
+// log(1 + exp(−|x|)) = softplus(x) − max(x, 0), which is in (0, log 2].
 Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
 
-// y = function(x), which returns its slope with it: in one pass both cost little more than one, and
-// backward only multiplies.
+// y = function(x).first, where function(x).second is the slope. Computing both in one pass costs
+// little more than y alone, and backward only multiplies.
 Variable with_slope(OpName op, const Variable& x, const auto& function) {
   if (!x.needs_gradient())
     return record(op, {x}, kernels::map([&](Simd v) { return function(v).first; }, x.read()), {});
@@ -186,7 +187,7 @@ Variable abs(const Variable& v) {
 }
 
 Variable pow(const Variable& x, double exponent) {
-  // One value at a time: the error of the vector function is far above a unit in the last place.
+  // One element at a time, as the vectorized pow is much less accurate.
   const auto power = [](const Tensor& base, double to) {
     Tensor result = empty(base.shape());
     kernels::parallel_for_each(base.size(), 16, [&](std::size_t i) {
@@ -203,7 +204,8 @@ Variable pow(const Variable& x, double exponent) {
 }
 
 Variable clamp(const Variable& v, real low, real high) {
-  check_argument(low <= high, "clamp: low ", low, " is above high ", high);
+  check_argument(low <= high, "clamp: low is ", low, " and high ", high,
+                 ", expected low not above high");
   return ROWGRAD_POINTWISE("clamp", v, select(x < low, low, select(x > high, high, x)),
                            select(x >= low && x <= high, g, 0));
 }
@@ -231,7 +233,7 @@ Variable gelu(const Variable& x) {
 Variable gelu_tanh(const Variable& x) {
   return with_slope("gelu_tanh", x, [](Simd v) {
     const Simd share = gelu_share(v);
-    // 0 far from 0, before a power of v overflows.
+    // Becomes 0 for large |v|, before a power of v overflows.
     const Simd rest = share * (real{1} - share) * v;
     return std::pair(v * share,
                      fma(Simd(kTwice), fma(Simd(3 * kCubic) * rest * v, v, rest), share));

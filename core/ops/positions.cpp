@@ -14,7 +14,7 @@ namespace rowgrad {
 namespace {
 
 void check_buckets(const char* caller, std::size_t buckets, std::size_t max_distance) {
-  check_argument(buckets >= 2, caller, ": there are ", buckets, " buckets, expected at least 2");
+  check_argument(buckets >= 2, caller, ": buckets is ", buckets, ", expected at least 2");
   check_argument(max_distance > buckets / 2, caller, ": max_distance is ", max_distance,
                  ", expected more than half of the ", buckets, " buckets");
 }
@@ -22,7 +22,7 @@ void check_buckets(const char* caller, std::size_t buckets, std::size_t max_dist
 }  // namespace
 
 std::vector<double> alibi_slopes(std::size_t heads) {
-  check_argument(heads > 0, "alibi_slopes: heads is 0");
+  check_argument(heads > 0, "alibi_slopes: heads is 0, expected at least 1");
   std::vector<double> slopes;
   const std::size_t power = std::bit_floor(heads);
   const auto slope = [](std::size_t of, std::size_t head) {
@@ -70,9 +70,9 @@ Variable relative_rows(const Variable& table, std::size_t length) {
   const Shape& shape = table.shape();
   check_argument(shape.size() == 2 && shape[0] % 2 == 1, "relative_rows: table has shape ",
                  bracketed(shape), ", expected [2k + 1, width]");
-  const std::size_t same_place = shape[0] / 2;
-  std::vector<std::int32_t> rows(std::min(length, same_place + 1));
-  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(same_place + 1 - rows.size()));
+  const std::size_t distance_0 = shape[0] / 2;
+  std::vector<std::int32_t> rows(std::min(length, distance_0 + 1));
+  std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(distance_0 + 1 - rows.size()));
   return embedding(table, to_ids(rows));
 }
 
@@ -80,9 +80,10 @@ RotaryTable::RotaryTable(std::size_t positions, std::size_t head_width,
                          const RotaryOptions& options)
     : head_width_(head_width), layout_(options.layout), first_position_(options.first_position) {
   const std::size_t columns = options.columns == 0 ? head_width : options.columns;
-  check_argument(positions > 0, "RotaryTable: there are 0 positions");
-  check_argument(columns > 0 && columns % 2 == 0 && columns <= head_width, "RotaryTable: ", columns,
-                 " columns of ", head_width, " cannot be rotated in pairs");
+  check_argument(positions > 0, "RotaryTable: positions is 0, expected at least 1");
+  check_argument(columns > 0 && columns % 2 == 0 && columns <= head_width,
+                 "RotaryTable: columns is ", columns,
+                 ", expected an even number above 0 and at most head_width, ", head_width);
   check_argument(std::isfinite(options.base) && options.base > 0, "RotaryTable: base is ",
                  options.base, ", expected a finite number above 0");
   element_count({positions, columns / 2}, "RotaryTable");
@@ -103,7 +104,7 @@ Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
                 std::size_t first_position) {
   const Shape& shape = x.shape();
   const std::size_t head_width = table.head_width();
-  check_argument(heads > 0, "rotary: there are 0 heads");
+  check_argument(heads > 0, "rotary: heads is 0, expected at least 1");
   check_argument(
       shape.size() >= 2 && shape.back() % heads == 0 && shape.back() / heads == head_width,
       "rotary: x has shape ", bracketed(shape), ", expected [..., length, ", heads, " · ",
@@ -113,7 +114,7 @@ Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
   check_argument(first_position >= table.first_position() && first_row <= table.positions() &&
                      length <= table.positions() - first_row,
                  "rotary: x has ", length, " positions from ", first_position,
-                 " on, expected some of the table's ", table.positions(), " from ",
+                 " on, expected positions of the table, which has ", table.positions(), " from ",
                  table.first_position(), " on");
   const std::size_t rows = x.value().size() / shape.back();
   const std::size_t pairs = table.cosines_.shape()[1];
@@ -128,7 +129,7 @@ Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
   rotate(x.read(), 1, value);
   return record("rotary", {x}, std::move(value), [rotate](Backward& node) {
     Tensor dx = node.take_gradient();
-    rotate(dx, -1, dx);  // the transpose of a rotation is the rotation back
+    rotate(dx, -1, dx);  // the transpose is the inverse rotation
     node.slot(0).take(std::move(dx));
   });
 }

@@ -18,7 +18,7 @@ namespace rowgrad {
 namespace {
 
 void check_mean(const Variable& x) {
-  check_argument(x.value().size() > 0, "mean: there are no numbers to take the mean of");
+  check_argument(x.value().size() > 0, "mean: x has no elements, expected at least one");
 }
 
 std::vector<int> all_axes(const Variable& x) {
@@ -27,7 +27,7 @@ std::vector<int> all_axes(const Variable& x) {
   return axes;
 }
 
-// The shape of a result in which the marked axes have length 1, or are left out.
+// Returns the shape with the marked axes removed or, if kept, of length 1.
 Shape reduced_shape(const Shape& shape, const std::vector<bool>& marked, KeepAxes keep) {
   Shape result;
   for (std::size_t axis = 0; axis < marked.size(); ++axis)
@@ -35,7 +35,7 @@ Shape reduced_shape(const Shape& shape, const std::vector<bool>& marked, KeepAxe
   return result;
 }
 
-// Holds squares and sums of `real`s without overflow or underflow.
+// A type in which squares and sums of `real`s do not overflow or underflow.
 using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
 
 bool all_finite(const Tensor& x) {
@@ -43,28 +43,28 @@ bool all_finite(const Tensor& x) {
                      [](real value) { return std::isfinite(value); });
 }
 
-// The axes that stay, and then the marked ones.
+// Returns the axes, with the marked axes moved to the end.
 std::vector<std::size_t> marked_last(const std::vector<bool>& marked) {
   std::vector<std::size_t> axes;
-  for (const bool goes : {false, true})
+  for (const bool is_marked : {false, true})
     for (std::size_t axis = 0; axis < marked.size(); ++axis)
-      if (marked[axis] == goes) axes.push_back(axis);
+      if (marked[axis] == is_marked) axes.push_back(axis);
   return axes;
 }
 
-bool are_neighbours(const std::vector<bool>& marked) {
+bool are_adjacent(const std::vector<bool>& marked) {
   const auto first = std::ranges::find(marked, true);
   const auto last = std::find(first, marked.end(), false);
   return std::find(last, marked.end(), true) == marked.end();
 }
 
-// x as [outer, extent, inner], where the values along `extent` are reduced together. Marked axes
-// that are not neighbours are moved to the end.
+// A view of x as [outer, extent, inner], for reductions along `extent`. Marked axes that are not
+// adjacent are moved to the end.
 class Reduced {
  public:
   Reduced(const Tensor& x, const std::vector<bool>& marked)
       : axes_(marked_last(marked)),
-        moved_(are_neighbours(marked) ? std::nullopt : std::optional(permuted(x, axes_))),
+        moved_(are_adjacent(marked) ? std::nullopt : std::optional(permuted(x, axes_))),
         values_(moved_ ? *moved_ : x) {
     bool is_after = false;
     for (std::size_t axis = 0; axis < marked.size(); ++axis) {
@@ -93,12 +93,12 @@ class Reduced {
   const Tensor& values_;  // moved_ or x
 };
 
-constexpr std::size_t kSideBySide = 16;  // the compiler makes vectors of them
+constexpr std::size_t kSideBySide = 16;  // columns that the compiler vectorizes together
 
 template <std::size_t N>
 using Columns = std::array<Wide, N>;
 
-// Up to N neighbouring columns, of which each is reduced. A single one has adjacent values.
+// Up to N adjacent columns, each of which is reduced. A single column (N = 1) is contiguous.
 template <std::size_t N>
 class Block {
  public:
@@ -112,9 +112,11 @@ class Block {
   static std::size_t count(const Reduced& x) { return x.outer * per_outer(x); }
 
   std::size_t width() const { return width_; }
-  std::size_t result(std::size_t k) const { return result_ + k; }  // the index of a column's result
+  std::size_t result(std::size_t k) const {
+    return result_ + k;
+  }  // index of the result of column k
 
-  // Calls f(x, i, k) for each value x, which has the index i, in column k.
+  // Calls f(x, i, k) for each element x with index i in column k.
   void for_each(const auto& f) const {
     const real* const x = values_;
     const std::size_t end = begin_ + extent_ * stride_;
@@ -126,7 +128,7 @@ class Block {
         for (std::size_t k = 0; k < width_; ++k) f(x[i + k], i + k, k);
   }
 
-  // Σ f(x, k) over each column.
+  // Returns Σ f(x, k) over each column k.
   Columns<N> sum(const auto& f) const {
     Columns<N> sums{};
     if constexpr (N == 1) {
@@ -142,7 +144,7 @@ class Block {
     }
     return sums;
   }
-  // The same, divided by the number of values.
+  // Returns the mean of f(x, k) over each column k.
   Columns<N> mean(const auto& f) const {
     Columns<N> means = sum(f);
     for (Wide& column : means) column /= static_cast<Wide>(extent_);
@@ -155,8 +157,8 @@ class Block {
   const real* values_;
   std::size_t extent_;
   std::size_t stride_;
-  std::size_t begin_;   // the index of the first value
-  std::size_t result_;  // and of its column's result
+  std::size_t begin_;   // index of the first element
+  std::size_t result_;  // index of the first column's result
   std::size_t width_;
 };
 
@@ -177,7 +179,7 @@ Columns<N> means_of(const Block<N>& block) {
   return block.mean([](real x, std::size_t) { return Wide{x}; });
 }
 
-// The distances of values from their mean: what rounding took from it is kept.
+// The distances of elements from their mean, corrected for the rounding error of the mean.
 template <std::size_t N>
 class Distances {
  public:
@@ -192,8 +194,8 @@ class Distances {
   Columns<N> rests_;
 };
 
-// The variances or, if `is_root`, their square roots. Both are made of wide numbers: squares
-// overflow and underflow where the deviation does not.
+// Returns the variances or, if `is_root`, the standard deviations. Wide, since squares may overflow
+// or underflow where the standard deviation does not.
 template <std::size_t N>
 Columns<N> variances(const Block<N>& block, const Distances<N>& distances, Wide divisor,
                      bool is_root) {
@@ -208,9 +210,8 @@ Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<
   const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
   const Reduced given(x.read(), marked);
   const auto divisor = static_cast<Wide>(static_cast<double>(given.extent) - options.correction);
-  check_argument(divisor > 0, std::string_view(op), ": ", given.extent,
-                 " values with a correction of ", options.correction,
-                 " leave nothing to divide by");
+  check_argument(divisor > 0, std::string_view(op), ": correction is ", options.correction,
+                 ", expected less than ", given.extent, ", the number of elements");
   Tensor value = empty(reduced_shape(x.shape(), marked, options.keep));
   for_each_block(given, [&](const auto& block) {
     const auto columns = variances(block, Distances(block), divisor, is_root);
@@ -228,8 +229,8 @@ Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<
         const Wide slope = is_root ? (factors[k] == 0 ? 0 : 1 / factors[k]) : 2;
         factors[k] = slope * (node.gradient().data()[block.result(k)] / divisor);
       }
-      block.for_each([=, to = dx.data()](real number, std::size_t i, std::size_t k) {
-        to[i] = static_cast<real>(distances(number, k) * factors[k]);
+      block.for_each([=, to = dx.data()](real element, std::size_t i, std::size_t k) {
+        to[i] = static_cast<real>(distances(element, k) * factors[k]);
       });
     });
     node.slot(0).take(from.in_order_of_x(std::move(dx)));
@@ -253,8 +254,8 @@ Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   return result;
 }
 
-// Running sums of x along one axis, from its first entry to its last, or from the last to the first
-// if `reverse`; added up in double, a few columns at a time.
+// Returns running sums of x along one axis, from the last index to the first if `reverse`. Adds in
+// double precision, a few columns at a time.
 Tensor running_sums(const Tensor& x, std::size_t axis, bool reverse) {
   constexpr std::size_t kColumns = 4 * Simd::size;
   const AxisView view(x.shape(), axis);
@@ -298,14 +299,14 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   });
 }
 
-// Divides: with a rounded reciprocal of the count, the mean of 41 ones would not be one.
+// Divides instead of multiplying by a rounded reciprocal, which would make the mean of 41 ones ≠ 1.
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   check_mean(x);
   const std::vector<bool> marked = resolve_axes("mean", axes, x.shape().size());
   const Variable total = sum(x, axes, keep);
   const auto count = static_cast<real>(x.value().size() / total.value().size());
   if (all_finite(total.value())) return total / count;
-  // The sum may have overflowed, where the mean does not.
+  // The sum may have overflowed although the mean does not.
   Tensor value = empty(total.shape());
   for_each_block(Reduced(x.read(), marked), [&](const auto& block) {
     const auto means = means_of(block);

@@ -14,22 +14,23 @@
 namespace rowgrad {
 namespace {
 
-// A share of the gradient: of an infinite one, too, no share is 0.
+// share · g; a share of 0 gives 0 even if g is infinite.
 Simd part(Simd share, Simd g) { return select(share == 0, 0, share * g); }
 
-// The best values along an axis, where better(a, b) is true for a NaN a, and their indices.
+// The best elements along an axis, and their indices.
 struct Best {
   Tensor values;
   Ids indices;
 };
 
+// better(a, b) must be true if a is NaN.
 Best best_along(std::string_view op, const Tensor& x, int axis, const auto& better) {
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   const AxisView view(x.shape(), along);
   check_argument(view.extent > 0, op, ": axis ", axis, " of ", bracketed(x.shape()),
-                 " has no entries");
+                 " is empty, expected at least one element");
   check_argument(std::in_range<std::int32_t>(view.extent), op, ": axis ", axis, " of ",
-                 bracketed(x.shape()), " is longer than an index of 32 bits can tell");
+                 bracketed(x.shape()), " is too long, expected at most 2^31 - 1 elements");
   Shape shape = x.shape();
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
   Best result{empty(shape), Ids::from_shape({shape.begin(), shape.end()})};
@@ -64,8 +65,8 @@ Variable best_value(OpName op, const Variable& x, int axis, const auto& better) 
       });
 }
 
-// Calls f(k, offset) for each index k of `ids`, whose other axes may be shorter than those of
-// `shape`, with the offset in an array of that shape to which the id leads along one axis.
+// Calls f(k, offset) for each index k of `ids`. The offset, in an array of shape `shape`, is the
+// position of ids[k] with its coordinate along one axis replaced by the id.
 void for_each_gathered(const Ids& ids, const Shape& shape, std::size_t along, const auto& f) {
   for (std::size_t k = 0; k < ids.size(); ++k) {
     std::size_t offset = 0;
@@ -81,8 +82,7 @@ void for_each_gathered(const Ids& ids, const Shape& shape, std::size_t along, co
   }
 }
 
-// f(a, b), where share(a, b) is the fraction of the gradient that a gets, and share(b, a) that of
-// b.
+// f(a, b), where a gets the fraction share(a, b) of the gradient, and b gets share(b, a).
 Variable choice(OpName op, const Variable& a, const Variable& b, const auto& f, auto share) {
   return pointwise(
       op, a, b, f, [share](Simd g, Simd x, Simd y) { return part(share(x, y), g); },
@@ -119,13 +119,14 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
   bool fits = ids.dimension() == shape.size();
   for (std::size_t i = 0; fits && i < shape.size(); ++i)
     fits = i == along || ids.shape()[i] <= shape[i];
-  check_argument(fits, "gather: ids have shape ", bracketed(ids.shape()), ", x has ",
-                 bracketed(shape), ", expected as many axes, none of them longer, but axis ", axis);
+  check_argument(fits, "gather: ids have shape ", bracketed(ids.shape()), " for x of shape ",
+                 bracketed(shape), ", expected x's rank, and no axis longer than x's except axis ",
+                 axis);
   for (std::size_t k = 0; k < ids.size(); ++k) {
     const std::int32_t id = ids.data()[k];
     if (id < 0 || static_cast<std::size_t>(id) >= shape[along])
       check_argument(false, "gather: id ", id, " at ", bracketed(unravel_index(ids.shape(), k)),
-                     " is outside axis ", axis, " of ", bracketed(shape));
+                     " is out of range for axis ", axis, " of ", bracketed(shape));
   }
 
   Tensor value = empty({ids.shape().begin(), ids.shape().end()});
@@ -141,7 +142,7 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
     };
     if (ids.shape()[along] <= kernels::kRunningSum) {
       add_to(gradient.data());
-    } else {  // an element may have been read so often that a `real` would lose digits
+    } else {  // sums of many gradients would be inaccurate as `real`s
       using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
       std::vector<Wide, PoolAllocator<Wide>> sums(gradient.size(), 0);
       add_to(sums.data());
@@ -156,20 +157,20 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
   const auto choose = [](Simd c, Simd x, Simd y) { return select(c == 0, y, x); };
   Tensor value = kernels::broadcast_map("where", choose, condition.read(), a.read(), b.read());
   return record("where", {a, b}, std::move(value), [mask = condition.read()](Backward& node) {
-    const auto give = [&](std::size_t i, const auto& f) {
+    const auto add_gradient = [&](std::size_t i, const auto& f) {
       if (GradientSlot slot = node.slot(i))
         slot.take(kernels::sum_to(kernels::broadcast_map("where", f, mask, node.gradient()),
                                   node.input_shape(i)));
     };
-    give(0, [](Simd c, Simd g) { return select(c == 0, 0, g); });
-    give(1, [](Simd c, Simd g) { return select(c == 0, g, 0); });
+    add_gradient(0, [](Simd c, Simd g) { return select(c == 0, 0, g); });
+    add_gradient(1, [](Simd c, Simd g) { return select(c == 0, g, 0); });
   });
 }
 
 Variable masked_fill(const Variable& x, const Variable& mask, real number) {
   check_argument(kernels::broadcast_shape("masked_fill", x.shape(), mask.shape()) == x.shape(),
-                 "masked_fill: a mask of shape ", bracketed(mask.shape()),
-                 " cannot be broadcast to ", bracketed(x.shape()));
+                 "masked_fill: mask has shape ", bracketed(mask.shape()),
+                 ", expected one that broadcasts to ", bracketed(x.shape()));
   return where(mask, x.tape().constant(scalar(number)), x);
 }
 

@@ -16,21 +16,21 @@ void copy_or_add(const real* from, std::size_t count, real* to, bool add) {
     std::copy_n(from, count, to);
 }
 
-// Entries of an axis: `count` of them, from `first` on, `step` apart.
+// A part of an axis: `count` indices from `first` on, `step` apart.
 struct AxisPart {
   AxisView whole;
   std::size_t first = 0;
   std::size_t count = 0;
   std::size_t step = 1;
 
-  // Copies the part out of an array of the whole shape, or adds it to what stands at `to`.
+  // Copies the part from an array of the whole shape to `to` or, if `add`, adds it.
   void take(const real* from, real* to, bool add) const {
     for_each_run([=](std::size_t in_whole, std::size_t in_part, std::size_t length) {
       copy_or_add(from + in_whole, length, to + in_part, add);
     });
   }
 
-  // Copies an array of the part's shape into the whole, or adds it to what stands there.
+  // Copies an array of the part's shape into the whole array `to` or, if `add`, adds it.
   void put(const real* from, real* to, bool add) const {
     for_each_run([=](std::size_t in_whole, std::size_t in_part, std::size_t length) {
       copy_or_add(from + in_part, length, to + in_whole, add);
@@ -38,19 +38,19 @@ struct AxisPart {
   }
 
  private:
-  // Calls f(its offset in the whole, its offset in the part, its length) for each run of adjacent
-  // numbers, in parallel. With a step of 1, adjacent entries are one run.
+  // Calls f(offset in the whole, offset in the part, length) for each run of adjacent elements, in
+  // parallel. With a step of 1, adjacent indices form one run.
   void for_each_run(const auto& f) const {
     const std::size_t runs = step == 1 ? 1 : count;
     const std::size_t length = step == 1 ? count * whole.inner : whole.inner;
     if (runs * length == 0) return;
-    const std::size_t entries = step * whole.inner;  // from a run to the next
+    const std::size_t stride = step * whole.inner;  // from one run to the next
     const std::size_t grain = kernels::row_grain(runs * length);
     kernels::parallel_for(whole.outer, grain, [=, *this](std::size_t begin, std::size_t end) {
       std::size_t in_part = begin * runs * length;
       for (std::size_t row = begin; row < end; ++row) {
         std::size_t in_whole = (row * whole.extent + first) * whole.inner;
-        for (std::size_t run = 0; run < runs; ++run, in_whole += entries, in_part += length)
+        for (std::size_t run = 0; run < runs; ++run, in_whole += stride, in_part += length)
           f(in_whole, in_part, length);
       }
     });
@@ -88,8 +88,8 @@ Tensor permuted(const Tensor& x, const std::vector<std::size_t>& axes) {
 
 Variable reshape(const Variable& x, const Shape& shape) {
   const std::size_t count = element_count(shape, "reshape");
-  check_argument(count == x.value().size(), "reshape: ", bracketed(x.shape()), " has ",
-                 x.value().size(), " numbers, ", bracketed(shape), " would have ", count);
+  check_argument(count == x.value().size(), "reshape: x has shape ", bracketed(x.shape()), " with ",
+                 x.value().size(), " elements, expected ", count, " for shape ", bracketed(shape));
   Tensor copy = kernels::map([](Simd v) { return v; }, x.read());  // in parallel
   return record("reshape", {x}, reshaped(std::move(copy), shape), [](Backward& node) {
     node.slot(0).take(reshaped(node.take_gradient(), node.input_shape(0)));
@@ -98,8 +98,8 @@ Variable reshape(const Variable& x, const Shape& shape) {
 
 Variable permute(const Variable& x, const std::vector<int>& axes) {
   const std::size_t rank = x.shape().size();
-  check_argument(axes.size() == rank, "permute: axes ", bracketed(axes), " name ", axes.size(),
-                 " of the ", rank, " axes of ", bracketed(x.shape()));
+  check_argument(axes.size() == rank, "permute: axes are ", bracketed(axes),
+                 ", expected a permutation of the ", rank, " axes of ", bracketed(x.shape()));
   resolve_axes("permute", axes, rank);
   std::vector<std::size_t> order(rank);
   std::vector<std::size_t> inverse(rank);
@@ -122,7 +122,7 @@ Variable transpose(const Variable& x, int first, int second) {
 }
 
 Variable concatenate(const std::vector<Variable>& parts, int axis) {
-  check_argument(!parts.empty(), "concatenate: there is nothing to concatenate");
+  check_argument(!parts.empty(), "concatenate: no variables were given, expected at least one");
   const Shape& first = parts.front().shape();
   const std::size_t along = resolve_axis("concatenate", axis, first.size());
   Shape shape = first;
@@ -130,11 +130,12 @@ Variable concatenate(const std::vector<Variable>& parts, int axis) {
   for (const Variable& part : parts) {
     Shape expected = part.shape();
     check_argument(expected.size() == first.size(), "concatenate: shapes ", bracketed(first),
-                   " and ", bracketed(part.shape()), " differ in rank");
+                   " and ", bracketed(part.shape()), " differ in rank, expected equal ranks");
     shape[along] += expected[along];
     expected[along] = first[along];
     check_argument(expected == first, "concatenate: shapes ", bracketed(first), " and ",
-                   bracketed(part.shape()), " differ on another axis than ", axis);
+                   bracketed(part.shape()), " differ, expected equal shapes except for axis ",
+                   axis);
   }
 
   Tensor value = empty(shape);
@@ -163,9 +164,10 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   const auto extent = static_cast<std::ptrdiff_t>(view.extent);
   const std::ptrdiff_t first = begin < 0 ? begin + extent : begin;
   const std::ptrdiff_t last = end == kAxisEnd ? extent : end < 0 ? end + extent : end;
-  check_argument(step >= 1, "slice: step is 0");
-  check_argument(0 <= first && first <= last && last <= extent, "slice: entries ", begin, " to ",
-                 end == kAxisEnd ? extent : end, " do not lie in an axis of ", extent);
+  check_argument(step >= 1, "slice: step is 0, expected at least 1");
+  check_argument(0 <= first && first <= last && last <= extent, "slice: range is ", begin, " to ",
+                 end == kAxisEnd ? extent : end, ", expected a range within an axis of length ",
+                 extent);
   const auto length = static_cast<std::size_t>(last - first);
   const AxisPart part{.whole = view,
                       .first = static_cast<std::size_t>(first),
@@ -175,8 +177,8 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   shape[along] = part.count;
   Tensor value = empty(shape);
   part.take(x.read().data(), value.data(), false);
-  // Where other ops have given x a gradient already, the slice's part is added to it in place: all
-  // slices of x together cost about as much as x, however many they are.
+  // If x already has a gradient from other ops, the slice's gradient is added in place. So all
+  // slices of x together cost about as much as x, independent of their number.
   return record("slice", {x}, std::move(value), [part](Backward& node) {
     GradientSlot dx = node.slot(0);
     if (!dx.adds()) std::fill_n(dx.data(), element_count(node.input_shape(0)), real{0});
@@ -186,7 +188,7 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
 
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis) {
   const std::size_t extent = x.shape()[resolve_axis("split", axis, x.shape().size())];
-  check_argument(length > 0, "split: the length is 0");
+  check_argument(length > 0, "split: length is 0, expected at least 1");
   std::vector<Variable> parts;
   for (std::size_t begin = 0; begin < extent; begin += length)
     parts.push_back(slice(x, axis, static_cast<std::ptrdiff_t>(begin),
@@ -204,25 +206,26 @@ Variable unsqueeze(const Variable& x, int axis) {
 Variable squeeze(const Variable& x, int axis) {
   Shape shape = x.shape();
   const std::size_t at = resolve_axis("squeeze", axis, shape.size());
-  check_argument(shape[at] == 1, "squeeze: axis ", axis, " of ", bracketed(shape),
-                 " is not of length 1");
+  check_argument(shape[at] == 1, "squeeze: axis ", axis, " of ", bracketed(shape), " has length ",
+                 shape[at], ", expected 1");
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
   return reshape(x, shape);
 }
 
 Variable stack(const std::vector<Variable>& parts, int axis) {
-  check_argument(!parts.empty(), "stack: there is nothing to stack");
+  check_argument(!parts.empty(), "stack: no variables were given, expected at least one");
   resolve_axis("stack", axis, parts.front().shape().size() + 1);
   for (const Variable& part : parts)
     check_argument(part.shape() == parts.front().shape(), "stack: shapes ",
-                   bracketed(parts.front().shape()), " and ", bracketed(part.shape()), " differ");
+                   bracketed(parts.front().shape()), " and ", bracketed(part.shape()),
+                   " differ, expected equal shapes");
   std::vector<Variable> rows;
   for (const Variable& part : parts) rows.push_back(unsqueeze(part, axis));
   return concatenate(rows, axis);
 }
 
 Variable causal_unfold(const Variable& x, std::size_t steps) {
-  check_argument(steps > 0, "causal_unfold: steps must be above 0");
+  check_argument(steps > 0, "causal_unfold: steps is 0, expected at least 1");
   Shape shape = x.shape();
   check_argument(shape.size() >= 2, "causal_unfold: x has shape ", bracketed(shape),
                  ", expected [..., length, width]");
@@ -235,7 +238,7 @@ Variable causal_unfold(const Variable& x, std::size_t steps) {
   shape.pop_back();
   shape.back() = joined;
   const std::size_t rows = x.value().size() / std::max<std::size_t>(width, 1);
-  // Calls body(row, its position in the text) for all rows, in parallel.
+  // Calls body(row, position in the sequence) for all rows, in parallel.
   const auto for_each_row = [=](const auto& body) {
     kernels::parallel_for_each(rows, joined, [&](std::size_t row) { body(row, row % length); });
   };
@@ -250,7 +253,8 @@ Variable causal_unfold(const Variable& x, std::size_t steps) {
   return record("causal_unfold", {x}, std::move(value), [=](Backward& node) {
     Tensor gradient = empty(node.input_shape(0));
     for_each_row([&](std::size_t row, std::size_t position) {
-      // In the results of this position and of those after it, the row moves from last to first.
+      // The row is last in the result at this position, and one place earlier at each later
+      // position.
       const real* from = node.gradient().data() + (row + 1) * joined - width;
       real* const to = gradient.data() + row * width;
       std::copy_n(from, width, to);

@@ -58,7 +58,7 @@ Variable causal_unfold(const Variable& x, std::size_t steps);
 /// For ops with an axis argument: returns the axis counted from 0.
 inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank) {
   const int count = static_cast<int>(rank);
-  check_argument(axis >= -count && axis < count, op, ": axis ", axis, " is outside a rank of ",
+  check_argument(axis >= -count && axis < count, op, ": axis ", axis, " is out of range for rank ",
                  rank);
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
@@ -69,7 +69,7 @@ inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int
   std::vector<bool> marked(rank);
   for (const int axis : axes) {
     const std::size_t index = resolve_axis(op, axis, rank);
-    check_argument(!marked[index], op, ": axis ", axis, " is named twice");
+    check_argument(!marked[index], op, ": duplicate axis ", axis);
     marked[index] = true;
   }
   return marked;

@@ -51,10 +51,10 @@ TYPED_TEST(TableLayers, RejectInvalidTablesAndPaddingOutOfRange) {
   EXPECT_THROW(TypeParam(0, 3, random), std::invalid_argument);
   EXPECT_THROW(TypeParam(3, 0, random), std::invalid_argument);
   EXPECT_THROW(TypeParam(zeros({3})), std::invalid_argument);
-  const std::string padding = name + ": padding id 3 is outside the table's 3 rows";
+  const std::string padding = name + ": padding_idx 3 is out of range: the table has 3 rows";
   EXPECT_INVALID(padding, TypeParam(3, 2, random, {.padding_idx = 3}));
   EXPECT_INVALID(padding, TypeParam(zeros({3, 2}), {.padding_idx = 3}));
-  EXPECT_INVALID(name + ": padding id -4 is outside the table's 3 rows",
+  EXPECT_INVALID(name + ": padding_idx -4 is out of range: the table has 3 rows",
                  TypeParam(3, 2, random, {.padding_idx = -4}));
   for (const double init_std : {-1.0, std::nan(""), HUGE_VAL})
     EXPECT_INVALID(

@@ -8,14 +8,14 @@ struct AttentionCase {
   double p = 0;
   bool causal = true;
   std::vector<std::size_t> key_lengths = {};
-  std::size_t distances = 0;  // that have relative keys and values
+  std::size_t distances = 0;  // rows of relative keys and values
 
   std::string what() const {
     return concat("batch ", batch, ", heads ", heads, ", queries ", queries, ", keys ", keys,
                   ", width ", width, ", bias ", bias, ", p ", p, ", causal ", causal,
                   ", key_lengths ", bracketed(key_lengths), ", distances ", distances);
   }
-  // q, k, v, relative keys and values, bias.
+  // Returns q, k, v, relative keys and values, and the bias.
   std::vector<Tensor> inputs() const {
     std::vector<Tensor> all{irregular({batch, queries, heads * width}, 1),
                             irregular({batch, keys, heads * width}, 2),
@@ -41,8 +41,8 @@ Variable fused(Inputs in, const AttentionCase& item) {
                      : attention(in[0], in[1], in[2], options);
 }
 
-// The distance from each query back to each key, 0 for later keys; the row that a distance has in
-// the relative tables; and whether a key is not seen.
+// For each query and key: the distance back to the key (0 for later keys), its row in the relative
+// tables, and 1 if the query does not see the key.
 struct Distances {
   Ids distance, row;
   Tensor is_unseen;
@@ -65,8 +65,8 @@ struct Distances {
   }
 };
 
-// The ops that attention replaces. With relative rows, by their definition: each query has its own
-// keys and values [batch, heads, queries, keys, width].
+// Composes attention of basic ops. With relative rows, each query has its own keys and values
+// [batch, heads, queries, keys, width], as in their definition.
 Variable plain(Inputs in, const AttentionCase& item) {
   const Distances distances(item);
   const bool relative = item.distances > 0;
@@ -90,10 +90,10 @@ Variable plain(Inputs in, const AttentionCase& item) {
   return reshape(transpose(mixed, 1, 2), in[0].shape());
 }
 
-// The largest differences that rounding explains between two ways of computing an attention of
-// numbers in (−1, 1), with an upstream gradient below 1.5, for the output and for the gradients of
-// the inputs. Each sum of n products errs by at most n epsilon of the sum of their sizes. Keys and
-// values with their relative rows are below 2.
+// Bounds of the rounding differences between two ways of computing attention, for the output and
+// the gradients of the inputs. Inputs are in (−1, 1), keys and values with relative rows below 2,
+// and the upstream gradient below 1.5. A sum of n products errs by at most n epsilon times the sum
+// of their magnitudes.
 struct Tolerance {
   double output;
   std::vector<double> gradients;
@@ -105,13 +105,13 @@ struct Tolerance {
     const auto batch = static_cast<double>(item.batch);
     const double most = item.distances > 0 ? 2 : 1;
     const double kept = item.p < 1 ? 1 / (1 - item.p) : 0;
-    // A score is at most √width + 1; the weights, relatively, err as the scores do, and by an
-    // exponential and a sum over the keys on top of that.
+    // A score is at most √width + 1. The relative error of the weights is the error of the scores
+    // plus the errors of an exponential and a sum over the keys.
     const double of_score = most * (width + 3 + most) * (std::sqrt(width) + 1) * kEpsilon;
     const double of_weight = 2 * of_score + (12 + keys) * kEpsilon;
     output = most * kept * (of_weight + keys * kEpsilon);
-    // The gradient of a score is its weight times a difference of two sums of `width` products;
-    // over the keys, weights add up to 1.
+    // The gradient of a score is its weight times the difference of two sums of `width` products.
+    // The weights of all keys sum to 1.
     const double upstream = 1.5 * kept;
     const double of_scores =
         2 * most * upstream * width * (of_weight + 2 * (width + keys) * kEpsilon);
@@ -141,7 +141,7 @@ void expect_plain(const AttentionCase& item) {
   const Tolerance tolerance(item);
   const auto got = run(fused), expected = run(plain);
   expect_near(got.first, expected.first, tolerance.output, item.what());
-  EXPECT_TRUE(got.second == expected.second) << item.what();  // as many numbers were drawn
+  EXPECT_TRUE(got.second == expected.second) << item.what();  // the same random numbers were drawn
   const auto of_plain = gradients_of([&](Inputs in) { return plain(in, item); }, inputs);
   const auto of_fused = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i)
@@ -149,10 +149,10 @@ void expect_plain(const AttentionCase& item) {
                 concat(item.what(), ", input ", i));
 }
 
-// Around the sizes at which the kernel begins a new vector, panel, tile or block.
+// Sizes around the kernel's boundaries of vectors, panels, tiles and blocks.
 constexpr std::size_t kLengths[] = {1, 2, 31, 32, 33, 47, 48, 49, 63, 64, 65, 129};
 
-TEST(CausalAttention, AgreesWithTheOpsThatItReplaces) {
+TEST(CausalAttention, MatchesTheOpsItReplaces) {
   std::size_t turn = 0;
   for (const std::size_t length : kLengths)
     for (const std::size_t width : {1U, 3U, 8U, 64U, 80U}) {
@@ -162,7 +162,7 @@ TEST(CausalAttention, AgreesWithTheOpsThatItReplaces) {
     }
 }
 
-TEST(CausalAttention, TakesQueriesThatAreTheLastOfTheKeys) {
+TEST(CausalAttention, AcceptsFewerQueriesThanKeys) {
   for (const std::size_t keys : {1U, 5U, 33U, 64U, 130U})
     for (const std::size_t queries : {1U, 4U, 33U, 100U}) {
       if (queries > keys) continue;
@@ -172,13 +172,13 @@ TEST(CausalAttention, TakesQueriesThatAreTheLastOfTheKeys) {
         for (const std::size_t width : {5U, 40U})
           expect_plain({2, 2, queries, keys, width, width > 5, 0.2, true, {}, distances});
     }
-  expect_plain({1, 1, 6, 6, 3, false, 1});  // nothing is kept
+  expect_plain({1, 1, 6, 6, 3, false, 1});  // drops all weights
   for (const std::size_t batch : {2U, 0U})
     for (const std::size_t keys : {0U, 5U}) expect_plain({batch, 2, 0, keys, 3, true, 0.5});
   expect_plain({0, 2, 4, 4, 3, true, 0.5});
 }
 
-TEST(Attention, AgreesWithTheOpsThatItReplaces) {
+TEST(Attention, MatchesTheOpsItReplaces) {
   std::size_t turn = 0;
   for (const std::size_t keys : kLengths)
     for (const std::size_t queries : {1U, 33U, 100U}) {
@@ -191,7 +191,7 @@ TEST(Attention, AgreesWithTheOpsThatItReplaces) {
     }
 }
 
-TEST(Attention, IsTheSameWhateverThePaddingHolds) {
+TEST(Attention, IgnoresPadding) {
   const std::vector<std::size_t> lengths{1, 33, 97, 130};
   for (const bool causal : {false, true}) {
     const AttentionCase item{lengths.size(), 2, 130, 130, 5, causal, 0, causal, lengths};
@@ -214,21 +214,23 @@ TEST(Attention, IsTheSameWhateverThePaddingHolds) {
             ASSERT_EQ(expected[i + 1](b, key, column), 0) << b << ' ' << key;
           }
     EXPECT_EQ(run(), expected) << item.what();
-    for (std::size_t b = 0; b < lengths.size(); ++b) {  // a text has these bits alone, too
+    for (std::size_t b = 0; b < lengths.size(); ++b) {  // each sequence alone gives the same bits
       const std::size_t queries = causal ? lengths[b] : 130;
       Tape tape(Tape::kInference);
-      const auto text = [&](const Variable& x, std::size_t length) {
+      const auto sequence = [&](const Variable& x, std::size_t length) {
         return slice(slice(x, 0, b, b + 1), 1, 0, length);
       };
       std::vector<Variable> in = inputs_on(tape, inputs);
-      for (const std::size_t i : {0U, 1U, 2U}) in[i] = text(in[i], i == 0 ? queries : lengths[b]);
+      for (const std::size_t i : {0U, 1U, 2U})
+        in[i] = sequence(in[i], i == 0 ? queries : lengths[b]);
       const AttentionCase alone{1, 2, queries, lengths[b], 5, causal, 0, causal};
-      EXPECT_EQ(fused(in, alone).value(), text(tape.constant(expected[0]), queries).value()) << b;
+      EXPECT_EQ(fused(in, alone).value(), sequence(tape.constant(expected[0]), queries).value())
+          << b;
     }
   }
 }
 
-TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
+TEST(CausalAttention, GivesTheLastQueriesTheSameBitsAlone) {
   for (const AttentionCase& item : {AttentionCase{2, 3, 130, 130, 20, true},
                                     AttentionCase{2, 3, 130, 130, 20, false, 0, true, {}, 17}}) {
     Tape tape(Tape::kInference);
@@ -242,7 +244,7 @@ TEST(CausalAttention, GivesTheLastQueriesTheBitsThatTheyHaveAmongAll) {
   }
 }
 
-TEST(CausalAttention, DoesNotOverflowAndTakesKeysThatAreRuledOut) {
+TEST(CausalAttention, DoesNotOverflowAndAcceptsExcludedKeys) {
   const real never = -kInfinity;
   const AttentionCase item{2, 2, 70, 70, 4, true};
   std::vector<Tensor> inputs = item.inputs();
@@ -251,14 +253,14 @@ TEST(CausalAttention, DoesNotOverflowAndTakesKeysThatAreRuledOut) {
   for (std::size_t distance = 5; distance < 72; ++distance) inputs[3](1, distance) = never;
   const auto gradients = gradients_of([&](Inputs in) { return fused(in, item); }, inputs);
   for (const Gradient& gradient : gradients)
-    for (const real number : gradient.dense()) ASSERT_TRUE(std::isfinite(number));
+    for (const real value : gradient.dense()) ASSERT_TRUE(std::isfinite(value));
   for (std::size_t distance = 5; distance < 72; ++distance)
     EXPECT_EQ(gradients[3].dense()(1, distance), 0);
 }
 
-TEST(CausalAttention, KeepsTheDigitsOfLargeScoresThatDifferLittle) {
-  // 1 / √width, and every score, is a power of two or a sum of few: what both keys share, 2^14,
-  // must not cost their difference, 1/8, its digits.
+TEST(CausalAttention, IsAccurateForLargeScoresThatDifferLittle) {
+  // 1 / √width and the scores are exact in binary. Both scores are near 2^14, and their difference
+  // of 1/8 must not lose accuracy.
   Tape tape;
   const Variable q = tape.input(tensor({1, 1, 4}, {256, 1, 0, 0}));
   const Variable k = tape.input(tensor({1, 2, 4}, {128, 0, 0, 0, 128, 0.25, 0, 0}));
@@ -271,7 +273,7 @@ TEST(CausalAttention, KeepsTheDigitsOfLargeScoresThatDifferLittle) {
   EXPECT_NEAR(tape.gradient(q).dense()(0, 0, 1), weight * (1 - weight) / 8, kEpsilon);
 }
 
-TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
+TEST(CausalAttention, PropagatesNaNToTheQueriesThatSeeIt) {
   const AttentionCase item{1, 1, 40, 40, 3};
   for (const std::size_t input : {1U, 2U}) {
     std::vector<Tensor> inputs = item.inputs();
@@ -279,12 +281,12 @@ TEST(CausalAttention, LetsNaNReachTheQueriesThatSeeIt) {
     Tape tape(Tape::kInference);
     const Tensor y = fused(inputs_on(tape, inputs), item).value();
     for (std::size_t t = 33; t < 40; ++t) EXPECT_TRUE(std::isnan(y(0, t, 1))) << t;
-    // Where scores are NaN, earlier queries do not see them.
+    // Earlier queries do not see a score that is NaN.
     for (std::size_t t = 0; t < 33 && input == 1; ++t) EXPECT_FALSE(std::isnan(y(0, t, 1))) << t;
   }
 }
 
-TEST(CausalAttention, KeepsNoTableOfPairsAndNothingInInference) {
+TEST(CausalAttention, StoresNoWeightsAndNothingInInference) {
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
   GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
 #endif
@@ -295,7 +297,7 @@ TEST(CausalAttention, KeepsNoTableOfPairsAndNothingInInference) {
   BufferPool::release_idle();
   causal_attention(text, text, text, {.heads = 4});
   EXPECT_LE(in_use() - before_text, 2048U * 4 * sizeof(real));
-  // Nor does it use a table of length × length on the way.
+  // Temporary memory does not hold length × length values either.
   EXPECT_LT(BufferPool::statistics().bytes_idle, 2048U * 2048 * sizeof(real) / 2);
 
   const auto kept = [&](bool relative) {
@@ -311,7 +313,7 @@ TEST(CausalAttention, KeepsNoTableOfPairsAndNothingInInference) {
   EXPECT_EQ(kept(true), kept(false));
 }
 
-TEST(AttentionWeights, AreThoseThatMixTheValues) {
+TEST(AttentionWeights, ReproduceTheOutput) {
   for (const AttentionCase& item : {AttentionCase{2, 3, 5, 7, 4, true, 0, true, {7, 4}},
                                     AttentionCase{2, 3, 5, 7, 4, true, 0, true, {}, 3}}) {
     Tape tape;

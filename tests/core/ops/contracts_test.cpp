@@ -1,6 +1,6 @@
-// What every op promises, for the ops in one table: the values of loops, the gradients of
-// difference quotients, PyTorch's numbers, the same bits for any number of threads, and all
-// gradients or none where memory runs out.
+// Contracts of every op, checked for a table of ops: values match loops, gradients match difference
+// quotients, both match PyTorch, results have the same bits on any number of threads, and failed
+// allocations leave all gradients or none.
 
 #include <numbers>
 #include <regex>
@@ -12,7 +12,7 @@ namespace {
 
 // --- Arguments of ops ---------------------------------------------------------------------------
 
-// Ids of any shape that are spread over so many, some of them twice.
+// Returns ids of any shape, spread over 0 … count − 1 with repetitions.
 Ids spread(const std::vector<std::size_t>& shape, std::size_t count) {
   Ids ids = Ids::from_shape(shape);
   for (std::size_t k = 0; k < ids.size(); ++k)
@@ -20,10 +20,10 @@ Ids spread(const std::vector<std::size_t>& shape, std::size_t count) {
   return ids;
 }
 
-// Ids [x.shape[0], 4, x.shape[2]] into axis 1.
+// Returns ids [x.shape[0], 4, x.shape[2]] into axis 1.
 Ids picked(const Variable& x) { return spread({x.shape()[0], 4, x.shape()[2]}, x.shape()[1]); }
 
-// Bags of four rows of a table, every row four times or so.
+// Returns bags of four rows; each row of the table occurs about four times.
 Bags bags_of(const Variable& table) { return {spread({table.shape()[0], 4}, table.shape()[0])}; }
 
 Bags weighted_bags(Inputs in) {
@@ -31,12 +31,12 @@ Bags weighted_bags(Inputs in) {
   return {.ids = spread({shape[0], shape[1]}, in[0].shape()[0]), .per_sample_weights = in[1]};
 }
 
-// A class for each row of logits, or of what has these logits.
+// Returns a class for each row of logits, or of the inputs of a head.
 Ids classes_of(const Variable& rows, std::size_t classes) {
   return spread({rows.shape()[0]}, classes);
 }
 
-// 1, 0, 1, 0 … for the rows of x.
+// Returns a mask [rows, 1] of 1, 0, 1, 0 … for the rows of x.
 Variable every_other_row(const Variable& x) {
   Tensor mask = zeros({x.shape()[0], 1});
   for (std::size_t i = 0; i < mask.size(); i += 2) mask.data()[i] = 1;
@@ -59,7 +59,7 @@ const Shapes kLargeRowAndMatrix{{257}, {200, 257}}, kLargePair{{200, 257}, {200,
 const std::vector<Shapes> kAnyShape{{Shape{}},      {Shape{1}}, {Shape{19}},  {Shape{2, 3}},
                                     {{2, 1, 3, 2}}, {Shape{0}}, {Shape{2, 0}}};
 
-// Each of two shapes as the first one.
+// Adds each pair of shapes in reverse order.
 std::vector<Shapes> both_ways(std::vector<Shapes> pairs) {
   for (std::size_t i = 0, count = pairs.size(); i < count; ++i)
     pairs.push_back({pairs[i][1], pairs[i][0]});
@@ -85,7 +85,7 @@ const std::vector<Shapes> kBroadcasts = both_ways({{{4}, {2, 4}},
                                                    {{37, 3}, {37, 1}},
                                                    {{2, 1, 3, 1, 2}, {4, 1, 1, 1}}});
 
-// Those of x and of so many vectors as wide as it.
+// Returns shapes of x and of `count` vectors of its width.
 std::vector<Shapes> with_vectors(std::size_t count) {
   std::vector<Shapes> result;
   for (const Shape& shape : {Shape{3, 5}, Shape{5}, Shape{1, 2}, Shape{3, 4}, Shape{2, 3, 5},
@@ -105,18 +105,17 @@ double gelu_by_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
-// The vector functions err by up to 2 epsilon relative to numbers of up to about their argument's
-// size (40 for erf in double; see elementwise_test), the few operations around them by half of one
-// each; gelu subtracts numbers of about 1 and multiplies by x, and its cubic is amplified by at
-// most |x tanh'| < 1.
+// Vectorized functions err by up to 2 epsilon (erf in double precision: 40; see elementwise_test)
+// relative to the argument or result, other operations by epsilon / 2 each. gelu subtracts values
+// near 1 and multiplies by x. The error of its cubic is amplified by at most |x tanh'| < 1.
 double near_function(const std::vector<Tensor>& x, const Index& i, double expected) {
   return (sizeof(real) == 8 ? 44 : 6) * kEpsilon *
          std::max(std::abs(expected), std::abs(at(x[0], i)));
 }
 
-// Of a sum of n products of numbers below 2, in any order: each product and each sum by half an
-// epsilon of at most 4 n (Higham 2002, section 3.1); twice that, since the reference in the double
-// build rounds as well.
+// Bounds the error of a sum of n products of values below 2, in any order: each product and each
+// addition errs by epsilon / 2 times at most 4 n (Higham 2002, section 3.1). Doubled, since the
+// reference in the double build rounds as well.
 double near_product(const std::vector<Tensor>& x, const Index&, double) {
   const auto count = static_cast<double>(x[0].shape().back() + 1);
   return 4 * count * count * kEpsilon;
@@ -181,13 +180,13 @@ void add_plain_ops(OpTable& table) {
     table.add(name, kBroadcasts, kLargeRowAndMatrix, two(op))
         .gives(pairs(reference))
         .between(low, 2);
-  // Of shapes for which no two numbers are so close that a difference quotient exchanges them.
+  // For these shapes, no difference quotient changes which element is larger.
   for (const auto& [name, op, reference, low] :
        std::vector<OfTwo>{{"maximum", maximum, [](double a, double b) { return std::max(a, b); }},
                           {"minimum", minimum, [](double a, double b) { return std::min(a, b); }}})
     table.add(name, both_ways({{{4}, {2, 4}}, {{3, 7}, {7}}}), kLargePair, two(op))
         .gives(pairs(reference));
-  // The gradient of a sum is a single value, which must still be counted and negated for each.
+  // The gradient of a sum is one value, which must be summed and negated for each element.
   table.add("subtract, summed", kBroadcasts, [](Inputs x) { return sum(x[0] - x[1]); });
   struct OfOne {
     const char* name;
@@ -247,7 +246,7 @@ void add_plain_ops(OpTable& table) {
         [](Simd g, Simd a, Simd b) { return 2 * g * a * b; },
         [](Simd g, Simd a) { return g * (a * a + 1); });
   };
-  // Three roundings, in the double build also of the reference.
+  // Three roundings; in the double build, the reference also rounds.
   table.add("pointwise of two variables", kBroadcasts, product)
       .gives(pairs([](double a, double b) { return (a * a + 1) * b; }),
              [](auto&, auto&, double y) { return 3 * kEpsilon * std::abs(y); });
@@ -304,7 +303,7 @@ void add_plain_ops(OpTable& table) {
               return total;
             });
           },
-          // Sums of numbers below 2.
+          // Sums of values below 2.
           [](auto&, const Index& i, double) {
             return static_cast<double>((i[1] + 1) * (i[1] + 1)) * kEpsilon;
           });
@@ -343,7 +342,7 @@ void add_plain_ops(OpTable& table) {
   });
   of_pair("concatenate", [](Inputs x) { return concatenate(all(x), 1); });
 
-  // A width that is not a whole number of vector registers.
+  // The width is not a multiple of the vector size.
   const auto of_table = [&](const char* name, const Function& op) {
     table.add(name, {{{5, 3}}}, {{3000, 67}}, op);
   };
@@ -359,13 +358,13 @@ void add_plain_ops(OpTable& table) {
            [](Inputs x) {
              return embedding(x[0], spread({2, 3}, 5), {.padding_idx = 1, .dense_gradient = true});
            })
-      .has_quotients = false;  // none for the padding row
+      .has_quotients = false;  // the padding row gets no gradient
   of_table("embedding_bag, mean",
            [](Inputs x) { return embedding_bag(x[0], bags_of(x[0]), {.mode = BagMode::kMean}); });
   of_table("embedding_bag, max",
            [](Inputs x) { return embedding_bag(x[0], bags_of(x[0]), {.mode = BagMode::kMax}); });
 
-  // Of one id, of none, of rows that rise, and of some that come again.
+  // One id, no ids, increasing ids and repeated ids.
   for (const Ids& looked_up : {ids({}, {4}), ids({0}, {}), ids({2, 0}, {}), ids({3}, {1, 2, 4}),
                                ids({2, 2}, {4, 0, 4, 4})})
     table
@@ -382,14 +381,14 @@ void add_plain_ops(OpTable& table) {
           });
         });
 
-  const Shapes texts{{3, 7, 4}, {3, 7, 4}, {3, 7, 4}},
-      large_texts{{3, 150, 40}, {3, 150, 40}, {3, 150, 40}};
+  const Shapes sequences{{3, 7, 4}, {3, 7, 4}, {3, 7, 4}},
+      large_sequences{{3, 150, 40}, {3, 150, 40}, {3, 150, 40}};
   table.add("attention", {{{3, 9, 4}, {3, 7, 4}, {3, 7, 4}}},
             {{3, 200, 40}, {3, 150, 40}, {3, 150, 40}},
             [](Inputs x) { return attention(x[0], x[1], x[2], {.heads = 2}); });
-  table.add("attention of padded keys", {texts}, large_texts,
+  table.add("attention of padded keys", {sequences}, large_sequences,
             [](Inputs x) { return attention(x[0], x[1], x[2], padded(x[1])); });
-  table.add("causal_attention of padded keys", {texts}, large_texts,
+  table.add("causal_attention of padded keys", {sequences}, large_sequences,
             [](Inputs x) { return causal_attention(x[0], x[1], x[2], padded(x[1])); });
   table.add("causal_attention with dropout and distance_bias",
             {{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {2, 3}}},
@@ -443,7 +442,7 @@ void add_plain_ops(OpTable& table) {
       "embedding_bag, weighted sum", {{{5, 3}, {3, 4}}}, {{3000, 67}, {2048, 8}},
       [](Inputs x) { return embedding_bag(x[0], weighted_bags(x), {.mode = BagMode::kSum}); });
 
-  // With rows of 0 and of 1 value, without rows, and of any rank.
+  // Rows of 0 and 1 elements, no rows, and any rank.
   table.add("layer_norm", with_vectors(2), {{700, 130}, {130}, {130}},
             [](Inputs x) { return layer_norm(x[0], x[1], x[2]); });
   table.add("layer_norm of x alone", {{{3, 5}}}, [](Inputs x) { return layer_norm(x[0]); });
@@ -455,7 +454,7 @@ void add_plain_ops(OpTable& table) {
             [](Inputs x) { return rms_norm(x[0], x[1]); });
   table.add("rms_norm of x alone", {{{3, 5}}}, {{5, 20001}},
             [](Inputs x) { return rms_norm(x[0]); });
-  // The products are recorded later, so that their gradients come first.
+  // The product is recorded last, so its gradient comes first.
   table.add("layer_norm of a variable with other uses", {{{7, 5}}},
             [](Inputs x) { return layer_norm(x[0]) + rms_norm(x[0]) + x[0] * x[0]; });
   table.add("where", {{{3}, {2, 3}}}, kLargeRowAndMatrix,
@@ -475,12 +474,12 @@ void add_products(OpTable& table) {
       {{3, 3}, {3, 3}},
       {{2, 3, 3}, {2, 3, 3}},
       {{2, 0}, {0, 3}},
-      {{2, 2, 0}, {2, 0, 2}},  // sums of nothing
+      {{2, 2, 0}, {2, 0, 2}},  // empty sums
       {{0, 3}, {3, 2}},
       {{2, 3}, {3, 0}},
       {{0, 2, 3}, {3, 2}},
       {{0, 2, 3}, {0, 3, 2}},
-      // One each, one right or left matrix for all, both sides repeated.
+      // Stacks of the same shape, a single right or left matrix, and broadcasting on both sides.
       {{4, 2, 3}, {4, 3, 2}},
       {{7, 1, 3}, {7, 3, 1}},
       {{1, 2, 3}, {1, 3, 2}},
@@ -515,7 +514,7 @@ void add_products(OpTable& table) {
       .gives(linear_by_loops, near_product);
 }
 
-// Sum and mean, whose references add the numbers of x that belong to an entry.
+// Sums and means. Their references add the elements of x for each element of the result.
 void add_reductions(OpTable& table) {
   table.add("sum", {{{2, 3, 4}}, {Shape{}}, {{2, 0, 3}}}, one(sum))
       .gives([](auto& x) { return scalar(std::accumulate(x[0].begin(), x[0].end(), real{0})); },
@@ -572,8 +571,8 @@ void add_reductions(OpTable& table) {
             result.data()[k] = static_cast<real>(is_mean ? totals[k] / count(x[0]) : totals[k]);
           return result;
         };
-        // Numbers below 2, each of which takes part in fewer than `count` sums, and in fewer than
-        // 64, as many are added by halves.
+        // Elements are below 2. Each takes part in fewer than `count` additions, and in fewer than
+        // 64, as long sums are added pairwise.
         const auto near = [=](const std::vector<Tensor>& x, auto&, double) {
           const double most = count(x[0]);
           return (is_mean ? 1 : most) * (std::min(most, 64.0) + is_mean) * kEpsilon;
@@ -592,9 +591,9 @@ void add_softmaxes(OpTable& table) {
     for (int axis = -static_cast<int>(shape.size()); axis < static_cast<int>(shape.size()); ++axis)
       for (const bool is_log : {false, true}) {
         const std::size_t along = from_front(axis, shape.size());
-        // x − max is up to 4 and rounded, which exp turns into a relative error; exp adds 2
-        // epsilon, the sum of n terms and the division no more than n + 1 halves. In a logarithm
-        // the relative error of the sum is an absolute one; the result is rounded.
+        // x − max is up to 4 and rounded; exp() turns this into a relative error and adds 2
+        // epsilon. The sum of n terms and the division add at most (n + 1) epsilon / 2. The
+        // logarithm turns the relative error into an absolute error, and is rounded.
         const double error = (4.0 / 2 + 2 + static_cast<double>(shape[along] + 1) / 2) * kEpsilon;
         const auto op = [=](Inputs x) {
           return is_log ? log_softmax(x[0], axis) : softmax(x[0], axis);
@@ -638,7 +637,7 @@ void add_slices(OpTable& table) {
     int axis;
     std::ptrdiff_t begin, end;
     std::size_t step;
-    std::vector<std::size_t> taken;  // the entries of the axis, as Python would take them
+    std::vector<std::size_t> taken;  // indices of the axis that Python would take
   };
   for (const Slice& item :
        std::vector<Slice>{{{7}, 0, 0, kAxisEnd, 1, {0, 1, 2, 3, 4, 5, 6}},
@@ -711,7 +710,7 @@ void add_joins(OpTable& table) {
   table
       .add("split, parts in another order", {{{2, 5}}},
            [](Inputs x) {
-             const std::vector<Variable> parts = split(x[0], 2, -1);  // the last one has one entry
+             const std::vector<Variable> parts = split(x[0], 2, -1);  // the last part has length 1
              return concatenate({parts.at(2), parts.at(0), parts.at(1)}, 1);
            })
       .gives([](const std::vector<Tensor>& x) {
@@ -735,7 +734,7 @@ void add_joins(OpTable& table) {
         });
 }
 
-// Ops that give the numbers of x in their order, under another shape.
+// Ops that only change the shape.
 void add_reshapes(OpTable& table) {
   const auto add = [&](const std::string& name, const Shape& from, const Shape& to,
                        const Function& op) {
@@ -771,7 +770,7 @@ void add_causal_unfolds(OpTable& table) {
           const std::size_t width = x[0].shape()[2];
           Shape shape = x[0].shape();
           shape[2] *= steps;
-          return from_entries(shape, [&](Index index) {  // the oldest first
+          return from_entries(shape, [&](Index index) {  // oldest first
             const std::size_t back = steps - 1 - index[2] / width;
             if (index[1] < back) return 0.0;
             index[1] -= back;
@@ -781,7 +780,7 @@ void add_causal_unfolds(OpTable& table) {
         });
 }
 
-// Of every width, layout and base, from position 5 on.
+// Rotations of all widths, layouts and bases, from position 5 on.
 void add_rotations(OpTable& table) {
   constexpr std::size_t kFirst = 5;
   for (const bool halves : {true, false})
@@ -814,7 +813,7 @@ void add_rotations(OpTable& table) {
             .add(concat("rotary of ", rotated, " columns of ", width, halves ? " in halves" : ""),
                  {{{2, 3, 2 * width}}}, width == 30 ? Shapes{{3, 150, 2 * width}} : Shapes(),
                  [=](Inputs x) { return rotary(x[0], *positions, 2, kFirst); })
-            // Two rounded factors and products, one sum; all numbers are below 2.9.
+            // Two rounded factors and products, and one addition; all values are below 2.9.
             .gives(loops, [](auto&, auto&, double) { return 8 * kEpsilon; });
       }
 }
@@ -835,7 +834,7 @@ void add_losses(OpTable& table) {
            {{4, 3}, {1, 2, 0, 2}, {.ignore_index = 2}},
            {{4, 3}, {1, -100, 0, -100}, {.ignore_index = -100}},
            {{4, 3}, {1, -100, 0, 2}, {.reduction = LossReduction::kSum, .ignore_index = -100}},
-           {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // which does not occur
+           {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // does not occur
            {{2, 3}, {0, 0}, {.reduction = LossReduction::kSum, .ignore_index = 0}},
            {{0, 3}, {}, {.reduction = LossReduction::kSum}},
            {{3, 1}, {0, 0, 0}},        // one class: nothing to learn
@@ -865,8 +864,9 @@ void add_losses(OpTable& table) {
       }
       return scalar(static_cast<real>(mean ? total / counted : total));
     };
-    // A row's Σ exp(x − max) has a relative error of 4/2 + 2 epsilon for its exponentials and half
-    // of one for each of its sums; its logarithm has that absolutely. The rest happens in double.
+    // Σ exp(x − max) has a relative error of (4 / 2 + 2) epsilon from its exponentials and of
+    // epsilon / 2 from each addition, which is the absolute error of its logarithm. The rest is in
+    // double precision.
     const double a_row = (4 + static_cast<double>(classes) / 2) * kEpsilon;
     const double rows = mean ? 1 : 3 * static_cast<double>(item.targets.size());
     table
@@ -892,20 +892,20 @@ const std::vector<OpCase>& ops() {
 
 // --- The table is complete ----------------------------------------------------------------------
 
-// Functions of the headers that have no case, or none with a large shape, and why.
+// Functions of the headers without a case or without a large shape, and the reason.
 const std::map<std::string, std::string> kWithoutCase{
-    {"alibi_bias", "has no variables; see positions_test"},
-    {"argmax", "gives ids, which have no gradient; see edges_test"},
-    {"argmin", "gives ids, which have no gradient; see edges_test"},
+    {"alibi_bias", "takes no variables; see positions_test"},
+    {"argmax", "returns ids, which have no gradient; see edges_test"},
+    {"argmin", "returns ids, which have no gradient; see edges_test"},
     {"attention_weights", "has no gradient; see attention_test"},
     {"detach", "has no gradient; see edges_test"},
-    {"generate", "gives ids, with a model"},
+    {"generate", "returns ids, and takes a model"},
     {"normal_table", "makes parameters"},
-    {"permuted", "has no variables, is a part of permute"},
-    {"read_rows", "has no gradient, is a part of embedding"},
-    {"relative_rows", "is a part of attention with Shaw's tables"}};
-const std::map<std::string, std::string> kWithoutLargeCase{{"negate", "works as subtract does"},
-                                                           {"split", "is some slices"},
+    {"permuted", "takes no variables; part of permute"},
+    {"read_rows", "has no gradient; part of embedding"},
+    {"relative_rows", "part of attention with Shaw's tables"}};
+const std::map<std::string, std::string> kWithoutLargeCase{{"negate", "works like subtract"},
+                                                           {"split", "consists of slices"},
                                                            {"squeeze", "is a reshape"},
                                                            {"unsqueeze", "is a reshape"}};
 const std::map<std::string, std::set<std::string>> kOperators{{"operator+", {"add"}},
@@ -914,7 +914,7 @@ const std::map<std::string, std::set<std::string>> kOperators{{"operator+", {"ad
                                                               {"operator/", {"divide"}}};
 
 // Returns the ops of the headers: functions that return variables, tensors or ids, declared at the
-// beginning of a line.
+// start of a line.
 std::set<std::string> declared_ops() {
   static const std::regex declaration(
       R"((?:inline |static |\[\[nodiscard\]\] )*)"
@@ -938,11 +938,11 @@ std::set<std::string> declared_ops() {
   return names;
 }
 
-TEST(OpTable, HasTheOpsOfTheHeaders) {
+TEST(OpTable, CoversTheOpsOfTheHeaders) {
   std::set<std::string> expected = declared_ops(), in_table, with_large_case;
   for (const auto& exempt : {kWithoutCase, kWithoutLargeCase})
     for (const auto& entry : exempt)
-      EXPECT_TRUE(expected.contains(entry.first)) << "no header has " << entry.first;
+      EXPECT_TRUE(expected.contains(entry.first)) << "not declared in a header: " << entry.first;
   std::erase_if(expected, [](const std::string& op) { return kWithoutCase.contains(op); });
   for (const OpCase& item : ops()) {
     in_table.insert(op_of(item));
@@ -950,18 +950,18 @@ TEST(OpTable, HasTheOpsOfTheHeaders) {
   }
   EXPECT_GE(expected.size(), 60U);
   EXPECT_EQ(in_table, expected);
-  // Only with large shapes do several threads work.
+  // Only large shapes use several threads.
   std::erase_if(expected, [](const std::string& op) { return kWithoutLargeCase.contains(op); });
   EXPECT_EQ(with_large_case, expected);
 }
 
-// --- The promises -------------------------------------------------------------------------------
+// --- The contracts ------------------------------------------------------------------------------
 
 bool has_reference(const OpCase& item) { return item.reference != nullptr; }
 bool has_large_shapes(const OpCase& item) { return !item.large.empty(); }
 bool has_quotients(const OpCase& item) { return item.has_quotients; }
 
-OP_TEST(HasTheValuesOfLoops, OpCase, ops(), has_reference) {
+OP_TEST(MatchesLoops, OpCase, ops(), has_reference) {
   std::vector<Shapes> tried = item.small;
   if (!item.large.empty()) tried.push_back(item.large);
   for (const Shapes& shapes : tried) {
@@ -977,7 +977,7 @@ OP_TEST(HasTheValuesOfLoops, OpCase, ops(), has_reference) {
   }
 }
 
-OP_TEST(HasTheGradientsOfDifferenceQuotients, OpCase, ops(), has_quotients) {
+OP_TEST(MatchesDifferenceQuotients, OpCase, ops(), has_quotients) {
   for (const Shapes& shapes : item.small)
     expect_gradients(item.op, item.inputs(shapes), concat("shapes ", list_of(shapes)));
 }
@@ -987,7 +987,7 @@ bool are_equal(const Shapes& shapes) {
 }
 bool has_equal_shapes(const OpCase& item) { return std::ranges::any_of(item.small, are_equal); }
 
-OP_TEST(TakesOneVariableForAllInputs, OpCase, ops(), has_equal_shapes) {
+OP_TEST(AcceptsOneVariableForAllInputs, OpCase, ops(), has_equal_shapes) {
   for (const Shapes& shapes : item.small)
     if (are_equal(shapes))
       expect_gradients(
@@ -995,7 +995,7 @@ OP_TEST(TakesOneVariableForAllInputs, OpCase, ops(), has_equal_shapes) {
           item.inputs({shapes[0]}), concat("shapes ", list_of(shapes)));
 }
 
-// The bits of the value and of all gradients.
+// Returns the bits of the value and of all gradients.
 std::string bits_on(int threads, const OpCase& item) {
   const Threads scope(threads);
   Random random(7);
@@ -1011,12 +1011,12 @@ std::string bits_on(int threads, const OpCase& item) {
   return bits_of(all);
 }
 
-OP_TEST(HasTheSameBitsForAnyNumberOfThreads, OpCase, ops(), has_large_shapes) {
+OP_TEST(GivesTheSameBitsOnAnyNumberOfThreads, OpCase, ops(), has_large_shapes) {
   const std::string expected = bits_on(1, item);
   for (const int threads : {2, 3}) EXPECT_TRUE(bits_on(threads, item) == expected) << threads;
 }
 
-OP_TEST(HasTheSameBitsOnAnInferenceTape, OpCase, ops(), any_case) {
+OP_TEST(GivesTheSameBitsOnAnInferenceTape, OpCase, ops(), any_case) {
   const auto run = [&](Tape::Mode mode) {
     Random random(7);
     Tape tape(random, mode);
@@ -1030,8 +1030,8 @@ OP_TEST(HasTheSameBitsOnAnInferenceTape, OpCase, ops(), any_case) {
   EXPECT_TRUE(run(Tape::kInference) == run(Tape::kGradient));
 }
 
-// In the second call, so that there are gradients to add to.
-OP_TEST(GivesTheSameGradientsAgainAfterMemoryRanOut, OpCase, ops(), has_large_shapes) {
+// Allocations fail in the second call, when there are gradients to add to.
+OP_TEST(RecoversFromFailedAllocations, OpCase, ops(), has_large_shapes) {
   using Parameters = std::vector<std::unique_ptr<Parameter>>;
   const auto run = [&](const Parameters& parameters) {
     Random random(1);
@@ -1066,7 +1066,7 @@ OP_TEST(GivesTheSameGradientsAgainAfterMemoryRanOut, OpCase, ops(), has_large_sh
   });
 }
 
-// Cases for which golden/ops.json has what PyTorch gives.
+// Cases with PyTorch's results in golden/ops.json.
 const std::set<std::string> kOfPyTorch{"attention",
                                        "attention of padded keys",
                                        "attention with Shaw's tables",
@@ -1102,7 +1102,7 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "var, correction 0, kept"};
 bool is_of_pytorch(const OpCase& item) { return kOfPyTorch.contains(item.name); }
 
-TEST(OpTable, HasTheCasesOfPyTorch) {
+TEST(OpTable, CoversTheCasesOfPyTorch) {
   std::set<std::string> compared, in_table;
   for (const json& one : golden("ops.json")) compared.insert(one["op"]);
   EXPECT_EQ(compared, kOfPyTorch);
@@ -1111,16 +1111,16 @@ TEST(OpTable, HasTheCasesOfPyTorch) {
   EXPECT_EQ(in_table, kOfPyTorch);
 }
 
-// Ops without loops and without PyTorch's numbers here, and the test that compares their values.
+// Ops that are compared neither with loops nor with PyTorch here, and the tests that check them.
 const std::map<std::string, std::string> kValuesElsewhere{
-    {"embedding_add", "EmbeddingAdd.IsALookupAndASumInOne"},
+    {"embedding_add", "EmbeddingAdd.EqualsALookupAndASum"},
     {"embedding_bag", "EmbeddingBag.MatchesPyTorchInEveryModeWithEveryOption"},
-    {"layer_norm", "Normalize.EqualsTheSameOfBasicOpsForEveryWidth"},
-    {"linear_cross_entropy", "LinearCrossEntropy.AgreesWithTheTwoOpsThatItReplaces"},
-    {"masked_fill", "Ops/MaskedFill.GivesWhatItPromisesAtTheEdges/masked_fill"},
-    {"max", "Ops/Max.GivesWhatItPromisesAtTheEdges/max"},
+    {"layer_norm", "Normalize.MatchesBasicOpsForEveryWidth"},
+    {"linear_cross_entropy", "LinearCrossEntropy.MatchesLinearAndCrossEntropy"},
+    {"masked_fill", "Ops/MaskedFill.HandlesEdgeCases/masked_fill"},
+    {"max", "Ops/Max.HandlesEdgeCases/max"},
     {"t5_bias", "T5Bias.LooksUpTheBucketsOfDistances"},
-    {"where", "Ops/Where.GivesWhatItPromisesAtTheEdges/where"}};
+    {"where", "Ops/Where.HandlesEdgeCases/where"}};
 
 bool is_a_test(const std::string& name) {
   const auto& all = *::testing::UnitTest::GetInstance();
@@ -1132,7 +1132,7 @@ bool is_a_test(const std::string& name) {
   return false;
 }
 
-TEST(OpTable, ChecksTheValuesOfEachOp) {
+TEST(OpTable, ChecksTheValuesOfEveryOp) {
   std::set<std::string> unchecked;
   for (const OpCase& item : ops()) unchecked.insert(op_of(item));
   for (const OpCase& item : ops())
@@ -1145,9 +1145,9 @@ TEST(OpTable, ChecksTheValuesOfEachOp) {
   EXPECT_EQ(unchecked, elsewhere);
 }
 
-// Within the rounding of sums of up to 60 terms of at most 3, which are rounded on their way into
-// float as well.
-OP_TEST(HasTheNumbersOfPyTorch, OpCase, ops(), is_of_pytorch) {
+// The tolerance covers the rounding of sums of up to 60 terms of at most 3, and their conversion to
+// float.
+OP_TEST(MatchesPyTorch, OpCase, ops(), is_of_pytorch) {
   constexpr double kTolerance = 100 * kEpsilon;
   static const json all = golden("ops.json");
   for (const json& one : all) {

@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(Dropout, TakesTwoWordsANumberInTheOrderOfMemoryAndScalesTheRest) {
+TEST(Dropout, DrawsTwoWordsPerElementInMemoryOrder) {
   for (const std::size_t count : {1U, 31U, 32U, 33U, 311U, 312U, 313U, 1000U, 300'000U}) {
     const double p = count == 1000 ? 0.9 : 0.3;
     const real kept = 3 * static_cast<real>(1 / (1 - p));
@@ -20,7 +20,7 @@ TEST(Dropout, TakesTwoWordsANumberInTheOrderOfMemoryAndScalesTheRest) {
   }
 }
 
-TEST(Dropout, GivesTheVariableItselfAndDrawsNothingWhereNothingIsDropped) {
+TEST(Dropout, ReturnsItsArgumentAndDrawsNothingIfPIsZero) {
   Random random(7);
   const std::string state = bits_of(random.state_dict());
   Tape tape(random);

@@ -1,5 +1,5 @@
-// Numbers at the edges: infinite, huge, equal or none, of which ops make what their headers and
-// PyTorch 1.13 say.
+// Edge cases: infinite, huge, equal and no elements. Expected results are those of PyTorch 1.13, as
+// documented in the headers.
 
 #include <numbers>
 
@@ -16,7 +16,7 @@ struct Edge {
   Function op;
   std::vector<Tensor> inputs;
   Tensor value;
-  std::vector<Tensor> gradients = {};  // where those upstream are 1, 2, 3 …, unless there are none
+  std::vector<Tensor> gradients = {};  // for upstream gradients 1, 2, 3 …; empty: unchecked
 };
 
 Function of_class(std::int32_t target) {
@@ -95,7 +95,7 @@ std::vector<Edge> edges() {
        {Tensor{1, 2}, Tensor{2, 1}},
        Tensor{kInfinity, kInfinity},
        {Tensor{0, kInfinity}, Tensor{kInfinity, 0}}},
-      {"max of equal numbers", along(max, 0), {Tensor{1, 4, 4}}, scalar(4), {Tensor{0, 1, 0}}},
+      {"max of equal elements", along(max, 0), {Tensor{1, 4, 4}}, scalar(4), {Tensor{0, 1, 0}}},
       {"max with NaN", along(max, 0), {Tensor{1, kNaN, 9}}, scalar(kNaN), {Tensor{0, 1, 0}}},
       {"max along a middle axis",
        along(max, 1),
@@ -146,7 +146,7 @@ std::vector<Edge> edges() {
     all.push_back({"cross_entropy", of_class(0), {x}, scalar(kNaN), {all_nan}});
     all.push_back({"logsumexp", total, {x}, Tensor{x(0, 1)}});
   }
-  // Squares, cubes and fifth powers of some of them overflow.
+  // Squares, cubes and fifth powers of some sizes overflow.
   for (const real size :
        {real{1000}, std::cbrt(kMaximum) * 2, std::sqrt(kMaximum) * 2, kMaximum / 2, kMaximum}) {
     const Tensor far{-size, size};
@@ -214,7 +214,7 @@ std::vector<Edge> edges() {
        {zeros({5, 0}), zeros({0})},
        nothing}};
   all.insert(all.end(), of_nothing.begin(), of_nothing.end());
-  // Of several NaNs, the first one gets the gradient.
+  // The first of several NaNs gets the gradient.
   for (const auto& bag : {ids({1, 3}, {0, 1, 2}), ids({1, 3}, {1, 0, 2}), ids({1, 3}, {2, 1, 0}),
                           ids({1, 4}, {0, 1, 3, 2})})
     all.push_back({"embedding_bag, max",
@@ -230,7 +230,7 @@ const std::vector<Edge>& all_edges() {
   return all;
 }
 
-OP_TEST(GivesWhatItPromisesAtTheEdges, Edge, all_edges(), any_case) {
+OP_TEST(HandlesEdgeCases, Edge, all_edges(), any_case) {
   Tape tape;
   const std::vector<Variable> in = inputs_on(tape, item.inputs);
   const Variable y = item.op(in);
@@ -242,23 +242,23 @@ OP_TEST(GivesWhatItPromisesAtTheEdges, Edge, all_edges(), any_case) {
                    concat("gradient ", i));
 }
 
-TEST(Argmax, IsTheFirstOfTheLargestOrNotANumber) {
+TEST(Argmax, ReturnsTheFirstMaximumOrNaN) {
   Tape tape;
   EXPECT_EQ(argmax(tape.input(Tensor{{1, 7, 7}, {9, 2, 3}}), 1), ids({2}, {1, 0}));
   EXPECT_EQ(argmax(tape.input(Tensor{1, kNaN, 9, kNaN}), 0), ids({}, {1}));
 }
 
-TEST(TotalWeight, LeavesOutWhatIsIgnored) {
+TEST(TotalWeight, ExcludesIgnoredTargets) {
   EXPECT_EQ(total_weight(ids({2}, {0, -100}), 3, {.class_weights = Tensor{0.5, 1, 1}}), 0.5);
 }
 
-TEST(Argmin, TakesNoColumnsAsPyTorchDoes) {
+TEST(Argmin, AcceptsNoRowsLikePyTorch) {
   Tape tape;
   EXPECT_EQ(argmin(tape.input(zeros({0, 3})), 1).shape(), std::vector<std::size_t>({0}));
 }
 
-// Also beside −∞, than which nothing is smaller.
-TEST(Ops, PassNaNOnWhereverItStands) {
+// The other elements include −∞, the smallest value.
+TEST(Ops, PropagateNaNFromAnyPosition) {
   for (const std::size_t width : {1U, 2U, 9U, 19U})
     for (std::size_t i = 0; i < width; ++i)
       for (const real others : {real{1}, -kInfinity}) {
@@ -269,7 +269,7 @@ TEST(Ops, PassNaNOnWhereverItStands) {
       }
 }
 
-TEST(Ops, DoNotOverflowOnTheWay) {
+TEST(Ops, ComputeNormsWithoutOverflow) {
   Tape tape;
   const auto huge = static_cast<real>(std::sqrt(std::numeric_limits<real>::max()) * 4);
   const auto tiny = static_cast<real>(std::sqrt(std::numeric_limits<real>::min()) / 4);
@@ -284,12 +284,12 @@ TEST(Ops, DoNotOverflowOnTheWay) {
   EXPECT_NEAR(gradient(0) / gradient(1), 0.75, 10 * kEpsilon);
 }
 
-// The axes that are reduced may be first, last, in the middle or apart: reduced columns are those
-// of the tensor whose axes were moved, and so are their gradients.
-TEST(Ops, TakeVariancesAlongAnyAxes) {
+// Reduced axes may be first, last, in the middle or not adjacent. Values and gradients equal those
+// after a permutation that moves these axes to the end.
+TEST(Ops, ComputeVariancesAlongAnyAxes) {
   const Tensor x = irregular({3, 5, 37, 4}, 1, -1, 1);
   const struct {
-    std::vector<int> axes, order;  // the order moves the axes to the end
+    std::vector<int> axes, order;  // `order` moves `axes` to the end
   } cases[]{{{0}, {1, 2, 3, 0}},    {{1}, {0, 2, 3, 1}},      {{2}, {0, 1, 3, 2}},
             {{0, 1}, {2, 3, 0, 1}}, {{1, 2}, {0, 3, 1, 2}},   {{0, 2}, {1, 3, 0, 2}},
             {{3}, {0, 1, 2, 3}},    {{0, 1, 2}, {3, 0, 1, 2}}};
@@ -334,13 +334,13 @@ const std::vector<ScaledOp> kScaledOps{
     {"stddev of columns", 1, [](Inputs x) { return stddev(x[0], {0}); }},
     {"stddev of all", 1, [](Inputs x) { return stddev(x[0]); }}};
 
-// f(s x) = sᵈ f(x), and the gradient at s x is sᵈ⁻¹ times the gradient at x, for any scale s that
-// values may have. Powers of 2 change no digits.
-OP_TEST(GivesTheSameDigitsAtAnyScale, ScaledOp, kScaledOps, any_case) {
+// For any scale s, f(s x) = sᵈ f(x), and the gradient at s x is sᵈ⁻¹ times the gradient at x. The
+// scales are powers of 2, which do not round.
+OP_TEST(IsEquallyAccurateAtAnyScale, ScaledOp, kScaledOps, any_case) {
   constexpr int kMax = std::numeric_limits<real>::max_exponent;
   const auto& [name, degree, op] = item;
   for (const std::size_t width : {2U, 37U, 1500U}) {
-    // The last of the three rows is far from 0.
+    // The mean of the last row is far from 0.
     Tensor x = irregular({3, width}, 1, -0.04, 0.04);
     for (std::size_t i = 0; i < width; ++i) x(2, i) += static_cast<real>(0.125);
     for (const int exponent : {-kMax + 10, -kMax / 2, -kMax / 3, kMax / 3, kMax / 2, kMax}) {
@@ -359,7 +359,7 @@ OP_TEST(GivesTheSameDigitsAtAnyScale, ScaledOp, kScaledOps, any_case) {
       const Tensor far_gradient = Gradient(gradients_of(op, {far})[0]).take_dense();
       double largest = 1;
       for (const real value : near_gradient) largest = std::max<double>(largest, std::abs(value));
-      // A subnormal gradient has fewer digits.
+      // Subnormal gradients are less accurate.
       const double spacing =
           std::ldexp(std::numeric_limits<real>::denorm_min(), (1 - degree) * exponent);
       expect_near(scaled(far_gradient, (1 - degree) * exponent), near_gradient,
@@ -377,12 +377,12 @@ TEST(Mean, OfOnesIsOne) {
   }
 }
 
-TEST(Var, OfNumbersFarFromZeroIsThatOfTheirDistances) {
+TEST(Var, IsAccurateFarFromZero) {
   const double far = std::is_same_v<real, float> ? 1e6 : 1e15;
   const Tensor x = irregular({999}, 0, far - 20, far + 20);
   long double total = 0, squares = 0;
-  for (const real number : x) {
-    const long double distance = number - static_cast<long double>(far);
+  for (const real value : x) {
+    const long double distance = value - static_cast<long double>(far);
     total += distance;
     squares += distance * distance;
   }
@@ -391,14 +391,14 @@ TEST(Var, OfNumbersFarFromZeroIsThatOfTheirDistances) {
   EXPECT_NEAR(var(tape.input(x)).item(), expected, 8 * kEpsilon * expected);
 }
 
-// Whether a slice's backward rule writes to entries that it did not take shows in -0: adding 0 to
-// it gives +0. If each did, a loop over an axis would cost its square.
-TEST(Slice, LeavesTheGradientOfOtherEntriesAlone) {
+// If the backward rule of a slice wrote to all elements, slices in a loop over an axis would take
+// quadratic time. The test detects such writes with -0, since adding 0 to -0 gives +0.
+TEST(Slice, DoesNotWriteToTheGradientOfOtherElements) {
   for (const int axis : {0, 1, 2}) {
     const Tensor values = irregular({3, 4, 5});
     Tape tape;
     const Variable x = tape.input(values);
-    // All of x gets -0 first, since backward comes to the product last recorded.
+    // x gets -0 everywhere first, since backward starts with the addition, which is recorded last.
     const Variable all = concatenate(split(x, 1, axis), axis) + x;
     tape.backward(all, full(values.shape(), real{-0.0}));
     for (const real gradient : tape.gradient(x).dense()) EXPECT_TRUE(std::signbit(gradient));

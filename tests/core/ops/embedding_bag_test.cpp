@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(EmbeddingBag, TakesNoBagsAndBagsOfNothing) {
+TEST(EmbeddingBag, AcceptsNoBagsAndEmptyBags) {
   for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
     struct Case {
       Bags bags;
@@ -36,16 +36,16 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
     const std::string what = item.dump().substr(0, 120);
     Tensor weight = wave({7, 3}, 0.9, 0.4, 1.0);
     if (item.value("rounded", false))
-      for (real& number : weight) number = std::nearbyint(2 * number) / 2;
+      for (real& value : weight) value = std::nearbyint(2 * value) / 2;
     Bags bags;
     if (item.contains("offsets")) {
       bags.ids = to_ids(item["ids"].get<Ids32>());
       bags.offsets = to_ids(item["offsets"].get<Ids32>());
     } else {
       const Tensor rectangle = tensor_from(item["ids"]);
-      Ids32 numbers;
-      for (const real id : rectangle) numbers.push_back(static_cast<std::int32_t>(id));
-      bags.ids = ids({4, 4}, numbers);
+      Ids32 flat;
+      for (const real id : rectangle) flat.push_back(static_cast<std::int32_t>(id));
+      bags.ids = ids({4, 4}, flat);
     }
     EmbeddingLookup how;
     const std::string mode = item["mode"];
@@ -76,7 +76,7 @@ TEST(EmbeddingBag, MatchesPyTorchInEveryModeWithEveryOption) {
   }
 }
 
-TEST(EmbeddingBag, TakesFlatIdsForNoText) {
+TEST(EmbeddingBag, RecordsNoTokensForFlatIds) {
   Random random(1);
   EmbeddingBag bag(5, 2, random, {.kind = RowKind::kToken});
   Tape tape;
@@ -88,14 +88,14 @@ TEST(EmbeddingBag, TakesFlatIdsForNoText) {
   EXPECT_EQ(tape.lookups()[1].tokens, nullptr);
 }
 
-TEST(EmbeddingBag, WeighsByTheRowsThatItReadWhateverBecomesOfThem) {
+TEST(EmbeddingBag, KeepsTheRowsItReadForGradientsOfWeights) {
   Parameter table("table", counting({3, 2}));
   Tape tape;
   const Variable weights = tape.input(full({1, 2}, 1));
   const Variable bags = embedding_bag(tape.parameter(table),
                                       {.ids = ids({1, 2}, {0, 2}), .per_sample_weights = weights},
                                       {.mode = BagMode::kSum});
-  for (real& number : table.mutable_values()) number = 0;
+  for (real& value : table.mutable_values()) value = 0;
   tape.backward(sum(bags));
   EXPECT_EQ(tape.gradient(weights).dense(), tensor({1, 2}, {1 + 2, 5 + 6}));
 }

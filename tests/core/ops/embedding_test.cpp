@@ -2,7 +2,7 @@
 
 namespace {
 
-TEST(Embedding, CostsWhatTheIdsCostNotWhatTheTableDoesInBagsToo) {
+TEST(Embedding, CostDoesNotDependOnTheSizeOfTheTable) {
   // Four million rows: a dense gradient would be as large as the table.
   constexpr std::size_t kRows = 4'000'000;
   Parameter table("table", empty({kRows, 2}));
@@ -35,7 +35,7 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
   const Tensor weight = wave({7, 3}, 0.9, 0.4, 1.0);
   const Tensor upstream = wave({2, 3, 3}, 0.5, 0.2, 1.0);
   const Ids lookup = ids({2, 3}, {1, 3, 3, 6, 1, 0});
-  // A row's gradient is the sum of at most two numbers below 1.
+  // The gradient of a row is the sum of at most two values below 1.
   const double tolerance = sizeof(real) == 8 ? 1e-10 : 4 * kEpsilon;
   for (const auto& item : file["cases"]) {
     const auto& options = item["options"];
@@ -49,19 +49,20 @@ TEST(Embedding, MatchesPyTorchWithPaddingAndScalingByFrequency) {
       Parameter table("table", weight);
       Tape tape;
       const Variable rows = embedding(tape.parameter(table), lookup, how);
-      EXPECT_EQ(rows.value(), embedding(tape.parameter(table), lookup).value());  // padding, too
+      EXPECT_EQ(rows.value(),
+                embedding(tape.parameter(table), lookup).value());  // including padding
       tape.backward(sum(rows * tape.constant(upstream)));
       EXPECT_EQ(table.gradient().is_dense(), dense);
       expect_near(Gradient(table.gradient()).take_dense(), expected, tolerance, options.dump());
       if (!dense && how.padding_idx) {
-        const auto& numbers = table.gradient().rows().indices();
-        EXPECT_EQ(std::count(numbers.begin(), numbers.end(), *how.padding_idx), 0);
+        const auto& indices = table.gradient().rows().indices();
+        EXPECT_EQ(std::count(indices.begin(), indices.end(), *how.padding_idx), 0);
       }
     }
   }
 }
 
-// The squares of a table's rows: an op as a user would write it.
+// A custom op: the squares of rows of a table.
 Variable squared_rows(const Variable& table, const Ids& ids) {
   Tensor rows = read_rows("squared_rows", table, ids);
   Tensor value = rows * rows;
@@ -73,7 +74,7 @@ Variable squared_rows(const Variable& table, const Ids& ids) {
       });
 }
 
-TEST(ReadRows, RecordsTheLookupOfAnOpThatAUserWrites) {
+TEST(ReadRows, RecordsLookupsOfCustomOps) {
   const Ids ids{{3, 0}, {3, 1}};
   expect_gradients([&](Inputs in) { return squared_rows(in[0], ids); }, {irregular({4, 2}, 1)});
   Parameter table("table", full({4, 2}, 3));
@@ -85,7 +86,7 @@ TEST(ReadRows, RecordsTheLookupOfAnOpThatAUserWrites) {
   EXPECT_EQ(tape.lookups()[0].table, &table);
   EXPECT_EQ(tape.lookups()[0].ids, ids);
   EXPECT_EQ(squared_rows(rows * real{2}, ids).value(), full({2, 2, 2}, 36));
-  EXPECT_EQ(tape.lookups().size(), 1U) << "the table is computed";
+  EXPECT_EQ(tape.lookups().size(), 1U) << "lookup in a table that is not a parameter";
   EXPECT_INVALID("squared_rows: id 4 at [1] is outside the table's 4 rows",
                  squared_rows(rows, {0, 4}));
 
@@ -97,10 +98,10 @@ TEST(ReadRows, RecordsTheLookupOfAnOpThatAUserWrites) {
   EXPECT_EQ(table.gradient().rows().values(), tensor({3, 2}, {6, 6, 6, 6, 12, 12}));
 }
 
-TEST(EmbeddingAdd, IsALookupAndASumInOne) {
+TEST(EmbeddingAdd, EqualsALookupAndASum) {
   struct Case {
     std::vector<std::size_t> shape;
-    Ids32 numbers;
+    Ids32 values;
     Shape added;
     EmbeddingLookup options;
   };
@@ -114,7 +115,7 @@ TEST(EmbeddingAdd, IsALookupAndASumInOne) {
            {{}, {2}, {3}, {}},
            {{0, 2}, {}, {2, 3}, {}},
        }) {
-    const Ids looked_up = ids(item.shape, item.numbers);
+    const Ids looked_up = ids(item.shape, item.values);
     const std::vector<Tensor> inputs{irregular({5, 3}, 1), irregular(item.added, 2)};
     const auto fused = [&](Inputs in) {
       return embedding_add(in[0], looked_up, in[1], item.options);

@@ -9,7 +9,7 @@ struct HeadCase {
   CrossEntropyOptions options = {};
 };
 
-// Around the sizes at which the kernel begins a new vector, panel, tile, block of classes or rows.
+// Sizes around the kernel's boundaries of vectors, panels, tiles, and blocks of classes or rows.
 const std::vector<HeadCase> kHeadCases{
     {{3}, 2},
     {{1, 1}, 1},
@@ -31,7 +31,7 @@ const std::vector<HeadCase> kHeadCases{
     {{257, 12}, 130},
     {{3, 200, 8}, 100, {.ignore_index = 50}},
     {{300, 40}, 7000},  // more blocks of classes than chunks
-    {{240, 3}, 70000},  // more logits than may be held at once
+    {{240, 3}, 70000},  // more logits than the kernel holds at once
     {{2, 0}, 5},
     {{0, 3}, 4, {.reduction = LossReduction::kSum}},
     {{0, 3}, 0, {.reduction = LossReduction::kSum}},
@@ -61,14 +61,14 @@ Variable plain_head(Inputs in, const HeadCase& item) {
   return cross_entropy(linear(in[0], in[1], bias), targets_of(item), item.options);
 }
 
-// Under AddressSanitizer the largest cases take a minute.
+// Under AddressSanitizer, the largest cases take a minute.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr std::size_t kMaxClasses = 1000;
 #else
 constexpr std::size_t kMaxClasses = 100'000;
 #endif
 
-TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
+TEST(LinearCrossEntropy, MatchesLinearAndCrossEntropy) {
   for (const HeadCase& item : kHeadCases)
     for (const bool bias : {false, true}) {
       if (item.classes > kMaxClasses) continue;
@@ -79,9 +79,9 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
         const std::vector<Variable> variables = inputs_on(tape, inputs);
         return op(variables, item).item();
       };
-      // All numbers lie in (−1, 1), so a logit is a sum of width + 1 products below 1, which loses
-      // at most half an epsilon each time; two ways of adding differ by twice that. Exponentials
-      // lose 6 epsilon, their sum half of one a class.
+      // All inputs are in (−1, 1), so a logit is a sum of width + 1 products below 1, each of which
+      // adds an error of at most epsilon / 2. Two orders of addition differ by twice that.
+      // Exponentials err by 6 epsilon, their sum by epsilon / 2 per class.
       const auto width = static_cast<double>(item.x.back());
       const auto classes = static_cast<double>(item.classes);
       const auto rows = static_cast<double>(targets_of(item).size());
@@ -91,8 +91,8 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
       const double expected = loss_of(plain_head);
       EXPECT_NEAR(loss_of(fused_head), expected, losses * a_row + expected * kEpsilon) << what;
 
-      // A logit's gradient is at most the weight of a loss, and a gradient adds those of all rows
-      // (of weight and bias) or of all classes (of x), where they sum up to 2 at most.
+      // The gradient of a logit is at most the weight of its loss. Gradients of weight and bias sum
+      // it over all rows, gradients of x over all classes; these sums are at most 2.
       const auto of_plain = gradients_of([&](Inputs in) { return plain_head(in, item); }, inputs);
       const auto of_fused = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
       const double of_gradient = losses * 2 * (a_row + (rows + classes) * kEpsilon);
@@ -101,7 +101,7 @@ TEST(LinearCrossEntropy, AgreesWithTheTwoOpsThatItReplaces) {
     }
 }
 
-TEST(LinearCrossEntropy, SumsTheGradientOfTheBiasOverAnyNumberOfRows) {
+TEST(LinearCrossEntropy, SumsTheGradientOfTheBiasOverManyRows) {
   constexpr std::size_t kRows = 300'001;
   const Ids targets = to_ids(Ids32(kRows, 0));
   Tape tape;
@@ -112,7 +112,7 @@ TEST(LinearCrossEntropy, SumsTheGradientOfTheBiasOverAnyNumberOfRows) {
               1e-6);
 }
 
-TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
+TEST(LinearCrossEntropy, DoesNotOverflowAndAcceptsExcludedClasses) {
   const real never = -std::numeric_limits<real>::infinity();
   const HeadCase item{{3, 2}, 300};
   for (const real offset : {real{0}, real{10000}, real{-10000}}) {
@@ -120,30 +120,30 @@ TEST(LinearCrossEntropy, DoesNotOverflowAndTakesClassesThatAreRuledOut) {
     for (std::size_t i = 0; i < item.classes; ++i) {
       real& bias = inputs[2].data()[i];
       const bool is_target = i == 299 || i == 6 || i == 13;
-      bias = i < 192 && !is_target ? never : bias + offset;  // a whole block of them, too
+      bias = i < 192 && !is_target ? never : bias + offset;  // also excludes a whole block
     }
     const auto gradients = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
     const auto expected = gradients_of([&](Inputs in) { return plain_head(in, item); }, inputs);
     const double bound = std::abs(offset) * kEpsilon + 400 * kEpsilon;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       expect_near(gradients[i].dense(), expected[i].dense(), bound, concat("offset ", offset));
-      for (const real number : gradients[i].dense()) ASSERT_TRUE(std::isfinite(number));
+      for (const real value : gradients[i].dense()) ASSERT_TRUE(std::isfinite(value));
     }
   }
 }
 
-TEST(LinearCrossEntropy, GivesIgnoredRowsNoGradientWhateverTheyHold) {
+TEST(LinearCrossEntropy, GivesIgnoredRowsZeroGradient) {
   const HeadCase item{{2, 3}, 4, {.ignore_index = 2}};  // the targets are 3 and 2
   for (const real held : {std::numeric_limits<real>::max(), kInfinity, -kInfinity, kNaN}) {
     std::vector<Tensor> inputs = inputs_of(item, false);
     for (std::size_t k = 0; k < 3; ++k) inputs[0](1, k) = held;
     const auto gradients = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
     for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(gradients[0].dense()(1, k), 0) << held;
-    for (const real number : gradients[1].dense()) EXPECT_TRUE(std::isfinite(number)) << held;
+    for (const real value : gradients[1].dense()) EXPECT_TRUE(std::isfinite(value)) << held;
   }
 }
 
-TEST(LinearCrossEntropy, HoldsNoMoreLogitsThanItSays) {
+TEST(LinearCrossEntropy, LimitsTheLogitsInMemory) {
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
   GTEST_SKIP() << "the pool keeps nothing under AddressSanitizer";
 #endif

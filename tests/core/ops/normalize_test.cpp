@@ -3,7 +3,7 @@
 
 namespace {
 
-// As normalize.cpp has it: the error of a normalised value of at most 1.
+// The error bound of normalize.cpp for normalised values of at most 1.
 double normal_error(std::size_t width) {
   const double terms =
       static_cast<double>(std::min<std::size_t>(width, 1024)) / kernels::kLanes + kernels::kLanes;
@@ -12,7 +12,7 @@ double normal_error(std::size_t width) {
 
 Variable mean_of_rows(const Variable& x) { return mean(x, {-1}, KeepAxes::kYes); }
 
-// The tests of one op in turn with those of the other.
+// An op and its composition of basic ops.
 struct NormCase {
   const char* name;
   Function fused;
@@ -37,7 +37,7 @@ std::vector<Tensor> inputs_of(const NormCase& each, const Shape& shape) {
   return inputs;
 }
 
-TEST(Normalize, EqualsTheSameOfBasicOpsForEveryWidth) {
+TEST(Normalize, MatchesBasicOpsForEveryWidth) {
   std::vector<std::size_t> widths{768, 1025};
   for (std::size_t width = 1; width <= 40; ++width) widths.push_back(width);
   for (const NormCase& each : kNormCases)
@@ -47,13 +47,13 @@ TEST(Normalize, EqualsTheSameOfBasicOpsForEveryWidth) {
         const auto inputs = inputs_of(each, {rows, width});
         Tape tape;
         const std::vector<Variable> variables = inputs_on(tape, inputs);
-        // Values are below 4; the composed version rounds a little more often.
+        // Values are below 4. The composed version rounds slightly more often.
         const double error = 2 * 4 * normal_error(width);
         expect_near(each.fused(variables).value(), each.composed(variables).value(), error, what);
         const auto fused = gradients_of(each.fused, inputs);
         const auto composed = gradients_of(each.composed, inputs);
-        // Of dx: a row of one has a deviation of 0, so that 1 / sqrt(epsilon) multiplies errors. Of
-        // weight and bias: sums over the rows.
+        // For width 1, the variance is 0, so 1 / sqrt(epsilon) amplifies the errors of dx. The
+        // gradients of weight and bias are sums over the rows.
         for (std::size_t i = 0; i < inputs.size(); ++i)
           expect_near(Gradient(fused[i]).take_dense(), Gradient(composed[i]).take_dense(),
                       (i > 0        ? static_cast<double>(rows)
@@ -64,24 +64,24 @@ TEST(Normalize, EqualsTheSameOfBasicOpsForEveryWidth) {
       }
 }
 
-// Against the definition in long double, from the differences from a row's first value: these are
-// exact where all values are near each other.
-TEST(LayerNormOp, IsExactWhereTheMeanIsLargeOrTheFirstValueFarFromIt) {
+// Compares with the definition in long double, applied to the differences from the first value of a
+// row. These are exact if all values are close.
+TEST(LayerNormOp, IsAccurateForLargeMeansAndOutliers) {
   struct Row {
-    double mean, first;  // of numbers within 2 of the mean, but for the first one
+    double mean, first;  // other values are within 2 of the mean
   };
   for (const std::size_t width : {2, 7, 20, 64, 768, 5000})
     for (const Row& of : std::vector<Row>{
              {0, 0}, {1e3, 1e3}, {-1e6, -1e6}, {1e7, 1e7}, {0, 100}, {0, -1e5}, {0, 1e9}}) {
       if (of.mean != of.first && width < 20) continue;
-      Tensor numbers = irregular({3, width}, 1, -2, 2);
-      for (real& number : numbers.storage()) number = static_cast<real>(number + of.mean);
-      if (of.mean != of.first) numbers(0, 0) = numbers(2, 0) = static_cast<real>(of.first);
+      Tensor values = irregular({3, width}, 1, -2, 2);
+      for (real& value : values.storage()) value = static_cast<real>(value + of.mean);
+      if (of.mean != of.first) values(0, 0) = values(2, 0) = static_cast<real>(of.first);
       Tape tape;
-      const Tensor y = layer_norm(tape.input(numbers)).value();
+      const Tensor y = layer_norm(tape.input(values)).value();
       for (std::size_t row = 0; row < 3; ++row) {
         const auto distance = [&](std::size_t j) {
-          return static_cast<long double>(numbers(row, j)) - numbers(row, 0);
+          return static_cast<long double>(values(row, j)) - values(row, 0);
         };
         long double shift = 0, variance = 0;
         for (std::size_t j = 0; j < width; ++j) shift += distance(j) / width;
@@ -98,7 +98,7 @@ TEST(LayerNormOp, IsExactWhereTheMeanIsLargeOrTheFirstValueFarFromIt) {
     }
 }
 
-TEST(Normalize, KeepsWhatIsNotFiniteInItsRow) {
+TEST(Normalize, ConfinesNonFiniteValuesToTheirRow) {
   for (const NormCase& each : kNormCases)
     for (const real wrong : {kNaN, kInfinity, -kInfinity})
       for (const std::size_t width : {3, 16, 21})

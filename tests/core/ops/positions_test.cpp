@@ -2,13 +2,13 @@
 
 namespace {
 
-TEST(AlibiSlopes, AreThoseOfPyTorchForAnyNumberOfHeads) {
+TEST(AlibiSlopes, MatchPyTorchForAnyNumberOfHeads) {
   const json file = golden("positions.json");
   for (const auto& [heads, slopes] : file["alibi_slopes"].items()) {
     const auto expected = slopes.get<std::vector<double>>();
     const std::vector<double> got = alibi_slopes(std::stoul(heads));
     ASSERT_EQ(got.size(), expected.size());
-    // There, slope i is the i-th power of a rounded number, which is off by up to i / 2 epsilon.
+    // PyTorch's slope i is the i-th power of a rounded base, with an error of up to i / 2 epsilon.
     for (std::size_t i = 0; i < got.size(); ++i)
       EXPECT_NEAR(got[i], expected[i], static_cast<double>(i + 1) * 0x1p-52 * expected[i]) << heads;
   }
@@ -21,7 +21,7 @@ TEST(AlibiBias, GrowsWithTheDistance) {
   });
 }
 
-TEST(T5Bucket, IsThatOfPyTorch) {
+TEST(T5Bucket, MatchesPyTorch) {
   const json file = golden("positions.json");
   const auto compare = [&](std::size_t buckets, std::size_t max_distance) {
     const auto expected = file[concat("t5_buckets (", buckets, " buckets, max_distance ",
@@ -40,16 +40,16 @@ TEST(T5Bucket, IsThatOfPyTorch) {
 TEST(T5Bias, LooksUpTheBucketsOfDistances) {
   Tape tape;
   const Variable table = tape.input(counting({4, 3}));
-  const Tensor bias = t5_bias(table, 9, 8).value();  // buckets 0, 1, 2 from 2 on, 3 from 4 on
+  const Tensor bias = t5_bias(table, 9, 8).value();  // distances 0 | 1 | 2, 3 | 4 …
   expect_exact(bias, {3, 9}, [](const Shape& at) {
     const std::size_t bucket = at[1] < 2 ? at[1] : at[1] < 4 ? 2 : 3;
     return static_cast<double>(bucket * 3 + at[0] + 1);
   });
   tape.backward(sum(t5_bias(table, 3, 8)));
-  EXPECT_EQ(tape.gradient(table).rows().indices(), (Ids32{0, 1, 2}));  // those that were reached
+  EXPECT_EQ(tape.gradient(table).rows().indices(), (Ids32{0, 1, 2}));  // without bucket 3
 }
 
-TEST(Rotary, DependsOnTheDistanceAloneFarFromTheFirstPosition) {
+TEST(Rotary, DependsOnTheDistanceOnlyAtLargePositions) {
   Tape tape;
   const Variable q = tape.constant(irregular({1, 8})), k = tape.constant(irregular({1, 8}, 1));
   const auto product = [&](std::size_t first) {
@@ -62,7 +62,7 @@ TEST(Rotary, DependsOnTheDistanceAloneFarFromTheFirstPosition) {
   EXPECT_EQ(rotary(q, last, 1, 8).value(), rotary(q, all, 1, 8).value());
 }
 
-TEST(RelativeRows, AreThoseOfTheDistancesThatOccurWithAGradientForNoOthers) {
+TEST(RelativeRows, CoverOnlyDistancesThatOccur) {
   for (const std::size_t length : {0U, 1U, 2U, 4U, 5U, 100U}) {
     Tape tape;
     const Variable table = tape.input(counting({7, 2}));  // distances up to 3
