@@ -1,4 +1,4 @@
-// What is on the disk if the power is cut: what was not synced is lost, or some of it is not.
+// Simulates power cuts: data that was not synced is lost completely or partly.
 
 #include <fcntl.h>
 #include <mutex>
@@ -14,8 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder as the disk has it: names as of the folder's last sync, contents as of the files'. At
-// each sync and at cut_now(), images of what a disk may have at that time are added.
+// The state of a folder on disk: names as of the last sync of the folder, contents as of the last
+// sync of each file. Each sync and cut_now() record images of what the disk may hold at that time.
 class Disk {
  public:
   using Image = std::map<std::string, std::string>;  // contents by name
@@ -25,15 +25,15 @@ class Disk {
   const std::vector<Image>& images() const { return images_; }
   void forget_images() { images_.clear(); }
 
-  // What the disk has if all that was not synced is lost.
+  // Returns the image of a disk that has lost all data that was not synced.
   Image synced() const {
     Image image;
     for (const auto& [name, file] : names_) image[name] = *file;
     return image;
   }
 
-  // As synced(), and three times with a part of what was not: each sector of 512 bytes, and each
-  // length, are old or new.
+  // Records synced() and three images with some of the unsynced data: each sector of 512 bytes and
+  // each length is old or new.
   void cut_now() {
     images_.push_back(synced());
     const std::map<std::string, Key> here = present();
@@ -59,16 +59,16 @@ class Disk {
   }
 
  private:
-  // A file with its time of birth, as numbers of removed files are used again.
+  // The inode and birth time of a file, as inodes of removed files are reused.
   static constexpr std::size_t kSector = 512;
   using Key = std::pair<std::uint64_t, std::int64_t>;
-  using File = std::shared_ptr<std::string>;  // its contents when it was synced last
+  using File = std::shared_ptr<std::string>;  // contents at the last sync
 
   std::string mixed(const std::string& old, const std::string& name) {
     std::string now = old;
     try {
       now = read_file(folder_ / name);
-    } catch (const std::system_error&) {  // another rank has renamed it meanwhile
+    } catch (const std::system_error&) {  // another rank has renamed the file meanwhile
     }
     std::string result((random_() % 2 == 0 ? old : now).size(), '\0');
     for (std::size_t at = 0; at < result.size(); at += kSector) {
@@ -80,7 +80,7 @@ class Disk {
   }
 
   static Key key_of(const fs::path& path) {
-    struct statx status {};  // zeros if another rank has renamed it meanwhile
+    struct statx status {};  // stays 0 if another rank has renamed the file
     ::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &status);
     return {status.stx_ino, status.stx_btime.tv_sec * 1'000'000'000LL + status.stx_btime.tv_nsec};
   }
@@ -122,13 +122,13 @@ class Disk {
   const ReplacedSyncs syncs_{[this](int file) { return sync(file); }};
 };
 
-// Makes changes one after another. Whenever the power is cut during one, `state` must find what was
-// there before it or what it leaves; once it has returned, the latter.
 struct Change {
   std::string name;
   std::function<void()> make;
 };
 
+// Makes the changes one after another. After a power cut during a change, `state` must return the
+// state before or after the change. After a power cut once it has returned, the state after it.
 void expect_all_or_nothing(const fs::path& folder, const std::vector<Change>& changes,
                            const std::function<std::string(const fs::path&)>& state) {
   const TemporaryFolder elsewhere;
@@ -165,7 +165,7 @@ std::string contents_of(const fs::path& path) {
   return file_exists(path) ? read_file(path) : "nothing";
 }
 
-TEST(PowerCut, LeavesAFileAsItWasOrAsItIsWritten) {
+TEST(PowerCut, LeavesTheOldOrTheNewFile) {
   const TemporaryFolder folder;
   const fs::path path = folder / "run";
   expect_all_or_nothing(folder.path(),
@@ -175,7 +175,7 @@ TEST(PowerCut, LeavesAFileAsItWasOrAsItIsWritten) {
                         [](const fs::path& in) { return contents_of(in / "run"); });
 }
 
-TEST(PowerCut, LeavesARunAsItWasOrAsItIsSaved) {
+TEST(PowerCut, LeavesTheOldOrTheNewRun) {
   const TemporaryFolder folder;
   const auto save = [&](real value) {
     StateDict state;
@@ -189,8 +189,8 @@ TEST(PowerCut, LeavesARunAsItWasOrAsItIsSaved) {
                         });
 }
 
-// The state of a table is its mark and all of its rows. Changes without a checkpoint leave what the
-// last checkpoint has.
+// The state of a table is its checkpoint id and all of its rows. Changes without a checkpoint leave
+// the state of the last checkpoint.
 TEST(PowerCut, LeavesATableAtACheckpoint) {
   const TemporaryFolder folder;
   std::unique_ptr<TableFile> table;
@@ -207,7 +207,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
   };
   const auto state = [&](const fs::path& in) {
     if (!file_exists(in / "table")) return std::string("nothing");
-    // The table is open, so its journals and its file are copied.
+    // Copies the files, as the table is open.
     const TemporaryFolder copied;
     for (const auto& entry : fs::directory_iterator(in))
       fs::copy_file(entry.path(), copied / entry.path().filename());
@@ -222,7 +222,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
     return all;
   };
   expect_all_or_nothing(folder.path(),
-                        {{"making it",
+                        {{"creation",
                           [&] {
                             table = std::make_unique<TableFile>(
                                 folder / "table",
@@ -234,7 +234,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
                             first = table->checkpoint_id();
                           }},
                          {"second checkpoint", [&] { train(2); }},
-                         {"going back",
+                         {"restore",
                           [&] {
                             set({5}, 9);
                             table->restore(first);
@@ -244,7 +244,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
                         state);
 }
 
-TEST(PowerCut, LeavesAShardedCheckpointWhole) {
+TEST(PowerCut, LeavesTheOldOrTheNewShardedCheckpoint) {
   const TemporaryFolder folder;
   const auto save = [&](real value) {
     run_ranks(2, [&](ProcessGroup& ranks) {
@@ -266,9 +266,9 @@ TEST(PowerCut, LeavesAShardedCheckpointWhole) {
       state);
 }
 
-// A journal that replaces another one has none of its groups, even if both go back to the same
+// A journal must not contain groups of a journal that it replaced, even if both belong to the same
 // checkpoint.
-TEST(PowerCut, LeavesNoGroupsOfAJournalThatWasReplaced) {
+TEST(PowerCut, LeavesNoGroupsOfAReplacedJournal) {
   const TemporaryFolder folder;
   const fs::path path = folder / "journal";
   const std::vector<std::byte> record(48, std::byte{1});

@@ -1,3 +1,3 @@
-// -ffast-math makes functions of rowgrad's headers wrong: such a source must not compile.
+// Must not compile with -ffast-math, which breaks functions in rowgrad's headers.
 
 #include <rowgrad/rowgrad.hpp>

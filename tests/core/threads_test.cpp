@@ -1,5 +1,6 @@
-// What the headers call safe from several threads, done by several at once and compared with the
-// results of one. tests/thread_sanitizer.sh runs this under ThreadSanitizer.
+// Calls that the headers document as thread-safe, made by several threads at the same time. Results
+// are compared with those of a single thread. tests/thread_sanitizer.sh runs this under
+// ThreadSanitizer.
 
 #include "tests/test.hpp"
 
@@ -7,8 +8,8 @@ namespace {
 
 constexpr std::size_t kThreads = 4;
 
-// The first test, so that if only this file runs, nothing has chosen the kernel before.
-TEST(Threads, MakeTheirFirstProductsAtOnce) {
+// The first test of the file, so that BLAS has not selected a kernel yet if only this file runs.
+TEST(Threads, MakeTheirFirstProductsConcurrently) {
   constexpr std::size_t kSide = 64;
   const Tensor a = irregular({kSide, kSide}, 1);
   const Tensor b = irregular({kSide, kSide}, 2);
@@ -30,7 +31,7 @@ TEST(Threads, MakeTheirFirstProductsAtOnce) {
   }
 }
 
-TEST(Threads, AllUseTheCountThatWasSetForTheProcess) {
+TEST(Threads, ShareTheThreadCount) {
   for (const int count : {3, 1}) {
     const Threads set(count);
     at_once(2, [&](std::size_t) { EXPECT_EQ(thread_count(), count); });
@@ -59,7 +60,7 @@ TEST(Threads, ShareTheBufferPool) {
   });
 }
 
-// Trains parameters of its own for some steps, and returns the loss of each step.
+// Trains separate parameters for some steps, and returns the loss of each step.
 std::vector<real> train(int seed) {
   Parameter table("table", irregular({50, 6}, seed));
   Parameter weight("weight", irregular({4, 6}, seed + 1));
@@ -78,13 +79,13 @@ std::vector<real> train(int seed) {
   return losses;
 }
 
-TEST(Threads, EachTrainOnTapesOfTheirOwn) {
+TEST(Threads, TrainOnSeparateTapes) {
   std::vector<std::vector<real>> alone;
   for (int i = 0; i < static_cast<int>(kThreads); ++i) alone.push_back(train(i));
   at_once(kThreads, [&](std::size_t i) { EXPECT_EQ(train(static_cast<int>(i)), alone[i]); });
 }
 
-TEST(Threads, UseATapeOneAfterAnother) {
+TEST(Threads, UseATapeInTurn) {
   Tape tape;
   Variable x = tape.input(scalar(1));
   for (int i = 0; i < 3; ++i) std::thread([&] { x = x * real{2}; }).join();
@@ -92,7 +93,7 @@ TEST(Threads, UseATapeOneAfterAnother) {
   EXPECT_EQ(x.item(), 8);
 }
 
-TEST(Threads, ReadATokenFileAtOnce) {
+TEST(Threads, ReadATokenFileConcurrently) {
   TemporaryFolder folder;
   Ids32 ids(20'000);
   std::iota(ids.begin(), ids.end(), 0);
@@ -107,14 +108,14 @@ TEST(Threads, ReadATokenFileAtOnce) {
   });
 }
 
-TEST(Threads, WriteFilesAtOnce) {
+TEST(Threads, WriteFilesConcurrently) {
   TemporaryFolder folder;
   const auto contents = [](std::size_t i) { return std::string(5000 + i, static_cast<char>(i)); };
   at_once(kThreads, [&](std::size_t i) {
     write_file(folder / "shared", contents(i));
     write_file(folder / std::to_string(i), contents(i));
   });
-  const std::string shared = read_file(folder / "shared");  // of one of them, whole
+  const std::string shared = read_file(folder / "shared");  // complete, from one thread
   EXPECT_EQ(shared, contents(shared.size() - 5000));
   for (std::size_t i = 0; i < kThreads; ++i)
     EXPECT_EQ(read_file(folder / std::to_string(i)), contents(i));
