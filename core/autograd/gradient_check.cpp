@@ -172,7 +172,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
       entry.index.assign(index.begin(), index.end());
       worst = entry;
     }
-    // If a difference quotient shows a gradient, the rule is wrong; the function uses the input.
+    // If a difference quotient is not 0, the function uses the parameter, and a rule is wrong.
     check_argument(seen || elements.empty(), "gradient_check: '", name, "' ", bracketed(shape),
                    " gets no gradient: does the function use it?");
   }

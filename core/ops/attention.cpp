@@ -28,8 +28,8 @@ HeadView<Number> heads_of(const Attention& call, Number* data, std::size_t lengt
   return {data, row, length * row};
 }
 
-// array(i) returns the data of input i: q, k, v, the bias (if any), relative keys and values (if
-// any).
+// array(i) returns the data of input i. The inputs are q, k and v, then the optional bias, then the
+// optional relative keys and values.
 template <class Number>
 kernels::AttentionOperands<Number> arrays_of(const Attention& call, std::size_t inputs,
                                              const auto& array) {

@@ -31,7 +31,7 @@ void check_tokens(std::string_view caller, const Ids& ids, const Ids& tokens) {
                  ", expected the first axes of the ids' shape ", bracketed(ids.shape()));
 }
 
-// Scales rows whose norm is above max_norm down to it. Requires: the ids have been checked.
+// Scales looked-up rows with a larger norm down to max_norm. Requires: the ids have been checked.
 void renormalize(std::string_view caller, const Variable& variable, const Ids& ids,
                  const EmbeddingLookup& options) {
   if (!options.max_norm) return;

@@ -17,7 +17,7 @@ struct BagLayout {
 
   std::size_t bags() const { return starts.size() - 1; }
 
-  // Returns the number of bags that make a task for a thread.
+  // Returns the number of bags in a task for one thread.
   std::size_t grain(std::size_t width) const {
     const std::size_t rows_a_bag = 1 + ids.size() / std::max<std::size_t>(bags(), 1);
     return kernels::row_grain(width * rows_a_bag);
@@ -37,8 +37,8 @@ struct BagLayout {
   }
 };
 
-// Divides each bag's row of `values` [bags, width] by its number of ids without padding, if above
-// 0.
+// Divides the row of each bag in `values` [bags, width] by its number of ids without padding.
+// Leaves the rows of empty bags alone.
 void divide_by_counts(const BagLayout& layout, Tensor& values) {
   const std::size_t width = values.shape()[1];
   layout.for_each_bag(width, [&](std::size_t bag) {

@@ -177,7 +177,7 @@ struct GradientLine {
   real slope;
   real constant;
 };
-// Returns it from the means of g and g ∘ x̂ in a row.
+// Computes the line from the means of g and g ∘ x̂ in a row.
 [[gnu::noinline]] GradientLine gradient_line(const RowScaling& row, double mean_g,
                                              double mean_product) {
   const double scale = row.scale;

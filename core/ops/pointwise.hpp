@@ -50,7 +50,7 @@ Variable pointwise(OpName op, const Variable& a, const Variable& b, const Functi
                    OfA of_a, OfB of_b) {
   return record(op, {a, b}, kernels::broadcast_map(op, function, a.read(), b.read()),
                 [of_a, of_b](Backward& node) {
-                  const auto give = [&](std::size_t i, const auto& of, bool last) {
+                  const auto add_gradient = [&](std::size_t i, const auto& of, bool last) {
                     GradientSlot slot = node.slot(i);
                     if (!slot) return;
                     Tensor result = last ? node.take_gradient() : empty(node.output().shape());
@@ -61,8 +61,8 @@ Variable pointwise(OpName op, const Variable& a, const Variable& b, const Functi
                       kernels::broadcast_into(result, of, g, node.input(0), node.input(1));
                     slot.take(kernels::sum_to(std::move(result), node.input_shape(i)));
                   };
-                  give(1, of_b, !node.slot(0));
-                  give(0, of_a, true);  // reuses the memory of the gradient
+                  add_gradient(1, of_b, !node.slot(0));
+                  add_gradient(0, of_a, true);  // reuses the memory of the gradient
                 });
 }
 

@@ -112,9 +112,7 @@ class Block {
   static std::size_t count(const Reduced& x) { return x.outer * per_outer(x); }
 
   std::size_t width() const { return width_; }
-  std::size_t result(std::size_t k) const {
-    return result_ + k;
-  }  // index of the result of column k
+  std::size_t result(std::size_t k) const { return result_ + k; }  // index of column k's result
 
   // Calls f(x, i, k) for each element x with index i in column k.
   void for_each(const auto& f) const {
@@ -299,7 +297,7 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   });
 }
 
-// Divides instead of multiplying by a rounded reciprocal, which would make the mean of 41 ones ≠ 1.
+// Divides instead of multiplying by a rounded reciprocal, which would not give 1 for 41 ones.
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   check_mean(x);
   const std::vector<bool> marked = resolve_axes("mean", axes, x.shape().size());

@@ -23,7 +23,7 @@ struct Best {
   Ids indices;
 };
 
-// better(a, b) must be true if a is NaN.
+// Returns the best elements along one axis. better(a, b) must be true if a is NaN.
 Best best_along(std::string_view op, const Tensor& x, int axis, const auto& better) {
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   const AxisView view(x.shape(), along);
