@@ -1,5 +1,5 @@
-// Calls that the headers document as thread-safe, made by several threads at the same time. Results
-// are compared with those of a single thread. tests/thread_sanitizer.sh runs this under
+// Calls that the headers document as thread-safe, made by several threads at the same time. The
+// results must equal the results of a single thread. tests/thread_sanitizer.sh runs this under
 // ThreadSanitizer.
 
 #include "tests/test.hpp"

@@ -1,5 +1,5 @@
-// Edge cases: infinite, huge, equal and no elements. Expected results are those of PyTorch 1.13, as
-// documented in the headers.
+// Edge cases: infinite, huge, equal and no elements. The results must match PyTorch 1.13 and
+// the headers.
 
 #include <numbers>
 
@@ -392,7 +392,7 @@ TEST(Var, IsAccurateFarFromZero) {
 }
 
 // If the backward rule of a slice wrote to all elements, slices in a loop over an axis would take
-// quadratic time. The test detects such writes with -0, since adding 0 to -0 gives +0.
+// quadratic time. The test detects these writes with -0, since adding 0 to -0 gives +0.
 TEST(Slice, DoesNotWriteToTheGradientOfOtherElements) {
   for (const int axis : {0, 1, 2}) {
     const Tensor values = irregular({3, 4, 5});
