@@ -69,7 +69,7 @@ class DeferredUpdates {
 };
 
 /// A named tensor with its gradient. Neither copyable nor movable. It must outlive tapes and
-/// optimizers, which keep its address. (An optimizer throws if a parameter was destroyed before.)
+/// optimizers, which keep its address. (Once a parameter is destroyed, its optimizers throw.)
 ///
 /// An optimizer may defer the steps of rows that nothing reads. All functions return values that
 /// are up to date. Steps that are still deferred when the optimizer is destroyed stay with the

@@ -47,12 +47,12 @@ class OpName {
 
 /// Options of Tape::backward().
 struct BackwardOptions {
-  /// If false, backward() releases the value of each op (except the loss) once no rule needs it
-  /// any more, which saves memory.
+  /// If false, backward() saves memory: it releases the value of each op, except the loss, once no
+  /// rule needs it any more.
   bool keep_values = true;
   /// If set, receives the gradient of each parameter that the loss depends on, instead of adding it
-  /// to the parameter. It is called as soon as the sum over all uses is known, while earlier nodes
-  /// still have to run: in reverse order of first uses. It must not change parameters.
+  /// to the parameter. It is called as soon as the sum over all uses is known, before the rules of
+  /// earlier nodes run: in reverse order of first uses. It must not change parameters.
   std::function<void(Parameter& parameter, Gradient gradient)> sink = {};
 };
 
@@ -98,7 +98,8 @@ class Tape {
   void backward(const Variable& loss, const BackwardOptions& options = {});
 
   /// Starts from a variable y of any shape and its upstream gradient: dp += (dy / dp)ᵀ gradient.
-  /// Throws as above, and std::invalid_argument if the shapes of y and gradient differ.
+  /// Throws std::invalid_argument if the shapes of y and gradient differ, and std::logic_error as
+  /// above.
   void backward(const Variable& y, const std::same_as<Tensor> auto& gradient,
                 const BackwardOptions& options = {}) {  // a template, so `{…}` means options
     go_backward(y, gradient, options);
