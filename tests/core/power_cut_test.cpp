@@ -59,8 +59,8 @@ class Disk {
   }
 
  private:
-  // The inode and birth time of a file, as inodes of removed files are reused.
   static constexpr std::size_t kSector = 512;
+  // The inode and birth time of a file, as inodes of removed files are reused.
   using Key = std::pair<std::uint64_t, std::int64_t>;
   using File = std::shared_ptr<std::string>;  // contents at the last sync
 
@@ -127,8 +127,8 @@ struct Change {
   std::function<void()> make;
 };
 
-// Makes the changes one after another. After a power cut during a change, `state` must return the
-// state before or after the change. After a power cut once it has returned, the state after it.
+// Makes the changes one after another. If the power is cut during a change, `state` must return the
+// state before or after it. If the power is cut later, it must return the state after the change.
 void expect_all_or_nothing(const fs::path& folder, const std::vector<Change>& changes,
                            const std::function<std::string(const fs::path&)>& state) {
   const TemporaryFolder elsewhere;

@@ -40,7 +40,7 @@ TEST(T5Bucket, MatchesPyTorch) {
 TEST(T5Bias, LooksUpTheBucketsOfDistances) {
   Tape tape;
   const Variable table = tape.input(counting({4, 3}));
-  const Tensor bias = t5_bias(table, 9, 8).value();  // distances 0 | 1 | 2, 3 | 4 …
+  const Tensor bias = t5_bias(table, 9, 8).value();  // bucket 2 begins at distance 2, bucket 3 at 4
   expect_exact(bias, {3, 9}, [](const Shape& at) {
     const std::size_t bucket = at[1] < 2 ? at[1] : at[1] < 4 ? 2 : 3;
     return static_cast<double>(bucket * 3 + at[0] + 1);
