@@ -149,8 +149,7 @@ void Parameter::increment_version() {
 // --- Gradients ----------------------------------------------------------------------------------
 
 void Parameter::add_gradient(Gradient gradient) {
-  check_argument(gradient.is_none() || gradient.shape() == shape(), name_,
-                 ": the gradient has shape ",
+  check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": gradient has shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()), ", expected ",
                  bracketed(shape()));
   source_->check_takes_gradient();

@@ -211,16 +211,14 @@ const Gradient& Tape::gradient(const Variable& variable) const {
   const Node& node = nodes_[index_of(variable, "Tape::gradient")];
   check_state(has_gradients_, "Tape::gradient: backward() has not completed");
   const bool is_input = node.op.empty() && node.parameter == nullptr && node.needs_gradient;
-  check_state(
-      is_input || node.retains_gradient,
-      "Tape::gradient: the gradient was not kept, expected a variable from Tape::input() or "
-      "passed to Tape::retain_gradient()");
+  check_state(is_input || node.retains_gradient,
+              "Tape::gradient: the gradient was not kept, expected a variable made by input() or "
+              "passed to retain_gradient()");
   return node.gradient;
 }
 
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule) {
-  check_argument(!inputs.empty(), std::string_view(op),
-                 ": no inputs were given, expected at least one");
+  check_argument(!inputs.empty(), std::string_view(op), ": no inputs, expected at least one");
   Tape& tape = inputs.front().tape();
   Tape::Node node{.op = op, .owned = std::move(value)};
   node.inputs.reserve(inputs.size());
@@ -229,8 +227,7 @@ Variable record(OpName op, std::span<const Variable> inputs, Tensor value, Backw
     node.needs_gradient |= tape.nodes_[node.inputs.back()].needs_gradient;
   }
   if (node.needs_gradient) {
-    check_argument(rule != nullptr, std::string_view(op),
-                   ": the backward rule is missing, but an input needs a gradient");
+    check_argument(rule != nullptr, std::string_view(op), ": the backward rule is missing");
     node.rule = std::move(rule);
   }
   return tape.append(std::move(node));

@@ -202,8 +202,7 @@ class GradientSlot {
   explicit operator bool() const { return input_.needs_gradient; }
 
   /// Adds a Tensor, a RowGradient or an xtensor expression such as `a * b` to the input's gradient,
-  /// if it needs one. Throws std::logic_error if its shape is not the input's, and on a second
-  /// call.
+  /// if it needs one. Throws std::logic_error if the shapes differ, and on a second call.
   void take(Gradient gradient);
   template <class Expression>
   requires(!std::same_as<Expression, Tensor>) void take(
@@ -230,8 +229,7 @@ class GradientSlot {
 };
 
 /// The argument of a backward rule: the value and gradient of its node, the values of the inputs,
-/// and slots for their gradients. Functions throw std::logic_error for an input that does not
-/// exist.
+/// and slots for their gradients. Members throw std::logic_error if input i does not exist.
 class Backward {
  public:
   /// The gradient of the node, dense and of the shape of its value.

@@ -36,8 +36,8 @@ TEST(Tape, IsUnchangedByInvalidCalls) {
   for (const Variable& neither : {w, fixed, loss})
     EXPECT_ERROR(
         std::logic_error,
-        "Tape::gradient: the gradient was not kept, expected a variable from Tape::input() or "
-        "passed to Tape::retain_gradient()",
+        "Tape::gradient: the gradient was not kept, expected a variable made by input() or "
+        "passed to retain_gradient()",
         tape.gradient(neither));
 }
 
@@ -94,9 +94,9 @@ TEST(Tape, RejectsVariablesWithoutATape) {
 
 TEST(Record, RequiresAnInputAndARule) {
   Tape tape;
-  EXPECT_INVALID("orphan: no inputs were given, expected at least one",
+  EXPECT_INVALID("orphan: no inputs, expected at least one",
                  record("orphan", std::initializer_list<Variable>{}, scalar(1), {}));
-  EXPECT_INVALID("op: the backward rule is missing, but an input needs a gradient",
+  EXPECT_INVALID("op: the backward rule is missing",
                  record("op", {tape.input(scalar(1))}, scalar(1), {}));
 }
 
