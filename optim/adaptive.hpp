@@ -1,6 +1,6 @@
 #pragma once
 
-// Optimizers that divide by a mean of the gradients' squares: Adagrad, RMSprop, Adam and AdamW.
+// Adaptive optimizers: Adagrad, RMSprop, Adam and AdamW.
 
 #include <cmath>
 #include <limits>
@@ -14,7 +14,7 @@ namespace rowgrad {
 
 struct AdagradOptions {
   double learning_rate = 1e-2;           // 0 or more
-  double learning_rate_decay = 0;        // decay per step, see below
+  double learning_rate_decay = 0;        // see the formula below
   double weight_decay = 0;               // weight_decay · w is added to the gradient
   double initial_accumulator = 0;        // initial value of the sum of squares
   double epsilon = 1e-10;                // added to the square root
@@ -22,7 +22,7 @@ struct AdagradOptions {
   RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
-/// Adagrad's step.
+/// The update rule of Adagrad.
 struct AdagradRule : RuleDefaults {
   using Options = AdagradOptions;
   static constexpr std::string_view kName = "Adagrad";
@@ -54,13 +54,13 @@ struct AdagradRule : RuleDefaults {
   }
 };
 
-/// Adagrad (Duchi et al. 2011, figure 1, diagonal), the update of torch.optim.Adagrad at step t:
+/// Adagrad (Duchi et al. 2011, figure 1, diagonal), the update of torch.optim.Adagrad in step t:
 ///
 ///   d = ±gradient + weight_decay · w,  s = s + d²
 ///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
 ///
-/// With row gradients, rows that were not looked up do not change, unless weight_decay is set: then
-/// every deferred step of a row is replayed when the row is read.
+/// With row gradients, rows that were not looked up do not change. With weight_decay they do: every
+/// deferred step of a row is replayed when the row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
 extern template class RuleOptimizer<AdagradRule>;
@@ -73,12 +73,12 @@ struct RmsPropOptions {
   double epsilon = 1e-8;        // added to the square root
   double weight_decay = 0;      // weight_decay · w is added to the gradient
   double momentum = 0;          // applied to the quotients q below
-  bool centered = false;        // divide by the standard deviation of the gradients (Graves 2013)
+  bool centered = false;        // divide by the gradients' standard deviation (Graves 2013)
   bool maximize = false;        // ascend the gradient
   RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
-/// RMSprop's step.
+/// The update rule of RMSprop.
 struct RmsPropRule : RuleDefaults {
   using Options = RmsPropOptions;
   static constexpr std::string_view kName = "RMSprop";
@@ -129,26 +129,26 @@ struct RmsPropRule : RuleDefaults {
 ///
 ///   d = ±gradient + weight_decay · w
 ///   s = alpha · s + (1 − alpha) · d²,  with centered: a = alpha · a + (1 − alpha) · d, s' = s − a²
-///   q = d / (√s + epsilon), with centered √s' instead
-///   w = w − learning_rate · (q, or v = momentum · v + q)
+///   q = d / (√s + epsilon), with centered √s' instead of √s
+///   w = w − learning_rate · (q, or v = momentum · v + q with momentum)
 ///
-/// With row gradients, deferred steps have a closed form; with weight_decay they have
-/// none, and each of them is replayed when the row is read.
+/// With row gradients, deferred steps have a closed form. With weight_decay they are replayed one
+/// by one when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
 extern template class RuleOptimizer<RmsPropRule>;
 
 // --- Adam and AdamW: one rule, with weight decay in the gradient or decoupled from it -----------
 
-/// Of Adam, and with kDecoupled of AdamW.
+/// Options of Adam (kDecoupled = false) and AdamW (true).
 template <bool kDecoupled>
 struct AdamOptionsOf {
   double learning_rate = 1e-3;  // 0 or more
   double beta1 = 0.9;           // decay factor of the running mean of the gradients
   double beta2 = 0.999;         // decay factor of the running mean of their squares
   double epsilon = 1e-8;        // added to the square root
-  /// weight_decay · w is added to the gradient; decoupled, w is first reduced by learning_rate ·
-  /// weight_decay · w.
+  /// Adam adds weight_decay · w to the gradient; AdamW first subtracts learning_rate · weight_decay
+  /// · w from w.
   double weight_decay = kDecoupled ? 1e-2 : 0;
   bool amsgrad = false;   // divide by the largest mean of squares so far (Reddi et al. 2018)
   bool maximize = false;  // ascend the gradient
@@ -157,7 +157,7 @@ struct AdamOptionsOf {
 using AdamOptions = AdamOptionsOf<false>;
 using AdamWOptions = AdamOptionsOf<true>;
 
-template <bool kDecoupled>  // the step of Adam, or AdamW
+template <bool kDecoupled>  // the update rule of Adam or AdamW
 struct AdamRuleOf : RuleDefaults {
   using Options = AdamOptionsOf<kDecoupled>;
   static constexpr std::string_view kName = kDecoupled ? "AdamW" : "Adam";
@@ -166,7 +166,7 @@ struct AdamRuleOf : RuleDefaults {
 
   real beta1, enter1, beta2, enter2, step_size, inverse_correction, epsilon, sign;
   real decay;         // weight decay in the gradient: Adam
-  real decay_factor;  // w is multiplied by this, for decoupled weight decay: AdamW
+  real decay_factor;  // factor of w, for decoupled weight decay: AdamW
   real amsgrad;       // 1 or 0
   static auto members(const AdamRuleOf& r) {
     return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
@@ -196,9 +196,9 @@ struct AdamRuleOf : RuleDefaults {
   }
 
   /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by
-  /// √beta2 or more. There is a closed form if their quotient shrinks, and faster than decay
-  /// shrinks the value: otherwise, it would matter for ever. Without an epsilon of ordinary size,
-  /// steps that divide by squares that have faded to nothing would matter as long.
+  /// √beta2 or more. The closed form requires that the quotient of both shrinks faster than decay
+  /// shrinks the value; otherwise, no later step is negligible. It also requires an epsilon in the
+  /// normal range: otherwise, steps stay large after the squares have faded to 0.
   Deferral deferral() const {
     const real ratio = beta1 / std::sqrt(beta2);
     const bool fades = ratio < 1 && decay_factor >= (1 + 3 * ratio) / 4;
@@ -206,23 +206,22 @@ struct AdamRuleOf : RuleDefaults {
     return fades && moderate && decay == 0 ? Deferral::kAdam : Deferral::kReplay;
   }
 
-  /// A mean that has faded beside one epsilon may matter again beside a smaller one.
+  /// A step that is negligible with one epsilon may matter again with a smaller one.
   bool continues(const AdamRuleOf& before) const {
     return amsgrad == before.amsgrad && epsilon >= before.epsilon;
   }
 };
-using AdamRule = AdamRuleOf<false>;  // Adam's step
-using AdamWRule = AdamRuleOf<true>;  // AdamW's step
+using AdamRule = AdamRuleOf<false>;  // the update rule of Adam
+using AdamWRule = AdamRuleOf<true>;  // the update rule of AdamW
 
-/// Adam (Kingma & Ba 2015, algorithm 1), the update of torch.optim.Adam at step t:
+/// Adam (Kingma & Ba 2015, algorithm 1), the update of torch.optim.Adam in step t:
 ///
 ///   d = ±gradient + weight_decay · w
 ///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
-/// With row gradients, deferred steps have a closed form, unless beta1 ≥ √beta2 or
-/// epsilon is below 1e-38: then every deferred step is replayed. So it is with weight_decay: prefer
-/// AdamW.
+/// With row gradients, deferred steps have a closed form. They are replayed one by one if beta1 ≥
+/// √beta2, if epsilon is below 1e-38, and with weight_decay (prefer AdamW).
 using Adam = RuleOptimizer<AdamRule>;
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), the update of

@@ -1,6 +1,6 @@
 #pragma once
 
-// The deferred steps of rows under Adam and AdamW, in closed form.
+// The deferred steps of rows in closed form, for Adam and AdamW.
 
 #include <algorithm>
 #include <array>
@@ -16,29 +16,30 @@ namespace rowgrad {
 template <bool kDecoupled>
 struct AdamRuleOf;
 
-/// Without a gradient, the mean m and the squares are only scaled, and step k takes
+/// DEFERRED_STEPS.md derives these formulas. Without a gradient, the mean m and the squares are
+/// only scaled, and step k subtracts
 ///
 ///   aₖ · m / (gₖ · s + epsilon)
 ///
-/// from the value, with m and s, the root of the squares, as they were before all steps: aₖ and gₖ
-/// are the same for all values. (Decoupled decay comes last: aₖ is relative to what it leaves.)
-/// Steps whose g is nearly the same, g · (1 + zₖ), are one piece. Together they take
+/// from the value. Here m and s, the root of the squares, are from before all steps; aₖ and gₖ are
+/// the same for all values. (Decoupled decay is applied last, so aₖ is divided by the decay so
+/// far.) Steps with nearly equal g, written g · (1 + zₖ), form a piece. A piece subtracts
 ///
 ///   m / (g · s + epsilon) · Σₙ (−y)ⁿ · Σₖ aₖ · zₖⁿ,  y = g · s / (g · s + epsilon)
 ///
-/// As y is between 0 and 1 for any squares and any epsilon, a few powers of z are enough: mostly,
-/// one piece is all steps until the mean has faded.
+/// As y is between 0 and 1 for any squares and any epsilon, a few powers of z are enough. Mostly,
+/// one piece covers all steps until the mean has faded, that is, until later steps are negligible
+/// compared with the first.
 ///
-/// It has faded when no step that is left matters beside the first. With s at most S, the root of
-/// the largest number, step k weighs at most mₖ · (g₁ · S + epsilon) / (gₖ · S + epsilon) times as
-/// much, where mₖ is what steps leave of the mean. That shrinks by beta1 / √beta2 or more in each
-/// step, and by beta1 once epsilon outweighs even gₖ · S. So the steps to sum are limited, however
-/// long the absence: some 300 with the default betas in float, 700 in double; with betas whose
-/// quotient is nearly 1, as many as both take to fade below the range of `real`.
+/// If S is the root of the largest finite value, step k is at most mₖ · (g₁ · S + epsilon) / (gₖ ·
+/// S + epsilon) times as large as the first, where mₖ is the remaining fraction of the mean. This
+/// shrinks in each step by beta1 / √beta2 or faster. So the number of steps to sum is limited: some
+/// 300 with the default betas in float, 700 in double; if beta1 is nearly √beta2, until both fade
+/// below the range of `real`.
 ///
 /// Each piece is scaled by a power of two for which g or epsilon is about 1. So g · s does not
-/// underflow and 1 / (g · s + epsilon) does not overflow, though by themselves g and aₖ may be
-/// far below the range of `real`.
+/// underflow and 1 / (g · s + epsilon) does not overflow, even if g and aₖ are far below the range
+/// of `real`.
 template <bool kDecoupled>
 class DeferredSteps<AdamRuleOf<kDecoupled>> {
  public:
@@ -77,11 +78,12 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
   static constexpr std::size_t kTerms = sizeof(real) == 4 ? 6 : 10;
   static constexpr real kUnit = Limits::epsilon();
 
-  // Multiplies by a coefficient from 0 to 1, which may be far below the range of `real`, and rounds
-  // only the product: a coefficient rounded to `real` would err to the same side in every absence.
+  // Multiplies by a coefficient from 0 to 1, which may be far below the range of `real`. Rounds
+  // only the product: the error of a rounded coefficient would have the same sign each time and add
+  // up.
   struct Factor {
-    // scale · (high + rest). Both have the same sign, and neither is 0 unless the coefficient is:
-    // infinity stays infinite.
+    // The coefficient is scale · (high + rest). Both have the same sign, and neither is 0 unless
+    // the coefficient is, so that infinity stays infinite.
     real scale, high, rest;
 
     Factor() = default;
@@ -99,8 +101,8 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
       rest = static_cast<real>(std::max(coefficient - high, least));
     }
 
-    Simd operator()(const Simd& number) const {
-      const Simd scaled = number * Simd(scale);
+    Simd operator()(const Simd& values) const {
+      const Simd scaled = values * Simd(scale);
       return fma_exact(scaled, Simd(high), scaled * Simd(rest));
     }
   };
@@ -109,15 +111,15 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
     bool amsgrad;
     real beta2, epsilon, g;
     std::array<real, kTerms> sums;      // Σ aₖ · (−zₖ)ⁿ
-    Factor decay_factor, fade, shrink;  // 1 but in the last piece: they come after all steps
+    Factor decay_factor, fade, shrink;  // applied after all steps: 1 except in the last piece
 
     Vectors operator()(const Vectors& x) const {
       const auto& [w, mean, square, largest] = x;
-      // With amsgrad, the largest square does not change any more after the first step.
+      // With amsgrad, the largest square no longer changes after the first step.
       const Simd divisor = amsgrad ? max(largest, Simd(beta2) * square) : square;
       const Simd one(real{1});
       const Simd inverse = one / fma(Simd(g), sqrt(divisor), Simd(epsilon));
-      const Simd y = fma(Simd(-epsilon), inverse, one);  // also if the root is infinite
+      const Simd y = fma(Simd(-epsilon), inverse, one);  // valid even if the root is infinite
       Simd sum(sums.back());
       for (std::size_t n = kTerms - 1; n-- > 0;) sum = fma(sum, y, Simd(sums[n]));
       return {decay_factor(fma(-mean * inverse, sum, w)), fade(mean), shrink(square),
@@ -125,16 +127,16 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
     }
   };
 
-  // Appends the pieces.
+  // Appends the pieces of steps from + 1 … to_ to pieces_.
   [[gnu::noinline]] void find_pieces(std::uint64_t from) {
     const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();
     std::size_t run = history_.run_of(from + 1);
     const Rule& next = history_.rule(run);
     double g = next.inverse_correction, epsilon = next.epsilon;
-    const double first = g * most_root + epsilon;  // the largest divisor of the step before
+    const double first = g * most_root + epsilon;  // upper bound of the first step's divisor
     double inverse = 1 / g;
-    double weight = 1;  // how much more a step weighs than that one, at most, but for the mean
+    double weight = 1;  // upper bound of the quotient of `first` and the divisor of a later step
     double total = 0;
     std::array<double, kTerms> sums{};
     const Factor one(1);
@@ -153,8 +155,8 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
       pieces_.push_back(piece);
     };
 
-    Coefficient mean = 1, root = 1;  // what steps leave of them; of the mean, relative to the value
-    Coefficient fade = 1, shrink = 1;  // what a step leaves
+    Coefficient mean = 1, root = 1;    // remaining fractions; the mean's relative to the decay
+    Coefficient fade = 1, shrink = 1;  // the factors of one step
     real beta1 = -1, beta2 = -1, decay_factor = -1;
     for (std::uint64_t at = from; at < to_; ++at) {
       const Rule& rule = history_.rule(run);
@@ -168,11 +170,11 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
       root *= shrink;
       const auto here = static_cast<double>(rule.inverse_correction * root);
       const double divisor = here * most_root + rule.epsilon;
-      // A mean that has faded to the square of a rounding counts no more, at any later rate.
+      // A mean that has faded to the square of a rounding error is negligible at any later rate.
       if (mean * first <= kUnit * kUnit * divisor) break;
       std::array<double, kTerms + 1> terms{static_cast<double>(mean * rule.step_size)};
       total += terms[0];
-      const auto fits = [&] {  // whether the powers that are left out are negligible
+      const auto fits = [&] {  // returns true if the omitted powers are negligible
         const double z = 1 - here * inverse;
         for (std::size_t n = 0; n < kTerms; ++n) terms[n + 1] = terms[n] * z;
         return std::abs(z) <= 0.5 && std::abs(terms[kTerms]) * weight <= kUnit / 64 * total;
@@ -191,8 +193,8 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
     finish(true);
   }
 
-  // Which pieces are those after a step. They are kept, as many rows are of the same few steps, and
-  // finding takes longer than applying.
+  // Caches which pieces follow step `from`: many rows are at the same few steps, and finding the
+  // pieces takes longer than applying them.
   struct Known {
     std::uint64_t from = kNone;
     std::size_t begin = 0, end = 0;
@@ -200,7 +202,7 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
 
   const StepHistory<Rule>& history_;
   std::uint64_t to_;
-  std::vector<Known> known_;  // that of a step is at its number modulo the size
+  std::vector<Known> known_;  // the entry of a step is at index step % size
   std::vector<Piece> pieces_;
 };
 

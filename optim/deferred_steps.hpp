@@ -1,6 +1,6 @@
 #pragma once
 
-// The deferred steps of a row in closed form: many steps at once, one vector of values at a time.
+// Applies the deferred steps of rows in closed form: many steps at once, to a vector of values.
 
 #include <algorithm>
 #include <array>
@@ -14,26 +14,26 @@
 
 namespace rowgrad {
 
-/// The deferred steps of rows, up to step `to`. Keeps the last ones, as neighbours often share
-/// them.
+/// The deferred steps of rows, up to step `to`. Caches the last result, because neighbouring rows
+/// are often at the same step.
 template <class Rule>
 class DeferredSteps {
  public:
   static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and slots
-  using Simd = kernels::Simd;                              // numbers of one vector register
-  using Vectors = RuleVectors<Rule>;                       // vectors of values, and of each state
+  using Simd = kernels::Simd;                              // one vector register
+  using Vectors = RuleVectors<Rule>;                       // a vector of values, one of each slot
 
-  /// Several steps without gradient as one linear map with coefficients of type `real`. It holds
-  /// only for moderate values: none overflows, and coefficients below the range of `real` do not
-  /// matter.
+  /// Several steps without gradient as one linear map with coefficients of type `real`. It is valid
+  /// for values small enough that none overflows and that coefficients below the range of `real`
+  /// have no effect.
   class Piece {
    public:
     Piece() = default;
-    /// Applies a map. `steps` replays the steps for values that the map does not hold for.
+    /// Uses `map`, and `steps` to replay the steps for values for which the map is not valid.
     Piece(const DeferredSteps& steps, const typename StepHistory<Rule>::Map& map) : steps_(&steps) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
-      Coefficient total = 1;  // after the map, values are at most this many times as large
+      Coefficient total = 1;  // an upper bound on how much the map enlarges values
       Coefficient lost = 0;   // the largest error of a coefficient below the normal range
       for (std::size_t i = 0; i < kArrays; ++i)
         for (std::size_t j = 0; j < kArrays; ++j) {
@@ -42,13 +42,13 @@ class DeferredSteps {
           if (size < Limits::min()) lost = std::max(lost, std::min(size, kFinest));
           map_[i][j] = Simd(static_cast<real>(std::clamp(map[i][j], -kLargest, kLargest)));
         }
-      Coefficient most = kLargest / (kMaxGrowth * total) / 2;  // half, because sums are rounded
+      Coefficient most = kLargest / (kMaxGrowth * total) / 2;  // half, for rounding of sums
       if (!(most >= 1)) return;
       if (lost > 0) most = std::min(most, Limits::min() / lost);
       most_ = Simd(static_cast<real>(most));
     }
 
-    Vectors operator()(const Vectors& x) const {  // values and states after the steps
+    Vectors operator()(const Vectors& x) const {  // returns values and state after the steps
       const auto holds = this->holds(x);
       if (kernels::lanes::all(holds)) [[likely]]
         return apply(x);
@@ -60,7 +60,7 @@ class DeferredSteps {
    private:
     friend class DeferredSteps;
 
-    // For which values, together with their states, the map holds. Never for infinity or NaN.
+    // Returns a mask of the values for which the map is valid; false for infinity and NaN.
     auto holds(const Vectors& x) const {
       Simd total = abs(x[0]);
       for (std::size_t i = 1; i < kArrays; ++i) total = total + abs(x[i]);
@@ -81,15 +81,15 @@ class DeferredSteps {
     Simd most_ = Simd(real{-1});
   };
 
-  /// Borrows the history. `rows` is about how many rows follow.
+  /// Borrows the history. `rows` is an estimate of how many rows follow.
   DeferredSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t /*rows*/)
       : history_(history), to_(to) {}
 
-  std::uint64_t to() const { return to_; }  // the last of the steps
+  std::uint64_t to() const { return to_; }  // the last step
 
-  /// Returns true if a row of step `from` is stale. If so, calls call(piece, last) for each piece
-  /// of its deferred steps: Vectors y = piece(x), on values and state that went through the pieces
-  /// before. A copy of `piece` can stay in registers. Requires: all steps have a closed form.
+  /// Returns true if a row at step `from` is stale. If so, calls call(piece, last) for each piece
+  /// of its deferred steps, in order: apply each as Vectors y = piece(x). A copy of `piece` can
+  /// stay in registers. Requires: all steps have a closed form.
   bool for_each_piece(std::uint64_t from, const auto& call) {
     if (from == to_) return false;
     if (std::exchange(from_, from) != from)
@@ -99,7 +99,7 @@ class DeferredSteps {
   }
 
  private:
-  // Copies one vector at a time: an array whose address is taken would stay in memory in the loop.
+  // Copies vector by vector, because an array whose address is taken would stay in memory.
   static Vectors copy(const Vectors& x) {
     Vectors result;
     for (std::size_t k = 0; k < kArrays; ++k) result[k] = x[k];
@@ -114,10 +114,10 @@ class DeferredSteps {
   Piece piece_;
 };
 
-// --- Values that a map does not hold for ---------------------------------------------------------
+// --- Values for which a map is not valid ---------------------------------------------------------
 
-// Replays every step for values that the map does not hold for: those that overflow on the way,
-// or are not finite to begin with, end as they do under the dense optimizer.
+// Replays every step for values for which the map is not valid. Values that overflow on the way or
+// were not finite then end as with the dense optimizer.
 template <class Rule>
 void DeferredSteps<Rule>::replay(auto holds, Vectors& x) const {
   const Vectors mapped = piece_.apply(x);
@@ -126,7 +126,7 @@ void DeferredSteps<Rule>::replay(auto holds, Vectors& x) const {
   for (std::size_t i = history_.run_of(from_ + 1); at < to_; ++i) {
     const Rule& rule = history_.rule(i);
     const std::uint64_t end = std::min(to_, history_.runs()[i].end);
-    bool changes = true;  // NaN, infinity and zero soon stop changing
+    bool changes = true;  // false once a step changes nothing (NaN, infinity, zero)
     for (; at < end && changes; ++at) {
       const Vectors before = x;
       update(rule, x, Simd(real{0}));

@@ -14,15 +14,15 @@ using kernels::Simd;
 
 void check_limit(const char* caller, const char* name, double limit) {
   check_argument(std::isfinite(limit) && limit >= 0, caller, ": ", name, " is ", limit,
-                 ", expected a finite number not below 0");
+                 ", expected a finite number >= 0");
 }
 
 void check_parameters(const char* caller, std::span<const Parameter* const> parameters) {
   std::set<const Parameter*> seen;
   for (const Parameter* parameter : parameters) {
-    check_argument(parameter != nullptr, caller, ": a parameter is null");
-    check_argument(seen.insert(parameter).second, caller, ": ", parameter->name(),
-                   " is given twice");
+    check_argument(parameter != nullptr, caller, ": got a null parameter");
+    check_argument(seen.insert(parameter).second, caller, ": duplicate parameter ",
+                   parameter->name());
   }
 }
 
@@ -47,11 +47,11 @@ double joint_norm(const char* caller, std::span<const Parameter* const> paramete
   });
 }
 
-// values = f(values) in every gradient.
+// Replaces every gradient value g by f(g).
 void change_gradients(std::span<Parameter* const> parameters, const auto& f) {
   for (Parameter* parameter : parameters) {
-    const std::span<real> numbers = parameter->mutable_gradient_values();
-    kernels::map_into(numbers.size(), numbers.data(), f, numbers.data());
+    const std::span<real> values = parameter->mutable_gradient_values();
+    kernels::map_into(values.size(), values.data(), f, values.data());
   }
 }
 
@@ -74,7 +74,7 @@ double clip_grad_norm(std::span<Parameter* const> parameters, double max_norm,
       joint_norm(kName, {parameters.data(), parameters.size()}, options.p, options.all_parts);
   check_runtime(!options.error_if_not_finite || std::isfinite(before), kName,
                 ": the norm of order ", options.p, " is ", before,
-                "; the gradients are as they were");
+                ", expected a finite number; the gradients are unchanged");
   // Written so that a NaN factor does not return here.
   const double factor = max_norm / (before + 1e-6);
   if (factor >= 1) return before;

@@ -17,9 +17,9 @@ void check_share(const char* schedule, const char* option, double value) {
                  ", expected a number from 0 to 1");
 }
 
-// Half a cosine from `from` at place 0 to `to` at place 1.
-double half_cosine(double from, double to, double place) {
-  return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * place));
+// Returns the value at `x` of half a cosine from `from` (x = 0) to `to` (x = 1).
+double half_cosine(double from, double to, double x) {
+  return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * x));
 }
 
 double as_double(std::uint64_t step) { return static_cast<double>(step); }
@@ -40,9 +40,9 @@ Schedule Schedule::linear_warmup(const LinearWarmupOptions& options) {
   check_share(kName, "start_factor", options.start_factor);
   check_share(kName, "end_factor", options.end_factor);
   return {kName, options.steps, [options](std::uint64_t step) {
-            const double place = as_double(std::min(step, options.steps));
+            const double at = as_double(std::min(step, options.steps));
             return std::lerp(options.start_factor, options.end_factor,
-                             place / as_double(options.steps));
+                             at / as_double(options.steps));
           }};
 }
 
@@ -51,8 +51,8 @@ Schedule Schedule::cosine(const CosineOptions& options) {
   check_count(kName, "steps", options.steps);
   check_share(kName, "min_factor", options.min_factor);
   return {kName, options.steps, [options](std::uint64_t step) {
-            const double place = as_double(std::min(step, options.steps));
-            return half_cosine(1, options.min_factor, place / as_double(options.steps));
+            const double at = as_double(std::min(step, options.steps));
+            return half_cosine(1, options.min_factor, at / as_double(options.steps));
           }};
 }
 
@@ -60,7 +60,7 @@ Schedule Schedule::step_decay(const StepDecayOptions& options) {
   constexpr auto kName = "Schedule::step_decay";
   check_count(kName, "every", options.every);
   check_argument(std::isfinite(options.factor) && options.factor >= 0, kName, ": factor is ",
-                 options.factor, ", expected a finite number not below 0");
+                 options.factor, ", expected a finite number >= 0");
   return {kName, std::nullopt, [options](std::uint64_t step) {
             return std::pow(options.factor, as_double(step / options.every));
           }};
@@ -74,10 +74,10 @@ Schedule Schedule::one_cycle(const OneCycleOptions& options) {
   const double end = start / options.final_divisor;
   check_argument(
       options.start_divisor > 0 && std::isfinite(options.start_divisor) && std::isfinite(start),
-      kName, ": start_divisor is ", options.start_divisor, ", expected a finite number above 0");
+      kName, ": start_divisor is ", options.start_divisor, ", expected a finite number > 0");
   check_argument(
       options.final_divisor > 0 && std::isfinite(options.final_divisor) && std::isfinite(end),
-      kName, ": final_divisor is ", options.final_divisor, ", expected a finite number above 0");
+      kName, ": final_divisor is ", options.final_divisor, ", expected a finite number > 0");
   const double last = as_double(options.steps) - 1;
   const double peak = options.warmup_fraction * as_double(options.steps) - 1;
   return {kName, options.steps, [start, end, last, peak](std::uint64_t step) {
@@ -104,14 +104,14 @@ Schedule Schedule::then(Schedule next, std::uint64_t at) const {
 
 Schedule Schedule::then(Schedule next) const {
   check_argument(length_.has_value(), "Schedule::then: ", name_,
-                 " has no end; say at which step the next one begins");
+                 " has no length; pass the step at which the next schedule begins");
   return then(std::move(next), *length_);
 }
 
 double Schedule::factor(std::uint64_t step) const {
   const double factor = function_(step);
-  check_argument(std::isfinite(factor) && factor >= 0, name_, ": the factor of its step ", step,
-                 " is ", factor, ", expected a finite number not below 0");
+  check_argument(std::isfinite(factor) && factor >= 0, name_, ": the factor at its step ", step,
+                 " is ", factor, ", expected a finite number >= 0");
   return factor;
 }
 
@@ -119,8 +119,8 @@ LearningRateSchedule::LearningRateSchedule(Optimizer& optimizer, Schedule schedu
     : optimizer_(optimizer), rates_(optimizer.claim_rates()), schedule_(std::move(schedule)) {
   check_argument(
       rates_ != nullptr,
-      "LearningRateSchedule: the optimizer already has a schedule, expected one; destroy it "
-      "first, or join schedules with Schedule::then");
+      "LearningRateSchedule: the optimizer already has a schedule, expected none; destroy it "
+      "first, or join both with Schedule::then");
   std::vector<double> base_rates;
   for (std::size_t group = 0; group < optimizer_.group_count(); ++group)
     base_rates.push_back(optimizer_.learning_rate(group));
@@ -144,7 +144,7 @@ void LearningRateSchedule::load_state_dict(const StateDict& state) {
   for (std::size_t group = 0; group < base_rates.size(); ++group)
     check_argument(std::isfinite(base_rates[group]) && base_rates[group] >= 0,
                    "LearningRateSchedule::load_state_dict: the base rate of group ", group, " is ",
-                   base_rates[group], ", expected a finite number not below 0");
+                   base_rates[group], ", expected a finite number >= 0");
   set_rates(state.count("step"), std::move(base_rates));
 }
 

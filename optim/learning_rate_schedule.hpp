@@ -1,7 +1,7 @@
 #pragma once
 
-// Learning rates that change during training, as in torch.optim.lr_scheduler: a Schedule is a
-// function of the step, a LearningRateSchedule applies it to an optimizer.
+// Schedules of the learning rate, as in torch.optim.lr_scheduler. A Schedule is a function of the
+// step; a LearningRateSchedule applies it to an optimizer.
 //
 //   LearningRateSchedule schedule(sgd, Schedule::linear_warmup({.steps = 100})
 //                                          .then(Schedule::cosine({.steps = 900})));
@@ -24,74 +24,75 @@ namespace rowgrad {
 
 /// Options of Schedule::linear_warmup().
 struct LinearWarmupOptions {
-  std::uint64_t steps = 5;        // until end_factor is reached
-  double start_factor = 1.0 / 3;  // at step 0; in [0, 1]
-  double end_factor = 1;          // from step `steps` on; in [0, 1]; a decay if below start_factor
+  std::uint64_t steps = 5;        // length of the warm-up
+  double start_factor = 1.0 / 3;  // factor at step 0; in [0, 1]
+  double end_factor = 1;          // factor from step `steps` on; in [0, 1]
 };
 
 /// Options of Schedule::cosine().
 struct CosineOptions {
-  std::uint64_t steps = 0;  // until the floor is reached; required
-  double min_factor = 0;    // from step `steps` on; in [0, 1]
+  std::uint64_t steps = 0;  // steps until the floor is reached; required
+  double min_factor = 0;    // factor from step `steps` on; in [0, 1]
 };
 
 /// Options of Schedule::step_decay().
 struct StepDecayOptions {
-  std::uint64_t every = 0;  // steps for which a rate is kept; required
-  double factor = 0.1;      // the rate is then multiplied by this
+  std::uint64_t every = 0;  // steps between two changes of the rate; required
+  double factor = 0.1;      // multiplies the rate at each change
 };
 
 /// Options of Schedule::one_cycle().
 struct OneCycleOptions {
   std::uint64_t steps = 0;       // length of the whole cycle; required
   double warmup_fraction = 0.3;  // fraction of the steps in which the rate rises; in [0, 1]
-  double start_divisor = 25;     // the rate at step 0 is the base rate divided by this
-  double final_divisor = 1e4;    // the last rate is the rate at step 0 divided by this
+  double start_divisor = 25;     // base rate / rate at step 0
+  double final_divisor = 1e4;    // rate at step 0 / last rate
 };
 
 /// Maps the step number (0, 1, 2, …) to a factor of the base learning rate. Stateless, and the same
-/// for every group. Every factory function throws std::invalid_argument for an option that is
-/// outside its range or not finite.
+/// for every group. Factory functions throw std::invalid_argument if an option is outside its range
+/// or not finite.
 class Schedule {
  public:
-  /// Always 1 (ConstantLR with factor 1).
+  /// Returns the factor 1 in every step (ConstantLR with factor 1).
   static Schedule constant();
 
-  /// Linear from start_factor to end_factor, then constant (LinearLR).
+  /// Changes linearly from start_factor to end_factor, then stays constant (LinearLR).
   static Schedule linear_warmup(const LinearWarmupOptions& options = {});
 
-  /// Half a cosine from 1 to the floor, floor + (1 − floor) · (1 + cos(π · step / steps)) / 2
-  /// (Loshchilov & Hutter 2017, "SGDR", without restarts; the closed form of CosineAnnealingLR,
-  /// with the floor as a factor of each group's base rate). After `steps` it stays at the floor,
-  /// whereas PyTorch's rises again.
+  /// Falls along half a cosine from 1 to the floor: floor + (1 − floor) · (1 + cos(π · step /
+  /// steps)) / 2 (Loshchilov & Hutter 2017, "SGDR", without restarts; CosineAnnealingLR in closed
+  /// form, with the floor as a factor of each group's base rate). After `steps` it stays at the
+  /// floor, whereas PyTorch's rises again.
   static Schedule cosine(const CosineOptions& options);
 
-  /// factor^⌊step / every⌋ (StepLR).
+  /// Returns factor^⌊step / every⌋ (StepLR).
   static Schedule step_decay(const StepDecayOptions& options);
 
   /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_fraction · steps − 1,
-  /// which may lie between two steps or before the first, and falls along another to 1 /
-  /// (start_divisor · final_divisor) at step steps − 1 (Smith & Topin 2018, "Super-Convergence";
-  /// OneCycleLR with two phases). The base rate is its max_lr. Momentum does not change, as with
-  /// cycle_momentum = False. After the end the rate stays constant, whereas PyTorch throws.
+  /// which may lie between two steps or before the first. Then falls along half a cosine to 1 /
+  /// (start_divisor · final_divisor) at step steps − 1, and stays there, whereas PyTorch throws
+  /// (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two phases). The base rate is
+  /// OneCycleLR's max_lr. Momentum does not change (cycle_momentum = False).
   static Schedule one_cycle(const OneCycleOptions& options);
 
-  /// Any function (LambdaLR). It should depend only on the step number; otherwise a resumed run
-  /// differs. Throws std::invalid_argument for an empty function.
+  /// Calls any function (LambdaLR). It should depend only on the step number; otherwise a resumed
+  /// run differs. Throws std::invalid_argument if the function is empty.
   static Schedule lambda(std::function<double(std::uint64_t)> function);
 
-  /// This schedule for steps 0 … at − 1, then `next`, which counts from 0 again (SequentialLR).
-  /// Throws std::invalid_argument if `at` is 0.
+  /// Follows this schedule for steps 0 … at − 1, then `next`, which counts from 0 again
+  /// (SequentialLR). Throws std::invalid_argument if `at` is 0.
   Schedule then(Schedule next, std::uint64_t at) const;
 
-  /// The same with `at` = length(). Throws std::invalid_argument if this schedule has no length.
+  /// Calls then(next, length()). Throws std::invalid_argument if this schedule has no length.
   Schedule then(Schedule next) const;
 
-  /// Steps until the factor is constant; none if it ends with constant, step_decay or lambda.
+  /// Returns the steps until the factor is constant; nullopt if the schedule ends with constant,
+  /// step_decay or lambda.
   std::optional<std::uint64_t> length() const { return length_; }
 
-  /// Throws std::invalid_argument if the factor is negative or not finite, which is possible only
-  /// with lambda and with a step_decay whose factor is above 1.
+  /// Returns the factor of a step. Throws std::invalid_argument if it is negative or not finite
+  /// (possible with lambda, or with step_decay if its factor is above 1).
   double factor(std::uint64_t step) const;
 
  private:
@@ -103,51 +104,51 @@ class Schedule {
   std::function<double(std::uint64_t)> function_;
 };
 
-/// Sets the learning rate of each group of an optimizer to base rate · factor. The base rates are
-/// the rates that the optimizer has at construction; the constructor sets the rates of step 0.
-/// Borrows the optimizer, which must outlive it. Rates that others set last until the next step();
-/// groups that are added later keep their own rates. Throws std::invalid_argument, and then changes
-/// nothing, for a factor or rate that is negative or not finite.
+/// Sets the learning rate of each group of an optimizer to base rate · factor. Borrows the
+/// optimizer, which must outlive it. Rates set by others last until the next step(); groups that
+/// are added later keep their own rates. Throws std::invalid_argument, and then changes nothing, if
+/// a factor or rate is negative or not finite.
 ///
-/// An optimizer has one schedule at a time, as two would set the same rates: destroy a schedule
-/// before you make its successor, or join several with Schedule::then. A schedule that is destroyed
-/// leaves the rates as it set them last.
+/// An optimizer has at most one schedule at a time: destroy it before you create the next, or join
+/// schedules with Schedule::then. The destructor does not change the rates.
 class LearningRateSchedule {
  public:
-  /// Takes the rates of the optimizer as base rates, and sets the rates of step 0. Throws
-  /// std::invalid_argument if the optimizer has a schedule.
+  /// Takes the optimizer's current rates as base rates, and sets the rates of step 0. Throws
+  /// std::invalid_argument if the optimizer already has a schedule.
   LearningRateSchedule(Optimizer& optimizer, Schedule schedule);
   LearningRateSchedule(const LearningRateSchedule&) = delete;
   LearningRateSchedule& operator=(const LearningRateSchedule&) = delete;
 
-  /// Sets the rates of the next step. Call it after each step of the optimizer.
+  /// Sets the rates for the next step. Call it after each step of the optimizer.
   void step();
 
   /// Throws what step() would throw now.
   void check_step() const { check_rates(step_count_ + 1, base_rates_); }
 
-  /// Whose rates it sets.
+  /// Returns the optimizer whose rates it sets.
   const Optimizer& optimizer() const { return optimizer_; }
 
-  /// How often step() has been called, including the calls before a loaded state was saved.
+  /// Returns how often step() was called, including calls before a loaded state was saved.
   std::uint64_t step_count() const { return step_count_; }
 
-  /// The step and the base rates. Loading sets the rates of that step. It throws
-  /// std::invalid_argument for base rates of another number of groups than the optimizer had when
-  /// this object was made, and for one that is negative or not finite, and then changes nothing.
+  /// Returns the step count and the base rates.
   StateDict state_dict() const;
+
+  /// Loads a state and sets the rates of its step. Throws std::invalid_argument, and changes
+  /// nothing, if a base rate is negative or not finite, or if their number is not the number of
+  /// groups at construction.
   void load_state_dict(const StateDict& state);
 
  private:
-  // Returns the factor of the step.
+  // Returns the factor of the step. Throws if a rate would not be finite.
   double check_rates(std::uint64_t step, const std::vector<double>& base_rates) const;
   void set_rates(std::uint64_t step, std::vector<double> base_rates);
 
   Optimizer& optimizer_;
-  std::shared_ptr<void> rates_;  // keeps other schedules from setting them
+  std::shared_ptr<void> rates_;  // while it exists, no other schedule can set the rates
   Schedule schedule_;
   std::uint64_t step_count_ = 0;
-  std::vector<double> base_rates_;  // one per group
+  std::vector<double> base_rates_;  // one for each group
 };
 
 }  // namespace rowgrad

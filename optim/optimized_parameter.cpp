@@ -13,12 +13,13 @@
 namespace rowgrad {
 namespace {
 
-// The most runs in a history: kMaxRuns or, for large tables, one per kValuesPerRun values, which
-// takes a third of the table's memory at most.
+// The maximum number of runs in a history is kMaxRuns or, for large tables, one for each
+// kValuesPerRun values. This takes at most a third of the table's memory.
 constexpr std::size_t kMaxRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
-constexpr std::uint64_t kReplayOnly = 0;  // before any step
+// Values of closed_before (RuleLoops::apply).
+constexpr std::uint64_t kReplayOnly = 0;
 constexpr std::uint64_t kAllSteps = ~std::uint64_t{0};
 constexpr auto kAnyStep = [](std::uint64_t) { return true; };
 
@@ -43,7 +44,7 @@ void OptimizedParameter::forget() noexcept {
   slots_ = nullptr;
 }
 
-// Calls loop(part), which returns what to count as visited, for parts of a range in parallel.
+// Calls loop(part) for parts of a range in parallel, and adds its results to rows_visited_.
 void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
   kernels::parallel_for(all.end, kernels::row_grain(all.rows.width),
                         [&](std::size_t begin, std::size_t end) {
@@ -51,7 +52,7 @@ void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
                         });
 }
 
-// Returns those of the rows that deferred steps change and that are of a step that is due.
+// Returns the rows that deferred steps change and for which is_due(step of the row) is true.
 std::vector<std::int32_t> OptimizedParameter::changed_rows(std::span<const std::int32_t> ids,
                                                            const auto& is_due) {
   const RowView rows = slots_->rows();
@@ -92,13 +93,13 @@ StepPlan OptimizedParameter::plan() const {
   if (!has_deferred())
     parameter_->source().check_up_to_date();
   else if (plan.defers && !plan.continues)
-    parameter_->check_in_memory(rule_.name, ": these options do not continue those before");
+    parameter_->check_in_memory(rule_.name, ": the new options need all rows up to date");
   slots_->fault_in(gradient.rows().indices(), has_deferred() ? loops_->history().steps() : 0);
   return plan;
 }
 
 void OptimizedParameter::step(const StepPlan& plan) {
-  check_state(plan.step == steps_ + 1, rule_.name, ": the plan is of step ", plan.step,
+  check_state(plan.step == steps_ + 1, rule_.name, ": the plan is for step ", plan.step,
               ", expected step ", steps_ + 1);
   const Gradient& gradient = parameter_->gradient();
   std::vector<std::shared_ptr<RowWatcher>> watchers;
@@ -123,7 +124,7 @@ void OptimizedParameter::step_dense(const Tensor& gradient, const StepPlan& plan
   const RowView values = slots_->rows();
   kernels::parallel_for(
       gradient.size(), kernels::kGrainElements / 4, [&](std::size_t begin, std::size_t end) {
-        // A range of values, as one row.
+        // Treats a range of values as one row.
         const RowView row{.first = values.at<1 + kMaxSlots>(begin), .width = end - begin};
         loops_->step({row, nullptr, 0, 1}, gradient.data() + begin, plan, 0, {});
       });
@@ -134,8 +135,8 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
   const StepRuns& history = loops_->history();
-  // A new history begins after the updates of another optimizer, after options that do not continue
-  // those before, and where the history cannot be shortened in time.
+  // Begin a new history after another optimizer's steps, after options whose steps cannot be
+  // combined with earlier ones, or if the history was not shortened in time.
   if (!has_deferred() || (plan.defers && !plan.continues) || history_is_full()) {
     parameter_->apply_deferred();
     loops_->clear();
@@ -143,7 +144,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   }
   const bool may_be_stale = plan.defers || has_deferred();
   slots_->prepare_write(ids);
-  // Until the loop has ended: if memory runs out, rows are of a step that the history lacks.
+  // Set again below: if memory runs out in the loop, rows are at a step that the history lacks.
   parameter_->discard_deferred();
   parameter_->increment_version();
   RowView rows = slots_->rows();
@@ -166,8 +167,8 @@ void OptimizedParameter::apply(std::span<const std::int32_t> ids) {
   bring_up_to_date(changed_rows(ids, kAnyStep), kAllSteps);
 }
 
-// No row stays stale, so rows whose slots do not change need no records. Nobody needs the slots of
-// an optimizer that was destroyed.
+// No row stays stale, so rows whose slots do not change need no records. The slots of a destroyed
+// optimizer are not needed any more.
 void OptimizedParameter::apply_all() {
   const StepRuns& history = loops_->history();
   if (is_abandoned_ ? history.has_replay(0) : history.makes_state()) slots_->make_all();
@@ -180,7 +181,7 @@ void OptimizedParameter::gather(std::span<const std::int32_t> ids, real* out, co
   const StepRuns& history = loops_->history();
   slots_->fault_in(ids, history.steps());
   if (history.has_replay(0) && parameter_->is_in_memory()) {  // in a file, copies are replayed
-    // Each row only once, however often its id occurs.
+    // Replay each row only once, even if its id occurs several times.
     std::vector<std::int32_t> due =
         changed_rows(ids, [&](std::uint64_t step) { return history.has_replay(step); });
     std::ranges::sort(due);
@@ -200,7 +201,7 @@ void OptimizedParameter::gather_all(real* out) {
 
 // --- A long history ------------------------------------------------------------------------------
 
-std::size_t OptimizedParameter::half_history() const {  // a power of two, that of the whole table
+std::size_t OptimizedParameter::half_history() const {  // a power of two, the same for all slices
   const std::size_t values = parameter_->source().part().rows * parameter_->shape()[1];
   return std::bit_floor(std::max(kMaxRuns, values / kValuesPerRun)) / 2;
 }
@@ -209,8 +210,8 @@ bool OptimizedParameter::history_is_full() const {
   return parameter_->is_in_memory() && loops_->history().runs().size() >= 2 * half_history();
 }
 
-// Once the history is half full, every further run brings its share of the rows that are of a step
-// of the first half up to date. When it is full, no such row is left, and the first half is
+// Once the history is half full, each new run brings a share of the rows up to date that are at a
+// step of the first half. When the history is full, no such row is left, and the first half is
 // dropped.
 void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history();
@@ -230,7 +231,7 @@ void OptimizedParameter::shorten_history() {
   };
   bring_stale_rows(row_at(share - 1), row_at(share));
   if (share < half) return;
-  bring_stale_rows(0, count);  // rows that were loaded after their turn
+  bring_stale_rows(0, count);  // rows that were loaded after their share was processed
   loops_->drop_runs(half);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// A parameter with its optimizer state, and the rows whose updates are deferred.
+// A parameter with its optimizer state and its deferred steps.
 
 #include <atomic>
 #include <cstdint>
@@ -16,72 +16,72 @@
 
 namespace rowgrad {
 
-/// From the first deferred step on, each step changes only the rows that have a gradient. For the
-/// others it is kept in a history, and they become stale. SlotStore has the step that each row is
-/// of, counted in the history (not from the optimizer's first step): the steps after it are the
-/// row's deferred steps. Reading a row makes them:
+/// A deferred step changes only the rows that have a gradient. It is added to a history, and all
+/// other rows become stale. SlotStore has the last step applied to each row, counted in the history
+/// (not from the optimizer's first step). Later steps in the history are the row's deferred steps.
+/// When the row is read,
 ///
-/// - Steps without a closed form are replayed on the stored row, which is then of a later step.
-/// - A closed form is applied to the copy that is read, not to the stored row. So the bits of a run
+/// - steps without a closed form are replayed on the stored row, which is then at a later step;
+/// - a closed form is applied to the copy that is read, not to the stored row. So the bits of a run
 ///   do not depend on when rows are read, for example for a checkpoint or an evaluation.
 ///
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
-/// are brought up to date, and no updates are deferred any more.
+/// are brought up to date, and the history is cleared.
 ///
-/// Nothing passes over all rows of a table in a file: what would have to is refused, and its
-/// history grows as long as steps differ.
+/// Operations that would visit all rows of a table in a file throw. The history of such a table
+/// grows as long as steps differ.
 ///
-/// Where all rows are brought up to date, rows without a record (RowView::has_record) are left out
-/// if the deferred steps do not change them: momentum does not, weight decay does.
+/// When all rows are brought up to date, rows without a record (RowView::has_record) are skipped if
+/// the deferred steps do not change them: momentum does not, weight decay does.
 class OptimizedParameter final : public DeferredUpdates,
                                  public std::enable_shared_from_this<OptimizedParameter> {
  public:
-  /// The parameter and the names of the rule must outlive it, except for a parameter that was
-  /// destroyed: see forget(). `loops` are new.
+  /// The parameter (unless forget() is called) and the names of the rule must outlive it. `loops`
+  /// has an empty history.
   OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleLoops> loops);
 
-  /// The parameter; null once it was destroyed.
+  /// Returns the parameter, or null after forget().
   const Parameter* parameter() const { return parameter_; }
 
   /// Call before the parameter is destroyed.
   void forget() noexcept;
 
-  /// Call before the optimizer is destroyed. Deferred updates then stay with the parameter alone.
+  /// Call before the optimizer is destroyed. The parameter then owns the deferred steps.
   void abandon() noexcept;
 
-  /// Plans a step with the gradient of the parameter; reads rows of a file. Throws
-  /// std::invalid_argument for a step that would pass over all rows of a file, std::logic_error for
-  /// rows with deferred updates that only a saved state knows, and std::runtime_error for damage.
+  /// Plans a step with the gradient of the parameter; reads its rows from a file. Throws
+  /// std::invalid_argument if the step would visit all rows of a file, std::logic_error if deferred
+  /// steps of the rows have not been loaded yet, and std::runtime_error for damaged rows.
   StepPlan plan() const;
 
-  /// Makes the step of the last plan(). Fails only if memory or the disk does.
+  /// Makes the step of the last plan(). Throws only if memory runs out or the disk fails.
   void step(const StepPlan& plan);
 
-  /// See Optimizer::decay_without_gradient.
+  /// Implements Optimizer::decay_without_gradient.
   std::optional<double> decay_without_gradient() const;
 
-  /// See Optimizer::changes_without_gradient and Optimizer::watch_next_step.
+  /// Implement Optimizer::changes_without_gradient and Optimizer::watch_next_step.
   bool changes_without_gradient() const;
   void watch_next_step(const std::shared_ptr<RowWatcher>& watcher);
 
-  /// See Optimizer::rows_visited.
+  /// Implements Optimizer::rows_visited.
   std::uint64_t rows_visited() const { return rows_visited_; }
 
-  /// Returns the number of steps ("step"), the slots, and while updates are deferred ("lazy") what
-  /// SlotStore::save_rows puts, the history, and a checksum of the values as they are read.
+  /// Returns the slots and the number of steps ("step"). If steps are deferred, "lazy" has the
+  /// result of SlotStore::save_rows, the history, and a checksum of the values, up to date.
   StateDict state_dict() const;
 
-  /// Returns all names that such a state may have.
+  /// Returns all names that a state dict may have.
   static std::vector<std::string> names(const RuleFacts& rule);
 
-  /// Returns a new object with such a state. If the values of the parameter follow, the state is
-  /// only checked. Otherwise the values must have its checksum, and each row, brought up to date,
-  /// is compared with the parameter. If any bit differs (for example on another processor), the
-  /// row of the parameter is kept, and only its slots are brought up to date. States of version
-  /// 0.2.0 have no checksum.
+  /// Returns a new object with a saved state. If values_follow is true (the parameter values are
+  /// loaded later), the state is only checked. Otherwise the values must match its checksum, and
+  /// each row, brought up to date, is compared with the parameter. If any bit differs (for example
+  /// on another processor), the parameter's row is kept, and only its slots are brought up to date.
+  /// States of version 0.2.0 have no checksum.
   std::shared_ptr<OptimizedParameter> loaded(const StateDict& state, bool values_follow) const;
 
-  /// Puts the deferred updates that loaded() read in place of the parameter's.
+  /// Replaces the parameter's deferred steps by those that loaded() read.
   void commit() noexcept;
 
  private:
@@ -109,11 +109,11 @@ class OptimizedParameter final : public DeferredUpdates,
   Parameter* parameter_;
   const RuleFacts rule_;
   std::unique_ptr<SlotStore> slots_;
-  std::unique_ptr<RuleLoops> loops_;  // with the history of deferred steps
-  std::uint64_t steps_ = 0;           // made so far, also with dense gradients
-  bool is_abandoned_ = false;         // see abandon()
-  bool is_loaded_ = false;            // true if commit() has deferred updates to put in place
-  std::vector<std::weak_ptr<RowWatcher>> watchers_;  // of the next step
+  std::unique_ptr<RuleLoops> loops_;  // has the history of deferred steps
+  std::uint64_t steps_ = 0;           // steps so far, with dense and row gradients
+  bool is_abandoned_ = false;         // true after abandon()
+  bool is_loaded_ = false;            // true if loaded() read deferred steps for commit()
+  std::vector<std::weak_ptr<RowWatcher>> watchers_;  // they watch the next step
   std::atomic<std::uint64_t> rows_visited_ = 0;
 };
 

@@ -15,7 +15,7 @@ constexpr const char* kSteps = "step";
 constexpr const char* kDeferred = "lazy";
 constexpr const char* kChecksum = "checksum";
 
-// Saved instead of a state that the options need since the last step (set_options).
+// Saved instead of a slot that does not exist yet: set_options() asked for it after the last step.
 constexpr const char* kNotBegun = "not begun";
 
 bool is_not_begun(const StateDict& state, const std::string& name) {
@@ -24,7 +24,8 @@ bool is_not_begun(const StateDict& state, const std::string& name) {
   return text != nullptr && *text == kNotBegun;
 }
 
-// With the bits of a number, as those of the other library are rounded when they are read.
+// Returns the number of bits of a value, then the checksum. Values of another precision are rounded
+// when they are read, so their checksum cannot be compared.
 std::vector<std::int64_t> checksum_of(const Tensor& values) {
   Checksum sum;
   sum.add_bytes(std::as_bytes(std::span(values.data(), values.size())));
@@ -33,7 +34,7 @@ std::vector<std::int64_t> checksum_of(const Tensor& values) {
 
 }  // namespace
 
-// Rows are saved as they are stored, stale, with the deferred steps, so that a resumed run has the
+// Saves stale rows as they are stored, with their deferred steps, so that a resumed run has the
 // same bits.
 StateDict OptimizedParameter::state_dict() const {
   StateDict state;
@@ -86,8 +87,8 @@ auto OptimizedParameter::loaded(const StateDict& state, bool values_follow) cons
     check_argument(
         !needs.uses[i] || has_table(state, name), rule_.name, "::load_state_dict: '",
         parameter_->name(), '.', name,
-        "' is missing, but the options of the optimizer need it; make the optimizer "
-        "with the options of the saved one, and change them after loading (set_options)");
+        "' is missing, but the optimizer's options need it; create the optimizer with the "
+        "options of the saved one, and change them after loading (set_options)");
   }
   loaded->slots_->load(state, saved, values_follow);
   const StateDict deferred = state.part(kDeferred);
@@ -97,14 +98,15 @@ auto OptimizedParameter::loaded(const StateDict& state, bool values_follow) cons
 
 void OptimizedParameter::load_deferred(const StateDict& state, bool values_follow) {
   check_argument(parameter_->shape().size() == 2, rule_.name, "::load_state_dict: '",
-                 parameter_->name(), "' is no table, but its state has deferred steps");
+                 parameter_->name(), "' is not a table, but its state has deferred steps");
   const auto check = [&](bool fits, const char* what, const auto&... text) {
     check_argument(fits, rule_.name, "::load_state_dict: '", parameter_->name(), ".lazy.", what,
                    "' has ", text...);
   };
   const std::vector<std::int64_t> steps = state.integers("steps");
   const Tensor rules = state.tensor("rules", {steps.size(), rule_.members});
-  for (const real member : rules) check(std::isfinite(member), "rules", member);
+  for (const real member : rules)
+    check(std::isfinite(member), "rules", member, ", expected finite values");
   for (std::size_t run = 0; run < steps.size(); ++run) {
     const std::uint64_t most = steps_ - loops_->history().steps();
     const auto count = static_cast<std::uint64_t>(steps[run]);
@@ -121,10 +123,10 @@ void OptimizedParameter::load_deferred(const StateDict& state, bool values_follo
   const Tensor present = parameter_->copy();
   if (state.contains(kChecksum)) {  // not in states of 0.2.0
     const std::vector<std::int64_t> saved = state.integers(kChecksum), here = checksum_of(present);
-    check(saved.size() == here.size(), kChecksum, saved.size(), " numbers, expected ", here.size());
+    check(saved.size() == here.size(), kChecksum, saved.size(), " values, expected ", here.size());
     check_argument(saved[0] != here[0] || saved == here, rule_.name, "::load_state_dict: '",
-                   parameter_->name(), "' has other values than when the state was saved: load ",
-                   "those of the model first");
+                   parameter_->name(), "' does not have the values that it had when the state was ",
+                   "saved; load the model's state first");
   }
   Tensor values = empty(parameter_->shape());
   gather_all(values.data());
@@ -143,13 +145,13 @@ void OptimizedParameter::load_deferred(const StateDict& state, bool values_follo
 
 void OptimizedParameter::commit() noexcept {
   if (!std::exchange(is_loaded_, false)) return;
-  parameter_->discard_deferred();  // its updates are part of the values that were compared
+  parameter_->discard_deferred();  // already applied to the values that loaded() compared
   slots_->commit();
   parameter_->increment_version();
   parameter_->set_deferred(shared_from_this());
 }
 
-// The plan of the next step of rows whose slots exist.
+// Returns a plan of the next step, for rows whose slots exist.
 StepPlan OptimizedParameter::next_plan() const {
   return loops_->fresh()->plan({.step = steps_ + 1, .is_first_use = false});
 }
@@ -166,7 +168,7 @@ std::optional<double> OptimizedParameter::decay_without_gradient() const {
   one[0] = 1;
   loops_->step_without_gradient(plan, one.data());
   if (one[0] == 1) return 0;
-  // Decay that goes through a state, such as momentum, builds up: no share of each step.
+  // Decay that passes through a slot such as momentum accumulates: it is not a fraction per step.
   const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
   return builds_up || deferral == Deferral::kReplay ? std::nullopt : std::optional(1 - one[0]);
 }

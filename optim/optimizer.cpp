@@ -31,12 +31,12 @@ void Optimizer::check_parameters_live() const {
 
 void Optimizer::add_parameters(const std::vector<Parameter*>& parameters) {
   check_parameters_live();
-  check_argument(!parameters.empty(), "Optimizer: there are no parameters");
+  check_argument(!parameters.empty(), "Optimizer: got no parameters, expected at least one");
   std::set<const Parameter*> seen(parameters_.begin(), parameters_.end());
   for (const Parameter* parameter : parameters) {
-    check_argument(parameter != nullptr, "Optimizer: a parameter is null");
-    check_argument(seen.insert(parameter).second, "Optimizer: ", parameter->name(),
-                   " is given twice");
+    check_argument(parameter != nullptr, "Optimizer: got a null parameter");
+    check_argument(seen.insert(parameter).second, "Optimizer: duplicate parameter ",
+                   parameter->name());
   }
   const std::size_t before = parameters_.size();
   try {
@@ -55,7 +55,7 @@ void Optimizer::check_trains_all(const Tape& tape) const {
     check_state(
         own.contains(parameter), "Optimizer: '", parameter->name(), "' ",
         bracketed(parameter->shape()),
-        " takes part in the loss, but is none of the optimizer's parameters: is its layer a "
+        " is used by the loss, but is not one of the optimizer's parameters: is its layer a "
         "Submodule of the model?");
 }
 
@@ -84,10 +84,10 @@ void check_option(std::string_view optimizer, std::string_view option, double va
   const bool is_finite = std::isfinite(static_cast<real>(value));
   if (is_finite && value >= range.least && value < range.below) return;
   std::string bounds;
-  if (range.least > -kUnbounded) bounds += concat(" not below ", range.least);
-  if (range.below < kUnbounded) bounds += concat(", below ", range.below);
+  if (range.least > -kUnbounded) bounds += concat(" >= ", range.least);
+  if (range.below < kUnbounded) bounds += concat(", < ", range.below);
   if (!is_finite && std::isfinite(value))
-    bounds += concat(", at most ", std::numeric_limits<real>::max());
+    bounds += concat(", <= ", std::numeric_limits<real>::max());
   throw_invalid_argument(
       {optimizer, ": ", option, " is ", value, ", expected a finite number", bounds});
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// The interface of all optimizers. An optimizer borrows parameters, which must outlive it, and owns
-// its state. Once a parameter is destroyed, functions that need it throw std::logic_error. The
-// library's optimizers are made from update rules: see rule_optimizer.hpp.
+// The interface of all optimizers. An optimizer owns its state and borrows its parameters, which
+// must outlive it: once one is destroyed, functions that need it throw std::logic_error. The
+// library's optimizers are built from update rules (rule_optimizer.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -23,93 +23,93 @@ class Optimizer : private ParameterUser {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  virtual ~Optimizer();  // its parameters do not know of it any more
+  virtual ~Optimizer();  // unregisters it from its parameters
 
   /// Clears all gradients. The cost does not depend on the sizes of the parameters.
   void zero_grad();
 
-  /// Updates every trainable parameter that has a gradient; the others do not change. Whatever is
-  /// wrong is refused before anything changes; where memory or a disk fails in the middle, load the
-  /// state that was saved last.
+  /// Updates every trainable parameter that has a gradient. Throws before anything changes, unless
+  /// memory runs out or a disk fails in the middle of the step: then load the last saved state.
   virtual void step() = 0;
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }  // in the order given
 
   /// Throws std::logic_error naming the first trainable parameter on the tape that this optimizer
-  /// does not have, and so would never train. Most likely its layer is a plain member of the model
-  /// instead of a Submodule, so the model does not list it.
+  /// does not have, and so would never train. The usual cause is a layer that is a plain member of
+  /// the model instead of a Submodule: the model does not list its parameters.
   void check_trains_all(const Tape& tape) const;
 
-  /// The reverse, after backward: throws std::logic_error naming the first trainable parameter of
-  /// this optimizer that has no gradient. Most likely forward forgot its layer. The rows of a table
-  /// count as used even if no id was looked up. Not for losses that use their parameters in turn.
+  /// Throws std::logic_error naming the first trainable parameter of this optimizer that has no
+  /// gradient after backward. The usual cause is a layer that forward does not use. A table counts
+  /// as used even if no id was looked up. Not for losses that alternate between parameters.
   void check_uses_all() const;
 
-  /// The number of parameter groups, each with its own options, and the learning rate of a group. A
-  /// new rate takes effect in the next step. Throws std::invalid_argument for a group that does not
-  /// exist, and for a rate that is negative or not finite.
-  virtual std::size_t group_count() const = 0;
+  virtual std::size_t group_count() const = 0;  // the number of parameter groups
+
+  /// Returns or sets the learning rate of a group, from the next step on. Throws
+  /// std::invalid_argument if there is no such group, or if the rate is negative or not finite.
   virtual double learning_rate(std::size_t group = 0) const = 0;
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
 
-  /// The share of each value that the next step takes from values without a gradient by itself, as
-  /// weight decay does; none if that is not known, as where decay is a part of the gradient.
+  /// Returns the fraction by which the next step shrinks values that have no gradient (weight
+  /// decay), or nullopt if it cannot be told, as when decay passes through the momentum.
   virtual std::optional<double> decay_without_gradient(const Parameter&) const {
     return std::nullopt;
   }
 
-  /// Returns false if the next step leaves values without a gradient as they are.
+  /// Returns false if the next step does not change values that have no gradient.
   virtual bool changes_without_gradient(const Parameter&) const { return true; }
 
-  /// Makes the next step of the parameter call `watcher`, once, for each row of its row gradient.
-  /// Returns false if this optimizer cannot do so.
+  /// Calls `watcher` for each row of the parameter's row gradient, in the next step only. Returns
+  /// false if this optimizer does not support it.
   virtual bool watch_next_step(const Parameter&,
                                const std::shared_ptr<RowWatcher>& /*watcher*/) const {
     return false;
   }
 
-  /// How many table rows have been read, updated or brought up to date because of row gradients,
-  /// plus one per step replayed on a row: a measure of work that is the same on any machine.
+  /// Returns the number of table rows that were read, updated or brought up to date, plus one for
+  /// each step replayed on a row. This measure of work is the same on any machine.
   virtual std::uint64_t rows_visited() const = 0;
 
-  /// The state kept between steps, by parameter ("token.weight.momentum"), without the options,
-  /// which may differ. Save the values of the parameters with it, and load them first: if updates
-  /// of rows are deferred, other values are refused. A state that lacks an array which the options
-  /// need, such as amsgrad's largest second moment, is refused too. An untrusted state may take
-  /// long: it may claim any number of steps, some of which are replayed. Both throw
-  /// std::invalid_argument if two parameters have the same name; loading also if a name, a shape or
-  /// a value does not fit, and then changes nothing. check_state_dict() throws that before the
-  /// values of the parameters are loaded, if an optimizer has its own.
+  /// Returns the optimizer state by parameter ("token.weight.momentum"), without the options. Save
+  /// it with the parameters. Throws std::invalid_argument if two parameters have the same name.
   virtual StateDict state_dict() const = 0;
+
+  /// Loads a state; load the parameters first. Throws std::invalid_argument, and changes nothing,
+  /// for duplicate parameter names, for an unexpected name, shape or value, for a slot that the
+  /// options need but the state lacks, and for deferred steps of other parameter values. An
+  /// untrusted state may take long: it can claim any number of steps, some of which are replayed.
   virtual void load_state_dict(const StateDict& state) = 0;
+
+  /// Checks a state before the parameters are loaded. Throws like load_state_dict().
   virtual void check_state_dict(const StateDict& /*state*/) const {}
 
  protected:
-  Optimizer() = default;  // without parameters, which are added then
+  Optimizer() = default;  // call add_parameters() next
 
-  /// Throws std::invalid_argument for an empty list, a null parameter, and one that is given twice.
+  /// Throws std::invalid_argument for an empty list, a null parameter or a duplicate.
   explicit Optimizer(std::vector<Parameter*> parameters);
 
-  /// Adds parameters. Throws what the constructor does, and then changes nothing.
+  /// Adds parameters. Throws like the constructor, and then changes nothing.
   void add_parameters(const std::vector<Parameter*>& parameters);
 
-  /// Throws std::logic_error naming a parameter if one was destroyed.
+  /// Throws std::logic_error naming the parameter that was destroyed, if any.
   void check_parameters_live() const;
 
-  /// For an optimizer that keeps more of its parameters: called before one is destroyed.
+  /// Called before a parameter is destroyed. Overrides must call Optimizer::forget().
   void forget(const Parameter& parameter) noexcept override;
 
  private:
   friend class LearningRateSchedule;
 
-  // Returns a handle that one schedule keeps as long as it sets the learning rates; null if another
-  // schedule has one. Shared, as optimizer and schedule may be destroyed in any order.
+  // Returns a handle that a schedule keeps while it sets the learning rates; null if another
+  // schedule holds it. Shared, because either object may be destroyed first.
   std::shared_ptr<void> claim_rates();
 
   std::weak_ptr<void> schedule_;  // the handle of the schedule that sets the learning rates
   std::vector<Parameter*> parameters_;
-  bool lost_ = false;      // whether a parameter was destroyed
-  std::string lost_name_;  // its name
+  bool lost_ = false;      // true if a parameter was destroyed
+  std::string lost_name_;  // the name of the destroyed parameter
 };
 
 }  // namespace rowgrad

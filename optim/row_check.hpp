@@ -1,6 +1,6 @@
 #pragma once
 
-// The counterpart of gradient_check for optimizers: whether steps with row gradients equal steps
+// The counterpart of gradient_check for optimizers: compares steps with row gradients and steps
 // with the same gradients in dense form.
 
 #include <algorithm>
@@ -18,24 +18,24 @@
 
 namespace rowgrad {
 
-/// What row_check() found.
+/// The result of row_check().
 struct RowCheckResult {
-  bool passed = true;      // whether both agree
-  double difference = 0;   // the largest, relative to max(1, |value|); infinite for NaN
-  std::size_t steps = 0;   // the step after which it was found
-  std::int32_t row = 0;    // its row
-  std::size_t column = 0;  // its column
+  bool passed = true;      // true if both trainings agree
+  double difference = 0;   // the largest one, relative to max(1, |value|); infinite for NaN
+  std::size_t steps = 0;   // the step after which it occurred
+  std::int32_t row = 0;    // the row in which it occurred
+  std::size_t column = 0;  // the column in which it occurred
 
-  /// For people: whether it passed, and the largest difference with its place.
+  /// Returns a readable summary.
   std::string message() const {
     return concat(passed ? "passed" : "failed", "; the largest relative difference is ", difference,
                   " at [", row, ", ", column, "] after step ", steps);
   }
 };
 
-/// Trains a small table twice with an optimizer that `make` returns for it, with row gradients and
-/// with dense ones, over random lookups and reads that the seed determines, and compares all values
-/// that are read. Throws what the optimizer throws, and std::invalid_argument if there is none.
+/// Trains a small table with row gradients and another with the same dense gradients, each with an
+/// optimizer from `make`, and compares all values that are read. The seed determines lookups and
+/// reads. Throws what the optimizer throws, or std::invalid_argument if `make` returns null.
 inline RowCheckResult row_check(const std::function<std::unique_ptr<Optimizer>(Parameter&)>& make,
                                 std::uint64_t seed = 0) {
   constexpr std::size_t kRows = 12, kWidth = 4, kSteps = 300;
@@ -46,11 +46,12 @@ inline RowCheckResult row_check(const std::function<std::unique_ptr<Optimizer>(P
   Parameter dense_table("dense_table", start);
   const auto by_rows = make(table);
   const auto dense = make(dense_table);
-  check_argument(by_rows != nullptr && dense != nullptr, "row_check: make returned no optimizer");
+  check_argument(by_rows != nullptr && dense != nullptr,
+                 "row_check: make returned null, expected an optimizer");
 
   RowCheckResult result;
   for (std::size_t step = 1; step <= kSteps; ++step) {
-    std::vector<std::int32_t> rows;  // row 0 gets a gradient in the first steps only
+    std::vector<std::int32_t> rows;  // row 0 has a gradient in the first three steps only
     for (std::int32_t row = 0; row < static_cast<std::int32_t>(kRows); ++row)
       if (step < 4 || (row > 0 && random.bits() % 8 == 0)) rows.push_back(row);
     const std::size_t count = rows.size();
@@ -78,13 +79,13 @@ inline RowCheckResult row_check(const std::function<std::unique_ptr<Optimizer>(P
   return result;
 }
 
-/// The same for SGD or another RuleOptimizer<…> with these options. Throws std::invalid_argument
-/// for RowUpdates::kTouchedOnly, which differs from the dense step by design.
+/// Checks SGD or another RuleOptimizer<…> with these options. Throws std::invalid_argument for
+/// RowUpdates::kTouchedOnly, which differs from the dense step by design.
 template <class Made>
 RowCheckResult row_check(const typename Made::Options& options, std::uint64_t seed = 0) {
   check_argument(options.rows == RowUpdates::kExact,
-                 "row_check: rows is RowUpdates::kTouchedOnly, which leaves out steps that the "
-                 "dense optimizer makes; expected RowUpdates::kExact");
+                 "row_check: rows is RowUpdates::kTouchedOnly, which skips steps of the dense "
+                 "optimizer; expected RowUpdates::kExact");
   return row_check(
       [&](Parameter& parameter) {
         return std::make_unique<Made>(std::vector<Parameter*>{&parameter}, options);

@@ -8,7 +8,7 @@
 
 namespace rowgrad {
 
-/// Sees the rows that a step with a row gradient changes: see Optimizer::watch_next_step().
+/// Observes the rows that a step with a row gradient changes: see Optimizer::watch_next_step().
 class RowWatcher {
  public:
   virtual ~RowWatcher() = default;
@@ -18,7 +18,7 @@ class RowWatcher {
   virtual bool begin_step(const RowGradient& gradient) = 0;
 
   /// Called after row `i` of the gradient (RowGradient::row) was applied. `before` and `after` are
-  /// the values of that row, up to date. Threads call it at the same time for different rows.
+  /// the row's values, up to date. Threads call it concurrently for different rows.
   virtual void row_changed(std::size_t i, const real* before, const real* after) = 0;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The loops over rows of one rule: the step that is made now, and the deferred steps of stale rows.
-// They are all that is compiled for each rule.
+// The loops of a rule over rows: the current step, and the deferred steps of stale rows. Only these
+// loops are compiled for each rule.
 
 #include <algorithm>
 #include <array>
@@ -23,23 +23,23 @@
 
 namespace rowgrad {
 
-/// The facts about a rule that are the same in all steps.
+/// The properties of a rule that are the same in all steps.
 struct RuleFacts {
   std::string_view name;                    // Rule::kName
   std::span<const std::string_view> slots;  // Rule::kSlots
-  std::size_t members;                      // how many coefficients a step has
+  std::size_t members;                      // the number of coefficients of a step
 };
 
-/// A step of one parameter that is to be made: everything that was checked beforehand.
+/// The next step of one parameter, after all checks.
 struct StepPlan {
-  std::uint64_t step;      // its number, counted from 1
-  SlotStore::Needs slots;  // that it uses
+  std::uint64_t step;      // step number, from 1
+  SlotStore::Needs slots;  // the slots that it uses
   RuleMembers rule;        // its coefficients
   bool defers = false;     // true if it is deferred for rows without a gradient
-  bool continues = true;   // true if it has a closed form together with the steps in the history
+  bool continues = true;   // true if its closed form can be combined with the history
 };
 
-/// The history and the loops of a rule whose type is not known; RuleLoopsOf<Rule> implements them.
+/// Interface to the history and the loops of any rule; RuleLoopsOf<Rule> implements it.
 class RuleLoops {
  public:
   RuleLoops() = default;
@@ -50,19 +50,19 @@ class RuleLoops {
   /// Returns new loops with the same options and an empty history.
   virtual std::unique_ptr<RuleLoops> fresh() const = 0;
 
-  /// Returns the slots that the options ask for.
+  /// Returns the slots that the options need.
   virtual SlotStore::Needs needs() const = 0;
 
-  /// Plans a step with the options as they are now.
+  /// Plans a step with the current options.
   virtual StepPlan plan(const StepNumber& number) const = 0;
 
   /// Returns how a planned step is deferred for rows without a gradient.
   virtual Deferral deferral(const StepPlan& plan) const = 0;
 
-  /// Makes that step, without a gradient, on a value and the state that follows it.
+  /// Makes a planned step without gradient. values[0] is the value; its state follows.
   virtual void step_without_gradient(const StepPlan& plan, double* values) const = 0;
 
-  /// The deferred steps: runs of equal steps, and the members of the rule of a run.
+  /// Returns the deferred steps as runs of equal steps; the data members of a run's rule.
   virtual const StepRuns& history() const = 0;
   virtual RuleMembers members(std::size_t run) const = 0;
 
@@ -73,22 +73,21 @@ class RuleLoops {
   virtual void clear() = 0;
   virtual void drop_runs(std::size_t count) = 0;
 
-  // The loops return how many rows they changed or copied, plus one for each replayed step.
+  // The loops return the number of rows they changed or copied, plus one for each replayed step.
 
-  /// Makes the deferred steps of rows, then the step of the plan. From then on the rows are of step
-  /// `after`. Rows without steps (RowView::steps) are up to date. Calls the watchers
-  /// for each row.
+  /// Applies the deferred steps of rows (none if RowView::steps is null), then the planned step.
+  /// The rows are then at step `after`. Calls the watchers for each row.
   virtual std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
                              std::uint64_t after, RowWatchers watchers) const = 0;
 
-  /// Replays the deferred steps of rows that have no closed form. Then applies the rest to rows
-  /// whose step is before `closed_before`. Rows without a record (RowView::has_record) are left out
-  /// if these steps do not change them; otherwise, only their values change.
+  /// Replays the deferred steps that have no closed form. Then applies the rest to rows at a step
+  /// before `closed_before`. Rows without a record (RowView::has_record) are skipped if these steps
+  /// do not change them; otherwise, only their values change.
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t closed_before) const = 0;
 
-  /// Copies rows, up to date: out[i] = row i of the range plus row i of `added`, modulo their
-  /// number, unless that is null. Stored rows keep their bits. Requires: steps without a closed
-  /// form were replayed where reading may change rows (RowView::copied_by).
+  /// Copies rows, up to date: out[i] = row i of the range, plus row i % n of the n rows of `added`
+  /// unless that is null. Does not change stored rows. Requires: steps without a closed form were
+  /// replayed where reading may change rows (RowView::copied_by).
   virtual std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const = 0;
 };
 
@@ -97,7 +96,7 @@ class RuleLoopsOf final : public RuleLoops {
  public:
   using Options = typename Rule::Options;
 
-  /// Shares the options with their optimizer, which may change them.
+  /// Shares the options with the optimizer, which may change them.
   explicit RuleLoopsOf(std::shared_ptr<const Options> options) : options_(std::move(options)) {}
 
   std::unique_ptr<RuleLoops> fresh() const override {
@@ -179,9 +178,9 @@ class RuleLoopsOf final : public RuleLoops {
       if (!changes(range, i)) continue;
       RowOf row = range.rows.row<kArrays>(range[i]);
       std::uint64_t first_step = 0;
-      // Record 0 must not change.
+      // Record 0 must not change, so the row gets no slots and a step of its own.
       if (!range.rows.has_record(range[i])) row = {{row.arrays[0]}, &first_step};
-      // First, or the step that the row is of would depend on whether it was read before.
+      // Replay first: otherwise, the row's step would depend on whether it was read before.
       if (history_.has_replay(*row.step)) visited += replay(row, range.rows.width);
       if (*row.step >= closed_before) continue;
       apply_closed(row, deferred, range.rows.width);
@@ -220,7 +219,7 @@ class RuleLoopsOf final : public RuleLoops {
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
   using RowOf = StoredRow<kArrays>;
 
-  // std::copy_n costs as much as the step of a short row.
+  // Faster than std::copy_n, which takes as long as the step of a short row.
   static void copy_short(const real* from, std::size_t count, real* to) {
     constexpr std::size_t kLanes = kernels::kLanes;
     if (count < kLanes) return void(std::copy_n(from, count, to));
@@ -229,19 +228,19 @@ class RuleLoopsOf final : public RuleLoops {
     Simd::load_unaligned(from + count - kLanes).store_unaligned(to + count - kLanes);
   }
 
-  // The row `ahead` places after i, and first the place of its record.
+  // Prefetches row i + ahead, and the record index of row i + 2 · ahead.
   static void prefetch(const RowRange& range, std::size_t i, std::size_t ahead) {
     if (i + 2 * ahead < range.end) range.rows.prefetch_record_number(range[i + 2 * ahead]);
     if (i + ahead < range.end) range.rows.template prefetch<kArrays>(range[i + ahead]);
   }
 
-  // Returns false if deferred steps do not change the row at place i.
+  // Returns false if deferred steps do not change row i of the range.
   bool changes(const RowRange& range, std::size_t i) const {
     return range.rows.has_record(range[i]) || history_.moves_without_state();
   }
 
-  // Writes the values of a row after its deferred steps to `to`, if it is stale. Returns where the
-  // values are that are up to date. Requires: all deferred steps have a closed form.
+  // Returns a pointer to the up-to-date values of a row: `to`, where it writes them, if the row is
+  // stale, else the stored row. Requires: all deferred steps have a closed form.
   [[gnu::always_inline]] static const real* up_to_date(const RowOf& row,
                                                        DeferredSteps<Rule>& deferred,
                                                        std::size_t width, real* to) {
@@ -249,21 +248,21 @@ class RuleLoopsOf final : public RuleLoops {
     deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
       read_values<Rule>(width, arrays,
                         [&](const Vectors& x, const auto& put) { put(piece(x)[0], to); });
-      arrays[0] = to;  // where the next piece goes on
+      arrays[0] = to;  // input of the next piece
     });
     return arrays[0];
   }
 
-  // Makes the deferred steps of a row until all later ones have a closed form. Never inlined:
-  // otherwise the compiler might fuse multiplications and additions in one place but not in
-  // another, and the bits would depend on the caller.
+  // Applies the deferred steps of a row until all later ones have a closed form. Never inlined:
+  // otherwise the compiler might fuse multiplications and additions for one caller but not for
+  // another, and their bits would differ.
   [[gnu::noinline]] std::uint64_t replay(const RowOf& row, std::size_t width) const {
     std::uint64_t& step = *row.step;
     std::uint64_t replayed = 0;
     while (history_.has_replay(step)) {
       DeferredSteps<Rule> deferred(history_, history_.closed_until(step), 1);
       apply_closed(row, deferred, width);
-      // Several steps at once, with the values in registers.
+      // Up to 8 steps at once, with the values in registers.
       std::size_t run = history_.run_of(step + 1);
       std::array<const Rule*, 8> rules;
       std::size_t count = 0;
@@ -280,7 +279,7 @@ class RuleLoopsOf final : public RuleLoops {
     return replayed;
   }
 
-  // Makes the steps up to deferred.to(). Requires: all of them have a closed form.
+  // Applies the steps up to deferred.to(). Requires: all of them have a closed form.
   static void apply_closed(const RowOf& row, DeferredSteps<Rule>& deferred, std::size_t width) {
     deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
       change_values<Rule>(width, row.arrays, nullptr,

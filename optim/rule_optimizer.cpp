@@ -8,7 +8,7 @@ namespace rowgrad {
 void RuleEngine::add_optimized(const std::vector<Parameter*>& parameters, const RuleLoops& loops) {
   OptimizedParameters added;
   for (Parameter* parameter : parameters)
-    if (parameter != nullptr)  // add_parameters() refuses them
+    if (parameter != nullptr)  // add_parameters() throws for null
       added.push_back(std::make_shared<OptimizedParameter>(*parameter, rule_, loops.fresh()));
   optimized_.reserve(optimized_.size() + added.size());
   add_parameters(parameters);
@@ -19,7 +19,7 @@ RuleEngine::~RuleEngine() {
   for (const auto& optimized : optimized_) optimized->abandon();
 }
 
-// Null if it is not one of the optimizer's parameters.
+// Returns null if the optimizer does not have the parameter.
 OptimizedParameter* RuleEngine::find(const Parameter& parameter) const {
   for (const auto& optimized : optimized_)
     if (optimized->parameter() == &parameter) return optimized.get();
@@ -54,8 +54,8 @@ bool RuleEngine::watch_next_step(const Parameter& parameter,
   return optimized != nullptr;
 }
 
-// Whatever is wrong in any parameter is found before one of them changes. After that, only memory
-// or the disk can fail.
+// Plans all steps first, so that errors are thrown before any parameter changes. After that, only
+// memory or the disk can fail.
 void RuleEngine::step() {
   check_parameters_live();
   const auto is_due = [](const auto& optimized) {
@@ -77,7 +77,7 @@ void RuleEngine::check_rule(const RuleLoops& loops) const {
   const std::size_t count = 1 + rule_.slots.size();
   std::vector<double> after(count), expected(count, 0.0);
   for (std::size_t i = 0; i < count; ++i) after[i] = 0.75 - 0.125 * static_cast<double>(i);
-  double magnitude = 1;  // of the terms of a sum, which is rounded
+  double magnitude = 1;  // upper bound of the terms below, to scale the tolerance
   for (std::size_t i = 0; i < count; ++i) {
     std::vector<double> unit(count, 0.0);
     unit[i] = 1;
@@ -88,12 +88,12 @@ void RuleEngine::check_rule(const RuleLoops& loops) const {
     }
   }
   loops.step_without_gradient(plan, after.data());
-  const bool proves = magnitude < 1e300;  // near the limit of a double, sums prove nothing
+  const bool proves = magnitude < 1e300;  // larger sums may overflow
   for (std::size_t k = 0; proves && k < count; ++k)
     check_state(std::abs(after[k] - expected[k]) <= 1e-9 * magnitude, rule_.name,
-                ": deferral() says that a step without gradient ",
-                deferral == Deferral::kLinear ? "is linear" : "changes nothing", ", but it makes ",
-                k == 0 ? "the number" : rule_.slots[k - 1], " ", after[k], ", expected ",
+                ": deferral() promises that a step without gradient ",
+                deferral == Deferral::kLinear ? "is linear" : "changes nothing", ", but ",
+                k == 0 ? "the value" : rule_.slots[k - 1], " becomes ", after[k], ", expected ",
                 expected[k]);
 }
 
@@ -114,29 +114,29 @@ void RuleEngine::load_state_dict(const StateDict& state) {
   auto loaded = this->loaded(state, false);
   for (const auto& optimized : loaded) optimized->commit();
   optimized_.swap(loaded);
-  for (const auto& optimized : loaded) optimized->abandon();  // those of before
+  for (const auto& optimized : loaded) optimized->abandon();  // the replaced ones
 }
 
-// If the values of the parameters follow, all is checked that does not depend on them.
+// With values_follow, checks only what does not depend on the values of the parameters.
 auto RuleEngine::loaded(const StateDict& state, bool values_follow) const -> OptimizedParameters {
   check_parameters_live();
   const std::set<std::string> known = check_names("load_state_dict");
   for (const std::string& name : state.names())
-    check_argument(known.contains(name), rule_.name,
-                   "::load_state_dict: there is no parameter for ", in_quotes(name));
+    check_argument(known.contains(name), rule_.name, "::load_state_dict: unexpected name ",
+                   in_quotes(name));
   OptimizedParameters loaded;
   for (const auto& optimized : optimized_)
     loaded.push_back(optimized->loaded(state.part(optimized->parameter()->name()), values_follow));
   return loaded;
 }
 
-// All names that a state may contain. Throws if two parameters have the same name.
+// Returns all names that a state may contain. Throws if two parameters have the same name.
 std::set<std::string> RuleEngine::check_names(const char* caller) const {
   std::set<std::string> names;
   for (const Parameter* parameter : parameters())
     for (const std::string& name : OptimizedParameter::names(rule_))
       check_argument(names.insert(parameter->name() + '.' + name).second, rule_.name, "::", caller,
-                     ": two parameters are named ", parameter->name());
+                     ": two parameters are named ", parameter->name(), ", expected unique names");
   return names;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// An optimizer made from an update rule.
+// Optimizers that are built from an update rule.
 
 #include <memory>
 #include <set>
@@ -13,10 +13,10 @@
 
 namespace rowgrad {
 
-/// What is the same for all rules: how a step of all parameters goes, and saving and loading.
+/// The part of RuleOptimizer that does not depend on the rule: stepping, saving and loading.
 class RuleEngine : public Optimizer {
  public:
-  ~RuleEngine() override;  // visits no rows: see RuleOptimizer
+  ~RuleEngine() override;  // applies no deferred steps: see RuleOptimizer
   void step() override;
   std::optional<double> decay_without_gradient(const Parameter& parameter) const override;
   bool changes_without_gradient(const Parameter& parameter) const override;
@@ -28,15 +28,15 @@ class RuleEngine : public Optimizer {
   void check_state_dict(const StateDict& state) const override;
 
  protected:
-  /// An optimizer with this rule, and no parameters yet.
+  /// Creates an optimizer without parameters.
   explicit RuleEngine(const RuleFacts& rule) : rule_(rule) {}
 
-  /// Adds parameters, each with its own `loops`. Throws like Optimizer::add_parameters, and then
+  /// Adds parameters, each with a copy of `loops`. Throws like Optimizer::add_parameters, and then
   /// changes nothing.
   void add_optimized(const std::vector<Parameter*>& parameters, const RuleLoops& loops);
 
-  /// Throws std::logic_error if the rule does not do in a step without gradient what its deferral()
-  /// promises: that nothing changes, or that the change is linear.
+  /// Throws std::logic_error if a step without gradient breaks the promise of the rule's
+  /// deferral(): that nothing changes, or that the change is linear.
   void check_rule(const RuleLoops& loops) const;
 
  private:
@@ -51,21 +51,21 @@ class RuleEngine : public Optimizer {
   OptimizedParameters optimized_;
 };
 
-/// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient, dense or
-/// rows; with row gradients as RowUpdates says (optimized_parameter.hpp). If hardly any two steps
-/// are alike (under a schedule, or with Adam's bias corrections), the history of steps is limited:
-/// after thousands of them, each step also brings a few stale rows up to date, those of
-/// the oldest steps. Rows that these steps do not change are left out.
+/// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient. RowUpdates
+/// determines how row gradients are handled (optimized_parameter.hpp). The history of deferred
+/// steps is limited. If steps differ (under a schedule, or with Adam's bias corrections), each step
+/// after several thousand also brings some of the stalest rows up to date. Rows that these steps do
+/// not change are skipped.
 ///
-/// The destructor visits no rows: deferred updates and the state they need stay with the parameter.
-/// Before another optimizer changes a table, the deferred steps are applied to the rows that ever
-/// had a gradient or, if these steps change others too, as weight decay does, to all rows. Rows
-/// that never had a gradient get no optimizer state then, except by SGD with momentum and decay or
-/// by replayed steps.
+/// The destructor applies no deferred steps: they stay with the parameter, with the state that they
+/// need. Before another optimizer changes a table, they are applied to all rows that ever had a
+/// gradient, and to all others if they change those too, as weight decay does. This creates
+/// optimizer state for rows that never had a gradient only if SGD has momentum and decay, or if
+/// steps are replayed.
 template <class Rule>
 class RuleOptimizer : public RuleEngine {
   static_assert(UpdateRule<Rule>,
-                "the rule lacks something of what RuleDefaults (update_rule.hpp) lists");
+                "the rule lacks a member that RuleDefaults (update_rule.hpp) requires");
   static_assert(kListsItsMembers<Rule>,
                 "all data members of a rule must be of type `real` and listed in members(rule)");
   static_assert(Rule::kSlots.size() <= kMaxSlots && sizeof(Rule) <= 32 * sizeof(real),
@@ -74,42 +74,44 @@ class RuleOptimizer : public RuleEngine {
  public:
   using Options = typename Rule::Options;  // the options of the rule
 
-  /// Parameters with options of their own.
+  /// Parameters with their own options.
   struct Group {
     std::vector<Parameter*> parameters = {};  // at least one
-    Options options = {};                     // the options of all of them
+    Options options = {};                     // shared by these parameters
   };
 
-  /// Throws std::invalid_argument for an option outside its range, an empty list, a null parameter,
-  /// and one that is given twice; std::logic_error for a rule whose deferral() is wrong.
+  /// Creates an optimizer with one group. Throws std::invalid_argument for an option outside its
+  /// range, an empty list, a null parameter or a duplicate; std::logic_error if deferral() of the
+  /// rule is wrong.
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
-  /// The same, for a list in braces.
+  /// Overload for a braced list.
   RuleOptimizer(std::initializer_list<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Parameter*>(parameters), options) {}
 
-  /// Groups of parameters, each with its own options.
+  /// Creates an optimizer with several groups. Throws like the constructor above.
   explicit RuleOptimizer(const std::vector<Group>& groups) : RuleEngine(facts()) {
     for (const Group& group : groups) check(group.options);
     for (const Group& group : groups) add(group);
-    check_argument(!parameters().empty(), "Optimizer: there are no parameters");
+    check_argument(!parameters().empty(), "Optimizer: got no parameters, expected at least one");
   }
 
   /// Adds a group. Throws like the constructor, and then changes nothing.
   void add_group(const Group& group) {
     check(group.options);
-    check_argument(!group.parameters.empty(), "Optimizer: there are no parameters");
+    check_argument(!group.parameters.empty(),
+                   "Optimizer: got no parameters, expected at least one");
     add(group);
   }
 
   std::size_t group_count() const override { return options_.size(); }
 
-  /// The options of a group. New options take effect in the next step. Throws std::invalid_argument
-  /// for a group that does not exist and for an option outside its range.
+  /// Returns or sets the options of a group, from the next step on. Throws std::invalid_argument if
+  /// there is no such group, or if an option is outside its range.
   const Options& options(std::size_t group = 0) const {
-    check_argument(group < options_.size(), Rule::kName, ": there is no group ", group,
-                   ", expected a number below ", options_.size());
+    check_argument(group < options_.size(), Rule::kName, ": group ", group,
+                   " is out of range, expected less than ", options_.size());
     return *options_[group];
   }
   void set_options(const Options& options, std::size_t group = 0) {
@@ -147,11 +149,11 @@ class RuleOptimizer : public RuleEngine {
     options_.push_back(std::move(options));  // cannot fail
   }
 
-  std::vector<std::shared_ptr<Options>> options_;  // shared with the loops of their parameters
+  std::vector<std::shared_ptr<Options>> options_;  // shared with the parameters' loops
 };
 
-// Not in the class, so that `extern template class` keeps the loops of a rule out of programs:
-// those of the library are compiled for speed, and the linker would take whichever it meets first.
+// Defined outside the class, so that `extern template class` keeps the loops of a rule out of
+// programs. The library's loops are compiled for speed, and the linker might pick the others.
 template <class Rule>
 std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::loops(std::shared_ptr<const Options> options) {
   return std::make_unique<RuleLoopsOf<Rule>>(std::move(options));

@@ -1,6 +1,6 @@
 #pragma once
 
-// A rule applied to arrays, a vector of values and slots at a time.
+// Applies a rule to arrays, one vector of values and slots at a time.
 
 #include <algorithm>
 #include <array>
@@ -10,13 +10,14 @@
 
 namespace rowgrad {
 
-/// A vector of values and one of each slot; pointers to them, null for slots that are not in use.
+/// A vector of values, followed by a vector of each slot.
 template <class Rule>
 using RuleVectors = std::array<kernels::Simd, kArraysOf<Rule>>;
+/// Pointers to values and slots; null if a slot is not in use.
 template <class Rule>
 using RulePointers = std::array<real*, kArraysOf<Rule>>;
 
-/// One step of the rule. Inlined, or its vectors would go through memory.
+/// Makes one step of the rule. Inlined to keep its vectors in registers.
 template <class Rule>
 [[gnu::always_inline]] inline void update(const Rule& rule, RuleVectors<Rule>& x,
                                           const kernels::Simd& gradient) {
@@ -26,9 +27,8 @@ template <class Rule>
   std::copy(states.begin(), states.end(), x.begin() + 1);
 }
 
-/// Changes `count` values with their state in place: calls change(x, g) a vector at a time, where g
-/// is the gradient or zeros if there is none. `change` should hold its members by value (see
-/// for_each_vector).
+/// Changes `count` values and their state in place: calls change(x, g) for each vector, where g is
+/// the gradient, or zeros if there is none. `change` should capture by value (see for_each_vector).
 template <class Rule>
 [[gnu::always_inline]] inline void change_values(std::size_t count,
                                                  const RulePointers<Rule>& pointers,
@@ -46,7 +46,7 @@ template <class Rule>
   });
 }
 
-/// Calls read(x, put) for `count` values with their state, as for_each_vector does.
+/// Calls read(x, put) for `count` values and their state, as for_each_vector does.
 template <class Rule>
 [[gnu::always_inline]] inline void read_values(std::size_t count,
                                                const RulePointers<Rule>& pointers,

@@ -16,8 +16,8 @@ void SgdRule::check(const SgdOptions& options) {
   check_option(kName, "dampening", options.dampening, {.least = -kUnbounded});
   check_option(kName, "weight_decay", options.weight_decay);
   check_argument(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
-                 "SGD: nesterov needs momentum above 0 and no dampening, got momentum ",
-                 options.momentum, " and dampening ", options.dampening);
+                 "SGD: nesterov is set with momentum ", options.momentum, " and dampening ",
+                 options.dampening, ", expected momentum > 0 and dampening 0");
 }
 
 template class RuleOptimizer<SgdRule>;

@@ -9,14 +9,14 @@ namespace rowgrad {
 struct SgdOptions {
   double learning_rate = 1e-3;           // 0 or more
   double momentum = 0;                   // 0 is plain SGD
-  double dampening = 0;                  // the momentum gets (1 − dampening) · gradient
-  bool nesterov = false;                 // needs momentum and no dampening
+  double dampening = 0;                  // (1 − dampening) · gradient is added to the momentum
+  bool nesterov = false;                 // requires momentum without dampening
   double weight_decay = 0;               // weight_decay · w is added to the gradient
   bool maximize = false;                 // ascend the gradient; decay still shrinks the weights
   RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
-struct SgdRule : RuleDefaults {  // how SGD changes a value
+struct SgdRule : RuleDefaults {  // the update rule of SGD
   using Options = SgdOptions;
   static constexpr std::string_view kName = "SGD";
   static constexpr std::array<std::string_view, 1> kSlots{"momentum"};
@@ -34,7 +34,7 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
 
   template <class Number>
   void update(Number& w, const Number& g, std::array<Number, 1>& state) const {
-    using std::fma;  // so that no compiler chooses which product is rounded
+    using std::fma;  // fixes which product is rounded
     Number d = Number(sign) * g;
     if (decay != 0) d = fma(Number(decay), w, d);
     if (momentum != 0) {
@@ -53,11 +53,11 @@ struct SgdRule : RuleDefaults {  // how SGD changes a value
 /// Stochastic gradient descent, the update of torch.optim.SGD (Sutskever et al. 2013 for momentum):
 ///
 ///   d = ±gradient + weight_decay · w
-///   v = d at first, then momentum · v + (1 − dampening) · d
+///   v = d in the first step, then momentum · v + (1 − dampening) · d
 ///   w = w − learning_rate · (d + momentum · v with nesterov, v with momentum, d without)
 ///
 /// With row gradients, plain SGD equals the dense step bit for bit and defers nothing. With
-/// momentum or decay, the deferred steps of a row are one 2 × 2 matrix, however many there are.
+/// momentum or decay, any number of deferred steps of a row combine into one 2 × 2 matrix.
 using SGD = RuleOptimizer<SgdRule>;
 
 extern template class RuleOptimizer<SgdRule>;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The deferred steps of a table, and the composition of many steps into one.
+// The history of a table's deferred steps, and the composition of many steps into one.
 
 #include <algorithm>
 #include <array>
@@ -14,16 +14,16 @@
 
 namespace rowgrad {
 
-/// Steps 1 … steps(): how many are equal, and which of them have a closed form.
+/// Steps 1 … steps(), as runs of equal steps.
 class StepRuns {
  public:
-  struct Run {          // of equal consecutive steps
-    Deferral deferral;  // of their rule, or kReplay if they are not bounded
-    std::uint64_t end;  // its last step; the first follows the end of the previous run
+  struct Run {          // consecutive equal steps
+    Deferral deferral;  // the rule's deferral(), or kReplay if the steps are not bounded
+    std::uint64_t end;  // the last step of the run; the first follows the previous run
   };
 
-  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // how many so far
-  const std::vector<Run>& runs() const { return runs_; }                        // in their order
+  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // steps so far
+  const std::vector<Run>& runs() const { return runs_; }                        // oldest first
 
   /// Returns the last step before a run.
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
@@ -35,16 +35,16 @@ class StepRuns {
     return static_cast<std::size_t>(found - runs_.begin());
   }
 
-  /// Returns true if a step after `from` has to be replayed.
+  /// Returns true if any step after `from` has to be replayed.
   bool has_replay(std::uint64_t from) const { return from < last_replay_; }
 
-  /// Returns true if a step changes values whose state is zeros, as weight decay does.
+  /// Returns true if any step changes values whose optimizer state is zero, as weight decay does.
   bool moves_without_state() const { return moves_without_state_; }
 
-  /// Returns true if a step makes a state of zeros other than zeros.
+  /// Returns true if any step changes optimizer state that is zero.
   bool makes_state() const { return makes_state_; }
 
-  /// Returns the last step to which a row of step `from` can be brought in closed form.
+  /// Returns the last step to which a row at step `from` can be brought in closed form.
   std::uint64_t closed_until(std::uint64_t from) const {
     if (from >= last_replay_) return steps();
     std::size_t run = run_of(from + 1);
@@ -53,25 +53,25 @@ class StepRuns {
   }
 
  protected:
-  std::vector<Run> runs_;             // of equal steps
+  std::vector<Run> runs_;             // oldest first
   std::uint64_t last_replay_ = 0;     // the last step that has no closed form
-  bool moves_without_state_ = false;  // returned by moves_without_state()
-  bool makes_state_ = false;          // returned by makes_state()
+  bool moves_without_state_ = false;  // see moves_without_state()
+  bool makes_state_ = false;          // see makes_state()
 };
 
-/// The steps of one rule. Composing a range of steps takes a number of products that grows with the
-/// logarithm of its length: blocks of 2^kMinLevel runs and more are kept as maps. Smaller blocks,
-/// which would take most of the memory, are composed when they are needed.
+/// The steps of one rule. Composing n steps takes O(log n) products, because blocks of
+/// 2^kMinLevel runs and more are kept as maps. Smaller blocks, which would take most of the
+/// memory, are composed when they are needed.
 template <class Rule>
 class StepHistory : public StepRuns {
  public:
   static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and slots
 
-  using Map = StepMap<kArrays>;  // of a value and its state
+  using Map = StepMap<kArrays>;  // maps a value and its state
 
-  const Rule& rule(std::size_t run) const { return rules_[run]; }  // of each step of a run
+  const Rule& rule(std::size_t run) const { return rules_[run]; }  // the rule of a run's steps
 
-  /// Adds equal steps.
+  /// Adds `count` equal steps.
   void append(const Rule& rule, std::uint64_t count = 1) {
     if (!runs_.empty() && members_of(rule) == members_of(rules_.back()))
       runs_.back().end += count;
@@ -85,11 +85,11 @@ class StepHistory : public StepRuns {
     note_move();
   }
 
-  /// Drops all runs; steps count from 1 again.
+  /// Drops all runs; the next step is step 1 again.
   void clear() { *this = {}; }
 
-  /// Drops the first `count` runs, a power of two. Requires: no later range begins in one of them.
-  /// The next run then counts as if it began at step 1.
+  /// Drops the first `count` runs, a power of two. Requires: no later call of compose_steps()
+  /// starts in one of them. The next run then counts as if it began at step 1.
   void drop_runs(std::size_t count) {
     const auto drop = [](auto& items, std::size_t first) {
       items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
@@ -99,7 +99,7 @@ class StepHistory : public StepRuns {
     for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kMinLevel + i));
   }
 
-  /// Returns steps from + 1 … to as one map. Requires: each of them has a closed form.
+  /// Returns steps from + 1 … to as one map. Requires: all of them have a closed form.
   Map compose_steps(std::uint64_t from, std::uint64_t to) const {
     if (from == to) return identity<kArrays>();
     std::size_t run = run_of(from + 1);
@@ -110,7 +110,7 @@ class StepHistory : public StepRuns {
       result = power(run, runs_[run].end - from);
       ++run;
     }
-    while (run < last) {  // the largest aligned block that begins here and ends before `last`
+    while (run < last) {  // add the largest aligned block that begins here and ends before `last`
       std::size_t level = 0;
       while ((run >> level & 1) == 0 && run + (std::size_t{2} << level) <= last) ++level;
       result = compose(block(level, run >> level), result);
@@ -119,7 +119,7 @@ class StepHistory : public StepRuns {
     return compose(power(last, to - begin_of(last)), result);
   }
 
-  /// Makes a step without gradient on a value and the state that follows it.
+  /// Makes a step without gradient. values[0] is the value; its state follows.
   [[gnu::noinline]] static void step_without_gradient(const Rule& rule, double* values) {
     std::array<double, kArrays - 1> states;
     std::copy_n(values + 1, states.size(), states.begin());
@@ -127,15 +127,15 @@ class StepHistory : public StepRuns {
     std::ranges::copy(states, values + 1);
   }
 
-  /// Returns the closed form of such a step. The rule itself, applied to a unit vector of value and
-  /// state, gives a column of the map.
+  /// Returns the map of a step without gradient. Each column is the rule applied to a unit vector
+  /// of value and state.
   static Map map_without_gradient(const Rule& rule) {
     Map map{};
     for (std::size_t column = 0; column < kArrays; ++column) {
       std::array<double, kArrays> unit{};
       unit[column] = 1;
       step_without_gradient(rule, unit.data());
-      // What else Adam does is not linear: see deferred_adam_steps.hpp.
+      // Other entries of Adam are not linear: see deferred_adam_steps.hpp.
       for (std::size_t i = 0; i < kArrays; ++i)
         if (i == column || rule.deferral() != Deferral::kAdam) map[i][column] = unit[i];
     }
@@ -158,8 +158,8 @@ class StepHistory : public StepRuns {
     powers_.clear();
   }
 
-  // Notes what the last run does to values whose state is zeros. Nothing is known about steps
-  // without a closed form.
+  // Records how the last run changes values whose state is zero. Steps without a closed form are
+  // assumed to change everything.
   void note_move() {
     std::array<double, kArrays> value{1};
     step_without_gradient(rules_.back(), value.data());
@@ -170,13 +170,13 @@ class StepHistory : public StepRuns {
     if (makes_state || value[0] != 1) moves_without_state_ = true;
   }
 
-  // One step of a run; meaningless for kReplay.
+  // Returns one step of a run; meaningless for kReplay.
   Map step_of(std::size_t run) const {
     return runs_[run].deferral == Deferral::kReplay ? identity<kArrays>()
                                                     : map_without_gradient(rules_[run]);
   }
 
-  // Returns runs i · 2^level … (i + 1) · 2^level − 1. Requires: the last run is not one of them.
+  // Composes runs i · 2^level … (i + 1) · 2^level − 1. Requires: the last run is not one of them.
   [[gnu::noinline]] Map block(std::size_t level, std::size_t i) const {
     if (level == 0) return power(i, runs_[i].end - begin_of(i));
     if (level >= kMinLevel && level - kMinLevel < blocks_.size())
@@ -184,7 +184,7 @@ class StepHistory : public StepRuns {
     return compose(block(level - 1, 2 * i + 1), block(level - 1, 2 * i));
   }
 
-  // Returns the step of a run, applied `count` times.
+  // Returns `count` steps of a run as one map.
   [[gnu::noinline]] Map power(std::size_t run, std::uint64_t count) const {
     Map result = identity<kArrays>();
     bool first = true;
@@ -202,8 +202,8 @@ class StepHistory : public StepRuns {
   }
 
   std::vector<Rule> rules_;               // one for each run
-  std::vector<std::vector<Map>> blocks_;  // of level kMinLevel, then of those above
-  std::vector<Map> powers_;               // 2^k steps of the last run
+  std::vector<std::vector<Map>> blocks_;  // blocks_[i] has the blocks of level kMinLevel + i
+  std::vector<Map> powers_;               // powers_[k] is 2^k steps of the last run
 };
 
 }  // namespace rowgrad

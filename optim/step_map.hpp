@@ -1,7 +1,6 @@
 #pragma once
 
-// Linear maps of a value and its optimizer state: small matrices, of which one stands for many
-// steps.
+// Linear maps of a value and its optimizer state: small matrices that represent one or many steps.
 
 #include <array>
 #include <cmath>
@@ -13,18 +12,18 @@
 
 namespace rowgrad {
 
-/// A coefficient of many steps composed into one. Its range is far wider than that of `real`,
-/// because a tiny coefficient times a large value may be an ordinary value.
+/// A coefficient of many composed steps. Its range is far wider than the range of `real`, because a
+/// tiny coefficient times a large value may be an ordinary value.
 using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
 
 /// The largest factor by which values may grow, even temporarily, in steps with a closed form.
 constexpr Coefficient kMaxGrowth = 1 << 24;
 
-/// A linear map of N numbers.
+/// A linear map of N values.
 template <std::size_t N>
 using StepMap = std::array<std::array<Coefficient, N>, N>;
 
-/// Returns the map that changes nothing.
+/// Returns the identity map.
 template <std::size_t N>
 StepMap<N> identity() {
   StepMap<N> result{};
@@ -32,9 +31,9 @@ StepMap<N> identity() {
   return result;
 }
 
-/// Returns the map that applies `before`, then `after`. Coefficients of 0 are skipped, so 0 · ∞
-/// gives no NaN; others do not become 0 by underflow, so that infinity stays infinite. Not inlined,
-/// so that its bits do not depend on the caller.
+/// Returns the map that applies `before`, then `after`. Zero coefficients are skipped, so that 0 ·
+/// ∞ does not give NaN. Other products do not underflow to 0, so that infinity stays infinite. Not
+/// inlined, so that its bits do not depend on the caller.
 template <std::size_t N>
 [[gnu::noinline]] StepMap<N> compose(const StepMap<N>& after, const StepMap<N>& before) {
   constexpr Coefficient kMin = std::numeric_limits<Coefficient>::min();
@@ -50,8 +49,8 @@ template <std::size_t N>
   return result;
 }
 
-/// Returns true if thousands of such steps keep values within kMaxGrowth. If not, values may leave
-/// the range of `real` in between and return at the end, which the composed map would not show.
+/// Returns true if thousands of these steps keep values within kMaxGrowth. Otherwise, values may
+/// overflow in between, which the composed map would not show.
 template <std::size_t N>
 bool is_bounded(StepMap<N> map) {
   for (int doubling = 0; doubling <= 12; ++doubling) {

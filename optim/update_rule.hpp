@@ -1,6 +1,6 @@
 #pragma once
 
-// Update rules, from which optimizers are made: a rule says how a step changes one value.
+// Update rules, from which optimizers are built. A rule defines how a step changes one value.
 
 #include <algorithm>
 #include <array>
@@ -19,71 +19,71 @@
 
 namespace rowgrad {
 
-/// How steps are deferred: what a step does to a value whose gradient is zero, as in rows that were
-/// not looked up.
+/// The effect of a step on a value whose gradient is zero, as in rows that were not looked up. It
+/// determines how deferred steps are applied.
 enum class Deferral {
   kNothing,  // neither the value nor its state changes
-  kLinear,   // a linear map of value and state, so that many steps are one matrix
-  kAdam,     // Adam's: the state is scaled, and the value moves less and less
+  kLinear,   // a linear map of value and state: many steps combine into one matrix
+  kAdam,     // Adam only: the state is scaled, and the value moves less and less
   kReplay    // no closed form: steps are replayed one by one
 };
 
 /// The policy for rows without a gradient in a step with row gradients: rows that were not looked
-/// up, the row of padding_idx, and rows of a bag with BagMode::kMax that were largest in no column.
+/// up, the row of padding_idx, and rows that supplied no maximum to a bag with BagMode::kMax.
 enum class RowUpdates {
-  /// The same as the dense optimizer, deferred until a row is read.
+  /// Step like the dense optimizer, deferred until the row is read.
   kExact,
-  /// Nothing, as in torch.optim.SparseAdam: cheaper, but not equal to the dense optimizer. These
-  /// rows keep their values and states: momentum neither moves them nor fades, and decay does not
-  /// shrink them. The step number (for Adam's bias correction) still counts every step. Switching
-  /// back to kExact does not make up for what was left out. The step of the other rows is the dense
-  /// one: SparseAdam's differs by its epsilon, which it adds to √v before the bias correction, so
-  /// that it weighs 1 / √(1 − beta2ᵗ) times as much.
+  /// Skip these rows, as torch.optim.SparseAdam does: cheaper, but not equal to the dense
+  /// optimizer. The rows keep their values and optimizer state: momentum neither moves them nor
+  /// fades, and decay does not shrink them. Adam's bias correction still counts every step.
+  /// Switching back to kExact does not apply the skipped steps. Other rows get the dense step.
+  /// (SparseAdam's differs: it adds epsilon to √v before the bias correction, which multiplies the
+  /// effect of epsilon by 1 / √(1 − beta2ᵗ).)
   kTouchedOnly
 };
 
-/// The step of a parameter that a rule is made for.
+/// The step of a parameter for which a rule is constructed.
 struct StepNumber {
   std::uint64_t step = 1;    // counted from 1
   bool is_first_use = true;  // true if a slot is used for the first time
 };
 
-/// Defaults for the parts of a rule, which hides those it replaces. A rule sees one value at a
-/// time: what needs norms, means over rows or columns, or matrices (LARS, LAMB, Adafactor, Muon)
-/// derives from Optimizer instead. All data members of a rule are of type `real`, and at most 32,
-/// so that steps can be compared and saved. It also has
+/// Base class of update rules, with defaults; a rule hides the members that it replaces. A rule
+/// sees one value at a time. Optimizers that need norms, means over rows or columns, or matrices
+/// (LARS, LAMB, Adafactor, Muon) derive from Optimizer instead. A rule has at most 32 data members,
+/// all of type `real`, so that steps can be compared and saved. It also has
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                the name of the optimizer, for messages
-///   kSlots               names of its slots, at most 8: arrays of state of a parameter's shape
+///   kSlots               the names of its slots (state arrays of the parameter's shape), at most 8
 ///   check(options)       throws std::invalid_argument for a value outside its range
-///   uses(options)        which of the slots these options need
-///   Rule(options, step)  the coefficients of one step
-///   members(rule)        std::tie of all members
-///   update(w, g, state)  the step itself, written once for `double` and for vectors of `real`
-///                        (kernels/simd.hpp); branches on its coefficients only: what depends on
-///                        values is chosen with select(g > 0, a, b)
-///   deferral()           what update does with g = 0; kReplay is always correct
+///   uses(options)        returns which slots these options need
+///   Rule(options, step)  computes the coefficients of one step
+///   members(rule)        returns std::tie of all data members
+///   update(w, g, state)  makes the step; written once for `double` and for vectors of `real`
+///                        (kernels/simd.hpp), so it branches on coefficients only and chooses
+///                        between values with select(g > 0, a, b)
+///   deferral()           returns what update does if g = 0; kReplay is always correct
 struct RuleDefaults {
   static constexpr std::array<std::string_view, 0> kSlots{};
 
   static void check(const auto& /*options*/) {}
   static std::array<bool, 0> uses(const auto& /*options*/) { return {}; }
 
-  /// The initial value of a slot.
+  /// Returns the initial value of a slot.
   static double start(const auto& /*options*/, std::size_t /*slot*/) { return 0; }
 
   Deferral deferral() const { return Deferral::kReplay; }
 
-  /// Returns true if steps of this rule and of the one before have a closed form together. If not,
-  /// all rows are brought up to date in between.
+  /// Returns true if this step and the one `before` can be combined in a closed form. If not, all
+  /// rows are brought up to date in between.
   bool continues(const auto& /*before*/) const { return true; }
 };
 
-/// The members of any rule, in their order, and then zeros: a rule whose type is not known.
+/// The data members of a rule of any type, in order, padded with zeros.
 using RuleMembers = std::array<real, 32>;
 
-/// Returns the members of a rule.
+/// Returns the data members of a rule.
 template <class Rule>
 RuleMembers members_of(const Rule& rule) {
   RuleMembers members{};
@@ -99,20 +99,20 @@ Rule rule_with(const RuleMembers& members) {
   return std::bit_cast<Rule>(own);
 }
 
-/// The number of arrays that a rule changes: the values, then each of the slots.
+/// The number of arrays that a rule changes: one of values and one for each slot.
 template <class Rule>
 constexpr std::size_t kArraysOf = 1 + Rule::kSlots.size();
 
 // --- Checks of a rule ---------------------------------------------------------------------------
 
-/// True if members() lists all members of a rule, and all are of type `real`.
+/// True if members() lists all data members of a rule, and all are of type `real`.
 template <class Rule>
 constexpr bool kListsItsMembers = []<class... Members>(std::type_identity<std::tuple<Members...>>) {
   return std::is_trivially_copyable_v<Rule> && (std::is_same_v<Members, const real&> && ...) &&
          sizeof...(Members) * sizeof(real) == sizeof(Rule);
 }(std::type_identity<decltype(Rule::members(std::declval<const Rule&>()))>());
 
-/// What RuleOptimizer requires of a rule; RuleDefaults says what each part is for.
+/// The requirements of RuleOptimizer on a rule; RuleDefaults documents each of them.
 template <class Rule>
 concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& options,
                               double number, std::array<double, Rule::kSlots.size()> state) {
@@ -129,12 +129,12 @@ concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& op
 
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();  // no limit
 
-struct OptionRange {          // of an option's values
-  double least = 0;           // the least value that is allowed
-  double below = kUnbounded;  // values are below it
+struct OptionRange {          // the valid values of an option: least ≤ value < below
+  double least = 0;           // the smallest valid value
+  double below = kUnbounded;  // exclusive upper bound
 };
 
-/// Throws std::invalid_argument unless the option is finite as a `real` and least ≤ value < below.
+/// Throws std::invalid_argument unless the option is finite as a `real` and within the range.
 void check_option(std::string_view optimizer, std::string_view option, double value,
                   OptionRange range = {});
 

@@ -7,16 +7,16 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kChunkBytes = std::size_t{2} << 20;  // a huge page
-constexpr std::size_t kStep = sizeof(std::uint64_t) / sizeof(real);
-constexpr std::size_t kLine = 64 / sizeof(real);  // of the cache
-constexpr std::size_t kAhead = 16;                // rows
+constexpr std::size_t kChunkBytes = std::size_t{2} << 20;            // the size of a huge page
+constexpr std::size_t kStep = sizeof(std::uint64_t) / sizeof(real);  // the size of a step
+constexpr std::size_t kLine = 64 / sizeof(real);                     // the size of a cache line
+constexpr std::size_t kAhead = 16;                                   // rows to prefetch
 
 std::size_t round_up(std::size_t count, std::size_t step) {
   return (count + step - 1) / step * step;
 }
 
-// Long records begin at lines of the cache, short ones at a quarter, to save memory.
+// Aligns long records to cache lines, and short ones to quarters of a line, to save memory.
 std::size_t padded(std::size_t count) {
   return round_up(count, count >= 4 * kLine ? kLine : kLine / 4);
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Optimizer state of single rows of a table in memory.
+// Optimizer state of a table in memory, stored only for rows that need it.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,26 +12,26 @@
 
 namespace rowgrad {
 
-/// Holds a record of each row that was ever asked for, in the order of first use: the slots of the
-/// row next to each other, and then the step that they are of. Rows are used at random, but new
-/// records follow each other, so that many share a page of memory. Record 0 belongs to all rows
-/// that have no record: zeros, of step 0. It is only read.
+/// Records of the rows for which make() was called, in the order of these calls. A record holds the
+/// slots of a row next to each other, then the row's step. Because new records follow each other,
+/// many share a memory page even if rows are used at random. All rows without a record share record
+/// 0, which is read-only: zeros at step 0.
 class RowRecords {
  public:
-  /// Makes record 0 of a table [rows, width].
+  /// Creates record 0 for a table [rows, width].
   RowRecords(std::size_t rows, std::size_t width);
 
-  /// Adds a slot of zeros to all records, after the others. The addresses of records change.
+  /// Adds a slot of zeros to all records, after the other slots. Records change their addresses.
   void add_slot();
 
-  /// Makes the records of these rows that have none. Records keep their addresses. If memory runs
-  /// out, some are not made.
+  /// Creates records for those `rows` that have none. Records keep their addresses. If memory runs
+  /// out, some are not created.
   void make(std::span<const std::int32_t> rows);
 
-  /// Returns the number of a row's record; 0 if it has none.
+  /// Returns the index of a row's record; 0 if it has none.
   const std::uint32_t& number_of(std::size_t row) const { return numbers_[row]; }
 
-  /// Returns a record: the table's width of values for each slot, then the step.
+  /// Returns a record: `width` values for each slot, then the step.
   real* at(std::size_t number) {
     return chunks_[number >> chunk_bits_].data() + (number & in_chunk_) * layout_.stride;
   }
@@ -42,16 +42,16 @@ class RowRecords {
     return reinterpret_cast<std::uint64_t*>(record + layout_.step);
   }
 
-  /// Returns how many numbers of type `real` a record takes.
+  /// Returns the size of a record, in units of `real`.
   std::size_t stride() const { return layout_.stride; }
 
-  /// Makes all records those of step 0.
+  /// Sets the steps of all records to 0.
   void reset_steps();
 
  private:
   using Chunk = std::vector<real, PoolAllocator<real>>;
 
-  // Where the parts of a record are, in numbers of type `real`.
+  // Offsets and sizes within a record, in units of `real`.
   struct Layout {
     std::size_t width, slots, step, stride;
     Layout(std::size_t width, std::size_t slots);
@@ -62,9 +62,9 @@ class RowRecords {
 
   Layout layout_;
   unsigned chunk_bits_;    // a chunk has 2^chunk_bits_ records
-  std::size_t in_chunk_;   // a mask: the place of a record in its chunk
-  std::size_t count_ = 0;  // of records, with record 0
-  std::vector<std::uint32_t, ZeroedAllocator<std::uint32_t>> numbers_;  // of each row
+  std::size_t in_chunk_;   // mask: record index to index in its chunk
+  std::size_t count_ = 0;  // number of records, including record 0
+  std::vector<std::uint32_t, ZeroedAllocator<std::uint32_t>> numbers_;  // record of each row
   std::vector<Chunk> chunks_;
 };
 

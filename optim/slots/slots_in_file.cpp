@@ -22,13 +22,14 @@ class SlotsInFile final : public SlotStore {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
       if (!needs.uses[i] || place(i)) continue;
       ++missing;
-      check_argument(needs.starts[i] == 0, owner_.optimizer, ": ", owner_.names[i], " starts as ",
-                     needs.starts[i], ", expected 0 for a table in a file");
+      check_argument(needs.starts[i] == 0, owner_.optimizer, ": the initial value of ",
+                     owner_.names[i], " is ", needs.starts[i],
+                     ", expected 0 for a table in a file");
     }
     if (missing == 0) return false;
     const std::size_t all = missing + (begun_ ? file_.named_slots() : 0);
     check_argument(all <= file_.slots(), owner_.optimizer, ": needs ", all,
-                   " states of each row, but ", path(), " was made for ", file_.slots(),
+                   " slots for each row, but ", path(), " was created for ", file_.slots(),
                    " (TableFileOptions::slots)");
     return true;
   }
@@ -57,9 +58,9 @@ class SlotsInFile final : public SlotStore {
     file_.fault_in(ids);
     for (const std::int32_t id : ids)
       if (const std::uint64_t step = file_.step(static_cast<std::size_t>(id)); step > last)
-        check_runtime(false, path(), ": row ", id, " is of step ", step, ", but the history of ",
-                      owner_.optimizer, " ends at ", last,
-                      "; this is another optimizer's table, or a damaged one");
+        check_runtime(false, path(), ": row ", id, " is at step ", step, ", but the history of ",
+                      owner_.optimizer, " ends at step ", last,
+                      "; the table belongs to another optimizer or is damaged");
   }
 
   void prepare_write(std::span<const std::int32_t> ids) override {
@@ -93,10 +94,10 @@ class SlotsInFile final : public SlotStore {
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
       const std::string name(owner_.names[i]);
       if (!saved[i]) continue;
-      check_mark(state.string(name), values_follow);
+      check_checkpoint_id(state.string(name), values_follow);
       if (values_follow) continue;
       check_argument(file_.find_slot(name).has_value(), owner_.optimizer,
-                     "::load_state_dict: ", path(), " has no ", name, " of its rows");
+                     "::load_state_dict: ", path(), " has no slot '", name, "'");
       begun_ = true;
     }
   }
@@ -107,7 +108,7 @@ class SlotsInFile final : public SlotStore {
   }
 
   void load_rows(const StateDict& state, std::uint64_t, bool values_follow) override {
-    check_mark(state.string("file"), values_follow);
+    check_checkpoint_id(state.string("file"), values_follow);
     is_saved_ = true;
   }
 
@@ -116,26 +117,27 @@ class SlotsInFile final : public SlotStore {
  private:
   std::string path() const { return file_.path().string(); }
 
-  // The deferred updates are lost if their only owner never saved them and never will.
+  // The deferred steps are lost if the optimizer was destroyed without saving them.
   void note_loss() { file_.set_lost(is_abandoned_ && !is_saved_); }
 
-  // Returns the place of a slot after the values of a row. Slots of another optimizer do not count.
+  // Returns the index of a slot after the values of a row. Ignores slots of other optimizers.
   std::optional<std::size_t> place(std::size_t i) const {
     return begun_ ? file_.find_slot(owner_.names[i]) : std::nullopt;
   }
 
-  void check_mark(const std::string& saved, bool values_follow) const {
+  void check_checkpoint_id(const std::string& saved, bool values_follow) const {
     if (values_follow) return file_.check_restore(saved);
-    const std::string mark = file_.checkpoint_id();
-    check_argument(saved == mark, owner_.optimizer, "::load_state_dict: the state is of '", saved,
-                   "', but ", path(), " is at '", mark, "'; load the state of the model first");
+    const std::string id = file_.checkpoint_id();
+    check_argument(saved == id, owner_.optimizer, "::load_state_dict: the state is of checkpoint '",
+                   saved, "', but ", path(), " is at checkpoint '", id,
+                   "'; load the model's state first");
   }
 
   TableFile& file_;
-  RecordWriter rows_;          // access to the rows that prepare_write() has prepared
-  bool begun_ = false;         // true if the slots that the file has are those of this optimizer
-  bool is_abandoned_ = false;  // see abandon()
-  mutable bool is_saved_ = false;  // since the last change of a row
+  RecordWriter rows_;              // access to the rows that prepare_write() has prepared
+  bool begun_ = false;             // true if the slots in the file belong to this optimizer
+  bool is_abandoned_ = false;      // true after abandon()
+  mutable bool is_saved_ = false;  // true if no row has changed since the last save
 };
 
 }  // namespace

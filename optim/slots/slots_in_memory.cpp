@@ -125,7 +125,7 @@ class SlotsInMemory final : public SlotStore {
     loaded_ = get_table(state, "values", values_.shape());
     const std::vector<std::int64_t> steps = get_integers(state, "at", values_.shape()[0]);
     check_argument(steps.size() == values_.shape()[0], owner_.optimizer, "::load_state_dict: '",
-                   owner_.parameter, ".lazy.at' has ", steps.size(), " numbers, expected ",
+                   owner_.parameter, ".lazy.at' has ", steps.size(), " values, expected ",
                    values_.shape()[0]);
     for (const std::int64_t step : steps)
       check_argument(step >= 0 && static_cast<std::uint64_t>(step) <= last, owner_.optimizer,
@@ -170,12 +170,12 @@ class SlotsInMemory final : public SlotStore {
   }
 
   Tensor& values_;
-  std::vector<std::size_t> slots_;       // the slots in use, in their order in records
+  std::vector<std::size_t> slots_;       // the slots in use, in the order of a record
   std::unique_ptr<RowRecords> records_;  // null while there are none
-  bool in_arrays_;                       // true if slots and steps are arrays instead
+  bool in_arrays_;                       // true if slots and steps are arrays, not records
   std::array<std::optional<Tensor>, kMaxSlots> arrays_;
-  std::optional<Steps> steps_;  // of each row, once a step was deferred
-  std::optional<Tensor> loaded_;
+  std::optional<Steps> steps_;    // one for each row, once a step was deferred
+  std::optional<Tensor> loaded_;  // values that commit() will use
 };
 
 }  // namespace

@@ -22,11 +22,11 @@ TEST(DeferredRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   const StateDict state = first.state_dict(), own = second.state_dict();
   const Tensor before = other.value();
   EXPECT_INVALID(
-      "SGD::load_state_dict: 'table' has other values than when the state was saved: "
-      "load those of the model first",
+      "SGD::load_state_dict: 'table' does not have the values that it had when the state was "
+      "saved; load the model's state first",
       second.load_state_dict(state));
   const std::string name = "table.lazy.checksum";
-  EXPECT_INVALID("SGD::load_state_dict: 'table.lazy.checksum' has 3 numbers, expected 2",
+  EXPECT_INVALID("SGD::load_state_dict: 'table.lazy.checksum' has 3 values, expected 2",
                  second.load_state_dict(with(state, name, std::vector<std::int64_t>{1, 2, 3})));
   EXPECT_TRUE(bits_of(second.state_dict()) == bits_of(own));
 
@@ -132,15 +132,15 @@ TEST(DeferredRowsState, IsRefusedWhereItDoesNotFit) {
   const std::vector<std::tuple<std::string, StateDict::Value, std::string>> refusals{
       {"lazy.at", StateDict::Integers{{4}, {4, 4, 4, 4}},
        at + " has 4, expected a number from 0 to 3"},
-      {"lazy.at", StateDict::Integers{{3}, {0, 0, 0}}, at + " has 3 numbers, expected 4"},
-      {"lazy.rules", full({1, 6}, NAN), sgd + "'table.lazy.rules' has nan"},
+      {"lazy.at", StateDict::Integers{{3}, {0, 0, 0}}, at + " has 3 values, expected 4"},
+      {"lazy.rules", full({1, 6}, NAN), sgd + "'table.lazy.rules' has nan, expected finite values"},
       // Otherwise, rows would be replayed that often.
       {"lazy.steps", StateDict::Integers{{1}, {16777215}},
        steps + "16777215, expected a number from 1 to 3"},
       {"lazy.steps", StateDict::Integers{{1}, {0}}, steps + "0, expected a number from 1 to 3"},
       {"step", StateDict::Integers{{}, {2}}, steps + "3, expected a number from 1 to 2"},
       {"momentum", zeros({3}), checkpoint + "momentum\" has shape [3], expected [4, 2]"},
-      {"unknown", "zeros", sgd + "there is no parameter for \"table.unknown\""}};
+      {"unknown", "zeros", sgd + "unexpected name \"table.unknown\""}};
   for (const auto& [name, value, message] : refusals) {
     const StateDict wrong = with(good, "table." + name, value);
     EXPECT_INVALID(message, optimizer.load_state_dict(wrong));
@@ -148,11 +148,13 @@ TEST(DeferredRowsState, IsRefusedWhereItDoesNotFit) {
   EXPECT_INVALID(steps + "2, expected a number from 1 to 1",
                  optimizer.load_state_dict(with(with(good, "table.lazy.steps", Integers{2, 2}),
                                                 "table.lazy.rules", full({2, 6}, 0.5))));
-  EXPECT_INVALID(sgd + "'table' is no table, but its state has deferred steps",
+  EXPECT_INVALID(sgd + "'table' is not a table, but its state has deferred steps",
                  of_bias.load_state_dict(with(good, "table.momentum", zeros({4}))));
   SGD ambiguous({&table, &bias});
-  EXPECT_INVALID(sgd + "two parameters are named table", ambiguous.load_state_dict({}));
-  EXPECT_INVALID("SGD::state_dict: two parameters are named table", ambiguous.state_dict());
+  EXPECT_INVALID(sgd + "two parameters are named table, expected unique names",
+                 ambiguous.load_state_dict({}));
+  EXPECT_INVALID("SGD::state_dict: two parameters are named table, expected unique names",
+                 ambiguous.state_dict());
 }
 
 }  // namespace

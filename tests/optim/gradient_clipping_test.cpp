@@ -103,7 +103,7 @@ TEST(ClipGradientNorm, RefusesANormThatIsNotFiniteBeforeAnythingChangesIfAsked) 
     EXPECT_ERROR(
         std::runtime_error,
         concat("clip_grad_norm: the norm of order 2 is ", number,
-               "; the gradients are as they were"),
+               ", expected a finite number; the gradients are unchanged"),
         clip_grad_norm(std::vector{fine.get(), wrong.get()}, 1, {.error_if_not_finite = true}));
     EXPECT_EQ(fine->gradient().dense(), tensor({2}, {30, 40}));
     EXPECT_TRUE(same_numbers(wrong->gradient().dense(), tensor({2}, {1, number})));
@@ -127,17 +127,17 @@ TEST(ClipGradientValue, BringsEveryNumberBetweenTheLimits) {
 TEST(GradientClipping, RefusesWhatIsWrongBeforeAnythingChanges) {
   const auto w = with_gradient(tensor({2}, {3, 4}));
   const std::vector<Parameter*> one{w.get()}, twice{w.get(), w.get()}, null{w.get(), nullptr};
-  EXPECT_INVALID("gradient_norm: w is given twice", gradient_norm(twice));
-  EXPECT_INVALID("clip_grad_norm: w is given twice", clip_grad_norm(twice, 1));
-  EXPECT_INVALID("clip_grad_value: w is given twice", clip_grad_value(twice, 1));
-  EXPECT_INVALID("clip_grad_value: a parameter is null", clip_grad_value(null, 1));
+  EXPECT_INVALID("gradient_norm: duplicate parameter w", gradient_norm(twice));
+  EXPECT_INVALID("clip_grad_norm: duplicate parameter w", clip_grad_norm(twice, 1));
+  EXPECT_INVALID("clip_grad_value: duplicate parameter w", clip_grad_value(twice, 1));
+  EXPECT_INVALID("clip_grad_value: got a null parameter", clip_grad_value(null, 1));
   for (const double p : {0.0, -1.0, 3.0, -HUGE_VAL, std::nan("")}) {
     const std::string rest = concat(p, ", expected 1, 2 or infinity");
     EXPECT_INVALID("gradient_norm: p is " + rest, gradient_norm(*w, p));
     EXPECT_INVALID("clip_grad_norm: p is " + rest, clip_grad_norm(one, 1, {.p = p}));
   }
   for (const double limit : {-1.0, HUGE_VAL, std::nan("")}) {
-    const std::string rest = concat(limit, ", expected a finite number not below 0");
+    const std::string rest = concat(limit, ", expected a finite number >= 0");
     EXPECT_INVALID("clip_grad_norm: max_norm is " + rest, clip_grad_norm(one, limit));
     EXPECT_INVALID("clip_grad_value: limit is " + rest, clip_grad_value(one, limit));
   }

@@ -115,8 +115,8 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
   };
   const std::string count = ", expected at least 1";
   const std::string share = ", expected a number from 0 to 1";
-  const std::string above = ", expected a finite number above 0";
-  const std::string not_below = ", expected a finite number not below 0";
+  const std::string above = ", expected a finite number > 0";
+  const std::string at_least_0 = ", expected a finite number >= 0";
   using Warmup = LinearWarmupOptions;
   using Cycle = OneCycleOptions;
   constexpr auto warmup = Schedule::linear_warmup;
@@ -130,7 +130,7 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
           CosineOptions{.steps = 3, .min_factor = 2});
   refuses("step_decay: every is 0" + count, Schedule::step_decay, StepDecayOptions{});
   for (const double factor : {-1.0, HUGE_VAL})
-    refuses(concat("step_decay: factor is ", factor, not_below), Schedule::step_decay,
+    refuses(concat("step_decay: factor is ", factor, at_least_0), Schedule::step_decay,
             StepDecayOptions{.every = 1, .factor = factor});
   refuses("one_cycle: steps is 0" + count, one_cycle, Cycle{});
   refuses("one_cycle: warmup_fraction is 1.25" + share, one_cycle,
@@ -144,7 +144,8 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
   refuses("lambda: the function is empty", Schedule::lambda, nullptr);
   const Schedule endless = Schedule::constant();
   EXPECT_INVALID(
-      "Schedule::then: Schedule::constant has no end; say at which step the next one begins",
+      "Schedule::then: Schedule::constant has no length; pass the step at which the next schedule "
+      "begins",
       endless.then(endless));
   EXPECT_INVALID("Schedule::then: at is 0, expected at least 1", endless.then(endless, 0));
   EXPECT_FALSE(endless.then(endless, 3).length());
@@ -152,13 +153,13 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
 }
 
 TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
-  const std::string end = ", expected a finite number not below 0";
+  const std::string end = ", expected a finite number >= 0";
   for (const double wrong : {-0.5, std::nan(""), HUGE_VAL}) {
     Groups groups({0.5, 0.25});
     const auto late = [wrong](std::uint64_t step) { return step < 2 ? 2.0 : wrong; };
     LearningRateSchedule schedule(*groups.sgd, Schedule::lambda(late));
     schedule.step();
-    EXPECT_INVALID(concat("Schedule::lambda: the factor of its step 2 is ", wrong, end),
+    EXPECT_INVALID(concat("Schedule::lambda: the factor at its step 2 is ", wrong, end),
                    schedule.step());
     EXPECT_EQ(groups.rates(), (Rates{1, 0.5}));
     EXPECT_EQ(schedule.step_count(), 1U);
@@ -168,7 +169,7 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
                    schedule.load_state_dict(with(state, "base_rates", Rates{1})));
     EXPECT_INVALID(concat(load, "the base rate of group 1 is ", wrong, end),
                    schedule.load_state_dict(with(state, "base_rates", Rates{1, wrong})));
-    EXPECT_INVALID(concat("Schedule::lambda: the factor of its step 9 is ", wrong, end),
+    EXPECT_INVALID(concat("Schedule::lambda: the factor at its step 9 is ", wrong, end),
                    schedule.load_state_dict(with(state, "step", 9)));
     EXPECT_TRUE(bits_of(schedule.state_dict()) == bits_of(state));
     EXPECT_EQ(groups.rates(), (Rates{1, 0.5}));
@@ -202,9 +203,8 @@ TEST(LearningRateSchedule, IsTheOnlyOneOfItsOptimizer) {
     LearningRateSchedule schedule(*groups.sgd, half);
     schedule.step();
     EXPECT_INVALID(
-        "LearningRateSchedule: the optimizer already has a schedule, expected one; destroy it "
-        "first, or join schedules "
-        "with Schedule::then",
+        "LearningRateSchedule: the optimizer already has a schedule, expected none; destroy it "
+        "first, or join both with Schedule::then",
         LearningRateSchedule(*groups.sgd, half));
     EXPECT_EQ(groups.rates(), (Rates{0.4, 0.2}));
     schedule.step();

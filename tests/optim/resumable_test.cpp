@@ -138,10 +138,11 @@ TEST(Optimizers, RefuseStatesThatLackWhatTheirOptionsNeed) {
       make_step(*saved, table);
       const StateDict good = saved->state_dict();
       const std::string before = bits_of(loading->state_dict());
-      const std::string message = concat(
-          optimizer, "::load_state_dict: 'table.", state,
-          "' is missing, but the options of the optimizer need it; make the optimizer with the "
-          "options of the saved one, and change them after loading (set_options)");
+      const std::string message =
+          concat(optimizer, "::load_state_dict: 'table.", state,
+                 "' is missing, but the optimizer's options need it; create the optimizer with the "
+                 "options "
+                 "of the saved one, and change them after loading (set_options)");
       EXPECT_INVALID(message, loading->load_state_dict(good));
       EXPECT_INVALID(message, loading->check_state_dict(good));
       EXPECT_EQ(bits_of(loading->state_dict()), before);

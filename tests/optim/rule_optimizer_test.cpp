@@ -21,19 +21,19 @@ TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
   EXPECT_DOUBLE_EQ(adamw.learning_rate(1), 3e-4 / 3);
   Parameter late("late", irregular({2}));
   adamw.add_group({.parameters = {&late}, .options = {.learning_rate = 0.5}});
-  EXPECT_INVALID("Optimizer: there are no parameters", adamw.add_group({}));
-  EXPECT_INVALID("Optimizer: late is given twice", adamw.add_group({.parameters = {&late}}));
+  EXPECT_INVALID("Optimizer: got no parameters, expected at least one", adamw.add_group({}));
+  EXPECT_INVALID("Optimizer: duplicate parameter late", adamw.add_group({.parameters = {&late}}));
   EXPECT_EQ(adamw.group_count(), 3U);
   EXPECT_EQ(adamw.learning_rate(2), 0.5);
   EXPECT_EQ(adamw.parameters().size(), 4U);
-  EXPECT_INVALID("AdamW: there is no group 3, expected a number below 3", adamw.learning_rate(3));
-  EXPECT_INVALID("AdamW: there is no group 3, expected a number below 3", adamw.set_options({}, 3));
+  EXPECT_INVALID("AdamW: group 3 is out of range, expected less than 3", adamw.learning_rate(3));
+  EXPECT_INVALID("AdamW: group 3 is out of range, expected less than 3", adamw.set_options({}, 3));
 
   const std::vector<AdamW::Group> half_empty{{.parameters = {&late}}, {}}, empty(1);
   EXPECT_EQ(AdamW(half_empty).group_count(), 2U);
-  EXPECT_INVALID("Optimizer: there are no parameters", AdamW{empty});
-  EXPECT_INVALID("Optimizer: late is given twice", AdamW({&late, &late}));
-  EXPECT_INVALID("Optimizer: a parameter is null", AdamW({nullptr}));
+  EXPECT_INVALID("Optimizer: got no parameters, expected at least one", AdamW{empty});
+  EXPECT_INVALID("Optimizer: duplicate parameter late", AdamW({&late, &late}));
+  EXPECT_INVALID("Optimizer: got a null parameter", AdamW({nullptr}));
 }
 
 TEST(RuleOptimizer, MakesEachStepWithTheOptionsOfTheGroup) {
@@ -47,33 +47,36 @@ TEST(RuleOptimizer, MakesEachStepWithTheOptionsOfTheGroup) {
 }
 
 TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
-  const std::string not_below = ", expected a finite number not below 0";
-  const std::string nesterov = "SGD: nesterov needs momentum above 0 and no dampening, got ";
+  const std::string at_least_0 = ", expected a finite number >= 0";
+  const std::string nesterov = "SGD: nesterov is set with ";
+  const std::string plain = ", expected momentum > 0 and dampening 0";
   Parameter w("w", full({2}, 1));
   const std::vector<std::pair<std::string, AnyOptions>> refused{
-      {"SGD: learning_rate is -1" + not_below, SgdOptions{.learning_rate = -1}},
-      {"SGD: learning_rate is nan" + not_below, SgdOptions{.learning_rate = NAN}},
-      {"SGD: momentum is -0.1" + not_below, SgdOptions{.momentum = -0.1}},
+      {"SGD: learning_rate is -1" + at_least_0, SgdOptions{.learning_rate = -1}},
+      {"SGD: learning_rate is nan" + at_least_0, SgdOptions{.learning_rate = NAN}},
+      {"SGD: momentum is -0.1" + at_least_0, SgdOptions{.momentum = -0.1}},
       {"SGD: dampening is inf, expected a finite number",
        SgdOptions{.momentum = 0.9, .dampening = INFINITY}},
-      {"SGD: weight_decay is -1" + not_below, SgdOptions{.weight_decay = -1}},
-      {nesterov + "momentum 0 and dampening 0", SgdOptions{.nesterov = true}},
-      {nesterov + "momentum 0.9 and dampening 0.1",
+      {"SGD: weight_decay is -1" + at_least_0, SgdOptions{.weight_decay = -1}},
+      {nesterov + "momentum 0 and dampening 0" + plain, SgdOptions{.nesterov = true}},
+      {nesterov + "momentum 0.9 and dampening 0.1" + plain,
        SgdOptions{.momentum = 0.9, .dampening = 0.1, .nesterov = true}},
-      {"Adam: beta1 is 1" + not_below + ", below 1", AdamOptions{.beta1 = 1}},
-      {"AdamW: beta2 is -0.5" + not_below + ", below 1", AdamWOptions{.beta2 = -0.5}},
-      {"Adam: epsilon is -1" + not_below, AdamOptions{.epsilon = -1}},
-      {"AdamW: weight_decay is nan" + not_below, AdamWOptions{.weight_decay = NAN}},
-      {"Adagrad: initial_accumulator is -1" + not_below, AdagradOptions{.initial_accumulator = -1}},
-      {"Adagrad: learning_rate_decay is -1" + not_below, AdagradOptions{.learning_rate_decay = -1}},
-      {"RMSprop: alpha is -1" + not_below, RmsPropOptions{.alpha = -1}},
-      {"RMSprop: momentum is inf" + not_below, RmsPropOptions{.momentum = INFINITY}}};
+      {"Adam: beta1 is 1" + at_least_0 + ", < 1", AdamOptions{.beta1 = 1}},
+      {"AdamW: beta2 is -0.5" + at_least_0 + ", < 1", AdamWOptions{.beta2 = -0.5}},
+      {"Adam: epsilon is -1" + at_least_0, AdamOptions{.epsilon = -1}},
+      {"AdamW: weight_decay is nan" + at_least_0, AdamWOptions{.weight_decay = NAN}},
+      {"Adagrad: initial_accumulator is -1" + at_least_0,
+       AdagradOptions{.initial_accumulator = -1}},
+      {"Adagrad: learning_rate_decay is -1" + at_least_0,
+       AdagradOptions{.learning_rate_decay = -1}},
+      {"RMSprop: alpha is -1" + at_least_0, RmsPropOptions{.alpha = -1}},
+      {"RMSprop: momentum is inf" + at_least_0, RmsPropOptions{.momentum = INFINITY}}};
   for (const auto& row : refused) EXPECT_INVALID(row.first, make_optimizer(row.second, {&w}));
   const auto too_large_for_float = [&] { Adam({&w}, {.learning_rate = 1e300}); };
   EXPECT_EQ(error_of<std::invalid_argument>(too_large_for_float) == "no error", sizeof(real) == 8);
   Adam adam({&w});
-  EXPECT_INVALID("Adam: learning_rate is -1" + not_below, adam.set_learning_rate(-1));
-  EXPECT_INVALID("Adam: beta1 is 2" + not_below + ", below 1", adam.set_options({.beta1 = 2}));
+  EXPECT_INVALID("Adam: learning_rate is -1" + at_least_0, adam.set_learning_rate(-1));
+  EXPECT_INVALID("Adam: beta1 is 2" + at_least_0 + ", < 1", adam.set_options({.beta1 = 2}));
   EXPECT_EQ(adam.learning_rate(), 1e-3);
 }
 
@@ -136,13 +139,13 @@ TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
   Parameter table("table", irregular({3, 2}));
   EXPECT_ERROR(
       std::logic_error,
-      "SGD: deferral() says that a step without gradient changes nothing, but it makes the "
-      "number 0.59375, expected 0.75",
+      "SGD: deferral() promises that a step without gradient changes nothing, but the value "
+      "becomes 0.59375, expected 0.75",
       SaysNothing({&table}, {.learning_rate = 0.5, .momentum = 0.5}));
   EXPECT_ERROR_WITH(
       std::logic_error,
-      "Adagrad: deferral() says that a step without gradient is linear, but it makes the "
-      "number ",
+      "Adagrad: deferral() promises that a step without gradient is linear, but the value "
+      "becomes ",
       SaysLinear({&table}, {.learning_rate = 0.5, .weight_decay = 1}));
   for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors are allowed
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
@@ -184,10 +187,10 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
   EXPECT_FALSE(wrong.passed);
   EXPECT_TRUE(wrong.message().starts_with("failed; the largest relative difference is "));
   EXPECT_INVALID(
-      "row_check: rows is RowUpdates::kTouchedOnly, which leaves out steps that the dense "
-      "optimizer makes; expected RowUpdates::kExact",
+      "row_check: rows is RowUpdates::kTouchedOnly, which skips steps of the dense optimizer; "
+      "expected RowUpdates::kExact",
       row_check<SGD>(touched));
-  EXPECT_INVALID("row_check: make returned no optimizer",
+  EXPECT_INVALID("row_check: make returned null, expected an optimizer",
                  row_check([](Parameter&) { return std::unique_ptr<Optimizer>(); }));
 }
 

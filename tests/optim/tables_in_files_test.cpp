@@ -174,7 +174,7 @@ TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   Parameter& weight = words.weight;
   AdamW adamw({&weight});
   weight.add_gradient(RowGradient({4, 2}, {0}, full({1, 2}, 1)));
-  EXPECT_ERROR_WITH(std::invalid_argument, "AdamW: needs 2 states of each row, but", adamw.step());
+  EXPECT_ERROR_WITH(std::invalid_argument, "AdamW: needs 2 slots for each row, but", adamw.step());
   EXPECT_EQ(words.file.named_slots(), 0);
   EXPECT_ERROR_WITH(std::invalid_argument, "expected 0 for a table in a file",
                     Adagrad adagrad({&weight}, AdagradOptions{.initial_accumulator = 0.1});
@@ -188,7 +188,8 @@ TEST_F(TableFileOptimizers, AreRefusedWhatAnotherOptimizerLeft) {
   SGD sgd({&words.weight}, {.momentum = 0.9});
   words.step(sgd, {0});
   words.file.modify(Ids32{2}).note(2) = 9;
-  EXPECT_ERROR_WITH(std::runtime_error, ": row 2 is of step 9, but the history of SGD ends at 1",
+  EXPECT_ERROR_WITH(std::runtime_error,
+                    ": row 2 is at step 9, but the history of SGD ends at step 1",
                     words.step(sgd, {2}));
 }
 
@@ -218,13 +219,13 @@ TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
       states.push_back(sgd.state_dict());
     }
     const Tensor rows = words.rows();
-    EXPECT_ERROR_WITH(std::invalid_argument, "load the state of the model first",
+    EXPECT_ERROR_WITH(std::invalid_argument, "load the model's state first",
                       sgd.load_state_dict(states[0]));
     EXPECT_EQ(words.rows(), rows);
     Words other(folder_ / concat("other", static_cast<int>(updates)));  // without states yet
     SGD of_other({&other.weight}, {.momentum = 0.9, .rows = updates});
     EXPECT_ERROR_WITH(
-        std::invalid_argument, "has no momentum of its rows",
+        std::invalid_argument, "has no slot 'momentum'",
         of_other.load_state_dict(with(states[0], "weight.momentum", other.file.checkpoint_id())));
   }
 }

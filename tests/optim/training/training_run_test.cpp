@@ -311,7 +311,7 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
     const Tensor before = plain.model.token.weight.value();
     const StateDict last = run.state_dict();
     EXPECT_ERROR(std::logic_error,
-                 "Optimizer: 'token.weight' [7, 4] takes part in the loss, but is none of the "
+                 "Optimizer: 'token.weight' [7, 4] is used by the loss, but is not one of the "
                  "optimizer's parameters: is its layer a Submodule of the model?",
                  run.run_epoch());
     run.load_state_dict(last);
