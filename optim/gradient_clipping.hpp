@@ -31,7 +31,7 @@ struct ClipNormOptions {
   double p = 2;                      // order of the norm: 1, 2 or infinity
   bool error_if_not_finite = false;  // throw std::runtime_error and change nothing
   /// For sharded tables: combines the partial sums, or the largest magnitude, of a parameter's
-  /// gradient with those of the other ranks, as kernels::AllParts does.
+  /// gradient with the values of other ranks, as kernels::AllParts does.
   std::function<std::vector<double>(const Parameter&, std::vector<double> parts_here)> all_parts =
       {};
 };

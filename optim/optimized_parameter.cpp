@@ -18,8 +18,7 @@ namespace {
 constexpr std::size_t kMaxRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
-// Values of closed_before (RuleLoops::apply).
-constexpr std::uint64_t kReplayOnly = 0;
+constexpr std::uint64_t kReplayOnly = 0;  // as closed_before: apply no closed forms
 constexpr std::uint64_t kAllSteps = ~std::uint64_t{0};
 constexpr auto kAnyStep = [](std::uint64_t) { return true; };
 
@@ -211,8 +210,8 @@ bool OptimizedParameter::history_is_full() const {
 }
 
 // Once the history is half full, each new run brings a share of the rows up to date that are at a
-// step of the first half. When the history is full, no such row is left, and the first half is
-// dropped.
+// step of the first half. When the history is full, all of them are up to date, and the first half
+// is dropped.
 void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history();
   const RowSource::Part& part = parameter_->source().part();

@@ -28,8 +28,8 @@ namespace rowgrad {
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
 /// are brought up to date, and the history is cleared.
 ///
-/// Operations that would visit all rows of a table in a file throw. The history of such a table
-/// grows as long as steps differ.
+/// If a table is in a file, operations that would visit all rows throw, and the history grows as
+/// long as steps differ.
 ///
 /// When all rows are brought up to date, rows without a record (RowView::has_record) are skipped if
 /// the deferred steps do not change them: momentum does not, weight decay does.

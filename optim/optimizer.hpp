@@ -47,7 +47,7 @@ class Optimizer : private ParameterUser {
   virtual std::size_t group_count() const = 0;  // the number of parameter groups
 
   /// Returns or sets the learning rate of a group, from the next step on. Throws
-  /// std::invalid_argument if there is no such group, or if the rate is negative or not finite.
+  /// std::invalid_argument if the group does not exist, or if the rate is negative or not finite.
   virtual double learning_rate(std::size_t group = 0) const = 0;
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
 

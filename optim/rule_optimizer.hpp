@@ -108,7 +108,7 @@ class RuleOptimizer : public RuleEngine {
   std::size_t group_count() const override { return options_.size(); }
 
   /// Returns or sets the options of a group, from the next step on. Throws std::invalid_argument if
-  /// there is no such group, or if an option is outside its range.
+  /// the group does not exist, or if an option is outside its range.
   const Options& options(std::size_t group = 0) const {
     check_argument(group < options_.size(), Rule::kName, ": group ", group,
                    " is out of range, expected less than ", options_.size());
