@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""How far the series of optim/DEFERRED_STEPS.md is from the sum that it stands for, in long double.
+"""Measures the error of the series in optim/DEFERRED_STEPS.md, in long double.
 
-Prints the largest relative error, in units of the last place, for pairs of beta: the sum as
-DeferredSteps cuts it into pieces and powers, against all of its steps.
+Compares the series, with the pieces and powers of DeferredSteps, with the sum over all steps.
+Prints the largest relative error for each pair of betas, in units of the last place.
 """
 
 import random
@@ -14,7 +14,7 @@ EPSILON = longdouble(1e-8)
 
 
 def steps_of(beta1, beta2, first, count):
-    """a and g of each step, and what is left of the mean."""
+    """Yields a and g of each step, and the remaining fraction of the mean."""
     mean = root = longdouble(1)
     for at in range(first + 1, first + count + 1):
         mean, root = mean * beta1, root * sqrt(longdouble(beta2))

@@ -1,7 +1,6 @@
-// Checkpoints and table files that earlier versions wrote, in golden/compat, are read, and training
-// goes on from them to the numbers that those versions reached. What these trainings compute must
-// not change: a new one gets a new name, and its files are written where they are missing, if
-// ROWGRAD_WRITE_COMPAT is set.
+// Loads checkpoints and table files of earlier versions (golden/compat) and continues training: the
+// results must equal the results of those versions. Do not change the existing cases. The files of
+// a new case are written if ROWGRAD_WRITE_COMPAT is set and they do not exist.
 
 #include "tests/optim/optimizers.hpp"
 
@@ -10,16 +9,16 @@ namespace {
 const std::filesystem::path kCompatFiles = std::filesystem::path(ROWGRAD_TEST_DATA) / "compat";
 
 struct CompatCase {
-  std::string name;                    // of its files, without what follows the number type
-  std::vector<AnyOptions> optimizers;  // which take turns of 4 steps
-  std::optional<std::size_t> states_in_file = std::nullopt;  // of its twin, if any, in a file
-  bool further = false;  // whether the file has one more checkpoint, two steps later
+  std::string name;                    // file name, without precision and extension
+  std::vector<AnyOptions> optimizers;  // they take turns, each for 4 steps
+  std::optional<std::size_t> states_in_file = std::nullopt;  // slots, to add a case in a file
+  bool further = false;  // whether the file has another checkpoint, two steps later
   std::optional<Schedule> schedule = std::nullopt;
   bool tied = false;            // every sixth gradient of the table is dense
-  Shape shape = {10, 9};        // a vector of AVX2 and a number, or of AVX-512 in part
-  bool starts_at_zero = false;  // for large tables, of which only rows with gradients are saved
-  int saved = 29;               // the steps before it was saved
-  int end = 41;                 // all steps, after which its values are known
+  Shape shape = {10, 9};        // rows of one AVX2 vector and one value, or part of AVX-512
+  bool starts_at_zero = false;  // for large tables: saves only rows with gradients
+  int saved = 29;               // steps before the state was saved
+  int end = 41;                 // steps before the final values were saved
 
   bool in_file() const { return name.ends_with("_in_file"); }
   std::filesystem::path path(const std::string& ending) const {
@@ -29,8 +28,8 @@ struct CompatCase {
 
 void PrintTo(const CompatCase& item, std::ostream* out) { *out << item.name; }
 
-// (7 · step + 5 · row + 3 · column + step · row) modulo 17, from −1/2 to 1/2 in steps of 1/16: all
-// number types have it.
+// Returns (7 · step + 5 · row + 3 · column + step · row) modulo 17, scaled to −1/2 … 1/2 in steps
+// of 1/16, which are exact in float and double.
 Tensor compat_gradients(int step, const Ids32& rows, std::size_t width) {
   const auto s = static_cast<std::size_t>(step);
   Tensor result = empty({rows.size(), width});
@@ -51,7 +50,7 @@ struct CompatModel : Layer {
   Parameter bias{*this, "bias", full({5}, real{0.25})};
 };
 
-// A table and a vector, with made-up gradients. The table is in memory, or in a file.
+// Trains a table, in memory or in a file, and a vector, with the gradients above.
 class CompatTraining {
  public:
   CompatTraining(const CompatCase& item, TableFile* file)
@@ -69,7 +68,7 @@ class CompatTraining {
       const std::size_t width = item_.shape[1];
       if (item_.tied && i % 6 == 5) {
         model_->table.add_gradient(compat_gradients(i, compared_rows(), width));
-      } else {  // row 0 never has one, row 1 only at first, the last one always
+      } else {  // row 0 never has a gradient, row 1 only in early steps, the last row always
         Ids32 ids{2 + i % 7, compared_rows().back()};
         if (i < 4) ids.insert(ids.begin(), 1);
         model_->table.add_gradient(RowGradient(item_.shape, ids, compat_gradients(i, ids, width)));
@@ -83,7 +82,7 @@ class CompatTraining {
   }
 
   StateDict state() const {
-    StateDict all;  // first the optimizers, as to read rows replays the steps that are deferred
+    StateDict all;  // optimizers first: reading rows replays deferred steps
     for (std::size_t i = 0; i < optimizers_.size(); ++i)
       all.put(optimizer_name(i), optimizers_[i]->state_dict());
     all.put("model", item_.starts_at_zero ? values() : model_->state_dict());
@@ -105,7 +104,7 @@ class CompatTraining {
     if (schedule_) schedule_->load_state_dict(state.part("schedule"));
   }
 
-  // All parameters, up to date.
+  // Returns the values of the parameters, up to date.
   StateDict values() const {
     StateDict all;
     all.put("table", model_->table.rows(compared_rows()));
@@ -122,7 +121,8 @@ class CompatTraining {
     return std::make_unique<CompatModel>(std::move(start));
   }
 
-  // Of a large table, those that have gradients, and one that has none.
+  // Returns the rows that are saved and compared. In a large table, these are all rows with a
+  // gradient, and one without.
   Ids32 compared_rows() const {
     Ids32 ids = all_rows(10);
     ids.back() = static_cast<std::int32_t>(item_.shape[0] - 1);
@@ -148,22 +148,22 @@ void write(const CompatCase& item) {
   }
   CompatTraining training(item, file.get());
   int made = 0;
-  const auto train_and_mark = [&](int to) {
+  const auto train_and_save = [&](int to) {
     training.train(std::exchange(made, to), to);
     if (file) file->checkpoint();
   };
-  train_and_mark(item.saved / 2);  // so that the journal before the last one has rows
-  train_and_mark(item.saved);
+  train_and_save(item.saved / 2);  // so that the last journal but one has rows
+  train_and_save(item.saved);
   StateDict all = training.state();
   all.put("now", training.values());
-  if (item.further) train_and_mark(item.saved + 2);
-  // These steps stay in the file and its journal: who opens it has to take them back.
+  if (item.further) train_and_save(item.saved + 2);
+  // These steps are in the file and its journal only: opening the file must undo them.
   training.train(made, item.end);
   all.put("later", training.values());
   write_safetensors(item.path("safetensors"), all);
 }
 
-// Those of this number type.
+// Returns the cases for the precision of `real`.
 std::vector<CompatCase> compat_cases() {
   const SgdOptions momentum{.learning_rate = 0.05, .momentum = 0.9, .weight_decay = 0.01};
   const SgdOptions dampening{.learning_rate = 0.05, .momentum = 0.8, .dampening = 0.5};
@@ -181,7 +181,7 @@ std::vector<CompatCase> compat_cases() {
   std::vector<CompatCase> cases;
   for (CompatCase& item : std::vector<CompatCase>{
            {"sgd_momentum", {momentum}, 1, true},
-           // Of this one, the file names its format. The others are older.
+           // This file contains a format version. The others are older.
            {"sgd_momentum_format_1", {momentum}},
            {"sgd_dampening", {dampening}},
            {"sgd_decay", {SgdOptions{.learning_rate = 0.05, .weight_decay = 0.1}}, 0},
@@ -197,14 +197,14 @@ std::vector<CompatCase> compat_cases() {
            {"adamw_schedule", {adamw}, 2, false, warmup},
            {"sgd_schedule", {momentum}, {}, false, Schedule::one_cycle({.steps = 50})},
            {.name = "adamw_tied", .optimizers = {adamw}, .tied = true},
-           // Saved three steps into the second one's turn.
+           // Saved three steps into the turn of the second optimizer.
            {.name = "two_in_turn", .optimizers = {momentum, adam}, .saved = 31},
-           // Of 1 MiB, so rows of zeros are not saved.
+           // 1 MiB, so rows of zeros are not saved.
            {.name = "adamw_large",
            .optimizers = {adamw},
            .shape = {2048, 128},
            .starts_at_zero = true},
-           // Hundreds of steps, each different, that are deferred.
+           // Defers hundreds of different steps.
            {.name = "sgd_long_history",
            .optimizers = {SgdOptions{.learning_rate = 0.05, .momentum = 0.9}},
            .schedule = Schedule::cosine({.steps = 1000}),
@@ -215,7 +215,8 @@ std::vector<CompatCase> compat_cases() {
     item.name += "_in_file";
     cases.push_back(item);
   }
-  // Of double some of each kind, as the files of all take several hundred kilobytes.
+  // In double, only some cases of each kind, because all files would take several hundred
+  // kilobytes.
   const std::set<std::string> in_double{"sgd_momentum",     "sgd_momentum_in_file",
                                         "adam_amsgrad",     "adagrad",
                                         "rmsprop_centered", "rmsprop_centered_in_file",
@@ -228,7 +229,7 @@ std::vector<CompatCase> compat_cases() {
 
 class CompatCheckpoints : public ::testing::TestWithParam<CompatCase> {
  protected:
-  // A copy, as opening a table takes back what was not saved.
+  // Opens a copy, because opening a table file undoes steps that were not saved.
   std::unique_ptr<TableFile> open_copy_of_table() const {
     if (!GetParam().in_file()) return nullptr;
     const std::string name = GetParam().path("table").filename();
@@ -241,12 +242,12 @@ class CompatCheckpoints : public ::testing::TestWithParam<CompatCase> {
     return std::make_unique<TableFile>(folder_ / name);
   }
 
-  // What another machine may compute: it may fuse a multiplication with an addition, or sum in
-  // another order. Then each rounding of a step moves a number by half a spacing. A step of an
-  // optimizer has a dozen, which is 6 spacings of values about 1. Those of a momentum of up to 5
-  // come back in full over the steps that follow, as 0.05 / (1 − 0.9) is 1/2: 3 roundings, 4
-  // spacings. So 16 are enough, for all steps: those that are deferred, too, are applied after
-  // loading.
+  // Compares with a tolerance, because another machine may fuse multiplications and additions, or
+  // sum in another order. Each rounding of a step then changes a value by half a unit in the last
+  // place (ulp). A step has a dozen roundings: 6 ulps of values about 1. Roundings of a momentum of
+  // up to 5 have their full effect over the following steps, because 0.05 / (1 − 0.9) is 1/2: 3
+  // roundings, 4 ulps. So 16 ulps for each step are enough, including the deferred steps, which are
+  // applied after loading.
   static void expect_values(const StateDict& got, const StateDict& expected, int steps) {
     for (const std::string& name : got.names()) {
       const auto& tensor = std::get<Tensor>(got.at(name));
@@ -260,7 +261,7 @@ class CompatCheckpoints : public ::testing::TestWithParam<CompatCase> {
   TemporaryFolder folder_;
 };
 
-TEST_P(CompatCheckpoints, ReadAsTheyWereSavedAndGoOnAsTheyDid) {
+TEST_P(CompatCheckpoints, LoadAndContinueAsBefore) {
   const CompatCase& item = GetParam();
   const std::filesystem::path path = item.path("safetensors");
   if (std::getenv("ROWGRAD_WRITE_COMPAT") != nullptr && !std::filesystem::exists(path)) write(item);
@@ -268,8 +269,8 @@ TEST_P(CompatCheckpoints, ReadAsTheyWereSavedAndGoOnAsTheyDid) {
   const auto file = open_copy_of_table();
   CompatTraining training(item, file.get());
   training.load(all);
-  // The values of a table in memory are saved with it; of one in a file, what is deferred is
-  // applied when they are read.
+  // The values of a table in memory are saved up to date. For a table in a file, deferred steps are
+  // applied when the values are read.
   expect_values(training.values(), all.part("now"), file ? item.end : 0);
   training.train(item.saved, item.end);
   expect_values(training.values(), all.part("later"), item.end);

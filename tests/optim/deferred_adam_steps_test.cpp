@@ -1,11 +1,11 @@
-// Rows of Adam and AdamW that were away, against the rule itself, step by step in long double.
+// Deferred steps of Adam and AdamW, compared with the rule itself, step by step in long double.
 
 #include "tests/test.hpp"
 
 namespace {
 
-// A row that has gradients of all sizes in three steps, so small that squares become 0, and so
-// large that they become infinite; and what becomes of it in the steps that it misses.
+// A row that has gradients in three steps and then none. The gradients have all magnitudes: the
+// smallest squares underflow to 0, and the largest overflow.
 template <bool kDecoupled>
 class Away {
  public:
@@ -13,20 +13,21 @@ class Away {
   using Rule = AdamRuleOf<kDecoupled>;
   using Exact = long double;
 
+  // Makes `before` steps without a gradient, then three steps with one.
   explicit Away(const Options& options, int before = 0)
       : options_(options), optimizer_({&table_}, options) {
-    give({}, zeros({0, kSizes}));
+    set_gradient({}, zeros({0, kSizes}));
     miss(before);
     history_ = {};
     for (int i = 0; i < 3; ++i, ++step_) {
       Tensor gradient = empty({1, kSizes});
       for (std::size_t k = 0; k < kSizes; ++k)
         gradient(0, k) = static_cast<real>(std::pow(10.0, kExponents[k] * kWider) * (1 + 0.5 * i));
-      give({0}, gradient);
+      set_gradient({0}, gradient);
       optimizer_.step();
     }
-    give({}, zeros({0, kSizes}));
-    const std::vector<Tensor> start = numbers_of(table_, optimizer_);
+    set_gradient({}, zeros({0, kSizes}));
+    const std::vector<Tensor> start = arrays_of(table_, optimizer_);
     for (std::size_t k = 0; k < kSizes; ++k) {
       values_[k] = start[0](0, k);
       for (std::size_t i = 1; i < start.size(); ++i) states_[k][i - 1] = start[i](0, k);
@@ -47,8 +48,8 @@ class Away {
     }
   }
 
-  // In how many pieces the closed form sums the steps: each rounds its numbers once more, to either
-  // side.
+  // Returns the number of pieces in which the closed form sums the steps. Each piece adds a
+  // rounding error of either sign.
   Exact pieces() const {
     std::size_t count = 0;
     DeferredSteps<Rule> missed(history_, history_.steps(), 1);
@@ -56,22 +57,24 @@ class Away {
     return static_cast<Exact>(count);
   }
 
-  // A few roundings each: of the root, the quotient, the sum of the steps and of what they sum to.
+  // Checks all values except the first `first`, and all slots. The default tolerances allow a few
+  // roundings each for the root, the quotient, the sum of the steps and the result.
   void expect_exact(Exact of_values = 12, Exact of_states = 12, std::size_t first = 0) const {
     Parameter copy("table", table_.copy());
     RuleOptimizer<Rule> other({&copy}, options_);
     other.load_state_dict(optimizer_.state_dict());
-    copy.mutable_values();  // settles
-    const std::vector<Tensor> found = numbers_of(copy, other);
+    copy.mutable_values();  // applies deferred steps
+    const std::vector<Tensor> found = arrays_of(copy, other);
     for (std::size_t i = 0; i < found.size(); ++i)
       for (std::size_t k = i == 0 ? first : 0; k < kSizes; ++k) {
-        const Exact number = found[i](0, k), expected = i == 0 ? values_[k] : states_[k][i - 1];
-        if (number == expected || (std::isnan(number) && std::isnan(expected))) continue;
+        const Exact value = found[i](0, k), expected = i == 0 ? values_[k] : states_[k][i - 1];
+        if (value == expected || (std::isnan(value) && std::isnan(expected))) continue;
         const Exact roundings = i == 0 ? of_values : of_states;
-        EXPECT_LE(std::abs(number - expected), roundings * Exact{kEpsilon} * std::abs(expected) +
-                                                   Exact{std::numeric_limits<real>::min()})
-            << (i == 0 ? "value " : Rule::kSlots[i - 1]) << ' ' << number << ", expected "
-            << expected << ", of gradients 1e" << kExponents[k] * kWider << " after step " << step_;
+        EXPECT_LE(std::abs(value - expected), roundings * Exact{kEpsilon} * std::abs(expected) +
+                                                  Exact{std::numeric_limits<real>::min()})
+            << (i == 0 ? "value " : Rule::kSlots[i - 1]) << ' ' << value << ", expected "
+            << expected << ", with gradient 1e" << kExponents[k] * kWider << " after step "
+            << step_;
       }
   }
 
@@ -80,13 +83,13 @@ class Away {
   static constexpr int kWider = sizeof(real) == 8 ? 8 : 1;
   static constexpr std::size_t kSizes = kExponents.size();
 
-  void give(Ids32 rows, const Tensor& gradient) {
+  void set_gradient(Ids32 rows, const Tensor& gradient) {
     table_.zero_gradient();
     table_.add_gradient(RowGradient({1, kSizes}, std::move(rows), gradient));
   }
 
-  // The values, and all states that there are.
-  static std::vector<Tensor> numbers_of(const Parameter& table, const Optimizer& optimizer) {
+  // Returns the values and all slots in use.
+  static std::vector<Tensor> arrays_of(const Parameter& table, const Optimizer& optimizer) {
     std::vector<Tensor> all{table.copy()};
     const StateDict state = optimizer.state_dict();
     for (const std::string_view name : Rule::kSlots)
@@ -99,7 +102,7 @@ class Away {
   Parameter table_{"table", zeros({1, kSizes})};
   RuleOptimizer<Rule> optimizer_;
   std::uint64_t step_ = 0;
-  StepHistory<Rule> history_;  // of the steps that the row missed
+  StepHistory<Rule> history_;  // the deferred steps of the row
   std::array<Exact, kSizes> values_{};
   std::array<std::array<Exact, 3>, kSizes> states_{};
 };
@@ -126,13 +129,13 @@ void expect_exact_for_any_epsilon(AdamOptionsOf<kDecoupled> options, int longest
   }
 }
 
-TEST(DeferredAdamSteps, AreExactAfterAnyAbsenceForAnyGradientAndAnyEpsilon) {
+TEST(DeferredAdamSteps, AreExactAfterAnyAbsence) {
   expect_exact_for_any_epsilon<false>({}, 4000);
   expect_exact_for_any_epsilon<false>({.learning_rate = 1e9}, 4000);
   expect_exact_for_any_epsilon<false>({.amsgrad = true}, 4000);
   expect_exact_for_any_epsilon<true>({}, 20'000);
   expect_exact_for_any_epsilon<true>({.weight_decay = 10, .amsgrad = true}, 4000);
-  // The squares fade nearly as fast as the mean.
+  // Here the squares fade nearly as fast as the mean.
   expect_exact_for_any_epsilon<false>({.beta2 = 0.95}, 4000);
   expect_exact_for_any_epsilon<true>({.beta1 = 0.5, .beta2 = 0.6}, 4000);
   expect_exact_for_any_epsilon<true>({.beta1 = 0.99, .beta2 = 0.999}, 4000);
@@ -143,9 +146,9 @@ struct Betas {
   int longest;
 };
 
-// Of some, the mean fades nearly as slowly as the root of the squares. The longest absence goes
-// beyond the last step that is summed, also in double with the least epsilon: the squares of most
-// are below the range of `double` then.
+// With some betas, the mean fades nearly as slowly as the root of the squares. The longest absence
+// is beyond the last step that is summed, even in double with the smallest epsilon. The squares are
+// then mostly below the range of `double`.
 constexpr std::array kBetas{
     Betas{0.9, 0.999, 2000},    Betas{0.7, 0.5, 2000},     Betas{0.9, 0.82, 6000},
     Betas{0.97, 0.945, 20'000}, Betas{0.945, 0.9, 10'000}, Betas{0.99, 0.981, 50'000},
@@ -153,7 +156,7 @@ constexpr std::array kBetas{
     Betas{0, 0.9, 2000},        Betas{1e-12, 1e-20, 2000},
 };
 
-TEST(DeferredAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
+TEST(DeferredAdamSteps, AreExactForAnyBetas) {
   for (const auto& [beta1, beta2, longest] : kBetas) {
     const std::initializer_list<int> absences{1, 30, longest / 25, longest};
     for (const double epsilon : {1e-30, 1e-8, 1.0})
@@ -163,22 +166,22 @@ TEST(DeferredAdamSteps, AreExactForAnyBetasEpsilonsAndGradients) {
   }
 }
 
-TEST(DeferredAdamSteps, AreSummedUntilTheMeanHasFadedHoweverLongTheAbsence) {
+TEST(DeferredAdamSteps, SumEndsOnceTheMeanHasFaded) {
   for (const Betas& betas : kBetas) {
     const AdamRule rule({.beta1 = betas.beta1, .beta2 = betas.beta2}, {.step = 4});
-    const auto value_after = [&](std::uint64_t steps, double number) {
+    const auto value_after = [&](std::uint64_t steps, double start) {
       StepHistory<AdamRule> history;
       history.append(rule, steps);
       RuleVectors<AdamRule> x;
-      x.fill(kernels::Simd(static_cast<real>(number)));
+      x.fill(kernels::Simd(static_cast<real>(start)));
       DeferredSteps<AdamRule>(history, steps, 1).for_each_piece(0, [&](const auto& piece, bool) {
         x = piece(x);
       });
       return x[0];
     };
-    for (const double number : {1e-30, 0.5, 1e30})
-      EXPECT_TRUE(kernels::lanes::all(value_after(1'000'000, number) ==
-                                      value_after(1'000'000'000'000, number)));
+    for (const double start : {1e-30, 0.5, 1e30})
+      EXPECT_TRUE(kernels::lanes::all(value_after(1'000'000, start) ==
+                                      value_after(1'000'000'000'000, start)));
   }
 }
 
@@ -205,7 +208,7 @@ TEST(DeferredAdamSteps, AreExactWhenOtherOptionsChange) {
   }
 }
 
-TEST(DeferredAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
+TEST(DeferredAdamSteps, AreExactWhenEpsilonShrinksAfterTheMeanHasFaded) {
   constexpr bool kDouble = sizeof(real) == 8;
   Away<false> away({.epsilon = 1});
   away.miss(kDouble ? 800 : 400);
@@ -214,10 +217,11 @@ TEST(DeferredAdamSteps, AreExactWhenEpsilonFallsAfterTheMeanHasFadedBesideIt) {
   away.expect_exact(12, 12, 1);  // the smallest mean is below the range of `real`
 }
 
-TEST(DeferredAdamSteps, DoNotAddUpRoundingsToOneSideInManyShortAbsences) {
+TEST(DeferredAdamSteps, RoundingErrorsOfShortAbsencesAreUnbiased) {
   constexpr int kSteps = 2000;
   Away<true> away({});
-  for (int i = 0; i < kSteps; ++i) {  // a mean that outlasts the squares is replayed
+  for (int i = 0; i < kSteps;
+       ++i) {  // every second step is replayed: its mean outlasts the squares
     away.set_options({.beta1 = i % 2 == 0 ? 0.9 : 0.9999, .weight_decay = 0.123});
     away.miss(1);
   }

@@ -1,5 +1,5 @@
-// Optimizers whose rows have deferred updates, saved and loaded: what resumable_test.cpp does not
-// show.
+// Saving and loading of optimizers with deferred steps: cases that resumable_test.cpp does not
+// cover.
 
 #include "tests/optim/optimizers.hpp"
 
@@ -7,7 +7,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// Steps with gradients of two rows of 13: never of row 0, and of row 1 only at first.
+// Makes steps with gradients of two of 13 rows: never of row 0, and of row 1 only in early steps.
 void train(Optimizer& optimizer, Parameter& table, int from, int to) {
   for (int i = from; i < to; ++i) {
     const std::int32_t row = 2 + i % 10;
@@ -15,7 +15,7 @@ void train(Optimizer& optimizer, Parameter& table, int from, int to) {
   }
 }
 
-TEST(DeferredRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
+TEST(DeferredRowsState, LoadsOnlyWithMatchingValues) {
   Parameter table("table", irregular({13, 9})), other("table", irregular({13, 9}, 5));
   SGD first({&table}, kMomentum), second({&other}, kMomentum);
   train(first, table, 0, 30);
@@ -30,8 +30,8 @@ TEST(DeferredRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
                  second.load_state_dict(with(state, name, std::vector<std::int64_t>{1, 2, 3})));
   EXPECT_TRUE(bits_of(second.state_dict()) == bits_of(own));
 
-  // Version 0.2.0 had no checksum, and in the other library there are other numbers: the states are
-  // used, the values are not.
+  // States of version 0.2.0 have no checksum, and with another precision the values differ. In both
+  // cases, the slots are loaded and the parameter's values are kept.
   auto checksum = state.integers(name);
   checksum[0] = 16;
   for (const StateDict& loaded : {without(state, name), with(state, name, checksum)}) {
@@ -40,7 +40,7 @@ TEST(DeferredRowsState, ComesBackOnlyIfTheNumbersAreTheirs) {
   }
 }
 
-TEST(DeferredRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
+TEST(DeferredRowsState, HasOnlyTouchedRowsOfALargeTable) {
   const Shape shape{40'000, 8};
   for (const bool zero : {true, false}) {
     Parameter table("table", zero ? sparse_zeros(shape) : irregular(shape));
@@ -58,12 +58,12 @@ TEST(DeferredRowsState, LeavesOutRowsOfALargeTableThatWereNeverTouched) {
   }
 }
 
-TEST(DeferredRowsState, HasRowsThatFit) {
+TEST(DeferredRowsState, InvalidSparseRowsAreRejected) {
   const Shape shape{40'000, 8};
   StateDict state;
   Tensor table = sparse_zeros(shape);
   table(3, 1) = 2;
-  table(7, 0) = -0.0F;  // not all bits are zeros
+  table(7, 0) = -0.0F;  // has a nonzero bit
   put_table(state, "x", table);
   EXPECT_EQ(state.integers("x.rows"), Integers({3, 7}));
   EXPECT_EQ(get_table(state, "x", shape), table);
@@ -87,7 +87,7 @@ TEST(DeferredRowsState, HasRowsThatFit) {
   EXPECT_EQ(small.names(), std::vector<std::string>{"x"});
 }
 
-TEST(DeferredRowsState, HasStepsOfRowsThatFit) {
+TEST(DeferredRowsState, InvalidRowStepsAreRejected) {
   Parameter table("table", irregular({200'000, 2}));
   SGD first({&table}, kMomentum);
   train(first, table, 0, 9);
@@ -119,7 +119,7 @@ TEST(DeferredRowsState, HasStepsOfRowsThatFit) {
   EXPECT_TRUE(bits_of(other, second) == bits_of(table, first));
 }
 
-TEST(DeferredRowsState, IsRefusedWhereItDoesNotFit) {
+TEST(DeferredRowsState, InvalidStateIsRejected) {
   Parameter table("table", irregular({4, 2})), bias("table", zeros({4}));
   SGD optimizer({&table}, kMomentum), of_bias({&bias}, kMomentum);
   for (int i = 0; i < 3; ++i) step(optimizer, table, {i}, i);
@@ -134,7 +134,7 @@ TEST(DeferredRowsState, IsRefusedWhereItDoesNotFit) {
        at + " has 4, expected a number from 0 to 3"},
       {"lazy.at", StateDict::Integers{{3}, {0, 0, 0}}, at + " has 3 values, expected 4"},
       {"lazy.rules", full({1, 6}, NAN), sgd + "'table.lazy.rules' has nan, expected finite values"},
-      // Otherwise, rows would be replayed that often.
+      // Rows would otherwise be replayed this often.
       {"lazy.steps", StateDict::Integers{{1}, {16777215}},
        steps + "16777215, expected a number from 1 to 3"},
       {"lazy.steps", StateDict::Integers{{1}, {0}}, steps + "0, expected a number from 1 to 3"},

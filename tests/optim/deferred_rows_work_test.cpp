@@ -1,4 +1,4 @@
-// What lazy updates cost, and how exact they are after a long time.
+// The cost of deferred steps, and their accuracy after a long absence.
 
 #include "tests/optim/optimizers.hpp"
 
@@ -17,12 +17,12 @@ std::uint64_t work_of_steps(std::size_t rows, const AnyOptions& options) {
   return optimizer->rows_visited();
 }
 
-TEST(DeferredRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
+TEST(DeferredRowsOf, AStepCostsTheRowsLookedUpNotTheTableSize) {
   for (const AnyOptions& options :
        {AnyOptions(kMomentum), AnyOptions(RmsPropOptions()), AnyOptions(AdagradOptions()),
         AnyOptions(kAdam), AnyOptions(AdamWOptions())}) {
     const std::uint64_t work = work_of_steps(1000, options);
-    // Three rows looked up and two updated in each of 50 steps; nothing is read in the first.
+    // Each of 50 steps looks up three rows and updates two; the first lookup has no deferred steps.
     EXPECT_LE(work, 50U * 5);
     EXPECT_GE(work, 50U * 2);
     for (const std::size_t rows : {10'000, 200'000})
@@ -31,7 +31,7 @@ TEST(DeferredRowsOf, AStepCostsTheRowsLookedUpWhateverTheTable) {
 }
 
 // Adam with weight decay has no closed form for steps without a gradient.
-TEST(DeferredRowsOf, EachReplayedStepIsCounted) {
+TEST(DeferredRowsOf, ReplayedStepsAreCounted) {
   Parameter table("table", irregular({3, 4}));
   const auto optimizer = make_optimizer(AdamOptions{.weight_decay = 0.01}, {&table});
   step(*optimizer, table, {0, 1});
@@ -41,7 +41,7 @@ TEST(DeferredRowsOf, EachReplayedStepIsCounted) {
   EXPECT_EQ(optimizer->rows_visited() - before, 2U + 20U);  // read, brought up to date, 20 steps
 }
 
-TEST(DeferredRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
+TEST(DeferredRowsOf, RowAwayFor100000StepsMatchesTheDenseOptimizer) {
   for (const AnyOptions& options :
        {AnyOptions(SgdOptions{.learning_rate = 1e-3, .momentum = 0.9, .weight_decay = 1e-3}),
         AnyOptions(SgdOptions{
@@ -51,7 +51,7 @@ TEST(DeferredRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
     RowsAndDense twins(irregular({3, 4}), options);
     const double rate = twins.optimizer->learning_rate();
     twins.step(gradient({3, 4}, {0, 1, 2}));
-    twins.give(gradient({3, 4}, {2}));
+    twins.set_gradients(gradient({3, 4}, {2}));
     for (int i = 0; i < 100'000; ++i) {
       if (i % 1000 == 0)
         for (Optimizer* optimizer : {twins.optimizer.get(), twins.dense_optimizer.get()})
@@ -60,16 +60,16 @@ TEST(DeferredRowsOf, ARowAwayFor100000StepsAreThoseOfTheDenseOptimizer) {
     }
     const std::uint64_t before = twins.optimizer->rows_visited();
     const Ids32 away{0, 1};
-    // 100,000 roundings: in float each may take half a unit of the last place.
+    // 100,000 roundings: in float, each may be off by half a unit in the last place.
     const double tolerance = sizeof(real) == 8 ? 1e-9 : 1e5 * kEpsilon / 2;
     expect_near(twins.table.rows(away), twins.dense.rows(away), tolerance);
     EXPECT_EQ(twins.optimizer->rows_visited() - before, 2U);
   }
 }
 
-// The bound of optim/DEFERRED_STEPS.md: AdamW's factor is rounded by up to a quarter of an epsilon,
-// in dense steps as in deferred ones.
-TEST(DeferredRowsOf, AdamWDecayByTheFactorOfTheDenseStep) {
+// Checks the bound of optim/DEFERRED_STEPS.md: AdamW's factor is rounded by up to a quarter of an
+// epsilon, in dense and in deferred steps.
+TEST(DeferredRowsOf, AdamWDecayMatchesTheDenseStep) {
   constexpr int kSteps = 3000;
   for (const auto& [rate, decay] :
        {std::pair(1e-5, 0.01), {1e-3, 0.01}, {1e-6, 0.01}, {0.1, 0.1}}) {
@@ -79,7 +79,7 @@ TEST(DeferredRowsOf, AdamWDecayByTheFactorOfTheDenseStep) {
     const auto factor = static_cast<real>(1 - rate * decay);
     const long double expected = std::pow(static_cast<long double>(factor), kSteps);
     const long double found = table.rows(Ids32{0})(0, 0);
-    // One rounding of the value, and those of a coefficient that is composed of n others.
+    // One rounding of the value, and kSteps roundings of the composed coefficient.
     const long double composed = kSteps * std::numeric_limits<Coefficient>::epsilon();
     EXPECT_LE(std::abs(found - expected), (kEpsilon + composed) * expected) << rate;
     const long double exact = std::pow(1 - static_cast<long double>(rate) * decay, kSteps);
@@ -90,13 +90,13 @@ TEST(DeferredRowsOf, AdamWDecayByTheFactorOfTheDenseStep) {
   }
 }
 
-// Thousands of steps, no two alike, of 1,500 rows of which two are looked up in each.
-TEST(DeferredRowsOf, ALongRunAreSettledAFewAtATime) {
+// Makes thousands of different steps of a table with 1,500 rows, and looks up two rows in each.
+TEST(DeferredRowsOf, LongHistoryIsAppliedGradually) {
   constexpr int kSteps = 6500;
   const Shape shape{1500, 2};
   for (const AnyOptions& options : {AnyOptions(kMomentum), AnyOptions(AdamOptions())}) {
     RowsAndDense twins(irregular(shape), options);
-    Parameter stopped("table", irregular(shape));  // looked at now and then, and resumed
+    Parameter stopped("table", irregular(shape));  // read, saved and loaded now and then
     auto optimizer = make_optimizer(options, {&stopped});
     std::uint64_t most_visited = 0;
     for (int i = 0; i < kSteps; ++i) {
@@ -114,7 +114,7 @@ TEST(DeferredRowsOf, ALongRunAreSettledAFewAtATime) {
       stopped.assign(value);
       optimizer->load_state_dict(state);
     }
-    // Two rows that are looked up, and one of 1,500 in 2,048 steps.
+    // The two rows looked up, and one of the 1,500 rows that 2,048 steps bring up to date.
     EXPECT_LE(most_visited, 2U + 1U);
     EXPECT_LT(twins.optimizer->state_dict().integers("table.lazy.steps").size(), 4096U);
     EXPECT_TRUE(bits_of(stopped, *optimizer) == bits_of(twins.table, *twins.optimizer));
@@ -123,8 +123,8 @@ TEST(DeferredRowsOf, ALongRunAreSettledAFewAtATime) {
   }
 }
 
-// Of 4,096 steps, the first half is to be forgotten.
-TEST(DeferredRowsOf, ARowThatMissedNoneOfTheOldestStepsAreNotSettled) {
+// After 4,096 different steps, the first half of the history is dropped.
+TEST(DeferredRowsOf, RowsWithoutOldStepsAreNotVisited) {
   Parameter table("table", irregular({1, 2}));
   SGD optimizer({&table}, kMomentum);
   for (int i = 1; i <= 4096; ++i) {

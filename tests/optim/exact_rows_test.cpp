@@ -1,5 +1,5 @@
-// Row gradients against the rules themselves: random programs of steps, changes and saves, run in
-// several ways. Their numbers must be those of dense steps in long double, and all ways with row
+// Compares row gradients with the rules themselves. Random programs of steps, changes and saves run
+// in several modes. The values must equal dense steps in long double, and all modes with row
 // gradients must have the same bits.
 
 #include "tests/optim/optimizers.hpp"
@@ -15,10 +15,10 @@ struct Value {
   std::array<Exact, 3> states{};
 };
 
-// The gradient, with weight decay in it.
+// Returns the gradient with weight decay.
 Exact decayed(const Value& value, bool maximize, Exact decay) {
   const Exact gradient = maximize ? -value.gradient : value.gradient;
-  // A value that is no number must not reach the states without decay.
+  // Without decay, a NaN value must not spread to the state.
   return decay == 0 ? gradient : gradient + decay * value.w;
 }
 
@@ -77,17 +77,17 @@ void update(const RmsPropOptions& options, const StepNumber&, std::span<Value> v
   }
 }
 
-// --- Who runs a program -------------------------------------------------------------------------
+// --- Subjects that run a program ----------------------------------------------------------------
 
 enum class Given { kRows, kLookedUp, kClipped, kFrozen, kDense };  // how a step gets its gradient
 
-constexpr double kMaxNorm = 0.5;  // of kClipped
+constexpr double kMaxNorm = 0.5;  // limit of the norm for kClipped
 
 bool is_exact(const AnyOptions& options) {
   return std::visit([](const auto& each) { return each.rows == RowUpdates::kExact; }, options);
 }
 
-// A table with an optimizer and a second one, of which one makes the steps.
+// A table with two optimizers, one of which is in use.
 class Subject {
  public:
   Subject(const AnyOptions& options, Shape shape)
@@ -103,7 +103,7 @@ class Subject {
   const Shape shape_;
 };
 
-// The values of each row in long double, in every step.
+// The reference: updates every row in every step, in long double.
 class Naive : public Subject {
  public:
   Naive(const AnyOptions& options, const Tensor& start) : Subject(options, start.shape()) {
@@ -115,7 +115,7 @@ class Naive : public Subject {
   void step(const RowGradient& gradient, Given given) {
     if (given == Given::kFrozen) return;
     Exact square = 0;
-    for (const real number : gradient.values()) square += Exact{number} * number;
+    for (const real value : gradient.values()) square += Exact{value} * value;
     const Exact most = given == Given::kClipped ? kMaxNorm / (std::sqrt(square) + 1e-6) : 1;
     const Exact factor = std::min<Exact>(1, most);
     const bool all = given == Given::kDense || is_exact(options());
@@ -125,7 +125,7 @@ class Naive : public Subject {
     if (sgd == nullptr || sgd->momentum != 0)
       step.is_first_use = !std::exchange(optimizer.begun, true);
     const std::size_t width = shape_[1];
-    std::size_t next = 0;  // of the rows of the gradient
+    std::size_t next = 0;  // index of the gradient's next row
     for (std::size_t row = 0; row < shape_[0]; ++row) {
       const bool given_here =
           next < gradient.size() && gradient.indices()[next] == static_cast<std::int32_t>(row);
@@ -140,24 +140,24 @@ class Naive : public Subject {
       if (given_here) ++next;
     }
   }
-  void forget_states() {  // as if the optimizer were made only now
+  void reset_optimizer() {  // as if the optimizer were created now
     now_.optimizers[used_] = {.values = std::vector<Value>(now_.w.size())};
   }
   void assign(const Ids32& ids, const Tensor& values) {
-    for (std::size_t i = 0; i < values.size(); ++i) now_.w[place(ids, i)] = values.data()[i];
+    for (std::size_t i = 0; i < values.size(); ++i) now_.w[offset_of(ids, i)] = values.data()[i];
   }
   void save() { saved_ = now_; }
-  void go_back(bool /*anew*/) { now_ = saved_; }
+  void restore(bool /*anew*/) { now_ = saved_; }
   Tensor rows(const Ids32& ids) const {
     Tensor result = empty({ids.size(), shape_[1]});
     for (std::size_t i = 0; i < result.size(); ++i)
-      result.data()[i] = static_cast<real>(now_.w[place(ids, i)]);
+      result.data()[i] = static_cast<real>(now_.w[offset_of(ids, i)]);
     return result;
   }
 
  private:
-  // Where number i of these rows is.
-  std::size_t place(const Ids32& ids, std::size_t i) const {
+  // Returns the offset of value i of these rows.
+  std::size_t offset_of(const Ids32& ids, std::size_t i) const {
     return static_cast<std::size_t>(ids[i / shape_[1]]) * shape_[1] + i % shape_[1];
   }
 
@@ -165,7 +165,7 @@ class Naive : public Subject {
     struct Optimizer {
       std::vector<Value> values = {};
       std::uint64_t steps = 0;
-      bool begun = false;  // whether it has used the states
+      bool begun = false;  // whether a step has used the state
     };
     std::vector<Exact> w;
     std::array<Optimizer, 2> optimizers;
@@ -173,22 +173,22 @@ class Naive : public Subject {
   State now_, saved_;
 };
 
-struct Way {
+struct Mode {
   const char* name;
   bool dense = false;    // all gradients are dense
   bool watched = false;  // the table is read after each action
-  bool resumed = false;  // after each action, all is saved and loaded into new objects
-  bool in_file = false;
+  bool resumed = false;  // after each action, the state is saved and loaded into new objects
+  bool in_file = false;  // the table is in a file
   int threads = 1;
 };
 
 // The library's table and optimizers.
 class Library : public Subject {
  public:
-  Library(const AnyOptions& options, const Way& how, const Tensor& start)
-      : Subject(options, start.shape()), way(how) {
+  Library(const AnyOptions& options, const Mode& run_mode, const Tensor& start)
+      : Subject(options, start.shape()), mode(run_mode) {
     make();
-    if (!way.in_file) table_->assign(start);
+    if (!mode.in_file) table_->assign(start);
     save();
   }
 
@@ -199,9 +199,9 @@ class Library : public Subject {
   void step(const RowGradient& gradient, Given given) {
     const Ids ids = to_ids(gradient.indices());
     table_->zero_gradient();
-    if (way.dense || given == Given::kDense) {
+    if (mode.dense || given == Given::kDense) {
       table_->add_gradient(gradient.to_dense());
-    } else if (given == Given::kLookedUp) {  // twice, with half of it each
+    } else if (given == Given::kLookedUp) {  // two lookups, each with half of the gradient
       Tape tape;
       const Variable table = tape.parameter(*table_), half = tape.constant(gradient.values() / 2);
       tape.backward(sum(embedding(table, ids) * half) + sum(half * embedding(table, ids)));
@@ -213,19 +213,19 @@ class Library : public Subject {
     optimizers_[used_]->step();
     table_->set_trainable(true);
   }
-  void forget_states() {
+  void reset_optimizer() {
     optimizers_[used_].reset();
     optimizers_[used_] = make_optimizer(options(), {table_.get()});
   }
   void assign(const Ids32& ids, const Tensor& values) {
-    if (ids.size() == shape_[0] && !way.in_file)
+    if (ids.size() == shape_[0] && !mode.in_file)
       table_->assign(values);
     else
       table_->assign_rows(ids, values);
   }
   void save() { saved_ = state(); }
-  void go_back(bool anew) {                  // to what was saved; `anew`: with other objects
-    if (anew && file_) file_->checkpoint();  // the file then goes back to the one before
+  void restore(bool anew) {                  // loads the saved state; `anew`: into new objects
+    if (anew && file_) file_->checkpoint();  // the file is then restored to the previous one
     if (anew) make();
     load(saved_);
     save();
@@ -238,8 +238,8 @@ class Library : public Subject {
     load(all);
   }
 
-  // Reads the table in the ways that there are, and a state, which must change nothing.
-  void look(std::uint32_t seed) const {
+  // Reads the table in all possible ways, and the state. This must not change anything.
+  void read_all(std::uint32_t seed) const {
     const Ids32 ids = all_rows(shape_[0]);
     const Tensor expected = rows(ids);
     const auto expect_rows = [&](const char* what, const Tensor& found) {
@@ -250,32 +250,32 @@ class Library : public Subject {
     Tape tape(Tape::kInference);
     const Variable table = tape.parameter(*table_);
     expect_rows("embedding()", embedding(table, to_ids(ids)).value());
-    if (way.in_file) return;
+    if (mode.in_file) return;
     optimizers_[used_]->state_dict();
     expect_rows("a variable", table.value());
     expect_rows("value()", table_->value());
   }
 
-  // All that there is: the rows, and what they and the states are once nothing is deferred any
-  // more. Only the rows of a table in a file.
+  // Returns the bits of the rows and, unless the table is in a file, of the table and the optimizer
+  // state after all deferred steps were applied.
   std::string bits() {
     StateDict all;
     all.put("rows", rows(all_rows(shape_[0])));
-    if (way.in_file) return bits_of(all);
+    if (mode.in_file) return bits_of(all);
     table_->mutable_values();
-    all.put("settled", state());
+    all.put("updated", state());
     return bits_of(all);
   }
 
-  const Way way;
+  const Mode mode;
 
  private:
-  // New objects; of a file, as it was last saved.
+  // Creates new objects. A file has its last saved state.
   void make() {
     if (std::exchange(table_first_, !table_first_)) table_.reset();
     for (auto& optimizer : optimizers_) optimizer.reset();
     table_.reset();
-    if (way.in_file) {
+    if (mode.in_file) {
       file_.reset();
       const auto path = folder_ / "table";
       file_ = std::filesystem::exists(path)
@@ -301,7 +301,7 @@ class Library : public Subject {
     for (std::size_t i = 0; i < 2; ++i) optimizers_[i]->load_state_dict(all.part(concat(i)));
   }
 
-  bool table_first_ = false;  // whether the table is destroyed before its optimizers
+  bool table_first_ = false;  // whether make() destroys the table before its optimizers
   StateDict saved_;
   TemporaryFolder folder_;
   std::unique_ptr<TableFile> file_;
@@ -315,22 +315,22 @@ enum Kind : std::uint8_t {
   kSteps,
   kStep,
   kDenseStep,
-  kRest,  // many steps in which few rows have gradients
-  kPoison,
+  kRest,    // many steps in which few rows have gradients
+  kPoison,  // a NaN gradient
   kFrozenStep,
   kRate,
   kOptions,
   kOther,
-  kForget,
+  kResetOptimizer,
   kAssign,
   kSave,
-  kGoBack
+  kRestore
 };
 constexpr std::array kKindNames{"kSteps",      "kStep", "kDenseStep", "kRest",  "kPoison",
-                                "kFrozenStep", "kRate", "kOptions",   "kOther", "kForget",
-                                "kAssign",     "kSave", "kGoBack"};
+                                "kFrozenStep", "kRate", "kOptions",   "kOther", "kResetOptimizer",
+                                "kAssign",     "kSave", "kRestore"};
 
-// What an action does depends on its seed only, so that those before it can be left out.
+// An action depends only on its seed, so that earlier actions can be removed.
 struct Action {
   Kind kind;
   std::uint32_t seed;
@@ -338,7 +338,7 @@ struct Action {
 
 struct Program {
   std::size_t rows, width;
-  bool in_file;  // whether it can be run with a table in a file
+  bool in_file;  // whether it can run with a table in a file
   std::vector<Action> actions = {};
 };
 
@@ -352,7 +352,7 @@ std::string printed(const Program& program) {
   return text + "}}";
 }
 
-// One of a few values.
+// Returns one of the values.
 template <class T>
 T any(std::mt19937& random, std::initializer_list<T> values) {
   return values.begin()[random() % values.size()];
@@ -370,8 +370,8 @@ void set_any(AdamOptionsOf<kDecoupled>& options, std::mt19937& random) {
   options.beta2 = any(random, {0.5, 0.9, 0.999});
   options.epsilon = any(random, {1e-8, 1e-4});
   options.amsgrad = any(random, {true, false});
-  // With decay alone and a small epsilon, steps are ±learning_rate around zero: two dense runs that
-  // are one rounding apart when options change may be 1e-6 apart in the end.
+  // With only decay and a small epsilon, steps are ±learning_rate around zero: two dense runs that
+  // are one rounding apart when options change may end 1e-6 apart.
   if (!kDecoupled && options.weight_decay != 0) options.epsilon = 1e-2;
 }
 
@@ -383,14 +383,14 @@ void set_any(AdagradOptions& options, std::mt19937& random) {
 void set_any(RmsPropOptions& options, std::mt19937& random) {
   options.alpha = any(random, {0.5, 0.9, 0.99});
   options.momentum = any(random, {0.0, 0.5, 0.9});
-  // With decay alone, the deviation of a row would soon consist of rounding errors only, and a
-  // small epsilon would make any of a value that is nearly 0 grow.
+  // With only decay, the standard deviation of a row would soon consist of rounding errors, and a
+  // small epsilon would amplify them in values near 0.
   const bool decays = options.weight_decay != 0;
   options.epsilon = decays ? 1e-2 : any(random, {1e-3, 1e-2});
   options.centered = !decays && any(random, {true, false});
 }
 
-// Of the same optimizer.
+// Returns random options of the same optimizer.
 AnyOptions any_options(const AnyOptions& before, std::mt19937& random) {
   return std::visit(
       [&](auto options) -> AnyOptions {
@@ -443,8 +443,8 @@ void apply(const Action& action, const Program& program, auto& subject) {
       return subject.set_options(any_options(subject.options(), random));
     case kOther:
       return subject.use_the_other();
-    case kForget:
-      return subject.forget_states();
+    case kResetOptimizer:
+      return subject.reset_optimizer();
     case kAssign: {
       const Ids32 ids = some_rows(any(random, {40U, 40U, 100U}));
       return subject.assign(
@@ -452,24 +452,24 @@ void apply(const Action& action, const Program& program, auto& subject) {
     }
     case kSave:
       return subject.save();
-    case kGoBack:
-      return subject.go_back(random() % 2 == 0);
+    case kRestore:
+      return subject.restore(random() % 2 == 0);
   }
 }
 
-// Programs differ only in their seeds.
+// Returns the program of a seed.
 Program random_program(std::uint32_t seed, bool in_file, bool options_change) {
   std::mt19937 random(seed);
   Program program{.rows = 1 + random() % 9, .width = 1 + random() % 11, .in_file = in_file};
   std::vector<Kind> kinds(20, kSteps);
   kinds.insert(kinds.end(),
-               {kStep, kStep, kStep, kStep, kRate, kRate, kFrozenStep, kAssign, kSave, kGoBack});
+               {kStep, kStep, kStep, kStep, kRate, kRate, kFrozenStep, kAssign, kSave, kRestore});
   if (!in_file)
-    kinds.insert(kinds.end(), {kDenseStep, kDenseStep, kOther, kOther, kForget, kAssign});
+    kinds.insert(kinds.end(), {kDenseStep, kDenseStep, kOther, kOther, kResetOptimizer, kAssign});
   if (options_change) kinds.insert(kinds.end(), 12, kOptions);
   if (options_change || random() % 4 == 0) kinds.push_back(kRest);
   if (random() % 8 == 0) {
-    // What the states of Adagrad make of a new value in the place of NaN, rows do not.
+    // If a value replaces NaN, Adagrad's dense steps and row steps may differ.
     std::erase(kinds, kAssign);
     kinds.push_back(kPoison);
   }
@@ -481,6 +481,7 @@ Program random_program(std::uint32_t seed, bool in_file, bool options_change) {
   return program;
 }
 
+// Returns the program without actions that are not needed for it to fail.
 Program shrunk(Program program, const auto& fails) {
   std::vector<Action>& actions = program.actions;
   for (std::size_t chunk = actions.size() / 2; chunk > 0; chunk /= 2)
@@ -499,8 +500,8 @@ Program shrunk(Program program, const auto& fails) {
 
 // --- Comparing ----------------------------------------------------------------------------------
 
-// Double: a few thousand roundings of numbers of about one. Float: the quotients of Adam and its
-// kin pass on the relative error of a root of differences, some hundred times their own.
+// Double: a few thousand roundings of values of about one. Float: the quotients of Adam and similar
+// optimizers amplify the relative error of a root of differences some hundred times.
 constexpr double kTolerance = sizeof(real) == 8 ? 1e-10 : 2e-3;
 
 void check_near(const Tensor& found, const Tensor& expected) {
@@ -508,21 +509,21 @@ void check_near(const Tensor& found, const Tensor& expected) {
     const double a = found.data()[i], b = expected.data()[i];
     check_state(same(a, b) || (std::isfinite(b) &&
                                std::abs(a - b) <= kTolerance * std::max(1.0, std::abs(b))),
-                "number ", i, " is ", a, ", expected ", b);
+                "value ", i, " is ", a, ", expected ", b);
   }
 }
 
-// What differs between the ways to run a program; "" if nothing does.
+// Runs a program in all modes. Describes the first difference; returns "" if there is none.
 std::string difference(const AnyOptions& options, const Program& program) {
-  std::vector<Way> ways{{.name = "unwatched"}};
+  std::vector<Mode> modes{{.name = "unwatched"}};
   const bool large = program.rows > 100;
   if (large) {
-    ways.push_back({.name = "3 threads", .threads = 3});
+    modes.push_back({.name = "3 threads", .threads = 3});
   } else {
-    ways.push_back({.name = "watched", .watched = true});
-    ways.push_back({.name = "resumed", .resumed = true});
-    if (is_exact(options)) ways.push_back({.name = "dense", .dense = true, .resumed = true});
-    if (program.in_file) ways.push_back({.name = "in a file", .watched = true, .in_file = true});
+    modes.push_back({.name = "watched", .watched = true});
+    modes.push_back({.name = "resumed", .resumed = true});
+    if (is_exact(options)) modes.push_back({.name = "dense", .dense = true, .resumed = true});
+    if (program.in_file) modes.push_back({.name = "in a file", .watched = true, .in_file = true});
   }
   std::string where;
   try {
@@ -532,33 +533,34 @@ std::string difference(const AnyOptions& options, const Program& program) {
       const Library file(options, {.name = "", .in_file = true}, start);
       start = file.rows(all_rows(program.rows));
     }
-    for (const Way& way : ways) subjects.push_back(std::make_unique<Library>(options, way, start));
+    for (const Mode& mode : modes)
+      subjects.push_back(std::make_unique<Library>(options, mode, start));
     Naive naive(options, start);
     const Ids32 all = all_rows(program.rows);
     for (const Action& action : program.actions) {
       if (!large) apply(action, program, naive);
       for (const auto& subject : subjects) {
-        const Way& way = subject->way;
-        where = concat(way.name, ", at ", printed(action), ": ");
-        const Threads limited(way.threads);
+        const Mode& mode = subject->mode;
+        where = concat(mode.name, ", at ", printed(action), ": ");
+        const Threads limited(mode.threads);
         apply(action, program, *subject);
-        if (way.resumed) subject->resume();
-        if (way.watched) subject->look(action.seed);
-        if (way.watched || way.dense) check_near(subject->rows(all), naive.rows(all));
+        if (mode.resumed) subject->resume();
+        if (mode.watched) subject->read_all(action.seed);
+        if (mode.watched || mode.dense) check_near(subject->rows(all), naive.rows(all));
       }
     }
-    where = "in the end: ";
+    where = "at the end: ";
     const std::string bits = subjects.front()->bits();
     for (const auto& subject : subjects)
-      check_state(subject->way.dense || bits.starts_with(subject->bits()), subject->way.name,
-                  " has other bits than ", subjects.front()->way.name);
+      check_state(subject->mode.dense || bits.starts_with(subject->bits()), subject->mode.name,
+                  " has other bits than ", subjects.front()->mode.name);
   } catch (const std::exception& error) {
     return where + error.what();
   }
   return "";
 }
 
-// Of a failing program, the actions are printed that are enough to make it fail.
+// If a program fails, prints the actions that are needed to make it fail.
 void expect_no_difference(const OptimizerCase& item, const Program& program) {
   if (difference(item.options, program).empty()) return;
   const Program less =
@@ -566,7 +568,7 @@ void expect_no_difference(const OptimizerCase& item, const Program& program) {
   FAIL() << item.name << ", " << printed(less) << '\n' << difference(item.options, less);
 }
 
-// One program in kShare is run: fewer under AddressSanitizer.
+// Runs one program in kShare: fewer under AddressSanitizer.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr std::uint32_t kShare = 4;
 #else
@@ -575,8 +577,8 @@ constexpr std::uint32_t kShare = 1;
 
 class ExactRows : public ::testing::TestWithParam<OptimizerCase> {};
 
-TEST_P(ExactRows, AreTheSameInEveryWay) {
-  // In a file, all sums begin with 0.
+TEST_P(ExactRows, HaveTheSameBitsInEveryMode) {
+  // In a file, the initial value of sums must be 0.
   const bool fits_file = std::string(GetParam().name) != "adagrad_decay";
   for (std::uint32_t seed = 0; seed < 30 / kShare && !HasFailure(); ++seed) {
     const bool options_change = seed % 3 == 2;
@@ -585,7 +587,7 @@ TEST_P(ExactRows, AreTheSameInEveryWay) {
   }
 }
 
-TEST_P(ExactRows, AreTheSameOnAnyNumberOfThreads) {
+TEST_P(ExactRows, AreIndependentOfTheThreadCount) {
   const std::vector<Action> actions{{kSteps, 1}, {kSteps, 2},  {kDenseStep, 3},
                                     {kSteps, 4}, {kAssign, 5}, {kStep, 6}};
   expect_no_difference(GetParam(), {700, 96, false, actions});

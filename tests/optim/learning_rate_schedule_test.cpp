@@ -6,7 +6,7 @@ namespace {
 
 using Rates = std::vector<double>;
 
-// An SGD with one group, of one parameter, for each learning rate.
+// SGD with one group, which has one parameter, for each learning rate.
 struct Groups {
   explicit Groups(const Rates& rates) {
     std::vector<SGD::Group> groups;
@@ -26,7 +26,7 @@ struct Groups {
   std::unique_ptr<SGD> sgd;
 };
 
-// The schedule of a case in tests/golden/schedules.json.
+// Returns the schedule of a case in tests/golden/schedules.json.
 Schedule schedule_from(const json& item) {
   const std::string name = item["schedule"];
   const json options = item.value("options", json::object());
@@ -60,7 +60,7 @@ Schedule schedule_from(const json& item) {
   return item.contains("at") ? schedule.then(next, item["at"]) : schedule.then(next);
 }
 
-TEST(LearningRateSchedule, FollowsPyTorchStepByStepInEveryGroup) {
+TEST(LearningRateSchedule, MatchesPyTorchInEveryGroup) {
   const json cases = golden("schedules.json")["cases"];
   ASSERT_EQ(cases.size(), 20U);
   for (const json& item : cases) {
@@ -71,8 +71,8 @@ TEST(LearningRateSchedule, FollowsPyTorchStepByStepInEveryGroup) {
       EXPECT_EQ(schedule.step_count(), step);
       const Rates expected = item["rates"][step], rates = groups.rates();
       ASSERT_EQ(rates.size(), expected.size());
-      // PyTorch computes each rate from the one before, some fifty times at most; cos + 1 loses
-      // another factor of 1e3 near the end of a cosine.
+      // PyTorch computes each rate from the previous one, in up to some fifty steps. Near the end
+      // of a cosine, cos + 1 loses another factor of 1e3.
       for (std::size_t group = 0; group < rates.size(); ++group)
         EXPECT_NEAR(rates[group], expected[group], 1e-12 * expected[group])
             << item["schedule"] << item.value("options", json()) << " step " << step;
@@ -80,7 +80,7 @@ TEST(LearningRateSchedule, FollowsPyTorchStepByStepInEveryGroup) {
   }
 }
 
-TEST(Schedule, StaysAtItsLastFactorPastItsEnd) {
+TEST(Schedule, FactorIsConstantAfterTheEnd) {
   const auto warmup = Schedule::linear_warmup;
   const struct {
     Schedule schedule;
@@ -88,7 +88,7 @@ TEST(Schedule, StaysAtItsLastFactorPastItsEnd) {
     double factor;
   } cases[] = {
       {warmup({.steps = 7}), 7, 1},
-      // 0.7 + (0.1 − 0.7) is not 0.1.
+      // In floating point, 0.7 + (0.1 − 0.7) is not 0.1.
       {warmup({.steps = 7, .start_factor = 0.7, .end_factor = 0.1}), 7, 0.1},
       {Schedule::cosine({.steps = 1}), 1, 0},
       {Schedule::cosine({.steps = 10, .min_factor = 0.125}), 10, 0.125},
@@ -102,15 +102,15 @@ TEST(Schedule, StaysAtItsLastFactorPastItsEnd) {
     for (const std::uint64_t step : {last, last + 1, 3 * last, ~std::uint64_t{0}})
       EXPECT_EQ(schedule.factor(step), factor) << step;
   }
-  // As in OneCycleLR, the only step is the last. If the rise has no length, PyTorch divides by 0.
+  // As in OneCycleLR, a single step is the last one. PyTorch divides by 0 if the rise has length 0.
   EXPECT_EQ(Schedule::one_cycle({.steps = 1, .start_divisor = 2, .final_divisor = 2}).factor(0),
             0.25);
   EXPECT_EQ(Schedule::one_cycle({.steps = 1, .warmup_fraction = 1}).factor(0), 1);
   EXPECT_EQ(Schedule::one_cycle({.steps = 4, .warmup_fraction = 0.25}).factor(0), 1);
 }
 
-TEST(Schedule, RefusesOptionsOutsideTheirRange) {
-  const auto refuses = [](const std::string& message, auto make, auto options) {
+TEST(Schedule, RejectsOptionsOutOfRange) {
+  const auto rejects = [](const std::string& message, auto make, auto options) {
     EXPECT_INVALID("Schedule::" + message, make(options));
   };
   const std::string count = ", expected at least 1";
@@ -121,27 +121,27 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
   using Cycle = OneCycleOptions;
   constexpr auto warmup = Schedule::linear_warmup;
   constexpr auto one_cycle = Schedule::one_cycle;
-  refuses("linear_warmup: steps is 0" + count, warmup, Warmup{.steps = 0});
-  refuses("linear_warmup: start_factor is -0.5" + share, warmup, Warmup{.start_factor = -0.5});
-  refuses("linear_warmup: end_factor is 1.5" + share, warmup, Warmup{.end_factor = 1.5});
-  refuses("linear_warmup: end_factor is nan" + share, warmup, Warmup{.end_factor = NAN});
-  refuses("cosine: steps is 0" + count, Schedule::cosine, CosineOptions{});
-  refuses("cosine: min_factor is 2" + share, Schedule::cosine,
+  rejects("linear_warmup: steps is 0" + count, warmup, Warmup{.steps = 0});
+  rejects("linear_warmup: start_factor is -0.5" + share, warmup, Warmup{.start_factor = -0.5});
+  rejects("linear_warmup: end_factor is 1.5" + share, warmup, Warmup{.end_factor = 1.5});
+  rejects("linear_warmup: end_factor is nan" + share, warmup, Warmup{.end_factor = NAN});
+  rejects("cosine: steps is 0" + count, Schedule::cosine, CosineOptions{});
+  rejects("cosine: min_factor is 2" + share, Schedule::cosine,
           CosineOptions{.steps = 3, .min_factor = 2});
-  refuses("step_decay: every is 0" + count, Schedule::step_decay, StepDecayOptions{});
+  rejects("step_decay: every is 0" + count, Schedule::step_decay, StepDecayOptions{});
   for (const double factor : {-1.0, HUGE_VAL})
-    refuses(concat("step_decay: factor is ", factor, at_least_0), Schedule::step_decay,
+    rejects(concat("step_decay: factor is ", factor, at_least_0), Schedule::step_decay,
             StepDecayOptions{.every = 1, .factor = factor});
-  refuses("one_cycle: steps is 0" + count, one_cycle, Cycle{});
-  refuses("one_cycle: warmup_fraction is 1.25" + share, one_cycle,
+  rejects("one_cycle: steps is 0" + count, one_cycle, Cycle{});
+  rejects("one_cycle: warmup_fraction is 1.25" + share, one_cycle,
           Cycle{.steps = 9, .warmup_fraction = 1.25});
   for (const double divisor : {0.0, -2.0, 1e-320, HUGE_VAL}) {
-    refuses(concat("one_cycle: start_divisor is ", divisor, above), one_cycle,
+    rejects(concat("one_cycle: start_divisor is ", divisor, above), one_cycle,
             Cycle{.steps = 9, .start_divisor = divisor});
-    refuses(concat("one_cycle: final_divisor is ", divisor, above), one_cycle,
+    rejects(concat("one_cycle: final_divisor is ", divisor, above), one_cycle,
             Cycle{.steps = 9, .final_divisor = divisor});
   }
-  refuses("lambda: the function is empty", Schedule::lambda, nullptr);
+  rejects("lambda: the function is empty", Schedule::lambda, nullptr);
   const Schedule endless = Schedule::constant();
   EXPECT_INVALID(
       "Schedule::then: Schedule::constant has no length; pass the step at which the next schedule "
@@ -152,7 +152,7 @@ TEST(Schedule, RefusesOptionsOutsideTheirRange) {
   EXPECT_EQ(Schedule::cosine({.steps = 3}).length(), 3U);
 }
 
-TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
+TEST(LearningRateSchedule, InvalidFactorThrowsAndChangesNothing) {
   const std::string end = ", expected a finite number >= 0";
   for (const double wrong : {-0.5, std::nan(""), HUGE_VAL}) {
     Groups groups({0.5, 0.25});
@@ -174,7 +174,7 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
     EXPECT_TRUE(bits_of(schedule.state_dict()) == bits_of(state));
     EXPECT_EQ(groups.rates(), (Rates{1, 0.5}));
   }
-  // Only the product with the second rate is too large for `real`.
+  // The rate of the second group is too large for `real`.
   Groups groups({0.5, 1e30});
   const Schedule large = Schedule::lambda([](std::uint64_t) { return 1e20; });
   EXPECT_INVALID("LearningRateSchedule: base rate 1e+30 times factor 1e+20 of step 0 is not finite",
@@ -182,7 +182,7 @@ TEST(LearningRateSchedule, RefusesWrongFactorsBeforeAnythingChanges) {
   EXPECT_EQ(groups.rates(), (Rates{0.5, 1e30}));
 }
 
-TEST(LearningRateSchedule, LeavesGroupsThatAreLaterAndReplacesRatesThatOthersSet) {
+TEST(LearningRateSchedule, IgnoresLaterGroupsAndOverridesManualRates) {
   Parameter later("later", irregular({2}));
   Groups groups({0.8});
   LearningRateSchedule schedule(*groups.sgd, Schedule::step_decay({.every = 1, .factor = 0.5}));
@@ -196,7 +196,7 @@ TEST(LearningRateSchedule, LeavesGroupsThatAreLaterAndReplacesRatesThatOthersSet
   EXPECT_EQ(groups.rates(), (Rates{0.4, 0.3}));
 }
 
-TEST(LearningRateSchedule, IsTheOnlyOneOfItsOptimizer) {
+TEST(LearningRateSchedule, OptimizerHasAtMostOneSchedule) {
   Groups groups({0.8, 0.4});
   const Schedule half = Schedule::step_decay({.every = 1, .factor = 0.5});
   {

@@ -1,5 +1,4 @@
-// What becomes of deferred updates when their optimizer is destroyed, or another one takes the
-// table over.
+// Deferred steps after their optimizer is destroyed, or another optimizer trains the table.
 
 #include <fstream>
 #include <numeric>
@@ -22,7 +21,7 @@ const OptimizerCase kDeferring[] = {
 
 const Shape kShape{40, 9};
 
-// Rows 0 … 9 have gradients now and then, rows 10 … 39 never.
+// Makes steps in which rows 0 … 9 have gradients now and then, and rows 10 … 39 never.
 void train_ten_rows(Optimizer& optimizer, Parameter& table, int from, int to) {
   for (int i = from; i < to; ++i) step(optimizer, table, {i % 7, 7 + i % 3}, i);
 }
@@ -38,7 +37,7 @@ struct Trained {
   std::unique_ptr<Optimizer> optimizer;
 };
 
-// The values, brought up to date by an optimizer that still exists.
+// Returns the values, brought up to date by an optimizer that still exists.
 Tensor up_to_date(const AnyOptions& options) {
   Trained trained(options);
   trained.table.mutable_values();
@@ -49,7 +48,7 @@ std::string bits(const Tensor& tensor) {
   return {reinterpret_cast<const char*>(tensor.data()), tensor.size() * sizeof(real)};
 }
 
-TEST(OptimizerEnd, VisitsNoRowsAndKeepsTheDeferredUpdates) {
+TEST(OptimizerEnd, KeepsDeferredStepsWithoutVisitingRows) {
   for (const auto& [name, options] : kDeferring) {
     const std::string expected = bits(up_to_date(options));
     for (const char* how : {"rows", "value", "copy", "saved", "mutable_values"}) {
@@ -71,7 +70,7 @@ TEST(OptimizerEnd, VisitsNoRowsAndKeepsTheDeferredUpdates) {
   }
 }
 
-TEST(OptimizerEnd, LetsAnotherOptimizerGoOnFromTheSameBits) {
+TEST(OptimizerEnd, NextOptimizerStartsFromUpToDateRows) {
   for (const auto& [name, options] : kDeferring)
     for (const AnyOptions& next : {AnyOptions(SgdOptions{.learning_rate = 0.1, .momentum = 0.9}),
                                    AnyOptions(AdamWOptions()), AnyOptions(AdagradOptions())}) {
@@ -87,7 +86,7 @@ TEST(OptimizerEnd, LetsAnotherOptimizerGoOnFromTheSameBits) {
     }
 }
 
-TEST(OptimizerEnd, LeavesATableWhoseValuesCanBeReplaced) {
+TEST(OptimizerEnd, ValuesCanBeReplaced) {
   for (const auto& [name, options] : kDeferring) {
     const Tensor expected = up_to_date(options), fresh = irregular(kShape, 5);
     Trained by_rows(options), whole(options), loaded(options);
@@ -109,7 +108,7 @@ TEST(OptimizerEnd, LeavesATableWhoseValuesCanBeReplaced) {
   }
 }
 
-TEST(OptimizerEnd, IsThatOfAStateWhichAnotherReplaces) {
+TEST(OptimizerEnd, LoadingAStateKeepsTheOldDeferredSteps) {
   for (const auto& [name, options] : kDeferring) {
     Trained trained(options);
     const Tensor before = trained.stored();
@@ -124,10 +123,10 @@ TEST(OptimizerEnd, IsThatOfAStateWhichAnotherReplaces) {
 
 // --- Rows without state -------------------------------------------------------------------------
 
-TEST(RowsWithoutState, AreVisitedOnlyIfADeferredStepMovesThem) {
+TEST(RowsWithoutState, AreVisitedOnlyIfDeferredStepsChangeThem) {
   constexpr std::uint64_t kRows = 100'000, kTouched = 10;
   for (const auto& [name, options] : kDeferring) {
-    if (std::string_view(name) == "replayed") continue;  // may move any value
+    if (std::string_view(name) == "replayed") continue;  // may change any row
     const bool decays = std::string_view(name).find("decay") != std::string_view::npos ||
                         std::string_view(name) == "AdamW";
     Trained trained(options, full({kRows, 2}, 1));
@@ -139,14 +138,14 @@ TEST(RowsWithoutState, AreVisitedOnlyIfADeferredStepMovesThem) {
   }
 }
 
-TEST(RowsWithoutState, AreLeftOutWhenTheHistoryIsShortened) {
+TEST(RowsWithoutState, AreSkippedWhenTheHistoryIsShortened) {
   Parameter table("table", irregular({20'000, 2}));
   SGD optimizer({&table}, {.learning_rate = 0.1, .momentum = 0.9});
   for (int i = 0; i < 4200; ++i) {
     optimizer.set_learning_rate(1e-3 + 1e-7 * i);
     step(optimizer, table, {i % 7 * 2000}, i);
   }
-  EXPECT_LE(optimizer.rows_visited(), 4200U + 7);  // the seven rows with state at most once more
+  EXPECT_LE(optimizer.rows_visited(), 4200U + 7);  // plus the seven rows with state at most once
   EXPECT_LT(optimizer.state_dict().integers("table.lazy.steps").size(), 2200U);
 }
 
@@ -157,7 +156,7 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(getpagesize());
 }
 
-TEST(RowsWithoutState, TakeNoMemoryWhenATableChangesItsOptimizer) {
+TEST(RowsWithoutState, TakeNoMemoryWhenTheOptimizerChanges) {
 #ifdef ROWGRAD_ADDRESS_SANITIZER
   GTEST_SKIP() << "zeros are written there";
 #endif
@@ -171,7 +170,7 @@ TEST(RowsWithoutState, TakeNoMemoryWhenATableChangesItsOptimizer) {
     EXPECT_LE(resident_bytes(), is_like(before)) << name;
     trained.optimizer = make_optimizer(kAdam, {&trained.table});
     train_ten_rows(*trained.optimizer, trained.table, 0, 3);
-    // Decay writes the values of all rows, but no states.
+    // Decay writes the values of all rows, but no slots.
     EXPECT_LE(resident_bytes(), is_like(before + kBytes)) << name;
     if (std::get_if<AdamOptions>(&options) != nullptr) {
       EXPECT_LE(resident_bytes(), is_like(before)) << name;
@@ -179,7 +178,7 @@ TEST(RowsWithoutState, TakeNoMemoryWhenATableChangesItsOptimizer) {
   }
 }
 
-TEST(RowsWithoutState, TakeNoMemoryWhenTheyAreReadOrSaved) {
+TEST(RowsWithoutState, TakeNoMemoryWhenReadOrSaved) {
 #ifdef ROWGRAD_ADDRESS_SANITIZER
   GTEST_SKIP() << "zeros are written there";
 #endif
@@ -187,7 +186,7 @@ TEST(RowsWithoutState, TakeNoMemoryWhenTheyAreReadOrSaved) {
   Ids32 all(kRows);
   std::iota(all.begin(), all.end(), 0);
   for (const auto& [name, options] : kDeferring) {
-    if (std::string_view(name) == "replayed") continue;  // gives each row that is read a state
+    if (std::string_view(name) == "replayed") continue;  // creates state for each row that is read
     Trained trained(options, sparse_zeros({kRows, kWidth}));
     const Tensor before = trained.table.rows(all);
     const std::size_t bytes = resident_bytes();

@@ -1,6 +1,6 @@
 #pragma once
 
-// The library's optimizers, made from their options, and steps with made-up row gradients.
+// Creates optimizers from their options, and makes steps with pseudo-random row gradients.
 
 #include <variant>
 
@@ -8,11 +8,11 @@
 
 namespace rowgrad::testing {
 
-/// The options of an optimizer, which say which one it is.
+/// The options of any optimizer; their type selects the optimizer.
 using AnyOptions =
     std::variant<SgdOptions, AdamOptions, AdamWOptions, AdagradOptions, RmsPropOptions>;
 
-SGD optimizer_with(const SgdOptions&);  // never defined: only their types are used
+SGD optimizer_with(const SgdOptions&);  // never defined: only the return types are used
 Adam optimizer_with(const AdamOptions&);
 AdamW optimizer_with(const AdamWOptions&);
 Adagrad optimizer_with(const AdagradOptions&);
@@ -27,7 +27,7 @@ inline std::unique_ptr<Optimizer> make_optimizer(const AnyOptions& any,
       any);
 }
 
-/// Options of the same optimizer. Throws std::bad_cast for those of another.
+/// Sets the options of an optimizer. Throws std::bad_cast for options of another optimizer.
 inline void set_options(Optimizer& optimizer, const AnyOptions& any) {
   std::visit(
       [&](const auto& options) {
@@ -36,7 +36,7 @@ inline void set_options(Optimizer& optimizer, const AnyOptions& any) {
       any);
 }
 
-/// Options with a name, for tests that are run with each of many.
+/// Options with a name, for parameterized tests.
 struct OptimizerCase {
   const char* name;
   AnyOptions options;
@@ -57,7 +57,7 @@ inline void step(Optimizer& optimizer, Parameter& table, const Ids32& rows, int 
   optimizer.step();
 }
 
-/// The same training of a table with row gradients and of another with dense ones.
+/// Trains a table with row gradients and another with the same gradients in dense form.
 struct RowsAndDense {
   RowsAndDense(const Tensor& start, const AnyOptions& options)
       : table("table", start),
@@ -65,7 +65,7 @@ struct RowsAndDense {
         optimizer(make_optimizer(options, {&table})),
         dense_optimizer(make_optimizer(options, {&dense})) {}
 
-  void give(const RowGradient& rows) {
+  void set_gradients(const RowGradient& rows) {
     table.zero_gradient();
     table.add_gradient(rows);
     dense.zero_gradient();
@@ -76,7 +76,7 @@ struct RowsAndDense {
     dense_optimizer->step();
   }
   void step(const RowGradient& rows) {
-    give(rows);
+    set_gradients(rows);
     step();
   }
 
@@ -84,7 +84,7 @@ struct RowsAndDense {
   std::unique_ptr<Optimizer> optimizer, dense_optimizer;
 };
 
-/// A table, up to date, and all that its optimizer keeps.
+/// Returns the bits of a table, up to date, and of its optimizer's state.
 inline std::string bits_of(const Parameter& table, const Optimizer& optimizer) {
   StateDict all;
   all.put("table", table.value());

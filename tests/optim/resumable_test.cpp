@@ -1,4 +1,4 @@
-// Optimizers, saved and loaded: see support/resumable.hpp. Rows are stale then.
+// Saving and loading of optimizers with stale rows: see support/resumable.hpp.
 
 #include "tests/support/resumable.hpp"
 
@@ -6,14 +6,15 @@
 
 namespace {
 
-// A table of which rows have gradients, one that gets dense ones in between, and one parameter with
-// dense ones: of the first table, row 0 never has one, and row 1 only at first.
+// Trains a table with row gradients, a table with row gradients and some dense ones, and a vector.
+// Row 0 of the first table has no gradient (except in step `poisoned`), and row 1 only in early
+// steps.
 class RunningOptimizer : public RunningModel {
  public:
-  // A gradient that is NaN poisons entry 3 of rows 0 and 4 in step `poisoned`.
+  // In step `poisoned`, the gradient in column 3 of rows 0 and 4 is NaN.
   RunningOptimizer(const AnyOptions& options, bool other, int poisoned)
-      : numbers_(other ? 5 : 0),
-        optimizer_(make_optimizer(options, numbers_.parameters())),
+      : model_(other ? 5 : 0),
+        optimizer_(make_optimizer(options, model_.parameters())),
         poisoned_(poisoned) {}
 
   std::string step() override {
@@ -22,18 +23,18 @@ class RunningOptimizer : public RunningModel {
     if (made_ == poisoned_) {
       Tensor values = irregular({2, 9});
       values(0, 3) = values(1, 3) = NAN;
-      numbers_.table.add_gradient(RowGradient({13, 9}, {0, 4}, values));
+      model_.table.add_gradient(RowGradient({13, 9}, {0, 4}, values));
     } else {
-      add_rows(numbers_.table, {made_ < 5 ? 1 : row, made_ < 5 ? row : 12});
+      add_rows(model_.table, {made_ < 5 ? 1 : row, made_ < 5 ? row : 12});
     }
     if (made_ % 4 == 0)
-      numbers_.mixed.add_gradient(irregular({9, 5}, made_));
+      model_.mixed.add_gradient(irregular({9, 5}, made_));
     else
-      add_rows(numbers_.mixed, {1, 2 + made_ % 6});
-    numbers_.bias.add_gradient(irregular({3}, made_));
+      add_rows(model_.mixed, {1, 2 + made_ % 6});
+    model_.bias.add_gradient(irregular({3}, made_));
     optimizer_->step();
     if (made_ % 16 != 0) return "";
-    const Tensor rows = numbers_.table.rows(std::array{2, 12});
+    const Tensor rows = model_.table.rows(std::array{2, 12});
     return {reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(real)};
   }
 
@@ -43,8 +44,8 @@ class RunningOptimizer : public RunningModel {
   }
 
  private:
-  struct Numbers : Layer {
-    explicit Numbers(int seed)
+  struct TwoTables : Layer {
+    explicit TwoTables(int seed)
         : table(*this, "table", irregular({13, 9}, seed + 1)),
           mixed(*this, "mixed", irregular({9, 5}, seed + 2)),
           bias(*this, "bias", irregular({3}, seed + 3)),
@@ -58,11 +59,11 @@ class RunningOptimizer : public RunningModel {
     table.add_gradient(gradient(table.shape(), rows, rows.front()));
   }
 
-  Layer& model() override { return numbers_; }
+  Layer& model() override { return model_; }
   Optimizer& optimizer() override { return *optimizer_; }
 
   int made_ = 0;
-  Numbers numbers_;
+  TwoTables model_;
   std::unique_ptr<Optimizer> optimizer_;
   int poisoned_;
 };
@@ -70,8 +71,8 @@ class RunningOptimizer : public RunningModel {
 struct ResumableOptimizer {
   const char* name;
   AnyOptions options;
-  int poisoned = 0;
-  const char* optional = "";              // states that only some options need
+  int poisoned = 0;                       // step with a NaN gradient; 0 for none
+  const char* optional = "";              // slots that only some options need
   std::vector<std::size_t> failing = {};  // steps after which memory runs out
 };
 
@@ -112,8 +113,8 @@ TEST(Optimizers, AreResumable) {
   }
 }
 
-// An option that needs a state of its own does not begin with zeros in the middle of a training.
-TEST(Optimizers, RefuseStatesThatLackWhatTheirOptionsNeed) {
+// If an option needs an additional slot, loading must not silently start it from zeros.
+TEST(Optimizers, RejectStatesWithoutRequiredSlots) {
   struct Case {
     AnyOptions without, with;
     std::string optimizer, state;
@@ -146,12 +147,12 @@ TEST(Optimizers, RefuseStatesThatLackWhatTheirOptionsNeed) {
       EXPECT_INVALID(message, loading->load_state_dict(good));
       EXPECT_INVALID(message, loading->check_state_dict(good));
       EXPECT_EQ(bits_of(loading->state_dict()), before);
-      // The way that the message says.
+      // Do as the message recommends.
       other.assign(table.copy());
       set_options(*loading, without);
       loading->load_state_dict(good);
       set_options(*loading, with);
-      const StateDict changed = loading->state_dict();  // with a state that has not begun
+      const StateDict changed = loading->state_dict();  // has a slot that does not exist yet
       loading->load_state_dict(changed);
       make_step(*loading, other);
       set_options(*saved, with);

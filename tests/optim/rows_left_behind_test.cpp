@@ -1,5 +1,5 @@
-// Rows under Adam, looked up in some of the steps only, as rowgrad and others bring them up to
-// date: how far they end from dense Adam. The table of tests/bench/README.md.
+// Measures how far rows that are looked up only in some steps end from dense Adam, with the
+// policies of rowgrad and of other systems. The results are in a table of tests/bench/README.md.
 
 #include "tests/test.hpp"
 
@@ -10,17 +10,18 @@ const AdamOptions kAdamOptions{
 constexpr std::size_t kRowWidth = 16, kAdamSteps = 4000;
 const Schedule kFalling = Schedule::cosine({.steps = kAdamSteps});
 
-// Of the means after t steps.
+// Returns the factor that corrects the bias of both means after t steps.
 double bias_correction(double t) {
   return std::sqrt(1 - std::pow(kAdamOptions.beta2, t)) / (1 - std::pow(kAdamOptions.beta1, t));
 }
 
-// A number of the row, in double.
-struct Number {
+// A value of the row with its optimizer state, in double.
+struct Value {
   double value = 0, mean = 0, square = 0;
-  double last = 0;  // the step that it was looked up in
+  double last = 0;  // the step of its last lookup
 
-  void take_in(double gradient, double steps) {
+  // Updates both means with a gradient, `steps` steps after the last one.
+  void add_gradient(double gradient, double steps) {
     const auto [beta1, beta2] = std::pair(kAdamOptions.beta1, kAdamOptions.beta2);
     mean = std::pow(beta1, steps) * mean + (1 - beta1) * gradient;
     square = std::pow(beta2, steps) * square + (1 - beta2) * gradient * gradient;
@@ -30,50 +31,50 @@ struct Number {
   }
 };
 
-// What happens to it in step t, with its gradient, or without one if it was not looked up.
-using Policy = void (*)(Number& x, double t, double rate, const double* gradient);
+// Makes step t of a value; `gradient` is null if its row was not looked up.
+using Policy = void (*)(Value& x, double t, double rate, const double* gradient);
 
-void dense_adam(Number& x, double t, double rate, const double* gradient) {
-  x.take_in(gradient != nullptr ? *gradient : 0, 1);
+void dense_adam(Value& x, double t, double rate, const double* gradient) {
+  x.add_gradient(gradient != nullptr ? *gradient : 0, 1);
   x.value -= rate / (1 - std::pow(kAdamOptions.beta1, t)) * x.mean /
              (std::sqrt(x.square / (1 - std::pow(kAdamOptions.beta2, t))) + kAdamOptions.epsilon);
 }
 
-// torch.optim.SparseAdam: only the step's own rows change, as if nothing had been missed.
-void sparse_adam(Number& x, double t, double rate, const double* gradient) {
+// torch.optim.SparseAdam: changes only the rows that were looked up, and ignores all other steps.
+void sparse_adam(Value& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
-  x.take_in(*gradient, 1);
+  x.add_gradient(*gradient, 1);
   x.move(rate * bias_correction(t), x.mean);
 }
 
-// SmartDecaySparseAdam of Caffe2 (adam_op.h), which OneFlow has too (one_embedding_update): what
-// the mean would have moved is made up for at today's rate and square; nothing is corrected.
-void smart_decay(Number& x, double t, double rate, const double* gradient) {
+// SmartDecaySparseAdam of Caffe2 (adam_op.h), also in OneFlow (one_embedding_update): applies the
+// deferred steps of the mean with the current rate and square, without bias correction.
+void smart_decay(Value& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
   const double beta1 = kAdamOptions.beta1, missed = t - x.last - 1;
-  const double owed = x.mean * beta1 * (1 - std::pow(beta1, missed)) / (1 - beta1);
-  x.take_in(*gradient, t - x.last);
-  x.move(rate, x.mean + owed);
+  const double deferred = x.mean * beta1 * (1 - std::pow(beta1, missed)) / (1 - beta1);
+  x.add_gradient(*gradient, t - x.last);
+  x.move(rate, x.mean + deferred);
   x.last = t;
 }
 
-// HugeCTR's LazyGlobal (sparse_optimizer.cu): all steps since the last lookup, its own included,
-// are made at the next one, with today's rate and the square and correction of that time.
-void lazy_global(Number& x, double t, double rate, const double* gradient) {
+// HugeCTR's LazyGlobal (sparse_optimizer.cu): a lookup applies all steps since the last lookup,
+// including its own step. It uses the current rate, but the old square and correction.
+void lazy_global(Value& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
   const double beta1 = kAdamOptions.beta1;
   if (x.last > 0)
     x.move(rate * bias_correction(x.last) * (1 - std::pow(beta1, t - x.last)) / (1 - beta1),
            x.mean);
-  x.take_in(*gradient, t - x.last);
+  x.add_gradient(*gradient, t - x.last);
   x.last = t;
 }
 
-// The gradients of the row in each step, none if it is not looked up.
+// The gradient of the row in each step; nullopt if the row is not looked up.
 using RowGradients = std::vector<std::optional<Tensor>>;
 
 std::vector<double> moved(Policy policy, const RowGradients& gradients) {
-  std::vector<Number> row(kRowWidth);
+  std::vector<Value> row(kRowWidth);
   for (std::size_t step = 0; step < gradients.size(); ++step)
     for (std::size_t i = 0; i < kRowWidth; ++i) {
       const double gradient = gradients[step] ? (*gradients[step])[i] : 0;
@@ -82,7 +83,7 @@ std::vector<double> moved(Policy policy, const RowGradients& gradients) {
              gradients[step] ? &gradient : nullptr);
     }
   std::vector<double> values;
-  for (const Number& x : row) values.push_back(x.value);
+  for (const Value& x : row) values.push_back(x.value);
   return values;
 }
 
@@ -93,7 +94,7 @@ std::vector<double> moved_by_rowgrad(const RowGradients& gradients) {
   for (const std::optional<Tensor>& gradient : gradients) {
     adam.zero_grad();
     Tape tape;
-    const Variable row = table.forward(tape, gradient ? 0 : 1);  // a step looks up some other row
+    const Variable row = table.forward(tape, gradient ? 0 : 1);  // without a gradient, another row
     tape.backward(row, gradient ? *gradient : zeros({kRowWidth}));
     adam.step();
     schedule.step();
@@ -102,7 +103,7 @@ std::vector<double> moved_by_rowgrad(const RowGradients& gradients) {
   return {row.begin(), row.end()};
 }
 
-// Of a row that is looked up in this share of the steps.
+// Returns the gradients of a row that is looked up in this fraction of the steps.
 RowGradients random_gradients(double share, std::uint64_t seed) {
   Random random(seed);
   RowGradients gradients(kAdamSteps);
@@ -111,7 +112,7 @@ RowGradients random_gradients(double share, std::uint64_t seed) {
   return gradients;
 }
 
-// How far values are from exact ones, as a share in % of these.
+// Returns the distance of values from exact values, in % of the norm of the exact values.
 double percent_off(const std::vector<double>& values, const std::vector<double>& exact) {
   double square = 0, all = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -121,15 +122,15 @@ double percent_off(const std::vector<double>& values, const std::vector<double>&
   return 100 * std::sqrt(square / all);
 }
 
-TEST(RowsLeftBehind, EndWhereDenseAdamMovesThemButForOthersPolicies) {
-  constexpr std::size_t kRows = 31;  // whose median counts
+TEST(RowsLeftBehind, MatchDenseAdamUnlikeOtherPolicies) {
+  constexpr std::size_t kRows = 31;  // the medians are compared
   struct Share {
     double looked_up;
     std::array<double, 3> others;  // SparseAdam, Caffe2 and OneFlow, HugeCTR
   };
   for (const Share& share : {Share{0.5, {11.4, 55.4, 0.2}}, Share{0.1, {23.2, 52.8, 1.1}},
                              Share{0.02, {38.6, 48.9, 3.6}}, Share{0.005, {62.9, 44.6, 10.7}}}) {
-    std::array<std::vector<double>, 4> off;  // rowgrad's and the others', of each row
+    std::array<std::vector<double>, 4> off;  // error of each row: rowgrad, then the others
     for (std::size_t row = 0; row < kRows; ++row) {
       const RowGradients gradients = random_gradients(share.looked_up, row);
       const std::vector<double> exact = moved(dense_adam, gradients);

@@ -1,10 +1,10 @@
-// What every optimizer made from a rule has: groups, options, rates.
+// Features of all optimizers that are built from rules: groups, options, rates.
 
 #include "tests/optim/optimizers.hpp"
 
 namespace {
 
-TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
+TEST(RuleOptimizer, GroupsHaveTheirOwnOptionsAndRates) {
   Parameter table("table", irregular({5, 3}));
   Parameter weight("weight", irregular({4, 3}));
   Parameter bias("bias", irregular({4}));
@@ -36,7 +36,7 @@ TEST(RuleOptimizer, HasGroupsWithOptionsAndSchedulesOfTheirOwn) {
   EXPECT_INVALID("Optimizer: got a null parameter", AdamW({nullptr}));
 }
 
-TEST(RuleOptimizer, MakesEachStepWithTheOptionsOfTheGroup) {
+TEST(RuleOptimizer, StepUsesTheOptionsOfEachGroup) {
   Parameter a("a", full({2}, 1)), b("b", full({2}, 1));
   SGD sgd({{{&a}, {.learning_rate = 0.125}}, {{&b}, {.learning_rate = 0.5}}});
   sgd.set_options({.learning_rate = 0.25}, 1);
@@ -46,7 +46,7 @@ TEST(RuleOptimizer, MakesEachStepWithTheOptionsOfTheGroup) {
   EXPECT_EQ(b.value(), full({2}, 0.75));
 }
 
-TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
+TEST(RuleOptimizer, RejectsOptionsOutOfRange) {
   const std::string at_least_0 = ", expected a finite number >= 0";
   const std::string nesterov = "SGD: nesterov is set with ";
   const std::string plain = ", expected momentum > 0 and dampening 0";
@@ -80,7 +80,7 @@ TEST(RuleOptimizer, RefusesOptionsOutsideTheirRange) {
   EXPECT_EQ(adam.learning_rate(), 1e-3);
 }
 
-TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
+TEST(RuleOptimizer, CountsStepsBeyondFloatPrecision) {
   constexpr std::int64_t kMany = (3 << 24) + 5;
   Parameter w("w", full({2}, 1));
   Adam adam({&w});
@@ -91,14 +91,14 @@ TEST(RuleOptimizer, CountsMoreStepsThanAFloatHolds) {
   EXPECT_EQ(adam.state_dict().integer("w.step"), kMany + 1);
 }
 
-TEST(RuleOptimizer, GivesTheBitsOfTheDenseStepWhereNothingIsOwed) {
+TEST(RuleOptimizer, EqualsTheDenseStepBitForBitIfNothingIsDeferred) {
   RowsAndDense twins(irregular({40, 19}), SgdOptions{.learning_rate = 0.1});
   for (int i = 1; i < 20; ++i) twins.step(gradient({40, 19}, {i, 2 * i}, i));
   EXPECT_EQ(twins.table.value(), twins.dense.value());
 }
 
-TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
-  for (const bool owed : {false, true}) {  // whether it was lent when it was destroyed
+TEST(RuleOptimizer, ThrowsAfterAParameterWasDestroyed) {
+  for (const bool deferred : {false, true}) {  // whether the destroyed table has deferred steps
     Parameter weight("head.weight", irregular({3, 2}));
     auto table = std::make_unique<Parameter>("table", irregular({3, 2}));
     table->rename("model.token.weight");
@@ -106,7 +106,7 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     SGD other({table.get(), &weight}, {.learning_rate = 0.1});
     for (Parameter* parameter : {&weight, table.get()})
       parameter->add_gradient(RowGradient({3, 2}, {1}, irregular({1, 2})));
-    if (owed) adam->step();
+    if (deferred) adam->step();
     const StateDict state = adam->state_dict();
     table.reset();
 
@@ -121,33 +121,33 @@ TEST(RuleOptimizer, RefusesToGoOnWithoutAParameterThatWasDestroyed) {
     Parameter late("late", irregular({2}));
     EXPECT_ERROR(std::logic_error, message, adam->add_group({.parameters = {&late}}));
     EXPECT_EQ(adam->parameters(), std::vector<Parameter*>{&weight});
-    adam.reset();  // returns the tables that it holds of the others
+    adam.reset();  // must not touch the destroyed parameter
     EXPECT_EQ(weight.value(), before);
   }
 }
 
-// A rule whose deferral() returns kSays.
-template <class Rule, Deferral kSays>
+// A rule whose deferral() returns kClaim.
+template <class Rule, Deferral kClaim>
 struct Claiming : Rule {
   using Rule::Rule;
-  Deferral deferral() const { return kSays; }
+  Deferral deferral() const { return kClaim; }
 };
 
-TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
-  using SaysNothing = RuleOptimizer<Claiming<SgdRule, Deferral::kNothing>>;
-  using SaysLinear = RuleOptimizer<Claiming<AdagradRule, Deferral::kLinear>>;
+TEST(RuleOptimizer, DetectsWrongDeferral) {
+  using ClaimsNothing = RuleOptimizer<Claiming<SgdRule, Deferral::kNothing>>;
+  using ClaimsLinear = RuleOptimizer<Claiming<AdagradRule, Deferral::kLinear>>;
   Parameter table("table", irregular({3, 2}));
   EXPECT_ERROR(
       std::logic_error,
       "SGD: deferral() promises that a step without gradient changes nothing, but the value "
       "becomes 0.59375, expected 0.75",
-      SaysNothing({&table}, {.learning_rate = 0.5, .momentum = 0.5}));
+      ClaimsNothing({&table}, {.learning_rate = 0.5, .momentum = 0.5}));
   EXPECT_ERROR_WITH(
       std::logic_error,
       "Adagrad: deferral() promises that a step without gradient is linear, but the value "
       "becomes ",
-      SaysLinear({&table}, {.learning_rate = 0.5, .weight_decay = 1}));
-  for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors are allowed
+      ClaimsLinear({&table}, {.learning_rate = 0.5, .weight_decay = 1}));
+  for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors must not throw
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .nesterov = true}));
     EXPECT_NO_THROW(RMSprop({&table}, {.learning_rate = rate, .momentum = 0.9}));
@@ -155,7 +155,7 @@ TEST(RuleOptimizer, FindsOutWhenIdleIsWrong) {
   }
 }
 
-// A rule with one more member. (wrong_rules.cpp has one that it does not list.)
+// A rule with an additional member. (In wrong_rules.cpp, members() does not list it.)
 template <class Extra>
 struct Larger : SgdRule {
   Extra extra;
@@ -165,10 +165,10 @@ struct Larger : SgdRule {
 };
 
 static_assert(kListsItsMembers<Larger<real>>);
-// One of them is of the size of `real`.
+// One of these types has the size of `real`.
 static_assert(!kListsItsMembers<Larger<std::int32_t>> && !kListsItsMembers<Larger<std::int64_t>>);
 
-TEST(RowCheck, TellsExactOptimizersFromOthers) {
+TEST(RowCheck, DistinguishesExactOptimizers) {
   const auto expect_passed = [](const RowCheckResult& result) {
     EXPECT_TRUE(result.passed) << result.message();
   };
@@ -178,7 +178,7 @@ TEST(RowCheck, TellsExactOptimizersFromOthers) {
     expect_passed(row_check<RuleOptimizer<Claiming<SgdRule, Deferral::kReplay>>>(
         {.learning_rate = 0.1, .momentum = 0.9}, seed));
   }
-  // Both diverge to numbers that cannot be compared.
+  // Both trainings diverge to NaN.
   const RowCheckResult infinite = row_check<SGD>({.learning_rate = 1e30, .momentum = 300});
   EXPECT_FALSE(infinite.passed) << infinite.message();
   const SgdOptions touched{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly};
@@ -244,7 +244,7 @@ class NormalizedSgd : public Optimizer {
   std::uint64_t rows_visited_ = 0;
 };
 
-TEST(RowCheck, ChecksAnOptimizerThatIsNoRule) {
+TEST(RowCheck, ChecksOptimizersThatAreNotRules) {
   const RowCheckResult result = row_check([](Parameter& table) {
     return std::make_unique<NormalizedSgd>(std::vector<Parameter*>{&table}, 0.1);
   });

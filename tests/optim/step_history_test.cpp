@@ -2,27 +2,27 @@
 
 namespace {
 
-// Also once it has forgotten the first half of its runs.
-TEST(StepHistory, ComposesAnyStretchLikeTheStepsOneByOne) {
+// Half of the trials drop the first runs of the history.
+TEST(StepHistory, ComposesAnyRangeLikeSingleSteps) {
   using History = StepHistory<SgdRule>;
   std::mt19937 random(5);
   for (int trial = 0; trial < 80; ++trial) {
-    const bool forgets = trial % 2 == 1;
+    const bool drops = trial % 2 == 1;
     History history;
     std::vector<History::Map> steps;
     const std::uint32_t runs = 1 + random() % 40;
     for (std::uint32_t run = 0; run < runs; ++run) {
-      // Now and then the same rule again, which lengthens the last run.
+      // If the options equal the previous ones, the last run becomes longer.
       const SgdOptions options{
           .learning_rate = 0.1 + 0.01 * (random() % 3), .momentum = 0.9, .weight_decay = 0.01};
       const SgdRule rule(options, {.step = 2, .is_first_use = false});
       const std::uint32_t count = random() % 3 == 0 ? 1 + random() % 50 : 1;
       history.append(rule, count);
       steps.insert(steps.end(), count, History::map_without_gradient(rule));
-      if (forgets && history.runs().size() == 16) history.drop_runs(8);
+      if (drops && history.runs().size() == 16) history.drop_runs(8);
     }
     ASSERT_EQ(history.steps(), steps.size());
-    const std::uint64_t first = forgets ? history.runs().front().end : 0;
+    const std::uint64_t first = drops ? history.runs().front().end : 0;
     for (int query = 0; query < 50; ++query) {
       const std::uint64_t from = first + random() % (steps.size() + 1 - first);
       const std::uint64_t to = from + random() % (steps.size() + 1 - from);

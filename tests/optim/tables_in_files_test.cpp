@@ -1,5 +1,5 @@
-// Optimizers of tables in files: what they refuse, what they cost, and how they go back.
-// (exact_rows_test.cpp compares the numbers with those in memory.)
+// Optimizers of tables in files: errors, costs, and restoring checkpoints. (exact_rows_test.cpp
+// compares the values with tables in memory.)
 
 #include "tests/optim/optimizers.hpp"
 
@@ -13,7 +13,7 @@ struct Words {
                  : TableFile(path, {.rows = 4, .width = 2, .slots = states})),
         table(file) {}
 
-  // With gradients of ones for these rows.
+  // Makes a step with a gradient of ones for these rows.
   void step(Optimizer& optimizer, const Ids32& ids) {
     optimizer.zero_grad();
     weight.add_gradient(RowGradient({4, 2}, ids, full({ids.size(), 2}, 1)));
@@ -32,7 +32,7 @@ class TableFileOptimizers : public ::testing::Test {
   const std::filesystem::path path_ = folder_ / "words.table";
 };
 
-TEST_F(TableFileOptimizers, LeaveTheTableInTheFile) {
+TEST_F(TableFileOptimizers, NeverLoadTheWholeTable) {
   Words words(path_);
   Parameter& weight = words.weight;
   SGD sgd({&weight}, {.momentum = 0.9});
@@ -61,8 +61,8 @@ TEST_F(TableFileOptimizers, LeaveTheTableInTheFile) {
       EmbeddingBag(other, {.dense_gradient = true}));
 }
 
-// What rows are owed is in the state of the optimizer: without it, they are no use.
-TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
+// The deferred steps are in the state of the optimizer: without it, stale rows cannot be read.
+TEST_F(TableFileOptimizers, StaleRowsNeedTheOptimizerState) {
   const SgdOptions touched{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly};
   for (const AnyOptions& options :
        {AnyOptions(kMomentum), AnyOptions(AdamWOptions()), AnyOptions(touched)}) {
@@ -93,21 +93,21 @@ TEST_F(TableFileOptimizers, GiveNoRowsThatAreOwedStepsNobodyKnows) {
   }
 }
 
-TEST_F(TableFileOptimizers, LeaveRowsUpToDateWhenTheyAreDestroyed) {
+TEST_F(TableFileOptimizers, RowsAreUpToDateAfterDestruction) {
   Words words(path_);
   auto sgd = std::make_unique<SGD>(std::vector<Parameter*>{&words.weight}, kMomentum);
   for (int i = 0; i < 5; ++i) words.step(*sgd, {i % 3});
   const Tensor rows = words.rows();
   sgd.reset();
   EXPECT_EQ(words.rows(), rows);
-  SGD other({&words.weight}, kMomentum);  // would have to apply what is deferred to all rows
+  SGD other({&words.weight}, kMomentum);  // would have to bring all rows up to date
   EXPECT_ERROR_WITH(std::logic_error, "have deferred updates of an optimizer",
                     words.step(other, {0}));
   EXPECT_EQ(words.rows(), rows);
 }
 
-// What would open with rows that nobody can read is not saved.
-TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
+// A checkpoint with stale rows is useless if their deferred steps are lost.
+TEST_F(TableFileOptimizers, CheckpointThrowsIfDeferredStepsAreLost) {
   const auto make = [](Words& words) {
     return std::make_unique<SGD>(std::vector<Parameter*>{&words.weight}, kMomentum);
   };
@@ -119,12 +119,12 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
     for (int i = 0; i < 5; ++i) words.step(*sgd, {i % 3});
     words.file.checkpoint();
     saved = words.rows();
-    const StateDict owed = words.table.state_dict();
+    const StateDict deferred = words.table.state_dict();
     state = sgd->state_dict();
     sgd.reset();
     words.file.checkpoint();  // nothing has changed
     model = words.table.state_dict();
-    EXPECT_EQ(model.string("weight"), owed.string("weight"));
+    EXPECT_EQ(model.string("weight"), deferred.string("weight"));
     words.weight.assign_rows(Ids32{1}, full({1, 2}, 3));
     const Tensor rows = words.rows();
     EXPECT_ERROR_WITH(std::logic_error, "deferred updates of an optimizer that was destroyed",
@@ -133,7 +133,7 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
                       words.table.state_dict());
     EXPECT_EQ(words.rows(), rows);
   }
-  for (const bool loads : {false, true}) {  // or keeps what it has, as it is at the same mark
+  for (const bool loads : {false, true}) {  // loading is optional: the file is at this checkpoint
     Words words(path_);
     auto sgd = make(words);
     if (loads) words.table.load_state_dict(model);
@@ -153,23 +153,23 @@ TEST_F(TableFileOptimizers, AreNeededByCheckpointsOfWhatTheyOwe) {
   }
 }
 
-TEST_F(TableFileOptimizers, AreNeededWhenTheLayerIsDestroyedFirst) {
+TEST_F(TableFileOptimizers, CheckpointThrowsIfTheLayerIsDestroyedFirst) {
   TableFile file(path_, {.rows = 4, .width = 2, .slots = 1});
-  const std::string mark = file.checkpoint_id();
+  const std::string id = file.checkpoint_id();
   auto table = std::make_unique<Embedding>(file);
   SGD sgd({&table->weight}, kMomentum);
-  for (const std::int32_t id : {1, 2}) {
+  for (const std::int32_t row : {1, 2}) {
     sgd.zero_grad();
-    table->weight.add_gradient(RowGradient({4, 2}, {id}, full({1, 2}, 1)));
+    table->weight.add_gradient(RowGradient({4, 2}, {row}, full({1, 2}, 1)));
     sgd.step();
   }
   table.reset();
   EXPECT_ERROR_WITH(std::logic_error, "that was destroyed", file.checkpoint());
-  file.restore(mark);
+  file.restore(id);
   EXPECT_NO_THROW(file.checkpoint());
 }
 
-TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
+TEST_F(TableFileOptimizers, ThrowIfTheFileHasTooFewSlots) {
   Words words(path_);
   Parameter& weight = words.weight;
   AdamW adamw({&weight});
@@ -183,7 +183,7 @@ TEST_F(TableFileOptimizers, AreRefusedWithoutRoomForTheirStates) {
   sgd.step();
 }
 
-TEST_F(TableFileOptimizers, AreRefusedWhatAnotherOptimizerLeft) {
+TEST_F(TableFileOptimizers, RejectRowsOfAnotherOptimizer) {
   Words words(path_);
   SGD sgd({&words.weight}, {.momentum = 0.9});
   words.step(sgd, {0});
@@ -193,8 +193,8 @@ TEST_F(TableFileOptimizers, AreRefusedWhatAnotherOptimizerLeft) {
                     words.step(sgd, {2}));
 }
 
-// As in memory, where their states go with them.
-TEST_F(TableFileOptimizers, BeginWithStatesOfZeros) {
+// As in memory, where the state is destroyed with the optimizer.
+TEST_F(TableFileOptimizers, StartWithZeroState) {
   Words words(path_);
   for (int again = 0; again < 2; ++again) {
     const Tensor before = words.rows();
@@ -205,10 +205,10 @@ TEST_F(TableFileOptimizers, BeginWithStatesOfZeros) {
   SGD sgd({&words.weight}, {.learning_rate = 1, .momentum = 0.5});
   const Tensor before = words.rows();
   for (int i = 0; i < 2; ++i) words.step(sgd, {1});
-  EXPECT_EQ(words.rows()(0, 0), before(0, 0));  // it is owed steps of a momentum of zeros
+  EXPECT_EQ(words.rows()(0, 0), before(0, 0));  // its momentum is zero
 }
 
-TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
+TEST_F(TableFileOptimizers, RejectStatesOfOtherCheckpoints) {
   for (const RowUpdates updates : {RowUpdates::kExact, RowUpdates::kTouchedOnly}) {
     Words words(folder_ / concat(static_cast<int>(updates)));
     SGD sgd({&words.weight}, {.momentum = 0.9, .rows = updates});
@@ -222,7 +222,7 @@ TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
     EXPECT_ERROR_WITH(std::invalid_argument, "load the model's state first",
                       sgd.load_state_dict(states[0]));
     EXPECT_EQ(words.rows(), rows);
-    Words other(folder_ / concat("other", static_cast<int>(updates)));  // without states yet
+    Words other(folder_ / concat("other", static_cast<int>(updates)));  // has no slots yet
     SGD of_other({&other.weight}, {.momentum = 0.9, .rows = updates});
     EXPECT_ERROR_WITH(
         std::invalid_argument, "has no slot 'momentum'",
@@ -230,8 +230,8 @@ TEST_F(TableFileOptimizers, LoadTheCheckpointOfTheTableOnly) {
   }
 }
 
-// And keep what is deferred if they cannot.
-TEST_F(TableFileOptimizers, GoBackInAllTablesOfALayerOrInNone) {
+// If a table cannot be restored, all tables keep their rows and deferred steps.
+TEST_F(TableFileOptimizers, RestoreAllTablesOfALayerOrNone) {
   struct TwoTables : Layer {
     TwoTables(TableFile& one, TableFile& two)
         : first(*this, "first", file_rows(one)), second(*this, "second", file_rows(two)) {}
@@ -263,7 +263,7 @@ TEST_F(TableFileOptimizers, GoBackInAllTablesOfALayerOrInNone) {
   layer.load_state_dict(states[1]);
 }
 
-TEST_F(TableFileOptimizers, AreRefusedDamagedRowsBeforeAnythingChanges) {
+TEST_F(TableFileOptimizers, DamagedRowThrowsBeforeAnythingChanges) {
   {
     Words words(path_);
     words.file.modify(Ids32{1, 2});
@@ -281,8 +281,8 @@ TEST_F(TableFileOptimizers, AreRefusedDamagedRowsBeforeAnythingChanges) {
   EXPECT_EQ(words.weight.rows(Ids32{2}), row);
 }
 
-// Counted, as times would depend on the machine: bench_table_file measures them.
-TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
+// Counts rows, because times depend on the machine: bench_table_file measures times.
+TEST_F(TableFileOptimizers, StepCostDependsOnlyOnTheRowsLookedUp) {
   constexpr std::size_t kLookups = 100;
   std::set<std::pair<std::uint64_t, std::uint64_t>> costs;
   for (const std::size_t rows : {1000, 100'000, 100'000'000}) {
@@ -307,7 +307,7 @@ TEST_F(TableFileOptimizers, CostTheRowsLookedUpWhateverTheTable) {
   EXPECT_EQ(costs.size(), 1U);
 }
 
-TEST_F(TableFileOptimizers, TrainBagsAsInMemoryBitForBit) {
+TEST_F(TableFileOptimizers, BagsTrainAsInMemoryBitForBit) {
   for (const BagMode mode : {BagMode::kSum, BagMode::kMean, BagMode::kMax}) {
     const auto path = folder_ / concat(static_cast<int>(mode));
     TableFile file(path, {.rows = 12, .width = 5, .slots = 2, .seed = 3});

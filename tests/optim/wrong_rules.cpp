@@ -1,4 +1,4 @@
-// Does not compile, and must say why in words: a rule whose members are not all in members().
+// Must fail to compile with a readable message: members() does not list all members of the rule.
 
 #include <rowgrad/optim/sgd.hpp>
 

@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(RowRecords, AreMadeOnceEachInTheOrderOfFirstUse) {
+TEST(RowRecords, AreCreatedOnceInOrderOfFirstUse) {
   RowRecords records(10, 3);
   records.make(Ids32{7, 2});
   records.make(Ids32{2, 9, 7});
@@ -12,8 +12,8 @@ TEST(RowRecords, AreMadeOnceEachInTheOrderOfFirstUse) {
     EXPECT_EQ(records.number_of(row), number) << row;
 }
 
-TEST(RowRecords, KeepStatesAndStepsWhenAStateIsAdded) {
-  for (const std::size_t width : {1, 3, 16, 100, 300'000}) {  // up to one record in a chunk
+TEST(RowRecords, KeepSlotsAndStepsWhenASlotIsAdded) {
+  for (const std::size_t width : {1, 3, 16, 100, 300'000}) {  // the last one fills a chunk
     RowRecords records(20, width);
     records.add_slot();
     const Ids32 rows{19, 3, 5, 0};
