@@ -31,11 +31,13 @@ struct AdamRuleOf;
 /// one piece covers all steps until the mean has faded, that is, until later steps are negligible
 /// compared with the first.
 ///
-/// If S is the root of the largest finite value, step k is at most mₖ · (g₁ · S + epsilon) / (gₖ ·
-/// S + epsilon) times as large as the first, where mₖ is the remaining fraction of the mean. This
-/// shrinks in each step by beta1 / √beta2 or faster. So the number of steps to sum is limited: some
-/// 300 with the default betas in float, 700 in double; if beta1 is nearly √beta2, until both fade
-/// below the range of `real`.
+/// Let S be the root of the largest finite value. Relative to the first step, step k is at most
+///
+///   mₖ · (g₁ · S + epsilon) / (gₖ · S + epsilon)
+///
+/// where mₖ is the remaining fraction of the mean. This shrinks in each step by beta1 / √beta2 or
+/// faster. So the number of steps to sum is limited: some 300 with the default betas in float, 700
+/// in double; if beta1 is nearly √beta2, until both fade below the range of `real`.
 ///
 /// Each piece is scaled by a power of two for which g or epsilon is about 1. So g · s does not
 /// underflow and 1 / (g · s + epsilon) does not overflow, even if g and aₖ are far below the range

@@ -19,7 +19,7 @@
 
 namespace rowgrad {
 
-/// Returns (Σ |g|^p)^(1/p) over the values g of a gradient for p = 1 or 2, and max |g| for p =
+/// Returns (Σ |g|^p)^(1/p) over the values g of a gradient if p is 1 or 2, and max |g| if p is
 /// infinity. Sums in double and does not overflow, unless the norm itself is infinite.
 double gradient_norm(const Parameter& parameter, double p = 2);
 
@@ -36,9 +36,9 @@ struct ClipNormOptions {
       {};
 };
 
-/// Multiplies the gradients by min(1, max_norm / (norm + 1e-6)) and returns their norm before that.
-/// If the factor is 1, nothing is written. max_norm must be finite and not negative. To measure
-/// only, use gradient_norm.
+/// Multiplies the gradients by min(1, max_norm / (norm + 1e-6)) and returns their previous norm. If
+/// the factor is 1, nothing is written. max_norm must be finite and not negative. To measure only,
+/// use gradient_norm.
 ///
 /// As in PyTorch, a norm that is not finite is an error only if the options say so. Otherwise, an
 /// infinite norm turns finite values into 0 and infinite values into NaN, and a NaN norm turns all

@@ -60,18 +60,18 @@ class Schedule {
   /// Changes linearly from start_factor to end_factor, then stays constant (LinearLR).
   static Schedule linear_warmup(const LinearWarmupOptions& options = {});
 
-  /// Falls along half a cosine from 1 to the floor: floor + (1 − floor) · (1 + cos(π · step /
-  /// steps)) / 2 (Loshchilov & Hutter 2017, "SGDR", without restarts; CosineAnnealingLR in closed
-  /// form, with the floor as a factor of each group's base rate). After `steps` it stays at the
-  /// floor, whereas PyTorch's rises again.
+  /// Falls along half a cosine from 1 to the floor, and stays there, whereas PyTorch's rises again:
+  /// floor + (1 − floor) · (1 + cos(π · step / steps)) / 2 (Loshchilov & Hutter 2017, "SGDR",
+  /// without restarts; CosineAnnealingLR in closed form, with the floor as a factor of each group's
+  /// base rate).
   static Schedule cosine(const CosineOptions& options);
 
   /// Returns factor^⌊step / every⌋ (StepLR).
   static Schedule step_decay(const StepDecayOptions& options);
 
   /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_fraction · steps − 1,
-  /// which may lie between two steps or before the first. Then falls along half a cosine to 1 /
-  /// (start_divisor · final_divisor) at step steps − 1, and stays there, whereas PyTorch throws
+  /// which may lie between two steps or before the first. From there, falls along half a cosine to
+  /// 1 / (start_divisor · final_divisor) at step steps − 1, and stays there, whereas PyTorch throws
   /// (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two phases). The base rate is
   /// OneCycleLR's max_lr. Momentum does not change (cycle_momentum = False).
   static Schedule one_cycle(const OneCycleOptions& options);

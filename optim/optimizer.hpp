@@ -52,7 +52,7 @@ class Optimizer : private ParameterUser {
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
 
   /// Returns the fraction by which the next step shrinks values that have no gradient (weight
-  /// decay), or nullopt if it cannot be told, as when decay passes through the momentum.
+  /// decay), or nullopt if it is unknown or differs between values.
   virtual std::optional<double> decay_without_gradient(const Parameter&) const {
     return std::nullopt;
   }

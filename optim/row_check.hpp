@@ -21,7 +21,7 @@ namespace rowgrad {
 /// The result of row_check().
 struct RowCheckResult {
   bool passed = true;      // true if both trainings agree
-  double difference = 0;   // the largest one, relative to max(1, |value|); infinite for NaN
+  double difference = 0;   // largest, relative to max(1, |value|); infinite for NaN
   std::size_t steps = 0;   // the step after which it occurred
   std::int32_t row = 0;    // the row in which it occurred
   std::size_t column = 0;  // the column in which it occurred

@@ -62,14 +62,15 @@ class RuleLoops {
   /// Makes a planned step without gradient. values[0] is the value; its state follows.
   virtual void step_without_gradient(const StepPlan& plan, double* values) const = 0;
 
-  /// Returns the deferred steps as runs of equal steps; the data members of a run's rule.
+  /// Returns the deferred steps as runs of equal steps.
   virtual const StepRuns& history() const = 0;
+  /// Returns the data members of the rule of a run.
   virtual RuleMembers members(std::size_t run) const = 0;
 
   /// Adds `count` steps of a rule to the history.
   virtual void append(const RuleMembers& rule, std::uint64_t count) = 0;
 
-  /// Drops the history, or its first runs (see StepHistory).
+  /// Drops all runs, or the first `count` runs (see StepHistory).
   virtual void clear() = 0;
   virtual void drop_runs(std::size_t count) = 0;
 

@@ -24,7 +24,7 @@ namespace rowgrad {
 enum class Deferral {
   kNothing,  // neither the value nor its state changes
   kLinear,   // a linear map of value and state: many steps combine into one matrix
-  kAdam,     // Adam only: the state is scaled, and the value moves less and less
+  kAdam,     // Adam only: the state is scaled, and the value changes less and less
   kReplay    // no closed form: steps are replayed one by one
 };
 
@@ -37,8 +37,8 @@ enum class RowUpdates {
   /// optimizer. The rows keep their values and optimizer state: momentum neither moves them nor
   /// fades, and decay does not shrink them. Adam's bias correction still counts every step.
   /// Switching back to kExact does not apply the skipped steps. Other rows get the dense step.
-  /// (SparseAdam's differs: it adds epsilon to √v before the bias correction, which multiplies the
-  /// effect of epsilon by 1 / √(1 − beta2ᵗ).)
+  /// (SparseAdam's step differs: it adds epsilon to √v before the bias correction, which multiplies
+  /// the effect of epsilon by 1 / √(1 − beta2ᵗ).)
   kTouchedOnly
 };
 

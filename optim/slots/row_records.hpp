@@ -14,8 +14,8 @@ namespace rowgrad {
 
 /// Records of the rows for which make() was called, in the order of these calls. A record holds the
 /// slots of a row next to each other, then the row's step. Because new records follow each other,
-/// many share a memory page even if rows are used at random. All rows without a record share record
-/// 0, which is read-only: zeros at step 0.
+/// many share a memory page even if rows are used at random. Record 0, for all rows without their
+/// own record, is read-only: zeros at step 0.
 class RowRecords {
  public:
   /// Creates record 0 for a table [rows, width].
@@ -62,7 +62,7 @@ class RowRecords {
 
   Layout layout_;
   unsigned chunk_bits_;    // a chunk has 2^chunk_bits_ records
-  std::size_t in_chunk_;   // mask: record index to index in its chunk
+  std::size_t in_chunk_;   // mask for the index of a record in its chunk
   std::size_t count_ = 0;  // number of records, including record 0
   std::vector<std::uint32_t, ZeroedAllocator<std::uint32_t>> numbers_;  // record of each row
   std::vector<Chunk> chunks_;

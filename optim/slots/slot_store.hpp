@@ -39,8 +39,8 @@ struct RowCopy {
   std::uint64_t step = 0;
 };
 
-/// The addresses of rows, for loops over them. In files and arrays, row i is `i` strides after row
-/// 0. If there are records, they hold slots and steps.
+/// The addresses of rows, for loops over them. In files and arrays, row i is `i` strides after the
+/// first row. If there are records, they hold slots and steps.
 struct RowView {
   // Pointers to the values of row 0 and to the slots in use: in record 0, if there are records.
   std::array<real*, 1 + kMaxSlots> first{};
@@ -91,8 +91,9 @@ struct RowView {
     return result;
   }
 
-  /// Returns a row on which steps can be replayed before it is read: a copy if it must not change
-  /// in place (copied_by) and replays(its step) is true, else the stored row.
+  /// Returns a row on which steps can be replayed before it is read. This is a copy if rows must
+  /// not change in place (copied_by) and the row is not stored, or replays(step of the row) is
+  /// true.
   template <std::size_t N>
   StoredRow<N> readable(std::size_t i, const auto& replays, RowCopy& copy) const;
 };
@@ -115,7 +116,7 @@ struct RowRange {
 /// optimizer at a time.
 class SlotStore {
  public:
-  /// Names for messages and for saving. All of them must outlive the store.
+  /// Names for messages and for saving. All must outlive the store.
   struct Owner {
     std::string_view optimizer;
     const std::string& parameter;
@@ -141,8 +142,8 @@ class SlotStore {
   /// Creates the slots that a step needs and that do not exist yet.
   virtual void create(const Needs& needs) = 0;
 
-  /// Returns a view of the rows. It is valid until create() or make_all() is called, or the values
-  /// are moved.
+  /// Returns a view of the rows, valid until create() or make_all() is called or the values are
+  /// moved.
   virtual RowView rows() = 0;
 
   /// Reads rows of a file from the disk. Call it before rows are used. Throws std::runtime_error if
@@ -171,13 +172,12 @@ class SlotStore {
   /// Copies any row, with its slots and step.
   virtual void copy(std::size_t /*row*/, RowCopy& /*to*/) const {}
 
-  /// Adds the slots to `state`, by name: their values, or the checkpoint id of the file that has
-  /// them.
+  /// Adds the slots to `state`, by name: their values, or the checkpoint id of their file.
   virtual void save(StateDict& state) const = 0;
 
   /// Loads the slots with saved[i] into a new store. Throws std::invalid_argument if values are
-  /// missing or have another shape, or if the file is at another checkpoint (with values_follow:
-  /// cannot be restored to the saved one).
+  /// missing or have another shape, or if the file is at another checkpoint (with values_follow: if
+  /// it cannot be restored to the saved checkpoint).
   virtual void load(const StateDict& state, const std::array<bool, kMaxSlots>& saved,
                     bool values_follow) = 0;
 

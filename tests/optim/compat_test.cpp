@@ -1,6 +1,6 @@
 // Loads checkpoints and table files of earlier versions (golden/compat) and continues training: the
-// results must equal the results of those versions. Do not change the existing cases. The files of
-// a new case are written if ROWGRAD_WRITE_COMPAT is set and they do not exist.
+// results must equal the saved results. Do not change the existing cases. The files of a new case
+// are written if ROWGRAD_WRITE_COMPAT is set and they do not exist.
 
 #include "tests/optim/optimizers.hpp"
 
