@@ -16,12 +16,12 @@ constexpr const char* kDeferred = "lazy";
 constexpr const char* kChecksum = "checksum";
 
 // Saved instead of a slot that does not exist yet: set_options() asked for it after the last step.
-constexpr const char* kNotBegun = "not begun";
+constexpr const char* kNotCreated = "not begun";
 
-bool is_not_begun(const StateDict& state, const std::string& name) {
+bool is_not_created(const StateDict& state, const std::string& name) {
   if (!state.contains(name)) return false;
   const auto* text = std::get_if<std::string>(&state.at(name));
-  return text != nullptr && *text == kNotBegun;
+  return text != nullptr && *text == kNotCreated;
 }
 
 // Returns the number of bits of a value, then the checksum. Values of another precision are rounded
@@ -43,7 +43,7 @@ StateDict OptimizedParameter::state_dict() const {
   const SlotStore::Needs needs = loops_->needs();
   for (std::size_t i = 0; i < rule_.slots.size() && steps_ > 0; ++i)
     if (const std::string name(rule_.slots[i]); needs.uses[i] && !has_table(state, name))
-      state.put(name, kNotBegun);
+      state.put(name, kNotCreated);
   if (has_deferred()) state.put(kDeferred, deferred_state());
   return state;
 }
@@ -83,7 +83,7 @@ auto OptimizedParameter::loaded(const StateDict& state, bool values_follow) cons
   std::array<bool, kMaxSlots> saved{};
   for (std::size_t i = 0; i < rule_.slots.size(); ++i) {
     const std::string name(rule_.slots[i]);
-    saved[i] = has_table(state, name) && !is_not_begun(state, name);
+    saved[i] = has_table(state, name) && !is_not_created(state, name);
     check_argument(
         !needs.uses[i] || has_table(state, name), rule_.name, "::load_state_dict: '",
         parameter_->name(), '.', name,

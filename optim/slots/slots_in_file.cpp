@@ -27,7 +27,7 @@ class SlotsInFile final : public SlotStore {
                      ", expected 0 for a table in a file");
     }
     if (missing == 0) return false;
-    const std::size_t all = missing + (begun_ ? file_.named_slots() : 0);
+    const std::size_t all = missing + (owns_slots_ ? file_.named_slots() : 0);
     check_argument(all <= file_.slots(), owner_.optimizer, ": needs ", all,
                    " slots for each row, but ", path(), " was created for ", file_.slots(),
                    " (TableFileOptions::slots)");
@@ -36,7 +36,7 @@ class SlotsInFile final : public SlotStore {
 
   void create(const Needs& needs) override {
     if (!lacks(needs)) return;
-    if (!std::exchange(begun_, true)) file_.clear_slots();
+    if (!std::exchange(owns_slots_, true)) file_.clear_slots();
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
       if (needs.uses[i] && !place(i)) file_.add_slot(owner_.names[i]);
   }
@@ -98,7 +98,7 @@ class SlotsInFile final : public SlotStore {
       if (values_follow) continue;
       check_argument(file_.find_slot(name).has_value(), owner_.optimizer,
                      "::load_state_dict: ", path(), " has no slot '", name, "'");
-      begun_ = true;
+      owns_slots_ = true;
     }
   }
 
@@ -122,7 +122,7 @@ class SlotsInFile final : public SlotStore {
 
   // Returns the index of a slot after the values of a row. Ignores slots of other optimizers.
   std::optional<std::size_t> place(std::size_t i) const {
-    return begun_ ? file_.find_slot(owner_.names[i]) : std::nullopt;
+    return owns_slots_ ? file_.find_slot(owner_.names[i]) : std::nullopt;
   }
 
   void check_checkpoint_id(const std::string& saved, bool values_follow) const {
@@ -135,7 +135,7 @@ class SlotsInFile final : public SlotStore {
 
   TableFile& file_;
   RecordWriter rows_;              // access to the rows that prepare_write() has prepared
-  bool begun_ = false;             // true if the slots in the file belong to this optimizer
+  bool owns_slots_ = false;        // true if the slots in the file belong to this optimizer
   bool is_abandoned_ = false;      // true after abandon()
   mutable bool is_saved_ = false;  // true if no row has changed since the last save
 };

@@ -11,7 +11,8 @@ const std::filesystem::path kCompatFiles = std::filesystem::path(ROWGRAD_TEST_DA
 struct CompatCase {
   std::string name;                    // file name, without precision and extension
   std::vector<AnyOptions> optimizers;  // they take turns, each for 4 steps
-  std::optional<std::size_t> states_in_file = std::nullopt;  // slots, to add a case in a file
+  // The number of slots in a file; if set, another case has its table in a file.
+  std::optional<std::size_t> states_in_file = std::nullopt;
   bool further = false;  // whether the file has another checkpoint, two steps later
   std::optional<Schedule> schedule = std::nullopt;
   bool tied = false;            // every sixth gradient of the table is dense
@@ -152,7 +153,7 @@ void write(const CompatCase& item) {
     training.train(std::exchange(made, to), to);
     if (file) file->checkpoint();
   };
-  train_and_save(item.saved / 2);  // so that the last journal but one has rows
+  train_and_save(item.saved / 2);  // so that the previous journal also has rows
   train_and_save(item.saved);
   StateDict all = training.state();
   all.put("now", training.values());

@@ -220,8 +220,8 @@ TEST(DeferredAdamSteps, AreExactWhenEpsilonShrinksAfterTheMeanHasFaded) {
 TEST(DeferredAdamSteps, RoundingErrorsOfShortAbsencesAreUnbiased) {
   constexpr int kSteps = 2000;
   Away<true> away({});
-  for (int i = 0; i < kSteps;
-       ++i) {  // every second step is replayed: its mean outlasts the squares
+  for (int i = 0; i < kSteps; ++i) {
+    // Every second step is replayed: its mean outlasts the squares.
     away.set_options({.beta1 = i % 2 == 0 ? 0.9 : 0.9999, .weight_decay = 0.123});
     away.miss(1);
   }

@@ -186,7 +186,7 @@ TEST(RowsWithoutState, TakeNoMemoryWhenReadOrSaved) {
   Ids32 all(kRows);
   std::iota(all.begin(), all.end(), 0);
   for (const auto& [name, options] : kDeferring) {
-    if (std::string_view(name) == "replayed") continue;  // creates state for each row that is read
+    if (std::string_view(name) == "replayed") continue;  // reading a row creates its state
     Trained trained(options, sparse_zeros({kRows, kWidth}));
     const Tensor before = trained.table.rows(all);
     const std::size_t bytes = resident_bytes();
