@@ -14,9 +14,9 @@ std::optional<Score> evaluate(Model& model, const DataLoader& loader,
       options.random != nullptr ? loader.epoch(loader.start(0, *options.random)) : loader.epoch(0);
   const std::size_t all = loader.batches();
   const std::size_t count = options.batches > 0 ? std::min(options.batches, all) : all;
-  std::vector<double> sums;  // four of each batch of this rank
+  std::vector<double> sums;  // four sums for each batch of this rank
   for (std::size_t first = 0; first < count; first += ranks.size()) {
-    std::optional<Batch> batch;  // one for each rank, except in the last round
+    std::optional<Batch> batch;  // empty if the last round has no batch for this rank
     if (first + ranks.rank() < count) batch = epoch.read(first + ranks.rank());
     if (options.tables != nullptr)
       options.tables->fetch(batch ? model.lookups(*batch) : std::vector<TableLookup>());
@@ -36,7 +36,8 @@ std::optional<Score> evaluate(Model& model, const DataLoader& loader,
     correct += of_batch[2];
     predicted += of_batch[3];
   }
-  check_argument(weight > 0, "evaluate: none of the targets counts, so there is no mean");
+  check_argument(weight > 0,
+                 "evaluate: all targets have weight 0, expected at least one with nonzero weight");
   Score score{loss / weight};
   if (predicted > 0) score.accuracy = correct / predicted;
   return score;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The loss and the accuracy of a model on a whole data set.
+// Computes the loss and the accuracy of a model on a data set.
 
 #include <cstddef>
 #include <functional>
@@ -14,31 +14,31 @@ namespace rowgrad {
 
 /// Options of evaluate().
 struct EvaluateOptions {
-  /// The number of batches, the first ones of an epoch; 0 for all.
+  /// The number of batches, from the epoch's start; 0 for all.
   std::size_t batches = 0;
-  /// If true, the accuracy is also found. This keeps all logits of a batch in memory.
+  /// If true, also computes the accuracy. This keeps all logits of a batch in memory.
   bool accuracy = false;
   /// The generator for a loader that draws its order (DataLoaderOptions::draw_order).
   Random* random = nullptr;
-  /// Called after each batch, or after one batch on each rank; false ends without a result.
+  /// Called after each batch, or after one batch on each rank. Return false to stop.
   std::function<bool()> after_batch = {};
-  /// The processes that share the batches, all of which call evaluate(); null if one is alone. The
-  /// result is the same.
+  /// The ranks that share the batches; all must call evaluate(). The result is the same on any
+  /// number of ranks. Null for one process.
   ProcessGroup* ranks = nullptr;
-  /// Fetches rows of tables before they are looked up; null if all rows are here.
+  /// Fetches rows of tables before they are looked up; null if all rows are in this process.
   TablePlacement* tables = nullptr;
 };
 
 /// The result of evaluate().
 struct Score {
-  double loss = 0;  // the mean over the targets that count, weighted
-  /// The share of targets that the model gets right, whatever their weights; none if it was not
-  /// asked for, or if the model does not count that.
+  double loss = 0;  // weighted mean over the targets
+  /// The unweighted share of correctly predicted targets. Nullopt if not requested, or if the model
+  /// does not count them.
   std::optional<double> accuracy = std::nullopt;
 };
 
-/// The loss over the first epoch of the loader, in evaluation mode. Throws std::invalid_argument if
-/// no target counts.
+/// Evaluates the model on the first epoch of the loader, in evaluation mode. Returns nullopt if
+/// `after_batch` stopped it. Throws std::invalid_argument if all targets have weight 0.
 std::optional<Score> evaluate(Model& model, const DataLoader& loader,
                               const EvaluateOptions& options = {});
 

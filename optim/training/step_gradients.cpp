@@ -17,13 +17,13 @@ IndexRange StepGradients::own_shards() const {
   return range_of(parts_.slices, group_.rank(), group_.size());
 }
 
-// The table of which this parameter is a shard; null for any other.
+// Returns the table of which this parameter is a slice, or null.
 ShardedTable* StepGradients::table_of(const Parameter& parameter) const {
   ShardedTable* const table = parts_.ranks != nullptr ? parts_.ranks->find(parameter) : nullptr;
   return table != nullptr && !table->is_whole() ? table : nullptr;
 }
 
-// Prepares for the optimizer's parameters, which may have become more.
+// Prepares for parameters that were added to the optimizer.
 void StepGradients::follow_optimizer() {
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
   if (indices_.size() == parameters.size()) return;
@@ -39,8 +39,8 @@ void StepGradients::follow_optimizer() {
     sum_ = parts_.ranks->gradient_sum(parts_.slices, std::move(shapes), parts_.bucket_bytes);
 }
 
-// Returns the sum of `own` over all ranks. Every rank passes one number for each part of the step,
-// and 0 for the parts of other ranks, so the sum does not depend on the number of ranks.
+// Returns the sum of `own` over all ranks. Every rank passes one value for each part of the step,
+// with 0 for parts of other ranks, so the sum does not depend on the number of ranks.
 double StepGradients::sum_of_parts(const std::vector<double>& own) const {
   const std::vector<double> all = group_.all_gather(std::span<const double>(own));
   double sum = 0;
@@ -53,25 +53,25 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
                                        const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
   const IndexRange own = own_shards();
-  const std::size_t count = parts.size() / own.size();  // of batches
-  // [slice][batch]: first the weight of each part, then its share of the step's total weight
+  const std::size_t count = parts.size() / own.size();  // number of batches
+  // [slice][batch]: the weight of each part, later divided by the step's total weight
   std::vector<double> shares(parts_.slices * count);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const double weight = parts_.model.loss_weight(parts[i]);
     shares[(own.begin + i % own.size()) * count + i / own.size()] = weight;
     check_argument(std::isfinite(weight) && weight >= 0, "TrainingRun: the weight of a batch is ",
-                   weight, ", expected a finite number, not negative");
+                   weight, ", expected a finite value of at least 0");
   }
   const double weight = sum_of_parts(shares);
   check_argument(std::isfinite(weight), "TrainingRun: the weights of a step add up to ", weight,
-                 ", expected a finite number");
+                 ", expected a finite sum");
   for (double& share : shares)
     if (share > 0) share /= weight;
 
-  // With several slices, each has random numbers of its own, on whatever rank it is.
+  // With several slices, each has its own generator, whichever rank computes it.
   const std::uint32_t seed = parts_.slices > 1 ? parts_.random.bits() : 0;
   std::vector<double> losses(parts_.slices * count);  // [slice][batch]: loss · share
-  // With `give`, sum_ gets those that the last batch has a part in, and they are not returned.
+  // With `give`, gradients that the last batch contributes to go to sum_ and are not returned.
   const auto gradients_of = [&](std::size_t slice, bool give) {
     Gradients sums(indices_.size());
     std::optional<Random> random_of_slice;
@@ -86,10 +86,11 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
         const auto found = indices_.find(&parameter);
         check_state(found != indices_.end() || table_of(parameter) == nullptr,
                     "TrainingRun: ", parameter.name(),
-                    " is a shard of rows, of which a loss may only use lookups");
+                    " is a slice of a table and got a gradient, expected a loss that only looks up "
+                    "its rows");
         if (found == indices_.end()) parts_.optimizer.check_trains_all(tape);
         check_state(found != indices_.end(), "TrainingRun: ", parameter.name(),
-                    " was added to the optimizer during a step");
+                    " was added to the optimizer during a step, expected a call between steps");
         const std::size_t p = found->second;
         if (!give || i + 1 < count) return sums[p].add(std::move(gradient));
         if (!sums[p].is_none()) gradient.add(std::exchange(sums[p], {}));
@@ -118,7 +119,7 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
     for (const Parameter* parameter : parts_.optimizer.parameters())
       sharded.push_back(!watched && table_of(*parameter) != nullptr);
     sum_->start(std::move(earlier), std::move(sharded));
-    // Others get the gradients of the last slice while it still goes backward.
+    // Other ranks get the gradients of the last slice during its backward pass.
     Gradients rest = gradients_of(subtrees.back().begin, true);
     for (std::size_t p = 0; p < rest.size(); ++p)
       if (!rest[p].is_none()) sum_->submit(p, std::move(rest[p]));

@@ -22,8 +22,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }
 
 constexpr const char* kAdvice =
-    ". Try a smaller learning rate or clip_norm, or check the data; with "
-    "allow_non_finite, training goes on";
+    ". Try a lower learning rate or clip_norm, check the data, or set allow_non_finite";
 
 bool is_in_file(Parameter* parameter) { return !parameter->is_in_memory(); }
 
@@ -42,20 +41,20 @@ TrainingRun::TrainingRun(const TrainingRunOptions& parts)
       gradients_(parts_, group_) {
   for (const auto& [name, layer] : parts_.model.named_layers<EmbeddingTable>()) {
     check_argument(group_.size() == 1 || !layer->lookup().max_norm,
-                   "TrainingRun: ", layer->weight.name(), " has max_norm, by which each of ",
+                   "TrainingRun: ", layer->weight.name(), " has max_norm, and each of ",
                    group_.size(),
-                   " ranks would scale other rows; expected a sharded table "
+                   " ranks would scale different rows; expected a sharded table "
                    "(EmbeddingOptions::tables)");
     check_argument(&layer->table() == &layer->weight ||
                        (has_sharded_tables() && parts_.ranks->find(layer->weight) != nullptr),
                    "TrainingRun: ", layer->weight.name(),
-                   " has only some rows here, expected its ParallelTraining as "
+                   " is a sharded table, expected its ParallelTraining as "
                    "TrainingRunOptions::ranks");
   }
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
-                 "TrainingRun: the schedule is not at step 0");
+                 "TrainingRun: the schedule has made steps, expected a new one");
   check_argument(parts_.schedule == nullptr || &parts_.schedule->optimizer() == &parts_.optimizer,
-                 "TrainingRun: the schedule is of another optimizer");
+                 "TrainingRun: the schedule belongs to another optimizer, expected the run's");
   check_argument(unit_.per_example > 0, "TrainingRun: an example of the data has 0 ", unit_.name,
                  ", expected at least 1");
   check_option("TrainingRun", "clip_norm", parts_.clip_norm);
@@ -63,8 +62,8 @@ TrainingRun::TrainingRun(const TrainingRunOptions& parts)
   check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
   check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
   check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
-                 "TrainingRun: there is no loader for the evaluation every ",
-                 parts_.evaluation.every, " steps");
+                 "TrainingRun: evaluation.every is ", parts_.evaluation.every,
+                 ", but evaluation.training is null; expected a loader");
 }
 
 std::size_t TrainingRun::steps() const {
@@ -99,16 +98,15 @@ bool TrainingRun::has_ended() const {
 }
 
 std::string TrainingRun::arithmetic() {
-  return concat("rowgrad ", ROWGRAD_VERSION, ", ", sizeof(real), " bytes a number, ",
-                blas::describe());
+  return concat("rowgrad ", ROWGRAD_VERSION, ", ",
+                sizeof(real) == sizeof(float) ? "float, " : "double, ", blas::describe());
 }
 
 // --- The loop -----------------------------------------------------------------------------------
 
 bool TrainingRun::train(std::size_t last_step) {
   check_argument(std::min(total_steps(), last_step) < kNoLimit,
-                 "TrainingRun: train() would never end, as neither epochs nor steps are given, nor "
-                 "a last step");
+                 "TrainingRun::train: the run has no length, expected steps, epochs or last_step");
   check_can_step();
   const struct Reset {
     ~Reset() {
@@ -151,12 +149,12 @@ bool TrainingRun::step() {
 
 void TrainingRun::check_can_step() const {
   check_state(phase_ != Phase::kFailed && phase_ != Phase::kReportsFailed,
-              "TrainingRun: the run has failed, so load the state that was saved last");
-  check_state(phase_ == Phase::kReady, "TrainingRun: a step was requested during a step");
+              "TrainingRun: the run has failed; load the last saved state");
+  check_state(phase_ == Phase::kReady, "TrainingRun: step() was called during a step");
 }
 
-// Calls `body` in this phase of the run, which then is ready again. If `body` throws, the run has
-// failed.
+// Calls `body` in this phase of the run, and then makes the run ready again. If `body` throws, the
+// run has failed.
 void TrainingRun::in_phase(Phase phase, const auto& body) {
   phase_ = phase;
   try {
@@ -241,9 +239,9 @@ double TrainingRun::make_step() {
   return loss.mean;
 }
 
-// Names the first of the optimizer's parameters that is not finite, or the first whose gradient is
-// not finite, and the row of a row gradient. Returns "" if all are finite. All ranks return the
-// same string: only sharded tables differ between them.
+// Returns a message that names the first of the optimizer's parameters that is not finite, or whose
+// gradient is not finite, and the row of a row gradient. Returns "" if all are finite. All ranks
+// return the same string.
 std::string TrainingRun::first_not_finite(Values values) const {
   constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
   const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
@@ -288,7 +286,7 @@ void TrainingRun::check_finite(double loss) const {
   if (bad.empty()) bad = first_not_finite(Values::kGradients);
   if (!bad.empty()) what += (what.empty() ? "" : " and ") + bad;
   check_runtime(what.empty(), "TrainingRun: ", what, " at step ", steps() + 1,
-                ", expected finite numbers; no update was made", kAdvice);
+                ", expected finite values (no update was made)", kAdvice);
 }
 
 std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches) const {
@@ -300,7 +298,7 @@ std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches)
 
 // Reads this rank's slices of the next `count` batches, batch by batch.
 std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
-  std::vector<Batch> parts = std::exchange(read_ahead_, {});
+  std::vector<Batch> parts = std::exchange(prefetched_, {});
   const IndexRange own = gradients_.own_shards();
   const auto read = [&](std::size_t batch, std::vector<Batch>& to) {
     for (std::size_t slice = own.begin; slice < own.end; ++slice)
@@ -311,9 +309,9 @@ std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
   if (group_.size() > 1 && has_sharded_tables()) {
     parts_.ranks->fetch(lookups_of(parts));
   } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
-    if (end < parts_.loader.batches()) read(end, read_ahead_);
+    if (end < parts_.loader.batches()) read(end, prefetched_);
     for (const std::span<const Batch> batches :
-         {std::span(parts).subspan(own.size()), std::span(read_ahead_)})
+         {std::span(parts).subspan(own.size()), std::span(prefetched_)})
       for (const TableLookup& lookup : lookups_of(batches)) lookup.table->prefetch(lookup.ids);
   }
   return parts;
@@ -321,7 +319,7 @@ std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
 
 // --- Records ------------------------------------------------------------------------------------
 
-// Returns true if an evaluation after the last step was not made yet.
+// Returns true if the evaluation after the last step is missing.
 bool TrainingRun::evaluation_is_due() const {
   const std::size_t every = parts_.evaluation.every;
   return steps() > 0 && every > 0 && (steps() - 1) % every == 0 &&
@@ -332,22 +330,23 @@ void TrainingRun::check_finite(const TrainingRecord& record) const {
   const auto check = [&](const char* data, double loss) {
     check_runtime(parts_.allow_non_finite || std::isfinite(loss), "TrainingRun: the ", data,
                   " loss became ", std::abs(loss), " after step ", record.steps,
-                  ", expected a finite number", kAdvice);
+                  ", expected a finite value", kAdvice);
   };
   check("training", record.training_loss);
   if (record.validation_loss) check("validation", *record.validation_loss);
 }
 
-// The gradients of a step may be finite where its update is not. After other steps, the next loss
-// shows that.
+// Checks the parameters after the last step: its update may not be finite even if its gradients
+// are. After earlier steps, the next loss shows this.
 void TrainingRun::check_parameters() const {
   if (parts_.allow_non_finite) return;
   const std::string bad = first_not_finite(Values::kParameters);
   check_runtime(bad.empty(), "TrainingRun: ", bad, " after step ", steps(),
-                ", expected finite numbers", kAdvice);
+                ", expected finite values", kAdvice);
 }
 
-// Records that are not made because a callback stops the run stay due, and draw the same then.
+// Adds the records that are due. Records left out because a callback stops the run stay due, and
+// then draw the same examples.
 void TrainingRun::add_due_records() {
   const PeriodicEvaluation& parts = parts_.evaluation;
   while (is_due()) {
@@ -355,8 +354,8 @@ void TrainingRun::add_due_records() {
     TrainingRecord record{.steps = steps(), .speed = speed()};
     if (ends_epoch) {
       record.epoch = epochs() + 1;
-      check_argument(epoch_.weight > 0, "TrainingRun: no target of epoch ", record.epoch,
-                     " counts, so it has no loss");
+      check_argument(epoch_.weight > 0, "TrainingRun: all targets of epoch ", record.epoch,
+                     " have weight 0, expected at least one with nonzero weight");
       record.training_loss = epoch_.loss_sum / epoch_.weight;
       compare_ranks();
     }
@@ -405,7 +404,8 @@ void TrainingRun::compare_ranks() const {
   if (group_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
-    // If a table is not in memory, only its last rows are compared. Each slice exists only once.
+    // Compares only the last updated rows of a table that is not in memory, and no slices, which
+    // exist only once.
     const Gradient& last = parameter->gradient();
     sums.push_back(checksum_of(has_sharded_tables() && parts_.ranks->find(*parameter) ? Tensor()
                                : parameter->is_in_memory() ? parameter->copy()
@@ -415,8 +415,9 @@ void TrainingRun::compare_ranks() const {
   const std::vector<std::uint64_t> all = group_.all_gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps(), ", ",
-                  parts_.optimizer.parameters()[i % sums.size()]->name(), " on ",
-                  group_.name_of(i / sums.size()), " differs from that on ", group_.name_of(0));
+                  parts_.optimizer.parameters()[i % sums.size()]->name(), " differs between ",
+                  group_.name_of(0), " and ", group_.name_of(i / sums.size()),
+                  ", expected equal parameters on all ranks");
 }
 
 double TrainingRun::speed() const {

@@ -24,68 +24,68 @@
 
 namespace rowgrad {
 
-/// No limit, or a limit that cannot be counted.
+/// No limit.
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-/// Evaluations of a run. Only loaders that draw their order draw from the run's random numbers.
+/// Evaluations of a run. They use the run's random generator only for loaders that draw their
+/// order.
 struct PeriodicEvaluation {
-  /// The number of steps between evaluations during epochs; the first one is after step 1. 0 for
-  /// none.
+  /// The number of steps between evaluations during epochs, starting after step 1; 0 for none.
   std::size_t every = 0;
-  /// The number of batches of every evaluation, also of the one after each epoch: the first ones of
-  /// the loader's first epoch. 0 for all.
+  /// The number of batches of every evaluation, also after an epoch, taken from the start of the
+  /// loader's first epoch. 0 for all.
   std::size_t batches = 0;
-  /// If true, every evaluation also finds accuracies: see EvaluateOptions.
+  /// If true, every evaluation also computes accuracies: see EvaluateOptions.
   bool accuracy = false;
-  /// Loaders for the evaluations during epochs. Without one for validation, these have no
-  /// validation loss.
+  /// Loaders for the evaluations during epochs. `training` is required if `every` is not 0; null
+  /// `validation`: no validation loss.
   const DataLoader* training = nullptr;
   const DataLoader* validation = nullptr;
 };
 
-/// The parts of a run, all borrowed.
+/// The components and options of a run, which borrows all components.
 struct TrainingRunOptions {
-  /// The model to train. The loss of a step is the mean over all targets of all its batches,
-  /// weighted by Model::weight, no matter how many batches, slices and ranks compute it. A step
-  /// without weights has no gradients and a loss of 0.
+  /// The model to train. The loss of a step is the mean over all targets of its batches, weighted
+  /// by Model::weight. It does not depend on how many batches, slices and ranks compute it. If all
+  /// weights are 0, the step has no gradients and a loss of 0.
   Model& model;
-  Optimizer& optimizer;  // of the model's parameters
+  Optimizer& optimizer;  // updates the model's parameters
   const DataLoader& loader;
-  /// The random numbers for dropout, and for loaders that draw their order.
+  /// The generator for dropout, and for loaders that draw their order.
   Random& random;
-  /// Its step() is called after each step of the optimizer. Null for a constant learning rate.
+  /// The run calls its step() after each step of the optimizer. Null for a constant learning rate.
   LearningRateSchedule* schedule = nullptr;
   /// The data for the evaluation after each epoch. Null for no evaluation.
   const DataLoader* validation = nullptr;
-  /// The limit for the joint norm of all gradients (see clip_grad_norm); 0 for no limit. The first
+  /// The maximum norm of all gradients together (see clip_grad_norm); 0 for no limit. The first
   /// `clip_from` steps are not clipped.
   double clip_norm = 0;
   std::size_t clip_from = 0;
-  /// The number of batches in a step. A step equals, up to rounding, a step on one batch of all
-  /// their examples: each batch contributes by its weight. A PyTorch loop over `(loss /
-  /// accumulate).backward()` weights all batches equally instead. The last step of an epoch takes
-  /// the batches that are left.
+  /// The number of batches in a step; the last step of an epoch takes the batches that are left. A
+  /// step equals, up to rounding, a step on one batch of all their examples, because each batch
+  /// contributes by its weight. (A PyTorch loop over `(loss / accumulate).backward()` weights all
+  /// batches equally.)
   std::size_t accumulate = 1;
-  /// The number of slices of each batch. Their gradients are computed one by one and added up in a
-  /// fixed order, so a run has the same bits on any number of ranks. With more than one, each slice
-  /// draws random numbers of its own.
+  /// The number of slices of each batch. Their gradients are computed one by one and added in a
+  /// fixed order, so a run is bitwise equal on any number of ranks. With more than one, each slice
+  /// has its own random generator.
   std::size_t slices = 1;
-  /// The processes that share the work (ParallelTraining), each with equal parts and at least one
-  /// slice. Null for one process. An exception on one rank makes the others wait in vain.
+  /// The ranks that share the work (ParallelTraining). Each rank needs equal parts and at least one
+  /// slice. Null for one process. If one rank throws, the others block until their timeout.
   TrainingRanks* ranks = nullptr;
-  /// The number of bytes of dense gradients that a rank sends at once, while it computes others.
+  /// The number of bytes of dense gradients that a rank sends at once while it computes others.
   std::size_t bucket_bytes = GradientSum::kBucketBytes;
   /// Ranks compare all parameters every `compare_every` steps, after the first step, and after each
   /// epoch.
   std::size_t compare_every = 1000;
-  /// If true, the first step may leave parameters without a gradient, as models do that use other
-  /// parts for each batch (find_unused_parameters of PyTorch's DistributedDataParallel).
+  /// If true, parameters may have no gradient in the first step, as in models that use different
+  /// layers for each batch (find_unused_parameters of PyTorch's DistributedDataParallel).
   bool allow_unused = false;
-  /// If true, training goes on where a loss, a gradient or a parameter is infinite or NaN, as in
+  /// If true, training continues if a loss, a gradient or a parameter is infinite or NaN, as in
   /// PyTorch. Otherwise step() and state_dict() throw.
   bool allow_non_finite = false;
-  /// The length of the run: steps or, if that is 0, epochs. Without it, train() has to be told when
-  /// to stop.
+  /// The length of the run, in steps or, if `steps` is 0, in epochs. Without a length, train()
+  /// requires a last step.
   std::size_t epochs = kNoLimit;
   std::size_t steps = 0;
   PeriodicEvaluation evaluation = {};  // during epochs
@@ -95,16 +95,16 @@ struct TrainingRunOptions {
 using EvaluationParts [[deprecated("use PeriodicEvaluation")]] = PeriodicEvaluation;
 using TrainingParts [[deprecated("use TrainingRunOptions")]] = TrainingRunOptions;
 
-/// A loop of training steps and evaluations, with its progress, its history and a state to save.
+/// A loop of training steps and evaluations, with its progress, its history and a state dict.
 class TrainingRun {
  public:
-  /// Throws std::invalid_argument for a schedule that is not at its beginning, for a clip_norm that
-  /// is negative or not finite, if `accumulate` is 0, and for fewer slices than ranks.
+  /// Throws std::invalid_argument if the schedule has made steps, if clip_norm is negative or not
+  /// finite, if `accumulate` is 0, or if there are fewer slices than ranks.
   explicit TrainingRun(const TrainingRunOptions& parts);
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
-  /// it was added before. Must not be called during a step. On several ranks, add callbacks that
-  /// print or write on the first one (is_first_rank()); a callback that stops the run may be on any
+  /// it was added before. Must not be called during a step. With several ranks, add callbacks that
+  /// print or write on the first one (is_first_rank()). Callbacks that stop the run may be on any
   /// rank.
   void add(TrainingCallback& callback) {
     if (std::ranges::find(callbacks_, &callback) == callbacks_.end())
@@ -112,115 +112,118 @@ class TrainingRun {
   }
   void remove(const TrainingCallback& callback) { std::erase(callbacks_, &callback); }
 
-  /// Makes a step and the records that are due after it: an evaluation, and the record of the epoch
-  /// if it has ended. Returns false without a step if the run has ended, and once after a callback
-  /// has stopped it. Records that were left then are made by the next call, instead of a step.
+  /// Makes a step and adds the records that are due after it: of an evaluation, and of the epoch if
+  /// it has ended. Returns false without a step if the run has ended, and once after a callback has
+  /// stopped it. If the stop left out records, the next call adds them instead of making a step.
   ///
-  /// An exception of the model, the optimizer or a callback ends the run: further calls throw
+  /// An exception in the model, the optimizer or a callback ends the run: further calls throw
   /// std::logic_error until a state is loaded. After a failure between two steps (in an evaluation,
-  /// should_continue(), after_step() or at_end()), the run can still be saved. On several ranks,
-  /// start all processes again. (A rate that the schedule refuses is refused before anything
-  /// changes, but also ends the run.)
+  /// should_continue(), after_step() or at_end()), the run can still be saved. With several ranks,
+  /// restart all processes. (An invalid learning rate also ends the run, but before anything has
+  /// changed.)
   ///
   /// Throws std::runtime_error on all ranks:
   /// - if the loss or a gradient is not finite, before the update (see allow_non_finite);
-  /// - if the loss of a record is not finite, or a parameter in memory after the last step of the
-  ///   run, of train(), or before a stop;
+  /// - if the loss of a record is not finite;
+  /// - if a parameter in memory is not finite, after the last step of the run or of train(), and
+  ///   before a stop;
   /// - if parameters differ between ranks.
   ///
-  /// Throws std::logic_error for a parameter that gets a gradient but is not the optimizer's and,
-  /// in the first step, for one of the optimizer's that gets none (see allow_unused). Groups may be
-  /// added to the optimizer between steps.
+  /// Throws std::logic_error if a parameter gets a gradient but is not the optimizer's. In the
+  /// first step, also if one of the optimizer's parameters gets none (see allow_unused). Groups may
+  /// be added to the optimizer between steps.
   bool step();
 
   /// Makes steps until the run has ended, a callback stops it, or step `last_step` was made, and
   /// then calls TrainingCallback::at_end. Returns true if the run has ended. Throws
-  /// std::invalid_argument without a length and without a last step.
+  /// std::invalid_argument if neither a length nor a last step is given.
   bool train(std::size_t last_step = kNoLimit);
 
   /// Trains to the end of the epoch. Returns true if its record was added.
   bool run_epoch();
 
-  /// The losses of the batches of these loaders, in their first epoch. None if a callback stops the
-  /// run meanwhile.
+  /// Computes the losses of both loaders, in their first epoch. Returns nullopt if a callback stops
+  /// the run meanwhile.
   std::optional<TrainingRecord> evaluate(const DataLoader& training, const DataLoader* validation,
                                          std::size_t batches = 0);
 
-  const TrainingRunOptions& parts() const { return parts_; }  // as they were given
-  /// Changes the length of the run: steps or, if that is 0, epochs.
+  const TrainingRunOptions& parts() const { return parts_; }  // as passed to the constructor
+  /// Changes the length of the run, in steps or, if `steps` is 0, in epochs.
   void set_length(std::size_t epochs, std::size_t steps);
 
-  /// All records, in the order of their steps. The record of an epoch comes after an evaluation.
+  /// Returns all records by step. The record of an epoch comes after an evaluation.
   const std::vector<TrainingRecord>& history() const { return history_; }
 
-  std::size_t epochs() const;           // that have ended, with their record
-  std::size_t steps() const;            // that were made
-  std::size_t steps_per_epoch() const;  // with a last one that may have fewer batches
-  std::size_t total_steps() const;      // kNoLimit without a length
+  std::size_t epochs() const;           // epochs that have ended and have their record
+  std::size_t steps() const;            // steps made
+  std::size_t steps_per_epoch() const;  // includes a last step with fewer batches
+  std::size_t total_steps() const;      // steps of the whole run; kNoLimit without a length
   /// Returns the number of steps until the end of the run.
   std::size_t steps_left() const { return total_steps() - std::min(steps(), total_steps()); }
 
-  /// The unit of the data: tokens of a text, examples, …
+  /// Returns the unit of the data, such as tokens or examples.
   const DataUnit& unit() const { return unit_; }
 
-  /// Returns true if nothing is left to be trained and evaluated.
+  /// Returns true if all steps and evaluations of the run are complete.
   bool has_ended() const;
 
-  bool is_stopped() const { return stopped_; }  // true if a callback stops this call of train()
+  bool is_stopped() const { return stopped_; }  // true if a callback stopped this train()
 
-  /// Returns true if a further step is to be made, in this call of train().
+  /// Returns true if this call of train() will make another step.
   bool has_more_steps() const { return steps_left() > 0 && !stops(); }
   [[deprecated("use has_more_steps()")]] bool makes_more_steps() const { return has_more_steps(); }
   [[deprecated("use total_steps()")]] std::size_t steps_in_all() const { return total_steps(); }
 
-  /// The limit for the joint norm of the next step's gradients; 0 for none.
+  /// Returns the clip_norm of the next step; 0 for none.
   double next_clip_norm() const { return steps() < parts_.clip_from ? 0 : parts_.clip_norm; }
 
-  /// Fetches rows of sharded tables, for callbacks; null if all rows are here.
+  /// For callbacks: fetches rows of sharded tables. Null if no table is sharded.
   TablePlacement* tables() const { return has_sharded_tables() ? parts_.ranks : nullptr; }
 
   bool is_first_rank() const { return group_.rank() == 0; }  // the rank that writes and prints
 
-  /// The units per second in the steps of this epoch, since the run was started or loaded, and the
-  /// time that the steps of this call of train() still take at this speed.
+  /// Returns the units per second in the steps of this epoch that this process made since the run
+  /// was started or loaded.
   double speed() const;
+  /// Returns the time that the remaining steps of this call of train() take at this speed.
   double seconds_left() const;
 
-  /// The sum over ranks, whose ways() say how gradients travel. Null for a process alone.
+  /// Returns the sum over ranks, whose ways() describe the transport. Null for one process.
   const GradientSum* gradient_sum() const { return gradients_.sum(); }
 
-  /// Describes version, number type, BLAS and threads of this process. States contain it.
+  /// Describes the version, precision, BLAS and threads of this process. State dicts contain it.
   static std::string arithmetic();
 
-  /// The arithmetic of the process that saved the loaded state; "" if none was loaded. If it
-  /// differs, the run may differ in its last bits from a run that never stopped.
+  /// Returns arithmetic() of the process that saved the loaded state; "" if none was loaded. If it
+  /// differs, results may differ in the last bits from an uninterrupted run.
   const std::string& loaded_arithmetic() const { return loaded_arithmetic_; }
 
-  /// The state of all parts and of the run itself. A run with equal parts that loads it continues
-  /// as if it had never stopped, bit for bit, with the same arithmetic. The examples, the batches,
-  /// their order and `accumulate` have to be the same (DataLoader::description). The following may
-  /// change without a message: the length of the run, the shape of its schedule, clip_norm and
-  /// clip_from, the loss and its weights, evaluations, slices and ranks, and options that optimizer
-  /// and model do not save (betas, weight decay, dropout, learning rates). So set options and
-  /// learning rates that were set during the run again. A schedule is saved with the rates that it
-  /// began with; loading sets the rates of its step.
+  /// Returns the state of all components and of the run itself. A run with equal components that
+  /// loads it is bitwise equal to an uninterrupted run, if arithmetic() is the same. Examples,
+  /// batches, their order and `accumulate` must be the same (DataLoader::description).
   ///
-  /// Loading throws std::invalid_argument for a state that does not fit a part or contradicts
-  /// itself, and then changes nothing (if the optimizer has check_state_dict()). If it fails for
-  /// another reason, load a state again. States of older versions are refused.
+  /// The following may change without an error: the length of the run, the shape of its schedule,
+  /// clip_norm and clip_from, the loss and its weights, evaluations, slices and ranks, and options
+  /// that the optimizer and the model do not save (betas, weight decay, dropout, learning rates).
+  /// Options and learning rates that you changed during the run must be set again. A schedule saves
+  /// its initial rates; loading sets the rates of its step.
   ///
-  /// Saving throws std::logic_error between a step's gradients and its update and after a step has
-  /// failed there, when the parts are at different steps, and std::runtime_error if a trained
-  /// parameter in memory is not finite (see allow_non_finite). check_can_save() only throws. If
-  /// tables are sharded, all ranks must call these functions.
+  /// Throws std::logic_error between a step's gradients and its update, and after a failure there,
+  /// because the components are then at different steps. Throws std::runtime_error if a trained
+  /// parameter in memory is not finite (see allow_non_finite). If tables are sharded, all ranks
+  /// must call state_dict(), check_can_save() and load_state_dict().
   StateDict state_dict() const;
+  /// Throws where state_dict() would.
   void check_can_save() const;
+  /// Loads a state. Throws std::invalid_argument if it does not fit a component or contradicts
+  /// itself, or if an older version saved it; nothing has changed then (if the optimizer has
+  /// check_state_dict()). After any other exception, load a state again.
   void load_state_dict(const StateDict& state);
 
  private:
-  // The phase of a run. Its parts are at different steps during kUpdates and after kFailed. During
-  // kReports and after kReportsFailed, they are at the same step, so the run can be saved. A failed
-  // run makes no further steps.
+  // The phase of a run. Its components are at different steps during kUpdates and after kFailed.
+  // During kReports and after kReportsFailed, they are at the same step, so the run can be saved. A
+  // failed run makes no further steps.
   enum class Phase { kReady, kUpdates, kReports, kFailed, kReportsFailed };
   enum class Values { kParameters, kGradients };
 
@@ -239,11 +242,11 @@ class TrainingRun {
   void check_finite(double loss) const;
   void check_finite(const TrainingRecord& record) const;
   void check_parameters() const;
-  // True if rows of tables are on other ranks.
+  // Returns true if rows of tables are on other ranks.
   bool has_sharded_tables() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
-  // True if a callback or the last step ends this call of train().
+  // Returns true if a callback or the last step ends this call of train().
   bool stops() const { return stopped_ || steps() >= last_step_; }
-  // True if records of the last step were not made yet. An evaluation comes first.
+  // Returns true if records of the last step are missing. An evaluation comes first.
   bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
   bool evaluation_is_due() const;
   bool epoch_is_due() const { return progress_.epoch > epochs(); }
@@ -256,19 +259,19 @@ class TrainingRun {
   SingleProcess alone_;
   ProcessGroup& group_;
   StepGradients gradients_;
-  Progress progress_;                      // of the steps that were made
-  std::optional<DataLoader::Epoch> data_;  // of the epoch, from its next step on
-  std::vector<Batch> read_ahead_;          // this rank's slices of the next batch; may be empty
+  Progress progress_;                      // counts the steps made
+  std::optional<DataLoader::Epoch> data_;  // the epoch, from its next step on
+  std::vector<Batch> prefetched_;          // this rank's slices of the next batch; may be empty
   std::string loaded_arithmetic_;
   std::vector<TrainingCallback*> callbacks_;
   std::vector<TrainingRecord> history_;
-  std::size_t last_step_ = kNoLimit;  // of this call of train()
-  bool stopped_ = false;              // by a callback
+  std::size_t last_step_ = kNoLimit;  // of this train()
+  bool stopped_ = false;              // true if a callback stopped the run
   Phase phase_ = Phase::kReady;
   struct Epoch {          // so far
-    double loss_sum = 0;  // over all targets
-    double weight = 0;    // of the targets: their number, if each counts once
-    // Since the start or the last load:
+    double loss_sum = 0;  // over all targets, weighted
+    double weight = 0;    // total weight of the targets
+    // Since the run was started or loaded:
     double seconds = 0;
     std::size_t steps = 0, units = 0;
   } epoch_;

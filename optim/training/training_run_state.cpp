@@ -7,7 +7,8 @@
 namespace rowgrad {
 namespace {
 
-// Calls `column` with each column of the history: for a text, the speed is tokens_per_second.
+// Calls `column` with each column of the history. The name of the speed depends on the unit:
+// tokens_per_second for text.
 void for_each_column(const DataUnit& unit, const auto& column) {
   column("steps", &TrainingRecord::steps);
   column("epoch", &TrainingRecord::epoch);
@@ -18,7 +19,7 @@ void for_each_column(const DataUnit& unit, const auto& column) {
   column("validation_accuracy", &TrainingRecord::validation_accuracy);
 }
 
-// A value that does not exist is saved as NaN.
+// Missing values are saved as NaN.
 double number(std::size_t count) { return static_cast<double>(count); }
 double number(double value) { return value; }
 double number(const std::optional<double>& value) {
@@ -30,7 +31,8 @@ void read(double number, std::optional<double>& value) {
 }
 void read(double number, std::size_t& count) {
   check_argument(number >= 0 && number < 0x1p53 && number == std::floor(number),
-                 "TrainingRun: the history counts ", number);
+                 "TrainingRun: the history has a count of ", number,
+                 ", expected a whole number of at least 0");
   count = static_cast<std::size_t>(number);
 }
 
@@ -49,7 +51,8 @@ std::vector<TrainingRecord> history_in(const StateDict& state, const DataUnit& u
   for_each_column(unit, [&](const std::string& name, const auto value) {
     const std::vector<double> column = state.doubles(name);
     check_argument(column.size() == history.size(), "TrainingRun: the history has ", history.size(),
-                   " records, but ", column.size(), " of ", name);
+                   " records, but ", column.size(), " values of ", name,
+                   "; expected one for each record");
     for (std::size_t i = 0; i < column.size(); ++i) read(column[i], history[i].*value);
   });
   return history;
@@ -59,10 +62,11 @@ std::vector<TrainingRecord> history_in(const StateDict& state, const DataUnit& u
 
 void TrainingRun::check_can_save() const {
   check_state(phase_ != Phase::kFailed,
-              "TrainingRun::state_dict: a step has failed and left the run between two steps; load "
-              "the state that was saved last");
-  check_state(phase_ != Phase::kUpdates,
-              "TrainingRun::state_dict: a step is under way; save after it (after_step)");
+              "TrainingRun::state_dict: a step failed before its end, so the run cannot be saved; "
+              "load the last saved state");
+  check_state(
+      phase_ != Phase::kUpdates,
+      "TrainingRun::state_dict: called during a step, expected a call after it (after_step)");
   check_parameters();
 }
 
@@ -74,7 +78,7 @@ StateDict TrainingRun::state_dict() const {
   return state;
 }
 
-// All but the model and the optimizer, which are large, or in files.
+// Returns the state without the model and the optimizer, which are large or in files.
 StateDict TrainingRun::own_state() const {
   StateDict state;
   if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
@@ -90,16 +94,16 @@ StateDict TrainingRun::own_state() const {
 
 void TrainingRun::load_state_dict(const StateDict& state) {
   check_argument(state.contains("progress.epoch"),
-                 "TrainingRun: the state is of an older version, or of no run; its model and "
-                 "optimizer may be loaded alone");
+                 "TrainingRun: not the state of a run, or saved by an older version; its model and "
+                 "optimizer can be loaded separately");
   check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
-                 "TrainingRun: the state has a schedule, the run has none");
+                 "TrainingRun: the state has a schedule, expected a run with one");
   const StateDict model = state.part("model"), optimizer = state.part("optimizer");
   const std::string arithmetic = state.string("arithmetic");
   const StateDict before = own_state();
-  const auto epoch = epoch_;  // with its times, which no state has
+  const auto epoch = epoch_;  // includes times, which a state does not have
   data_.reset();
-  read_ahead_.clear();
+  prefetched_.clear();
   try {
     load_own_state(state);
     check_counts(optimizer);
@@ -125,36 +129,40 @@ void TrainingRun::load_own_state(const StateDict& state) {
   progress_ = parts_.loader.progress(state.part("progress"));
   check_argument(state.count("steps") == steps(), "TrainingRun: the state has ",
                  state.count("steps"), " steps, expected ", steps(),
-                 " for its progress, with accumulate ", parts_.accumulate);
+                 " for its epoch and batch with accumulate ", parts_.accumulate);
   parts_.random.load_state_dict(state.part("random"));
   if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
 }
 
-// Checks the counts of the other parts against the progress of the run.
+// Checks the step counts of the other components against the progress of the run.
 void TrainingRun::check_counts(const StateDict& optimizer) const {
   const std::size_t epoch = progress_.epoch, batch = progress_.batch;
   const auto check_steps = [&](const std::string& what, std::uint64_t steps) {
-    check_argument(steps <= this->steps(), "TrainingRun: ", what, " is ", steps, ", more than the ",
-                   this->steps(), " steps of the run");
+    check_argument(steps <= this->steps(), "TrainingRun: ", what, " is ", steps,
+                   ", but the run has made ", this->steps(), " steps");
   };
   check_argument(batch % parts_.accumulate == 0 && batch < parts_.loader.batches(),
-                 "TrainingRun: no step begins at batch ", batch, " of an epoch");
+                 "TrainingRun: the state is at batch ", batch,
+                 ", expected the first batch of a step");
   std::size_t ended = 0;
   for (const TrainingRecord& record : history_) {
     check_steps("a step of the history", record.steps);
     if (!record.ends_epoch()) continue;
-    check_argument(record.epoch == ++ended && record.steps == ended * steps_per_epoch(),
-                   "TrainingRun: the history has ", record.steps, " steps after epoch ", ended);
+    ++ended;
+    check_argument(record.epoch == ended && record.steps == ended * steps_per_epoch(),
+                   "TrainingRun: the history has epoch ", record.epoch, " at step ", record.steps,
+                   ", expected epoch ", ended, " at step ", ended * steps_per_epoch());
   }
   check_argument(ended == epoch || (ended + 1 == epoch && batch == 0),
-                 "TrainingRun: the history has ", ended, " epochs at batch ", batch, " of epoch ",
-                 epoch + 1);
+                 "TrainingRun: the history has ", ended, " epochs, expected ", epoch, " at batch ",
+                 batch, " of epoch ", epoch + 1);
   check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 &&
                      (epoch_.weight > 0 || epoch_.loss_sum == 0),
-                 "TrainingRun: the epoch has ", epoch_.weight, ' ', unit_.name,
-                 " and a sum of losses of ", epoch_.loss_sum);
+                 "TrainingRun: the epoch has a weight of ", epoch_.weight, " and a loss sum of ",
+                 epoch_.loss_sum, ", expected a finite weight, and a loss of 0 without weight");
   check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps(),
-                 "TrainingRun: the schedule is not at step ", steps());
+                 "TrainingRun: the schedule is at step ", parts_.schedule->step_count(),
+                 ", expected ", steps());
   for (Parameter* parameter : parts_.optimizer.parameters())
     if (const std::string name = parameter->name() + ".step"; optimizer.contains(name))
       check_steps(concat("the optimizer's '", name, '\''), optimizer.count(name));

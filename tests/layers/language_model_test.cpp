@@ -215,7 +215,7 @@ TEST(Evaluate, SkipsMaskedTargets) {
   DataLoader nothing(
       TokenWindows(ids({1}, {0}), ids({1}, {kIgnoredTarget}), {.context = 1, .stride = 1}),
       {.batch = 1});
-  EXPECT_INVALID("evaluate: none of the targets counts, so there is no mean",
+  EXPECT_INVALID("evaluate: all targets have weight 0, expected at least one with nonzero weight",
                  evaluate(model, nothing));
 }
 

@@ -1,10 +1,10 @@
-// A step of several batches, in slices or not, is the step on one batch of all their examples.
+// A step on several batches, sharded or not, equals a step on one batch of all their examples.
 
 #include "tests/optim/training/runs.hpp"
 
 namespace {
 
-/// The values after some steps of SGD, and the losses of these steps.
+/// Trains a model by SGD and collects the losses.
 struct Trained {
   Trained(const MakeModel& make, const Data& data, std::size_t batch, std::size_t accumulate,
           std::size_t slices, ProcessGroup* ranks = nullptr)
@@ -20,7 +20,7 @@ struct Trained {
              .slices = slices,
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 1}) {
-    model->eval();  // slices draw other masks
+    model->eval();  // each shard would draw its own dropout masks
     run.add(losses);
     run.train();
   }

@@ -1,4 +1,4 @@
-// Runs on bags of ids, each example with as many as it has.
+// Runs on bags of ids of different lengths.
 
 #include "tests/optim/training/runs.hpp"
 
@@ -24,7 +24,7 @@ struct BagModel : Opinions {
   explicit BagModel(Random& random) : Opinions(kTokens, random) {}
 };
 
-/// The same on ids [rows, length], filled up with padding that bags ignore.
+/// Equals BagModel, but takes ids [rows, length] with padding that bags ignore.
 struct PaddedModel : BagModel {
   using BagModel::BagModel;
   Variable logits(Tape& tape, const Batch& batch) override {
@@ -33,7 +33,7 @@ struct PaddedModel : BagModel {
   }
 };
 
-// 20 bags of 0 to 6 ids, as bags and padded.
+// Returns 20 bags of 0 to 6 ids, both as bags and padded.
 Batch bags() {
   constexpr std::size_t kBags = 20, kLongest = 6;
   Batch all{.ids = {Ids::from_shape({kBags}), Ids::from_shape({kBags, kLongest})}};
@@ -51,7 +51,7 @@ Batch bags() {
   return all;
 }
 
-/// Drops half of the words, and draws a word that is not to be like the bag.
+/// Drops half of the words, and draws a negative word for each bag.
 struct DrawnBags : TensorDataset {
   using TensorDataset::TensorDataset;
   Batch draw(std::span<const std::int64_t> examples, Random& random) const override {
@@ -109,7 +109,7 @@ struct BagRun {
   RowHistory rows{model};
 };
 
-TEST(Bags, TrainAsPaddedIdsDo) {
+TEST(Bags, TrainLikePaddedIds) {
   BagRun<PaddedModel> padded(1);
   padded.run.train();
   const auto expect_equal = [&](BagRun<BagModel>& trained) {
@@ -131,7 +131,7 @@ TEST(Bags, TrainAsPaddedIdsDo) {
   });
 }
 
-TEST(Bags, AreClassifiedWithAnAccuracy) {
+TEST(Bags, HaveAnAccuracy) {
   BagRun<BagModel> trained(1);
   DataLoader all(TensorDataset(bags()), {.batch = 7});
   TrainingRunOptions parts = trained.run.parts();
@@ -151,13 +151,13 @@ TEST(Bags, AreClassifiedWithAnAccuracy) {
   const Score score = *evaluate(trained.model, all, {.accuracy = true});
   EXPECT_EQ(score.accuracy, accuracy);
   EXPECT_NEAR(score.loss, cross_entropy(logits, whole.ids[0]).item(), 30 * kEpsilon);
-  // Class weights weigh losses, not accuracies.
+  // Class weights affect losses, not accuracies.
   trained.model.set_loss({.class_weights = Tensor{0, 2}});
   EXPECT_EQ(evaluate(trained.model, all, {.accuracy = true})->accuracy, accuracy);
   EXPECT_EQ(trained.model.weight(whole), 20);  // 10 targets of class 1
 }
 
-TEST(Bags, AreCountedInTheHistoryOfRows) {
+TEST(Bags, AreCountedInARowHistory) {
   BagRun<BagModel> trained(2);
   trained.run.train();
   std::map<std::int32_t, std::size_t> expected;
@@ -169,7 +169,7 @@ TEST(Bags, AreCountedInTheHistoryOfRows) {
     EXPECT_EQ(table.row(i).lookups, expected.at(table.ids()[i])) << table.ids()[i];
 }
 
-TEST(Bags, OfARunAreResumable) {
+TEST(Bags, AreResumable) {
   BagRun<BagModel> whole(1), begun(1), resumed(1);
   whole.run.train();
   begun.run.train(5);
@@ -185,11 +185,11 @@ std::string bits_after(DrawingRun& trained) {
   return bits_of(trained.model.state_dict());
 }
 
-TEST(DrawnExamples, OfAResumedRunAreTheSame) {
+TEST(DrawnExamples, AreTheSameInAResumedRun) {
   for (const std::size_t slices : {1, 3}) {
     DrawingRun whole(slices);
     const std::string expected = bits_after(whole);
-    for (const std::size_t step : {1, 4, 7}) {  // of 4 in an epoch
+    for (const std::size_t step : {1, 4, 7}) {  // an epoch has 4 steps
       DrawingRun begun(slices), resumed(slices);
       begun.run.train(step);
       resumed.run.load_state_dict(begun.run.state_dict());
@@ -202,7 +202,7 @@ TEST(DrawnExamples, OfAResumedRunAreTheSame) {
   }
 }
 
-TEST(DrawnExamples, DependOnTheEpochAndTheBatchAlone) {
+TEST(DrawnExamples, DependOnlyOnEpochAndBatch) {
   const DataLoader loader(DrawnBags(bags()), {.batch = 6});
   const auto drawn = [](const Batch& batch) {
     return std::pair(values(batch.bags[0].ids), values(batch.ids[2]));

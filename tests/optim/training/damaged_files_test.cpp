@@ -1,6 +1,5 @@
-// All that is written and read again is verified: a flipped bit, a file that is cut off and a range
-// of zeros are errors, unless they change nothing that is read. ROWGRAD_DAMAGES sets how many times
-// each kind of file is damaged.
+// Readers verify files: flipped bits, truncation and ranges of zeros are errors unless the values
+// read are unchanged. ROWGRAD_DAMAGES sets how many times each kind of file is damaged.
 
 #include "tests/optim/training/runs.hpp"
 
@@ -11,8 +10,8 @@ namespace fs = std::filesystem;
 struct FileKind {
   std::string name;
   std::function<void(const fs::path& folder)> write;        // writes files into an empty folder
-  std::function<std::string(const fs::path& folder)> read;  // returns all that is read of them
-  std::string damaged;  // what the names of the files to damage contain; all if empty
+  std::function<std::string(const fs::path& folder)> read;  // returns everything it reads from them
+  std::string damaged;  // part of the names of the files to damage; empty for all files
 };
 
 void PrintTo(const FileKind& kind, std::ostream* out) { *out << kind.name; }
@@ -44,7 +43,7 @@ void write_sharded(const fs::path& folder) {
   });
 }
 
-// Two checkpoints, and changes after the last one. A file has the mark of the first one.
+// Writes a table with two checkpoints and later changes, and the first checkpoint's id to a file.
 void write_table(const fs::path& folder) {
   TableFile table(folder / "table", {.rows = 40, .width = 6, .slots = 1, .seed = 7});
   table.add_slot("momentum");
@@ -58,7 +57,7 @@ void write_table(const fs::path& folder) {
   }
 }
 
-// The table, and the table at its checkpoint before.
+// Reads the table, and then the table at its first checkpoint.
 std::string read_table(const fs::path& folder) {
   TableFile table(folder / "table");
   std::string all = concat(table.named_slots(), table.checkpoint_id());
@@ -154,7 +153,7 @@ const std::vector<FileKind> kKinds{
 
 class DamagedFiles : public ::testing::TestWithParam<FileKind> {};
 
-TEST_P(DamagedFiles, AreErrorsOrChangeNothing) {
+TEST_P(DamagedFiles, ThrowOrReadTheSameValues) {
   const FileKind& kind = GetParam();
   const char* const set = std::getenv("ROWGRAD_DAMAGES");
   const int count = set != nullptr ? std::atoi(set) : 200;
@@ -218,8 +217,8 @@ INSTANTIATE_TEST_SUITE_P(, DamagedFiles, ::testing::ValuesIn(kKinds), [](const a
   return name;
 });
 
-// It chooses the names of the parts that are written next.
-TEST(DamagedManifests, AreSavedOver) {
+// A manifest contains the names of the parts that the next save writes.
+TEST(DamagedManifests, AreReplacedBySaving) {
   const TemporaryFolder folder;
   const fs::path inner = folder / "inner", run = inner / "run";
   SingleProcess alone;
@@ -240,7 +239,7 @@ TEST(DamagedManifests, AreSavedOver) {
     manifests.back().replace(at(key), 12, "/../../other");
   }
   for (std::size_t i = 0; i < good.size(); ++i)
-    for (const std::size_t bit : {std::size_t{1}, i % 8}) {  // 1 makes '/' of '-'
+    for (const std::size_t bit : {std::size_t{1}, i % 8}) {  // bit 1 turns '-' into '/'
       manifests.push_back(good);
       manifests.back()[i] = static_cast<char>(good[i] ^ (1 << bit));
     }

@@ -4,8 +4,8 @@
 
 namespace {
 
-// Also where the table of the tokens is frozen, whose lookups tell which these are.
-TEST(RowHistory, FollowsTheTableOfAMemory) {
+// Lookups of the token table name the n-grams, even if that table is frozen.
+TEST(RowHistory, TracksTheTableOfAMemory) {
   for (const bool frozen : {false, true}) {
     Random random(1);
     GptModel model({.vocabulary = 5,
@@ -75,7 +75,7 @@ TEST(RowHistory, FollowsTheTableOfAMemory) {
   }
 }
 
-// Ids of another meaning that have the shape of the tokens, and are looked up before them.
+// Looks up segment ids, which have the shape of the tokens, before the tokens.
 struct WithSegments : Layer {
   explicit WithSegments(Random& random)
       : segment(*this, "segment", 10, 4, random),
@@ -108,15 +108,15 @@ TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {
   EXPECT_EQ(found, (std::set<std::string>{"[start] 3", "3 4", "4 5"}));
   const TableHistory::Text text(std::vector<std::int32_t>{3, 4, 5});
   for (std::size_t i = 0; i < table.ids().size(); ++i) EXPECT_EQ(table.steps(i)[0].text, text);
-  const auto tokenizer = CharacterTokenizer::from_text("abcde");  // without the id 5
+  const auto tokenizer = CharacterTokenizer::from_text("abcde");  // has no id 5
   const RowLabels texts(table, &tokenizer);
   for (const std::int32_t row : table.ids())
     EXPECT_EQ(texts.of(row) == labels.of(row), labels.of(row) == "4 5");
 }
 
-// Histories of all steps of a model with tokens, n-grams and a dense table, and of their halves:
-// the second one with a new model and optimizer.
-TEST(RowHistory, GoesOnFromASavedState) {
+// Compares a history of all steps with a history saved after half of them and loaded with a new
+// model and optimizer. The model has token, n-gram and dense tables.
+TEST(RowHistory, ContinuesFromASavedState) {
   for (const AnyOptions& options : std::vector<AnyOptions>{
            SgdOptions{.learning_rate = 0.5},
            SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1},

@@ -4,7 +4,7 @@
 
 namespace {
 
-/// A loss whose gradient is infinite although it is 0 itself: √0 of a row, or of a parameter.
+/// Has a loss of 0 with an infinite gradient: √0 of a row, or of a parameter.
 struct Roots : Model {
   explicit Roots(Random& random, TablePlacement* tables = nullptr)
       : table(*this, "table", kUsers, 2, random, EmbeddingOptions{.init_std = 0, .tables = tables}),
@@ -58,10 +58,9 @@ struct RootsRun : TrainingCallback {
 };
 
 constexpr const char* kAdvice =
-    " at step 2, expected finite numbers; no update was made. Try a smaller learning rate or "
-    "clip_norm, or check the data; with allow_non_finite, training goes on";
+    ". Try a lower learning rate or clip_norm, check the data, or set allow_non_finite";
 
-TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
+TEST(NotFinite, StepsThrowBeforeAnythingChanges) {
   struct Case {
     std::string what;
     std::function<void(Roots&)> change;
@@ -84,7 +83,9 @@ TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
           trained.run.train(1);
           change(trained.model);
           const std::string before = trained.bits();
-          EXPECT_ERROR(std::runtime_error, concat("TrainingRun: ", what, kAdvice),
+          EXPECT_ERROR(std::runtime_error,
+                       concat("TrainingRun: ", what,
+                              " at step 2, expected finite values (no update was made)", kAdvice),
                        trained.run.step());
           EXPECT_EQ(trained.bits(), before);
           EXPECT_EQ(trained.updates, 1);
@@ -94,7 +95,7 @@ TEST(NotFinite, StepsAreRefusedBeforeAnythingChanges) {
       }
 }
 
-TEST(NotFinite, StepsGoOnIfTheyAreAllowed) {
+TEST(NotFinite, StepsContinueIfAllowed) {
   RootsRun trained(1, nullptr, false, true);
   trained.model.factor = kNaN;
   EXPECT_TRUE(trained.run.train());
@@ -103,7 +104,7 @@ TEST(NotFinite, StepsGoOnIfTheyAreAllowed) {
   EXPECT_NO_THROW(trained.run.state_dict());
 }
 
-// The gradients of the last step may be finite, but not what the optimizer makes of them.
+// The last update may not be finite even if its gradients are.
 TEST(NotFinite, ParametersAreNotSaved) {
   for (const bool allowed : {false, true}) {
     RootsRun trained(1, nullptr, false, allowed);
@@ -111,13 +112,13 @@ TEST(NotFinite, ParametersAreNotSaved) {
     std::ranges::fill(trained.model.other.mutable_values(), kInfinity);
     const std::string message = error_of<std::runtime_error>([&] { trained.run.state_dict(); });
     EXPECT_EQ(message, allowed ? "no error"
-                               : "TrainingRun: other is not finite after step 1, expected finite "
-                                 "numbers. Try a smaller learning rate or clip_norm, or check the "
-                                 "data; with allow_non_finite, training goes on");
+                               : concat("TrainingRun: other is not finite after step 1, expected "
+                                        "finite values",
+                                        kAdvice));
   }
 }
 
-TEST(NotFinite, ParametersAfterTheLastStepAreRefused) {
+TEST(NotFinite, ParametersThrowAfterTheLastStep) {
   struct Breaks : TrainingCallback {
     void before_update(const TrainingRun& run) override {
       if (run.steps() == 5) std::ranges::fill(parameter->mutable_values(), kInfinity);
@@ -137,13 +138,13 @@ TEST(NotFinite, ParametersAfterTheLastStepAreRefused) {
                       trained.run.train();
                     }),
                     allowed ? "no error"
-                            : "TrainingRun: table.weight is not finite after step 6, expected "
-                              "finite numbers. Try a smaller learning rate or clip_norm, or check "
-                              "the data; with allow_non_finite, training goes on");
+                            : concat("TrainingRun: table.weight is not finite after step 6, "
+                                     "expected finite values",
+                                     kAdvice));
         });
 }
 
-TEST(NotFinite, RecordsAreRefused) {
+TEST(NotFinite, RecordsThrow) {
   for (const bool allowed : {false, true}) {
     RootsRun trained(1, nullptr, false, allowed);
     DataLoader validation(TensorDataset({.ids = {ids({2}, {3, 4})}}), {.batch = 2});
@@ -160,13 +161,13 @@ TEST(NotFinite, RecordsAreRefused) {
     run.add(breaks);
     EXPECT_EQ(error_of<std::runtime_error>([&] { run.train(2); }),
               allowed ? "no error"
-                      : "TrainingRun: the validation loss became inf after step 2, expected a "
-                        "finite number. Try a smaller learning rate or clip_norm, or check the "
-                        "data; with allow_non_finite, training goes on");
+                      : concat("TrainingRun: the validation loss became inf after step 2, expected "
+                               "a finite value",
+                               kAdvice));
   }
 }
 
-// An additive mask, for example.
+// A frozen parameter may be an additive mask, for example.
 TEST(NotFinite, FrozenParametersAreSaved) {
   RootsRun trained;
   trained.run.train(1);
@@ -175,7 +176,7 @@ TEST(NotFinite, FrozenParametersAreSaved) {
   EXPECT_NO_THROW(trained.run.state_dict());
 }
 
-TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
+TEST(FailedRuns, CanBeSavedIfTheyFailBetweenSteps) {
   enum Where { kBackward, kUpdate, kBegin, kContinue, kStep, kEnd };
   struct Fails : TrainingCallback {
     void after_backward(const TrainingRun&, const Tape&) override { fail(kBackward); }
@@ -203,18 +204,18 @@ TEST(FailedRuns, HaveAStateOnlyBetweenSteps) {
     const StateDict good = trained.run.state_dict();
     fails.bad = where;
     EXPECT_ERROR(std::runtime_error, "a failure", trained.run.train(4));
-    EXPECT_TRUE(trained.run.has_more_steps());  // step 4 was the last one of that call only
-    EXPECT_ERROR(std::logic_error,
-                 "TrainingRun: the run has failed, so load the state that was saved last",
+    EXPECT_TRUE(trained.run.has_more_steps());  // 4 only limits train(4)
+    EXPECT_ERROR(std::logic_error, "TrainingRun: the run has failed; load the last saved state",
                  trained.run.step());
     StateDict latest = good;
     if (where >= kBegin)
       latest = trained.run.state_dict();
     else
-      EXPECT_ERROR(std::logic_error,
-                   "TrainingRun::state_dict: a step has failed and left the run between two steps; "
-                   "load the state that was saved last",
-                   trained.run.state_dict());
+      EXPECT_ERROR(
+          std::logic_error,
+          "TrainingRun::state_dict: a step failed before its end, so the run cannot be saved; "
+          "load the last saved state",
+          trained.run.state_dict());
     fails.bad.reset();
     trained.run.load_state_dict(latest);
     trained.run.train(4);

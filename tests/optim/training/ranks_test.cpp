@@ -1,15 +1,15 @@
-// Training on several ranks: the same bits on any number of them.
+// Training on several ranks is bitwise equal to training on one.
 
 #include "tests/optim/training/runs.hpp"
 
 namespace {
 
-TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
+TEST(RanksOfATrainingRun, AreBitwiseEqualToOne) {
   std::vector<RunCase> all = kShardedCases;
   all.insert(all.end(), kWholeCases.begin(), kWholeCases.end());
   for (const bool sharded : {false, true})
     for (const RunCase& each : sharded ? kShardedCases : all)
-      for (const std::size_t slices : {4, 11}) {  // more than the windows of a batch, too
+      for (const std::size_t slices : {4, 11}) {  // 11: more slices than windows in a batch
         SCOPED_TRACE(each.name);
         const bool watched = slices == 4;
         const std::string expected = outcome_of(each, {.slices = slices}, watched);
@@ -33,7 +33,7 @@ TEST(RanksOfATrainingRun, GiveTheBitsOfOne) {
       }
 }
 
-// Notes how much this rank has sent while the gradients of the first layers are still to come.
+// Records the bytes that this rank has sent before the gradients of the first layers are computed.
 class Watched : public Model {
  public:
   Watched(Random& random, ProcessGroup& ranks)
@@ -52,7 +52,7 @@ class Watched : public Model {
     };
     const Variable x = watched(embedding(tape.parameter(table), batch.inputs()),
                                [this, before] { sent.push_back(ranks_.bytes_sent() - before); });
-    // All ranks have told of what kind the gradient of the head is.
+    // A collective call: all ranks have announced the kind of the head's gradient.
     const Variable y = watched(linear(x, tape.parameter(middle)), [this] { ranks_.any(false); });
     return cross_entropy(linear(y, tape.parameter(head)), batch.targets());
   }
@@ -64,7 +64,7 @@ class Watched : public Model {
   ProcessGroup& ranks_;
 };
 
-TEST(RanksOfATrainingRun, SendGradientsWhileOthersAreComputed) {
+TEST(RanksOfATrainingRun, SendGradientsDuringTheBackwardPass) {
   run_ranks(2, [](ProcessGroup& ranks) {
     Random random(1);
     ParallelTraining both(ranks);
@@ -123,7 +123,7 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
 }
 
 TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
-  // Without dropout, whose masks slices draw anew.
+  // The model has no dropout, because each shard would draw its own masks.
   RunOf one(kShardedCases.front()), four(kShardedCases.front(), {.slices = 4});
   for (RunOf* each : {&one, &four}) each->run.train(15);
   for (std::size_t i = 0; i < one.model->parameters().size(); ++i)
@@ -132,7 +132,7 @@ TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
               1e-5);
 }
 
-TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
+TEST(RanksOfATrainingRun, ThrowIfParametersDiffer) {
   const std::string message = error_of<std::runtime_error>([] {
     run_ranks(3, [](ProcessGroup& ranks) {
       RunOf made(kShardedCases.front(), {.slices = 3, .ranks = &ranks});
@@ -142,11 +142,12 @@ TEST(RanksOfATrainingRun, NoticeParametersThatDiffer) {
     });
   });
   EXPECT_EQ(message,
-            "TrainingRun: after step 6, bags.weight on rank 2 differs from that on rank 0");
+            "TrainingRun: after step 6, bags.weight differs between rank 0 and rank 2, expected "
+            "equal parameters on all ranks");
 }
 
-// All ranks fail alike: before the update, or while gradients are added up.
-TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
+// All ranks fail at the same place: before the update, or while gradients are summed.
+TEST(RanksOfATrainingRun, ContinueFromTheirLastStateUnlessASumWasInterrupted) {
   struct Failing : TrainingCallback {
     explicit Failing(bool in_backward) : in_backward_(in_backward) {}
     void after_backward(const TrainingRun&, const Tape&) override { fail(in_backward_); }
@@ -169,8 +170,7 @@ TEST(RanksOfATrainingRun, GoOnFromTheirLastStateUnlessASumWasLeft) {
       failing.fails = true;
       EXPECT_THROW(made.run.step(), std::runtime_error);
       failing.fails = false;
-      EXPECT_ERROR(std::logic_error,
-                   "TrainingRun: the run has failed, so load the state that was saved last",
+      EXPECT_ERROR(std::logic_error, "TrainingRun: the run has failed; load the last saved state",
                    made.run.step());
       made.run.load_state_dict(last);
       EXPECT_EQ(made.run.steps(), step);

@@ -1,10 +1,10 @@
-// What a model, a dataset or an optimizer of one's own may get wrong in the course of a run.
+// Custom models, datasets and optimizers that a run rejects.
 
 #include "tests/optim/training/runs.hpp"
 
 namespace {
 
-TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
+TEST(OwnParts, WithoutPositionsOrUnitsAreRejected) {
   struct NoContext : Bigram {
     using Bigram::Bigram;
     std::size_t context() const override { return 0; }
@@ -32,7 +32,7 @@ TEST(OwnParts, OfWhichNothingCanBeMadeAreRefused) {
           {.model = model, .optimizer = sgd, .loader = loader, .random = random, .steps = 1}));
 }
 
-TEST(OwnParts, HaveWeightsThatCanBeDividedBy) {
+TEST(OwnParts, WithNegativeOrNonFiniteWeightsAreRejected) {
   struct Weighted : Ratings {
     using Ratings::Ratings;
     double loss_weight(const Batch&) const override { return of_a_batch; }
@@ -47,7 +47,7 @@ TEST(OwnParts, HaveWeightsThatCanBeDividedBy) {
     TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
     model.of_a_batch = weight;
     EXPECT_INVALID(concat("TrainingRun: the weight of a batch is ", weight,
-                          ", expected a finite number, not negative"),
+                          ", expected a finite value of at least 0"),
                    run.step());
     EXPECT_EQ(model.user.weight.value(), before);
   }
@@ -58,11 +58,11 @@ TEST(OwnParts, HaveWeightsThatCanBeDividedBy) {
                    .random = random,
                    .accumulate = 3});
   model.of_a_batch = 1e308;
-  EXPECT_INVALID("TrainingRun: the weights of a step add up to inf, expected a finite number",
+  EXPECT_INVALID("TrainingRun: the weights of a step add up to inf, expected a finite sum",
                  run.step());
 }
 
-TEST(OwnParts, MayNotBeAddedToTheOptimizerInAStep) {
+TEST(OwnParts, CannotBeAddedToTheOptimizerDuringAStep) {
   struct Growing : Ratings {
     using Ratings::Ratings;
     Variable loss(Tape& tape, const Batch& batch) override {
@@ -78,7 +78,9 @@ TEST(OwnParts, MayNotBeAddedToTheOptimizerInAStep) {
   DataLoader loader(rated_films(4, 1));
   TrainingRun run({.model = model, .optimizer = sgd, .loader = loader, .random = random});
   EXPECT_ERROR(std::logic_error,
-               "TrainingRun: film.weight was added to the optimizer during a step", run.step());
+               "TrainingRun: film.weight was added to the optimizer during a step, expected a call "
+               "between steps",
+               run.step());
 }
 
 }  // namespace

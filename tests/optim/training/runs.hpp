@@ -1,7 +1,6 @@
 #pragma once
 
-// Runs of small models, of which each test takes what it needs: resumed, on ranks, with sharded
-// tables.
+// Runs of small models for tests: resumed, on several ranks, with sharded tables.
 
 #include "tests/optim/optimizers.hpp"
 #include "tests/support/models.hpp"
@@ -12,7 +11,7 @@ namespace rowgrad::testing {
 inline constexpr std::size_t kTokens = 61;
 inline constexpr std::size_t kContext = 5;
 
-/// Looks up rows of one table alone and of another in bags.
+/// A model with two tables: an Embedding and an EmbeddingBag.
 class TwoTables : public Model {
  public:
   TwoTables(Random& random, TablePlacement* tables, double dropped, std::optional<double> max_norm)
@@ -70,7 +69,7 @@ struct Ratings : Model {
 
 inline constexpr std::size_t kUsers = 30, kFilms = 20;
 
-/// A text of a few frequent tokens and many rare ones.
+/// Returns a few frequent tokens and many rare ones.
 inline Ids text_of(std::size_t tokens, std::uint32_t seed) {
   Random random(seed);
   Ids ids = Ids::from_shape({tokens});
@@ -89,7 +88,7 @@ inline Data text_windows(std::size_t count, std::uint32_t seed) {
   return std::make_shared<TokenWindows>(text_of(4 * count + 2, seed), kWindows);
 }
 
-/// Few targets count: some batches have none.
+/// Returns windows with few unmasked targets; some batches have none.
 inline Data chosen_targets(std::size_t count, std::uint32_t seed) {
   const Ids text = text_of(4 * count + 2, seed);
   Ids targets = text;
@@ -98,7 +97,7 @@ inline Data chosen_targets(std::size_t count, std::uint32_t seed) {
   return std::make_shared<TokenWindows>(text, targets, kWindows);
 }
 
-/// Users like films with numbers like their own.
+/// Rates a film 1 if its id is as even or odd as the user's, and otherwise -1.
 inline Batch ratings(std::size_t count, std::uint32_t seed) {
   Random random(seed);
   Batch all{.ids = {Ids::from_shape({count}), Ids::from_shape({count})},
@@ -117,7 +116,7 @@ inline Data rated_films(std::size_t count, std::uint32_t seed) {
 
 using MakeModel = std::function<std::unique_ptr<Model>(Random&, TablePlacement* tables)>;
 
-/// What is trained, and how.
+/// A model and how to train it.
 struct RunCase {
   const char* name;
   MakeModel model;
@@ -170,7 +169,7 @@ inline std::unique_ptr<Model> gpt_with_memory(Random& random, TablePlacement* ta
 inline const AdamWOptions kAdamW{.learning_rate = 0.01, .weight_decay = 0.1};
 inline const Schedule kCosine = Schedule::cosine({.steps = 100});
 
-/// Those whose tables may be sharded.
+/// Cases whose tables can be sharded.
 inline const std::vector<RunCase> kShardedCases{
     {"SGD", two_tables(), SgdOptions{.learning_rate = 0.5}},
     {"momentum and decay, accumulated", two_tables(0.2),
@@ -204,15 +203,15 @@ inline const RunCase& run_case(std::string_view name) {
 struct RunWay {
   std::size_t slices = 1;
   ProcessGroup* ranks = nullptr;
-  bool sharded = false;  // whether tables are
-  bool other = false;    // whether it begins with other numbers
+  bool sharded = false;  // true if tables are sharded
+  bool other = false;    // true for different initial values
 };
 
 inline std::optional<ParallelTraining> parallel(ProcessGroup* ranks) {
   return ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks) : std::nullopt;
 }
 
-/// A run with all that it may have.
+/// A run with every component.
 struct RunOf {
   explicit RunOf(const RunCase& of, const RunWay& way = {})
       : random(way.other ? 2 : 1),
@@ -246,8 +245,8 @@ struct RunOf {
   TrainingRun run;
 };
 
-/// The bits of all rows and losses at the end of a run and, if it watches them, the rows that had
-/// gradients in each step. Where tables are sharded, those that the first rank sees.
+/// Collects the bits of all rows and losses at the end of a run and, if `watched`, the rows with
+/// gradients in each step. With sharded tables, only on the first rank.
 struct RunOutcome : TrainingCallback {
   explicit RunOutcome(bool watched = false) : watches(watched) {}
 

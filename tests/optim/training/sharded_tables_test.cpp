@@ -1,14 +1,13 @@
-// Tables that are sharded over ranks: their checkpoints, and what is refused. ranks_test shows that
-// runs have the bits of whole tables.
+// Checkpoints and errors of sharded tables. ranks_test compares runs with runs of whole tables.
 
 #include "tests/optim/training/runs.hpp"
 
 namespace {
 
-// Saves a run on so many ranks and goes on with it on so many others; 0 is a process alone, with
-// whole tables. Ranks share a folder or have one each, but for the file of the first one.
-void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t after, bool shared,
-                          const std::string& expected) {
+// Saves a run on `before` ranks and resumes it on `after` ranks; 0 means one process with whole
+// tables. Ranks share a folder, or each has its own but reads the first rank's file.
+void expect_resumable_on(const RunCase& of, std::size_t before, std::size_t after, bool shared,
+                         const std::string& expected) {
   const TemporaryFolder folder;
   const auto path_of = [&](std::size_t rank) {
     const std::filesystem::path own = folder / (shared ? "all" : std::to_string(rank));
@@ -25,7 +24,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
                                                made.ranks ? &*made.ranks : nullptr,
                                                made.model->parameters()));
   };
-  for (const std::size_t steps : {2, 5})  // the second one replaces the first
+  for (const std::size_t steps : {2, 5})  // the second checkpoint replaces the first
     on(before, [&](ProcessGroup* ranks) {
       RunOf made(of, {.slices = 4, .ranks = ranks, .sharded = true});
       if (steps == 5) load(made, ranks);
@@ -35,7 +34,8 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
       write_sharded_checkpoint(path_of(ranks->rank()), state, *made.ranks,
                                made.model->parameters());
       for (const std::string& name : read_safetensors(path_of(0)).names())
-        EXPECT_FALSE(name.ends_with("s.weight.lazy.checksum")) << name;  // of a rank's rows alone
+        EXPECT_FALSE(name.ends_with("s.weight.lazy.checksum"))
+            << name;  // a checksum of one rank's rows
     });
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
@@ -52,7 +52,7 @@ void expect_to_go_on_with(const RunCase& of, std::size_t before, std::size_t aft
   });
 }
 
-TEST(ShardedTablesOfATrainingRun, GoOnFromACheckpointOfAnotherNumberOfRanks) {
+TEST(ShardedTablesOfATrainingRun, ResumeOnAnotherNumberOfRanks) {
   for (const char* name : {"momentum and decay, accumulated", "AdamW, clipped, with a schedule",
                            "Adam with decay in the gradient"}) {
     const RunCase& of = run_case(name);
@@ -60,15 +60,15 @@ TEST(ShardedTablesOfATrainingRun, GoOnFromACheckpointOfAnotherNumberOfRanks) {
     for (const std::array<std::size_t, 2>& counts : std::vector<std::array<std::size_t, 2>>{
              {2, 2}, {2, 3}, {3, 1}, {1, 4}, {4, 2}, {3, 0}, {0, 3}})
       for (const bool shared : {true, false}) {
-        // In folders of their own, nobody would have the parts of ranks that are gone.
+        // In separate folders, no rank could read the parts of removed ranks.
         if (!shared && (counts[1] < counts[0] || counts[0] == 0)) continue;
         SCOPED_TRACE(concat(name, ": ", counts[0], " ranks, then ", counts[1]));
-        expect_to_go_on_with(of, counts[0], counts[1], shared, expected);
+        expect_resumable_on(of, counts[0], counts[1], shared, expected);
       }
   }
 }
 
-TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
+TEST(ShardedTablesOfATrainingRun, RejectUnsupportedUse) {
   run_ranks(2, [](ProcessGroup& ranks) {
     Random random(1);
     ParallelTraining tables(ranks);
@@ -108,7 +108,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
     parts.slices = 2;
     parts.ranks = nullptr;
     EXPECT_INVALID(
-        "TrainingRun: words.weight has only some rows here, expected its ParallelTraining as "
+        "TrainingRun: words.weight is a sharded table, expected its ParallelTraining as "
         "TrainingRunOptions::ranks",
         TrainingRun{parts});
     EXPECT_ERROR_WITH(std::invalid_argument, "has its rows in shards on 2 ranks, expected",
@@ -140,15 +140,15 @@ TEST(ShardedTablesOfATrainingRun, RefuseWhatTheyCannotDo) {
                     }));
 }
 
-// A head that is tied to a shard would give it a gradient of other classes than those of its rows.
-TEST(ShardedTablesOfATrainingRun, RefuseGradientsOfAShard) {
+// A head tied to a shard would mix up classes: the shard's first row is not class 0.
+TEST(ShardedTablesOfATrainingRun, RejectGradientsOfAShard) {
   struct Tied : TwoTables {
     using TwoTables::TwoTables;
     Variable loss(Tape& tape, const Batch& batch) override {
       return TwoTables::loss(tape, batch) + sum(tape.parameter(words.weight));
     }
   };
-  EXPECT_ERROR_WITH(std::logic_error, "words.weight is a shard of rows",
+  EXPECT_ERROR_WITH(std::logic_error, "words.weight is a shard of a table",
                     run_ranks(2, [](auto& ranks) {
                       RunCase tied = kShardedCases.front();
                       tied.model = [](Random& random, TablePlacement* tables) {
@@ -158,8 +158,8 @@ TEST(ShardedTablesOfATrainingRun, RefuseGradientsOfAShard) {
                     }));
 }
 
-// Rows that callbacks read are fetched before; nothing is in the first rank's hands otherwise.
-TEST(ShardedTablesOfATrainingRun, GiveTheFirstRankRowsThatItAsksFor) {
+// Callbacks on the first rank can fetch rows of other ranks; other ranks do not get them.
+TEST(ShardedTablesOfATrainingRun, SendRowsThatTheFirstRankFetches) {
   run_ranks(3, [](ProcessGroup& ranks) {
     ParallelTraining tables(ranks);
     Random random(1), same(1);
@@ -181,7 +181,7 @@ TEST(ShardedTablesOfATrainingRun, GiveTheFirstRankRowsThatItAsksFor) {
   });
 }
 
-TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
+TEST(ShardedTablesOfATrainingRun, RejectCheckpointsWithMissingParts) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& ranks) {
     RunOf made(run_case("momentum and decay, accumulated"),
@@ -201,7 +201,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
   for (const std::string& name : whole.part("split.rows").names()) {
     write_safetensors(path, without(whole, "split.rows." + name));
     EXPECT_HAS(refusal(), ": its parts lack rows of " + name);
-    if (!name.ends_with(".at")) continue;  // the steps of rows
+    if (!name.ends_with(".at")) continue;  // step counters of rows
     std::vector<std::int64_t> numbers = whole.integers(name);
     numbers.push_back(0);
     write_safetensors(path, with(whole, name, numbers));
@@ -211,7 +211,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseACheckpointWithoutAllParts) {
   EXPECT_HAS(refusal(), "is missing on all ranks: it has the rows of rank 1 of 2");
 }
 
-TEST(ShardedTablesOfATrainingRun, BeginWithTheNumbersOfAWholeTable) {
+TEST(ShardedTablesOfATrainingRun, StartWithTheValuesOfAWholeTable) {
   constexpr std::size_t kRows = 5000;  // drawn in several pieces
   Random of_whole(1);
   const Embedding whole(kRows, 3, of_whole);
@@ -226,7 +226,7 @@ TEST(ShardedTablesOfATrainingRun, BeginWithTheNumbersOfAWholeTable) {
   });
 }
 
-TEST(ShardedTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
+TEST(ShardedTablesOfATrainingRun, KeepParametersWithASimilarNameWhole) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& ranks) {
     Random random(1);
@@ -246,8 +246,8 @@ TEST(ShardedTablesOfATrainingRun, LeaveOtherParametersOfTheSameLastNameWhole) {
   });
 }
 
-// States of which few rows are there, and the steps of few rows, are saved as those rows.
-TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
+// If few rows have optimizer state or step counters, only these rows are saved.
+TEST(ShardedTablesOfATrainingRun, SaveSparseStateOnAnyNumberOfRanks) {
   constexpr std::size_t kRows = 300'000, kWidth = 2;
   const TemporaryFolder folder;
   Tensor whole = zeros({kRows, kWidth});
@@ -298,7 +298,8 @@ TEST(ShardedTablesOfATrainingRun, HaveFewRowsOfStatesOnAnyNumberOfRanks) {
     }
 }
 
-// Two ranks save a table of 20 rows, each of its value, and what else `more` puts into the state.
+// Saves a table of 20 rows from two ranks. Rank r fills its rows with value + r. `more` may add to
+// the state.
 void save_of_two_ranks(
     const std::filesystem::path& path, real value, std::size_t steps,
     const std::function<void(StateDict&)>& more = [](StateDict&) {}) {
@@ -323,7 +324,7 @@ StateDict read_sharded(const std::filesystem::path& path) {
   return with_sharded_rows(read_safetensors(path), path);
 }
 
-TEST(ShardedTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
+TEST(ShardedTablesOfATrainingRun, RejectSwappedAndForeignParts) {
   const TemporaryFolder folder;
   const std::filesystem::path run = folder / "run", other = folder / "other";
   save_of_two_ranks(run, 1, 5);
@@ -354,7 +355,7 @@ TEST(ShardedTablesOfATrainingRun, RefuseExchangedAndForeignParts) {
                read_sharded(run));
 }
 
-TEST(ShardedTablesOfATrainingRun, KeepStatesOfAnyName) {
+TEST(ShardedTablesOfATrainingRun, KeepStateWithAnyName) {
   const TemporaryFolder folder;
   const std::vector<std::string> names{"weight.steps", "weight.rules", "weight.rows",
                                        "weight.values", "weight.step"};
@@ -371,7 +372,7 @@ TEST(ShardedTablesOfATrainingRun, KeepStatesOfAnyName) {
   for (const std::string& name : names)
     EXPECT_EQ(read.tensor("optimizer." + name, {20, 4}), expected) << name;
   EXPECT_EQ(read.integers("optimizer.weight.lazy.steps").size(), 10U);
-  run_ranks(2, [&](ProcessGroup& ranks) {  // from whole tables
+  run_ranks(2, [&](ProcessGroup& ranks) {  // load shards from whole tables
     Random random(1);
     ParallelTraining tables(ranks);
     const Embedding words(20, 4, random, EmbeddingOptions{.tables = &tables});
@@ -385,7 +386,7 @@ TEST(ShardedTablesOfATrainingRun, KeepStatesOfAnyName) {
   });
 }
 
-TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) {
+TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheReplacedCheckpoint) {
   const TemporaryFolder folder;
   const std::filesystem::path run = folder / "run";
   const std::vector<std::string> of_user{"run.part-00", "run.part-2024-11-26", "run.part-1-2-0"};
@@ -396,7 +397,7 @@ TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) 
   save_of_two_ranks(run, 1, 5);
   const std::filesystem::path first = part_of(run, 0);
   write_file(first.string() + "0", "text");  // has the name of a part
-  // Parts of a save that was interrupted.
+  // Parts of an interrupted save.
   const StateDict before = read_safetensors(run);
   const std::string good = read_file(run);
   save_of_two_ranks(run, 2, 6);
@@ -406,7 +407,7 @@ TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheCheckpointThatIsReplaced) 
   EXPECT_EQ(part_of(run, 0), run.string() + ".part-" + before.string("split.next") + "-0");
   EXPECT_EQ(read_sharded(run).tensor("model.weight", {20, 4})(19, 0), 4);
   EXPECT_EQ(files(), 3 + 1 + 3);
-  // A save that was interrupted when it removed parts.
+  // A save that was interrupted while it removed parts.
   const std::filesystem::path third = part_of(run, 1);
   const std::string left = read_file(third);
   save_of_two_ranks(run, 4, 8);

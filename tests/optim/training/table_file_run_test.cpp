@@ -1,4 +1,4 @@
-// Training runs of a model whose table is in a file: resumed, and on several ranks.
+// Training runs of a model with a table file: resumed, and on several ranks.
 
 #include "tests/optim/training/runs.hpp"
 
@@ -8,7 +8,7 @@ constexpr std::size_t kWidth = 8;
 
 class TableBigram : public LanguageModel {
  public:
-  /// A table in a file or, as a Tensor, in memory.
+  /// `table` is a TableFile or, for a table in memory, a Tensor.
   template <class Table>
   TableBigram(Table&& table, Random& random, TablePlacement* tables)
       : token(*this, "token", std::forward<Table>(table), EmbeddingOptions{.tables = tables}),
@@ -29,7 +29,7 @@ class TableBigram : public LanguageModel {
   Submodule<Linear> head;
 };
 
-// A run of it, with a TableFile or a Tensor that outlives the run.
+// Returns a case for this model. `table` is a TableFile or a Tensor that must outlive the run.
 RunCase case_of(auto& table, std::size_t accumulate = 1) {
   return {.name = "a table",
           .model =
@@ -56,7 +56,7 @@ class RunsWithTablesInFiles : public ::testing::Test {
     return file;
   }
 
-  // The same rows in memory.
+  // Returns the initial rows of these files.
   Tensor in_memory() const {
     const auto file = open_or_make("start");
     return Parameter("start", file_rows(*file)).rows(all_rows(kTokens));
@@ -70,8 +70,8 @@ class RunsWithTablesInFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// Each rank has a file of all rows or, of a sharded table, of its own.
-TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
+// Each rank has a file of all rows or, if the table is sharded, of its own rows.
+TEST_F(RunsWithTablesInFiles, AreBitwiseEqualToMemoryOnAnyNumberOfRanks) {
   const std::string in_memory = expected();
   for (const bool sharded : {false, true}) {
     std::map<std::size_t, std::vector<std::uint64_t>> stored;  // rows in each file
@@ -90,7 +90,7 @@ TEST_F(RunsWithTablesInFiles, HaveTheBitsOfMemoryOnAnyNumberOfRanks) {
   }
 }
 
-TEST_F(RunsWithTablesInFiles, ReadTheRowsOfEachNextBatchAhead) {
+TEST_F(RunsWithTablesInFiles, PrefetchTheRowsOfTheNextBatch) {
   std::vector<Ids> expected;
   const auto read_ahead = [&](const RunCase& of) {
     RunOf training(of, {.slices = 4});
@@ -134,8 +134,8 @@ TEST_F(RunsWithTablesInFiles, DrawEachExampleOnce) {
   EXPECT_EQ(data->drawn, data->size());
 }
 
-TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
-  EXPECT_ERROR_WITH(std::runtime_error, "token.weight on rank 1 differs",
+TEST_F(RunsWithTablesInFiles, ThrowIfTablesDiffer) {
+  EXPECT_ERROR_WITH(std::runtime_error, "token.weight differs between rank 0 and rank 1",
                     run_ranks(2, [&](ProcessGroup& ranks) {
                       const auto file = open_or_make(concat(ranks.rank()));
                       if (ranks.rank() == 1)  // a row that every batch looks up
@@ -144,13 +144,12 @@ TEST_F(RunsWithTablesInFiles, NoticeTablesThatDiffer) {
                     }));
 }
 
-// A base, so that it is made before the run that reads it, and goes after it.
+// A base class, so that the file is opened before the run and closed after it.
 struct OwnedFile {
   std::unique_ptr<TableFile> file;
 };
 
-// Each state is that of a checkpoint of the table, which goes back to its last one and the one
-// before.
+// Each save() also writes a checkpoint of the table, which can return to its last two checkpoints.
 struct RunningTableTraining : OwnedFile, RunningTraining<RunOf> {
   explicit RunningTableTraining(std::unique_ptr<TableFile> of)
       : OwnedFile{std::move(of)}, RunningTraining(case_of(*file)) {}
@@ -159,7 +158,7 @@ struct RunningTableTraining : OwnedFile, RunningTraining<RunOf> {
     file->checkpoint();
     return RunningTraining::save();
   }
-  // A mark depends on the checkpoints before it.
+  // Without the checkpoint id, which depends on the checkpoints before it.
   std::string bits() override {
     RunOutcome outcome;
     outcome.at_end(trained.run);
@@ -181,11 +180,11 @@ TEST_F(RunsWithTablesInFiles, AreResumable) {
   const auto file = open_or_make("unmarked");
   RunOf training(case_of(*file));
   training.run.train(1);
-  EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no mark
+  EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no checkpoint
 }
 
-// One rank writes the state for all, as their tables have equal marks.
-TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
+// One rank writes the state for all, because their tables have equal checkpoint ids.
+TEST_F(RunsWithTablesInFiles, ResumeOnSeveralRanksFromTheStateOfOne) {
   const std::string in_memory = expected();
   StateDict saved;
   for (const bool again : {false, true})
@@ -202,7 +201,7 @@ TEST_F(RunsWithTablesInFiles, GoOnOnSeveralRanksFromTheStateOfOne) {
     });
 }
 
-TEST_F(RunsWithTablesInFiles, StayAsTheyAreIfAStateDoesNotFit) {
+TEST_F(RunsWithTablesInFiles, AreUnchangedIfAStateDoesNotFit) {
   const auto file = open_or_make("table");
   RunOf training(case_of(*file), {.slices = 4});
   RunOutcome outcome;

@@ -1,4 +1,4 @@
-// The numbers of a run against plain loops in double, and its times against a clock outside.
+// Compares the results of a run with plain loops in double, and its times with a clock.
 
 #include <chrono>
 #include <thread>
@@ -7,7 +7,7 @@
 
 namespace {
 
-/// y = w · x + b with squared errors, each example with a weight of its own.
+/// y = w · x + b with squared errors and a weight for each example.
 struct Line : Model {
   Variable loss(Tape& tape, const Batch& batch) override {
     const Variable x = tape.constant(batch.tensors[0]), weight = tape.constant(batch.tensors[2]);
@@ -24,14 +24,14 @@ struct Line : Model {
   Parameter offset{*this, "offset", Tensor{-0.25}};
 };
 
-// The weights differ much, and some are 0.
+// Returns points with very different weights, some of them 0.
 Batch points(std::size_t count, int seed) {
   Tensor weight = irregular({count}, seed + 2, 0, 4);
   for (std::size_t i = 0; i < count; i += 3) weight.data()[i] = i % 2 == 0 ? real{0} : real{40};
   return {.tensors = {irregular({count}, seed), irregular({count}, seed + 1), weight}};
 }
 
-/// The same in double, with the loss and its gradient over examples [begin, end).
+/// Computes Line in double. sums() adds up examples begin … end − 1.
 struct LineInDouble {
   struct Sums {
     double loss = 0, slope = 0, offset = 0, weight = 0;
@@ -55,9 +55,9 @@ struct LineInDouble {
   double slope = 0.5, offset = -0.25;
 };
 
-TEST(NumbersOfATrainingRun, AreThoseOfPlainLoops) {
+TEST(NumbersOfATrainingRun, EqualPlainLoops) {
   constexpr std::size_t kExamples = 22, kBatch = 3, kEpochs = 3, kEvery = 2;
-  // A loss and its gradient have some 30 roundings, and 12 steps add theirs up.
+  // A loss and its gradient have some 30 roundings, which add up over 12 steps.
   constexpr double kTolerance = 12 * 30 * kEpsilon;
   for (const std::size_t accumulate : {1, 2, 3, 8})
     for (const std::size_t slices : {1, 2, 3}) {
@@ -142,7 +142,7 @@ TEST(NumbersOfATrainingRun, AreThoseOfPlainLoops) {
     }
 }
 
-TEST(NumbersOfATrainingRun, EndWithTheEpochOrWhereACallbackStops) {
+TEST(NumbersOfATrainingRun, EndWithTheEpochOrAtAStop) {
   struct Stops : TrainingCallback {
     explicit Stops(std::size_t step) : last(step) {}
     bool should_continue(const TrainingRun& run) override { return run.steps() < last; }
@@ -162,8 +162,8 @@ TEST(NumbersOfATrainingRun, EndWithTheEpochOrWhereACallbackStops) {
   }
 }
 
-// Speeds are of steps alone: evaluations and callbacks take no part.
-TEST(NumbersOfATrainingRun, HaveTheTimesOfAClockOutside) {
+// Speeds do not include the time of evaluations and callbacks.
+TEST(NumbersOfATrainingRun, MatchAClock) {
   using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
   static constexpr std::chrono::milliseconds kStep(5), kElsewhere(40);
@@ -197,7 +197,7 @@ TEST(NumbersOfATrainingRun, HaveTheTimesOfAClockOutside) {
   const auto start = Clock::now();
   run.train();
   const Seconds all = Clock::now() - start;
-  const Seconds least = 3 * kStep, elsewhere = 7 * kElsewhere;  // 3 · 2 by callbacks, 1 evaluation
+  const Seconds least = 3 * kStep, elsewhere = 7 * kElsewhere;  // 3 · 2 callbacks, 1 evaluation
   for (const double speed : {run.speed(), run.history().back().speed}) {
     EXPECT_LE(speed, 10 / least.count());
     EXPECT_GE(speed, 10 / (all - elsewhere).count());

@@ -2,7 +2,7 @@
 
 namespace {
 
-// The parts of a run that needs no more, for a test to change.
+// The minimal components of a run, for tests to change.
 struct Plain {
   explicit Plain(std::size_t ignored = 0, bool draws = false)
       : loader(windows(61, ignored), {.batch = 3}),
@@ -18,7 +18,7 @@ struct Plain {
       .model = model, .optimizer = optimizer, .loader = loader, .random = random};
 };
 
-// The steps of an epoch, made by hand: each takes the gradients of so many batches.
+// Makes the steps of an epoch by hand, each with the gradients of parts.accumulate batches.
 std::vector<double> make_steps(Plain& by_hand, LearningRateSchedule& schedule, auto clip) {
   std::vector<double> losses;
   std::size_t batches = 0;
@@ -42,7 +42,7 @@ std::vector<double> make_steps(Plain& by_hand, LearningRateSchedule& schedule, a
   return losses;
 }
 
-TEST(TrainingRun, DoesTheStepsThatALoopWouldDo) {
+TEST(TrainingRun, MakesTheStepsOfAHandWrittenLoop) {
   struct Case {
     std::size_t accumulate;
     double clip_norm;
@@ -87,7 +87,7 @@ TEST(TrainingRun, IsResumable) {
                     .steps = 15,
                     .taken = kTakenByRuns};
       if (name == "a recommender") run.failing = {1};
-      // A GPT has many more states than the others, but of no more kinds.
+      // A GPT has more states than the other models, but not more kinds of them.
       if (slices == 1 && !name.starts_with("a GPT"))
         expect_resumable(run);
       else
@@ -127,7 +127,7 @@ TEST(TrainingRun, TrainsAnyModelInAFewLines) {
   EXPECT_EQ(run.unit().name, "examples");
 }
 
-TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
+TEST(TrainingRun, IsSavedInOneFileWithOtherData) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "run.safetensors";
   RunOf trained(kWholeCases.front()), resumed(kWholeCases.front(), {.other = true});
@@ -147,7 +147,7 @@ TEST(TrainingRun, IsOneFileWithWhatElseAProgramHas) {
   EXPECT_EQ(file.string("text"), "The Verdict");
 }
 
-TEST(TrainingRun, TakesForeignWeights) {
+TEST(TrainingRun, LoadsForeignWeights) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "foreign.safetensors";
   Random random(1);
@@ -170,9 +170,9 @@ TEST(TrainingRun, TakesForeignWeights) {
   EXPECT_EQ(model.head.weight.value(), full({Bigram::kVocabulary, 4}, 3));
 }
 
-// The last evaluation is that of an epoch or, where the last step is in the middle of one, one in
-// its course. It is made where one was broken off, also after its first batch, and draws the same.
-TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
+// The last evaluation ends an epoch or, if the last step is within an epoch, is one during it. If a
+// callback interrupts it, even after a batch, the run repeats it with the same examples.
+TEST(TrainingRun, EndsAfterItsLastEvaluation) {
   struct Stops : TrainingCallback {
     bool should_continue(const TrainingRun& run) override {
       return run.steps_left() > 0 || asked++ < batches;
@@ -212,7 +212,7 @@ TEST(TrainingRun, HasNotEndedBeforeItsLastEvaluationIsMade) {
     }
 }
 
-TEST(TrainingRun, EvaluatesTheSameExamplesEachTimeWithoutAnEffectOnTheRun) {
+TEST(TrainingRun, EvaluatesTheSameExamplesWithoutChangingTheRun) {
   Plain plain;
   plain.parts.validation = &plain.sample;
   plain.parts.epochs = 2;
@@ -228,7 +228,7 @@ TEST(TrainingRun, EvaluatesTheSameExamplesEachTimeWithoutAnEffectOnTheRun) {
   const auto expected = evaluate(plain.model, plain.sample, {.batches = 1, .accuracy = true});
   EXPECT_EQ(run.history().back().validation_loss, expected->loss);
   EXPECT_EQ(run.history().back().validation_accuracy, expected->accuracy);
-  Plain without;  // They have no effect on the run.
+  Plain without;  // a run without these evaluations
   without.parts.validation = &without.sample;
   without.parts.evaluation.batches = 1;
   without.parts.epochs = 2;
@@ -242,8 +242,7 @@ TEST(TrainingRun, EvaluatesTheSameExamplesEachTimeWithoutAnEffectOnTheRun) {
   EXPECT_TRUE(bits_of(plain.random.state_dict()) == bits_of(without.random.state_dict()));
 }
 
-// The optimizer's step is made only if the schedule has a next rate.
-TEST(TrainingRun, MakesNoStepThatItsScheduleRefuses) {
+TEST(TrainingRun, MakesNoStepIfTheNextRateIsInvalid) {
   Plain plain;
   double factor = 1;
   LearningRateSchedule schedule(plain.optimizer, Schedule::lambda([&](auto) { return factor; }));
@@ -296,7 +295,7 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
   }
 }
 
-TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
+TEST(TrainingRun, TrainsParametersAddedBetweenEpochs) {
   for (const std::size_t slices : {1, 2}) {
     Plain plain;
     plain.model.token.freeze();
@@ -321,7 +320,7 @@ TEST(TrainingRun, TrainsParametersThatTheOptimizerGetsBetweenEpochs) {
   }
 }
 
-TEST(TrainingRun, RefusesPartsThatDoNotFit) {
+TEST(TrainingRun, RejectsInvalidOptionsAndStates) {
   Plain plain, begun;
   LearningRateSchedule later(plain.optimizer, Schedule::cosine({.steps = 20}));
   later.step();
@@ -335,10 +334,11 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
            {"accumulate is 0, expected at least 1", [](auto& parts) { parts.accumulate = 0; }},
            {"compare_every is 0, expected at least 1",
             [](auto& parts) { parts.compare_every = 0; }},
-           {"there is no loader for the evaluation every 5 steps",
+           {"evaluation.every is 5, but evaluation.training is null; expected a loader",
             [](auto& parts) { parts.evaluation.every = 5; }},
-           {"the schedule is not at step 0", [&](auto& parts) { parts.schedule = &later; }},
-           {"the schedule is of another optimizer",
+           {"the schedule has made steps, expected a new one",
+            [&](auto& parts) { parts.schedule = &later; }},
+           {"the schedule belongs to another optimizer, expected the run's",
             [&](auto& parts) { parts.schedule = &of_another; }}}) {
     TrainingRunOptions parts = plain.parts;
     change(parts);
@@ -346,32 +346,31 @@ TEST(TrainingRun, RefusesPartsThatDoNotFit) {
   }
   TrainingRun run(plain.parts);
   const StateDict good = run.state_dict();
-  EXPECT_INVALID("TrainingRun: the state has a schedule, the run has none",
+  EXPECT_INVALID("TrainingRun: the state has a schedule, expected a run with one",
                  run.load_state_dict(with(good, "schedule.step", std::int64_t{0})));
   EXPECT_INVALID(
-      "TrainingRun: the state is of an older version, or of no run; its model and optimizer may be "
-      "loaded alone",
+      "TrainingRun: not the state of a run, or saved by an older version; its model and optimizer "
+      "can be loaded separately",
       run.load_state_dict(without(good, "progress.epoch")));
   EXPECT_INVALID(
-      "TrainingRun: the state has 2 steps, expected 0 for its progress, with accumulate 1",
+      "TrainingRun: the state has 2 steps, expected 0 for its epoch and batch with accumulate 1",
       run.load_state_dict(with(good, "steps", std::int64_t{2})));
   const std::string message =
       "Classifier::set_loss: got another reduction or target_weights, expected a mean without "
       "target_weights";
   EXPECT_INVALID(message, plain.model.set_loss({.reduction = LossReduction::kSum}));
   EXPECT_INVALID(message, plain.model.set_loss({.target_weights = Tensor{1}}));
-  EXPECT_NO_THROW(run.train(1));  // with the loss as it was
+  EXPECT_NO_THROW(run.train(1));  // with the unchanged loss
   plain.model.set_loss({.class_weights = Tensor{1, 1}});
   EXPECT_INVALID("total_weight: class_weights has shape [2], expected [7]", run.train(2));
 }
 
-TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
+TEST(TrainingRun, EndsAfterItsStepsOrEpochs) {
   Plain plain;
   TrainingRun run(plain.parts);
   EXPECT_FALSE(run.has_ended());
   const std::string endless =
-      "TrainingRun: train() would never end, as neither epochs nor steps are given, nor a last "
-      "step";
+      "TrainingRun::train: the run has no length, expected steps, epochs or last_step";
   EXPECT_INVALID(endless, run.train());
   EXPECT_FALSE(run.train(1));
   run.set_length(kNoLimit, 0);
@@ -388,8 +387,8 @@ TEST(TrainingRun, KnowsItsEndInStepsOrEpochs) {
   EXPECT_EQ(run.history().size(), 2U);
 }
 
-TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
-  // Writes down what it is told, with the step.
+TEST(TrainingRun, CallsItsCallbacksInOrder) {
+  // Records each call with the number of steps.
   struct Diary : TrainingCallback {
     void after_backward(const TrainingRun& run, const Tape& tape) override {
       EXPECT_EQ(tape.parameters().size(), 3U);  // table, weight and bias
@@ -433,7 +432,7 @@ TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
     run.train(1);
     EXPECT_EQ(diary.text, backward(0) + "update 0, losses 1; step 1; end 1; ");
     diary.text.clear();
-    diary.last_step = 3;  // before the evaluation after it
+    diary.last_step = 3;  // stops before the evaluation after step 3
     run.train();
     EXPECT_EQ(diary.text, backward(1) + "update 1, epoch 2, step 2, " + backward(2) +
                               "update 2, step 3; end 3; ");
@@ -444,8 +443,8 @@ TEST(TrainingRun, TellsItsCallbacksWhatItDoes) {
   }
 }
 
-TEST(TrainingRun, GoesOnOverBatchesWithoutTargetsThatCount) {
-  Plain plain(30), nothing(61);  // none in the first two batches, none at all
+TEST(TrainingRun, SkipsBatchesWithoutUnmaskedTargets) {
+  Plain plain(30), nothing(61);  // no targets in the first two batches; no targets at all
   TrainingRun run(plain.parts);
   const std::string before = bits_of(plain.model.state_dict());
   run.train(2);
@@ -454,13 +453,15 @@ TEST(TrainingRun, GoesOnOverBatchesWithoutTargetsThatCount) {
   EXPECT_TRUE(run.run_epoch());
   EXPECT_NE(bits_of(plain.model.state_dict()), before);
   EXPECT_GT(run.history().front().training_loss, 0);
-  EXPECT_INVALID("TrainingRun: no target of epoch 1 counts, so it has no loss",
-                 TrainingRun(nothing.parts).run_epoch());
+  EXPECT_INVALID(
+      "TrainingRun: all targets of epoch 1 have weight 0, expected at least one with nonzero "
+      "weight",
+      TrainingRun(nothing.parts).run_epoch());
 }
 
 TEST(TrainingRun, IgnoresBatchesOfAStepWithoutUnmaskedTargets) {
   const auto losses_with = [](std::size_t accumulate) {
-    Plain plain(15);  // none in the first batch
+    Plain plain(15);  // no targets in the first batch
     plain.model.eval();
     plain.parts.accumulate = accumulate;
     TrainingRun run(plain.parts);
@@ -472,7 +473,7 @@ TEST(TrainingRun, IgnoresBatchesOfAStepWithoutUnmaskedTargets) {
   EXPECT_EQ(losses_with(2), losses_with(1));
 }
 
-TEST(TrainingRun, KnowsWhatItsStateWasComputedWith) {
+TEST(TrainingRun, ReportsTheArithmeticOfALoadedState) {
   RunOf trained(kWholeCases.front()), resumed(kWholeCases.front());
   trained.run.train(2);
   EXPECT_EQ(trained.run.loaded_arithmetic(), "");

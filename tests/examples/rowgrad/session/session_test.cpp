@@ -149,7 +149,7 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
                               ", expected a number from 1 to ", steps)},
             {with(replayed, "optimizer.token.weight.step", million),
              concat("TrainingRun: the optimizer's 'token.weight.step' is ", million,
-                    ", more than the ", steps, " steps of the run")},
+                    ", but the run has made ", steps, " steps")},
             {without(good_, "optimizer.head.bias.step"),
              "StateDict: \"optimizer.head.bias.step\" is missing"}})
     EXPECT_EQ(refusal(changed), "cannot be resumed: " + reason);
@@ -201,7 +201,7 @@ TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
     EXPECT_TRUE(refusal(with(good_, name, value)).starts_with("cannot be resumed: ")) << name;
   EXPECT_EQ(refusal(with(good_, "history.steps", StateDict::Doubles{{1}, {epoch + 3}})),
             concat("cannot be resumed: TrainingRun: a step of the history is ", epoch_ + 3,
-                   ", more than the ", epoch_ + 2, " steps of the run"));
+                   ", but the run has made ", epoch_ + 2, " steps"));
 }
 
 }  // namespace
