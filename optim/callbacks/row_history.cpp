@@ -15,21 +15,22 @@
 namespace rowgrad {
 namespace {
 
-constexpr double kMaxDecay = 0.999999;  // share of a value in a step
-constexpr double kMinKept = 1e-30;      // share left by decay from which a start can be told
-constexpr double kRounding = 1e-6;      // share of a row's length: less is not a movement
+constexpr double kMaxDecay = 0.999999;  // fraction of a value in a step
+constexpr double kMinKept = 1e-30;      // fraction from which initial values can be computed
+constexpr double kRounding = 1e-6;      // fraction of a row's length that may be rounding
 constexpr std::size_t kAhead = 4, kLookupsAhead = 16;  // rows and lookups to prefetch
 constexpr std::size_t kRowsPerRead = 1024;
 
 using kernels::distance;
 
-// Returns what decay has left of each value, or 1 if that is too little to tell where it began.
+// Returns the fraction of each value that decay has left, or 1 if it is too small to compute the
+// initial values.
 double kept_of(double log_kept) {
   const double kept = std::exp(log_kept);
   return kept < kMinKept ? 1 : kept;
 }
 
-// The number of rows of a table.
+// Checks the shape of a table and returns its number of rows.
 std::size_t rows_of(const Parameter& table) {
   kernels::check_table(table.name(), table.shape());
   return table.shape()[0];
@@ -46,7 +47,7 @@ TableHistory::TableHistory(Parameter& table, RowNames names, std::size_t most_ro
       counts_(rows_of(table)),
       values_(counts_.size(), table.shape()[1]) {
   values_.add_slot();
-  // Reserves addresses only: pages come with use.
+  // Reserves only addresses; pages are allocated on first use.
   ids_.reserve(std::min(most_rows, table.shape()[0]));
   records_.reserve(ids_.capacity());
   steps_.reserve(kMaxSteps * ids_.capacity());
@@ -64,8 +65,7 @@ Tensor TableHistory::values(std::span<const std::int32_t> ids) const {
 void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens) {
   kernels::check_ids("TableHistory", ids->storage(), ids->shape(), table_->shape()[0]);
   if (ngrams_ && tokens != nullptr) ngrams_->add(*tokens);
-  // No branch tells the first lookup of a row from later ones: a processor cannot predict which it
-  // is.
+  // Branch-free, because a processor cannot predict whether a lookup is the first of its row.
   std::size_t distinct = looked_up_.size();
   looked_up_.resize(distinct + ids->size());
   std::int32_t* const looked_up = looked_up_.data();
@@ -84,7 +84,7 @@ void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const
   waiting_.push_back({std::move(ids), std::move(tokens)});
 }
 
-// Copies the table before rows move that are not followed, if their way cannot be told backwards.
+// Copies the table if the update moves rows that are not tracked and cannot be undone.
 void TableHistory::copy_start(bool knows_decay) {
   const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMaxRows);
   if (!moves_all || start_.size() > 0 || !table_->is_in_memory()) return;
@@ -92,29 +92,30 @@ void TableHistory::copy_start(bool knows_decay) {
   start_ /= static_cast<real>(kept_of(log_kept_));
 }
 
-// Begins to keep the values after each step, before rows move without a gradient.
+// Starts to keep the values of each row after its steps. Called before rows move without a
+// gradient.
 void TableHistory::keep_latest() {
   if (keeps_latest_) return;
   const std::size_t width = table_->shape()[1];
   const Tensor latest = ids_.empty() ? empty({0}) : this->values(ids_);
   values_.add_slot();
   keeps_latest_ = true;
-  for (std::size_t place = 0; place < ids_.size(); ++place)
-    std::copy_n(latest.data() + place * width, width, values_.at(place + 1) + width);
+  for (std::size_t index = 0; index < ids_.size(); ++index)
+    std::copy_n(latest.data() + index * width, width, values_.at(index + 1) + width);
 }
 
-// Follows a row, or only counts it if most_rows_ are followed already.
-void TableHistory::follow(std::int32_t id) {
+// Tracks a row, or only counts it if most_rows_ rows are tracked already.
+void TableHistory::track(std::int32_t id) {
   if (ids_.size() < most_rows_) {
-    values_.make({&id, 1});  // may fail, the rest may not
+    values_.make({&id, 1});  // may throw; the rest cannot
     ids_.push_back(id);
     records_.emplace_back();
     steps_.resize(steps_.size() + kMaxSteps);
     return;
   }
-  is_not_followed_.resize(table_->shape()[0]);
-  std::vector<bool>::reference is_counted = is_not_followed_[static_cast<std::size_t>(id)];
-  not_followed_ += is_counted ? 0 : 1;
+  is_not_tracked_.resize(table_->shape()[0]);
+  std::vector<bool>::reference is_counted = is_not_tracked_[static_cast<std::size_t>(id)];
+  not_tracked_ += is_counted ? 0 : 1;
   is_counted = true;
 }
 
@@ -125,11 +126,10 @@ std::optional<std::size_t> TableHistory::index_of(std::int32_t id) const {
 }
 
 bool TableHistory::was_touched(std::int32_t id) const {
-  return index_of(id) || (not_followed_ > 0 && is_not_followed_.at(static_cast<std::size_t>(id)));
+  return index_of(id) || (not_tracked_ > 0 && is_not_tracked_.at(static_cast<std::size_t>(id)));
 }
 
-// Writes the values that a row began with to `first`. `value` has its values before its first
-// gradient.
+// Writes the initial values of a row to `first`. `value` has its values before its first gradient.
 void TableHistory::begin(real* first, std::int32_t id, const real* value) const {
   const std::size_t width = table_->shape()[1];
   const auto kept = static_cast<real>(kept_of(log_kept_));
@@ -139,8 +139,8 @@ void TableHistory::begin(real* first, std::int32_t id, const real* value) const 
     std::transform(value, value + width, first, [kept](real x) { return x / kept; });
 }
 
-// Adds the way from `then`, the values after the row's last update, to `now` to the distances that
-// the row moved without gradients.
+// Adds the movement from `then`, the values after the row's last update, to `now` to the distances
+// moved without gradients.
 void TableHistory::settle(Row& row, const real* now, const real* then, double log_kept) const {
   const std::size_t width = table_->shape()[1];
   const double kept = log_kept != row.log_kept ? std::exp(log_kept - row.log_kept) : 1;
@@ -160,7 +160,7 @@ void TableHistory::before_update(std::uint64_t step, const Update& update) {
   const Gradient& gradient = table_->gradient();
   is_dense_ |= gradient.is_dense();
   copy_start(update.decay.has_value());
-  if (gradient.is_dense())  // every row has one: follow those that are looked up
+  if (gradient.is_dense())  // every row has a gradient: track rows that are looked up
     std::ranges::sort(now_ = looked_up_);
   else if (gradient.is_rows())
     now_ = gradient.rows().indices();
@@ -169,7 +169,7 @@ void TableHistory::before_update(std::uint64_t step, const Update& update) {
   const bool has_moved = !ids_.empty() && version_before_ != version_;
   if (!now_.empty() && (!update.is_watched || update.moves_all || has_moved)) keep_latest();
   for (const std::int32_t id : now_)
-    if (values_.number_of(static_cast<std::size_t>(id)) == 0) follow(id);
+    if (values_.number_of(static_cast<std::size_t>(id)) == 0) track(id);
   const auto has_tokens = [](const Lookup& lookup) { return lookup.tokens != nullptr; };
   if (!texts_.empty() || std::ranges::any_of(waiting_, has_tokens)) texts_.resize(steps_.size());
 
@@ -244,10 +244,10 @@ bool TableHistory::after_update() {
     has_decayed_ |= update_.decay.value_or(0) != 0;
     has_unknown_decay_ |= !update_.decay.has_value();
   }
-  for (const std::int32_t id : looked_up_) {  // without a gradient, as rows of padding
+  for (const std::int32_t id : looked_up_) {  // rows without a gradient, such as padding
     Count& count = counts_[static_cast<std::size_t>(id)];
     if (count.lookups == 0) continue;
-    if (const auto place = index_of(id)) records_[*place].row.lookups += count.lookups;
+    if (const auto index = index_of(id)) records_[*index].row.lookups += count.lookups;
     count = {};
   }
   waiting_.clear();
@@ -257,7 +257,7 @@ bool TableHistory::after_update() {
   return !is_missing;
 }
 
-// Returns the tokens around a lookup, whose place is among all ids since the last update.
+// Returns the tokens around a lookup. `at` counts the ids looked up since the last update.
 TableHistory::KeptText TableHistory::text_of(std::size_t at) const {
   auto lookup = waiting_.begin();
   for (; at >= lookup->ids->size(); ++lookup) at -= lookup->ids->size();
@@ -272,9 +272,9 @@ TableHistory::KeptText TableHistory::text_of(std::size_t at) const {
           static_cast<std::uint32_t>(before)};
 }
 
-std::vector<TableHistory::Step> TableHistory::steps(std::size_t place) const {
+std::vector<TableHistory::Step> TableHistory::steps(std::size_t index) const {
   std::vector<Step> steps;
-  for (std::size_t at = place * kMaxSteps; at < (place + 1) * kMaxSteps; ++at) {
+  for (std::size_t at = index * kMaxSteps; at < (index + 1) * kMaxSteps; ++at) {
     const KeptStep& kept = steps_.at(at);
     if (kept.step == 0) continue;
     const KeptText text = texts_.empty() ? KeptText() : texts_[at];
@@ -294,19 +294,19 @@ double TableHistory::moved_untracked(std::int32_t id, std::span<const real> valu
 }
 
 TableHistory::Frame TableHistory::now(std::uint64_t step,
-                                      std::span<const std::size_t> places) const {
-  Frame frame{step, std::vector<Row>(places.size()), std::vector<double>(places.size())};
+                                      std::span<const std::size_t> indices) const {
+  Frame frame{step, std::vector<Row>(indices.size()), std::vector<double>(indices.size())};
   const std::size_t width = table_->shape()[1];
-  for (std::size_t first = 0; first < places.size(); first += kRowsPerRead) {
-    const std::span some = places.subspan(first, std::min(kRowsPerRead, places.size() - first));
+  for (std::size_t first = 0; first < indices.size(); first += kRowsPerRead) {
+    const std::span some = indices.subspan(first, std::min(kRowsPerRead, indices.size() - first));
     std::vector<std::int32_t> ids;
-    for (const std::size_t place : some) ids.push_back(ids_.at(place));
+    for (const std::size_t index : some) ids.push_back(ids_.at(index));
     const Tensor values = this->values(ids);
     kernels::parallel_for_each(some.size(), width, [&, first](std::size_t i) {
       const real* const value = values.data() + i * width;
       const real* const began = values_.at(some[i] + 1);
       Row& row = frame.rows[first + i] = records_[some[i]].row;
-      if (row.steps == 0) return;  // its first step was not recorded
+      if (row.steps == 0) return;  // the row's first step was not recorded
       frame.moved[first + i] = distance(width, value, began);
       if (keeps_latest_) settle(row, value, began + width, log_kept_);
     });
@@ -315,19 +315,19 @@ TableHistory::Frame TableHistory::now(std::uint64_t step,
 }
 
 TableHistory::Frame TableHistory::now(std::uint64_t step) const {
-  std::vector<std::size_t> places(ids_.size());
-  std::iota(places.begin(), places.end(), 0);
-  return now(step, places);
+  std::vector<std::size_t> indices(ids_.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  return now(step, indices);
 }
 
 std::vector<std::int32_t> TableHistory::most_frequent(std::size_t count) const {
-  std::vector<std::size_t> places(ids_.size());
-  std::iota(places.begin(), places.end(), 0);
-  std::ranges::stable_sort(places, std::greater<>(),
-                           [&](std::size_t place) { return row(place).lookups; });
-  places.resize(std::min(count, places.size()));
+  std::vector<std::size_t> indices(ids_.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  std::ranges::stable_sort(indices, std::greater<>(),
+                           [&](std::size_t index) { return row(index).lookups; });
+  indices.resize(std::min(count, indices.size()));
   std::vector<std::int32_t> ids;
-  for (const std::size_t place : places) ids.push_back(ids_[place]);
+  for (const std::size_t index : indices) ids.push_back(ids_[index]);
   return ids;
 }
 
@@ -337,7 +337,7 @@ std::optional<double> TableHistory::kept_without_gradient() const {
 
 // --- Saving and loading -------------------------------------------------------------------------
 
-// Calls visit(name, count, number) for all columns of the state, where number(i) is a reference.
+// Calls visit(name, count, element) for all columns of the state. element(i) returns a reference.
 void TableHistory::for_each_column(auto& of, const auto& visit) {
   const auto rows = [&](const char* name, const auto member) {
     visit(
@@ -385,8 +385,8 @@ StateDict TableHistory::state_dict() const {
   state.put("shape", std::vector<std::int64_t>(table_->shape().begin(), table_->shape().end()));
   state.put("ids", std::vector<std::int64_t>(ids_.begin(), ids_.end()));
   std::vector<std::int64_t> not_followed;
-  for (std::size_t row = 0; row < is_not_followed_.size(); ++row)
-    if (is_not_followed_[row]) not_followed.push_back(static_cast<std::int64_t>(row));
+  for (std::size_t row = 0; row < is_not_tracked_.size(); ++row)
+    if (is_not_tracked_[row]) not_followed.push_back(static_cast<std::int64_t>(row));
   state.put("not_followed", std::move(not_followed));
   const std::size_t rows = ids_.size(), width = table_->shape()[1];
   for (std::size_t slot = 0; slot < (keeps_latest_ ? 2 : 1); ++slot) {
@@ -411,7 +411,7 @@ StateDict TableHistory::state_dict() const {
 void TableHistory::load_state_dict(const StateDict& state) {
   const auto check = [&](bool holds) {
     check_argument(holds, "RowHistory::load_state_dict: the history of ", table_->name(),
-                   " is damaged, or of another table");
+                   " is damaged or belongs to another table");
   };
   const Shape& shape = table_->shape();
   const std::vector<std::int64_t> saved_shape = state.integers("shape");
@@ -420,7 +420,7 @@ void TableHistory::load_state_dict(const StateDict& state) {
     for (const std::int64_t id : state.integers(name)) {
       const auto row = static_cast<std::int32_t>(id);
       check(id >= 0 && std::cmp_less(id, shape[0]) && !was_touched(row));
-      follow(row);
+      track(row);
     }
   const std::size_t rows = ids_.size(), width = shape[1];
   check(rows == state.integers("ids").size());
@@ -460,8 +460,8 @@ StateDict RowHistory::state_dict() const {
   StateDict state;
   for (const auto& table : tables_)
     check_state(!table->is_between(), "RowHistory::state_dict: step ", begun_,
-                " was made, expected after_update(", begun_,
-                ") before: add the history to the run before the callback that saves it");
+                " was made, expected a call after after_update(", begun_,
+                "); add the history to the run before the callback that saves it");
   if (first_step_) state.put("first_step", *first_step_);
   for (const auto& table : tables_) state.put(table->table().name(), table->state_dict());
   return state;
@@ -478,12 +478,13 @@ void RowHistory::load_state_dict(const StateDict& state) {
     if (part.empty()) continue;
     const std::int64_t kind = part.integer("kind");
     check_argument(kind >= 0 && kind <= static_cast<std::int64_t>(RowKind::kNgram),
-                   "RowHistory::load_state_dict: there is no kind ", kind, " of rows");
+                   "RowHistory::load_state_dict: the row kind of ", own[i]->name(), " is ", kind,
+                   ", expected 0 to ", static_cast<std::int64_t>(RowKind::kNgram));
     insert(loaded, new_history(*on_tape[i], static_cast<RowKind>(kind))).load_state_dict(part);
     known += part.names().size();
   }
   check_argument(known == state.names().size(),
-                 "RowHistory::load_state_dict: the state has tables that the model has not");
+                 "RowHistory::load_state_dict: the state has tables that are not in the model");
   tables_ = std::move(loaded);
   first_step_ = first_step;
 }
@@ -498,10 +499,10 @@ TableHistory& RowHistory::history_of(Parameter& table, RowKind kind) {
   return insert(tables_, new_history(table, kind));
 }
 
-// `kind` is the kind of a lookup. It is used if no layer names the rows.
+// Creates the history of a table. `kind`, the kind of a lookup, is used if no layer names the rows.
 std::shared_ptr<TableHistory> RowHistory::new_history(Parameter& table, RowKind kind) const {
   check_argument(std::ranges::count(model_.parameters_on_tape(), &table) > 0,
-                 "RowHistory: ", table.name(), " is no parameter of the model");
+                 "RowHistory: ", table.name(), " is not a parameter of the model");
   RowNames names = model_.resolve_row_names(table);
   if (names.kind == RowKind::kRow) names.kind = kind;
   return std::make_shared<TableHistory>(table, std::move(names), TableHistory::kMaxRows,
@@ -515,8 +516,8 @@ TableHistory& RowHistory::insert(TableHistories::List& list,
     return std::pair(of->kind() != RowKind::kToken,
                      std::ranges::find(all, &of->table()) - all.begin());
   };
-  const auto place = std::ranges::upper_bound(list, order(added), {}, order);
-  return **list.insert(place, std::move(added));
+  const auto next = std::ranges::upper_bound(list, order(added), {}, order);
+  return **list.insert(next, std::move(added));
 }
 
 void RowHistory::after_backward(const Tape& tape) {
@@ -530,8 +531,8 @@ void RowHistory::after_backward(const Tape& tape) {
     history_of(*lookup.table, lookup.kind).look_up(lookup.owner, lookup.tokens);
   }
   if (!has_own && !tape.lookups().empty())
-    check_argument(false, "RowHistory: the tape has looked up ",
-                   tape.lookups().front().table->name(), ", which is no parameter of the model");
+    check_argument(false, "RowHistory: the tape looked up ", tape.lookups().front().table->name(),
+                   ", which is not a parameter of the model");
 }
 
 void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
@@ -553,7 +554,7 @@ void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
                                 optimizer.watch_next_step(trained, table)};
       table->before_update(step, update);
     }
-  } catch (...) {  // no table records a step that some do not know of
+  } catch (...) {  // either all tables record a step or none
     for (const std::shared_ptr<TableHistory>& table : tables_) table->cancel_update();
     throw;
   }
@@ -571,12 +572,12 @@ void RowHistory::after_step(const TrainingRun& run, const StepResult& result) {
 void RowHistory::after_update(std::uint64_t step) {
   const Timer timer(cost_);
   check_state(begun_ == step, "RowHistory: before_update(", step,
-              ", …) was not called before that step was made");
+              ", …) was not called before the step");
   begun_ = 0;
   bool is_recorded = true;
   for (const auto& table : tables_) is_recorded &= table->after_update();
   check_state(is_recorded, "RowHistory: step ", step,
-              " was not made, or with another gradient than before_update() was told of");
+              " was not made, or with another gradient than in before_update()");
 }
 
 }  // namespace rowgrad

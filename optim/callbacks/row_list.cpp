@@ -10,7 +10,7 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kRowsPerList = 4096;  // rows to read at a time
-constexpr double kHardly = 0.1;             // share of the median distance
+constexpr double kHardly = 0.1;             // fraction of the median distance
 
 std::vector<std::int32_t> listed(const TableHistory& history) {
   std::vector<std::int32_t> ids = history.ids();

@@ -1,6 +1,6 @@
 #pragma once
 
-// Lists the rows of a table at the end of a run, including rows that never learned.
+// Lists the rows of a table at the end of a run, including rows that learned nothing.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace rowgrad {
 
-/// How far a row has come.
+/// Classifies how far a row has moved.
 enum class Learned {
   kNo,      // never looked up
   kHardly,  // moved less than a tenth of the median distance of rows that were looked up
@@ -22,36 +22,36 @@ enum class Learned {
 };
 const char* name_of(Learned learned);  // "no", "hardly" or "yes"
 
-/// The history of a row in short, and its values at the end.
+/// Summarizes the history of a row, and its final values.
 struct ListedRow {
-  std::int32_t id = 0;             // the number of the row
-  std::uint64_t lookups = 0;       // the number of lookups of its id
-  std::uint64_t steps = 0;         // the number of steps that looked it up: see TableHistory::Row
-  double gradient_norm = 0;        // root of the sum of squares of its gradients in these steps
-  double norm = 0;                 // the norm of its values at the end
-  double moved = 0;                // see TableHistory::moved(); NaN if that is not known
-  Learned learned = Learned::kNo;  // how far the row has come
+  std::int32_t id = 0;             // index of the row
+  std::uint64_t lookups = 0;       // number of lookups
+  std::uint64_t steps = 0;         // see TableHistory::Row::steps
+  double gradient_norm = 0;        // root of the sum of its squared gradients in these steps
+  double norm = 0;                 // norm of its final values
+  double moved = 0;                // see TableHistory::moved(); NaN if unknown
+  Learned learned = Learned::kNo;  // how far it moved
 };
 
-/// Returns all rows of a table in the order of ids. If it has more than TableHistory::kMaxRows
-/// rows, returns the followed ones only.
+/// Returns all rows of a table by id. If it has more than TableHistory::kMaxRows rows, returns
+/// only the tracked ones.
 std::vector<ListedRow> list_rows(const TableHistory& history);
 
-/// Returns the text of a token, or its id if there is no tokenizer or it has no such token (models
-/// may have more rows than tokens).
+/// Returns the text of a token, or its id if the tokenizer is null or does not have it (models may
+/// have more rows than tokens).
 std::string token_label(const Tokenizer* tokenizer, std::int32_t id);
 
-/// The names of rows. A row of a memory's table is named by the n-grams that fell into it, "" if
-/// there are none. Other rows have the names that layers give them, tokens the strings of the
-/// tokenizer if there is one. All others are named by their numbers.
+/// Labels rows. A row of an n-gram memory's table is labelled with the n-grams that it was looked
+/// up for, "" if there are none. Other rows have the names given by layers. Tokens have the
+/// tokenizer's strings, if there is a tokenizer. All other rows are labelled with their ids.
 class RowLabels {
  public:
-  /// Borrows both; of n-grams, those that were counted so far.
+  /// Borrows both. Knows the n-grams counted before this call.
   RowLabels(const TableHistory& history, const Tokenizer* tokenizer);
 
   std::string of(std::int32_t id) const;  // a row's label
 
-  /// The n-grams that fell into a row; none in other tables.
+  /// Returns the n-grams that a row was looked up for; none in other tables.
   std::span<const NgramCounts::Ngram> ngrams(std::int32_t id) const;
 
  private:

@@ -10,17 +10,19 @@
 namespace rowgrad {
 namespace {
 
-using Way = std::vector<double>;
+using Vector = std::vector<double>;
 
-double dot(const Way& a, const Way& b) {
+double dot(const Vector& a, const Vector& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-double length(const Way& way) { return std::sqrt(dot(way, way)); }
+double length(const Vector& movement) { return std::sqrt(dot(movement, movement)); }
 
-void add(Way& sum, const Way& way) { std::ranges::transform(sum, way, sum.begin(), std::plus<>()); }
+void add(Vector& sum, const Vector& movement) {
+  std::ranges::transform(sum, movement, sum.begin(), std::plus<>());
+}
 
-// The gradient of a row, empty if it has none.
+// Returns the gradient of a row, empty if it has none.
 std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
   const Gradient& gradient = table.gradient();
   const std::size_t width = table.shape()[1];
@@ -37,16 +39,16 @@ std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
 RowMovement::RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
                          const RowMovementOptions& options)
     : table_(&table), row_(row), options_(options) {
-  check_argument(table.shape().size() == 2, "RowMovement: ", table.name(),
-                 " is no table, of shape ", bracketed(table.shape()));
+  check_argument(table.shape().size() == 2, "RowMovement: ", table.name(), " has shape ",
+                 bracketed(table.shape()), ", expected a table [rows, width]");
   check_argument(row >= 0 && static_cast<std::size_t>(row) < table.shape()[0], "RowMovement: row ",
-                 row, " of ", table.name(), ", which has ", table.shape()[0]);
+                 row, " is out of range: ", table.name(), " has ", table.shape()[0], " rows");
   const std::vector<Parameter*> own = model.parameters(), on_tape = model.parameters_on_tape();
   for (std::size_t i = 0; i < own.size(); ++i)
     if (on_tape[i] == &table) trained_ = own[i];
   check_argument(trained_ != nullptr, "RowMovement: ", table.name(),
-                 " is no parameter of the model");
-  by_gradients_ = by_momentum_ = by_decay_ = Way(table.shape()[1]);
+                 " is not a parameter of the model");
+  by_gradients_ = by_momentum_ = by_decay_ = Vector(table.shape()[1]);
 }
 
 std::vector<double> RowMovement::read(const TrainingRun& run) const {
@@ -89,27 +91,28 @@ void RowMovement::before_update(const TrainingRun& run) {
 
 void RowMovement::after_step(const TrainingRun& run, const StepResult& result) {
   if (!result.loss) return;
-  Way values = read(run);
-  Way way(values.size());
-  for (std::size_t i = 0; i < way.size(); ++i) {
+  Vector values = read(run);
+  Vector movement(values.size());
+  for (std::size_t i = 0; i < movement.size(); ++i) {
     const double decayed = -decay_.value_or(0) * latest_[i];
     by_decay_[i] += decayed;
-    way[i] = values[i] - latest_[i] - decayed;
+    movement[i] = values[i] - latest_[i] - decayed;
   }
   latest_ = std::move(values);
   counts_.knows_decay &= decay_.has_value();
   counts_.lookups += now_.lookups;
   ++(has_gradient_ ? counts_.with_gradient : counts_.without);
-  add(has_gradient_ ? by_gradients_ : by_momentum_, way);
+  add(has_gradient_ ? by_gradients_ : by_momentum_, movement);
   if (has_gradient_) {
     now_.step = run.steps();
-    now_.moved = length(way);
-    keep({std::move(now_), std::move(way)});
+    now_.moved = length(movement);
+    keep({std::move(now_), std::move(movement)});
   }
   now_ = {};
 }
 
-// A dense gradient moves a row in all steps: those that looked it up say more.
+// Keeps a step, and drops the least important one if there are too many. Steps that looked the row
+// up come first, because a dense gradient moves the row in all steps.
 void RowMovement::keep(KeptStep kept) {
   kept_.push_back(std::move(kept));
   if (kept_.size() <= options_.steps) return;
@@ -120,17 +123,19 @@ void RowMovement::keep(KeptStep kept) {
 
 RowMovement::Summary RowMovement::summary() const {
   Summary result = counts_;
-  Way way(latest_.size());
-  std::ranges::transform(latest_, start_, way.begin(), std::minus<>());
-  result.moved = length(way);
-  const double squares = dot(way, way);
-  const auto share = [&](const Way& part) { return squares > 0 ? dot(part, way) / squares : 0; };
+  Vector movement(latest_.size());
+  std::ranges::transform(latest_, start_, movement.begin(), std::minus<>());
+  result.moved = length(movement);
+  const double squares = dot(movement, movement);
+  const auto share = [&](const Vector& part) {
+    return squares > 0 ? dot(part, movement) / squares : 0;
+  };
   result.by_gradients = share(by_gradients_);
   result.by_momentum = share(by_momentum_);
   result.by_decay = share(by_decay_);
   for (const KeptStep& kept : kept_) {
     result.steps.push_back(kept.step);
-    result.steps.back().share = share(kept.way);
+    result.steps.back().share = share(kept.movement);
   }
   std::ranges::sort(result.steps, {}, &Step::step);
   return result;

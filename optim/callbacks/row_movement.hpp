@@ -1,7 +1,7 @@
 #pragma once
 
-// Explains how one row of a table moved: in which steps, by which windows of the corpus, and how
-// much by momentum and weight decay.
+// Explains how one row of a table moved: in which steps, because of which windows of the corpus,
+// and how much by momentum and weight decay.
 //
 //   RowMovement movement(model, model.token.weight, 17);
 //   run.add(movement);
@@ -9,9 +9,9 @@
 //   for (const RowMovement::Step& step : movement.summary().steps) …
 //
 // The movement of a row is the sum of its movements in all steps. The share of a step is the length
-// of its movement in the direction of that sum. All shares add up to 1, and the share of a step
-// that moved the row back is negative. If an optimizer has momentum, a step with a gradient also
-// moves the row by earlier gradients.
+// of its movement in the direction of this sum, divided by the length of the sum. Shares add up to
+// 1; a step that moved the row back has a negative share. With momentum, a step with a gradient
+// also moves the row by earlier gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,47 +23,47 @@
 
 namespace rowgrad {
 
-/// Limits of what is kept: the steps that moved the row farthest, steps with lookups first, and
-/// some windows of each step. Memory does not grow with the length of the run.
+/// Limits of a RowMovement, whose memory does not grow with the length of the run. It keeps the
+/// steps that moved the row farthest, and prefers steps that looked it up.
 struct RowMovementOptions {
-  std::size_t steps = 20;   // the most steps that are kept
-  std::size_t windows = 4;  // the most windows of each of them
+  std::size_t steps = 20;   // maximum of kept steps
+  std::size_t windows = 4;  // maximum of windows for each step
 };
 
 class RowMovement : public TrainingCallback {
  public:
   /// A window that looked the row up, at some of its positions.
   struct Window {
-    std::vector<std::int32_t> tokens;    // the ids of the whole window
-    std::vector<std::size_t> positions;  // where in it the row was looked up
+    std::vector<std::int32_t> tokens;    // ids of the whole window
+    std::vector<std::size_t> positions;  // positions that looked the row up
   };
 
   /// A step in which the row had a gradient.
   struct Step {
     std::size_t step = 0;         // counted from 1
-    std::size_t lookups = 0;      // how often its batch looked the row up
-    double gradient_norm = 0;     // the norm of the gradient before clipping
-    double moved = 0;             // distance, without what weight decay took
-    double share = 0;             // its share of the row's whole movement
-    std::vector<Window> windows;  // some of the windows that looked the row up
+    std::size_t lookups = 0;      // lookups of the row in this step
+    double gradient_norm = 0;     // norm of the gradient before clipping
+    double moved = 0;             // distance moved, except by weight decay
+    double share = 0;             // share of the row's whole movement
+    std::vector<Window> windows;  // some windows that looked the row up
   };
 
   /// The statistics of all steps so far.
   struct Summary {
-    double moved = 0;               // distance from where the row began
-    std::size_t with_gradient = 0;  // the number of steps with a gradient
-    std::size_t without = 0;        // the number of steps without a gradient
-    std::size_t lookups = 0;        // the number of lookups of the row
+    double moved = 0;               // distance of the row from its start
+    std::size_t with_gradient = 0;  // number of steps with a gradient
+    std::size_t without = 0;        // number of steps without a gradient
+    std::size_t lookups = 0;        // number of lookups of the row
 
     double by_gradients = 0;  // share of the steps with a gradient
-    double by_momentum = 0;   // share of the steps without one
+    double by_momentum = 0;   // share of the steps without a gradient
     double by_decay = 0;      // share of weight decay in all steps
-    bool knows_decay = true;  // false if the decay is not known, and part of the other two shares
-    std::vector<Step> steps;  // the kept steps, in the order of time
+    bool knows_decay = true;  // false: decay is unknown and included in the other two shares
+    std::vector<Step> steps;  // the kept steps in ascending order
   };
 
-  /// Borrows the table (EmbeddingTable::table) of the model. Rows of tokens have windows, and rows
-  /// of n-grams, which are looked up at their last token. Throws std::invalid_argument if the model
+  /// Borrows a table (EmbeddingTable::table) of the model. Only rows of tokens and n-grams have
+  /// windows; an n-gram's position is its last token. Throws std::invalid_argument if the model
   /// does not have the table, or the table does not have the row.
   RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
               const RowMovementOptions& options = {});
@@ -79,7 +79,7 @@ class RowMovement : public TrainingCallback {
  private:
   struct KeptStep {
     Step step;
-    std::vector<double> way;
+    std::vector<double> movement;
   };
 
   std::vector<double> read(const TrainingRun& run) const;
@@ -91,13 +91,13 @@ class RowMovement : public TrainingCallback {
   RowMovementOptions options_;
   std::vector<double> start_;
   std::vector<double> latest_;
-  std::vector<double> by_gradients_;  // sums over steps
+  std::vector<double> by_gradients_;  // sum over steps, as the next two
   std::vector<double> by_momentum_;
   std::vector<double> by_decay_;
   Summary counts_;
   Step now_;
   bool has_gradient_ = false;
-  std::optional<double> decay_;  // the share of each value; none if it is not known
+  std::optional<double> decay_;  // the fraction that decay takes; nullopt if unknown
   std::vector<KeptStep> kept_;
 };
 

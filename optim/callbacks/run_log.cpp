@@ -17,13 +17,13 @@ namespace rowgrad {
 namespace {
 
 constexpr std::string_view kLogBegin = R"({"event":"run","step":)";
-constexpr std::string_view kLogFormat = R"(,"format":"rowgrad log 1")";  // behind the step
+constexpr std::string_view kLogFormat = R"(,"format":"rowgrad log 1")";  // follows the step
 constexpr std::array kOwnEvents{"run", "curves", "norms", "table", "rows", "end"};
-constexpr int kFlushShare = 100;  // writing takes at most one part in 100 of the time
+constexpr int kFlushShare = 100;  // writing takes at most 1/100 of the time
 constexpr std::uint64_t kPoints = 2048;
 constexpr std::uint64_t kFrames = 20;
-constexpr std::size_t kNorms = 200;     // of gradients in a run, about
-constexpr std::size_t kNormSteps = 10;  // between these if the length of the run is not known
+constexpr std::size_t kNorms = 200;     // approximate number of gradient norms in a run
+constexpr std::size_t kNormSteps = 10;  // steps between them if the length of the run is unknown
 
 Json parameters_json(const Layer& model) {
   const std::vector<Parameter*> own = model.parameters(), on_tape = model.parameters_on_tape();
@@ -46,7 +46,7 @@ double in_seconds(RowHistory::Timer::Clock::duration time) {
 
 bool is_run_log(std::string_view text) {
   const std::size_t step = std::min(kLogBegin.size(), text.size());
-  const std::size_t end = std::min(text.find(',', step), text.size());  // of the step
+  const std::size_t end = std::min(text.find(',', step), text.size());  // end of the step
   return text.starts_with(kLogBegin) && text.substr(end).starts_with(kLogFormat);
 }
 
@@ -63,7 +63,7 @@ RunLog::RunLog(TrainingRun* run, Layer& model, const Optimizer& optimizer,
   if (run != nullptr && !run->is_first_rank()) return;
   file_.emplace(path);
   check_runtime(file_->first_line().empty() || is_run_log(file_->first_line()), path.string(),
-                ": not the log of a run, expected a new or empty file, or a log to replace");
+                ": not the log of a run, expected a new file, an empty file or a log");
   std::random_device random;
   id_ = checksum_digits(std::uint64_t{random()} << 32 | random());
 }
@@ -77,7 +77,7 @@ RunLog::RunLog(Layer& model, const Optimizer& optimizer, const std::filesystem::
                RunLogOptions options)
     : RunLog(nullptr, model, optimizer, path, std::move(options)) {}
 
-// Rows are not read again, as those of sharded tables need the other ranks.
+// Does not read rows, because fetching rows of sharded tables needs the other ranks.
 RunLog::~RunLog() {
   if (run_ != nullptr) run_->remove(*this);
   flush();
@@ -86,7 +86,7 @@ RunLog::~RunLog() {
 
 // --- Records ------------------------------------------------------------------------------------
 
-// Keeps what the call throws as a fault, if it is the first one. Returns true if it throws nothing.
+// Returns true if `call` does not throw. Stores and prints the first exception.
 bool RunLog::attempt(const std::function<void()>& call) {
   try {
     call();
@@ -94,7 +94,7 @@ bool RunLog::attempt(const std::function<void()>& call) {
   } catch (const std::exception& error) {
     if (!fault_.empty()) return false;
     fault_ = error.what();
-    std::cerr << "\nThe log of the run is not complete: " << fault_ << '\n';
+    std::cerr << "\nThe log of the run is incomplete: " << fault_ << '\n';
     return false;
   }
 }
@@ -156,12 +156,12 @@ void RunLog::add_times(Json& data) const {
 
 void RunLog::add(std::string_view event, const Json& data) {
   check_argument(std::ranges::count(kOwnEvents, event) == 0, "RunLog::add: the event ",
-                 in_quotes(event), " is the log's own, expected another one");
+                 in_quotes(event), " is reserved for the log, expected another event");
   check_argument(data.dump().front() == '{', "RunLog::add: the data of ", in_quotes(event),
-                 " are not an object, expected members");
+                 " are not a JSON object, expected one");
   for (const char* own : {"event", "step", "sum"})
     check_argument(data.find(own) == nullptr, "RunLog::add: the data of ", in_quotes(event),
-                   " have the member ", own, ", which is the log's own");
+                   " have the member ", in_quotes(own), ", which is reserved for the log");
   write(event, data);
 }
 
@@ -190,7 +190,7 @@ void RunLog::after_backward(const Tape& tape) {
     if (lookup.table == &rows_.tables().front().table()) counts_.lookups += lookup.ids.size();
 }
 
-// How often the values of the model have changed.
+// Returns the number of changes to the model's parameters.
 std::uint64_t RunLog::changes() const {
   std::uint64_t sum = 0;
   for (const Parameter* parameter : model_.parameters()) sum += parameter->version();
@@ -201,7 +201,7 @@ void RunLog::before_update() {
   const Timer timer(cost_);
   const std::uint64_t next = step() + 1;
   if (own_rows_) attempt([&] { own_rows_->before_update(next, optimizer_); });
-  rate_now_ = optimizer_.learning_rate();  // a schedule goes on before the step is over
+  rate_now_ = optimizer_.learning_rate();  // the schedule steps before after_step()
   if (run_ == nullptr) is_late_ = changes() != std::exchange(changes_, changes());
   awaits_step_ = true;
   is_ended_ = false;
@@ -214,7 +214,7 @@ void RunLog::measure_norm(std::uint64_t step) {
       1, steps != kNoLimit ? steps / kNorms
                            : kNormSteps * std::bit_floor(step / (kNormSteps * kNorms) | 1));
   if (step % every != 0 && step > 1) return;
-  const double limit = run_ == nullptr ? 0 : run_->next_clip_norm();  // 0 for none
+  const double limit = run_ == nullptr ? 0 : run_->next_clip_norm();  // 0: none
   const double norm = gradient_norm(model_.parameters_on_tape());
   norms_["steps"].push_back(step);
   norms_["norm"].push_back(rounded(norm));
@@ -227,8 +227,8 @@ void RunLog::after_step(double loss) {
   attempt([&] {
     const bool is_told = std::exchange(awaits_step_, false);
     const bool is_late = changes() == std::exchange(changes_, changes()) && is_late_;
-    check_state(is_told && !is_late, "before_update() was not called before step ", steps_,
-                " was made: call it between backward and the optimizer's step()");
+    check_state(is_told && !is_late, "RunLog: before_update() was not called before step ", steps_,
+                ", expected a call between backward and the optimizer's step()");
     if (own_rows_) own_rows_->after_update(steps_);
   });
   attempt([&] { end_step(loss); });
@@ -278,7 +278,7 @@ void RunLog::at_end() {
   write_end(run_ == nullptr || run_->has_ended());
 }
 
-// A step that was not told to the end has failed.
+// A run whose last step did not reach after_step() has failed.
 void RunLog::write_end(bool finished) {
   Json data{{"finished", finished && !awaits_step_}};
   add_times(data);
@@ -288,8 +288,8 @@ void RunLog::write_end(bool finished) {
 
 // --- Rows ---------------------------------------------------------------------------------------
 
-// Returns true after each epoch or each twentieth of the steps. If the length of the run is not
-// known, distances double.
+// Returns true after each epoch or each twentieth of the steps. If the length of the run is
+// unknown, the distance between frames doubles from time to time.
 bool RunLog::is_frame() const {
   std::uint64_t every = 1;
   if (run_ != nullptr) {
@@ -338,7 +338,8 @@ void RunLog::for_each_count(auto& counts, const auto& visit) {
 
 StateDict RunLog::state_dict() {
   check_state(!awaits_step_, "RunLog::state_dict: called during step ", step() + 1,
-              ", expected a call after the log's after_step(): add the log to the run first");
+              ", expected a call after the log's after_step(); add the log to the run before the "
+              "callback that saves it");
   flush();
   if (file_) attempt([&] { file_->sync(); });
   StateDict state;
@@ -355,7 +356,9 @@ StateDict RunLog::state_dict() {
 }
 
 void RunLog::load_state_dict(const StateDict& state) {
-  check_state(!has_begun_, "RunLog: the log has begun, expected its state before the first step");
+  check_state(
+      !has_begun_,
+      "RunLog::load_state_dict: the log has records, expected a call before the first step");
   Counts counts;
   for_each_count(counts, [&](const char* name, auto& count) {
     if constexpr (std::is_same_v<decltype(count), double&>)
@@ -363,11 +366,12 @@ void RunLog::load_state_dict(const StateDict& state) {
     else
       count = state.count(name);
   });
-  check_argument(counts.steps_a_point > counts.summed, "RunLog: the state contradicts itself");
+  check_argument(counts.steps_a_point > counts.summed, "RunLog: the state has ", counts.summed,
+                 " steps since the last point, expected fewer than ", counts.steps_a_point);
   const std::uint64_t saved_step = state.count("step");
-  check_argument(run_ == nullptr || run_->steps() == saved_step, "RunLog: the state is of step ",
+  check_argument(run_ == nullptr || run_->steps() == saved_step, "RunLog: the state is from step ",
                  saved_step, ", but the run is at step ", step(),
-                 ", expected the run's own state to be loaded before");
+                 "; load the state of the run first");
   const std::string& id = state.string("id");
   const std::uint64_t bytes = state.count("bytes");
   std::map<std::string, std::vector<std::int64_t>> written;
@@ -378,7 +382,7 @@ void RunLog::load_state_dict(const StateDict& state) {
   steps_ = saved_step;
   const bool is_there = file_ && bytes <= file_->bytes() &&
                         file_->first_line().find(concat("\"id\":\"", id, '"')) != std::string::npos;
-  if (!is_there || bytes == 0) return;  // a new log, which has all rows again
+  if (!is_there || bytes == 0) return;  // starts a new log, which writes all rows again
   begin_ = bytes;
   id_ = id;
   written_ = std::move(written);

@@ -7,7 +7,7 @@ namespace rowgrad {
 Samples::Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options)
     : samples_(samples), tokenizer_(tokenizer), options_(std::move(options)) {
   check_argument(options_.prompt.size() > 0 || options_.generate.max_new_tokens == 0,
-                 "Samples: the prompt has no tokens");
+                 "Samples: the prompt has no tokens, expected at least one");
 }
 
 std::string Samples::write(const TrainingRun& run) {
@@ -26,12 +26,12 @@ std::string Samples::write(const TrainingRun& run) {
   return tokenizer_.decode(whole);
 }
 
-// There is none at the end of the run, whose last one is up to the program.
+// Makes no sample at the end of the run; programs may call write().
 void Samples::after_step(const TrainingRun& run, const StepResult&) {
   if (run.has_more_steps()) make(run);
 }
 
-// If one was stopped, or a run was saved before it was made, the run that goes on makes it.
+// Makes a sample that was stopped, or that was not made before the run was saved.
 void Samples::before_update(const TrainingRun& run) { make(run); }
 
 void Samples::make(const TrainingRun& run) {

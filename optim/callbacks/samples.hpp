@@ -10,37 +10,37 @@
 
 namespace rowgrad {
 
-/// A text that a model wrote.
+/// A text that a model generated.
 struct Sample {
-  std::size_t steps = 0;  // the steps after which it was made
-  std::string text = {};  // the text with its prompt
+  std::size_t steps = 0;  // steps of the run before it
+  std::string text = {};  // includes the prompt
 };
 
 /// Options of Samples.
 struct SampleOptions {
-  /// What the model continues, at least one id.
+  /// The ids that the model continues; at least one.
   Ids prompt;
-  /// `on_token` stops a sample, which is then not kept. With a count of 0, there are none.
+  /// If `on_token` stops a sample, it is not kept. A count of 0 disables samples.
   GenerateOptions generate = {};
-  /// Each sample draws from a generator with this seed.
+  /// Each sample uses a new generator with this seed.
   std::uint64_t seed = 0;
-  /// The steps after which there is a sample; 0 for none. And whether there is one after epochs.
-  std::size_t every = 0;
-  bool epochs = false;
-  /// Gets the samples that are made in the course of a run.
+  std::size_t every = 0;  // steps between samples; 0 for none
+  bool epochs = false;    // if true, also after each epoch
+  /// Called with each sample of the run.
   std::function<void(const std::string& text)> show = {};
 };
 
-/// Has the model write in the course of its training. Texts begin with the prompt.
+/// Generates samples with the model during training. They begin with the prompt.
 class Samples : public TrainingCallback {
  public:
-  /// Adds to `samples`, which may have those of a run that is resumed. Borrows both.
+  /// Borrows `samples` and the tokenizer. Appends to `samples`, which may contain the samples of a
+  /// resumed run.
   Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options);
 
-  /// A text of now, which is not added.
+  /// Generates a sample now, without adding it.
   std::string write(const TrainingRun& run);
 
-  const Ids& prompt() const { return options_.prompt; }  // what texts begin with
+  const Ids& prompt() const { return options_.prompt; }  // starts every sample
 
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, const StepResult&) override;
@@ -51,7 +51,7 @@ class Samples : public TrainingCallback {
   std::vector<Sample>& samples_;
   const Tokenizer& tokenizer_;
   SampleOptions options_;
-  bool was_stopped_ = false;  // the last one, by on_token
+  bool was_stopped_ = false;  // true if on_token stopped the last sample
 };
 
 }  // namespace rowgrad

@@ -13,11 +13,12 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kMaxRows = 2000;    // in a frame; with reasons, and of n-grams, at the end
-constexpr std::size_t kMaxReasons = 100;  // in a frame
-constexpr std::size_t kMaxLabels = std::size_t{1} << 18;  // for which a table has them all
+// Limits the rows of a record. At the end of a run, limits rows of n-grams and rows with reasons.
+constexpr std::size_t kMaxRows = 2000;
+constexpr std::size_t kMaxReasons = 100;  // rows with reasons in a record during the run
+constexpr std::size_t kMaxLabels = std::size_t{1} << 18;  // rows of a table whose record has labels
 
-// [row, path, [step, lookups, gradient norm, moved, place, ids of the text], …]
+// Returns [row, path, [step, lookups, gradient norm, moved, position, ids of the text], …].
 Json reason_json(std::int32_t row, double path, const std::vector<TableHistory::Step>& steps) {
   Json reason = Json::array();
   reason.push_back(row);
@@ -35,16 +36,16 @@ Json reason_json(std::int32_t row, double path, const std::vector<TableHistory::
   return reason;
 }
 
-// The places with the largest values, these first.
-std::vector<std::size_t> largest(std::vector<std::size_t> places, std::size_t most,
+// Returns up to `most` indices with the largest values, in descending order.
+std::vector<std::size_t> largest(std::vector<std::size_t> indices, std::size_t most,
                                  const auto& value_of) {
-  const auto end = places.begin() + static_cast<std::ptrdiff_t>(std::min(places.size(), most));
-  std::partial_sort(places.begin(), end, places.end(), [&](std::size_t a, std::size_t b) {
+  const auto end = indices.begin() + static_cast<std::ptrdiff_t>(std::min(indices.size(), most));
+  std::partial_sort(indices.begin(), end, indices.end(), [&](std::size_t a, std::size_t b) {
     const double of_a = value_of(a), of_b = value_of(b);
     return of_a > of_b || (of_a == of_b && a < b);
   });
-  places.erase(end, places.end());
-  return places;
+  indices.erase(end, indices.end());
+  return indices;
 }
 
 std::vector<std::size_t> counted_to(std::size_t count) {
@@ -70,33 +71,34 @@ Json table_record(const TableHistory& table) {
 std::vector<std::size_t> places_to_write(const TableHistory& table, const WrittenSteps& written,
                                          bool whole) {
   const bool has_ngrams = table.ngrams() != nullptr;
-  const auto steps_before = [&](std::size_t place) {
-    return place < written.size() ? written[place] : 0;
+  const auto steps_before = [&](std::size_t index) {
+    return index < written.size() ? written[index] : 0;
   };
-  const auto steps = [&](std::size_t place) {
-    return static_cast<std::int64_t>(table.row(place).steps);
+  const auto steps = [&](std::size_t index) {
+    return static_cast<std::int64_t>(table.row(index).steps);
   };
-  const auto is_new = [&](std::size_t place) { return steps_before(place) == 0; };
-  std::vector<std::size_t> places = counted_to(table.ids().size());
+  const auto is_new = [&](std::size_t index) { return steps_before(index) == 0; };
+  std::vector<std::size_t> indices = counted_to(table.ids().size());
   if (!whole) {
-    std::erase_if(places, [&](std::size_t place) { return steps(place) == steps_before(place); });
-    const auto news = static_cast<std::size_t>(std::ranges::count_if(places, is_new));
-    places = largest(places, has_ngrams ? kMaxRows : std::max(kMaxRows, news), [&](std::size_t at) {
-      return is_new(at) ? std::numeric_limits<double>::infinity()
-                        : static_cast<double>(steps(at) - steps_before(at));
-    });
-  } else if (has_ngrams && places.size() > kMaxRows) {
+    std::erase_if(indices, [&](std::size_t index) { return steps(index) == steps_before(index); });
+    const auto news = static_cast<std::size_t>(std::ranges::count_if(indices, is_new));
+    indices =
+        largest(indices, has_ngrams ? kMaxRows : std::max(kMaxRows, news), [&](std::size_t at) {
+          return is_new(at) ? std::numeric_limits<double>::infinity()
+                            : static_cast<double>(steps(at) - steps_before(at));
+        });
+  } else if (has_ngrams && indices.size() > kMaxRows) {
     const std::vector<double> moved = table.moved();
-    places = largest(places, kMaxRows, [&](std::size_t place) { return moved[place]; });
+    indices = largest(indices, kMaxRows, [&](std::size_t index) { return moved[index]; });
   }
-  std::ranges::sort(places, {}, [&](std::size_t place) { return table.ids()[place]; });
-  return places;
+  std::ranges::sort(indices, {}, [&](std::size_t index) { return table.ids()[index]; });
+  return indices;
 }
 
-Json rows_record(const TableHistory& table, std::span<const std::size_t> places,
+Json rows_record(const TableHistory& table, std::span<const std::size_t> indices,
                  const RowsRecordOptions& options) {
   using Row = TableHistory::Row;
-  const TableHistory::Frame frame = table.now(options.step, places);
+  const TableHistory::Frame frame = table.now(options.step, indices);
   const auto counts = [&](std::uint64_t Row::*count) {
     std::vector<std::uint64_t> all;
     for (const Row& row : frame.rows) all.push_back(row.*count);
@@ -107,13 +109,13 @@ Json rows_record(const TableHistory& table, std::span<const std::size_t> places,
     for (const Row& row : frame.rows) all.push_back(row.*number);
     return pack_numbers(all);
   };
-  std::vector<std::uint64_t> distances;  // between the numbers of rows
+  std::vector<std::uint64_t> distances;  // between the ids of rows
   std::vector<double> norms;
   std::uint64_t before = 0;
-  for (const std::size_t place : places) {
-    const auto id = static_cast<std::uint64_t>(table.ids()[place]);
+  for (const std::size_t index : indices) {
+    const auto id = static_cast<std::uint64_t>(table.ids()[index]);
     distances.push_back(id - std::exchange(before, id));
-    norms.push_back(std::sqrt(table.row(place).squares));
+    norms.push_back(std::sqrt(table.row(index).squares));
   }
   Json data{{"table", table.table().name()},     {"touched", table.touched()},
             {"followed", table.ids().size()},    {"rows", pack_counts(distances)},
@@ -126,8 +128,8 @@ Json rows_record(const TableHistory& table, std::span<const std::size_t> places,
     if (std::ranges::any_of(frame.rows, [&](const Row& row) { return row.*number != 0; }))
       data[column] = numbers(number);
   };
-  // Long frames leave these columns to the end of the run.
-  if (!table.is_dense() && (options.whole || places.size() <= kMaxRows)) {
+  // Long records omit these columns until the end of the run.
+  if (!table.is_dense() && (options.whole || indices.size() <= kMaxRows)) {
     add_numbers("momentum", &Row::momentum);
     add_numbers("decay", &Row::decay);
   }
@@ -137,16 +139,16 @@ Json rows_record(const TableHistory& table, std::span<const std::size_t> places,
           ? options.whole
           : !table.labels().empty() && table.table().shape()[0] > kMaxLabels) {
     const RowLabels labels(table, options.tokenizer);
-    for (const std::size_t place : places)
-      data["labels"].push_back(shown_bytes(labels.of(table.ids()[place])));
+    for (const std::size_t index : indices)
+      data["labels"].push_back(shown_bytes(labels.of(table.ids()[index])));
   }
   std::size_t left = options.whole ? kMaxRows : kMaxReasons;
-  for (const std::size_t i : largest(counted_to(places.size()), places.size(),
+  for (const std::size_t i : largest(counted_to(indices.size()), indices.size(),
                                      [&](std::size_t one) { return frame.moved[one]; })) {
-    const std::vector<TableHistory::Step> kept = table.steps(places[i]);
+    const std::vector<TableHistory::Step> kept = table.steps(indices[i]);
     const auto is_recent = [&](const auto& one) { return one.step > options.since; };
     if (!options.whole && std::ranges::none_of(kept, is_recent)) continue;
-    data["reasons"].push_back(reason_json(table.ids()[places[i]], frame.rows[i].path, kept));
+    data["reasons"].push_back(reason_json(table.ids()[indices[i]], frame.rows[i].path, kept));
     if (--left == 0) break;
   }
   return data;

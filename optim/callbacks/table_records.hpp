@@ -1,7 +1,7 @@
 #pragma once
 
-// The records of a table in the log of a run: examples/rowgrad/report/FORMAT.md describes `table`
-// and `rows`.
+// Builds the records `table` and `rows` of a run's log, which examples/rowgrad/report/FORMAT.md
+// describes.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,29 +14,29 @@
 
 namespace rowgrad {
 
-/// TableHistory::Row::steps of each followed row when it was written; 0, or nothing at the end, for
-/// rows that were not.
+/// TableHistory::Row::steps of each tracked row when it was last written; 0 or absent for rows that
+/// were not written.
 using WrittenSteps = std::vector<std::int64_t>;
 
 /// Returns the record `table`.
 Json table_record(const TableHistory& table);
 
-/// Returns the places of the rows that had a gradient since they were written: the new ones, and
-/// others up to 2,000 rows, those with the most such steps first. If `whole`, returns the places of
-/// all rows. The rows are in the order of their ids.
+/// Returns the indices into TableHistory::ids() of rows to write, in the order of ids. These are
+/// all rows not written before, and other rows that had a gradient since, up to 2,000 rows; rows
+/// with the most steps since take precedence. If `whole`, returns all rows. Tables of n-grams are
+/// limited to 2,000 rows.
 std::vector<std::size_t> places_to_write(const TableHistory& table, const WrittenSteps& written,
                                          bool whole);
 
 struct RowsRecordOptions {
-  std::uint64_t step = 0;   // now
-  std::uint64_t since = 0;  // rows without a step after it are not explained, unless `whole`
+  std::uint64_t step = 0;   // current step
+  std::uint64_t since = 0;  // omit the reasons of rows without a later step, unless `whole`
   bool whole = false;       // true for the record at the end of a run
-  const Tokenizer* tokenizer = nullptr;  // for the n-grams of rows; may be null
+  const Tokenizer* tokenizer = nullptr;  // for labels of n-grams; may be null
 };
 
-/// Returns the record `rows` with the rows at these places. Some have the steps that moved them
-/// farthest.
-Json rows_record(const TableHistory& table, std::span<const std::size_t> places,
+/// Returns the record `rows` for these rows. Some include the steps that moved them farthest.
+Json rows_record(const TableHistory& table, std::span<const std::size_t> indices,
                  const RowsRecordOptions& options);
 
 }  // namespace rowgrad

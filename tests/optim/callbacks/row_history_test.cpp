@@ -9,13 +9,13 @@ double distance(const Tensor& a, const Tensor& b, std::size_t row) {
   return std::sqrt(squares);
 }
 
-// A lookup of tokens: what they look up is themselves.
+// Looks up tokens; each token is its own id.
 void look_up(TableHistory& history, Ids tokens) {
   const auto ids = std::make_shared<const Ids>(std::move(tokens));
   history.look_up(ids, ids);
 }
 
-// Gives gradients to rows and records them.
+// Makes a step with gradients for some rows and records it.
 void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::uint64_t number,
           const std::vector<std::int32_t>& rows, double decay = 0) {
   table.zero_gradient();
@@ -26,9 +26,9 @@ void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::ui
   history.after_update();
 }
 
-// The history of a row by its definition, from the values of the table before and after each step.
+// Computes the history of a row by definition, from the table before and after each step.
 struct NaiveRow {
-  // Adds what happened since its last gradient.
+  // Adds the movement since the row's last gradient.
   void settle(const Tensor& now, std::size_t id) {
     const double length = distance(rested, zeros(rested.shape()), id);
     const double by_momentum = distance(now, rested * static_cast<real>(kept), id);
@@ -48,8 +48,8 @@ struct NaiveRow {
 
   TableHistory::Row row;
   std::vector<TableHistory::Step> steps;
-  Tensor rested;    // the table after its last gradient
-  double kept = 1;  // of its values, what decay has left since
+  Tensor rested;    // the table after the row's last gradient
+  double kept = 1;  // fraction of its values that decay has left since
 };
 
 void expect_same(const TableHistory::Row& row, const NaiveRow& expected,
@@ -76,9 +76,9 @@ void expect_same(const TableHistory::Row& row, const NaiveRow& expected,
 
 constexpr std::size_t kTableRows = 9;
 
-// Two windows of tokens, most of them row 1. Row 0 is in none, and has a gradient only if those are
-// dense. Row 2 is there in the first steps, later mostly without a gradient, and row 7 only late.
-// Gradients of row 3 are small.
+// Two windows of tokens, most of them token 1. Token 0 does not occur, so its row only has dense
+// gradients. Token 2 occurs in the first steps, and later mostly without a gradient; token 7 only
+// occurs late. Gradients of row 3 are small.
 struct MadeUpStep {
   MadeUpStep(std::uint64_t step, bool dense)
       : tokens(Ids::from_shape({2, 12})),
@@ -98,7 +98,7 @@ struct MadeUpStep {
     gradient = RowGradient({kTableRows, 4}, indices, Parameter("", values).rows(indices));
   }
 
-  // The step of a row, but for how far it moved.
+  // Returns the step of a row without `step` and `moved`.
   TableHistory::Step of(std::int32_t id) const {
     const auto lookups = static_cast<std::uint64_t>(std::ranges::count(tokens, id));
     const auto first = static_cast<std::size_t>(std::ranges::find(tokens, id) - tokens.begin());
@@ -112,7 +112,7 @@ struct MadeUpStep {
   }
 
   Ids tokens;
-  std::set<std::int32_t> rows;  // of these, those that have a gradient
+  std::set<std::int32_t> rows;  // the tokens whose rows have a gradient
   Tensor values;
   Gradient gradient;
 };
@@ -146,7 +146,7 @@ void expect_history(const AnyOptions& options, Table kind) {
   const TableHistory &history = **both.begin(), &some = **(both.begin() + 1);
   std::map<std::int32_t, NaiveRow> naive;
   std::vector<std::int32_t> order;
-  double kept = 1;  // of rows that never had a gradient
+  double kept = 1;  // fraction that decay has left of rows without a gradient
   for (std::uint64_t number = 1; number <= 30; ++number) {
     const MadeUpStep step(number, dense);
     table.zero_gradient();
@@ -194,7 +194,7 @@ void expect_history(const AnyOptions& options, Table kind) {
   std::vector<double> distances;
   for (const std::int32_t id : order)
     distances.push_back(distance(end, start, static_cast<std::size_t>(id)));
-  for (const TableHistory* each : {&history, &some, &history})  // being asked changes nothing
+  for (const TableHistory* each : {&history, &some, &history})  // reading twice changes nothing
     for (std::size_t i = 0; i < each->ids().size(); ++i) {
       SCOPED_TRACE(concat("row ", order[i]));
       const TableHistory::Frame now = each->now(30);
@@ -223,8 +223,8 @@ void expect_history(const AnyOptions& options, Table kind) {
   }
 }
 
-// Without and with decay: none that is known, where it goes through momentum.
-TEST(RowHistory, SaysOfEachRowWhatHappenedToIt) {
+// With momentum, the decay of SGD is unknown.
+TEST(RowHistory, EqualsItsDefinition) {
   const std::vector<AnyOptions> all{
       SgdOptions{.learning_rate = 0.5},
       SgdOptions{.learning_rate = 0},
@@ -235,18 +235,18 @@ TEST(RowHistory, SaysOfEachRowWhatHappenedToIt) {
       SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5}};
   for (const Table kind : {Table::kDense, Table::kRows, Table::kWatched, Table::kWatchedInFile})
     for (std::size_t i = 0; i < all.size(); ++i) {
-      // Nothing tells where the rows of a file began if the decay is not known.
+      // Initial values of a table file cannot be computed if the decay is unknown.
       if (kind == Table::kWatchedInFile && i + 1 == all.size()) continue;
       SCOPED_TRACE(concat("optimizer ", i, ", table ", static_cast<int>(kind)));
       expect_history(all[i], kind);
     }
 }
 
-// Rows of a table of 9, as a model.
+// A model with one table of 9 rows.
 struct OneTable : Layer {
   explicit OneTable(Random& random) : rows(*this, "rows", kTableRows, 4, random) {}
 
-  // Looks rows up and gives them gradients.
+  // Looks up rows and computes their gradients.
   void backward(const Ids& ids, RowHistory& history, Optimizer& optimizer) {
     optimizer.zero_grad();
     Tape tape;
@@ -258,7 +258,7 @@ struct OneTable : Layer {
   Submodule<Embedding> rows;
 };
 
-TEST(RowHistory, LeavesOutUpdatesThatAreSkippedOrOfOtherGradients) {
+TEST(RowHistory, IgnoresSkippedUpdatesAndOtherGradients) {
   Random random(1);
   OneTable model(random);
   AdamW optimizer(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.5});
@@ -269,10 +269,11 @@ TEST(RowHistory, LeavesOutUpdatesThatAreSkippedOrOfOtherGradients) {
   model.backward(Ids{3}, rows, optimizer);
   rows.before_update(1, optimizer);
   optimizer.step();
-  EXPECT_ERROR(std::logic_error,
-               "RowHistory::state_dict: step 1 was made, expected after_update(1) before: add the "
-               "history to the run before the callback that saves it",
-               rows.state_dict());
+  EXPECT_ERROR(
+      std::logic_error,
+      "RowHistory::state_dict: step 1 was made, expected a call after after_update(1); add "
+      "the history to the run before the callback that saves it",
+      rows.state_dict());
   rows.after_update(1);
   const TableHistory& table = rows.tables()[0];
   EXPECT_EQ(table.ids(), (std::vector<std::int32_t>{1, 2, 3}));
@@ -284,10 +285,9 @@ TEST(RowHistory, LeavesOutUpdatesThatAreSkippedOrOfOtherGradients) {
   model.backward(Ids{4}, rows, optimizer);
   rows.before_update(2, optimizer);
   model.backward(Ids{5, 6, 7, 8}, rows, optimizer);
-  optimizer.step();  // with a gradient of which before_update() was not told
+  optimizer.step();  // with another gradient than in before_update()
   EXPECT_ERROR(std::logic_error,
-               "RowHistory: step 2 was not made, or with another gradient than before_update() was "
-               "told of",
+               "RowHistory: step 2 was not made, or with another gradient than in before_update()",
                rows.after_update(2));
   EXPECT_EQ(table.row(3).steps, 0U);
   EXPECT_EQ(table.touched(), 4U);
@@ -299,7 +299,7 @@ TEST(RowHistory, LeavesOutUpdatesThatAreSkippedOrOfOtherGradients) {
   EXPECT_EQ(table.row(0).steps, 1U);
 }
 
-TEST(RowHistory, CountsNoDecayOfTablesThatAStepLeavesAlone) {
+TEST(RowHistory, CountsNoDecayInStepsWithoutGradients) {
   Random random(1);
   OneTable model(random);
   AdamW optimizer(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.5});
@@ -314,7 +314,7 @@ TEST(RowHistory, CountsNoDecayOfTablesThatAStepLeavesAlone) {
   EXPECT_NEAR(rows.tables()[0].kept_without_gradient().value(), 0.95, 1e-6);
 }
 
-TEST(RowHistory, RecordsNothingOfAStepThatItCouldNotPrepare) {
+TEST(RowHistory, DoesNotRecordAStepIfBeforeUpdateFailed) {
   struct Failing : TablePlacement {
     IndexRange rows_here(std::size_t rows) const override { return {0, rows}; }
     Parameter& whole_table(Parameter& here, std::size_t, const EmbeddingLookup&) override {
@@ -338,7 +338,7 @@ TEST(RowHistory, RecordsNothingOfAStepThatItCouldNotPrepare) {
     optimizer.step();
     if (tables.fails)
       EXPECT_ERROR(std::logic_error,
-                   "RowHistory: before_update(2, …) was not called before that step was made",
+                   "RowHistory: before_update(2, …) was not called before the step",
                    rows.after_update(step));
     else
       rows.after_update(step);
@@ -348,8 +348,7 @@ TEST(RowHistory, RecordsNothingOfAStepThatItCouldNotPrepare) {
   EXPECT_EQ(table.row(0).steps, 2U);
 }
 
-// The bits of training with and without a history.
-TEST(RowHistory, ChangesNoBitOfTraining) {
+TEST(RowHistory, DoesNotChangeTraining) {
   for (const AnyOptions& options : std::vector<AnyOptions>{
            SgdOptions{.learning_rate = 0.5},
            SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.5},
@@ -373,14 +372,13 @@ TEST(RowHistory, ChangesNoBitOfTraining) {
   }
 }
 
-TEST(RowHistory, CutsLongTexts) {
+TEST(RowHistory, TruncatesLongTexts) {
   const std::vector<std::int32_t> tokens(20, 1);
   EXPECT_EQ(TableHistory::Text(tokens).size(), TableHistory::Text::kMax);
 }
 
-// What a model's tape looks up, by the names that its layers give the rows. There are as many
-// tokens as positions, so that tables cannot be told apart by their sizes.
-TEST(RowHistory, OfDistancesSaysWhatTheRowsStandFor) {
+// The vocabulary equals the context, so sizes cannot distinguish the tables.
+TEST(RowHistory, NamesPositionsAndDistances) {
   GptOptions options{.vocabulary = 40, .context = 40, .width = 4, .heads = 1, .layers = 1};
   const auto last_table = [&](std::size_t tables) {
     Random random(1);
@@ -449,8 +447,8 @@ TEST(RowHistory, OnlyLookupsOfTokensHaveTexts) {
   EXPECT_EQ(rows.tables()[1].noun(), "position");
 }
 
-// Where decay has left nothing of the rows before their first gradient.
-TEST(RowList, MeasuresRowsThatDecayHasTakenFromThere) {
+// Decay has shrunk the rows to nothing before their first gradient.
+TEST(RowList, MeasuresFullyDecayedRowsFromTheirFirstGradient) {
   Parameter table("token.weight", irregular({3, 4}));
   SGD sgd({&table}, {.learning_rate = 0.3, .weight_decay = 0.5});
   TableHistory history(table, {.kind = RowKind::kToken});
@@ -487,7 +485,7 @@ struct Pairs : Layer {
   Parameter scale;
 };
 
-TEST(RowHistory, FollowsAllTablesThatAreLookedUp) {
+TEST(RowHistory, CoversAllTablesThatAreLookedUp) {
   Random random(1);
   Pairs model(random);
   AdamW adamw(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.5});
@@ -516,7 +514,7 @@ TEST(RowHistory, FollowsAllTablesThatAreLookedUp) {
   EXPECT_NEAR(left.kept_without_gradient().value(), std::pow(0.95, 3), 1e-6);
 }
 
-TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
+TEST(RowHistory, RejectsOtherModelsAndUnannouncedSteps) {
   Random random(1);
   Pairs model(random), other(random);
   SGD sgd(model.parameters());
@@ -531,20 +529,19 @@ TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
   EXPECT_EQ(&rows.tables()[0].table(), &model.left.weight);
   alone.backward(other.product(alone, {2, 2, 2}));
   EXPECT_INVALID(
-      "RowHistory: the tape has looked up left.weight, which is no parameter of the model",
+      "RowHistory: the tape looked up left.weight, which is not a parameter of the model",
       rows.after_backward(alone));
-  EXPECT_INVALID("RowHistory: left.weight is no parameter of the model",
+  EXPECT_INVALID("RowHistory: left.weight is not a parameter of the model",
                  rows.of(other.left.weight));
-  EXPECT_INVALID("RowMovement: left.weight is no parameter of the model",
+  EXPECT_INVALID("RowMovement: left.weight is not a parameter of the model",
                  RowMovement(model, other.left.weight, 0));
   for (const std::int32_t row : {-1, 6})
-    EXPECT_INVALID(concat("RowMovement: row ", row, " of left.weight, which has 6"),
+    EXPECT_INVALID(concat("RowMovement: row ", row, " is out of range: left.weight has 6 rows"),
                    RowMovement(model, model.left.weight, row));
   Linear linear(2, 4, random);
-  EXPECT_INVALID("RowMovement: bias is no table, of shape [4]",
+  EXPECT_INVALID("RowMovement: bias has shape [4], expected a table [rows, width]",
                  RowMovement(linear, *linear.bias, 0));
-  const std::string untold =
-      "RowHistory: before_update(1, …) was not called before that step was made";
+  const std::string untold = "RowHistory: before_update(1, …) was not called before the step";
   EXPECT_ERROR(std::logic_error, untold, rows.after_update(1));
   rows.before_update(1, sgd);
   sgd.step();
@@ -553,7 +550,7 @@ TEST(RowHistory, RefusesOtherModelsAndStepsThatItWasNotToldOf) {
   EXPECT_ERROR(std::logic_error, untold, rows.after_update(1));
 }
 
-TEST(Optimizers, TellWhatDecayTakesWithoutAGradient) {
+TEST(Optimizers, ReturnTheDecayOfRowsWithoutAGradient) {
   Parameter table("table", irregular({6, 4}));
   const auto decay = [&](auto&& optimizer) { return optimizer.decay_without_gradient(table); };
   const std::initializer_list<Parameter*> one{&table};

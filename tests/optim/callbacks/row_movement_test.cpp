@@ -2,14 +2,14 @@
 
 namespace {
 
-constexpr std::int32_t kFollowed = 7;
-// What the row's gradients are, by the numbers of their steps.
+constexpr std::int32_t kTracked = 7;
+// Records the norm of the row's gradient in each step.
 struct Norms : TrainingCallback {
   void before_update(const TrainingRun& run) override {
     const Gradient& gradient = run.parts().optimizer.parameters()[0]->gradient();
     if (!gradient.is_rows()) return;
     for (const auto [index, values] : gradient.rows()) {
-      if (index != kFollowed) continue;
+      if (index != kTracked) continue;
       double squares = 0;
       for (const real g : values) squares += static_cast<double>(g) * static_cast<double>(g);
       of_steps[run.steps() + 1] = std::sqrt(squares);
@@ -18,10 +18,10 @@ struct Norms : TrainingCallback {
   std::map<std::size_t, double> of_steps;
 };
 
-// A run whose row 7 is followed, and that has a history of all rows.
-struct FollowedRun {
-  explicit FollowedRun(const AnyOptions& options, const RowMovementOptions& kept = {},
-                       bool tied = false)
+// A run with a RowMovement of row 7 and a history of all rows.
+struct TrackedRun {
+  explicit TrackedRun(const AnyOptions& options, const RowMovementOptions& kept = {},
+                      bool tied = false)
       : model({.vocabulary = kTokens,
                .context = kContext,
                .width = 6,
@@ -29,7 +29,7 @@ struct FollowedRun {
                .tie_weights = tied},
               random),
         optimizer(make_optimizer(options, model.parameters())),
-        movement(model, model.token.weight, kFollowed, kept) {
+        movement(model, model.token.weight, kTracked, kept) {
     run.add(norms);
     run.add(history);
     run.add(movement);
@@ -49,14 +49,14 @@ struct FollowedRun {
   RowMovement::Summary all;
 };
 
-TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
-  const FollowedRun followed(SgdOptions{.learning_rate = 0.5});
-  const RowMovement::Summary& all = followed.all;
-  const TableHistory& history = followed.history.tables()[0];
-  const std::size_t place = history.index_of(kFollowed).value();
-  const auto& norms = followed.norms.of_steps;
+TEST(RowMovement, ListsStepsAndWindows) {
+  const TrackedRun tracked(SgdOptions{.learning_rate = 0.5});
+  const RowMovement::Summary& all = tracked.all;
+  const TableHistory& history = tracked.history.tables()[0];
+  const std::size_t index = history.index_of(kTracked).value();
+  const auto& norms = tracked.norms.of_steps;
   ASSERT_GT(norms.size(), 3U);
-  EXPECT_EQ(all.lookups, history.row(place).lookups);
+  EXPECT_EQ(all.lookups, history.row(index).lookups);
   EXPECT_EQ(all.with_gradient, norms.size());
   EXPECT_EQ(all.without, 20 - norms.size());
   ASSERT_EQ(all.steps.size(), norms.size());
@@ -69,24 +69,24 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
     for (const RowMovement::Window& window : step.windows) {
       EXPECT_EQ(window.tokens.size(), kContext);
       for (const std::size_t position : window.positions)
-        EXPECT_EQ(window.tokens[position], kFollowed);
+        EXPECT_EQ(window.tokens[position], kTracked);
       lookups += window.positions.size();
     }
     EXPECT_EQ(lookups, step.lookups);
     EXPECT_GT(lookups, 0U);
   }
-  EXPECT_NEAR(path, history.row(place).path, 1e-7);
+  EXPECT_NEAR(path, history.row(index).path, 1e-7);
   EXPECT_NEAR(shares, 1, 1e-9);
   EXPECT_NEAR(all.by_gradients, 1, 1e-9);
   EXPECT_EQ(all.by_momentum, 0);
   EXPECT_EQ(all.by_decay, 0);
 
-  // The two steps that moved it farthest.
-  const FollowedRun few(SgdOptions{.learning_rate = 0.5}, {.steps = 2, .windows = 1});
+  // Only the two steps that moved the row farthest are kept.
+  const TrackedRun few(SgdOptions{.learning_rate = 0.5}, {.steps = 2, .windows = 1});
   EXPECT_EQ(few.all.with_gradient, all.with_gradient);
   EXPECT_EQ(few.all.by_gradients, all.by_gradients);
   ASSERT_EQ(few.all.steps.size(), 2U);
-  const std::vector<TableHistory::Step> history_steps = history.steps(place);
+  const std::vector<TableHistory::Step> history_steps = history.steps(index);
   for (const TableHistory::Step& far : std::span(history_steps).first(2)) {
     const auto kept = std::ranges::find(few.all.steps, far.step, &RowMovement::Step::step);
     const auto step = std::ranges::find(all.steps, far.step, &RowMovement::Step::step);
@@ -98,10 +98,10 @@ TEST(RowMovement, NameTheStepsAndTheWindowsThatMovedTheRow) {
   EXPECT_LT(few.all.steps[0].step, few.all.steps[1].step);
 }
 
-// In a tied table, a row has a gradient in all steps.
-TEST(RowMovement, KeepStepsThatLookedTheRowUpBeforeOthers) {
+// A row of a tied table has a gradient in all steps.
+TEST(RowMovement, PrefersStepsThatLookedTheRowUp) {
   const auto steps_kept = [](std::size_t most) {
-    return FollowedRun(SgdOptions{.learning_rate = 0.5}, {.steps = most}, true).all.steps;
+    return TrackedRun(SgdOptions{.learning_rate = 0.5}, {.steps = most}, true).all.steps;
   };
   const auto looked_up = [](const RowMovement::Step& step) { return step.lookups > 0; };
   const auto all = steps_kept(20);
@@ -112,9 +112,9 @@ TEST(RowMovement, KeepStepsThatLookedTheRowUpBeforeOthers) {
   EXPECT_TRUE(std::ranges::all_of(few, looked_up)) << count;
 }
 
-TEST(RowMovement, TellWhatMomentumAndDecayAdded) {
+TEST(RowMovement, SeparatesMomentumAndDecay) {
   const auto summary_of = [](const AnyOptions& options) {
-    const RowMovement::Summary all = FollowedRun(options).all;
+    const RowMovement::Summary all = TrackedRun(options).all;
     EXPECT_NEAR(all.by_gradients + all.by_momentum + all.by_decay, 1, 1e-9);
     return all;
   };
@@ -124,7 +124,7 @@ TEST(RowMovement, TellWhatMomentumAndDecayAdded) {
   const auto decay = summary_of(AdamWOptions{.learning_rate = 0.01, .weight_decay = 0.5});
   EXPECT_NE(decay.by_decay, 0);
   EXPECT_TRUE(decay.knows_decay);
-  // It goes through the moments.
+  // Adam's decay is part of the gradient.
   EXPECT_FALSE(summary_of(AdamOptions{.learning_rate = 0.01, .weight_decay = 0.5}).knows_decay);
 }
 

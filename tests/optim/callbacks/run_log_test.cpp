@@ -10,7 +10,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// A run of 14 steps of a Bigram, two of them an epoch, with momentum and evaluations.
+// A run of 14 steps of a Bigram, two per epoch, with momentum and evaluations.
 struct Logged {
   explicit Logged(const Path& path, std::size_t steps = 14, TrainingRanks* ranks = nullptr)
       : run({.model = model,
@@ -43,7 +43,7 @@ struct Logged {
   RunLog log;
 };
 
-// The records of a log. All lines must be whole.
+// Returns the records of a log. All lines must be complete.
 std::vector<json> records_of(const Path& path) {
   std::istringstream text(read_file(path));
   std::vector<json> records;
@@ -54,8 +54,8 @@ std::vector<json> records_of(const Path& path) {
   return records;
 }
 
-// What does not depend on time: the points of curves, however they were written, and all other
-// records.
+// Returns the contents of a log that do not depend on time: the points of curves, joined, and all
+// other records.
 json content_of(const Path& path) {
   json content{{"records", json::array()}};
   for (json record : records_of(path)) {
@@ -72,7 +72,7 @@ json content_of(const Path& path) {
   return content;
 }
 
-TEST(RunLog, HasWhatARunDid) {
+TEST(RunLog, RecordsARun) {
   const TemporaryFolder folder;
   const Path path = folder / "run.log";
   Logged logged(path);
@@ -94,7 +94,7 @@ TEST(RunLog, HasWhatARunDid) {
   std::map<std::string, int> count;
   for (const json& record : records) ++count[record["event"]];
   EXPECT_EQ(count["table"], 1);
-  EXPECT_EQ(count["rows"], 14 + 1);  // after each step, as they are few, and at the end
+  EXPECT_EQ(count["rows"], 14 + 1);  // after each step of this short run, and at the end
   EXPECT_EQ(count["evaluation"], 7 + 4);
   EXPECT_EQ(count["note"], 1);
   const json& evaluation =
@@ -110,9 +110,9 @@ TEST(RunLog, HasWhatARunDid) {
   EXPECT_EQ(moved.size(), history.ids().size());
   EXPECT_NEAR(std::ranges::max(moved), std::ranges::max(history.moved()), 0.01);
   ASSERT_EQ(rows["reasons"].size(), moved.size());
-  const json& reason = rows["reasons"][0];  // of the row that moved farthest
+  const json& reason = rows["reasons"][0];  // the row that moved farthest comes first
   EXPECT_EQ(reason.size(), 2 + TableHistory::kMaxSteps);
-  EXPECT_EQ(reason[2][5][reason[2][4].get<std::size_t>()], reason[0]);  // in the text
+  EXPECT_EQ(reason[2][5][reason[2][4].get<std::size_t>()], reason[0]);  // the text contains the row
 }
 
 TEST(RunLog, ReplacesOnlyLogs) {
@@ -133,7 +133,7 @@ TEST(RunLog, ReplacesOnlyLogs) {
   write_file(path, before);
   {
     Logged logged(path, 2);
-    EXPECT_EQ(read_file(path), before);  // until there is something to write
+    EXPECT_EQ(read_file(path), before);  // unchanged before the first record
     EXPECT_ERROR_WITH(std::runtime_error, "is already open", Logged again(path));
     logged.run.train();
   }
@@ -144,8 +144,8 @@ TEST(RunLog, ReplacesOnlyLogs) {
                     RunLog log(model, sgd, folder / "other", {.about = "no JSON"}));
 }
 
-// Each process is killed some steps after its checkpoint, in the midst of a record.
-TEST(RunLog, OfARunThatWasKilledThreeTimesIsThatOfOneThatNeverStopped) {
+// Each process is killed some steps after its checkpoint, in the middle of a record.
+TEST(RunLog, IsCompleteAfterARunWasKilledThreeTimes) {
   const TemporaryFolder folder;
   const Path whole = folder / "whole.log", path = folder / "run.log", left = folder / "left.log";
   { Logged(whole).run.train(); }
@@ -161,7 +161,7 @@ TEST(RunLog, OfARunThatWasKilledThreeTimesIsThatOfOneThatNeverStopped) {
     std::filesystem::copy_file(path, left, std::filesystem::copy_options::overwrite_existing);
     std::filesystem::resize_file(left, std::filesystem::file_size(left) - stop);
     std::filesystem::remove(path);
-    ::testing::internal::CaptureStderr();  // at its end, it finds that its file is gone
+    ::testing::internal::CaptureStderr();  // the log reports that its file was removed
     logged.run.step();
     ::testing::internal::GetCapturedStderr();
     std::filesystem::rename(left, path);
@@ -172,7 +172,7 @@ TEST(RunLog, OfARunThatWasKilledThreeTimesIsThatOfOneThatNeverStopped) {
     logged.run.train();
   }
   EXPECT_EQ(content_of(path), content_of(whole));
-  // Without the file, a new log begins, which has all rows.
+  // Without the file, a new log starts and writes all rows.
   Logged logged(folder / "new.log");
   logged.load(state);
   EXPECT_FALSE(logged.log.continues());
@@ -184,7 +184,7 @@ TEST(RunLog, OfARunThatWasKilledThreeTimesIsThatOfOneThatNeverStopped) {
             before["records"][before["records"].size() - 2]);
 }
 
-TEST(RunLog, ContinuesOnlyALogThatHasAllRecordsOfTheCheckpoint) {
+TEST(RunLog, ContinuesOnlyIfTheFileHasAllRecordsOfTheCheckpoint) {
   const TemporaryFolder folder;
   const Path whole = folder / "whole.log", path = folder / "run.log";
   { Logged(whole).run.train(); }
@@ -203,7 +203,7 @@ TEST(RunLog, ContinuesOnlyALogThatHasAllRecordsOfTheCheckpoint) {
     write_file(path, file);
     Logged logged(path);
     logged.load(state);
-    logged.load(state);  // also twice
+    logged.load(state);  // loading twice is allowed
     const bool continues = logged.log.continues();
     EXPECT_EQ(read_file(path), file);
     logged.run.train();
@@ -219,7 +219,7 @@ TEST(RunLog, ContinuesOnlyALogThatHasAllRecordsOfTheCheckpoint) {
   }
   EXPECT_TRUE(resume(early, log));
   EXPECT_EQ(content_of(path)["curves"], content_of(whole)["curves"]);
-  // A shorter log, and one of another run.
+  // A shorter log, and the log of another run.
   for (const std::string& other : {log.substr(0, bytes - 1), read_file(whole)}) {
     EXPECT_FALSE(resume(late, other));
     EXPECT_EQ(content_of(path)["curves"]["steps"].front(), 8);
@@ -242,7 +242,7 @@ TEST(RunLog, IsWrittenByTheFirstRank) {
   EXPECT_EQ(content_of(folder / "run.log")["curves"], content_of(folder / "alone.log")["curves"]);
 }
 
-TEST(RunLog, HasTheEndOfARunThatFails) {
+TEST(RunLog, RecordsTheEndOfAFailedRun) {
   const TemporaryFolder folder;
   {
     Logged logged(folder / "run.log");
@@ -260,21 +260,22 @@ TEST(RunLog, HasTheEndOfARunThatFails) {
   EXPECT_EQ(records_of(folder / "run.log").back()["finished"], true);
 }
 
-TEST(RunLog, RefusesRecordsThatNobodyCouldRead) {
+TEST(RunLog, RejectsInvalidRecords) {
   const TemporaryFolder folder;
   Logged logged(folder / "run.log");
   EXPECT_INVALID("RunLog::add: the data of \"note\" are not an object, expected members",
                  logged.log.add("note", Json()));
   EXPECT_INVALID("RunLog::add: the data of \"note\" are not an object, expected members",
                  logged.log.add("note", Json::array()));
-  EXPECT_INVALID("RunLog::add: the event \"rows\" is the log's own, expected another one",
+  EXPECT_INVALID("RunLog::add: the event \"rows\" is reserved for the log, expected another event",
                  logged.log.add("rows", {{"text", "x"}}));
-  EXPECT_INVALID("RunLog::add: the data of \"note\" have the member sum, which is the log's own",
-                 logged.log.add("note", {{"sum", 1}}));
+  EXPECT_INVALID(
+      "RunLog::add: the data of \"note\" have the member \"sum\", which is reserved for the log",
+      logged.log.add("note", {{"sum", 1}}));
   EXPECT_EQ(read_file(folder / "run.log"), "");
 }
 
-TEST(RunLog, RefusesAStateThatIsNotALogs) {
+TEST(RunLog, RejectsInvalidStates) {
   const TemporaryFolder folder;
   Logged logged(folder / "run.log");
   logged.run.step();
@@ -283,15 +284,16 @@ TEST(RunLog, RefusesAStateThatIsNotALogs) {
   Logged other(folder / "other.log");
   EXPECT_THROW(other.log.load_state_dict(StateDict()), std::invalid_argument);
   EXPECT_INVALID(
-      "RunLog: the state is of step 1, but the run is at step 0, expected the run's own "
-      "state to be loaded before",
+      "RunLog: the state is from step 1, but the run is at step 0; load the state of the run "
+      "first",
       other.log.load_state_dict(state));
   state.erase("summed");
   state.put("summed", 9);
-  EXPECT_INVALID("RunLog: the state contradicts itself", other.log.load_state_dict(state));
+  EXPECT_INVALID("RunLog: the state has 9 steps since the last point, expected fewer than 1",
+                 other.log.load_state_dict(state));
 }
 
-TEST(RunLog, ThatFailsDoesNotEndTheRun) {
+TEST(RunLog, ErrorsDoNotEndTheRun) {
   const TemporaryFolder folder;
   const Path path = folder / "run.log";
   const auto faults = [&](const auto& damage, const auto& repair) {
@@ -303,12 +305,12 @@ TEST(RunLog, ThatFailsDoesNotEndTheRun) {
     repair();
     EXPECT_TRUE(logged.run.train());
     const std::string said = ::testing::internal::GetCapturedStderr();
-    EXPECT_HAS(said, "The log of the run is not complete: " + logged.log.first_error() + '\n');
-    EXPECT_EQ(std::ranges::count(said, '\n'), 2);  // once
+    EXPECT_HAS(said, "The log of the run is incomplete: " + logged.log.first_error() + '\n');
+    EXPECT_EQ(std::ranges::count(said, '\n'), 2);  // a single message
     return logged.log.first_error();
   };
   EXPECT_HAS(faults([&] { std::filesystem::remove(path); }, [] {}), "run.log: was removed");
-  // A file that may not grow, for a while: what is left out is said in the log.
+  // The file cannot grow for a while; the log then notes the error.
   std::optional<ResourceLimit> limit;
   EXPECT_HAS(faults([&] { limit.emplace(RLIMIT_FSIZE, std::filesystem::file_size(path) + 10); },
                     [&] { limit.reset(); }),
@@ -316,13 +318,13 @@ TEST(RunLog, ThatFailsDoesNotEndTheRun) {
   const std::vector<json> records = records_of(path);
   EXPECT_EQ(std::ranges::count(records, "fault", [](const json& one) { return one["event"]; }), 1);
   EXPECT_EQ(records.back()["finished"], true);
-  EXPECT_EQ(content_of(path)["curves"]["steps"].size(), 14U);  // they waited
+  EXPECT_EQ(content_of(path)["curves"]["steps"].size(), 14U);  // points are written later
 }
 
-// In a loop of one's own: b for before_update(), s for the optimizer's step, z for zero_grad(), and
-// after_step() at the end of each step.
-TEST(RunLog, SaysThatALoopTellsItOfGradientsTooLate) {
-  const std::string late = "before_update() was not called before step ";
+// Calls in a loop without a TrainingRun: b is before_update(), s the optimizer's step, z
+// zero_grad(). after_step() ends each step.
+TEST(RunLog, ReportsALateBeforeUpdate) {
+  const std::string late = "RunLog: before_update() was not called before step ";
   const std::map<std::string, std::string> loops{
       {"bs bs bs", ""},    {"bsz bsz", ""},       {"bs zb bs", ""},     {"sb sb", late + "1"},
       {"szb", late + "1"}, {"bs sb", late + "2"}, {"s bs", late + "1"}, {"bs s", late + "2"}};
@@ -350,7 +352,7 @@ TEST(RunLog, SaysThatALoopTellsItOfGradientsTooLate) {
   }
 }
 
-TEST(RunLog, HasTheMeansOfTheStepsOfALongRun) {
+TEST(RunLog, AveragesTheStepsOfALongRun) {
   const TemporaryFolder folder;
   Random random(1);
   Bigram model(random);
@@ -362,18 +364,18 @@ TEST(RunLog, HasTheMeansOfTheStepsOfALongRun) {
   }
   log.state_dict();
   log.before_update();
-  EXPECT_THROW(log.state_dict(), std::logic_error);  // during a step
+  EXPECT_THROW(log.state_dict(), std::logic_error);  // called during a step
   const json curves = content_of(folder / "run.log")["curves"];
   EXPECT_EQ(content_of(folder / "run.log")["norms"]["steps"].size(), 1U + 399 + 108);
   ASSERT_EQ(curves["steps"].size(), 2048U + 2048 + 1);
   EXPECT_EQ(curves["steps"][2048], 2050);
-  EXPECT_EQ(curves["loss"][2048], 1.5);  // of steps 2049 and 2050
+  EXPECT_EQ(curves["loss"][2048], 1.5);  // mean of steps 2049 and 2050
   EXPECT_EQ(curves["steps"].back(), 6148);
   EXPECT_EQ(curves["loss"].back(), 2.5);
 }
 
-// A step costs what it changes: only the end has all rows of a large table.
-TEST(RunLog, ListsNewRowsAndSomeOthersOfALargeTable) {
+// Only the end of a run writes all rows of a large table.
+TEST(RunLog, WritesNewRowsAndSomeOthersOfALargeTable) {
   const TemporaryFolder folder;
   struct LargeTable : Layer {
     explicit LargeTable(Random& random) : rows(*this, "rows", 5000, 2, random) {}
@@ -405,7 +407,7 @@ TEST(RunLog, ListsNewRowsAndSomeOthersOfALargeTable) {
       EXPECT_LE(record["reasons"].size(), written.size() < 4 ? 100U : 2000U);
     }
   ASSERT_EQ(written.size(), 4U);
-  EXPECT_EQ(written[0].size(), 3000U);  // all new ones
+  EXPECT_EQ(written[0].size(), 3000U);  // all rows are new
   EXPECT_EQ(written[1], (std::vector<std::uint64_t>{9, 4000}));
   EXPECT_EQ(written[2].size(), 2000U);
   EXPECT_EQ(written[3].size(), 3001U);
