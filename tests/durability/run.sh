@@ -199,7 +199,7 @@ ok "${short[@]}" --resume disk/ck --save disk/ck
 echo "a full disk: an error, the old file intact"
 
 head -c 1m /dev/zero >disk/filler 2>/dev/null || true
-rejects 1 "the report is not complete: .*No space left" "${short[@]}" --save runs/logged --log disk/run.log
+rejects 1 "the report is incomplete: .*No space left" "${short[@]}" --save runs/logged --log disk/run.log
 ok "${short[@]}" --save runs/ck
 expect_same_run runs/ck runs/logged
 rm -f disk/filler disk/run.log
@@ -222,8 +222,8 @@ wait $! || status=$?
 equal "$status" 1
 says "cannot write .*Read-only file system"
 expect_old_file disk/ck
-rejects 1 "nothing can be written in" "${short[@]}" --save disk/ck
-rejects 1 "nothing can be written in" "${short[@]}" --json disk/new
+rejects 1 "is not writable" "${short[@]}" --save disk/ck
+rejects 1 "is not writable" "${short[@]}" --json disk/new
 expect_old_file disk/ck
 echo "a folder that becomes or is read-only: errors, the old file intact"
 umount disk

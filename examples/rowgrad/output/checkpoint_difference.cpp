@@ -21,10 +21,10 @@ double distance(Number a, Number b) {
 }
 std::uint64_t distance(std::int64_t a, std::int64_t b) {
   const auto first = static_cast<std::uint64_t>(a), second = static_cast<std::uint64_t>(b);
-  return a > b ? first - second : second - first;  // which may be more than 2^63
+  return a > b ? first - second : second - first;  // may be 2^63 or more
 }
 
-// Seeds and checksums use all 64 bits without a sign.
+// Formats a number. Seeds and checksums are unsigned.
 template <class Number>
 std::string shown(const std::string& name, Number number) {
   if constexpr (std::is_same_v<Number, std::int64_t>)
@@ -33,7 +33,8 @@ std::string shown(const std::string& name, Number number) {
   return digits(number);
 }
 
-// Compares two values of a name; true if they differ, and then how.
+// Compares two values with the same name. Returns true if they differ, and describes how in
+// `result`.
 struct Comparison {
   CheckpointDifference& result;
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Finds the differences of two checkpoints.
+// Finds the differences between two checkpoints.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,22 +11,21 @@
 
 namespace rowgrad {
 
-/// A difference of the values of one name.
+/// A difference between two values with the same name.
 struct CheckpointDifference {
   enum class Kind {
     only_in_first,   // only the first checkpoint has the name
     only_in_second,  // only the second checkpoint has the name
     type_or_shape,   // different kinds of values, or shapes
-    text,            // different texts, which differences() does not show
-    numbers,         // see the members below
+    text,            // different strings; first and second are empty
+    numbers,         // different elements; see the members below
   };
 
   std::string name;
   Kind kind = Kind::numbers;
 
-  /// The first number that differs, in row-major order; numbers are equal if their bits are. Its
-  /// row is its index on the first axis, and its column is its place in that row. The texts have
-  /// all digits.
+  /// The first element that differs bitwise, in row-major order. `row` is its index on the first
+  /// axis, and `column` its index in that row. `first` and `second` have all digits.
   std::size_t row = 0;
   std::size_t column = 0;
   std::string first = {};
@@ -34,15 +33,15 @@ struct CheckpointDifference {
 
   std::size_t rows = 0;                 // number of rows that differ
   std::size_t rows_in_all = 0;          // number of rows
-  std::string largest_difference = {};  // "nan" if one of the numbers is NaN
+  std::string largest_difference = {};  // "nan" if an element is NaN
 };
 
-/// Returns a text from which exactly this number is read.
+/// Formats a number so that parsing returns exactly this number.
 std::string digits(std::int64_t number);
 std::string digits(float number);
 std::string digits(double number);
 
-/// Returns the differences of all values, sorted by name; none for equal checkpoints.
+/// Returns all differences, sorted by name; empty for equal checkpoints.
 std::vector<CheckpointDifference> differences(const StateDict& first, const StateDict& second);
 
 }  // namespace rowgrad

@@ -15,7 +15,7 @@
 namespace rowgrad {
 namespace {
 
-// Says where a file is, if there is one.
+// Prints the path of a file, if it is not "".
 void print_file(const char* what, const std::string& file, const std::string& more = "") {
   if (!file.empty()) std::cout << what << file << more << '\n';
 }
@@ -38,13 +38,14 @@ FirstRank::FirstRank(const TrainSettings& settings, const Corpus& corpus, Sessio
 
 void FirstRank::check_gpt2_export() const {
   const auto* gpt = dynamic_cast<const GptModel*>(&session_.model());
-  check_argument(gpt != nullptr, "--gpt2-export is for a GPT");
+  check_argument(gpt != nullptr, "--gpt2-export: the model is not a GPT, expected --model gpt");
   check_gpt2_layout("--gpt2-export", gpt->options());
-  check_argument(gpt->memories.size() == 0, "--gpt2-export: GPT-2 has no memories of --ngrams");
+  check_argument(gpt->memories.size() == 0,
+                 "--gpt2-export: the model has n-gram memories (--ngrams), expected none");
   const std::filesystem::path config = gpt2_config_path(settings_.gpt2_export);
   check_runtime(
       settings_.force || !file_exists(config) || read_file(config) == gpt2_config(gpt->options()),
-      config.string(), ": is there already, for another model; --force replaces it");
+      config.string(), ": exists and describes another model; --force replaces it");
 }
 
 void FirstRank::start(std::optional<std::uint64_t> replaced, const std::string& changes,
@@ -56,7 +57,7 @@ void FirstRank::start(std::optional<std::uint64_t> replaced, const std::string& 
     std::cout << "Replaces " << settings_.save << ", a run at step " << *replaced << '\n';
   if (!settings_.resume.empty()) print_resumed(session_.run(), settings_.resume, changes);
   for (const std::string& rank : others)
-    std::cout << rank << ": last bits may be others than on machines of one kind\n";
+    std::cout << rank << ": results may differ in the last bits from a homogeneous cluster\n";
 }
 
 void FirstRank::watch(const CommandLine& line, const std::optional<TrainingRecord>& losses,
@@ -138,13 +139,13 @@ void FirstRank::add_validation(RunResults& results) {
   const double loss =
       is_known ? *history.back().validation_loss : session_.validation_loss().value();
   check_runtime(std::isfinite(loss), "the validation loss became ", std::abs(loss),
-                "; try a smaller --learning-rate or --clip");
+                ", expected a finite value; try a lower --learning-rate or --clip");
   results.validation_loss = loss;
   if (report_)
     report_->log().add("evaluation", {{"training_loss", Json()}, {"validation_loss", loss}});
   std::cout << "\nValidation " << bits(loss) << " a token"
             << (is_part ? concat(" of ", batches, " batches") : "")
-            << "; knowing only how often each token occurs gives " << bits(baseline) << '\n';
+            << "; token frequencies alone give " << bits(baseline) << '\n';
 }
 
 void FirstRank::add_sample(RunResults& results) {
@@ -155,10 +156,10 @@ void FirstRank::add_sample(RunResults& results) {
   if (report_) report_->log().add("sample", {{"text", *results.sample}});
 }
 
-// Returns a summary.
+// Writes the list of rows and returns a summary of it.
 std::string FirstRank::write_rows() {
   const char separator = settings_.row_list.ends_with(".csv") ? ',' : '\t';
-  // The table of tokens is the first part of all language models of this program.
+  // All language models of this program register the token table first.
   const TableHistory& tokens =
       rows_.of(session_.model().named_layers<Embedding>().at(0).second->table());
   const std::vector<ListedRow> listed = list_rows(tokens);
@@ -187,9 +188,10 @@ void FirstRank::print_end(const std::string& rows) const {
   if (run.parts().ranks != nullptr)
     print_exchange(session_, run.parts().ranks->group(), run.steps() - first_step_);
   const bool has_config = !gpt2_config_path(settings_.gpt2_export).empty();
-  print_file(
-      "Saved to   ", settings_.save,
-      run.has_ended() ? "" : "; go on with: rowgrad train --resume " + shell_word(settings_.save));
+  print_file("Saved to   ", settings_.save,
+             run.has_ended()
+                 ? ""
+                 : "; continue with: rowgrad train --resume " + shell_word(settings_.save));
   print_file("Weights in ", settings_.gpt2_export,
              concat(has_config ? " and config.json next to it" : "", ", as Hugging Face's GPT-2"));
   print_file("Losses in  ", settings_.metrics);

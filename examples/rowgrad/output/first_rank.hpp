@@ -1,6 +1,6 @@
 #pragma once
 
-// The output of a run, which its first rank or a process alone shows and writes.
+// The output of a run, printed and written by its first rank.
 
 #include <cstdint>
 #include <optional>
@@ -17,33 +17,32 @@
 
 namespace rowgrad {
 
-/// Prints and writes everything that only the first rank does: the start, progress, samples and, if
-/// they are wanted, metrics, the history of rows and the report. As a callback, it evaluates the
-/// model at the end, and writes and prints the results. Call start(), watch() and train() in this
-/// order.
+/// Prints the start of the run, progress and samples, and writes metrics, the row history and the
+/// report if requested. As a callback, it evaluates the model at the end, and writes and prints the
+/// results. Call start(), watch() and train() in this order.
 class FirstRank : public TrainingCallback {
  public:
-  /// Borrows all arguments except the last one. Throws std::invalid_argument if the settings want
-  /// an export for GPT-2 that the model cannot have, and std::runtime_error if it would replace the
-  /// file of another model.
+  /// Borrows all arguments except the last one. Throws std::invalid_argument if the settings
+  /// request an export for GPT-2 that the model does not support, and std::runtime_error if the
+  /// export would replace the file of another model.
   FirstRank(const TrainSettings& settings, const Corpus& corpus, Session& session,
             const Ids& prompt);
 
-  /// Prints the text and the model, the step of the run whose file will be replaced, with which
-  /// `changes` a run is resumed, and the other_arithmetic() of ranks.
+  /// Prints the corpus and the model. Also prints the step of a saved run that will be `replaced`,
+  /// the `changes` of a resumed run, and other_arithmetic() of the ranks.
   void start(std::optional<std::uint64_t> replaced, const std::string& changes,
              const std::vector<std::string>& others) const;
 
-  /// Prints the `losses` before training and adds to the run what watches it. `watched` is what
-  /// watched() returned when the resumed run was saved.
+  /// Prints the `losses` before training and adds the callbacks to the run. `watched` is the state
+  /// that watched() returned when the resumed run was saved.
   void watch(const CommandLine& line, const std::optional<TrainingRecord>& losses,
              const StateDict& watched);
 
-  /// Returns the state of what watches the run, which checkpoints keep.
+  /// Returns the state of the callbacks, for checkpoints.
   StateDict watched();
 
-  /// Trains the run, and completes the report, even if training throws. Call it after the callback
-  /// that saves the run has been added, because results come after the last checkpoint.
+  /// Trains the run, and completes the report even if training throws. First add the callback that
+  /// saves the run, because results follow the last checkpoint.
   void train(std::size_t last_step);
 
   void at_end(const TrainingRun& run) override;
@@ -62,7 +61,7 @@ class FirstRank : public TrainingCallback {
   const TrainSettings& settings_;
   const Corpus& corpus_;
   Session& session_;
-  std::size_t first_step_;  // of this process
+  std::size_t first_step_;  // steps made before this process
   RowHistory rows_;
   std::optional<TextReport> report_;
   ProgressLines progress_;

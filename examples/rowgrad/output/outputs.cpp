@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Kinds are told by the beginning of a file or, if that begins like one of theirs, by the whole:
-// any other file may be larger than memory.
+// Returns the first bytes of a file. Its kind depends on them; only files that start like one of
+// our formats are read whole, because others may be larger than memory.
 std::string first_bytes(const fs::path& path) {
   constexpr std::uint64_t kBytes = 4096;
   const InputFile file(path);
@@ -35,7 +35,7 @@ std::string first_bytes(const fs::path& path) {
 
 using Texts = std::vector<std::string>;
 
-// A file that begins with one of these texts.
+// Returns a check for files that start with one of these strings.
 auto begins_with(Texts texts) {
   return [=](const fs::path& path) {
     const std::string first = first_bytes(path);
@@ -43,7 +43,7 @@ auto begins_with(Texts texts) {
   };
 }
 
-// A JSON object with these members.
+// Returns a check for JSON objects with these members.
 auto has_keys(Texts keys) {
   return [=](const fs::path& path) {
     if (!first_bytes(path).starts_with('{')) return false;
@@ -52,7 +52,7 @@ auto has_keys(Texts keys) {
   };
 }
 
-// A safetensors file with these texts, which are not empty.
+// Returns a check for safetensors files with these strings, none of them empty.
 auto has_texts(Texts names) {
   return [=](const fs::path& path) {
     const StateDict file = read_safetensors_metadata(path);
@@ -82,7 +82,7 @@ bool is_report(const fs::path& path) {
          first.find("<title>The report of a run</title>") != std::string::npos;
 }
 
-// A quote within a text would be escaped.
+// The pattern cannot occur within a string, where quotes are escaped.
 bool is_report_data(const fs::path& path) {
   return first_bytes(path).starts_with('{') &&
          read_file(path).find(R"("format":"rowgrad report )") != std::string::npos;
@@ -94,14 +94,14 @@ bool is_tokenizer(const fs::path& path) {
 
 bool has_token_header(const fs::path& path) { return TokenFile(path).header().has_value(); }
 
-// Returns true if both are paths to one file, or will be once it exists.
+// Returns true if both paths refer to the same file, which need not exist yet.
 bool is_same(const fs::path& a, const fs::path& b) {
   std::error_code none;
   if (fs::exists(a, none) || fs::exists(b, none)) return fs::equivalent(a, b, none);
   return a.filename() == b.filename() && fs::equivalent(a.parent_path(), b.parent_path(), none);
 }
 
-// Returns true if the effective user, on whose rights writing depends, may write the file.
+// Returns true if the effective user may write the file.
 bool can_write(const fs::path& path) {
   return ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0;
 }
@@ -140,7 +140,7 @@ const OutputKind kCheckedLater{"", [](const fs::path&) { return true; }};
 
 void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,
                    bool force) {
-  std::error_code none;  // what cannot be asked for does not exist
+  std::error_code none;  // treats inaccessible paths as missing
   std::vector<fs::path> taken = published_places();
   taken.insert(taken.end(), {"/dev/stdin", "/dev/stdout", "/dev/stderr"});
   taken.insert(taken.end(), read.begin(), read.end());
@@ -158,26 +158,27 @@ void check_outputs(const std::vector<Output>& outputs, const std::vector<std::st
     check_runtime(fs::is_directory(folder, none), path, ": there is no folder ", folder.string());
     const long longest = ::pathconf(folder.c_str(), _PC_NAME_MAX);
     check_runtime(longest < 0 || std::cmp_less_equal(target.filename().string().size(), longest),
-                  path, ": the name has more than ", longest, " bytes");
+                  path, ": the file name has ", target.filename().string().size(),
+                  " bytes, expected at most ", longest);
     const fs::file_status file = fs::status(path, none);
     check_runtime(!fs::is_directory(file), path, ": is a folder");
     const bool regular = !fs::exists(file) || fs::is_regular_file(file);
-    check_runtime(!regular || can_write(folder), path, ": nothing can be written in ",
-                  folder.string());
+    check_runtime(!regular || can_write(folder), path, ": the folder ", folder.string(),
+                  " is not writable");
     check_runtime(!fs::exists(file) || can_write(path), path, ": is write-protected");
     if (!regular) continue;
-    check_runtime(!is_among(labels, folder), path, ": is in a folder that is read");
+    check_runtime(!is_among(labels, folder), path, ": is in a folder that the program reads");
     check_runtime(!is_among(taken, target), path,
-                  ": is written here and also read, or written by another option");
+                  ": is an output, but also an input or another output; expected different files");
     taken.push_back(target);
   }
   for (const auto& [option, path, kind] : outputs) {
     if (path.empty() || (fs::exists(path, none) && !fs::is_regular_file(path, none))) continue;
     const bool may_replace =
         force || !fs::exists(path, none) || fs::file_size(path) == 0 || is_in(kind, path);
-    check_runtime(may_replace, option, ": ", path, " is there already and is not ", kind.name,
+    check_runtime(may_replace, option, ": ", path, " exists and is not ", kind.name,
                   "; --force replaces it");
-    // Makes a temporary file and removes it: not all folders say beforehand that they take none.
+    // Creates and removes a temporary file, which may fail although the folder seems writable.
     const LockedFile attempt(path, LockedFile::Open::kReplace);
   }
 }

@@ -1,8 +1,7 @@
 #pragma once
 
-// The files that programs write. One rule holds for all of them: a file is replaced if it is empty
-// or if an earlier start of a program wrote it for the same purpose, which the file itself tells.
-// Any other file is replaced only with --force.
+// The files that programs write. A file is replaced if it is empty or if a program wrote it for the
+// same purpose, which its contents show. Any other file is replaced only with --force.
 
 #include <filesystem>
 #include <functional>
@@ -15,8 +14,8 @@ namespace rowgrad {
 
 /// The purpose of an output.
 struct OutputKind {
-  const char* name;  // "a run", for messages
-  /// Returns true if the file was written for this purpose. May throw if it was not.
+  const char* name;  // for messages: "a run"
+  /// Returns true if the file was written for this purpose. If not, it may throw.
   std::function<bool(const std::filesystem::path& file)> is_in;
 };
 
@@ -35,7 +34,7 @@ extern const OutputKind kTokenIds;        // tokenize --output
 extern const OutputKind kClassifierFile;  // finetune --save
 extern const OutputKind kAdapterFile;     // finetune --save-adapters
 extern const OutputKind kMeasurements;    // bench_workloads --json
-extern const OutputKind kCheckedLater;    // the caller decides what may be replaced
+extern const OutputKind kCheckedLater;    // for files that the caller checks
 
 struct Output {
   std::string option;  // "--json"
@@ -43,12 +42,12 @@ struct Output {
   OutputKind kind;
 };
 
-/// Checks, before any work, that all `outputs` can be written after it: their folders exist, a
-/// temporary file can be made next to each, and none is a folder. Refuses a file of another kind
-/// unless `force` is true. Also refuses, with `force` too, files that are read or written
-/// elsewhere, under whatever path: `read`, files in folders of labelled texts, The Verdict and
-/// GPT-2's files where programs look for them, each other, and standard input, output and error.
-/// Devices and pipes may be shared. Throws std::runtime_error.
+/// Checks all `outputs` before any work: their folders must exist, a temporary file can be created
+/// next to each, and none is a folder. Rejects a file of another kind unless `force` is true.
+/// Always rejects files that are also inputs or other outputs, under any path: `read`, files in
+/// folders of labelled texts, The Verdict and GPT-2's files where programs look for them, other
+/// outputs, and standard input, output and error. Devices and pipes may be shared. Throws
+/// std::runtime_error.
 void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,
                    bool force);
 

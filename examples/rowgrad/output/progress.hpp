@@ -1,6 +1,6 @@
 #pragma once
 
-// Progress lines: one line that is rewritten on a terminal, or a line every few seconds elsewhere.
+// Progress lines. A terminal shows one line that is rewritten; files get a line every five seconds.
 
 #include <chrono>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace rowgrad {
 
-/// Returns the text that printf would write, up to 255 bytes.
+/// Formats like printf; longer results are cut to 255 bytes.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
 /// Returns "1 min 15 s" for 75, "7.2 s" for 7.25.
@@ -23,10 +23,10 @@ class ProgressLine {
  public:
   ProgressLine();
 
-  /// Shows the line if the last one was shown long enough ago.
+  /// Shows the line, unless another line was shown a short time ago.
   void show(const std::string& line);
 
-  /// Removes the line from a terminal, so that other output can follow.
+  /// Removes the line from a terminal, before other output.
   void clear();
 
  private:
@@ -57,7 +57,7 @@ class ProgressLines : public TrainingCallback {
   ProgressLine progress_;
 };
 
-/// Stops a run when the user has stopped the program. Requires: a HeldInterrupts exists.
+/// Stops a run when the user stops the program. Requires: a HeldInterrupts exists.
 struct StopsOnInterrupts : TrainingCallback {
   bool should_continue(const TrainingRun&) override { return !interrupted(); }
 };

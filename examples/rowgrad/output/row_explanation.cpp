@@ -17,17 +17,15 @@ const Parameter& table_named(const LanguageModel& model, const std::string& name
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
 }
 
-// Returns the row with this number, with this token (as it is, or as rows prints it), or with this
-// name.
+// Returns the row with this index, token (verbatim, or as `rowgrad rows` prints it) or name.
 std::int32_t row_named(const std::string& wanted, const RowNames& names, const Tokenizer& tokenizer,
                        const Parameter& table) {
   std::int32_t row = 0;
   const char* const end = wanted.data() + wanted.size();
   const auto [rest, error] = std::from_chars(wanted.data(), end, row);
   if (error == std::errc() && rest == end) {
-    check_argument(row >= 0 && std::cmp_less(row, table.shape()[0]), "--explain: there is no row ",
-                   row, " of ", table.name(), "; rows have the numbers 0 to ",
-                   table.shape()[0] - 1);
+    check_argument(row >= 0 && std::cmp_less(row, table.shape()[0]), "--explain: row ", row,
+                   " is out of range: ", table.name(), " has rows 0 to ", table.shape()[0] - 1);
     return row;
   }
   const bool has_tokens = names.kind == RowKind::kToken;
@@ -37,8 +35,8 @@ std::int32_t row_named(const std::string& wanted, const RowNames& names, const T
         has_tokens ? tokenizer.token(static_cast<std::int32_t>(i)) : names.names[i];
     if (wanted == name || wanted == readable_token(name)) return static_cast<std::int32_t>(i);
   }
-  throw std::invalid_argument(concat("--explain ", in_quotes(wanted), ": no ", names.word(), " of ",
-                                     table.name(), " is that; rows have the numbers 0 to ",
+  throw std::invalid_argument(concat("--explain: ", table.name(), " has no ", names.word(), ' ',
+                                     in_quotes(wanted), "; its rows are 0 to ",
                                      table.shape()[0] - 1));
 }
 
@@ -60,16 +58,14 @@ std::string percent(double share) { return formatted("%.1f %%", 100 * share + 0.
 void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::size_t first,
            std::size_t last, bool has_windows) {
   std::cout << "Moved      " << formatted("%.4g", all.moved) << " in steps " << first + 1 << " to "
-            << last << "\nGradients  in " << all.with_gradient << " steps, which made "
-            << percent(all.by_gradients) << " of the way"
-            << (has_windows ? concat("; ", all.lookups, " lookups\n") : "\n")
-            << "Momentum   in the other " << all.without << " steps made "
-            << percent(all.by_momentum) << "\nDecay      "
-            << (all.knows_decay ? "made " + percent(all.by_decay)
-                                : "is part of what gradients and momentum made")
+            << last << "\nGradients  " << percent(all.by_gradients) << " of the movement, in "
+            << all.with_gradient << " steps"
+            << (has_windows ? concat(" with ", all.lookups, " lookups\n") : "\n") << "Momentum   "
+            << percent(all.by_momentum) << ", in the other " << all.without << " steps\nDecay      "
+            << (all.knows_decay ? percent(all.by_decay) : "included in gradients and momentum")
             << '\n';
   if (all.steps.empty()) return;
-  std::cout << "\nThe steps with a gradient in which it moved farthest"
+  std::cout << "\nSteps with a gradient that moved the row farthest"
             << (has_windows ? ", and windows that looked it up:\n" : ":\n")
             << "    step  looked up  gradient norm      moved    share\n";
   for (const RowMovement::Step& step : all.steps) {

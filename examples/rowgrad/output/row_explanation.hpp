@@ -1,6 +1,6 @@
 #pragma once
 
-// Tells why a row of a table moved in a run.
+// Explains why a row of a table moved in a run.
 
 #include <cstddef>
 #include <string>
@@ -11,15 +11,15 @@
 namespace rowgrad {
 
 struct ExplainOptions {
-  std::string row;  // its number, or its token
+  std::string row;  // index, token or name
   std::string table = "token.weight";
-  std::size_t steps = 10;  // to show
+  std::size_t steps = 10;  // steps to show
 };
 
-/// Trains the run, and prints why the row has moved.
+/// Trains the run and prints why the row moved.
 void explain_row(ReplayedRun& replayed, const ExplainOptions& options);
 
-/// Returns a line of the window's text around the first of its positions, which are in brackets.
+/// Returns a line of the window's text around the first of its positions. Positions are bracketed.
 std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer);
 
 }  // namespace rowgrad

@@ -13,7 +13,7 @@ bool is_control(char32_t character) {
          character == 0x2029;
 }
 
-// Returns the token on one line, without characters that are special in tables.
+// Escapes line breaks, tabs, control characters and the characters in `escaped`.
 std::string token_text(std::string_view token, std::string_view escaped) {
   std::string text;
   for (std::size_t at = 0; at < token.size();) {
@@ -32,7 +32,7 @@ std::string token_text(std::string_view token, std::string_view escaped) {
   return text;
 }
 
-// Returns a field in quotes, with doubled quotes, that spreadsheets do not take for a formula.
+// Returns a quoted field. Quotes are doubled, and a \ precedes the start of a formula.
 std::string quoted(const std::string& text) {
   std::string field = text.find_first_of("=+-@") == 0 ? "\"\\" : "\"";
   for (const char c : text) field.append(c == '"' ? 2 : 1, c);

@@ -1,6 +1,6 @@
 #pragma once
 
-// A list of rows as text, for spreadsheets and viewers of embeddings.
+// Formats a list of rows for spreadsheets and embedding viewers.
 
 #include <string>
 #include <vector>
@@ -14,10 +14,9 @@ namespace rowgrad {
 /// norm, moved, learned. `token` is the row's label, with \n, \t, \r and \\ for these characters,
 /// and <0xNN> for bytes of other control characters and of invalid UTF-8. Unknown values are empty.
 ///
-/// With tabs, fields are never quoted (IANA's text/tab-separated-values); quotes become \", as many
-/// programs take them for the beginning of a quoted field. With another separator, tokens are in
-/// quotes (RFC 4180), with a \ in front of a leading =, +, - or @, which spreadsheets would take
-/// for a formula.
+/// With tabs, fields are never quoted (IANA's text/tab-separated-values). Quotes become \", because
+/// many programs would start a quoted field. With another separator, tokens are quoted (RFC 4180).
+/// A leading =, +, - or @ follows a \, because spreadsheets would read a formula.
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator = '\t');
 

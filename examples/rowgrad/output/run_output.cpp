@@ -13,9 +13,9 @@ namespace rowgrad {
 
 namespace {
 
-constexpr std::size_t kMaxInTable = 24;  // tensors of a model
+constexpr std::size_t kMaxInTable = 24;  // maximum of tensors for a summary
 
-// The options that are not as they are by default.
+// Returns the options that differ from their defaults.
 std::string chosen_options(const Session& session) {
   TrainOptions options = session.options();
   TrainOptions defaults = default_options(options.model);
@@ -24,7 +24,7 @@ std::string chosen_options(const Session& session) {
   for (const auto& [name, text] : texts_of(table_of_model(options)))
     if (const auto found = texts.find(name); found == texts.end() || found->second != text)
       chosen += ' ' + name + ' ' + text;
-  return chosen.empty() ? " as by default" : chosen;
+  return chosen.empty() ? " defaults" : chosen;
 }
 
 bool runs_out(const Session& session) {
@@ -38,9 +38,9 @@ void print_start(const Session& session, const Corpus& corpus) {
   std::cout << "Text       " << corpus.source() << ", " << corpus.bytes() << " bytes"
             << (!corpus.has_checksums() ? "\n"
                 : corpus.is_verified()  ? ", verified\n"
-                                        : ", not verified; tokenize --verify does that\n")
+                                        : ", not verified (see tokenize --verify)\n")
             << "Tokens     " << session.options().tokenizer << ", " << session.tokenizer().size()
-            << (runs_out(session) ? " ids, for the text has no more pairs; " : " ids; ")
+            << (runs_out(session) ? " ids (the text has no more pairs); " : " ids; ")
             << session.training_ids().size() << " tokens to train on, "
             << session.validation_tokens() << " for validation\n"
             << "Batches    " << session.run().parts().loader.batches() << " an epoch, each of "
@@ -59,12 +59,12 @@ void print_start(const Session& session, const Corpus& corpus) {
 }
 
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changes) {
-  std::cout << "Going on from " << file << ", step " << run.steps()
+  std::cout << "Resuming " << file << " at step " << run.steps()
             << (changes.empty() ? "" : ", with " + changes) << '\n';
   if (!run.loaded_arithmetic().empty() && run.loaded_arithmetic() != TrainingRun::arithmetic())
     std::cout
-        << "From here on, last bits may be others than those of a run that never stopped: the "
-           "checkpoint was computed with "
+        << "Results may differ in the last bits from an uninterrupted run: the checkpoint was "
+           "computed with "
         << run.loaded_arithmetic() << "; this process computes with " << TrainingRun::arithmetic()
         << '\n';
 }
@@ -84,19 +84,19 @@ void print_exchange(const Session& session, const ProcessGroup& ranks, std::size
   std::cout << "Exchanged  "
             << readable_count(static_cast<double>(ranks.bytes_sent()) /
                               static_cast<double>(std::max<std::size_t>(steps, 1)))
-            << "B a step sent by each of " << ranks.size() << " ranks";
+            << "B sent per step by each of " << ranks.size() << " ranks";
   const std::vector<Parameter*>& parameters = session.run().parts().optimizer.parameters();
   const auto& ways = session.run().gradient_sum()->ways();
   for (std::size_t i = 0; i < ways.size(); ++i)
     if (ways[i] == "gathered" || ways[i] == "owners")
       std::cout << "; rows of " << parameters[i]->name()
-                << (ways[i] == "owners" ? " by owners" : " gathered");
+                << (ways[i] == "owners" ? " summed by their owners" : " gathered");
   std::cout << '\n';
 }
 
 std::string run_json(const Session& session, const Corpus& corpus, const RunResults& results) {
   Json history = Json::array();
-  Json evaluations = Json::array();  // in the course of epochs
+  Json evaluations = Json::array();  // during epochs
   for (const TrainingRecord& record : session.run().history()) {
     Json entry{{"steps", record.steps},
                {"training_loss", record.training_loss},
@@ -133,7 +133,7 @@ void RunFile::after_step(const TrainingRun& run, const StepResult& result) {
   if (ends_epoch || (every_ > 0 && run.steps() % every_ == 0)) rewrite();
 }
 
-// Writes nothing twice to a pipe.
+// Writes the last state, unless it was written already: a pipe would get it twice.
 void RunFile::at_end(const TrainingRun&) {
   if (has_news_ || !has_written_) rewrite();
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Prints and writes the results of a run on a text.
+// Prints and writes the results of a run on a corpus.
 
 #include <functional>
 #include <optional>
@@ -13,34 +13,34 @@
 
 namespace rowgrad {
 
-/// Prints the text, tokens, batches and model before training.
+/// Prints the corpus, tokens, batches and model before training.
 void print_start(const Session& session, const Corpus& corpus);
 
-/// Prints where a run goes on, from which file, and with which `changes` of options.
+/// Prints the file and the step from which a run resumes, and the `changes` of its options.
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changes);
 
-/// Says of each rank that computes in another way than the first one how they compute. All `ranks`
-/// call it; there are none if it is null.
+/// Returns a sentence for each rank whose TrainingRun::arithmetic() differs from the first rank's.
+/// All `ranks` must call it; null for one process.
 std::vector<std::string> other_arithmetic(ProcessGroup* ranks);
 
-/// Prints how gradients went between ranks in the last `steps` steps.
+/// Prints how ranks exchanged gradients in the last `steps` steps.
 void print_exchange(const Session& session, const ProcessGroup& ranks, std::size_t steps);
 
-/// The results at the end.
+/// The results at the end of a run.
 struct RunResults {
   std::optional<double> validation_loss = {}, validation_unigram_loss = {};
   std::optional<std::string> sample = {};
 };
 
-/// Returns options, sizes, history and results as JSON.
+/// Returns the options, sizes, history and results as JSON.
 std::string run_json(const Session& session, const Corpus& corpus, const RunResults& results);
 
-/// Returns the losses by epoch as CSV: epoch, steps, training_loss, validation_loss (empty without
-/// validation), tokens_per_second.
+/// Returns the losses of each epoch as CSV: epoch, steps, training_loss, validation_loss (empty
+/// without validation), tokens_per_second.
 std::string metrics_csv(const TrainingRun& run);
 
-/// Writes a file after each epoch, every `every` steps (0 for none within an epoch), and at the end
-/// of the run or where it is stopped. Does nothing if `path` is "".
+/// Writes a file after each epoch, every `every` steps (0: only after epochs), and when the run
+/// ends or stops. Does nothing if `path` is "".
 class RunFile : public TrainingCallback {
  public:
   using Write = std::function<void(const std::string& path)>;
@@ -58,7 +58,7 @@ class RunFile : public TrainingCallback {
   std::size_t every_;
   CallbackNeeds needs_;
   bool has_written_ = false;
-  bool has_news_ = false;  // since it was written
+  bool has_news_ = false;  // true if steps followed the last write
 };
 
 }  // namespace rowgrad

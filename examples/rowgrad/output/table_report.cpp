@@ -72,7 +72,7 @@ std::vector<TableReport::Head> TableReport::heads() const {
   return heads;
 }
 
-// Returns the label, in quotes if it is a text.
+// Returns the label of a row, in quotes if it is text.
 std::string TableReport::shown(std::int32_t row) const {
   const bool is_text = history_.kind() == RowKind::kToken || !labels_.ngrams(row).empty();
   return is_text ? readable_token(labels_.of(row)) : labels_.of(row);
@@ -87,8 +87,8 @@ void TableReport::print_heads() const {
                            head.rows, head.touched, head.ngrams, head.sharing, head.shared,
                            head.most);
   if (const std::uint64_t others = history_.ngrams()->collisions(); others > 0)
-    std::cout << "  and " << others << " places of n-grams that came later than the first "
-              << NgramCounts::kMaxNgrams << ", which alone are told apart\n";
+    std::cout << "  and " << others << " lookups of n-grams beyond the first "
+              << NgramCounts::kMaxNgrams << ", which are not counted by n-gram\n";
 }
 
 void TableReport::print(std::size_t limit, bool farthest_first) const {
@@ -155,7 +155,7 @@ Json TableReport::to_json() const {
   return report;
 }
 
-// Quotes in a text are doubled (RFC 4180).
+// Doubles quotes in fields (RFC 4180).
 void TableReport::append_csv(std::ostream& csv) const {
   for (const ListedRow& row : rows_)
     csv << name() << ',' << row.id << ',' << history_.noun() << ','

@@ -1,6 +1,6 @@
 #pragma once
 
-// The report of rows about a table: its rows with a gradient, and their meaning.
+// Reports the rows of a table that had a gradient, for `rowgrad rows`.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace rowgrad {
 
-/// A table with row gradients after the last step. Borrows the history and the tokenizer.
+/// The report of one table after the last step. Borrows the history and the tokenizer.
 class TableReport {
  public:
   TableReport(const TableHistory& history, const Tokenizer& tokenizer);
 
   std::string name() const;  // "token", "t5", "memories.0"
 
-  /// Returns the number of rows whose bits changed since `start`, although they had no gradient.
+  /// Returns the number of rows without a gradient whose bits differ from `start`.
   std::size_t changed_without_gradient(const Tensor& start) const;
 
-  /// Prints at most `limit` rows. Rows that most n-grams share come first, and then rows in
-  /// increasing order or, if `farthest_first`, by the distance they moved.
+  /// Prints at most `limit` rows. Rows shared by the most n-grams come first. Other rows are sorted
+  /// by id or, if `farthest_first`, by the distance they moved.
   void print(std::size_t limit, bool farthest_first) const;
 
   Json to_json() const;
@@ -36,7 +36,7 @@ class TableReport {
       "table,row,kind,label,looked_up,steps,gradient_norm,norm,moved,learned\n";
 
  private:
-  /// A head of a memory, and the use of its part of the table.
+  /// A head of an n-gram memory, and the use of its rows.
   struct Head {
     std::size_t order = 0;
     std::size_t head = 0;
@@ -44,8 +44,8 @@ class TableReport {
     std::size_t touched = 0;
     std::size_t ngrams = 0;
     std::size_t sharing = 0;  // n-grams that share their row
-    std::size_t shared = 0;   // rows that n-grams share
-    std::size_t most = 0;     // largest number of n-grams of a row
+    std::size_t shared = 0;   // rows shared by n-grams
+    std::size_t most = 0;     // largest number of n-grams in a row
   };
 
   std::size_t size() const { return history_.table().shape()[0]; }
@@ -60,7 +60,7 @@ class TableReport {
   const TableHistory& history_;
   const Tokenizer& tokenizer_;
   RowLabels labels_;
-  std::vector<ListedRow> rows_;  // in increasing order; at most the first ones of list_rows()
+  std::vector<ListedRow> rows_;  // rows of list_rows() with a gradient
 };
 
 }  // namespace rowgrad

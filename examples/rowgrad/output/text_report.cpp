@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr int kShareOfTime = 200;  // that writing may take in the course of a run, one in 200
+constexpr int kShareOfTime = 200;  // writing takes at most 1/200 of the time of a run
 
-// The path of the log; "" for a temporary one, of a page that goes to a pipe or a device.
+// Returns the path of the log; "" for a temporary log, if the page goes to a pipe or a device.
 std::string log_of(const ReportFiles& files) {
   if (!files.log.empty() || !is_wanted(files)) return files.log;
   std::error_code none;
@@ -38,7 +38,7 @@ std::string about_run(const CommandLine& line, const Session& session, const Cor
   started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
   const TrainingRanks* ranks = session.run().parts().ranks;
   const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
-  TrainOptions train = session.options();  // of the checkpoint if the run was resumed
+  TrainOptions train = session.options();  // from the checkpoint if the run was resumed
   OptionTable options = table_of_model(train);
   const OptionTable of_run = option_table_of(train);
   for (const Option& option : line.options())
@@ -56,7 +56,7 @@ std::string about_run(const CommandLine& line, const Session& session, const Cor
   return all.dump();
 }
 
-// Returns the path. With `force`, the file is empty now if it was not a log.
+// Returns the path. With `force`, truncates a file that is not a log.
 const std::string& prepared(const std::string& path, bool force) {
   if (force && file_exists(path) && !kRunLog.is_in(path)) write_file(path, "");
   return path;
@@ -71,7 +71,8 @@ bool is_wanted(const ReportFiles& files) {
 std::vector<Output> outputs_of(const ReportFiles& files) {
   std::error_code none;
   check_argument(!fs::exists(files.log, none) || fs::is_regular_file(files.log, none),
-                 "--log: ", files.log, " is not a regular file, which the page is made of");
+                 "--log: ", files.log,
+                 " is not a regular file, expected one from which the page is built");
   const char* const option = files.log.empty() ? "--log, by default next to the report" : "--log";
   return {{"--report", files.page, kReportPage},
           {"--report-data", files.data, kReportData},
@@ -97,14 +98,14 @@ TextReport::TextReport(const CommandLine& line, Session& session, const Corpus& 
 
 TextReport::~TextReport() { session_.run().remove(*this); }
 
-// A new log also has what was known before it.
+// Loads the state of the log. A new log gets the earlier evaluations and samples of the run.
 void TextReport::begin(const StateDict& state) {
   if (!state.empty()) log_.load_state_dict(state);
   if (log_.continues()) return;
   if (const std::size_t steps = session_.run().steps(); steps > 0 && !folder_)
-    std::cout << log_path_ << " begins anew at step " << steps << ": "
-              << (state.empty() ? "the steps before were not logged\n"
-                                : "it does not have the log of this run\n");
+    std::cout << log_path_ << ": starts a new log at step " << steps << ", because "
+              << (state.empty() ? "earlier steps were not logged\n"
+                                : "the file does not have the log of this run\n");
   const TokenSequence* const validation = session_.validation_ids();
   const std::size_t vocabulary = session_.model().vocabulary();
   log_.add("baselines",
@@ -129,17 +130,17 @@ void TextReport::write() {
     write_report(log_path_, files_.page, files_.data);
 }
 
-// Files that cannot be written are tried again after later steps.
+// Writes the files. After an error, later steps try again.
 void TextReport::try_to_write() {
   try {
     write();
   } catch (const std::exception& error) {
     if (!std::exchange(has_failed_, true))
-      std::cerr << "\nThe report is not complete: " << error.what() << '\n';
+      std::cerr << "\nThe report is incomplete: " << error.what() << '\n';
   }
 }
 
-// Makes the page of what there is, unless the last time was so recent that it would slow the run.
+// Writes the page of the steps so far, unless this would slow the run.
 void TextReport::after_step(const TrainingRun& run, const StepResult&) {
   const auto begin = Clock::now();
   if (!run.has_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
@@ -162,7 +163,7 @@ void TextReport::read_text() {
                 .goes_on = [] { return !interrupted(); }});
 }
 
-// Within the run, as reading fetches rows of sharded tables.
+// Reads the corpus as a callback, because this may fetch rows of sharded tables.
 void TextReport::at_end(const TrainingRun&) {
   has_ended_ = true;
   try {
@@ -178,7 +179,7 @@ void TextReport::train(const std::function<void()>& train) {
     train();
   } catch (const std::exception& error) {
     log_.add("fault", {{"text", concat("the run failed: ", error.what())}});
-    // Rows of other ranks cannot be fetched any more.
+    // After an error, rows of other ranks cannot be fetched.
     if (!has_ended_ && session_.run().tables() == nullptr) log_.at_end();
     try_to_write();
     throw;
@@ -188,7 +189,7 @@ void TextReport::train(const std::function<void()>& train) {
 void TextReport::finish() {
   write();
   const std::string& fault = log_.first_error().empty() ? fault_ : log_.first_error();
-  check_runtime(fault.empty(), "the report is not complete: ", fault);
+  check_runtime(fault.empty(), "the report is incomplete: ", fault);
   if (!files_.page.empty()) std::cout << "Report in  " << files_.page << '\n';
   if (!files_.data.empty()) std::cout << "Its data in " << files_.data << '\n';
   if (!folder_) std::cout << "Its log in " << log_path_ << '\n';

@@ -1,6 +1,6 @@
 #pragma once
 
-// The log of a run on a text, and the page that is made from it during the run.
+// The log of a run on a corpus, and its page, which is written during the run.
 
 #include <chrono>
 #include <functional>
@@ -15,19 +15,19 @@
 
 namespace rowgrad {
 
-/// Returns true if one of them is wanted.
+/// Returns true if any of these files is requested.
 bool is_wanted(const ReportFiles& files);
 
-/// Returns what a program writes for them. Throws std::invalid_argument if the log is a device.
+/// Returns the outputs for these files. Throws std::invalid_argument if the log is a device.
 std::vector<Output> outputs_of(const ReportFiles& files);
 
-/// Writes the log of a run and, at the end and from time to time before, the page and its data.
+/// Writes the log of a run, and, from time to time and at the end, its page and data.
 class TextReport : public TrainingCallback {
  public:
-  /// Adds the log and itself to the run. Borrows the run and `rows`, which was added before. With
-  /// the `state` of an earlier log, continues it, and says so if a resumed run has a new log.
-  /// `force` replaces another file. Throws std::runtime_error if the log cannot be written, or if
-  /// the parts of a page were not there at build time.
+  /// Adds the log and itself to the run. Borrows the run and `rows`, which must have been added to
+  /// the run before. Continues an earlier log if `state` is its state; prints a line if a resumed
+  /// run has a new log. `force` replaces any other file. Throws std::runtime_error if the log
+  /// cannot be written, or if the program was built without the page.
   TextReport(const CommandLine& line, Session& session, const Corpus& corpus,
              const ReportFiles& files, RowHistory& rows, Ids prompt, const StateDict& state = {},
              bool force = false);
@@ -35,15 +35,15 @@ class TextReport : public TrainingCallback {
 
   RunLog& log() { return log_; }
 
-  /// Calls `train`, which trains the run. If it throws, the files say why.
+  /// Calls `train`, which trains the run. If it throws, writes the error to the files.
   void train(const std::function<void()>& train);
 
-  /// Writes the files after the run, and says where they are. Throws std::runtime_error if the
-  /// report is not complete.
+  /// Writes the files after the run, and prints their paths. Throws std::runtime_error if the
+  /// report is incomplete.
   void finish();
 
   void after_step(const TrainingRun& run, const StepResult& result) override;
-  /// Adds what the model makes of its text, unless the user has stopped the program.
+  /// Adds the analysis of the corpus, unless the user stopped the program.
   void at_end(const TrainingRun& run) override;
 
  private:
@@ -56,14 +56,14 @@ class TextReport : public TrainingCallback {
   ReportFiles files_;
   RowHistory& rows_;
   Ids prompt_;
-  std::optional<ScratchFolder> folder_;  // of a temporary log
+  std::optional<ScratchFolder> folder_;  // contains a temporary log
   std::string log_path_;
   RunLog log_;
   std::chrono::steady_clock::time_point last_end_;
   std::chrono::steady_clock::duration last_cost_ = {};
-  bool has_failed_ = false;  // to write the page
-  bool has_ended_ = false;   // the run
-  std::string fault_;        // of reading the text
+  bool has_failed_ = false;  // true if the page could not be written
+  bool has_ended_ = false;   // true after at_end()
+  std::string fault_;        // error of the analysis
 };
 
 }  // namespace rowgrad

@@ -301,10 +301,11 @@ TEST_F(ReportedNumbers, AreThoseOfThePlainModel) {
       lines += line + '\n';
     }
     EXPECT_EQ(lines, expected_lines(plain, steps_an_epoch, epochs, length));
-    EXPECT_HAS(output, printed("\nValidation %.3f nats (%.2f bits) a token; knowing only how often "
-                               "each token occurs gives %.3f nats (%.2f bits)\n",
-                               plain.last_validation_loss, plain.last_validation_loss / std::log(2),
-                               baseline, baseline / std::log(2)));
+    EXPECT_HAS(output,
+               printed("\nValidation %.3f nats (%.2f bits) a token; token frequencies alone "
+                       "give %.3f nats (%.2f bits)\n",
+                       plain.last_validation_loss, plain.last_validation_loss / std::log(2),
+                       baseline, baseline / std::log(2)));
     EXPECT_HAS(output, "15 ids; 30 tokens to train on, 10 for validation\n");
     EXPECT_HAS(output, "\nBatches    3 an epoch, each of 2 windows of 3 tokens, stride 6\n");
 

@@ -13,7 +13,7 @@ StateDict small_state() {
   return state;
 }
 
-// "table[1, 1]: 4 and 4.5, at most 1, in 2 of 3 rows", or what else differs.
+// Describes all differences, for example "table[1, 1]: 4 and 4.5, at most 1, in 2 of 3 rows".
 std::string described(const StateDict& first, const StateDict& second) {
   std::string all;
   for (const CheckpointDifference& each : differences(first, second)) {
@@ -31,7 +31,7 @@ std::string described(const StateDict& first, const StateDict& second) {
   return all;
 }
 
-TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
+TEST(Differences, CompareNamesTypesShapesAndBits) {
   const real nan = std::numeric_limits<real>::quiet_NaN();
   constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min(), kMax = ~kMin;
   using Value = StateDict::Value;
@@ -50,7 +50,7 @@ TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
             "rate[0, 0]: 0.1 and 0.2, at most 0.1, in 1 of 1 rows"},
            {"steps", StateDict::Integers{{2}, {1, 2}}, StateDict::Integers{{2}, {1, 3}},
             "steps[1, 0]: 2 and 3, at most 1, in 1 of 2 rows"},
-           // No number is shown as another one.
+           // Numbers are shown with all digits.
            {"rate", StateDict::Doubles{{}, {0.1}}, StateDict::Doubles{{}, {0.1 + 0x1p-56}},
             "rate[0, 0]: 0.1 and 0.10000000000000002, at most 1.4e-17, in 1 of 1 rows"},
            {"steps", StateDict::Integers{{}, {(1LL << 53) + 1}},
@@ -74,7 +74,7 @@ TEST(Differences, AreThoseOfNamesTypesShapesAndBits) {
             "b only in second; rate only in first");
 }
 
-// A model of examples, whose speed is counted in examples.
+// A model whose speed is measured in examples.
 struct OfExamples : Model {
   explicit OfExamples(Random& random)
       : table(*this, "table", 4, 3, random), head(*this, "head", 3, 2, random) {}
@@ -85,7 +85,7 @@ struct OfExamples : Model {
   Submodule<Linear> head;
 };
 
-TEST(CompareRuns, FindsRunsThatOtherProgramsSaved) {
+TEST(CompareRuns, ReadsRunsSavedByOtherPrograms) {
   const CommandFolder folder;
   for (const std::string prefix : {"", "run"}) {
     for (const char* file : {"first", "again", "other"}) {

@@ -3,8 +3,8 @@
 
 namespace {
 
-// A file of another kind is told by its beginning: this one is larger than memory.
-TEST(Outputs, AreNotReadWholeToTellTheirKind) {
+// The first bytes show that a file is of another kind; this one is larger than memory.
+TEST(Outputs, ReadOnlyTheFirstBytesOfForeignFiles) {
   const TemporaryFolder folder;
   const std::string path = folder / "large";
   for (const OutputKind& kind : {kRunFile, kRunJson, kLossesCsv, kRowList, kGpt2Weights, kRowsJson,
@@ -12,7 +12,7 @@ TEST(Outputs, AreNotReadWholeToTellTheirKind) {
                                  kTokenIds, kClassifierFile, kAdapterFile, kMeasurements}) {
     write_file(path, std::string(16, '\xEE'));
     std::filesystem::resize_file(path, std::uint64_t{1} << 40);
-    EXPECT_ERROR_WITH(std::runtime_error, concat("is there already and is not ", kind.name),
+    EXPECT_ERROR_WITH(std::runtime_error, concat(" exists and is not ", kind.name),
                       check_outputs({{"--file", path, kind}}, {}, false));
   }
 }

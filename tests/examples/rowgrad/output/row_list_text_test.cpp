@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(RowList, IsTextThatSpreadsheetsRead) {
+TEST(RowList, IsReadableBySpreadsheets) {
   Parameter table("token.weight", zeros({5, 2}));
   TableHistory history(table, {.kind = RowKind::kToken});
   const auto controls = CharacterTokenizer::from_text(std::string_view("\0\v=\xE2\x80\xA8z", 7));
@@ -29,7 +29,7 @@ TEST(RowList, IsTextThatSpreadsheetsRead) {
   EXPECT_TRUE(
       rows_text(history, rows, &tokenizer, ';')
           .starts_with("id;token;lookups;steps;gradient_norm;norm;moved;learned\n0;\"\\t\";0;"));
-  // The table may have more rows than there are tokens, and rows may have names of their own.
+  // A table may have more rows than tokens, and rows may have their own names.
   EXPECT_HAS(rows_text(history, rows, &few), "\n4\t4\t0\t");
   const TableHistory named(table, {.kind = RowKind::kToken, .names = {"v", "w", "x", "y", "z"}});
   EXPECT_HAS(rows_text(named, rows, &tokenizer), "\n3\ty\t7\t");

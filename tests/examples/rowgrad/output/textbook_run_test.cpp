@@ -1,6 +1,6 @@
 // The GPT of Raschka's "Build a Large Language Model (From Scratch)", chapter 5 and appendix D: 162
-// million parameters trained on The Verdict, with the options in examples/textbook. The expected
-// numbers are those that the book prints.
+// million parameters trained on The Verdict, with the options in examples/textbook. Compares the
+// results with the values printed in the book.
 
 #include "tests/support/shell.hpp"
 #include "tests/test.hpp"
@@ -17,8 +17,7 @@ class TextbookRun : public PublishedData {
       GTEST_SKIP() << "set ROWGRAD_TEXTBOOK to train GPTs of 162 million parameters, for minutes";
   }
 
-  // Trains with the options in a file of examples/textbook, and others. Returns the JSON of the
-  // run.
+  // Trains with a file of examples/textbook and further options. Returns the JSON of the run.
   json trained(const std::string& options) {
     const std::string data = std::filesystem::absolute(file("")).string();
     const Outcome outcome =
@@ -70,8 +69,8 @@ TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
   }
 }
 
-// From the first step that is clipped on, two versions of the book differ, and the order of sums
-// shows in the third decimal.
+// After the first clipped step, two versions of the book differ, and the order of sums affects the
+// third decimal.
 TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
   expect_losses(trained("appendix_d.json --stop-after 26 --sample-tokens 0"), "appendix_d");
 }
