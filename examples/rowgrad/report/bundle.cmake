@@ -1,12 +1,12 @@
-# Joins the page, its style, its modules and dygraphs into one self-contained file:
+# Joins the page, its style, its modules and dygraphs into one file without references:
 #   cmake -DOUT=page.html -DDYGRAPHS=/usr/share/javascript/dygraphs -P bundle.cmake
-# The licence of dygraphs is in the same folder, or in Debian's documentation folder.
-# The data is inserted later, at the line @DATA@ between two tags.
+# The licence of dygraphs is next to it or in Debian's documentation folder.
+# The result has a line @DATA@ between two tags, which is replaced by the data.
 
 set(modules format dom colour data cell_map scatter charts
     glance run curves vocabulary why rows text embeddings attention samples main)
 
-# A closing tag inside a script would end the script.
+# Fails if a script contains a tag that would end it early.
 function(check_script name script)
   string(TOLOWER "${script}" lower)
   if(lower MATCHES "</script|<!--")
@@ -14,7 +14,7 @@ function(check_script name script)
   endif()
 endfunction()
 
-# All modules share one scope: names are unique across files, and the imports, one per line, are removed.
+# All modules share one scope: their names must be unique, and imports, one on each line, are removed.
 set(scripts "")
 foreach(module ${modules})
   file(READ ${CMAKE_CURRENT_LIST_DIR}/page/${module}.js script)

@@ -16,17 +16,17 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kMaxRowsShown = std::size_t{1} << 18;  // of a table, on its map
-// The rows that moved farthest have their steps shown; a memory's table has only these rows.
+constexpr std::size_t kMaxRowsShown = std::size_t{1} << 18;  // limit of a table on a map
+// Limits the rows whose steps are shown, and the rows of an n-gram memory's table.
 constexpr std::size_t kMaxReasons = 2000;
 
 const Json& member(const Json& object, std::string_view name) {
   const Json* const found = object.find(name);
-  check_runtime(found != nullptr, "a record has no ", in_quotes(name));
+  check_runtime(found != nullptr, "the record has no member ", in_quotes(name));
   return *found;
 }
 
-// A number, where null stands for one that is not finite.
+// Returns a number; NaN for null, which stands for a value that is not finite.
 double number_or_nan(const Json& number) {
   return number.dump() == "null" ? std::nan("") : number.number();
 }
@@ -72,7 +72,7 @@ class LoggedTable {
   std::string name, kind;
   bool is_tokens;
   std::uint64_t count, width;
-  std::vector<std::string> labels;  // of all rows, or none
+  std::vector<std::string> labels;  // for all rows, or empty
 
  private:
   bool has_too_many_ngrams() const { return has_ngrams_ && followed_ > kMaxReasons; }
@@ -85,8 +85,8 @@ class LoggedTable {
 
   bool has_ngrams_;
   std::uint64_t touched_ = 0, followed_ = 0;
-  std::map<std::uint64_t, std::map<std::uint64_t, RowState>> frames_;  // changes, by step
-  std::map<std::uint64_t, RowState> rows_;                             // at the end
+  std::map<std::uint64_t, std::map<std::uint64_t, RowState>> frames_;  // changed rows by step
+  std::map<std::uint64_t, RowState> rows_;                             // final state
   std::map<std::uint64_t, std::string> row_labels_;
   std::map<std::uint64_t, RowReasons> reasons_;
   bool dense_ = false, coupled_decay_ = false;
@@ -114,14 +114,15 @@ void LoggedTable::add(std::uint64_t step, const Json& record) {
   const std::vector<double> momentum = numbers_or_0("momentum"), decay = numbers_or_0("decay");
   for (const std::size_t size : {lookups.size(), steps.size(), last.size(), norm.size(),
                                  moved.size(), momentum.size(), decay.size()})
-    check_runtime(size == distances.size(), "the columns of ", name, " differ in length");
+    check_runtime(size == distances.size(), "the columns of ", name,
+                  " have different lengths, expected ", distances.size());
   const Json* const named = record.find("labels");
   std::map<std::uint64_t, RowState>& frame = frames_[step];
   if (is_true(record, "whole")) rows_.clear();
   std::uint64_t id = 0;
   for (std::size_t i = 0; i < distances.size(); ++i) {
     id += distances[i];
-    check_runtime(id < count, "row ", id, " is outside ", name);
+    check_runtime(id < count, "row ", id, " is out of range: ", name, " has ", count, " rows");
     rows_[id] =
         frame[id] = {lookups[i], steps[i], last[i], norm[i], moved[i], momentum[i], decay[i]};
     if (named != nullptr) row_labels_[id] = named->elements().at(i).string();
@@ -147,7 +148,7 @@ void LoggedTable::add(std::uint64_t step, const Json& record) {
   }
 }
 
-// All rows that were written, the one that moved farthest first.
+// Returns all rows of the log by the distance they moved, in descending order.
 std::vector<std::uint64_t> LoggedTable::farthest() const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, row] : rows_) ids.push_back(id);
@@ -156,7 +157,7 @@ std::vector<std::uint64_t> LoggedTable::farthest() const {
   return ids;
 }
 
-// Returns the name of a table that is shown in part, which says which rows it has.
+// Returns the title of a table that is shown in part. It describes the rows shown.
 std::string LoggedTable::title(std::size_t shown) const {
   return concat(
       name, ": ", shown < followed_ ? concat("the ", shown, " that moved farthest of ") : "",
@@ -169,16 +170,16 @@ std::string LoggedTable::label_of(std::uint64_t id) const {
   return id < labels.size() ? labels[id] : rows_.contains(id) ? concat(id) : "";
 }
 
-// Returns a table as the page shows it. A table that is too large for a map, or whose rows are not
-// all followed, becomes a table of the rows with a gradient, whose labels begin with their ids. A
-// memory's table with many of them becomes a table of the rows that moved farthest.
+// Returns a table as the page shows it. A table that is too large for a map, or only partly
+// tracked, becomes a table of the rows with a gradient, whose labels start with their ids. If an
+// n-gram memory has too many of these rows, only the rows that moved farthest are shown.
 Json LoggedTable::to_json() const {
   const bool is_part = is_shown_in_part();
   const std::vector<std::uint64_t> order = farthest();
   std::vector<std::uint64_t> shown = order;
   if (has_too_many_ngrams()) shown.resize(std::min(shown.size(), kMaxReasons));
   if (!is_part) std::ranges::sort(shown);
-  std::map<std::uint64_t, std::uint64_t> numbers;  // of rows on the page, by id
+  std::map<std::uint64_t, std::uint64_t> numbers;  // ids to rows on the page
   for (const std::uint64_t id : shown) numbers.emplace(id, is_part ? numbers.size() : id);
 
   Json table{
@@ -239,7 +240,7 @@ Json LoggedTable::to_json() const {
   return table;
 }
 
-// Calls a function with each record of an event. What it throws names the line.
+// Calls a function with each record of an event. Exceptions get the line as a prefix.
 void each_record(auto& records, std::string_view event, const auto& call) {
   for (auto& record : records) {
     if (record.event != event) continue;
@@ -252,7 +253,7 @@ void each_record(auto& records, std::string_view event, const auto& call) {
   }
 }
 
-// Returns curves with equal distances: in a long run, the distances of logged points grow.
+// Returns curves with equally spaced points. In a long run, the spacing of logged points grows.
 Json curves_json(const std::vector<LogRecord>& records) {
   const std::vector<std::string> names{"loss", "learning_rate", "speed", "rows"};
   std::vector<std::uint64_t> steps;
@@ -262,7 +263,8 @@ Json curves_json(const std::vector<LogRecord>& records) {
       steps.push_back(step);
     for (const std::string& name : names) {
       for (const double number : numbers_in(member(record.data, name))) all[name].push_back(number);
-      check_runtime(all[name].size() == steps.size(), "the curves differ in length");
+      check_runtime(all[name].size() == steps.size(),
+                    "the curves have different lengths, expected ", steps.size(), " points");
     }
   });
   Json curves{{"step", Json::array()}};
@@ -270,7 +272,7 @@ Json curves_json(const std::vector<LogRecord>& records) {
   const std::size_t count = steps.size();
   const std::uint64_t distance = count < 2 ? 1 : steps[count - 1] - steps[count - 2];
   std::map<std::string, double> sums;
-  std::uint64_t covered = 0;  // steps
+  std::uint64_t covered = 0;  // steps since the last point
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t here = count < 2 ? 1
                                : i == 0  ? steps[1] - steps[0]
@@ -306,7 +308,7 @@ std::uint64_t steps_of(const LogRecord& record) {
   return steps != nullptr ? steps->whole_number() : record.step;
 }
 
-// Returns evaluations: in the course of epochs, and after epochs if they have a validation loss.
+// Returns evaluations during epochs, and after epochs if they have a validation loss.
 Json evaluations_json(std::vector<LogRecord>& records) {
   Json all = Json::array();
   std::optional<std::uint64_t> last;
@@ -344,7 +346,8 @@ std::vector<LoggedTable> tables_of(const std::vector<LogRecord>& records, const 
     if (named(record.data) == tables.end()) tables.emplace_back(record.data);
   });
   each_record(records, "rows", [&](const LogRecord& record) {
-    check_runtime(named(record.data) != tables.end(), "rows of an unknown table");
+    check_runtime(named(record.data) != tables.end(),
+                  "rows of an unknown table, expected its record `table` before");
     named(record.data)->add(record.step, record.data);
   });
   const auto order = [&](const LoggedTable& table) {
@@ -357,7 +360,7 @@ std::vector<LoggedTable> tables_of(const std::vector<LogRecord>& records, const 
   return tables;
 }
 
-// Returns the texts of all tokens; none for a model without tokens.
+// Returns the text of each token; empty for a model without tokens.
 Json vocabulary_json(const Json& run, const std::vector<LoggedTable>& tables) {
   std::vector<std::string> texts;
   if (const Json* vocabulary = run.find("vocabulary")) texts = vocabulary->strings();
@@ -375,7 +378,7 @@ Json vocabulary_json(const Json& run, const std::vector<LoggedTable>& tables) {
 }  // namespace
 
 std::vector<LogRecord> read_log(const std::filesystem::path& path) {
-  check_runtime(file_exists(path), "cannot read ", path.string(), ": there is no such file");
+  check_runtime(file_exists(path), "cannot read ", path.string(), ": the file does not exist");
   const std::string text = read_file(path);
   const auto check_log = [&](bool is_log) {
     check_runtime(is_log, path.string(), ": not the log of a run, expected a file of RunLog");
@@ -387,10 +390,10 @@ std::vector<LogRecord> read_log(const std::filesystem::path& path) {
     const std::string_view line = left.substr(0, left.find('\n'));
     left.remove_prefix(line.size() + 1);
     const std::string place = concat(path.string(), ", line ", records.size() + 1);
-    check_runtime(is_whole_line(line), place, ": damaged");
+    check_runtime(is_whole_line(line), place, ": damaged (wrong checksum)");
     Json data(line, place);
     check_runtime(data.find("event") != nullptr && data.find("step") != nullptr, place,
-                  ": a record has no event or step");
+                  ": the record has no member \"event\" or \"step\"");
     LogRecord record{
         member(data, "event").string(), member(data, "step").whole_number(), place, {}};
     record.data = std::move(data);
@@ -441,7 +444,7 @@ Json report_data(std::vector<LogRecord> records) {
     });
   run["seconds"] = rounded(seconds + reading);
   run["report_seconds"] = rounded(spent + reading);
-  // The model's reading of its text is shown unless it has been trained since then.
+  // Results of the analysis are shown only if no step followed it.
   const std::uint64_t last = records.back().step;
   for (const char* name : {"text", "embeddings", "attention"})
     each_record(records, name, [&](LogRecord& record) {

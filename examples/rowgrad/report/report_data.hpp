@@ -1,6 +1,6 @@
 #pragma once
 
-// Makes the data of a page from the log of a run.
+// Builds the data of a page from the log of a run.
 
 #include <cstdint>
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace rowgrad {
 
-/// A line of a log: see FORMAT.md.
+/// A line of a log; see FORMAT.md.
 struct LogRecord {
   std::string event;
   std::uint64_t step = 0;
@@ -19,17 +19,17 @@ struct LogRecord {
   Json data;          // the whole object
 };
 
-/// Reads a log, except what a killed program left at its end: see whole_bytes(). Throws
-/// std::system_error or std::runtime_error for a file that is not a log or cannot be read, and for
-/// a damaged line, which it names.
+/// Reads a log without the incomplete lines that a killed program may leave at its end (see
+/// whole_bytes()). Throws std::system_error or std::runtime_error if the file is not a log, cannot
+/// be read, or has a damaged line; the message names the line.
 std::vector<LogRecord> read_log(const std::filesystem::path& path);
 
-/// Returns the data of the page, as page/types.d.ts describes it. Throws std::runtime_error for a
-/// record with other members than FORMAT.md says, whose line it names.
+/// Returns the data of the page (page/types.d.ts). Throws std::runtime_error for a record that does
+/// not follow FORMAT.md; the message names the line.
 Json report_data(std::vector<LogRecord> records);
 
-/// Reads a log and writes its page and its data to files of these names, unless a name is empty.
-/// Throws like read_log() and report_data(), and like check_report_page() if `page` is not empty.
+/// Reads a log and writes its page and its data to these files, unless a name is empty. Throws like
+/// read_log() and report_data(), and like check_report_page() if `page` is not empty.
 void write_report(const std::filesystem::path& log, const std::string& page,
                   const std::string& data);
 

@@ -10,19 +10,19 @@
 namespace rowgrad {
 namespace {
 
-constexpr int kGzip = 16;   // added to the bits of the window: zlib writes gzip's header
-constexpr int kEffort = 4;  // a fifth of the time of 6, for 12 % more bytes
+constexpr int kGzip = 16;   // added to zlib's window bits to write gzip's header
+constexpr int kEffort = 4;  // a fifth of the time of level 6, for 12 % more bytes
 
 std::string gzipped(const std::string& text) {
   z_stream stream{};
   check_runtime(deflateInit2(&stream, kEffort, Z_DEFLATED, MAX_WBITS + kGzip, MAX_MEM_LEVEL,
                              Z_DEFAULT_STRATEGY) == Z_OK,
-                "report: zlib does not start");
+                "report: zlib cannot be initialized");
   std::string packed;
   std::string block(std::size_t{1} << 16, '\0');
   std::size_t read = 0;
   for (int status = Z_OK; status != Z_STREAM_END;) {
-    if (stream.avail_in == 0) {  // zlib counts in 32 bits
+    if (stream.avail_in == 0) {  // zlib's counts have 32 bits
       stream.avail_in = static_cast<uInt>(std::min(text.size() - read, std::size_t{1} << 30));
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data() + read));
       read += stream.avail_in;
@@ -40,8 +40,8 @@ std::string gzipped(const std::string& text) {
 
 void check_report_page() {
   check_runtime(!kReportBefore.empty(),
-                "the page needs the chart library: install libjs-dygraphs and build again (the "
-                "data work without it)");
+                "report: built without the chart library; install libjs-dygraphs and build again "
+                "(data files do not need it)");
 }
 
 std::string report_page(const std::string& data) {

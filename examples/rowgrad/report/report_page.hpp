@@ -1,22 +1,21 @@
 #pragma once
 
-// The page of a report: examples/rowgrad/report/page, with the data in it.
+// Builds the page of a report from examples/rowgrad/report/page and its data.
 
 #include <string>
 #include <string_view>
 
 namespace rowgrad {
 
-/// The page before and after its data; empty if the chart library was not there when the programs
-/// were built.
+/// The page before and after its data; empty if the programs were built without the chart library.
 extern const std::string_view kReportBefore;
 extern const std::string_view kReportAfter;
 
-/// Throws std::runtime_error if the programs were built without the chart library, saying what to
-/// install.
+/// Throws std::runtime_error if the programs were built without the chart library. The message says
+/// what to install.
 void check_report_page();
 
-/// The whole page, for data as JSON. Throws as check_report_page does.
+/// Returns the page for this JSON data. Throws like check_report_page().
 std::string report_page(const std::string& data);
 
 }  // namespace rowgrad

@@ -13,18 +13,19 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kMaxEmbeddings = 2000;
-constexpr std::size_t kMaxPrompt = 32;  // tokens whose attention is shown
-// Tokens that the model reads at the end: one for every 16 it was trained on, within bounds, so
-// that a short run does not wait for them.
+constexpr std::size_t kMaxPrompt = 32;  // tokens for attention_json()
+// The analysis reads one token for every 16 trained tokens, within bounds, so that it is short
+// after a short run.
 constexpr std::size_t kTrainedAToken = 16;
 constexpr std::size_t kMinRead = 1000;
 constexpr std::size_t kMaxRead = 24'000;
 constexpr std::size_t kExpected = 5;
 constexpr std::size_t kNeighbours = 8;
-constexpr std::size_t kMaxLogits = std::size_t{1} << 22;  // that exist at a time,
-constexpr std::size_t kMaxAtOnce = 1024;  // and tokens that are read: they stay in the cache
+// Limits of a forward pass, whose values then stay in the cache.
+constexpr std::size_t kMaxLogits = std::size_t{1} << 22;
+constexpr std::size_t kMaxAtOnce = 1024;  // tokens
 
-// The `count` largest of these, the largest first.
+// Returns the indices of the `count` largest values, in descending order.
 std::vector<std::size_t> largest(std::span<const real> numbers, std::size_t count) {
   std::vector<std::size_t> places;
   const auto more = [&](std::size_t a, std::size_t b) { return numbers[a] > numbers[b]; };
@@ -43,7 +44,7 @@ std::int64_t in_hundredths(real cosine) {
   return std::isfinite(cosine) ? std::llround(100 * static_cast<double>(cosine)) : 0;
 }
 
-// The rows, each divided by its length.
+// Divides each row by its length.
 Tensor unit_rows(Tensor rows) {
   const std::size_t width = rows.shape()[1];
   for (std::size_t i = 0; i < rows.shape()[0]; ++i) {
@@ -54,7 +55,7 @@ Tensor unit_rows(Tensor rows) {
   return rows;
 }
 
-// a · aᵀ, or aᵀ · a.
+// Returns a · aᵀ, or aᵀ · a if `transposed`.
 Tensor squared(const Tensor& a, bool transposed) {
   const blas::MatrixView rows{a.data(), a.shape()[0], a.shape()[1]};
   const blas::MatrixView columns = blas::transposed(rows);
@@ -70,12 +71,12 @@ struct Component {
   double variance;
 };
 
-// The direction of most variance, by repeated products with the matrix of variances, from which it
-// is then removed.
+// Returns the first principal component of a covariance matrix (by power iteration), and removes it
+// from the matrix.
 Component take_component(Tensor& variances) {
   const std::size_t width = variances.shape()[0];
   Tensor direction = empty({width, 1});
-  for (std::size_t i = 0; i < width; ++i)  // any start that is not orthogonal to the result
+  for (std::size_t i = 0; i < width; ++i)  // unlikely to be orthogonal to the result
     direction.data()[i] = static_cast<real>(1 + 0.1 * static_cast<double>(i % 7));
   double variance = 0;
   for (int round = 0; round < 200; ++round) {
@@ -157,7 +158,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
     std::vector<std::int32_t> all(count);
     source.read(0, all);
     const std::span<const std::int32_t> text = all;
-    ids.push_back(text[0]);  // nothing comes before it
+    ids.push_back(text[0]);  // has no loss
     losses.push_back(Json());
     expected.push_back(Json::array());
     probabilities.push_back(Json::array());
@@ -191,7 +192,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (gates.size() == i) gates.push_back({{"block", all[i].block}});
       for (const double gate : all[i].values) gates[i]["values"].push_back(in_thousandths(gate));
-      gates[i]["values"].push_back(Json());  // the last token was not read
+      gates[i]["values"].push_back(Json());  // the last token has no gate
     }
   };
   if (goes_on && !goes_on()) return text;
@@ -280,7 +281,7 @@ void add_analysis(RunLog& log, RowHistory& rows, const AnalysedRun& run) {
   for (const TableHistory& table : rows.tables()) {
     if (table.kind() != RowKind::kToken || table.ids().empty()) continue;
     const std::vector<std::int32_t> ids = table.most_frequent(kMaxEmbeddings);
-    table.values(ids);  // fetches them
+    table.values(ids);  // fetches the rows
     log.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
   }
   const std::size_t most = std::clamp(run.trained_tokens / kTrainedAToken, kMinRead, kMaxRead);

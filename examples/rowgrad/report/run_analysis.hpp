@@ -1,6 +1,6 @@
 #pragma once
 
-// Reads a text with a trained model, for reports. page/types.d.ts describes the JSON.
+// Analyses a corpus with a trained model, for reports. page/types.d.ts describes the JSON.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,47 +17,47 @@
 
 namespace rowgrad {
 
-/// The gates of a model's memory.
+/// The gates of an n-gram memory.
 struct MemoryGates {
-  std::size_t block = 0;            // in front of which the memory is
-  std::vector<double> values = {};  // at each token, from 0 to 1
+  std::size_t block = 0;            // the block after the memory
+  std::vector<double> values = {};  // one for each token, from 0 to 1
 };
 
-/// Reads the first `most` tokens of a text, in windows as long as the model's context. Returns the
-/// gates of each memory, in the order of blocks. `tables`, if not null, fetches rows before they
-/// are looked up.
+/// Runs the model on the first `most` tokens of a corpus, in windows as long as its context.
+/// Returns the gates of each memory by block. If not null, `tables` fetches rows before they are
+/// looked up.
 std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& text,
                                     std::uint64_t most = 24'000, TablePlacement* tables = nullptr);
 
-/// Returns the loss of each token and the tokens that were likeliest in its place, for at most
-/// `most` tokens, of which up to half are from the text that the model was not trained on. Both
-/// texts are cut into pieces as long as the model's context. A model with memories also has the
-/// gates. `goes_on` is asked from time to time: if it returns false, the rest is left out. `tables`
-/// is as in read_gates().
+/// Returns the loss of each token and the most likely tokens at its position, for at most `most`
+/// tokens. Up to half of them are from the validation part. Both parts are cut into windows as long
+/// as the model's context. Includes the gates of memories. `goes_on` is called from time to time;
+/// if it returns false, the rest is omitted. `tables` is as in read_gates().
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& goes_on = {}, std::size_t most = 24'000,
                TablePlacement* tables = nullptr);
 
-/// Returns the nearest neighbours of these tokens among themselves, and their first two principal
-/// components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in Space").
+/// Returns the nearest neighbours of each of these tokens among the others, and the first two
+/// principal components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in
+/// Space").
 Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);
 
-/// Returns the attention weights of each head on a prompt.
+/// Returns the attention weights of each head for a prompt.
 Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables = nullptr);
 
-/// A trained model and its text.
+/// A trained model and its corpus.
 struct AnalysedRun {
   LanguageModel& model;
   const TokenSequence& training;
-  const TokenSequence* validation;     // null for none
+  const TokenSequence* validation;     // may be null
   std::uint64_t trained_tokens;        // in all steps
-  const Ids& prompt;                   // its attention is shown
+  const Ids& prompt;                   // for attention_json()
   TablePlacement* tables;              // as in read_gates()
   std::function<bool()> goes_on = {};  // as in text_json()
 };
 
-/// Adds what a page shows of the model at the end of a run to its log: the embeddings of the most
-/// frequent tokens, the text with its losses, and the attention on the prompt of a GPT.
+/// Adds the analysis of a trained model to the log of its run: the embeddings of the most frequent
+/// tokens, the corpus with its losses, and the attention of a GPT for the prompt.
 void add_analysis(RunLog& log, RowHistory& rows, const AnalysedRun& run);
 
 }  // namespace rowgrad

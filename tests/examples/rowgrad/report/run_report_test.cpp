@@ -31,7 +31,7 @@ json data_of(const std::filesystem::path& log) {
   return json::parse(report_data(read_log(log)).dump());
 }
 
-// The data of the page of a run, which is trained.
+// Trains a run and returns the data of its page.
 json described(Session& training) {
   const TemporaryFolder folder;
   RunLog log(training.run(), folder / "run.log",
@@ -41,8 +41,8 @@ json described(Session& training) {
   return data_of(folder / "run.log");
 }
 
-TEST(RunReport, IsAPageOfALog) {
-  if (kReportBefore.empty()) GTEST_SKIP() << "the chart library is not here";
+TEST(RunReport, WritesThePageOfALog) {
+  if (kReportBefore.empty()) GTEST_SKIP() << "built without the chart library";
   const auto training = start(watched_run());
   TrainingRun& run = training->run();
   const TemporaryFolder folder;
@@ -56,7 +56,7 @@ TEST(RunReport, IsAPageOfALog) {
   EXPECT_EQ(json::parse(read_file(folder / "run.json")), data_of(folder / "run.log"));
 }
 
-TEST(RunReport, HasWhatARunDid) {
+TEST(RunReport, ShowsARun) {
   const auto training = start(watched_run());
   const json report = described(*training);
   const std::size_t steps = training->run().steps();
@@ -68,14 +68,14 @@ TEST(RunReport, HasWhatARunDid) {
   EXPECT_EQ(report["curves"]["step"].back(), steps);
   for (const char* curve : {"loss", "learning_rate", "speed", "rows"})
     EXPECT_EQ(report["curves"][curve].size(), steps) << curve;
-  EXPECT_GE(report["curves"]["rows"][0].get<double>(), 1);  // that had a gradient
+  EXPECT_GE(report["curves"]["rows"][0].get<double>(), 1);  // rows with a gradient
   double sum = 0;
   for (std::size_t i = steps / 2; i < steps; ++i) sum += report["curves"]["loss"][i].get<double>();
   EXPECT_NEAR(sum / static_cast<double>(steps / 2), training->run().history()[1].training_loss,
               0.05);
   for (std::size_t i = 0; i < report["norms"]["norm"].size(); ++i) {
     const double norm = report["norms"]["norm"][i];
-    const bool clips = report["norms"]["step"][i] > 3;  // the first step is 1 here
+    const bool clips = report["norms"]["step"][i] > 3;  // steps count from 1 here
     EXPECT_EQ(report["norms"]["clipped"][i], clips ? std::min(0.5, norm) : norm);
   }
   EXPECT_EQ(report["evaluations"].size(), 2U);
@@ -100,8 +100,7 @@ TEST(RunReport, HasWhatARunDid) {
   EXPECT_EQ(report["tables"][1]["frames"].back()["rows"].size(), 16U);
 }
 
-// The file of a log, and what is wrong with it.
-TEST(RunReport, RefusesWhatIsNoLogAndDamagedLines) {
+TEST(RunReport, RejectsOtherFilesAndDamagedLines) {
   const auto training = start(watched_run());
   const TemporaryFolder folder;
   const std::string path = folder / "run.log";
@@ -122,7 +121,7 @@ TEST(RunReport, RefusesWhatIsNoLogAndDamagedLines) {
   EXPECT_EQ(data(whole.substr(0, first))["curves"]["step"], json::array());
   std::string damaged = whole;
   damaged[first + 40] ^= 1;
-  EXPECT_ERROR(std::runtime_error, path + ", line 2: damaged", data(damaged));
+  EXPECT_ERROR(std::runtime_error, path + ", line 2: damaged (wrong checksum)", data(damaged));
   for (const std::string& wrong :
        {std::string(), std::string("mine\n"), whole.substr(0, first - 2)})
     EXPECT_ERROR(std::runtime_error, path + ": not the log of a run, expected a file of RunLog",
@@ -131,14 +130,14 @@ TEST(RunReport, RefusesWhatIsNoLogAndDamagedLines) {
   JsonLines(path).append(R"({"event":"evaluation","step":1,"loss":2})");
   EXPECT_ERROR(std::runtime_error,
                concat(path, ", line ", std::ranges::count(whole, '\n') + 1,
-                      ": a record has no \"training_loss\""),
+                      ": the record has no member \"training_loss\""),
                data_of(path));
   EXPECT_ERROR_WITH(std::system_error, "Is a directory", data_of(folder.path()));
-  EXPECT_ERROR(std::runtime_error, "cannot read nothing: there is no such file",
+  EXPECT_ERROR(std::runtime_error, "cannot read nothing: the file does not exist",
                data_of("nothing"));
 }
 
-TEST(RunReport, HasCurvesOfEqualDistances) {
+TEST(RunReport, SpacesCurvesEqually) {
   const TemporaryFolder folder;
   Random random(1);
   Bigram model(random);
@@ -157,7 +156,7 @@ TEST(RunReport, HasCurvesOfEqualDistances) {
   }
 }
 
-TEST(AttentionJson, HasTheWeightsOfEachHeadAndChangesNothing) {
+TEST(AttentionJson, HasTheWeightsOfEachHeadAndDoesNotChangeTheRun) {
   const auto training = start(gpt_with(2, 3)), alone = start(gpt_with(2, 3));
   training->run().train(2);
   const json attention =
@@ -174,7 +173,7 @@ TEST(AttentionJson, HasTheWeightsOfEachHeadAndChangesNothing) {
   EXPECT_TRUE(fingerprint(*training) == fingerprint(*alone));
 }
 
-TEST(RunReport, NamesTheRowsOfMemoriesAndHasTheirGates) {
+TEST(RunReport, ShowsLabelsAndGatesOfMemories) {
   const auto training = start(gpt_with(2, 2,
                                        {.blocks = {1, 0},
                                         .ngrams = {.orders = {2}, .heads = 2, .rows = 400},
@@ -210,8 +209,8 @@ TEST(RunReport, NamesTheRowsOfMemoriesAndHasTheirGates) {
   EXPECT_EQ(tables, 2U);
 }
 
-// A tokenizer may have fewer tokens than the model has rows, as GPT-2's padded to 50,304.
-TEST(RunReport, ShowsTokensWhateverReadsThem) {
+// A tokenizer may have fewer tokens than the model has rows, such as GPT-2's with 50,304 rows.
+TEST(RunReport, ShowsTokensOfAnyModel) {
   const auto tokenizer = WordTokenizer::from_text("a dog and a cat");
   Random random(1);
   GptModel model({.vocabulary = 8, .context = 4, .width = 4, .heads = 1, .layers = 1}, random);
@@ -246,7 +245,6 @@ TEST(RunReport, ShowsTokensWhateverReadsThem) {
   EXPECT_EQ(shown(classifier, &tokenizer)["vocabulary"], vocabulary);
 }
 
-// Of a memory's table with many of them.
 TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
   const auto training = start(gpt_with(2, 1,
                                        {.blocks = {0},
@@ -275,14 +273,14 @@ TEST(RunReport, ShowsTheNgramRowsThatMovedFarthest) {
   for (std::size_t i = 0; i < 2000; ++i) {
     const std::int32_t id = table["ids"][i];
     const double here = farthest[last["rows"][i].get<std::size_t>()];
-    EXPECT_NEAR(last["moved"][i].get<double>(), here, 5e-3 * here);  // three digits
+    EXPECT_NEAR(last["moved"][i].get<double>(), here, 5e-3 * here);  // rounded to three digits
     EXPECT_NEAR(moved[id], farthest[i], 1e-2 * farthest[i]);
     EXPECT_TRUE(table["labels"][i].get<std::string>().starts_with(concat(id, ": ")));
     EXPECT_EQ(table["reasons"]["rows"][i], i);
   }
 }
 
-TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
+TEST(TextJson, HasTheLossAndTheLikeliestTokensAtEachPosition) {
   Random random(1);
   NextTokenModel model({.vocabulary = 11, .context = 4, .width = 6}, random);
   std::vector<std::int32_t> ids;
@@ -317,12 +315,12 @@ TEST(TextJson, HasTheLossOfEachTokenAndTheLikeliestOnes) {
 }
 
 TEST(EmbeddingsJson, FindsNeighboursAndPrincipalComponents) {
-  // Two tight groups, far from each other in one direction and a little in a second one.
+  // Two tight groups, far apart in one direction and spread a little in a second one.
   Tensor rows = zeros({6, 4});
   for (std::size_t i = 0; i < 6; ++i) {
     rows(i, 1) = i < 3 ? real{-4} : real{4};
     rows(i, 2) = static_cast<real>(i % 3) - 1;
-    rows(i, 3) = 1;  // the same for all: not a direction of variance
+    rows(i, 3) = 1;  // constant: has no variance
   }
   const Parameter table("token.weight", rows);
   const json result = json::parse(embeddings_json(table, {0, 1, 2, 3, 4, 5}).dump());
@@ -337,7 +335,7 @@ TEST(EmbeddingsJson, FindsNeighboursAndPrincipalComponents) {
   EXPECT_EQ(json::parse(embeddings_json(diverged, {0, 1}).dump())["cosines"], (json{{0}, {0}}));
 }
 
-TEST(ReportPage, HasTheDataPackedAndCannotBeLeftByItsTexts) {
+TEST(ReportPage, PacksItsDataSafely) {
   if (kReportBefore.empty()) GTEST_SKIP() << "built without the chart library";
   const TemporaryFolder folder;
   const std::string file = (folder / "packed").string();
@@ -361,8 +359,8 @@ TEST(ShownBytes, KeepsUtf8AndShowsOtherBytes) {
   EXPECT_EQ(shown_bytes("a\xC3\xA9\xff z\xC3"), "a\xC3\xA9<0xFF> z<0xC3>");
 }
 
-// Neither has a text: its targets are its own, or its examples are no tokens.
-TEST(RunReport, ShowsARunWithoutAText) {
+// Padded answers and ratings are not a continuous text.
+TEST(RunReport, ShowsARunWithoutText) {
   struct Tables : Model {
     explicit Tables(Random& random)
         : user(*this, "user", 5, 2, random), film(*this, "film", 4, 2, random) {}
