@@ -1,4 +1,4 @@
-// Opens made-up reports in a headless Chromium, without a network, and watches what they do.
+// Opens generated reports in a headless Chromium without network, and records problems.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
@@ -14,7 +14,7 @@ const out = fileURLToPath(new URL("out/", import.meta.url));
 const dygraphs = process.env.DYGRAPHS ?? "/usr/share/javascript/dygraphs";
 let opened = 0;
 
-/** One browser for all tests of a file. */
+/** The browser for all tests of a file. */
 const browser = await puppeteer.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
   args: ["--no-sandbox", "--force-color-profile=srgb"],
@@ -32,13 +32,13 @@ function bundlePage() {
   return readFileSync(file, "utf8");
 }
 
-/** The page as the programs get it, with a place for the data. */
+/** The page that is embedded in the programs, without data. */
 export const page = bundlePage();
 
 /**
- * A tab with the report, which notes messages, errors, dialogs and requests in `tab.problems`. The time
- * that it has taken on the processor, `tab.processorSeconds()`, does not depend on what else is running.
- * `old` leaves the browser without DecompressionStream, `touch` gives it a screen to touch.
+ * Opens a tab with the report. It records messages, errors, dialogs and requests in `tab.problems`.
+ * `tab.processorSeconds()` is its CPU time, which does not depend on other programs. `old` removes
+ * DecompressionStream; `touch` emulates a touch screen.
  */
 export async function openReport(report, { width = 1600, scheme = "light", touch = false, old = false } = {}) {
   const file = `${out}report-${process.pid}-${++opened}.html`;
@@ -78,20 +78,20 @@ export async function openReport(report, { width = 1600, scheme = "light", touch
   return tab;
 }
 
-/** Nothing but the page was asked for, and it had nothing to say. */
+/** Closes a tab, which must have no problems. */
 async function closeQuietly(tab) {
   assert.deepEqual(tab.problems, []);
   await tab.close();
 }
 
-/** A tab for all tests of a file, which must have been quiet in the end. */
+/** Opens a tab for all tests of a file. It must have no problems at the end. */
 export async function shareReport(report, options) {
   const tab = await openReport(report, options);
   shared.push(tab);
   return tab;
 }
 
-/** A test with a report of its own, which must be quiet. */
+/** Runs a test with its own report, which must have no problems. */
 export function testReport(name, report, options, look) {
   test(name, async () => {
     const tab = await openReport(report, options);
@@ -100,12 +100,12 @@ export function testReport(name, report, options, look) {
   });
 }
 
-/** @returns {Promise<string>} what an element shows */
+/** @returns {Promise<string>} the visible text of an element */
 export function textOf(tab, selector) {
   return tab.$eval(selector, (element) => element.innerText.replace(/\s+/g, " ").trim());
 }
 
-/** Moves a slider as a hand does. */
+/** Moves a slider and sends its event. */
 export function slide(tab, selector, value) {
   return tab.$eval(selector, (input, to) => {
     input.value = to;
@@ -113,7 +113,7 @@ export function slide(tab, selector, value) {
   }, String(value));
 }
 
-/** Where a place of an element is in the window, after it has been scrolled to the middle. */
+/** Scrolls to an element and returns the position in the window of a point on it. */
 export async function placeOn(tab, selector, x, y) {
   return tab.$eval(selector, (element, dx, dy) => {
     element.scrollIntoView({ block: "center" });
@@ -122,7 +122,7 @@ export async function placeOn(tab, selector, x, y) {
   }, x, y);
 }
 
-/** The colour of a pixel of a canvas: [red, green, blue, opacity]. */
+/** Returns the colour of a pixel of a canvas: [red, green, blue, opacity]. */
 export function pixelOf(tab, selector, x, y) {
   return tab.$eval(selector, (canvas, px, py) =>
     [...canvas.getContext("2d").getImageData(px, py, 1, 1).data], Math.floor(x), Math.floor(y));

@@ -1,4 +1,4 @@
-// The curves over the steps, and what they answer to.
+// Tests of the curves by step and their controls.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -9,7 +9,7 @@ import { makeReport } from "./fixture.mjs";
 const report = makeReport();
 const tab = await shareReport(report);
 
-/** The rows of a chart, without those of steps at which it has no value. */
+/** Returns the rows of a chart that have a value. */
 function drawnValues(id, column) {
   return tab.evaluate((place, k) => {
     const { charts } = window.rowgradReport.loss;
@@ -25,7 +25,7 @@ function drawnValues(id, column) {
 
 const pairs = (steps, values) => steps.map((step, i) => [step, values[i]]);
 
-test("the curves are those of the data", async () => {
+test("the curves equal the data", async () => {
   const { curves, norms, evaluations } = report;
   assert.deepEqual(await drawnValues("chart-loss", 1), pairs(curves.step, curves.loss));
   assert.deepEqual(
@@ -39,12 +39,12 @@ test("the curves are those of the data", async () => {
   assert.deepEqual(await drawnValues("chart-rows", 1), pairs(curves.step, curves.rows));
 });
 
-test("the unigram and uniform losses are lines across the chart", async () => {
+test("the unigram and uniform losses are straight lines", async () => {
   for (const [column, level] of [[4, report.baselines.unigram], [5, report.baselines.uniform]])
     assert.ok((await drawnValues("chart-loss", column)).every(([, value]) => value === level));
 });
 
-test("there is ink where the data are", async () => {
+test("curves are drawn at the values of the data", async () => {
   const missing = await tab.evaluate(() => {
     const result = [];
     for (const { dygraph, box, series } of window.rowgradReport.loss.charts) {
@@ -108,7 +108,7 @@ test("a chart can be read and zoomed with the keyboard", async () => {
   assert.match(await textOf(tab, "#chart-says"), /^Step 599/);
 });
 
-test("smoothing takes means, and none of them at 0", async () => {
+test("smoothing averages, and does nothing at 0", async () => {
   await slide(tab, "#smoothing", 0);
   assert.deepEqual(await drawnValues("chart-loss", 2), pairs(report.curves.step, report.curves.loss));
   await slide(tab, "#smoothing", 100);
@@ -120,14 +120,14 @@ test("smoothing takes means, and none of them at 0", async () => {
 const broken = makeReport({ steps: 60, frames: 3, state: "running" });
 broken.curves.loss[20] = null;
 
-testReport("a curve has gaps where a loss was not finite", broken, {}, async (other) => {
+testReport("a curve has a gap at a loss that is not finite", broken, {}, async (other) => {
   const values = await other.evaluate(() => window.rowgradReport.loss.charts[0].series[0].values);
-  assert.equal(values.filter((value) => value === null).length, 2); // that one, and step 0, which has an evaluation
+  assert.equal(values.filter((value) => value === null).length, 2); // this step, and step 0, which has an evaluation
 });
 
 const tied = makeReport({ steps: 60, frames: 3, table: "dense" });
 
-testReport("distinct rows by step are those that were looked up where gradients are dense", tied, {}, async (other) => {
+testReport("with dense gradients, distinct rows by step are rows looked up", tied, {}, async (other) => {
   assert.equal(await textOf(other, "#rows-by-step"), "Distinct rows looked up");
   assert.match(await textOf(other, "#chart-rows .legend"), new RegExp(`distinct rows ${tied.curves.rows.at(-1)}$`));
 });

@@ -8,7 +8,7 @@ const rules = {
   "prefer-const": "error",
   "no-eval": "error",
   "no-implied-eval": "error",
-  // Texts of a run are data: they never become markup.
+  // Text from a run is data and must not become markup.
   "no-restricted-properties": [
     "error",
     ...["innerHTML", "outerHTML", "insertAdjacentHTML", "write"].map((property) => ({ property })),

@@ -1,12 +1,12 @@
-// Made-up reports that look like those of real runs: a small one, one of GPT-2's 50,257 ids, one of a
-// run that still goes on, and one whose texts try to do harm.
+// Generated reports that look like reports of real runs: a small one, one with GPT-2's 50,257 ids, one of
+// an unfinished run, and one with hostile text.
 
 import { readFileSync } from "node:fs";
 import { gzipSync } from "node:zlib";
 
 const story = new URL("../../examples/data/the-slow-clock.txt", import.meta.url);
 
-/** Mulberry32: the same numbers on every machine. */
+/** Mulberry32, a generator with the same numbers on every machine. */
 function randomNumbers(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
@@ -19,7 +19,7 @@ function randomNumbers(seed) {
 const rounded = (number) => Number(number.toPrecision(3));
 const range = (count) => Array.from({ length: count }, (_, i) => i);
 
-/** Words with the spaces before them, as byte pairs have them, and the ids of the story. */
+/** Returns words with a leading space, like byte pairs, and the ids of the story. */
 function tokenize(size, random) {
   const pieces = readFileSync(story, "utf8").match(/ ?[A-Za-z’']+|\n+|[^A-Za-z\s]| +/g);
   const known = [...new Set(pieces)].sort();
@@ -35,7 +35,7 @@ function tokenize(size, random) {
   return { vocabulary, ids: pieces.map((piece) => ids.get(piece)) };
 }
 
-/** Trains nothing, but looks rows up as training does, and moves them. */
+/** Simulates training: looks up rows and moves them. */
 function makeTables({ ids, rows, steps, frames, random, table, context, positions }) {
   const known = new Map();
   const frameList = [];
@@ -117,7 +117,7 @@ function reasonsOf(known) {
   };
 }
 
-/** Tables of which every window looks up the same rows, the first `used` ones. */
+/** Returns a table whose first `used` rows are looked up by every window. */
 export function windowTable(kind, name, rows, used, steps, labels) {
   return {
     name, kind, rows, width: 128, labels,
@@ -141,19 +141,19 @@ function windowTables(positions, context, steps) {
   const wide = range(16).map((i) => Math.ceil(16 * 8 ** (i / 16)));
   const t5 = [...range(16).map(String), ...wide.map((first, i) => (i < 15 ? `${first} to ${wide[i + 1] - 1}` : `${first} and more`))];
   return {
-    // The last positions are left out, so that some are never touched.
+    // The last positions are omitted, so that some rows are never touched.
     learned: () => [windowTable("position", "position.weight", context, context - 2, steps)],
     t5: () => [windowTable("distance", "t5_table", 32, 26, steps, t5)],
     shaw: () => ["shaw_keys", "shaw_values"].map((name) => windowTable("distance", name, 33, 17, steps, shaw)),
   }[positions]();
 }
 
-/** A memory's table of 37 rows, with the bigrams of a text in them, and its gates on the text. */
+/** Returns an n-gram memory's table of 37 rows with the bigrams of a text, and its gates. */
 function addMemory(report) {
   const { ids, training } = report.text;
   const labels = range(37).map(() => "");
   for (let i = 1; i < 60; ++i) {
-    const row = (ids[i] * 31 + ids[i - 1]) % 36; // the last row has none
+    const row = (ids[i] * 31 + ids[i - 1]) % 36; // no bigram uses the last row
     const bigram = [ids[i - 1], ids[i]].map((id) => report.vocabulary[id]).join("");
     labels[row] += (labels[row] && " | ") + bigram;
   }
@@ -163,14 +163,14 @@ function addMemory(report) {
   report.text.gates = [{ block: 1, values }];
 }
 
-/** The report of a model with a memory of n-grams. */
+/** Returns the report of a model with an n-gram memory. */
 export function makeMemoryReport(options) {
   const report = makeReport(options);
   addMemory(report);
   return report;
 }
 
-/** The text as a bigram model would read it. */
+/** Returns the text with the losses of a bigram model. */
 function makeText(ids, vocabulary, random) {
   const training = Math.floor(0.9 * ids.length);
   const followers = new Map();
@@ -221,7 +221,7 @@ function makeAttention(tokens, random) {
   const kinds = [
     (query, key) => (key === query - 1 ? 20 : 1), // the token before
     (query, key) => (key === 0 ? 8 : 1), // the first token
-    () => 1 + 4 * random(), // here and there
+    () => 1 + 4 * random(), // random tokens
     (query, key) => (tokens[key] === tokens[query] ? 12 : 1), // the same token
   ];
   const weights = range(4).map((layer) => range(4).map((head) => range(size).map((query) => {
@@ -306,7 +306,7 @@ export function makeReport({
   };
 }
 
-/** The report of a program that went on from a checkpoint after some steps. */
+/** Returns the report of a run that was resumed without its log. */
 export function makeResumedReport(firstStep, options) {
   const report = makeReport(options);
   report.run.first_step = firstStep;
@@ -319,17 +319,17 @@ export function makeResumedReport(firstStep, options) {
   return report;
 }
 
-/** What a program writes that takes a few steps, mostly one, to look at the rows: nothing is evaluated. */
+/** Returns the report of `rowgrad rows`: few steps, and no evaluation. */
 export function makeShortReport({ steps = 1 } = {}) {
   const report = makeReport({ steps, frames: 1 });
   for (const part of ["evaluations", "samples"]) delete report[part];
   report.run.program = "rowgrad rows";
   report.run.command = `rowgrad rows --steps ${steps}`;
-  report.curves.speed[0] = null; // nothing comes before the first step to measure it from
+  report.curves.speed[0] = null; // the first step has no speed
   return report;
 }
 
-/** What a program of the reader's own writes, of users and films, of which nothing is known but what its loop did. */
+/** Returns the report of a custom loop with tables of users and films, and without a description. */
 export function makeOwnReport() {
   const { format, curves, norms, tables, run } = makeReport({ steps: 60, frames: 3, state: "running" });
   const { seconds, state, first_step } = run;
@@ -358,7 +358,7 @@ export const hostileTexts = [
   "@SCRIPTS@ @DATA@ $& $1 \\0",
 ];
 
-/** A small report, in all texts of which there is something that must not work. */
+/** Returns a small report with hostile text in all strings. */
 export function makeHostileReport() {
   const report = makeReport({ steps: 60, frames: 3 });
   const all = hostileTexts.join(" ");
@@ -373,7 +373,7 @@ export function makeHostileReport() {
   return report;
 }
 
-/** The page with the data in it, as the programs write it. */
+/** Returns the page with the data, as programs write it. */
 export function fillPage(page, report) {
   const data = gzipSync(JSON.stringify(report)).toString("base64");
   const [before, after] = page.split(">@DATA@<");

@@ -1,4 +1,4 @@
-// The answers at a glance, the text, the embeddings, attention and the samples.
+// Tests of the answers at a glance, the text, the embeddings, attention and the samples.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -15,16 +15,16 @@ const tab = await shareReport(report);
 const answer = (key) => textOf(tab, `#answers [data-key="${key}"]`);
 
 test("the page opens with answers to the four questions", async () => {
-  assert.match(await answer("learning"), /Only by heart .* best at step 360/);
+  assert.match(await answer("learning"), /Overfitting .* best at step 360/);
   assert.match(await answer("untouched"), new RegExp(`${table.rows - frame.rows.length} of ${table.rows}`));
   const most = frame.moved.indexOf(Math.max(...frame.moved));
   const moved = await answer("moved");
-  assert.ok(moved.includes(`${name(frame.rows[most])} Row ${frame.rows[most]} is ${frame.moved[most].toPrecision(3)} from where it was at first`), moved);
+  assert.ok(moved.includes(`${name(frame.rows[most])} Row ${frame.rows[most]} has moved by ${frame.moved[most].toPrecision(3)}.`), moved);
   assert.match(await answer("worst"),
-    /At tokens seen [\d,]+ to [\d,]+ times in training .* make \d.* % of the loss, and \d.* % of the text\. One never seen in training costs .* in a row of the validation text cost .* each: .+/);
+    /Tokens seen [\d,]+ to [\d,]+ times in training .* account for \d.* % of the loss and \d.* % of the text\. The mean loss is .* for tokens never seen in training .* tokens in the validation text has a mean loss of .*: .+/);
 });
 
-test("an answer's link shows what it speaks of", async () => {
+test("the link of an answer shows its subject", async () => {
   await tab.click('#answers [data-key="untouched"] a');
   assert.equal(await tab.$eval("#rows-filter", (select) => select.value), "untouched");
   await tab.focus('#answers [data-key="untouched"] a');
@@ -46,7 +46,7 @@ test("the text is shaded by the loss of its tokens", async () => {
   });
 });
 
-test("a token that is tapped shows what was expected instead", async () => {
+test("a tapped token shows what was expected instead", async () => {
   const i = 12;
   await tab.mouse.click(...(await placeOn(tab, `#passage > span:nth-of-type(${i + 1})`, 6, 10)));
   const reading = await textOf(tab, "#text-reading");
@@ -74,7 +74,7 @@ test("the groups of the loss table add up to the text", async () => {
   assert.equal(counts.reduce((a, b) => a + b), report.text.ids.length - 2);
 });
 
-test("a token's neighbours are those of the data, and can be found by name", async () => {
+test("neighbours of a token equal the data, and tokens are found by name", async () => {
   const { ids, neighbours } = report.embeddings;
   await tab.type("#neighbour-search", report.vocabulary[ids[20]]);
   await tab.keyboard.press("Enter");
@@ -95,21 +95,21 @@ test("labels of points hide no points and no other labels", async () => {
   assert.deepEqual(clashes, []);
 });
 
-test("a head is chosen with the keyboard, and its weights are drawn and named", async () => {
+test("a head is selected with the keyboard, and its weights are drawn and named", async () => {
   await tab.focus("#heads input:checked");
   await tab.keyboard.press("ArrowRight");
   assert.equal(await textOf(tab, "#head-name"), "Layer 1, head 2");
   await tab.focus("#head-map");
   await tab.keyboard.press("End");
   const row = report.attention.weights[0][1].at(-1);
-  assert.match(await textOf(tab, "#head-reading"), new RegExp(`most at ${name(report.attention.tokens[row.indexOf(Math.max(...row))])} `));
+  assert.match(await textOf(tab, "#head-reading"), new RegExp(`most to ${name(report.attention.tokens[row.indexOf(Math.max(...row))])} `));
   const size = (await tab.$eval("#head-map", (canvas) => canvas.width)) / row.length;
   const colour = async (query, key) => (await pixelOf(tab, "#head-map", (key + 0.5) * size, (query + 0.5) * size)).slice(0, 3).join();
   assert.equal(await colour(0, 5), "255,255,255", "what comes later has no weight");
   assert.notEqual(await colour(5, 0), await colour(5, 3), "the first token has more");
 });
 
-test("all samples are there, by step", async () => {
+test("all samples are shown, by step", async () => {
   const texts = await tab.$$eval("#samples-list blockquote", (all) => all.map((one) => one.textContent));
   assert.deepEqual(texts, report.samples.map(({ text }) => text));
 });
@@ -120,18 +120,18 @@ const unfinished = makeReport({ state: "running" });
 const ofWords = makeReport();
 ofWords.words = true;
 ofWords.vocabulary = ofWords.vocabulary.map((token) => token.trim() || ".");
-testReport("words stand apart, whatever the tokenizer is called", ofWords, {}, async (other) => {
+testReport("words are separated by spaces, whatever the name of the tokenizer", ofWords, {}, async (other) => {
   const passage = await other.$eval("#passage", (all) => all.textContent);
   assert.equal(passage.slice(0, 38), " It was the guards who found it out. A");
 });
 
-testReport("a run of one step tells what its curves would show, and shows all else", makeShortReport(), {}, async (one) => {
+testReport("a run of one step lists the values of its curves, and shows all other parts", makeShortReport(), {}, async (one) => {
   assert.equal(await one.$eval("#loss .of-curves", (part) => part.hidden), true);
   assert.equal(await textOf(one, "#one-step"), `Step 1 Loss ${short.curves.loss[0].toPrecision(3)} Loss if all tokens were equally likely ${short.baselines.uniform} ` +
-    `Loss if each were as likely as it is frequent ${short.baselines.unigram} Learning rate 2e−6 ` +
+    `Loss if each token were as likely as it is frequent ${short.baselines.unigram} Learning rate 2e−6 ` +
     `Gradient norm ${short.norms.norm[0].toPrecision(3)} Distinct rows with a gradient ${short.curves.rows[0]}`);
   assert.match(await textOf(one, '#answers [data-key="learning"]'), /Too early to say One step, with a loss of/);
-  assert.match(await textOf(one, '#answers [data-key="moved"]'), /It had \d+ lookups?, in 1 step; the row in the middle had \d+, in 1\./);
+  assert.match(await textOf(one, '#answers [data-key="moved"]'), /It had \d+ lookups?, in 1 step; the median row had \d+, in 1\./);
   assert.equal((await one.$$("#answers article")).length, 4);
   assert.equal(await one.$eval("#frame", (slider) => slider.disabled), true);
   assert.match(await textOf(one, "#frame-says"), /^after step 1, frame 1 of 1$/);
@@ -140,7 +140,7 @@ testReport("a run of one step tells what its curves would show, and shows all el
   assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#text", "#embeddings", "#attention"]);
 });
 
-testReport("a run of a few steps has curves, and lines of models that know nothing", makeShortReport({ steps: 5 }), {}, async (few) => {
+testReport("a run of a few steps has curves and baselines", makeShortReport({ steps: 5 }), {}, async (few) => {
   assert.equal(await few.$eval("#baselines-say", (words) => words.hidden), false);
   assert.equal(await few.evaluate(() => window.rowgradReport.loss.charts.length), 5);
   assert.match(await textOf(few, '#answers [data-key="learning"]'), /5 steps, with losses from .* are too few/);
@@ -155,8 +155,8 @@ testReport("a run that computes accuracies shows the last ones", accurate, {}, a
 for (const state of ["finished", "running"]) {
   const faulty = makeReport({ steps: 60, frames: 3, state });
   faulty.run.fault = "GRU: cannot read it";
-  testReport(`a report of a ${state} run that is not complete says why`, faulty, {}, async (other) => {
-    assert.match(await textOf(other, "#state"), /This report is not complete: GRU: cannot read it$/);
+  testReport(`a report of a ${state} run names its error`, faulty, {}, async (other) => {
+    assert.match(await textOf(other, "#state"), /This report is incomplete: GRU: cannot read it$/);
   });
 }
 
@@ -165,13 +165,13 @@ for (const losses of [diverged.curves.loss, diverged.norms.norm, diverged.norms.
 for (const one of diverged.evaluations) one.training_loss = one.validation_loss = null;
 for (const { moved, norm } of diverged.tables[0].frames) [moved, norm].forEach((figures) => figures.fill(null));
 
-testReport("a run none of whose numbers is finite is shown all the same", diverged, {}, async (other) => {
+testReport("a run without finite values is shown", diverged, {}, async (other) => {
   assert.equal(await other.$(".notice:not(#state)"), null);
   assert.match(await textOf(other, "#text-reading"), /Loss none/);
 });
 
-testReport("a run that goes on says so, and leaves out what it does not have yet", unfinished, {}, async (going) => {
-  assert.match(await textOf(going, "#state"), /had not ended .* after step 600\. .* reload it/);
+testReport("an unfinished run says so, and hides parts without data", unfinished, {}, async (going) => {
+  assert.match(await textOf(going, "#state"), /had not ended .* after step 600\. Reload it/);
   const shown = await going.$$eval("#contents a", (links) => links.map((link) => link.hash));
   assert.deepEqual(shown, ["#run", "#loss", "#vocabulary", "#rows", "#samples"]);
   const visible = await going.$$eval("main section", (all) => all.filter((one) => one.offsetHeight > 0).map((one) => `#${one.id}`));
@@ -187,12 +187,12 @@ stopped.text.probability[1].fill(0);
 stopped.text.left_out = { training: 13725, validation: 0 };
 const interrupted = { ...stopped, text: undefined };
 
-testReport("a run that was stopped says after which step, and what part of the text is here", stopped, {}, async (other) => {
+testReport("a stopped run shows its last step, and which part of the text is present", stopped, {}, async (other) => {
   assert.equal(await textOf(other, "#state"), "Stopped after step 60 of 200.");
   const count = (number) => number.toLocaleString("en-US");
-  const part = `the first ${count(stopped.text.training)} of ${count(stopped.text.training + 13725)} tokens to train on`;
+  const part = `the first ${count(stopped.text.training)} of ${count(stopped.text.training + 13725)} training tokens`;
   assert.ok((await textOf(other, "#text-says")).startsWith(
-    `Of the text, ${part} and all ${count(ids.length - stopped.text.training)} tokens for validation, as the model reads them where it was stopped`));
+    `T${part.slice(1)} and all ${count(ids.length - stopped.text.training)} validation tokens, with the losses of the model when the run was stopped.`));
   assert.match(await textOf(other, '#answers [data-key="worst"]'), new RegExp(` on ${part}\\.`));
   await other.focus("#passage");
   await other.keyboard.press("End");
@@ -201,17 +201,17 @@ testReport("a run that was stopped says after which step, and what part of the t
   assert.match(await textOf(other, "#text-reading"), /Loss none: nothing comes before it/);
 });
 
-testReport("figures are rounded to what they say", stopped, {}, async (other) => {
-  assert.match(await textOf(other, "#subtitle"), /it took 2 min 0 s, 0\.521 s of it for this report$/);
+testReport("figures are rounded", stopped, {}, async (other) => {
+  assert.match(await textOf(other, "#subtitle"), /it took 2 min 0 s, including 0\.521 s for this report$/);
   await other.evaluate(() => window.rowgradReport.text.choose(1));
   const reading = await textOf(other, "#text-reading");
   assert.match(reading, /Loss 10\.0 nats/);
   assert.match(reading, /(.* < 0\.1 %){5}$/);
 });
 
-testReport("a run that was interrupted says what is missing", interrupted, {}, async (other) => {
+testReport("an interrupted run says what is missing", interrupted, {}, async (other) => {
   assert.equal(await textOf(other, "#state"),
-    "Stopped after step 60 of 200. The text and the embeddings are missing, as it was interrupted.");
+    "Stopped after step 60 of 200. The text and the embeddings are missing because the run was interrupted.");
 });
 
 const alike = makeReport({ steps: 60, frames: 3 });
@@ -222,7 +222,7 @@ for (const one of alike.tables[0].frames) {
 }
 
 testReport("a row that moved most gets a reason only if a figure is high", alike, {}, async (other) => {
-  assert.match(await textOf(other, '#answers [data-key="moved"]'), /No single figure explains it\. It had 5 lookups, in 5 steps; the row in the middle had 5, in 5\./);
+  assert.match(await textOf(other, '#answers [data-key="moved"]'), /No single figure explains it\. It had 5 lookups, in 5 steps; the median row had 5, in 5\./);
 });
 
 const { format, run, vocabulary } = makeReport({ steps: 60, frames: 3, state: "running" });
@@ -233,12 +233,12 @@ const little = {
   curves: { step: [1], loss: [6.5], learning_rate: [0.1], speed: [null], rows: [12] },
   evaluations: [], samples: [],
 };
-for (const [what, data] of [["nothing", { format, run, vocabulary }], ["hardly anything", little]])
-  testReport(`a run of which there is ${what} is shown all the same`, data, {}, async (other) => {
+for (const [what, data] of [["no", { format, run, vocabulary }], ["hardly any", little]])
+  testReport(`a run with ${what} data is shown`, data, {}, async (other) => {
     assert.equal(await other.$(".notice:not(#state)"), null);
   });
 
-testReport("a reload stays where it was, and an address can name a part", unfinished, {}, async (going) => {
+testReport("a reload keeps the position, and an address can name a part", unfinished, {}, async (going) => {
   await going.evaluate(() => scrollTo({ top: 2500, behavior: "instant" }));
   await going.reload();
   await going.waitForSelector("#report:not([aria-busy])");
@@ -257,7 +257,7 @@ test("the command can be copied", async () => {
   assert.equal(await tab.evaluate(() => getSelection().toString()), report.run.command);
 });
 
-testReport("a run of which nobody told anything is shown all the same", makeOwnReport(), {}, async (other) => {
+testReport("a run without any description is shown", makeOwnReport(), {}, async (other) => {
   assert.equal(await textOf(other, "#title"), "A run");
   assert.match(await textOf(other, "#subtitle"), /^It has taken 1 min 1 s$/);
   assert.equal(await other.$eval("#repeat", (part) => part.hidden), true);
@@ -265,7 +265,7 @@ testReport("a run of which nobody told anything is shown all the same", makeOwnR
   assert.equal(await textOf(other, "#vocabulary-title"), "The users as a map");
   assert.match(await textOf(other, '#answers [data-key="untouched"]'), /^Which users never got a gradient\? .* user \d+/);
   assert.match(await textOf(other, "#map-reading"), /^user \d+ row \d+ of users\.weight/);
-  assert.equal(await textOf(other, "#speed-title"), "Users a second");
+  assert.equal(await textOf(other, "#speed-title"), "Users per second");
   assert.doesNotMatch(await textOf(other, "main"), /\bnats\b|\btokens?\b/i);
   assert.equal(await other.$("#why code"), null);
 });
@@ -286,10 +286,10 @@ testReport("the text is shaded by the gate of a memory, and rows are named by n-
     const share = ((values[i] ?? least) - least) / (greatest - least);
     assert.equal(shade, `l${Math.min(Math.floor(8 * share), 7)}`);
   });
-  assert.match(await textOf(page, "#shading-legend"), /^0\.3.* of what the memory found$/);
+  assert.match(await textOf(page, "#shading-legend"), /^0\.3.* of the memory’s output$/);
   await page.evaluate(() => window.rowgradReport.text.choose(12));
   assert.match(await textOf(page, "#text-reading"), new RegExp(`Gate 0\\.${values[12]}`));
   await page.evaluate(() => window.rowgradReport.text.choose(window.rowgradReport.text.spans.length - 1));
-  assert.match(await textOf(page, "#text-reading"), /Gate none: the model did not read on from here/);
+  assert.match(await textOf(page, "#text-reading"), /Gate none: the model did not read this token/);
   assert.match(await textOf(page, "#strips"), /N-grams memories\.0\.table\.weight n-gram .+: moved/);
 });

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # Checks and tests the page of examples/rowgrad/report/page in a headless Chromium:
 #   tests/report/run.sh [options of node --test]
-# It needs node, and Debian's chromium and libjs-dygraphs. Without one of them, it says so and does nothing; with CI
-# set, it fails.
-# CHROMIUM and DYGRAPHS name other places of these.
+# It needs node, and Debian's chromium and libjs-dygraphs. If one is missing, it prints a message and skips the tests
+# or, if CI is set, fails. CHROMIUM and DYGRAPHS set other paths.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ../support/expect.sh
@@ -12,7 +11,7 @@ missing=()
 command -v npm >/dev/null || missing+=("node and npm")
 [[ -x ${CHROMIUM:-/usr/bin/chromium} ]] || missing+=("chromium")
 [[ -f ${DYGRAPHS:-/usr/share/javascript/dygraphs}/dygraph.min.js ]] || missing+=("libjs-dygraphs")
-((!${#missing[@]})) || skip "The tests of the report are skipped: not installed are ${missing[*]}"
+((!${#missing[@]})) || skip "The tests of the report are skipped: ${missing[*]} not installed"
 
 npm ci --silent --no-audit --no-fund
 npm run --silent lint

@@ -1,4 +1,4 @@
-// What must hold of every report: harmless, readable by all, quick, and one file.
+// Tests of requirements for every report: safe, accessible, fast, and a single file.
 
 import assert from "node:assert/strict";
 import { execSync } from "node:child_process";
@@ -12,7 +12,7 @@ import { fillPage, hostileTexts, makeHostileReport, makeReport } from "./fixture
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-test("the page is one file that refers to no other, with the library's licence", () => {
+test("the page is self-contained and has the library's licence", () => {
   assert.equal(page.split("@DATA@").length, 2);
   assert.match(page, /\n<script type="application\/gzip" id="data">@DATA@<\/script>\n/);
   assert.match(page, /Content-Security-Policy"\s+content="default-src 'none'/);
@@ -21,7 +21,7 @@ test("the page is one file that refers to no other, with the library's licence",
   assert.doesNotMatch(page, /\shref="[^#]/);
 });
 
-testReport("hostile texts are shown and run nothing", makeHostileReport(), {}, async (tab) => {
+testReport("hostile text is shown and not executed", makeHostileReport(), {}, async (tab) => {
   assert.equal(await tab.evaluate(() => window.harmed), undefined);
   assert.equal(await tab.evaluate(() => document.querySelectorAll("main img, main script, main iframe").length), 0);
   const samples = await tab.$$eval("#samples-list blockquote", (all) => all.map((one) => one.textContent));
@@ -43,11 +43,11 @@ const filled = fillPage(page, small);
 const cut = filled.replace(/(id="data">.{5000})[^<]*/, "$1");
 
 for (const [what, report, options, words] of [
-  ["another format", { ...small, format: "rowgrad report 9" }, {}, 'the data are "rowgrad report 9"'],
-  ["a file that was cut", cut, {}, "its data are damaged"],
+  ["another format", { ...small, format: "rowgrad report 9" }, {}, 'the data format is "rowgrad report 9"'],
+  ["a truncated file", cut, {}, "the data are damaged"],
   ["an old browser", filled, { old: true }, "Chrome 111, Firefox 113, Safari 16.4"],
 ])
-  test(`the page says in words that it cannot show ${what}`, async () => {
+  test(`the page explains that it cannot show ${what}`, async () => {
     const tab = await openReport(report, options);
     const notice = await textOf(tab, ".notice");
     assert.ok(notice.startsWith("This report cannot be shown: ") && notice.includes(words), notice);
@@ -56,7 +56,7 @@ for (const [what, report, options, words] of [
     await tab.close();
   });
 
-test("the README says how to get the data out of a page", () => {
+test("the command of the README extracts the data of a page", () => {
   const readme = readFileSync(new URL("../../examples/rowgrad/report/README.md", import.meta.url), "utf8");
   const folder = mkdtempSync(`${tmpdir()}/report-`);
   writeFileSync(`${folder}/report.html`, filled);
@@ -65,7 +65,7 @@ test("the README says how to get the data out of a page", () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Axe looks at each token of the text: some hundred stand for all. */
+/** Shortens the text, because axe checks each token. */
 function withShortText(report) {
   for (const key of ["ids", "loss", "expected", "probability"]) report.text[key] = report.text[key].slice(-600);
   report.text.training = 300;
@@ -74,7 +74,7 @@ function withShortText(report) {
 
 for (const width of [360, 1600])
   for (const scheme of ["light", "dark"])
-    testReport(`everybody can read it: ${width} pixels, ${scheme}`, withShortText(makeReport()), { width, scheme }, async (tab) => {
+    testReport(`the page is accessible: ${width} pixels, ${scheme}`, withShortText(makeReport()), { width, scheme }, async (tab) => {
       const overflow = await tab.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
       assert.ok(overflow <= 0, `the page is ${overflow} pixels too wide`);
       await tab.$$eval("details", (all) => all.forEach((one) => (one.open = true)));
@@ -88,7 +88,7 @@ for (const width of [360, 1600])
       assert.deepEqual(await violations("#text"), []);
     });
 
-testReport("everything can be reached with the tabulator key, and nothing holds it", small, {}, async (tab) => {
+testReport("everything can be reached with the tab key, without traps", small, {}, async (tab) => {
   const reached = new Set();
   for (let i = 0; i < 150; ++i) {
     await tab.keyboard.press("Tab");
@@ -120,7 +120,7 @@ testReport("50,257 rows are shown, sorted and filtered quickly", large, {}, asyn
   assert.ok(others < 2, `filter, search and frame take ${others} s`);
 });
 
-testReport("it prints in the colours of paper", small, { scheme: "dark" }, async (tab) => {
+testReport("the page prints in light colours", small, { scheme: "dark" }, async (tab) => {
   const dark = await tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
   await tab.evaluate(() => dispatchEvent(new Event("beforeprint")));
   const paper = await tab.evaluate(() => {
@@ -128,7 +128,7 @@ testReport("it prints in the colours of paper", small, { scheme: "dark" }, async
     return [getComputedStyle(document.body).backgroundColor, [...data].some((part) => part > 230)];
   });
   const closed = () => tab.$$eval("#run details:not([open])", (all) => all.length);
-  assert.equal(await closed(), 0, "nobody can open the options on paper");
+  assert.equal(await closed(), 0, "details are open on paper");
   assert.deepEqual(paper, ["rgb(251, 250, 247)", true]);
   const tooWide = await tab.$$eval("canvas, .chart-box", (all) =>
     all.filter((one) => one.getBoundingClientRect().width > 672).map((one) => one.id || one.className));

@@ -1,7 +1,7 @@
-// Takes pictures of a report for a README:
+// Takes screenshots of a report for READMEs:
 //   node screenshots.mjs REPORT.html FOLDER
-// wide.png shows the beginning, the loss and the vocabulary; narrow.png the vocabulary and the
-// text on a small screen in the dark. What stands between these parts is left out.
+// wide.png shows the top, the loss and the vocabulary; narrow.png shows the vocabulary and the text on
+// a small screen in the dark theme. Parts between them are hidden.
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -38,7 +38,7 @@ for (const { name, width, scale, scheme, tallest, leftOut, first, last, padding,
   await tab.goto(pathToFileURL(report).href);
   await tab.waitForSelector("#report:not([aria-busy])");
   await tab.addStyleTag({ content: `${leftOut} { display: none !important; } ${style}` });
-  await tab.evaluate(() => new Promise((done) => setTimeout(done, 300))); // charts follow the room they have
+  await tab.evaluate(() => new Promise((done) => setTimeout(done, 300))); // charts adapt to their width
   const edge = (selector, side) => tab.$eval(selector, (part, key) => part.getBoundingClientRect()[key] + scrollY, side);
   const [top, bottom] = [await edge(first, "top"), await edge(last, "bottom")];
   await tab.screenshot({

@@ -1,4 +1,4 @@
-// The map of the vocabulary, the strips, and the table behind them.
+// Tests of the map of the vocabulary, the strips, and the table of rows.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -14,7 +14,7 @@ const untouched = report.vocabulary.map((_, id) => id).filter((id) => !touched.h
 const columns = Math.ceil(Math.sqrt(table.rows));
 const tab = await shareReport(report);
 
-/** The middle of a row's cell, in pixels of the canvas. */
+/** Returns the middle of a row's cell in pixels of the canvas. */
 async function cellMiddle(row) {
   const size = (await tab.$eval("#map", (canvas) => canvas.width)) / columns;
   return [((row % columns) + 0.5) * size, (Math.floor(row / columns) + 0.5) * size];
@@ -44,7 +44,7 @@ async function sandCells() {
 test("the cells of rows without a gradient stand out, and no others", async () => {
   assert.ok(untouched.length > 10);
   assert.deepEqual(await sandCells(), untouched);
-  assert.match(await textOf(tab, "#map-says"), new RegExp(`${frame.rows.length} .* the others, ${untouched.length},`));
+  assert.match(await textOf(tab, "#map-says"), new RegExp(`${frame.rows.length} .* the other ${untouched.length} are`));
 });
 
 test("a row that moved more is darker", async () => {
@@ -62,10 +62,10 @@ test("the pointer names a row's token and figures", async () => {
   assert.match(reading, new RegExp(`row ${row} of token.weight`));
   assert.match(reading, new RegExp(`Lookups ${frame.lookups[100].toLocaleString("en-US")} Steps ${frame.steps[100]} `));
   await tab.mouse.move(...(await placeOn(tab, "#map", ...(await cellMiddle(untouched[3])))));
-  assert.match(await textOf(tab, "#map-reading"), /never had a gradient\. Weight decay has shrunk rows without one to 94\.2 %/);
+  assert.match(await textOf(tab, "#map-reading"), /never had a gradient\. Weight decay has shrunk rows without a gradient to 94\.2 %/);
 });
 
-test("arrow keys go over the map", async () => {
+test("arrow keys move over the map", async () => {
   await tab.focus("#map");
   await tab.keyboard.press("Home");
   await tab.keyboard.press("ArrowRight");
@@ -74,7 +74,7 @@ test("arrow keys go over the map", async () => {
   assert.equal(await tab.evaluate(() => window.rowgradReport.tokens.id), columns + 1);
 });
 
-test("the slider shows earlier frames, and the choice another figure", async () => {
+test("the slider shows earlier frames, and the radio buttons other figures", async () => {
   await slide(tab, "#frame", 0);
   const first = new Set(table.frames[0].rows);
   assert.deepEqual(await sandCells(), report.vocabulary.map((_, id) => id).filter((id) => !first.has(id)));
@@ -82,7 +82,7 @@ test("the slider shows earlier frames, and the choice another figure", async () 
   const before = await cellColour(frame.rows[0]);
   await tab.focus("#measure input:checked");
   await tab.keyboard.press("ArrowRight");
-  assert.match(await textOf(tab, "#map-says"), /how often a training batch looked the row up/);
+  assert.match(await textOf(tab, "#map-says"), /how often training batches looked the row up/);
   assert.notDeepEqual(await cellColour(frame.rows[0]), before);
 });
 
@@ -156,7 +156,7 @@ test("the search finds tokens and ids", async () => {
   await tab.type("#rows-search", " ");
 });
 
-test("the table has pages, and its tokens are shown in the other parts", async () => {
+test("the table has pages, and a selected token is shown in the other parts", async () => {
   const first = await shownIds();
   await tab.evaluate(() => [...document.querySelectorAll("#rows-pages button")].find((one) => one.textContent === "Next").focus());
   await tab.keyboard.press("Enter");
@@ -170,14 +170,14 @@ test("the table has pages, and its tokens are shown in the other parts", async (
   assert.match(await textOf(tab, "#map-reading"), new RegExp(`row ${second[0]} of`));
 });
 
-test("a row that is chosen says which steps and which text moved it", async () => {
+test("a selected row shows which steps and which text moved it", async () => {
   const place = 30;
   const row = table.reasons.rows[place];
   await tab.evaluate((id) => window.rowgradReport.tokens.choose(id), row);
   const name = report.vocabulary[row].replaceAll(" ", "␣").replaceAll("\n", "⏎");
   assert.equal(await textOf(tab, "#why h3"), `Why ${name} moved`);
   const frameAt = frame.rows.indexOf(row);
-  assert.match(await textOf(tab, "#why p"), new RegExp(`${frame.steps[frameAt]} steps? with a gradient moved it by .*there and back`));
+  assert.match(await textOf(tab, "#why p"), new RegExp(`${frame.steps[frameAt]} steps? with a gradient moved it by .* in total`));
   const lines = await tab.$$eval("#why tbody tr", (all) => all.map((line) => [...line.children].map((cell) => cell.textContent)));
   const steps = table.reasons.steps[place];
   assert.deepEqual(lines.map(([step]) => step), steps.map(({ step }) => String(step)));
@@ -188,7 +188,7 @@ test("a row that is chosen says which steps and which text moved it", async () =
   assert.match(await textOf(tab, "#why code"), new RegExp(`^rowgrad rows CHECKPOINT --explain ${row}$`));
 });
 
-test("a row of positions says it too, without a text", async () => {
+test("a row of positions also shows its steps, without text", async () => {
   await tab.select("#rows-table", "1");
   await tab.click("#rows-body tbody button");
   assert.match(await textOf(tab, "#why h3"), /^Why position \d+ moved$/);
@@ -209,16 +209,16 @@ const tied = makeReport({ steps: 60, frames: 3, state: "running", table: "dense"
 const [{ frames: [, , tiedFrame] }] = tied.tables;
 const neverLookedUp = tied.vocabulary.map((_, id) => id).filter((id) => !tiedFrame.rows.includes(id));
 
-testReport("a table that also has dense gradients says what can be told apart", tied, {}, async (other) => {
-  assert.match(await textOf(other, '#answers [data-key="untouched"]'), /None.*tokens never stood in a batch/);
+testReport("a table with dense gradients separates rows that were looked up", tied, {}, async (other) => {
+  assert.match(await textOf(other, '#answers [data-key="untouched"]'), /None.*tokens never occurred in a batch/);
   assert.match(await textOf(other, "#map-legend"), /never looked up/);
   await other.select("#rows-table", "1");
   await other.click('#answers [data-key="untouched"] a');
   const names = await other.$$eval("#rows-filter option", (options) => options.map((option) => option.textContent));
   assert.deepEqual(names, ["all rows", "rows that were looked up", "rows never looked up"]);
   assert.deepEqual(await other.evaluate(() => window.rowgradReport.rows.list.found), neverLookedUp);
-  assert.match(await textOf(other, "#rows-says"), /All rows have dense gradients.* followed from its first lookup/);
-  assert.match(await textOf(other, "#rows-body tbody tr"), /not followed – – not followed –$/);
+  assert.match(await textOf(other, "#rows-says"), /All rows have dense gradients.* tracked from its first lookup/);
+  assert.match(await textOf(other, "#rows-body tbody tr"), /not tracked – – not tracked –$/);
   assert.equal(await other.$('[data-key="momentum"]'), null);
 });
 
@@ -227,7 +227,7 @@ const many = { ...windowTable("row", "many.weight", 131072, 131072, [60]), reaso
 many.frames[0].moved[777] = 9;
 long.tables.push(many);
 
-testReport("as many rows as the history follows are shown, and that which moved most is named", long, {}, async (other) => {
+testReport("the maximum of tracked rows is shown, and the row that moved most is named", long, {}, async (other) => {
   assert.equal(await other.$(".notice:not(#state)"), null);
   assert.match(await textOf(other, "#strips > p:last-child"), /^row 777: moved 9\.00,/);
 });
@@ -241,7 +241,7 @@ sparse.tables[0].frames = all.map((one, i) => {
   return { step: one.step, ...Object.fromEntries(columns.map((key) => [key, one[key].filter((_, place) => changed[place])])) };
 });
 
-testReport("frames that list the rows that have changed are shown with all rows", sparse, {}, async (other) => {
+testReport("frames that only list changed rows are completed", sparse, {}, async (other) => {
   const shown = await other.evaluate(() => window.rowgradReport.report.tables[0].frames);
   assert.deepEqual(shown.map(({ rows }) => rows.length), all.map(({ rows }) => rows.length));
   assert.deepEqual(shown.map(({ lookups }) => lookups), all.map(({ lookups }) => lookups));
@@ -250,13 +250,13 @@ testReport("frames that list the rows that have changed are shown with all rows"
 
 const coupled = makeReport({ steps: 60, frames: 3, table: "coupled" });
 
-testReport("where decay is a part of the gradient, no row is said to have stayed", coupled, {}, async (other) => {
-  const words = /a part of the gradient here: it moves rows without one of their own too, by an amount that is not followed/;
+testReport("with decay in the gradient, no row is shown as unmoved", coupled, {}, async (other) => {
+  const words = /part of the gradient here: it also moves rows without a gradient of their own, by an amount that is not tracked/;
   assert.match(await textOf(other, '#answers [data-key="untouched"]'), words);
   assert.match(await textOf(other, "#map-says"), words);
   assert.match(await textOf(other, "#rows-says"), words);
   await other.click('#answers [data-key="untouched"] a');
-  assert.match(await textOf(other, "#rows-body tbody tr"), /not followed – – – – not followed$/);
+  assert.match(await textOf(other, "#rows-body tbody tr"), /not tracked – – – – not tracked$/);
   await other.click("#rows-body tbody button");
   assert.match(await textOf(other, "#map-reading"), words);
   await other.select("#rows-filter", "idle");
@@ -266,12 +266,12 @@ testReport("where decay is a part of the gradient, no row is said to have stayed
   assert.equal(await textOf(other, '[data-key="momentum"]'), "By momentum and decay");
 });
 
-testReport("a run that was resumed says from when it is counted", makeResumedReport(95, { steps: 60, frames: 3 }), {}, async (other) => {
+testReport("a resumed run says from which step it is counted", makeResumedReport(95, { steps: 60, frames: 3 }), {}, async (other) => {
   assert.equal(await textOf(other, "#state"),
     "The run was resumed after 95 steps: lookups, gradients and movement are counted from there.");
   assert.match(await textOf(other, "#run-facts"), /Steps 155, the first 95 before this report/);
-  assert.match(await textOf(other, '#answers [data-key="untouched"]'), /^Which tokens never got a gradient since step 95\?.*No batch had them since step 95\./);
-  assert.match(await textOf(other, '#answers [data-key="moved"]'), /from where it was at first since step 95/);
+  assert.match(await textOf(other, '#answers [data-key="untouched"]'), /^Which tokens never got a gradient since step 95\?.*No batch contained them since step 95\./);
+  assert.match(await textOf(other, '#answers [data-key="moved"]'), /has moved by .* since step 95\./);
   assert.match(await textOf(other, "#map-says"), /have had a gradient since step 95;/);
   assert.match(await textOf(other, "#map-legend"), /never had a gradient since step 95/);
   await other.click('#shading input[value="rarity"] + span');

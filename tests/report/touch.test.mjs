@@ -1,4 +1,4 @@
-// What fingers do on a small screen.
+// Tests of touch on a small screen.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -16,7 +16,7 @@ const scrolled = () => tab.evaluate(() => window.scrollY);
 const range = () => tab.evaluate(() => window.rowgradReport.loss.range());
 const cursor = () => tab.evaluate(() => window.rowgradReport.loss.row);
 
-/** Moves fingers from places of the window to others, in some steps. */
+/** Moves fingers between positions in the window, in some steps. */
 async function drag(from, to) {
   const points = (share) => from.map(([x, y], i) => ({ x: x + share * (to[i][0] - x), y: y + share * (to[i][1] - y) }));
   const send = (type, touchPoints) => session.send("Input.dispatchTouchEvent", { type, touchPoints });
@@ -64,7 +64,7 @@ test("a tap on a chart moves the cursors there", async () => {
   assert.ok(Math.abs(there - 200) < 3, `${there}`);
 });
 
-test("a finger that goes up scrolls the page, on charts, maps and points", async () => {
+test("a vertical swipe scrolls the page on charts, maps and points", async () => {
   for (const selector of ["#chart-loss .chart-box", "#map", "#projection", "#head-map", "#passage"]) {
     const [x, y] = await placeOn(tab, selector, 150, 150);
     const [before, row, id] = [await scrolled(), await cursor(), await chosen()];
@@ -76,7 +76,7 @@ test("a finger that goes up scrolls the page, on charts, maps and points", async
   }
 });
 
-test("a finger that goes to the side moves the cursor of charts, and what maps name", async () => {
+test("a horizontal swipe moves the cursor of charts and selects cells of maps", async () => {
   const [x, y] = await placeOn(tab, "#chart-rate .chart-box", 80, 100);
   const before = await cursor();
   await drag([[x, y]], [[x + 150, y]]);

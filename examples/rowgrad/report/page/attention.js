@@ -1,4 +1,4 @@
-// Attention weights on the prompt, by layer and head.
+// Shows the attention weights for the prompt, by layer and head.
 
 import { CellMap } from "./cell_map.js";
 import { cssColour, drawInTheme, sequentialColour } from "./colour.js";
@@ -9,7 +9,7 @@ import { formatPercent, formatText } from "./format.js";
 /** @import { Colour, Report } from "./types" */
 
 /**
- * Roots of the weights are shown, so that small ones are seen too.
+ * Returns the colour of the root of a weight, so that small weights are visible.
  * @param {number} thousandths @returns {Colour}
  */
 function weightColour(thousandths) {
@@ -44,7 +44,7 @@ export function showAttention(report) {
     const most = row.map((_, key) => key).sort((a, b) => row[b] - row[a]).slice(0, 3).filter((key) => row[key] > 0);
     const name = (/** @type {number} */ i) => tokenElement(tokenName(report, tokens[i]));
     byId("head-reading", HTMLElement).replaceChildren(
-      name(query), " looks at ", name(cell % size), ` with ${formatPercent(weight(cell) / 1000)}; most at `,
+      name(query), " attends to ", name(cell % size), ` with ${formatPercent(weight(cell) / 1000)}; most to `,
       ...most.flatMap((key, i) => [i > 0 ? ", " : "", name(key), ` (${formatPercent(row[key] / 1000)})`]), ".");
   }
 

@@ -1,4 +1,4 @@
-// A map of cells on a canvas, one colour each: tables, similarities, attention.
+// Draws a map of coloured cells on a canvas, for tables and attention.
 
 import { cssColour, cssText, drawInTheme, drawWhenResized, inkOn } from "./colour.js";
 import { listenToPointer } from "./dom.js";
@@ -7,23 +7,23 @@ import { listenToPointer } from "./dom.js";
 
 /**
  * @typedef {object} CellMapOptions
- * @property {number} count how many cells there are
+ * @property {number} count number of cells
  * @property {number} columns
  * @property {(cell: number) => Colour} colour
- * @property {(cell: number) => void} onPoint is called for the cell under the pointer or cursor
- * @property {(cell: number) => string} [label] is drawn in cells with room for it
- * @property {number} [maxWidth] of the map, in CSS pixels
- * @property {number} [maxCell] the same of a cell
+ * @property {(cell: number) => void} onPoint called with the cell at the pointer or cursor
+ * @property {(cell: number) => string} [label] label for cells that are large enough
+ * @property {number} [maxWidth] maximum width of the map in CSS pixels
+ * @property {number} [maxCell] maximum size of a cell in CSS pixels
  */
 
-const gapFrom = 6; // cells of so many CSS pixels are drawn apart
+const gapFrom = 6; // minimum size of cells with gaps, in CSS pixels
 const labelFrom = 24;
 
 export class CellMap {
   /** @type {number | undefined} */
   marked = undefined;
   #pixels = document.createElement("canvas");
-  #cell = 1; // its size in pixels of the canvas
+  #cell = 1; // size of a cell in pixels of the canvas
 
   /** @param {HTMLCanvasElement} canvas @param {CellMapOptions} options */
   constructor(canvas, options) {
@@ -42,7 +42,7 @@ export class CellMap {
     });
   }
 
-  /** Takes all colours anew. */
+  /** Reads all colours again and draws. */
   paint() {
     const { count, columns, colour } = this.options;
     this.#pixels.width = columns;
@@ -57,7 +57,7 @@ export class CellMap {
     this.draw();
   }
 
-  /** @param {number | undefined} cell gets a frame */
+  /** @param {number | undefined} cell the cell to frame */
   mark(cell) {
     this.marked = cell;
     this.draw();
@@ -99,7 +99,7 @@ export class CellMap {
       context.fillStyle = inkOn(colour(cell));
       const x = ((cell % columns) + 0.5) * this.#cell;
       const y = (Math.floor(cell / columns) + 0.5) * this.#cell;
-      // One word a line; several lines are smaller. What does not fit is only told where it is pointed at.
+      // One word per line, smaller if there are several. Labels that do not fit are not drawn.
       const words = label(cell).split(" ");
       const size = Math.round(this.#cell * (words.length > 1 ? 0.28 : 0.38));
       context.font = `${size}px system-ui, sans-serif`;
@@ -114,7 +114,7 @@ export class CellMap {
     const x = (cell % this.options.columns) * size;
     const y = Math.floor(cell / this.options.columns) * size;
     const line = 2 * devicePixelRatio;
-    const side = size > 4 * line ? -line : line; // a large cell has room for its frame
+    const side = size > 4 * line ? -line : line; // large cells have the frame inside
     for (const [name, place] of /** @type {[string, number][]} */ ([["--surface", 1.5], ["--mark", 0.5]])) {
       const out = place * side;
       context.strokeStyle = cssText(cssColour(name));

@@ -1,4 +1,4 @@
-// Curves over the steps of the run, whose cursors and zooms go together.
+// Draws curves by step in charts that share their cursor and zoom.
 
 import { cssColour, cssText, redrawInTheme } from "./colour.js";
 import { byId, element, listenToPointer } from "./dom.js";
@@ -7,22 +7,22 @@ import { formatCount, formatNumber, formatTick } from "./format.js";
 /**
  * @typedef {object} Series
  * @property {string} name
- * @property {string} colour a name of the style sheet
+ * @property {string} colour name of a colour of the style sheet
  * @property {(number | null)[]} values one for each of the charts' steps
  * @property {number} [width]
  * @property {number[]} [dashes]
- * @property {boolean} [dots] for a few values with gaps between them
- * @property {boolean} [quiet] is not read out
+ * @property {boolean} [dots] true for few values with gaps between them
+ * @property {boolean} [quiet] true if not read out
  * @property {typeof formatNumber} [format]
  */
 
-/** A chart with its data and the elements that show what is at the cursor. */
+/** A chart with its data and the elements that show the values at the cursor. */
 class StepChart {
   /** @param {HTMLElement} place @param {number[]} steps @param {Series[]} series @param {object} options */
   constructor(place, steps, series, options) {
     this.steps = steps;
     this.series = series;
-    // Where a value is often an earlier one, there is always room to say so: nothing moves with the cursor.
+    // Sparse values have space for the step of an earlier value, so that nothing moves with the cursor.
     this.values = series.map(({ values }) =>
       element("b", { class: 2 * values.filter((value) => value !== null).length < values.length ? "sparse" : "" }));
     const legend = element("ul", { class: "legend" });
@@ -93,7 +93,7 @@ class StepChart {
   }
 
   /**
-   * The value there, or the last one before and when that was.
+   * Returns the value at a step, or the last value before it with its step.
    * @param {Series} series @param {number} row
    */
   valueAt({ values, format = formatNumber }, row) {
@@ -108,16 +108,16 @@ export class LinkedCharts {
   /** @type {StepChart[]} */
   charts = [];
   row = 0;
-  #following = false; // while one chart makes the others show what it shows
+  #following = false; // true while one chart updates the others
 
-  /** @param {number[]} steps in increasing order: the places of all charts' values */
+  /** @param {number[]} steps in increasing order; all charts have one value for each */
   constructor(steps) {
     this.steps = steps;
     this.row = steps.length - 1;
   }
 
   /**
-   * Values that were taken at some of the steps, in the places of those.
+   * Spreads values of some steps over all steps.
    * @param {number[]} at @param {(number | null)[]} values
    */
   align(at, values) {
@@ -129,7 +129,7 @@ export class LinkedCharts {
   add(id, series, options = {}) {
     const place = byId(id, HTMLElement);
     const chart = new StepChart(place, this.steps, series, {
-      interactionModel: { // fingers are followed here, as those of dygraphs hold the page
+      interactionModel: { // touches are handled here, because dygraphs would block scrolling
         ...Dygraph.defaultInteractionModel,
         touchstart: () => {},
         touchmove: () => {},
@@ -152,7 +152,7 @@ export class LinkedCharts {
     this.#followFingers(chart);
     this.charts.push(chart);
     redrawInTheme(() => {
-      chart.dygraph.resize(); // paper is narrower
+      chart.dygraph.resize(); // for narrower paper
       chart.dygraph.updateOptions(chart.colours());
       chart.showCursor(this.row);
     });
@@ -167,7 +167,7 @@ export class LinkedCharts {
     byId("cursor-step", HTMLElement).textContent = formatCount(this.steps[row]);
   }
 
-  /** @returns {[number, number]} the steps that are shown */
+  /** @returns {[number, number]} the first and the last visible step */
   range() {
     return this.charts[0].dygraph.xAxisRange();
   }
@@ -181,7 +181,7 @@ export class LinkedCharts {
     this.charts[0]?.dygraph.updateOptions({ dateWindow: [begin, begin + size] });
   }
 
-  /** @param {number} factor of what is shown, around the cursor where that is seen */
+  /** @param {number} factor of the visible range, around the cursor if it is visible */
   zoom(factor) {
     const [first, last] = this.range();
     const cursor = this.steps[this.row];
@@ -189,7 +189,7 @@ export class LinkedCharts {
     this.show(middle - (middle - first) * factor, middle + (last - middle) * factor);
   }
 
-  /** @param {number} shares of what is shown, to the right */
+  /** @param {number} shares of the visible range, to the right */
   move(shares) {
     const [first, last] = this.range();
     this.show(first + shares * (last - first), last + shares * (last - first));
@@ -218,13 +218,13 @@ export class LinkedCharts {
   }
 
   /**
-   * One finger moves the cursor. Two zoom: the steps under them stay there.
+   * One finger moves the cursor. Two fingers zoom, and the steps under them stay there.
    * @param {StepChart} chart
    */
   #followFingers(chart) {
-    /** @type {Map<number, number>} where each finger is on the chart */
+    /** @type {Map<number, number>} position of each finger on the chart */
     const fingers = new Map();
-    /** @type {[number, number]} the steps that two fingers hold */
+    /** @type {[number, number]} the steps under two fingers */
     let held = [0, 0];
     const onChart = (/** @type {PointerEvent} */ event) => event.clientX - chart.box.getBoundingClientRect().left;
     const ends = () => [Math.min(...fingers.values()), Math.max(...fingers.values())];

@@ -1,4 +1,4 @@
-// Colours for canvases, read from the style sheet for light and dark, and when to draw with them.
+// Reads the colours of canvases from the style sheet (light or dark), and redraws when they change.
 
 /** @import { Colour } from "./types" */
 
@@ -33,7 +33,7 @@ export function cssText([red, green, blue], opacity = 1) {
 }
 
 /**
- * 256 colours between those of the style sheet.
+ * Interpolates 256 colours between colours of the style sheet.
  * @param {string[]} names
  */
 function readScale(names) {
@@ -61,7 +61,7 @@ function colourOnScale(key, names, share) {
 }
 
 /**
- * From faint to strong: light to dark on white, dark to light on black.
+ * Returns a colour from faint to strong: light to dark on white, dark to light on black.
  * @param {number} share from 0 to 1
  */
 export function sequentialColour(share) {
@@ -69,7 +69,7 @@ export function sequentialColour(share) {
 }
 
 /**
- * Black or white, whichever can be read on this colour.
+ * Returns black or white, whichever is readable on this colour.
  * @param {Colour} colour
  */
 export function inkOn([red, green, blue]) {
@@ -77,7 +77,7 @@ export function inkOn([red, green, blue]) {
 }
 
 /**
- * Draws again when light changes to dark or the page goes to a printer.
+ * Draws again when the theme changes and for printing.
  * @param {() => void} draw
  */
 export function redrawInTheme(draw) {
@@ -85,7 +85,7 @@ export function redrawInTheme(draw) {
 }
 
 /**
- * Draws now, and again when light changes to dark or the page goes to a printer.
+ * Draws now, and again when the theme changes and for printing.
  * @param {() => void} draw
  */
 export function drawInTheme(draw) {
@@ -94,7 +94,7 @@ export function drawInTheme(draw) {
 }
 
 /**
- * Draws again when there is more or less room for the canvas than there was.
+ * Draws again when the width available to the canvas changes.
  * @param {HTMLCanvasElement} canvas @param {() => void} draw
  */
 export function drawWhenResized(canvas, draw) {

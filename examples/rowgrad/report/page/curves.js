@@ -1,4 +1,4 @@
-// Loss, learning rate, gradient norm, speed and distinct rows over the steps.
+// Draws loss, learning rate, gradient norm, speed and distinct rows by step.
 
 import { LinkedCharts } from "./charts.js";
 import { mainTable, nats, unitPlural } from "./data.js";
@@ -8,8 +8,8 @@ import { formatCount, formatNumber, formatTitle } from "./format.js";
 /** @import { Numbers, Report } from "./types" */
 
 /**
- * Means over a window that is centred, so that a bend stays where it is. It grows from the first value
- * on, and is cut at the last one.
+ * Averages over a centred window, which does not shift bends. The window is narrow at the first value,
+ * and is cut at the last one.
  * @param {Numbers} values @param {number} window an odd number
  * @returns {Numbers}
  */
@@ -36,7 +36,7 @@ export function showCurves(report) {
   byId("baselines-say", HTMLElement).hidden = !report.baselines || curves.step.length < 2;
   if (curves.step.length < 2) return showOneStep(report);
   if (nats(report) === "") byId("loss-says", HTMLElement).textContent = "Lower is better.";
-  const speed = `${unitPlural(report)} a second`;
+  const speed = `${unitPlural(report)} per second`;
   byId("speed-title", HTMLElement).textContent = formatTitle(speed);
   byId("chart-speed", HTMLElement).dataset.title = `${formatTitle(speed)} by step`;
   const evaluations = report.evaluations ?? [];
@@ -64,12 +64,12 @@ export function showCurves(report) {
   return charts;
 }
 
-/** What the curve of rows counts. @param {Report} report */
+/** Returns the title of the curve of rows. @param {Report} report */
 function rowsName(report) {
   return `Distinct rows ${mainTable(report)?.dense ? "looked up" : "with a gradient"}`;
 }
 
-/** Curves of one point show nothing: its values are told instead. @param {Report} report */
+/** Lists the values of a run of one step, as its curves would be single points. @param {Report} report */
 function showOneStep(report) {
   const { curves, norms, baselines } = report;
   for (const part of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".of-curves"))) part.hidden = true;
@@ -77,10 +77,10 @@ function showOneStep(report) {
   const values = [
     ["Step", curves?.step[0], formatCount], ["Loss", curves?.loss[0]],
     ["Loss if all tokens were equally likely", baselines?.uniform],
-    ["Loss if each were as likely as it is frequent", baselines?.unigram],
+    ["Loss if each token were as likely as it is frequent", baselines?.unigram],
     ["Learning rate", curves?.learning_rate?.[0]], ["Gradient norm", norms?.norm[0]],
     [rowsName(report), curves?.rows?.[0], formatCount],
-    [formatTitle(`${unitPlural(report)} a second`), curves?.speed?.[0], formatCount],
+    [formatTitle(`${unitPlural(report)} per second`), curves?.speed?.[0], formatCount],
   ];
   byId("one-step", HTMLElement).append(definitionList(
     values.flatMap(([name, value, format = formatNumber]) => (value === null || value === undefined ? [] : [[name, format(value)]]))));

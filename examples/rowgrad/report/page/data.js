@@ -1,4 +1,4 @@
-// Reads the data of the page, and answers questions about them that several parts have.
+// Reads the data of the page, and provides functions that several parts share.
 
 import { formatCount, formatNumber, formatPercent, formatText, formatToken } from "./format.js";
 
@@ -9,22 +9,22 @@ const longestLabel = 90;
 /** @type {["rows", "lookups", "steps", "last", "norm", "moved"]} */
 const columns = ["rows", "lookups", "steps", "last", "norm", "moved"];
 
-/** The JSON that the page holds as gzip, in base64. A Response reads the stream; nothing is fetched. */
+/** Reads the JSON, which the page contains as gzip in base64. The Response fetches nothing. */
 async function unpackData() {
   if (typeof DecompressionStream === "undefined")
-    throw new Error("this browser cannot unpack its data; Chrome 111, Firefox 113, Safari 16.4 and all later ones can");
+    throw new Error("this browser cannot unpack the data; expected Chrome 111, Firefox 113, Safari 16.4 or later");
   try {
     const packed = atob(document.getElementById("data")?.textContent ?? "");
     const bytes = Uint8Array.from(packed, (byte) => byte.charCodeAt(0));
     const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return await new Response(unpacked).json();
   } catch (cause) {
-    throw new Error("its data are damaged, perhaps cut short", { cause });
+    throw new Error("the data are damaged or incomplete", { cause });
   }
 }
 
 /**
- * The frames of a table with all rows: those that a frame does not list are as in the frame before.
+ * Completes the frames of a table: rows that a frame does not list are as in the frame before.
  * @param {RowTable} table @returns {Frame[]}
  */
 function wholeFrames(table) {
@@ -48,7 +48,7 @@ export async function readReport() {
   /** @type {Report} */
   const report = await unpackData();
   if (report.format !== "rowgrad report 2")
-    throw new Error(`the data are "${report.format}"; this page shows "rowgrad report 2"`);
+    throw new Error(`the data format is "${report.format}", expected "rowgrad report 2"`);
   report.vocabulary ??= [];
   for (const table of report.tables ?? []) {
     table.kind = formatText(table.kind).slice(0, longestTableName);
@@ -60,7 +60,7 @@ export async function readReport() {
 }
 
 /**
- * A figure that a row of a table has.
+ * A figure of a row.
  * @typedef {object} Measure
  * @property {string} key
  * @property {string} name
@@ -70,18 +70,18 @@ export async function readReport() {
  * @property {(frame: Frame, place: number) => number} of
  */
 
-/** @type {Measure[]} the first one is shown first */
+/** @type {Measure[]} the page starts with the first one */
 export const measures = [
   { key: "moved", name: "Moved", logarithmic: true, format: formatNumber, of: (frame, i) => frame.moved[i],
-    meaning: "how far the row is from where it was at first" },
+    meaning: "the distance of the row from its initial values" },
   { key: "lookups", name: "Lookups", logarithmic: true, format: formatCount, of: (frame, i) => frame.lookups[i],
-    meaning: "how often a training batch looked the row up" },
+    meaning: "how often training batches looked the row up" },
   { key: "steps", name: "Steps", logarithmic: true, format: formatCount, of: (frame, i) => frame.steps[i],
-    meaning: "in how many steps the row had a gradient" },
+    meaning: "the number of steps in which the row had a gradient" },
   { key: "norm", name: "Gradient", logarithmic: true, format: formatNumber, of: (frame, i) => frame.norm[i],
-    meaning: "root of the sum of squares of the row’s gradients" },
+    meaning: "the root of the sum of the row’s squared gradients" },
   { key: "age", name: "Untouched for", logarithmic: false, format: formatCount, of: (frame, i) => frame.step - frame.last[i],
-    meaning: "how many steps have passed since the row’s last gradient" },
+    meaning: "the number of steps since the row’s last gradient" },
 ];
 
 /** @param {string} key */
@@ -89,7 +89,7 @@ export function measureOf(key) {
   return /** @type {Measure} */ (measures.find((measure) => measure.key === key));
 }
 
-/** A table at one time: where in the frame each row is, if it has had a gradient. */
+/** A table at one time, with the index of each row in the frame; −1 for rows that are not in it. */
 export class FrameView {
   /** @param {RowTable} table @param {Frame} frame */
   constructor(table, frame) {
@@ -111,7 +111,7 @@ export class FrameView {
 }
 
 /**
- * From when lookups, gradients and movement are counted, where that is not the beginning.
+ * Returns the step from which lookups, gradients and movement are counted; empty for the start of the run.
  * @param {Report} report
  */
 export function sinceWords({ run }) {
@@ -119,8 +119,8 @@ export function sinceWords({ run }) {
 }
 
 /**
- * What is said of rows that are in no frame. Where a table also has dense gradients, every row has one
- * in each step, and what can be told apart is which rows were looked up.
+ * Describes rows that are in no frame. With dense gradients, every row has a gradient in each step, so
+ * these are the rows that were not looked up.
  * @param {Report} report @param {RowTable} table
  */
 export function untouchedWords(report, table) {
@@ -128,18 +128,18 @@ export function untouchedWords(report, table) {
 }
 
 /**
- * How rows that are in no frame have moved all the same; empty if they have not.
+ * Describes how rows that are in no frame have moved; empty if they have not.
  * @param {RowTable} table
  */
 export function untouchedNote(table) {
   if (table.dense)
-    return "All rows have dense gradients, as the table is the head’s weight too, but each is followed from its " +
-      "first lookup; how far one has moved that was not looked up is not shown here.";
+    return "All rows have dense gradients, because the table is also the head’s weight. A row is tracked from its " +
+      "first lookup; movements of other rows are not shown.";
   if (table.coupled_decay)
-    return "Weight decay is a part of the gradient here: it moves rows without one of their own too, " +
-      "by an amount that is not followed.";
+    return "Weight decay is part of the gradient here: it also moves rows without a gradient of their own, " +
+      "by an amount that is not tracked.";
   return (table.decayed ?? 1) < 1
-    ? `Weight decay has shrunk rows without one to ${formatPercent(table.decayed ?? 1)} of what they were.`
+    ? `Weight decay has shrunk rows without a gradient to ${formatPercent(table.decayed ?? 1)} of their initial values.`
     : "";
 }
 
@@ -153,23 +153,23 @@ export function tokenTable(report) {
   return report.tables?.find((table) => table.tokens && table.frames.length > 0);
 }
 
-/** The table that has a map: that of tokens or, of a model without any, the first one. @param {Report} report */
+/** Returns the table for the map: the token table or, for a model without tokens, the first one. @param {Report} report */
 export function mainTable(report) {
   const first = report.vocabulary.length === 0 ? report.tables?.find((table) => table.frames.length > 0) : undefined;
   return tokenTable(report) ?? first;
 }
 
-/** Several of what the rows of a table stand for. @param {RowTable | undefined} table */
+/** Returns the plural of the word for a row. @param {RowTable | undefined} table */
 export function kindPlural(table) {
   return `${table?.kind ?? "token"}s`;
 }
 
-/** What the speed of a run is counted in. @param {Report} report */
+/** Returns the unit of the run's speed. @param {Report} report */
 export function unitPlural(report) {
   return report.run.unit ?? kindPlural(mainTable(report));
 }
 
-/** What losses are measured in, where that is known. @param {Report} report */
+/** Returns the unit of losses after a space; empty if unknown. @param {Report} report */
 export function nats(report) {
   return report.loss_unit ? ` ${formatText(report.loss_unit)}` : "";
 }
@@ -180,7 +180,7 @@ export function tokenName(report, id) {
 }
 
 /**
- * What a row of a table stands for.
+ * Returns the name of a row.
  * @param {Report} report @param {RowTable} table @param {number} row
  */
 export function rowName(report, table, row) {
@@ -190,25 +190,25 @@ export function rowName(report, table, row) {
 }
 
 /**
- * The same without the kind, where the table is not one of tokens; empty if the row stands for nothing.
+ * Returns the name of a row of another table, without the kind; empty if the row has no meaning.
  * @param {RowTable} table @param {number} row
  */
 export function rowLabel(table, row) {
   return table.labels?.[row] ?? String(row);
 }
 
-// Words stand apart; bytes, characters and pieces of words bring their own spaces.
+// Words are joined with spaces. Bytes, characters and subwords contain their own spaces.
 const joinsLeft = /^[,.:;?!)'’”\]]|^--$/;
 
 /**
- * What stands between a token and the one before it.
+ * Returns the space between a token and the one before it.
  * @param {Report} report @param {number} id
  */
 export function spaceBefore(report, id) {
   return report.words && !joinsLeft.test(report.vocabulary[id] ?? "") ? " " : "";
 }
 
-/** The place of the largest; they may be too many for Math.max(...). @param {number[]} numbers */
+/** Returns the index of the largest number; there may be too many for Math.max(...). @param {number[]} numbers */
 export function placeOfMost(numbers) {
   return numbers.reduce((most, number, place) => (number > numbers[most] ? place : most), 0);
 }

@@ -1,7 +1,7 @@
-// Short ways to find and make elements. Texts only ever become text nodes and attributes.
+// Functions to find and create elements. Text only becomes text nodes and attributes.
 
 /**
- * The element of the page's frame with this id.
+ * Returns the element of the page's frame with this id.
  * @template {HTMLElement} T
  * @param {string} id
  * @param {new () => T} type
@@ -40,7 +40,7 @@ export function svgElement(name, attributes = {}, ...children) {
 }
 
 /**
- * A token's name or some tokens in a row, apart from the direction of the text around it.
+ * Creates an element for tokens, isolated from the direction of the text around it.
  * @param {string} name
  */
 export function tokenElement(name) {
@@ -48,7 +48,7 @@ export function tokenElement(name) {
 }
 
 /**
- * A list of names and values.
+ * Creates a list of names and values.
  * @param {[string, string | Node][]} entries
  */
 export function definitionList(entries) {
@@ -59,11 +59,11 @@ export function definitionList(entries) {
 }
 
 /**
- * A group of choices, of which one is taken.
+ * Creates a group of radio buttons.
  * @template {string} T
  * @param {HTMLElement} place
  * @param {string} title
- * @param {[T, string][]} choices values and their names; the first one is taken
+ * @param {[T, string][]} choices values and their names; the first one is selected
  * @param {(value: T) => void} onChange
  */
 export function choiceGroup(place, title, choices, onChange) {
@@ -78,16 +78,16 @@ export function choiceGroup(place, title, choices, onChange) {
 }
 
 /**
- * Tells where a mouse moves over an element, and where a finger taps it or goes to the side on it; one that
- * goes up or down scrolls the page (touch-action).
+ * Reports mouse moves, taps and horizontal swipes on an element. Vertical swipes scroll the page
+ * (touch-action).
  * @param {HTMLElement} place @param {(event: PointerEvent) => void} onPoint
  */
 export function listenToPointer(place, onPoint) {
   /** @type {PointerEvent | undefined} */
-  let finger; // until it has gone somewhere
+  let finger; // until its direction is known
   place.addEventListener("pointerdown", (event) => (finger = event.pointerType === "touch" ? event : undefined));
   place.addEventListener("pointermove", (event) => {
-    // The first move may be the one in which the browser sees that it has to scroll.
+    // The first move may start a scroll.
     const isUpOrDown = (/** @type {PointerEvent} */ { clientX, clientY }) =>
       Math.abs(event.clientY - clientY) > Math.abs(event.clientX - clientX);
     if (finger?.pointerId === event.pointerId && isUpOrDown(finger)) return;
@@ -97,7 +97,7 @@ export function listenToPointer(place, onPoint) {
   place.addEventListener("click", (event) => onPoint(/** @type {PointerEvent} */ (event)));
 }
 
-/** What the reader has chosen, a token or another thing with a number; all who listen show it. */
+/** The selected row. Listeners are called when it changes. */
 export class Selection {
   /** @type {number | undefined} */
   id = undefined;

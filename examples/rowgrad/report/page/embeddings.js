@@ -1,4 +1,4 @@
-// The rows of the token table as directions: neighbours, and a plane of most variance.
+// Shows the rows of the token table: nearest neighbours, and a projection onto two directions.
 
 import { tokenName } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
@@ -22,8 +22,8 @@ export function showEmbeddings(report, tokens) {
   });
   byId("projection-says", HTMLElement).textContent =
     `${ids.length === report.vocabulary.length ? "All" : "The"} ${formatCount(ids.length)} tokens` +
-    `${ids.length === report.vocabulary.length ? "" : " with most lookups"}, seen from where they spread most ` +
-    "(principal components). Point at one for its nearest neighbours by cosine.";
+    `${ids.length === report.vocabulary.length ? "" : " with the most lookups"}, projected onto the directions of largest variance ` +
+    "(principal components). Point at one to see its nearest neighbours by cosine.";
   const places = new Map(ids.map((id, i) => [id, i]));
   const showNeighbours = (/** @type {number} */ id) => {
     const i = places.get(id);
@@ -44,7 +44,7 @@ function listNeighbours(report, embeddings, i, id, tokens) {
   const place = byId("neighbours", HTMLElement);
   const title = element("h3", {}, "Nearest to ", tokenElement(tokenName(report, id)));
   if (i === undefined) {
-    place.replaceChildren(title, element("p", {}, "It is not one of the tokens with most lookups."));
+    place.replaceChildren(title, element("p", {}, "It is not one of the tokens with the most lookups."));
     return;
   }
   const list = element("ol", { class: "bars" });
@@ -72,6 +72,6 @@ function searchByName(report, ids, tokens) {
       (/** @type {string} */ name) => name.toLowerCase().includes(wanted.trim().toLowerCase()),
     ].map((matches) => names.findIndex(matches)).find((found) => found >= 0);
     if (place !== undefined && wanted !== "") tokens.choose(ids[place]);
-    else byId("neighbours", HTMLElement).replaceChildren(element("p", {}, "There is no such token among these."));
+    else byId("neighbours", HTMLElement).replaceChildren(element("p", {}, "No such token is shown."));
   });
 }

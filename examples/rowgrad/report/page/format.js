@@ -1,4 +1,4 @@
-// Numbers and tokens as people read them.
+// Formats numbers and tokens for readers.
 
 const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en-US", { maximumFractionDigits: 6 });
@@ -10,7 +10,7 @@ export function formatCount(number) {
 }
 
 /**
- * A measured number: three significant digits, and powers of ten for what is very small or large.
+ * Formats a measured number with three significant digits; very small or large ones as powers of ten.
  * @param {number | null | undefined} number
  */
 export function formatNumber(number) {
@@ -26,7 +26,7 @@ export function formatNumber(number) {
 }
 
 /**
- * As few digits as a round number needs, for axes.
+ * Formats a round number with as few digits as possible, for axes.
  * @param {number} number
  */
 export function formatTick(number) {
@@ -58,17 +58,17 @@ export function formatPlural(number, noun) {
   return `${formatCount(number)} ${noun}${number === 1 ? "" : "s"}`;
 }
 
-// Controls, marks of direction and what else has no shape of its own. Shown by their numbers, they
-// can neither hide nor turn round what stands beside them.
+// Invisible characters such as controls and direction marks. They are shown as code points, so that
+// they cannot hide or reorder their surroundings.
 const shapeless = /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** Words as a title. @param {string} words */
+/** Capitalizes the first letter. @param {string} words */
 export function formatTitle(words) {
   return words.replace(/^./u, (first) => first.toUpperCase());
 }
 
 /**
- * The text with everything in it visible; spaces and line ends stay what they are.
+ * Makes invisible characters visible, except spaces and line ends.
  * @param {string} text
  */
 export function formatText(text) {
@@ -81,7 +81,7 @@ export function formatText(text) {
 const longestName = 32;
 
 /**
- * A token as a name on one line: its spaces and line ends are visible, and it is cut if it is long.
+ * Formats a token on one line, with visible spaces and line ends. Long tokens are cut.
  * @param {string | undefined} text
  */
 export function formatToken(text) {

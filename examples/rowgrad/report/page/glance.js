@@ -1,4 +1,4 @@
-// The questions that a reader comes with, and answers computed from the data.
+// Answers the most frequent questions about a run from its data.
 
 import { kindPlural, lastFrame, mainTable, mean, nats, placeOfMost, rowName, sinceWords, spaceBefore, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
@@ -13,10 +13,10 @@ import { lossGroups, trainedWords, validationWords } from "./text.js";
  * @property {string} question
  * @property {string} figure
  * @property {(string | Node)[]} words
- * @property {string} link what leads to the part that shows it
+ * @property {string} link text of the link to the part that shows it
  * @property {string} part
- * @property {number} [row] that is chosen when the link is followed
- * @property {number} [place] the same of a place in the text
+ * @property {number} [row] selected by the link
+ * @property {number} [place] position in the text, selected by the link
  */
 
 /** @param {Report} report @returns {Answer | undefined} */
@@ -44,13 +44,13 @@ function isItLearning(report) {
     return { ...answer, figure: isSure && change < 0 ? "Yes" : isSure ? "No, worse" : "Hardly", words: [training] };
   const best = validated.reduce((least, one) => (one.loss < least.loss ? one : least));
   if (last.loss > 1.005 * best.loss)
-    return { ...answer, figure: isSure && change < 0 ? "Only by heart" : "No",
-      words: [`On text it has not seen, it was best at step ${formatCount(best.steps)} (${formatNumber(best.loss)}) and has ` +
-        `got worse since (${formatNumber(last.loss)}). ${training}`] };
+    return { ...answer, figure: isSure && change < 0 ? "Overfitting" : "No",
+      words: [`On validation data, the loss was best at step ${formatCount(best.steps)} (${formatNumber(best.loss)}) and has ` +
+        `risen since (${formatNumber(last.loss)}). ${training}`] };
   const previous = validated[validated.length - 2];
   const improves = previous.loss - last.loss > 0.002 * last.loss;
   return { ...answer, figure: improves ? "Yes" : "Hardly",
-    words: [`On text it has not seen, the loss is ${formatNumber(last.loss)} at step ${formatCount(last.steps)}` +
+    words: [`On validation data, the loss is ${formatNumber(last.loss)} at step ${formatCount(last.steps)}` +
       `${!improves ? ", near its best" : `, the best${since || " so far"}`}; it was ${formatNumber(previous.loss)} ` +
       `at step ${formatCount(previous.steps)}. ${training}`] };
 }
@@ -66,13 +66,13 @@ function neverTouched(report) {
   const since = sinceWords(report);
   const answer = { key: "untouched", question: `Which ${what} never got a gradient${since}?`, link: "All of them", part: "rows" };
   if (table.dense)
-    return { ...answer, figure: "None", link: rows.length === 0 ? "All rows" : "Those never looked up",
-      words: [`${table.name} is the head’s weight too, so every row has a gradient in each step. ` +
-        (rows.length === 0 ? `All ${formatCount(table.rows)} ${what} have also stood in a batch${since}.`
-          : `${formatCount(rows.length)} of ${formatCount(table.rows)} ${what} never stood in a batch${since}: ` +
-            "these gradients only made them less likely answers.")] };
+    return { ...answer, figure: "None", link: rows.length === 0 ? "All rows" : "Rows never looked up",
+      words: [`${table.name} is also the head’s weight, so every row has a gradient in each step. ` +
+        (rows.length === 0 ? `All ${formatCount(table.rows)} ${what} also occurred in a batch${since}.`
+          : `${formatCount(rows.length)} of ${formatCount(table.rows)} ${what} never occurred in a batch${since}: ` +
+            "these gradients only made them less likely predictions.")] };
   if (rows.length === 0)
-    return { ...answer, figure: "None", words: [`Every row of ${table.name} has had one${since}.`], link: "Map", part: "vocabulary" };
+    return { ...answer, figure: "None", words: [`Every row of ${table.name} has had a gradient${since}.`], link: "Map", part: "vocabulary" };
   const { ids = [], training = 0, loss = [] } = report.text ?? {};
   const met = [];
   for (let i = training; i < ids.length; ++i) if (!view.touched(ids[i])) met.push(i);
@@ -83,10 +83,10 @@ function neverTouched(report) {
   return { ...answer, figure: `${formatCount(rows.length)} of ${formatCount(table.rows)}`,
     words: [
       ...(losses.length > 0
-        ? [`The validation text has some of these ${formatPlural(met.length, "time")} (`, ...names, example.length > 6 ? ", …" : "",
-          `), and each costs ${formatNumber(mean(losses))} nats.`]
+        ? [`The validation text contains some of them ${formatPlural(met.length, "time")} (`, ...names, example.length > 6 ? ", …" : "",
+          `), with a mean loss of ${formatNumber(mean(losses))} nats.`]
         : [example.length > 6 ? "Among them are " : "They are ", ...names, "."]),
-      ` No batch had them${since}. ${note}`] };
+      ` No batch contained them${since}. ${note}`] };
 }
 
 /** @param {number[]} numbers */
@@ -103,21 +103,21 @@ function movedMost(report) {
   const row = frame.rows[most];
   const answer = { key: "moved", question: "Which row moved most, and why?", link: "Show it in the map", part: "vocabulary", row };
   if (!(frame.moved[most] > 0))
-    return { ...answer, figure: "None", words: ["No row has moved by a number that can be told."] };
+    return { ...answer, figure: "None", words: ["No row has moved by a finite distance."] };
   const [lookups, steps] = [frame.lookups, frame.steps].map((figures) => ({ own: figures[most], middle: median(figures) }));
   const stride = frame.moved.map((moved, place) => moved / Math.max(frame.steps[place], 1));
   const long = { own: stride[most], middle: median(stride) };
   const isHigh = (/** @type {{own: number, middle: number}} */ { own, middle }) => own >= 3 * middle;
   const why = isHigh(lookups) ? "It was looked up far more often than most."
-    : isHigh(long) ? "It was not looked up far more often than most, but moved farther for each of its steps."
+    : isHigh(long) ? "Its lookups are not unusual, but it moved farther in each of its steps."
     : "No single figure explains it.";
   const idle = table.dense ? -1 : table.idle?.rows.indexOf(row) ?? -1;
   const [momentum, decay] = [table.idle?.momentum[idle] ?? 0, table.idle?.decay[idle] ?? 0];
   const alone = table.coupled_decay ? `momentum and decay together moved it by ${formatNumber(momentum)}`
     : `momentum moved it by ${formatNumber(momentum)}, decay by ${formatNumber(decay)}`;
   return { ...answer, figure: rowName(report, table, row),
-    words: [`Row ${formatCount(row)} is ${formatNumber(frame.moved[most])} from where it was at first${sinceWords(report)}. ` +
-      `${why} It had ${formatPlural(lookups.own, "lookup")}, in ${formatPlural(steps.own, "step")}; the row in the middle had ` +
+    words: [`Row ${formatCount(row)} has moved by ${formatNumber(frame.moved[most])}${sinceWords(report)}. ` +
+      `${why} It had ${formatPlural(lookups.own, "lookup")}, in ${formatPlural(steps.own, "step")}; the median row had ` +
       `${formatCount(lookups.middle)}, in ${formatCount(steps.middle)}.` +
       (momentum + decay > 0.05 * frame.moved[most] ? ` In steps without a gradient, ${alone}.` : "") +
       (table.dense ? " Only rows that were looked up are compared."
@@ -126,11 +126,11 @@ function movedMost(report) {
 
 const passageLength = 25; // tokens
 const longestQuote = 160;
-const fewest = 20; // tokens of a group that says something
+const fewest = 20; // minimum of tokens in a group
 
 /**
- * Where the mean loss over a passage is highest: in the validation text if there is enough of it, else in
- * what was trained on.
+ * Finds the passage with the highest mean loss, in the validation text or, if that is too short, in the
+ * training text.
  * @param {NonNullable<Report["text"]>} text
  */
 function worstPassage({ ids, loss, training }) {
@@ -169,13 +169,13 @@ function whereItIsBad(report) {
   const sum = (/** @type {typeof all} */ some) => some.reduce((most, { sums }) => most + sums[0] + sums[1], 0);
   const [heaviest] = [...all].sort((a, b) => sum([b]) - sum([a]));
   const tokens = all.reduce((count, group) => count + group.count, 0);
-  return { key: "worst", question: "Where does the model do badly?", link: "The worst passage", part: "text", place: passage.place,
-    figure: groups.length < 2 ? "Evenly" : `At tokens ${seen(heaviest)}`,
-    words: [`${gap} ` + (groups.length < 2 ? "" : `Tokens ${seen(heaviest)} make ${formatPercent(sum([heaviest]) / sum(all))} of the loss, ` +
-      `and ${formatPercent(heaviest.count / tokens)} of the text. One ${seen(worst)} costs ${formatNumber(cost(worst))}, ` +
-      `one ${seen(best)} ${formatNumber(cost(best))}. `) +
-      `The worst ${passageLength} tokens in a row of the ${passage.isValidation ? "validation" : "training"} text ` +
-      `cost ${formatNumber(passage.loss)} each: `, tokenElement(quote)] };
+  return { key: "worst", question: "Where is the loss highest?", link: "The worst passage", part: "text", place: passage.place,
+    figure: groups.length < 2 ? "Evenly" : `Tokens ${seen(heaviest)}`,
+    words: [`${gap} ` + (groups.length < 2 ? "" : `Tokens ${seen(heaviest)} account for ${formatPercent(sum([heaviest]) / sum(all))} of the loss ` +
+      `and ${formatPercent(heaviest.count / tokens)} of the text. The mean loss is ${formatNumber(cost(worst))} for tokens ${seen(worst)} ` +
+      `and ${formatNumber(cost(best))} for tokens ${seen(best)}. `) +
+      `The worst passage of ${passageLength} tokens in the ${passage.isValidation ? "validation" : "training"} text ` +
+      `has a mean loss of ${formatNumber(passage.loss)}: `, tokenElement(quote)] };
 }
 
 /**

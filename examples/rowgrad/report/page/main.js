@@ -1,4 +1,4 @@
-// Starts the parts of the page; those without data are left out.
+// Starts the parts of the page. Parts without data are hidden.
 
 import { showAttention } from "./attention.js";
 import { showCurves } from "./curves.js";
@@ -35,12 +35,12 @@ function showReport(report) {
     if (place !== undefined) text?.choose(place);
   });
   const moved = glance.find(({ key }) => key === "moved")?.row;
-  if (moved !== undefined) tokens.choose(moved); // so that there is something to read beside the maps
+  if (moved !== undefined) tokens.choose(moved); // shows figures next to the maps from the start
   const contents = byId("contents", HTMLElement);
   for (const [id, part] of Object.entries(parts)) {
     const section = byId(id, HTMLElement);
     section.hidden = part === undefined;
-    section.tabIndex = -1; // links to it move the focus there
+    section.tabIndex = -1; // lets links move the focus to it
     const title = section.querySelector("h2")?.textContent ?? id;
     if (part !== undefined) contents.append(element("li", {}, element("a", { href: `#${id}` }, title)));
   }
@@ -57,7 +57,7 @@ try {
   page.removeAttribute("aria-busy");
 }
 
-// On paper, nobody can open what is closed.
+// Opens all details for printing.
 /** @type {Element[]} */
 let openedToPrint = [];
 addEventListener("beforeprint", () => {
@@ -66,8 +66,8 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => openedToPrint.forEach((one) => one.removeAttribute("open")));
 
-// The browser looked for the part that the address names, or for the place where the reader was before a
-// reload, when there was nothing yet. Where storage is forbidden, the page just begins at its top.
+// Scrolls to the part in the address or, after a reload, to the last position: the browser tried this
+// before the page had content. If storage is forbidden, the page starts at its top.
 const placeKey = `place in ${location.pathname}`;
 addEventListener("pagehide", () => sessionStorage.setItem(placeKey, String(scrollY)));
 const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));

@@ -1,4 +1,4 @@
-// All rows of a table, to be searched, sorted and filtered; shown by pages, so that many stay quick.
+// Lists all rows of a table, with search, sorting, filters and pages.
 
 import { lastFrame, mainTable, measures, rowName, sinceWords, untouchedNote } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
@@ -11,17 +11,17 @@ import { explainRow } from "./why.js";
 const pageSize = 25;
 
 /**
- * What stands in the table: figures by column, undefined where a row has none, or one that is not known.
+ * A column of the table. Its value is undefined for rows without a known figure.
  * @typedef {object} Column
  * @property {string} key
  * @property {string} name
  * @property {(value: number | undefined) => string} format
  * @property {(row: number) => number | undefined} value
- * @property {boolean} [unknown] of rows that are in no frame, though they have moved
+ * @property {boolean} [unknown] true if rows in no frame have moved by an unknown amount
  */
 
 /**
- * What rows of a table can be told apart.
+ * Returns the filters of a table: keys and names.
  * @param {Report} report @param {RowTable} table @returns {[string, string][]}
  */
 function filtersOf(report, table) {
@@ -31,26 +31,26 @@ function filtersOf(report, table) {
   return [
     ["all", "all rows"],
     ["touched", `rows with a gradient${since}`],
-    ["untouched", `rows that never had one${since}`],
-    ["idle", "rows that moved without one"],
+    ["untouched", `rows that never had a gradient${since}`],
+    ["idle", "rows that moved without a gradient"],
     .../** @type {[string, string][]} */ (table.coupled_decay ? []
-      : [["momentum", "rows that momentum moved without one"], ["decay", "rows that decay moved without one"]]),
+      : [["momentum", "rows moved by momentum without a gradient"], ["decay", "rows moved by decay without a gradient"]]),
   ];
 }
 
 /**
- * What the reader has to know about the figures of a table.
+ * Describes the figures of a table.
  * @param {Report} report @param {RowTable} table
  */
 function describeTable(report, table) {
-  const counted = sinceWords(report) ? ` All of them are counted${sinceWords(report)}.` : "";
-  const idle = table.dense ? "" : " In steps in which it has no gradient, a row can still move: momentum carries it on, and " +
-    `weight decay shrinks it${table.coupled_decay ? "; here both are in one figure" : ""}.`;
+  const counted = sinceWords(report) ? ` All figures are counted${sinceWords(report)}.` : "";
+  const idle = table.dense ? "" : " In steps without a gradient, momentum and weight decay " +
+    `still move a row${table.coupled_decay ? "; here, one figure includes both" : ""}.`;
   const isWhole = lastFrame(table).frame.rows.length === table.rows;
-  return `The same figures as a table, at the last frame; choose a row to see why it moved.${counted}${idle} ${isWhole ? "" : untouchedNote(table)}`;
+  return `The same figures as a table, at the last frame. Select a row to see why it moved.${counted}${idle} ${isWhole ? "" : untouchedNote(table)}`;
 }
 
-/** The rows of one table that pass the search and the filter, in the chosen order. */
+/** The rows of a table that match the search and the filter, sorted. */
 export class RowList {
   search = "";
   filter = "all";
@@ -67,13 +67,13 @@ export class RowList {
     const { rows = [], momentum = [], decay = [] } = table.idle ?? {};
     const byMomentum = new Map(rows.map((row, i) => [row, momentum[i]]));
     const byDecay = new Map(rows.map((row, i) => [row, decay[i]]));
-    const followed = { format: formatNumber, unknown: table.coupled_decay };
+    const tracked = { format: formatNumber, unknown: table.coupled_decay };
     /** @type {Column[]} */
     const idle = table.dense ? []
-      : table.coupled_decay ? [{ ...followed, key: "momentum", name: "By momentum and decay", value: (row) => byMomentum.get(row) }]
+      : table.coupled_decay ? [{ ...tracked, key: "momentum", name: "By momentum and decay", value: (row) => byMomentum.get(row) }]
       : [
-        { ...followed, key: "momentum", name: "By momentum", value: (row) => byMomentum.get(row) },
-        { ...followed, key: "decay", name: "By decay", value: (row) => byDecay.get(row) },
+        { ...tracked, key: "momentum", name: "By momentum", value: (row) => byMomentum.get(row) },
+        { ...tracked, key: "decay", name: "By decay", value: (row) => byDecay.get(row) },
       ];
     /** @type {Column[]} */
     this.columns = [
@@ -122,11 +122,11 @@ export class RowList {
   #matches(row) {
     if (String(row) === this.search) return true;
     const names = [rowName(this.report, this.table, row)];
-    if (this.table.tokens) names.push(this.report.vocabulary[row] ?? ""); // with its spaces as they are
+    if (this.table.tokens) names.push(this.report.vocabulary[row] ?? ""); // with plain spaces
     return names.some((name) => name.toLowerCase().includes(this.search));
   }
 
-  /** Rows without the figure come last, whatever the direction. */
+  /** Sorts the rows. Rows without the figure come last in both directions. */
   #sort() {
     const column = this.columns.find((one) => one.key === this.sortKey) ?? this.columns[0];
     const sign = this.descending ? -1 : 1;
@@ -170,7 +170,7 @@ export function showRows(report, tokens) {
     show();
   }
 
-  /** Of the first table. @param {string} key */
+  /** Filters the rows of the first table. @param {string} key */
   function filterBy(key) {
     choice.value = "0";
     chooseTable();
@@ -234,14 +234,14 @@ function tableLine(list, row, tokens) {
   const line = element("tr", { "data-row": row, class: list.view.touched(row) ? "" : "untouched" });
   for (const { key, value, format, unknown } of list.columns) {
     const text = key === "decay" && list.shrunk(row) ? `${formatPercent(list.table.decayed ?? 1)} left`
-      : unknown && !list.view.touched(row) ? "not followed" : format(value(row));
+      : unknown && !list.view.touched(row) ? "not tracked" : format(value(row));
     line.append(element("td", { class: "number" }, text));
     if (key !== "id") continue;
     const name = tokenElement(rowName(list.report, list.table, row));
     const button = element("button", { type: "button", class: "plain", title: "Why it moved" }, name);
     button.addEventListener("click", () => {
       if (list.table === mainTable(list.report)) tokens.choose(row);
-      explainRow(list.report, list.table, row); // also where the token is chosen already
+      explainRow(list.report, list.table, row); // even if the token is already selected
       byId("why", HTMLElement).scrollIntoView({ block: "nearest" });
     });
     line.append(element("th", { scope: "row" }, button));
@@ -249,7 +249,7 @@ function tableLine(list, row, tokens) {
   return line;
 }
 
-/** Rows of other tables than the main one are not chosen. @param {RowList} list @param {Selection} tokens */
+/** Marks the selected row, which is always a row of the main table. @param {RowList} list @param {Selection} tokens */
 function markChosen(list, tokens) {
   const isMain = list.table === mainTable(list.report);
   for (const line of byId("rows-body", HTMLElement).querySelectorAll("tbody tr"))

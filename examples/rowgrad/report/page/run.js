@@ -1,4 +1,4 @@
-// What was run, and how to repeat it.
+// Shows what was run, and the command that repeats it.
 
 import { byId, definitionList, element } from "./dom.js";
 import { formatCount, formatPercent, formatPlural, formatText, formatTime } from "./format.js";
@@ -10,7 +10,7 @@ const longestTitle = 80;
 /** @param {Report} report */
 export function showTitle(report) {
   const { run } = report;
-  const text = run.text?.source.split(",")[0]; // what follows says where it comes from
+  const text = run.text?.source.split(",")[0]; // the rest describes its origin
   const title = formatText(`${run.program ?? "A run"}${text ? ` on ${text}` : ""}`.slice(0, longestTitle));
   byId("title", HTMLElement).textContent = title;
   document.title = `${title} – rowgrad`;
@@ -18,7 +18,7 @@ export function showTitle(report) {
   const start = Number.isNaN(started.getTime()) ? [] :
     [`Started on ${started.toLocaleDateString("en-GB", { dateStyle: "long" })} at ` +
       started.toLocaleTimeString("en-GB", { timeStyle: "short" })];
-  const cost = run.report_seconds === undefined ? "" : `, ${formatTime(run.report_seconds)} of it for this report`;
+  const cost = run.report_seconds === undefined ? "" : `, including ${formatTime(run.report_seconds)} for this report`;
   const took = `${start.length > 0 ? "it" : "It"} ${run.state === "running" ? "has taken" : "took"} ${formatTime(run.seconds)}${cost}`;
   byId("subtitle", HTMLElement).textContent = [...start, took].join("; ");
   const state = byId("state", HTMLElement);
@@ -29,16 +29,16 @@ export function showTitle(report) {
 /** @param {Report} report */
 function describeState({ run, curves, text }) {
   const steps = curves?.step.at(-1) ?? run.first_step;
-  const fault = run.fault === undefined ? "" : `This report is not complete: ${formatText(run.fault)}`;
+  const fault = run.fault === undefined ? "" : `This report is incomplete: ${formatText(run.fault)}`;
   if (run.state === "running")
-    return `The run had not ended when this was written, after step ${formatCount(steps)}. While a program still writes the page, ` +
-      "reload it to see more; the text, the embeddings and all rows of large tables are shown when the run has ended." +
+    return `The run had not ended when this page was written, after step ${formatCount(steps)}. Reload it to see later ` +
+      "steps. The text, the embeddings and all rows of large tables are shown when the run has ended." +
       (fault && ` ${fault}`);
   if (run.state !== "stopped") return fault;
   const planned = Number(run.options?.["--steps"]);
   const all = planned > steps ? ` of ${formatCount(planned)}` : "";
   return (steps === 0 ? "Stopped before its first step." : `Stopped after step ${formatCount(steps)}${all}.`) +
-    (fault !== "" ? ` ${fault}` : text ? "" : " The text and the embeddings are missing, as it was interrupted.");
+    (fault !== "" ? ` ${fault}` : text ? "" : " The text and the embeddings are missing because the run was interrupted.");
 }
 
 /** @param {Report["run"]} run */
@@ -57,7 +57,7 @@ export function showRun(report) {
   if (run.tokenizer) facts.push(["Tokenizer", `${run.tokenizer.name}, ${formatCount(run.tokenizer.size)} ids`]);
   if (run.tokens) {
     const { training, validation } = run.tokens;
-    facts.push(["Tokens", `${formatCount(training)} to train on, ${formatCount(validation)} for validation`]);
+    facts.push(["Tokens", `${formatCount(training)} for training, ${formatCount(validation)} for validation`]);
   }
   const steps = report.curves?.step.at(-1);
   if (steps !== undefined) facts.push(["Steps", formatCount(steps) + (run.first_step > 0 ? `, the first ${formatCount(run.first_step)} before this report` : "")]);
@@ -69,7 +69,7 @@ export function showRun(report) {
   }
   if (run.parameters?.length) {
     const count = run.parameters.reduce((sum, parameter) => sum + parameter.count, 0);
-    facts.push(["Model", `${formatCount(count)} numbers in ${run.parameters.length} parameters`]);
+    facts.push(["Model", `${formatCount(count)} parameters in ${run.parameters.length} tensors`]);
   }
   if (run.machine) facts.push(["Machine", run.machine]);
   byId("run-facts", HTMLElement).append(
@@ -86,11 +86,11 @@ function showCommand(command) {
   byId("repeat", HTMLElement).hidden = command === undefined;
   if (command === undefined) return;
   const place = byId("command", HTMLElement);
-  // Lines break between arguments, not within their dashes.
+  // Lines break between arguments, but not after their dashes.
   place.append(...formatText(command).split(" ").flatMap((word, i) => [i > 0 ? " " : "", element("span", {}, word)]));
   const button = byId("copy", HTMLButtonElement);
   button.addEventListener("click", async () => {
-    getSelection()?.selectAllChildren(place); // so that it can be copied by hand where it may not be otherwise
+    getSelection()?.selectAllChildren(place); // for copying by hand if the clipboard is not accessible
     try {
       await navigator.clipboard.writeText(command);
       button.textContent = "Copied";
@@ -124,7 +124,7 @@ function showParameters(parameters = []) {
     );
   const head = element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Name"),
     element("th", { scope: "col", class: "number" }, "Shape"),
-    element("th", { scope: "col", class: "number" }, "Numbers")));
+    element("th", { scope: "col", class: "number" }, "Elements")));
   place.append(element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Parameters" },
     element("table", {}, head, body)));
 }

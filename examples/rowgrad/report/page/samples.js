@@ -1,4 +1,4 @@
-// What the model wrote as it went on.
+// Lists the text that the model generated during training.
 
 import { byId, element } from "./dom.js";
 import { formatCount, formatText } from "./format.js";
@@ -16,7 +16,7 @@ export function showSamples({ samples }) {
     element("li", {}, element("span", { class: "quiet" }, `step ${formatCount(steps)}`),
       element("blockquote", { class: "story", dir: "auto" }, formatText(text))));
   if (skipped > 0) {
-    // The first and the last ones say most; those between can be opened.
+    // Samples between the first and the last ones are folded.
     const between = element("ol", {}, ...items.slice(1, 1 + skipped));
     list.append(items[0],
       element("li", {}, element("details", {}, element("summary", {}, `${formatCount(skipped)} more`), between)),

@@ -1,4 +1,4 @@
-// Points in a plane on a canvas, with axes; the nearest one to the pointer is named.
+// Draws points and axes on a canvas, and reports the point nearest to the pointer.
 
 import { cssColour, cssText, drawInTheme, drawWhenResized } from "./colour.js";
 import { listenToPointer } from "./dom.js";
@@ -10,16 +10,16 @@ import { formatTick } from "./format.js";
  * @property {number[]} y
  * @property {string} xName
  * @property {string} yName
- * @property {(point: number) => void} onPoint is called for the point at the pointer or cursor
- * @property {(point: number) => string} label is drawn at the first points where it hides nothing
+ * @property {(point: number) => void} onPoint called with the point at the pointer or cursor
+ * @property {(point: number) => string} label label of a point; the first points get one if it hides nothing
  */
 
 const margin = { left: 52, right: 24, top: 24, bottom: 40 };
-const reach = 24; // CSS pixels between the pointer and the point it means
+const reach = 24; // maximum distance from the pointer in CSS pixels
 const labelsTried = 400;
 const plotHeight = 420; // CSS pixels
 
-/** Turns numbers into pixels, and finds round ones for the ticks. */
+/** An axis: maps numbers to positions, and finds round numbers for ticks. */
 class ScatterAxis {
   /** @param {number[]} numbers */
   constructor(numbers) {
@@ -35,7 +35,7 @@ class ScatterAxis {
     this.most = most + room;
   }
 
-  /** @param {number} number @returns its place between 0 and 1 */
+  /** @param {number} number @returns its position between 0 and 1 */
   share(number) {
     return (number - this.least) / (this.most - this.least);
   }

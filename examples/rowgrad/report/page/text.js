@@ -1,22 +1,22 @@
-// The text, shaded by the loss of each token, by how rare it is, or by the gate of a memory there.
+// Shows the text, shaded by the loss of each token, its rarity, or the gate of a memory.
 
 import { lastFrame, measureOf, sinceWords, spaceBefore, tokenName, tokenTable } from "./data.js";
 import { byId, choiceGroup, definitionList, element, tokenElement } from "./dom.js";
-import { formatCount, formatNumber, formatPercent, formatText } from "./format.js";
+import { formatCount, formatNumber, formatPercent, formatText, formatTitle } from "./format.js";
 
 /** @import { Passage, Report } from "./types" */
 /** @import { Selection } from "./dom.js" */
 
 const levels = 8; // of shading
-const leastShare = 0.0005; // shares are given in thousandths: 0 stands for less than half of one
+const leastShare = 0.0005; // shares are rounded to thousandths, so 0 stands for less than this
 
 /**
- * Tokens that were looked up about as often in training, and what they cost.
+ * Tokens with a similar number of lookups in training, and their losses.
  * @typedef {object} LossGroup
  * @property {string} name
- * @property {number} least lookups
- * @property {number} count of tokens
- * @property {number[]} sums of their losses, in the training and in the validation text
+ * @property {number} least minimum of lookups
+ * @property {number} count number of tokens
+ * @property {number[]} sums sums of their losses in the training and in the validation text
  * @property {number[]} counts
  */
 
@@ -25,11 +25,11 @@ const leastShare = 0.0005; // shares are given in thousandths: 0 stands for less
  * @typedef {object} Shading
  * @property {string} key
  * @property {string} name
- * @property {(i: number) => number} level of a token, from 0 to 7, or −1 for one that training never saw
- * @property {[string, string]} ends what the weakest and the strongest shade stand for
+ * @property {(i: number) => number} level level of a token, from 0 to 7; −1 if training never saw it
+ * @property {[string, string]} ends meanings of the weakest and the strongest shade
  */
 
-/** @param {Report} report @returns {(id: number) => number} how often training looked a token up */
+/** @param {Report} report @returns {(id: number) => number} the number of lookups of a token in training */
 export function lookupsOf(report) {
   const table = tokenTable(report);
   if (table) {
@@ -42,7 +42,7 @@ export function lookupsOf(report) {
   return (id) => counts.get(id) ?? 0;
 }
 
-/** @param {Report} report @param {Passage} text @returns {LossGroup[]} rare tokens first; none is empty */
+/** @param {Report} report @param {Passage} text @returns {LossGroup[]} rare tokens first, without empty groups */
 export function lossGroups(report, text) {
   const lookups = lookupsOf(report);
   /** @type {LossGroup[]} */
@@ -66,35 +66,36 @@ export function lossGroups(report, text) {
 }
 
 /**
- * What part of a text is here.
- * @param {number} here @param {number} [leftOut] @returns {string} "the first 10 of 20 tokens", or "all 10 tokens"
+ * Describes the part of a text that is shown.
+ * @param {number} here @param {number} leftOut @param {string} kind
+ * @returns {string} "the first 10 of 20 training tokens", or "all 10 training tokens"
  */
-function partWords(here, leftOut = 0) {
-  return leftOut > 0 ? `the first ${formatCount(here)} of ${formatCount(here + leftOut)} tokens` : `all ${formatCount(here)} tokens`;
+function partWords(here, leftOut, kind) {
+  return leftOut > 0 ? `the first ${formatCount(here)} of ${formatCount(here + leftOut)} ${kind} tokens` : `all ${formatCount(here)} ${kind} tokens`;
 }
 
 /** @param {Passage} text */
 export function trainedWords({ training, left_out: leftOut }) {
-  return leftOut?.training ? `${partWords(training, leftOut.training)} to train on` : "what it was trained on";
+  return leftOut?.training ? partWords(training, leftOut.training, "training") : "the training text";
 }
 
 /** @param {Passage} text */
 export function validationWords({ ids, training, left_out: leftOut }) {
-  return leftOut?.validation ? `${partWords(ids.length - training, leftOut.validation)} for validation` : "the validation text";
+  return leftOut?.validation ? partWords(ids.length - training, leftOut.validation, "validation") : "the validation text";
 }
 
 /** @param {Report} report @param {Passage} text */
 function describeText({ run }, { ids, training, left_out: leftOut }) {
   const isWhole = !leftOut?.training && !leftOut?.validation;
-  const parts = [`${partWords(training, leftOut?.training)} to train on`];
+  const parts = [partWords(training, leftOut?.training ?? 0, "training")];
   if (ids.length > training || leftOut?.validation)
-    parts.push(`${partWords(ids.length - training, leftOut?.validation)} for validation`);
-  return `${isWhole ? "The text" : `Of the text, ${parts.join(" and ")},`} as the model reads ` +
-    `${isWhole ? "it" : "them"} ${run.state === "stopped" ? "where it was stopped" : "at the end of the run"}: ` +
-    "the stronger its colour, the less a token was expected. Tap a token to see what was expected instead.";
+    parts.push(partWords(ids.length - training, leftOut?.validation ?? 0, "validation"));
+  return `${isWhole ? "The text" : formatTitle(parts.join(" and "))}, with the losses of the model ` +
+    `${run.state === "stopped" ? "when the run was stopped" : "at the end of the run"}. ` +
+    "A stronger colour marks a less expected token. Tap a token to see what was expected instead.";
 }
 
-/** The story as spans, one a token. */
+/** The text, with a span for each token. */
 class ShadedText {
   current = -1;
 
@@ -106,7 +107,7 @@ class ShadedText {
     const all = document.createDocumentFragment();
     this.spans.forEach((span, i) => {
       if (i === text.training && i > 0)
-        all.append(element("b", { class: "boundary" }, "The model was not trained on what follows."));
+        all.append(element("b", { class: "boundary" }, "The model was not trained on the text below."));
       all.append(spaceBefore(report, text.ids[i]), span);
     });
     this.place.append(all);
@@ -118,7 +119,7 @@ class ShadedText {
     this.place.addEventListener("keydown", (event) => this.#onKey(event));
   }
 
-  /** @param {(i: number) => number} level from 0 to 7, or −1 for a token that training never saw */
+  /** @param {(i: number) => number} level from 0 to 7; −1 if training never saw the token */
   shade(level) {
     this.spans.forEach((span, i) => {
       const shade = level(i);
@@ -192,7 +193,7 @@ export function showText(report, tokens) {
 }
 
 /**
- * What the text can be shaded by. Gates are shaded from the least open to the most open place.
+ * Returns the ways to shade the text. Gates are shaded from the least open to the most open one.
  * @param {Report} report @param {Passage} text @param {(id: number) => number} lookups @returns {Shading[]}
  */
 function shadingsOf(report, text, lookups) {
@@ -211,21 +212,21 @@ function shadingsOf(report, text, lookups) {
       const known = values.filter((value) => value !== null);
       const [least, greatest] = known.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [1000, 0]);
       return {
-        key: name, name, ends: /** @type {[string, string]} */ ([formatNumber(least / 1000), `${formatNumber(greatest / 1000)} of what the memory found`]),
+        key: name, name, ends: /** @type {[string, string]} */ ([formatNumber(least / 1000), `${formatNumber(greatest / 1000)} of the memory’s output`]),
         level: (/** @type {number} */ i) => toLevel(((values[i] ?? least) - least) / (greatest - least || 1)),
       };
     }),
   ];
 }
 
-/** @param {Passage} text the gates of its memories, by name */
+/** Returns the gates of the memories, by name. @param {Passage} text */
 function gateNames({ gates = [] }) {
   return gates.map(({ block, values }) => ({ name: gates.length > 1 ? `Gate before block ${block}` : "Gate", values }));
 }
 
 /** @param {number | null} thousandths */
 function formatGate(thousandths) {
-  return thousandths === null ? "none: the model did not read on from here" : formatNumber(thousandths / 1000);
+  return thousandths === null ? "none: the model did not read this token" : formatNumber(thousandths / 1000);
 }
 
 /** @param {Report} report @param {Shading} shading */

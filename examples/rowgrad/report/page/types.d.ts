@@ -1,64 +1,63 @@
-// The data of a report, as `report --data` writes them and a page holds them, and the types of what the
-// page uses of dygraphs.
+// The data of a report, as written by `rowgrad report --data` and contained in a page, and the types of
+// dygraphs that the page uses.
 //
-// Arrays of numbers that belong together have the same length. What a run does not have is absent.
-// Losses of language models are in nats a token. Steps are counted from 1: `step` is the number of
-// steps made.
+// Parallel arrays have the same length. Missing data are absent. Losses of language models are in nats
+// per token. Steps count from 1: `step` is the number of steps made.
 
 export type Colour = [red: number, green: number, blue: number];
 
-/** Numbers; null stands for one that is not finite. */
+/** Numbers; null stands for a value that is not finite. */
 export type Numbers = (number | null)[];
 
-/** What was run. */
+/** The run. */
 export interface Run {
   program?: string;
-  /** The command line that repeats it. */
+  /** The command line that repeats the run. */
   command?: string;
   /** "2026-01-31T12:34:56Z" */
   started?: string;
-  /** Time since then. */
+  /** Time since the start. */
   seconds: number;
-  /** What the log took of it, and the reading of the text at the end. */
+  /** The part of it taken by the log and the analysis of the text at the end. */
   report_seconds?: number;
   /**
-   * Stopped by Ctrl-C, by --stop-after or by an error, which is the fault. Text, embeddings and attention
-   * are there at the end of a program, but not after Ctrl-C or an error.
+   * "stopped": by Ctrl-C, by --stop-after, or by an error (see `fault`). Text, embeddings and attention
+   * are present after the end of a program, but not after Ctrl-C or an error.
    */
   state: "running" | "stopped" | "finished";
-  /** What went wrong with the run or its report; absent if nothing did. */
+  /** The error of the run or its report; absent if there was none. */
   fault?: string;
   /**
-   * Steps that had been made when the log began: 0 for a new run. Lookups, gradients and movement of a
-   * run that was resumed without its log are counted from there.
+   * Steps made before the log started: 0 for a new run. If a run was resumed without its log, lookups,
+   * gradients and movements are counted from this step.
    */
   first_step: number;
-  /** What speed is counted in, "tokens" or "examples"; absent for a loop of one's own. */
+  /** The unit of the speed, "tokens" or "examples"; absent without a TrainingRun. */
   unit?: string;
-  /** The kernel of matrix products, and threads. */
+  /** The BLAS kernel and the number of threads. */
   machine?: string;
   text?: { source: string; bytes: number };
   tokenizer?: { name: string; size: number };
-  /** Numbers of tokens. */
+  /** The numbers of tokens. */
   tokens?: { training: number; validation: number };
   /** {"--width": 128, …} */
   options?: Record<string, unknown>;
   parameters?: { name: string; shape: number[]; count: number; trainable: boolean }[];
 }
 
-/** One entry a step, or for each n steps if there are more than 4,096. */
+/** One entry per step, or per n steps if there are more than 4,096 steps. */
 export interface Curves {
   step: number[];
-  /** The mean loss of the step's batch. */
+  /** The mean loss of the step. */
   loss: Numbers;
   learning_rate?: Numbers;
-  /** Units a second; in a loop of one's own, lookups in the first table. */
+  /** Units per second; without a TrainingRun, lookups in the first table. */
   speed?: Numbers;
-  /** Rows of the first table with a gradient in this step; where it is dense, that were looked up. */
+  /** Rows of the first table with a gradient in this step; with dense gradients, rows looked up. */
   rows?: Numbers;
 }
 
-/** Of all gradients together, now and then: before clipping and after it. */
+/** The norm of all gradients together in some steps, before and after clipping. */
 export interface Norms {
   step: number[];
   norm: Numbers;
@@ -67,39 +66,39 @@ export interface Norms {
 
 export interface Evaluation {
   steps: number;
-  /** Null where only the other one was computed, at the end. */
+  /** Null at the end, if only the validation loss was computed. */
   training_loss: number | null;
-  /** Null without data for validation. */
+  /** Null without validation data. */
   validation_loss: number | null;
-  /** Shares of right answers, if they were computed. */
+  /** The shares of correct predictions, if they were computed. */
   training_accuracy?: number;
   validation_accuracy?: number;
 }
 
 /**
- * A table at one time. It lists the rows that had a gradient (where dense, that were looked up) since
- * they were listed: all that are listed for the first time, and others up to 2,000 rows, those with most
- * such steps first. The others are as in the frame before, or never had one. Rows that moved without a
- * gradient are listed in the last frame of a run that has ended, which lists all rows.
+ * A table at one time. It lists rows that had a gradient (with dense gradients: that were looked up) since
+ * they were last listed: all rows that were never listed, and others up to 2,000 rows; rows with the most
+ * steps since then take precedence. Other rows are as in the frame before, or never had a gradient. The
+ * last frame of a run that has ended lists all rows, including rows that moved without a gradient.
  */
 export interface Frame {
-  /** When the frame was taken. */
+  /** The step after which the frame was taken. */
   step: number;
   rows: number[];
   /**
-   * By the tapes of the run since first_step; of several ranks, by those of the first one. A row of
-   * positions counts once for each batch.
+   * Lookups since first_step; with several ranks, only lookups of the first rank. A row of positions
+   * counts once for each batch.
    */
   lookups: number[];
-  /** Steps in which the row had a gradient; where that is dense, that looked it up. */
+  /** Steps in which the row had a gradient; with dense gradients, steps that looked it up. */
   steps: number[];
-  /** The last one of these. */
+  /** The last of these steps. */
   last: number[];
-  /** The root of the sum of squares of the row's gradients in all steps. */
+  /** The root of the sum of the row's squared gradients in all steps. */
   norm: number[];
   /**
-   * The distance of the row from where it was at first_step; of a table in a file where
-   * coupled_decay, from where it was before its first gradient.
+   * The distance of the row from its values at first_step; for a table file with coupled_decay, from
+   * its values before its first gradient.
    */
   moved: number[];
 }
@@ -108,97 +107,96 @@ export interface Frame {
 export interface Reason {
   step: number;
   lookups: number;
-  /** That of the row's gradient, before clipping. */
+  /** The norm of the row's gradient, before clipping. */
   norm: number;
   moved: number;
-  /** Of tokens: ids around a lookup. */
+  /** For tokens: the ids around a lookup. */
   text?: number[];
-  /** Where among these the row's is. */
+  /** The index of the lookup in `text`. */
   place?: number;
 }
 
 export interface RowTable {
   /** "token.weight" */
   name: string;
-  /** What rows stand for: "token", "position", "distance", "n-gram", what a layer says, or "row". */
+  /** The word for a row: "token", "position", "distance", "n-gram", "row", or the word of a layer. */
   kind: string;
-  /** True if its rows are the tokens of the vocabulary. */
+  /** True if the rows are the tokens of the vocabulary. */
   tokens?: boolean;
   rows: number;
   width: number;
   /**
-   * What each row stands for, where that is not its number: "8 to 11"; of n-grams those that fell
-   * into it, the most frequent first: "the dog | of a | 3 more"; "" for nothing.
+   * The names of all rows, if they have names: "8 to 11". For n-grams, the n-grams that looked the row up,
+   * the most frequent first: "the dog | of a | 3 more"; "" for none.
    */
   labels?: string[];
   /**
-   * Of a table that is shown in part: the ids of its rows, which are numbered from 0 here, those that
-   * moved farthest first. Of one with more than 262,144 rows, they are the rows with a gradient; of
-   * the table of a memory of n-grams, at most 2,000.
+   * For a table that is shown in part: the ids of its rows, by the distance they moved. Other members
+   * use indices into this array. A table with more than 262,144 rows has its rows with a gradient; the
+   * table of an n-gram memory has at most 2,000 rows.
    */
   ids?: number[];
-  /** Some 20 at equal distances, or more where the length of the run was not known, and one for the end. */
+  /** About 20 at equal intervals, or more if the length of the run was unknown, and one for the end. */
   frames: Frame[];
   /**
-   * Rows that moved in steps without a gradient, after their first one: distances, added up over
-   * each stretch of such steps, by momentum (where coupled_decay, by both) and by weight decay. Not
+   * Rows that moved in steps without a gradient, after their first gradient. The distances are sums over
+   * each sequence of these steps, by momentum (with coupled_decay: by both) and by weight decay. Absent
    * for dense gradients.
    */
   idle?: { rows: number[]; momentum: number[]; decay: number[] };
   /**
-   * Why rows moved, at most 2,000 that moved farthest: the sum of the distances moved in steps with a
-   * gradient, without weight decay, and the at most three steps that moved each farthest.
+   * Reasons for up to 2,000 rows that moved farthest: the sum of the distances moved in steps with a
+   * gradient, without weight decay, and the up to three steps that moved the row farthest.
    */
   reasons?: { rows: number[]; path: number[]; steps: Reason[][] };
   /**
-   * Whether the table has dense gradients, too, as a tied head gives: then all rows have one in each
-   * step, and only those that were looked up are listed.
+   * True if the table also has dense gradients, for example from a tied head. All rows then have a
+   * gradient in each step, and only rows that were looked up are listed.
    */
   dense?: boolean;
-  /** If weight decay moves rows that never had a gradient: what is left of them, 1 for all. */
+  /** The fraction that weight decay has left of rows that never had a gradient. */
   decayed?: number;
   /**
-   * Whether decay is a part of the gradient (Adam, RMSprop and Adagrad with weight decay): rows that
-   * never had one of their own move, too, by an amount that is not followed.
+   * True if decay is part of the gradient (Adam, RMSprop and Adagrad with weight decay). Rows without a
+   * gradient of their own then also move, by an amount that is not tracked.
    */
   coupled_decay?: boolean;
 }
 
-/** The text at the end of the run, token by token; at most 24,000 tokens. */
+/** The text with its losses at the end of the run, token by token; at most 24,000 tokens. */
 export interface Passage {
   ids: number[];
-  /** How many of them the model was trained on: they come first. */
+  /** The number of training tokens, which come first. */
   training: number;
-  /** Numbers of tokens that are not in ids. */
+  /** The numbers of tokens that are not in `ids`. */
   left_out?: { training: number; validation: number };
   /**
-   * Of predicting each token from those before it; null for the first one to train on and the first
-   * one for validation.
+   * The loss of each token, given the tokens before it; null for the first training token and the first
+   * validation token.
    */
   loss: Numbers;
-  /** The five likeliest tokens in the place of each. */
+  /** The five most likely tokens at each position. */
   expected: number[][];
   /** Their probabilities, in thousandths. */
   probability: number[][];
   /**
-   * Of a model with memories of n-grams, in the order of the blocks that they are in front of: how far
-   * the gate is open where the model reads the token, in thousandths; null for the last token to train
-   * on and the last one for validation, which are not read.
+   * The gates of n-gram memories, ordered by the block after the memory: the gate at each token, in
+   * thousandths; null for the last training token and the last validation token, which are not read.
    */
   gates?: { block: number; values: Numbers }[];
 }
 
-/** Of the tokens that had most lookups, at most 2,000. */
+/** The embeddings of up to 2,000 tokens with the most lookups. */
 export interface Embeddings {
   ids: number[];
-  /** The nearest ones of each by cosine, at most 8. */
+  /** Up to 8 nearest neighbours of each token by cosine. */
   neighbours: number[][];
   /** Their cosines, from −100 to 100. */
   cosines: number[][];
-  /** The two directions of most variance. */
+  /** The coordinates in the two directions of largest variance. */
   x: number[];
   y: number[];
-  /** The shares of x and y. */
+  /** The shares of x and y in the variance. */
   variance: [number, number];
 }
 
@@ -206,23 +204,23 @@ export interface Report {
   /** "rowgrad report 2" */
   format: string;
   run: Run;
-  /** Of a model of tokens: the text of each id; bytes that are not UTF-8 are shown as <0xNN>. */
+  /** The text of each id; bytes that are not UTF-8 are shown as <0xNN>. Empty without tokens. */
   vocabulary: string[];
   /** True if tokens are words, which decoding joins with spaces. */
   words?: boolean;
-  /** What losses are measured in, if that is known. */
+  /** The unit of losses, if known. */
   loss_unit?: string;
   curves?: Curves;
   norms?: Norms;
   evaluations?: Evaluation[];
-  /** Losses of models that know nothing, or only frequencies. */
+  /** Losses if all tokens are equally likely, and by token frequency. */
   baselines?: { uniform: number; unigram: number };
   samples?: { steps: number; text: string }[];
-  /** Tables with row gradients, that of tokens first. */
+  /** Tables with row gradients; the token table comes first. */
   tables?: RowTable[];
   text?: Passage;
   embeddings?: Embeddings;
-  /** The weights on a prompt: [layer][head][query][key], in thousandths. */
+  /** The weights for a prompt: [layer][head][query][key], in thousandths. */
   attention?: { tokens: number[]; weights: number[][][][] };
 }
 
@@ -255,7 +253,7 @@ declare global {
   }
 
   interface Window {
-    /** What the page shows, for those who want to look at it with the browser's tools. */
+    /** The parts of the page, for tests and the browser's console. */
     rowgradReport: Record<string, unknown>;
   }
 }

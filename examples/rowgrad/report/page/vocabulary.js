@@ -1,4 +1,4 @@
-// The token table as a map of pixels, and the tables of positions as strips, frame by frame.
+// Shows the token table as a map of pixels, and other tables as strips, frame by frame.
 
 import { CellMap } from "./cell_map.js";
 import { cssColour, sequentialColour } from "./colour.js";
@@ -11,10 +11,10 @@ import { formatCount, formatPercent, formatPlural, formatTitle } from "./format.
 /** @import { Measure } from "./data.js" */
 /** @import { Selection } from "./dom.js" */
 
-const stripCell = 16; // CSS pixels that a cell of a strip should have
-const mostInStrip = 1024; // rows; more make a square
+const stripCell = 16; // preferred size of a strip's cell in CSS pixels
+const mostInStrip = 1024; // maximum of rows; larger tables are squares
 
-/** One table as a map: its frame, its figure, and the scale of that, which all frames share. */
+/** A table as a map: a frame, a figure, and the figure's scale, which all frames share. */
 class TableMap {
   measure = measures[0];
   onShow = () => {};
@@ -38,7 +38,7 @@ class TableMap {
       colour: (row) => this.colour(row),
       onPoint,
       label: (row) => (table === mainTable(report) ? rowName(report, table, row) : rowLabel(table, row)),
-      maxWidth: isSquare ? 688 : 1264, // three pixels for each of 225 columns; all there is
+      maxWidth: isSquare ? 688 : 1264, // three pixels for each of 225 columns; the width of the page
       maxCell: isSquare ? 64 : 40,
     });
   }
@@ -49,7 +49,7 @@ class TableMap {
     return value === undefined ? cssColour("--untouched") : sequentialColour(this.share(value));
   }
 
-  /** @param {number} value @returns {number} its place on the scale of colours */
+  /** @param {number} value @returns {number} position on the colour scale, from 0 to 1 */
   share(value) {
     if (!this.measure.logarithmic) return value / (this.#most || 1);
     if (value <= 0) return 0;
@@ -143,9 +143,9 @@ function describeMap(report, { table, view, measure }) {
     `After step ${formatCount(view.frame.step)}, ` +
     (touched === table.rows ? `all of them ${have}. `
       : `${formatCount(touched)} (${formatPercent(touched / table.rows)}) ${have}; ` +
-        `the others, ${formatCount(table.rows - touched)}, are sand-coloured. ${untouchedNote(table)} `) +
-    `The stronger the blue, the more: ${measure.meaning}. ` +
-    "Point at a cell, tap it, or use the arrow keys to see whose row it is.";
+        `the other ${formatCount(table.rows - touched)} are sand-coloured. ${untouchedNote(table)} `) +
+    `Stronger blue stands for a larger value: ${measure.meaning}. ` +
+    "Point at a cell, tap it, or use the arrow keys to identify its row.";
 }
 
 /** @param {Report} report @param {TableMap} main */
@@ -194,7 +194,7 @@ function showStrips(report) {
           (strip.view.touched(row) ? figures.join(", ") : `${untouchedWords(report, table)}. ${untouchedNote(table)}`);
       }
       const { rows, moved } = strip.view.frame;
-      strip.map.mark(rows[placeOfMost(moved)] ?? 0); // so that there is something to read
+      strip.map.mark(rows[placeOfMost(moved)] ?? 0); // shows figures from the start
       strip.onShow = read;
       return strip;
     });

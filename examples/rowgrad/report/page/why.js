@@ -1,4 +1,4 @@
-// Why a row moved: the steps that moved it farthest, and the text that gave it gradients in them.
+// Explains why a row moved: the steps that moved it farthest, and the text that looked it up in them.
 
 import { lastFrame, measureOf, rowName, sinceWords, spaceBefore, untouchedNote, untouchedWords } from "./data.js";
 import { byId, element, tokenElement } from "./dom.js";
@@ -19,7 +19,7 @@ function reasonsFor(report, table, row) {
   if (!view.touched(row)) return [element("p", {}, `Up to the last frame: ${untouchedWords(report, table)}. ${untouchedNote(table)}`)];
   const place = table.reasons?.rows.indexOf(row) ?? -1;
   if (!table.reasons || place < 0)
-    return [element("p", {}, "Its steps are not here: only those of the rows that moved farthest are.")];
+    return [element("p", {}, "Steps are only recorded for the rows that moved farthest.")];
   const path = table.reasons.path[place];
   const steps = table.reasons.steps[place];
   return [
@@ -27,7 +27,7 @@ function reasonsFor(report, table, row) {
     element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "The steps that moved it farthest" },
       stepsTable(report, steps, path)),
     ...(/^rowgrad train$/.test(report.run.program ?? "")
-      ? [element("p", { class: "quiet" }, "All of its steps, and how much of the way each made, exactly: ",
+      ? [element("p", { class: "quiet" }, "To list all of its steps with their exact shares: ",
         element("code", {}, `rowgrad rows CHECKPOINT --explain ${table.ids?.[row] ?? row}${table.tokens ? "" : ` --table ${table.name.split(":")[0]}`}`))]
       : []),
   ];
@@ -43,16 +43,16 @@ function summaryOf(report, table, row, path) {
   const others = table.coupled_decay
     ? (momentum > 0 ? [`momentum and weight decay ${formatNumber(momentum)}`] : [])
     : [...(momentum > 0 ? [`momentum ${formatNumber(momentum)}`] : []), ...(decay > 0 ? [`weight decay ${formatNumber(decay)}`] : [])];
-  return `It is ${formatNumber(figure("moved"))} from where it was. ` +
-    `${formatPlural(figure("steps"), "step")} ${table.dense ? "that looked it up" : "with a gradient"}${sinceWords(report)} moved it by ${formatNumber(path)}, there and back` +
-    `${others.length > 0 ? `; in steps without one, ${others.join(" and ")}` : ""}. ` +
-    "Those that moved it farthest:";
+  return `It is ${formatNumber(figure("moved"))} from its start. ` +
+    `${formatPlural(figure("steps"), "step")} ${table.dense ? "that looked it up" : "with a gradient"}${sinceWords(report)} moved it by ${formatNumber(path)} in total` +
+    `${others.length > 0 ? `; in other steps: ${others.join(" and ")}` : ""}. ` +
+    "The steps that moved it farthest:";
 }
 
 /** @param {Report} report @param {Reason[]} steps @param {number} path */
 function stepsTable(report, steps, path) {
   const hasText = steps.some(({ text }) => text !== undefined);
-  const names = ["Step", "Looked up", "Gradient", "Moved", "Of all"];
+  const names = ["Step", "Lookups", "Gradient", "Moved", "Share"];
   const head = element("tr", {}, ...names.map((name) => element("th", { scope: "col", class: "number" }, name)),
     ...(hasText ? [element("th", { scope: "col" }, "Text that looked it up")] : []));
   const body = steps.map((reason) => {
@@ -64,7 +64,7 @@ function stepsTable(report, steps, path) {
   return element("table", {}, element("thead", {}, head), element("tbody", {}, ...body));
 }
 
-/** The tokens around a lookup, the row's own marked. @param {Report} report @param {Reason} reason */
+/** Returns the tokens around a lookup, with the row's own token marked. @param {Report} report @param {Reason} reason */
 function lookupText(report, { text = [], place }) {
   return text.flatMap((id, i) => {
     const shown = formatText(report.vocabulary[id] ?? "�").replace(/\n/g, "⏎");
