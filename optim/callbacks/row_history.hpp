@@ -316,7 +316,7 @@ class TableHistories {
 
 /// The histories of all tables of a model that are looked up or get row gradients, in a TrainingRun
 /// or your own loop. With several ranks, one history is enough, but it only sees the lookups of its
-/// rank's shards.
+/// rank's slices.
 class RowHistory : public TrainingCallback {
  public:
   /// Measures the time until it goes out of scope.

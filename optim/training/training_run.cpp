@@ -404,8 +404,8 @@ void TrainingRun::compare_ranks() const {
   if (group_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : parts_.optimizer.parameters()) {
-    // Compares only the last updated rows of a table that is not in memory, and no slices, which
-    // exist only once.
+    // A table that is not in memory is only compared in its last updated rows, and a slice not at
+    // all, because it exists only once.
     const Gradient& last = parameter->gradient();
     sums.push_back(checksum_of(has_sharded_tables() && parts_.ranks->find(*parameter) ? Tensor()
                                : parameter->is_in_memory() ? parameter->copy()

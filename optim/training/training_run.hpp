@@ -265,7 +265,7 @@ class TrainingRun {
   std::string loaded_arithmetic_;
   std::vector<TrainingCallback*> callbacks_;
   std::vector<TrainingRecord> history_;
-  std::size_t last_step_ = kNoLimit;  // of this train()
+  std::size_t last_step_ = kNoLimit;  // limit of this train()
   bool stopped_ = false;              // true if a callback stopped the run
   Phase phase_ = Phase::kReady;
   struct Epoch {          // so far

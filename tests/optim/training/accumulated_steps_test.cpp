@@ -1,4 +1,4 @@
-// A step on several batches, sharded or not, equals a step on one batch of all their examples.
+// A step on several batches, in slices or not, equals a step on one batch of all their examples.
 
 #include "tests/optim/training/runs.hpp"
 
@@ -20,7 +20,7 @@ struct Trained {
              .slices = slices,
              .ranks = ranks_of_run ? &*ranks_of_run : nullptr,
              .epochs = 1}) {
-    model->eval();  // each shard would draw its own dropout masks
+    model->eval();  // each slice would draw its own dropout masks
     run.add(losses);
     run.train();
   }

@@ -122,8 +122,8 @@ TEST(RanksOfATrainingRun, ReadOnlyTheirOwnExamples) {
   }
 }
 
-TEST(RanksOfATrainingRun, ShardsChangeRoundingOnly) {
-  // The model has no dropout, because each shard would draw its own masks.
+TEST(RanksOfATrainingRun, SlicesOnlyChangeRounding) {
+  // The model has no dropout, because each slice would draw its own masks.
   RunOf one(kShardedCases.front()), four(kShardedCases.front(), {.slices = 4});
   for (RunOf* each : {&one, &four}) each->run.train(15);
   for (std::size_t i = 0; i < one.model->parameters().size(); ++i)
