@@ -161,7 +161,7 @@ void check_outputs(const std::vector<Output>& outputs, const std::vector<std::st
                   path, ": the file name has ", target.filename().string().size(),
                   " bytes, expected at most ", longest);
     const fs::file_status file = fs::status(path, none);
-    check_runtime(!fs::is_directory(file), path, ": is a folder");
+    check_runtime(!fs::is_directory(file), path, ": is a folder, expected a file");
     const bool regular = !fs::exists(file) || fs::is_regular_file(file);
     check_runtime(!regular || can_write(folder), path, ": the folder ", folder.string(),
                   " is not writable");

@@ -84,7 +84,7 @@ void print_exchange(const Session& session, const ProcessGroup& ranks, std::size
   std::cout << "Exchanged  "
             << readable_count(static_cast<double>(ranks.bytes_sent()) /
                               static_cast<double>(std::max<std::size_t>(steps, 1)))
-            << "B sent per step by each of " << ranks.size() << " ranks";
+            << "B per step, sent by each of " << ranks.size() << " ranks";
   const std::vector<Parameter*>& parameters = session.run().parts().optimizer.parameters();
   const auto& ways = session.run().gradient_sum()->ways();
   for (std::size_t i = 0; i < ways.size(); ++i)
