@@ -10,15 +10,15 @@
 namespace rowgrad {
 namespace {
 
-using Vector = std::vector<double>;
+using RowVector = std::vector<double>;
 
-double dot(const Vector& a, const Vector& b) {
+double dot(const RowVector& a, const RowVector& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-double length(const Vector& movement) { return std::sqrt(dot(movement, movement)); }
+double length(const RowVector& movement) { return std::sqrt(dot(movement, movement)); }
 
-void add(Vector& sum, const Vector& movement) {
+void add(RowVector& sum, const RowVector& movement) {
   std::ranges::transform(sum, movement, sum.begin(), std::plus<>());
 }
 
@@ -48,7 +48,7 @@ RowMovement::RowMovement(const Layer& model, const Parameter& table, std::int32_
     if (on_tape[i] == &table) trained_ = own[i];
   check_argument(trained_ != nullptr, "RowMovement: ", table.name(),
                  " is not a parameter of the model");
-  by_gradients_ = by_momentum_ = by_decay_ = Vector(table.shape()[1]);
+  by_gradients_ = by_momentum_ = by_decay_ = RowVector(table.shape()[1]);
 }
 
 std::vector<double> RowMovement::read(const TrainingRun& run) const {
@@ -91,8 +91,8 @@ void RowMovement::before_update(const TrainingRun& run) {
 
 void RowMovement::after_step(const TrainingRun& run, const StepResult& result) {
   if (!result.loss) return;
-  Vector values = read(run);
-  Vector movement(values.size());
+  RowVector values = read(run);
+  RowVector movement(values.size());
   for (std::size_t i = 0; i < movement.size(); ++i) {
     const double decayed = -decay_.value_or(0) * latest_[i];
     by_decay_[i] += decayed;
@@ -123,11 +123,11 @@ void RowMovement::keep(KeptStep kept) {
 
 RowMovement::Summary RowMovement::summary() const {
   Summary result = counts_;
-  Vector movement(latest_.size());
+  RowVector movement(latest_.size());
   std::ranges::transform(latest_, start_, movement.begin(), std::minus<>());
   result.moved = length(movement);
   const double squares = dot(movement, movement);
-  const auto share = [&](const Vector& part) {
+  const auto share = [&](const RowVector& part) {
     return squares > 0 ? dot(part, movement) / squares : 0;
   };
   result.by_gradients = share(by_gradients_);
