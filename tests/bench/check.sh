@@ -16,6 +16,6 @@ rejects 1 "--workload W9: expected one of " "$program" --workload W9
 rejects 1 "--threads 4096: expected at most " "$program" --workload W1 --threads 4096
 rejects 1 '--repeats: got "0", expected a whole number from 1 to ' "$program" --repeats 0
 rejects 1 '--seconds: got "nan", expected a number from 0 to 3600' "$program" --seconds nan
-rejects 1 "--seconds excludes --repeats" "$program" --workload W1 --repeats 1 --seconds 1
+rejects 1 "--seconds cannot be used with --repeats" "$program" --workload W1 --repeats 1 --seconds 1
 rejects 1 "there is no folder" "$program" --workload W1 --json "$scratch/none/figures.json"
 echo "bench_workloads measures, writes and refuses as it should"

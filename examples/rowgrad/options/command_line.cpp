@@ -1,4 +1,4 @@
-// CLI11, which reads command lines, is included here alone, because it takes seconds to compile.
+// The only file that includes CLI11, the command line parser, because it takes seconds to compile.
 
 #include <algorithm>
 #include <cctype>
@@ -19,7 +19,7 @@
 namespace rowgrad {
 namespace {
 
-// Options of earlier versions.
+// An option of an earlier version.
 struct FormerOption {
   std::string_view program, name, now;
 };
@@ -30,7 +30,7 @@ constexpr FormerOption kFormerOptions[] = {
     {"rowgrad finetune", "--from", "the first argument: rowgrad finetune FILE"},
     {"rowgrad train", "--book",
      "--options examples/textbook/chapter5.json or appendix_d.json, in the sources or in "
-     "share/doc/rowgrad of an installation"},
+     "share/doc/rowgrad of the installation"},
     {"rowgrad train", "--look-back", "--window"},
     {"rowgrad train", "--floor", "--min-lr-ratio"},
     {"rowgrad train", "--ngram-silent", "--ngram-zero-init"},
@@ -54,12 +54,12 @@ bool is_list(const Option& option) {
 
 bool is_argument(const Option& option) { return !option.name.starts_with("--"); }
 
-// Returns true for an option that only --help-all lists.
+// Returns true for options that only --help-all lists.
 bool is_rare(const Option& option) {
   return !is_argument(option) && !option.heading.empty() && !option.rules.common;
 }
 
-// Adds an option to CLI11, which collects its words and checks nothing.
+// Adds an option to CLI11, which only collects its words; Settings validates them.
 CLI::Option* add(CLI::App& app, const Option& option) {
   if (is_flag(option)) return app.add_flag(option.name + ",!--no-" + option.name.substr(2));
   CLI::Option* added =
@@ -78,13 +78,12 @@ CLI::Option* add(CLI::App& app, const Option& option) {
           program != former.program || argument.substr(0, argument.find('=')) != former.name,
           former.name, " is now ", former.now);
   const bool is_option = arguments.front().starts_with('-');
-  throw_invalid_argument(
-      {is_option ? "there is no option " : "there is one argument too many: ", arguments.front(),
-       "; ", program, is_option && has_rare_options ? " --help-all" : " --help", " lists ",
-       is_option ? "them" : "what it takes"});
+  throw_invalid_argument({is_option ? "unknown option " : "unexpected argument ", arguments.front(),
+                          "; see ", program,
+                          is_option && has_rare_options ? " --help-all" : " --help"});
 }
 
-// "--width N", "--[no-]tie" or "--corpus FILE ..."
+// Returns the option as the help shows it: "--width N", "--[no-]tie" or "--corpus FILE ..."
 std::string shown(const Option& option) {
   const std::string rest = is_list(option) ? " ..." : "";
   if (is_flag(option)) return "--[no-]" + option.name.substr(2);
@@ -93,8 +92,8 @@ std::string shown(const Option& option) {
   return option.name + ' ' + (value.empty() ? "TEXT" : value) + rest;
 }
 
-// The default of an option as text. It is "" for one that a user could not pass, such as 0 threads,
-// and for a flag that is off.
+// Returns the default of an option as text, or "" for a default that a user could not pass, such as
+// 0 threads, and for a flag that is off.
 std::string shown_default(const Option& option, const Json& value) {
   std::string text = text_of(value);
   if (is_flag(option)) return text == "true" ? "on" : "";
@@ -104,7 +103,7 @@ std::string shown_default(const Option& option, const Json& value) {
   return text;
 }
 
-// Prints a text in lines of at most 100 columns. All but the first line begin with `indent` blanks.
+// Prints text in lines of at most 100 columns, with `indent` spaces before all lines but the first.
 void print_wrapped(const std::string& first, std::size_t indent, const std::string& text) {
   constexpr std::size_t kColumns = 100;
   std::string line = first;
@@ -165,7 +164,7 @@ void CommandLine::parse(int argc, const char* const* argv, const Complete& compl
     throw EndOfProgram();
   } catch (const CLI::ExtrasError&) {
     refuse_arguments(program_, std::ranges::any_of(options(), is_rare), app.remaining());
-  } catch (const CLI::ArgumentMismatch& error) {  // "--width: 1 required TEXT missing"
+  } catch (const CLI::ArgumentMismatch& error) {  // such as "--width: 1 required TEXT missing"
     const std::string text = error.what();
     throw_invalid_argument({text.substr(0, text.find(':')), " requires a value"});
   } catch (const CLI::ParseError& error) {
@@ -175,7 +174,8 @@ void CommandLine::parse(int argc, const char* const* argv, const Complete& compl
     const std::vector<std::string>& words = added[option.name]->results();
     if (words.empty()) continue;
     check_argument(words.size() == 1 || is_flag(option) || is_list(option), option.name,
-                   " is given ", words.size() == 2 ? "twice" : concat(words.size(), " times"));
+                   " is given ", words.size() == 2 ? "twice" : concat(words.size(), " times"),
+                   ", expected once");
     settings_.add_words(Source::kCommandLine, option.name, words);
   }
   if (complete) complete(settings_, !help_on_all);
@@ -190,7 +190,7 @@ void CommandLine::parse(int argc, const char* const* argv, const Complete& compl
   settings_.fill();
 }
 
-// The options come last, because a list takes all words up to the next option.
+// Options come last, because a list takes all words up to the next option.
 std::string CommandLine::usage() const {
   std::string usage = program_;
   for (const Option& option : options())
@@ -210,8 +210,8 @@ void CommandLine::print_help(bool all) const {
   std::cout << "\nOptions:\n";
   print_entry("-h, --help", "print this help");
   if (arguments.size() + named.size() < options().size() || all)
-    print_entry("--help-all", "print the help of all options");
-  print_entry("--version", "print the version, the level of the library and OpenBLAS's kernel");
+    print_entry("--help-all", "print the help for all options");
+  print_entry("--version", "print the version, the CPU level and OpenBLAS's kernel");
   std::string heading;
   for (const Option& option : named) {
     if (all && option.heading != heading) std::cout << '\n' << (heading = option.heading) << ":\n";

@@ -3,22 +3,26 @@
 namespace rowgrad {
 
 OptionTable option_table_of(ReportFiles& files) {
-  return {{"--report", &files.page, "HTML page that shows the run, updated as the run goes on",
+  return {{"--report", &files.page, "HTML page to write, updated during the run",
            file_name() + common()},
-          {"--report-data", &files.data, "JSON file of the data that the page shows", file_name()},
-          {"--log", &files.log, "log of the run, for `rowgrad report`", file_name()}};
+          {"--report-data", &files.data, "JSON file to write: the data of the page", file_name()},
+          {"--log", &files.log,
+           "log file to write, for `rowgrad report`; --report FILE writes FILE.log by default",
+           file_name()}};
 }
 
 Option force_option(bool& force) {
-  return {"--force", &force, "replace files even if they were written for another purpose"};
+  return {"--force", &force,
+          "overwrite files even if they are not earlier output of the same kind"};
 }
 
 Option past_context_option(PastContext& past_context, OptionRules rules) {
   return {"--past-context",
           choice(past_context,
                  {{"recompute", PastContext::kRecompute}, {"slide", PastContext::kSlidingWindow}}),
-          "read the last tokens again for each token past the context, or keep their keys and "
-          "values, which is fast, gives other texts, and needs relative positions",
+          "beyond the context, either read the last tokens again for each new token, or keep their "
+          "keys and values (slide), which is faster, but gives different text and requires "
+          "relative positions",
           std::move(rules)};
 }
 

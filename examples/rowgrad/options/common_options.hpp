@@ -1,6 +1,6 @@
 #pragma once
 
-// Options that several programs have.
+// Options shared by several programs.
 
 #include <string>
 
@@ -9,18 +9,18 @@
 
 namespace rowgrad {
 
-/// Files of a report; "" for those that are not written.
+/// The files of a report; "" for none.
 struct ReportFiles {
   std::string page = {};  // HTML
   std::string data = {};  // JSON
-  std::string log = {};   // by default, the name of one of the others and .log
+  std::string log = {};   // default: the name of another file + ".log"
 };
 OptionTable option_table_of(ReportFiles& files);
 
-/// Returns the option --force, whose value check_outputs() takes.
+/// Returns the option --force, for check_outputs().
 Option force_option(bool& force);
 
-/// Returns the option --past-context of programs that generate text.
+/// Returns the option --past-context, for programs that generate text.
 Option past_context_option(PastContext& past_context, OptionRules rules = {});
 
 }  // namespace rowgrad

@@ -22,7 +22,7 @@ std::string list_of(const std::vector<std::string>& names) {
   return list + '}';
 }
 
-// Converts words that the rules accept.
+// Converts words that have been validated.
 template <class Value>
 Value parsed(const std::vector<std::string>& words) {
   if constexpr (std::is_same_v<Value, bool>) return words.back() == "true";
@@ -49,10 +49,10 @@ Json typed(const Option& option, const std::vector<std::string>& words) {
       option.value);
 }
 
-// The expected JSON, by the index of the variable's type.
+// Describes the expected JSON, by the index of the variable's type in Option::value.
 constexpr std::array<const char*, 7> kKinds{
-    "true or false",   "a whole number",          "a number", "a text",
-    "a list of texts", "a list of whole numbers", "a text"};
+    "true or false",     "a whole number",          "a number", "a string",
+    "a list of strings", "a list of whole numbers", "a string"};
 
 }  // namespace
 
@@ -101,7 +101,7 @@ OptionRules finite_number(double low, double high) {
             const bool whole = !text.empty() && *end == '\0';
             if (whole && std::isfinite(number) && number >= low && number <= high) return {};
             return concat("got ", in_quotes(text), ", expected ",
-                          high == kAnyNumber ? concat("a finite number from ", low, " on")
+                          high == kAnyNumber ? concat("a finite number of at least ", low)
                                              : concat("a number from ", low, " to ", high));
           }};
 }
@@ -109,7 +109,7 @@ OptionRules finite_number(double low, double high) {
 OptionRules file_name(std::string shown) {
   return {std::move(shown),
           [](const std::string& text) -> std::string {
-            return text.empty() ? "got an empty text, expected the name of a file" : "";
+            return text.empty() ? "got an empty string, expected a file name" : "";
           },
           true};
 }
@@ -118,8 +118,9 @@ OptionRules existing_file() {
   return {"FILE",
           [](const std::string& text) -> std::string {
             std::error_code error;
-            if (std::filesystem::is_directory(text, error)) return text + " is a folder";
-            return std::filesystem::exists(text, error) ? "" : "there is no file " + text;
+            if (std::filesystem::is_directory(text, error))
+              return concat("got the folder ", text, ", expected a file");
+            return std::filesystem::exists(text, error) ? "" : "no such file: " + text;
           },
           true};
 }
@@ -137,7 +138,7 @@ OptionRules tokenizer_choice() {
           [name = one_of(kTokenizerNames).validator,
            file = existing_file().validator](const std::string& text) {
             const bool is_one = name(text).empty() || file(text).empty();
-            return is_one ? std::string() : name(text) + " or a file that exists";
+            return is_one ? std::string() : name(text) + " or an existing file";
           },
           true};
 }
@@ -166,7 +167,7 @@ std::string key_of(const Option& option) {
 
 const Option& option_for(const OptionTable& options, const std::string& key) {
   const auto option = std::ranges::find(options, key, key_of);
-  check_argument(option != options.end(), "there is no option for ", in_quotes(key));
+  check_argument(option != options.end(), "unknown option ", in_quotes(key));
   return *option;
 }
 
@@ -235,11 +236,11 @@ Json parse_json(const Option& option, const Json& value) {
     for (const std::string& word : words)
       if (rules.validator && !rules.may_be_file && !is_flag(option))
         check_argument(rules.validator(word).empty(), in_quotes(key), ": ", rules.validator(word));
-    // A value of another kind, such as "8" for 8, has another text when it is converted.
+    // A value of a different type, such as "8" for 8, does not survive the conversion unchanged.
     Json parsed = typed(option, words);
     if (const std::string text = parsed.dump(); text == got || text == got + ".0") return parsed;
   }
-  throw_invalid_argument({in_quotes(key), ": got ", is_text ? "the text " : "",
+  throw_invalid_argument({in_quotes(key), ": got ", is_text ? "the string " : "",
                           in_quotes(is_text ? value.string() : got), ", expected ",
                           kKinds.at(option.value.index())});
 }

@@ -48,7 +48,7 @@ void Settings::remove_overridden() {
     });
   };
   std::size_t before = 0;
-  do {  // an option that is removed may be the condition of others
+  do {  // removing an option may disable others
     before = removed.size();
     for (const Option& option : options_)
       if (is_overridden(option)) {
@@ -60,7 +60,7 @@ void Settings::remove_overridden() {
 
 const Settings::Values& Settings::values_of(const std::string& option) const {
   const auto found = values_.find(option);
-  check_argument(found != values_.end(), "Settings: there is no option ", option);
+  check_argument(found != values_.end(), "Settings: unknown option ", option);
   return found->second;
 }
 
@@ -87,7 +87,8 @@ bool Settings::is_set(const std::string& option) const {
   return source(option) >= Source::kOptionsFile;
 }
 
-// Returns true if a user has set the option, unless the value is off and would also be without it.
+// Returns true if the user has set the option to something other than an "off" value that it would
+// also have by default.
 bool Settings::is_on(const std::string& option) const {
   static const std::set<std::string> off{"false", "0", "0.0", "\"\"", "[]"};
   const std::string value = (*this)[option].dump();
@@ -96,7 +97,7 @@ bool Settings::is_on(const std::string& option) const {
 }
 
 bool Settings::holds(const Condition& condition) const {
-  if (find(options_, condition.option) == nullptr) return true;  // this program has one value of it
+  if (find(options_, condition.option) == nullptr) return true;  // not an option of this program
   const std::string value = text_of((*this)[condition.option]);
   return condition.values.empty() ? !value.empty() && value != "0"
                                   : std::ranges::count(condition.values, value) > 0;
@@ -108,7 +109,7 @@ void Settings::check_combinations() const {
     for (const std::string& other : option.rules.needs)
       check_argument(is_on(other), named(option.name), " requires ", other);
     for (const std::string& other : option.rules.excludes)
-      check_argument(!is_on(other), named(option.name), " excludes ", other);
+      check_argument(!is_on(other), named(option.name), " cannot be used with ", other);
   }
 }
 
@@ -116,11 +117,11 @@ void Settings::check_condition(const Option& option, const Condition& condition)
   if (holds(condition)) return;
   const auto& [name, values] = condition;
   const std::string json = (*this)[name].dump(), text = text_of((*this)[name]);
-  check_argument(json != "[]", named(option.name), " is for ", name, ", which is not given");
+  check_argument(json != "[]", named(option.name), " requires ", name);
   std::string expected = values.empty() ? "above 0" : values[0];
   for (std::size_t i = 1; i < values.size(); ++i)
-    expected += (i + 1 < values.size() ? ", " : " and ") + values[i];
-  throw_invalid_argument({named(option.name), " is for ", name, " ", expected, ", not for ",
+    expected += (i + 1 < values.size() ? ", " : " or ") + values[i];
+  throw_invalid_argument({named(option.name), " requires ", name, " ", expected, ", got ",
                           json.starts_with('"') ? json : text});
 }
 

@@ -22,8 +22,8 @@ bool is_of_memory(const Parameter& table) {
   return table.name().starts_with("memories.") && table.name().ends_with(".table.weight");
 }
 
-// Makes an optimizer whose weight decay is for all parameters, or only for tables and matrices,
-// which have two axes or more. The tables of memories have a rate and a decay of their own.
+// Creates an optimizer that applies weight decay to all parameters, or only to parameters with two
+// or more axes. Tables of n-gram memories have their own learning rate and weight decay.
 template <class Made>
 std::unique_ptr<Optimizer> make(const TrainOptions& options,
                                 const std::vector<Parameter*>& parameters) {
@@ -48,9 +48,9 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
 
 struct OptimizerKind {
   std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
-  double learning_rate;     // at which the default next-token model trains well
-  std::size_t slots;        // numbers that it keeps for each parameter, without momentum
-  double weight_decay = 0;  // its default
+  double learning_rate;     // default, chosen for the default next-token model
+  std::size_t states;       // slots of optimizer state for each element, without momentum
+  double weight_decay = 0;  // default of --weight-decay
   double table_rate = 1;    // default of --ngram-rate
 };
 const std::map<std::string, OptimizerKind> kOptimizers{
@@ -62,39 +62,39 @@ const std::map<std::string, OptimizerKind> kOptimizers{
 
 const OptimizerKind& optimizer_of(const TrainOptions& options) {
   const auto found = kOptimizers.find(options.optimizer);
-  check_argument(found != kOptimizers.end(), "--optimizer: there is no ",
+  check_argument(found != kOptimizers.end(), "--optimizer: unknown optimizer ",
                  in_quotes(options.optimizer));
   return found->second;
 }
 
 const std::vector<std::string> kSchedules{"constant", "cosine", "one-cycle", "step", "warmup"};
 
-// Refuses in the words of options what the model would refuse in its own.
+// Checks what the model would also check, so that messages name program options.
 void check_gpt(const TrainOptions& options) {
   const auto& [blocks, ngrams, memory, files] = options.gpt.memories;
   check_argument(options.gpt.heads > 0 && options.gpt.width % options.gpt.heads == 0, "--width ",
-                 options.gpt.width, " is not a multiple of ", options.gpt.heads,
-                 " heads (--heads)");
+                 options.gpt.width, " is not a multiple of --heads ", options.gpt.heads);
   if (!options.has_memories()) return;
   for (const std::size_t order : ngrams.orders)
-    check_argument(order <= options.gpt.context, "--ngrams ", order, " is longer than --context ",
+    check_argument(order <= options.gpt.context, "--ngrams ", order, " exceeds --context ",
                    options.gpt.context);
   std::set<std::size_t> found;
   for (const std::size_t block : blocks)
     check_argument(block < options.gpt.layers && found.insert(block).second, "--ngram-layers ",
-                   block, ": expected some of the ", options.gpt.layers,
-                   " of --layers, counted from 0, each once");
+                   block, ": expected distinct blocks from 0 to ", options.gpt.layers - 1,
+                   " (--layers ", options.gpt.layers, ")");
   constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
   const double rows =
       static_cast<double>(ngrams.orders.size() * ngrams.heads) * static_cast<double>(ngrams.rows);
   check_argument(rows <= kMax, "--ngram-rows ", ngrams.rows, " for each of ", ngrams.orders.size(),
-                 " times ", ngrams.heads, " heads are more rows than ids, ", kMax);
+                 " --ngrams and ", ngrams.heads, " --ngram-heads exceeds the limit of ", kMax,
+                 " rows in a table");
 }
 
 TableFile& open_table(TableFileSet& tables, const std::string& path,
                       const TableFileOptions& options, bool resumed) {
   if (!file_exists(path)) {
-    check_argument(!resumed, path, " is missing, which the run trained");
+    check_argument(!resumed, "the run's table file ", path, " is missing");
     return tables.make(path, options);
   }
   TableFile& table = tables.open(path);
@@ -102,9 +102,9 @@ TableFile& open_table(TableFileSet& tables, const std::string& path,
   check_argument(table.shape() == expected, "--ngram-file: ", path, " has shape ",
                  bracketed(table.shape()), ", expected ", bracketed(expected));
   check_argument(table.slots() >= options.slots, "--ngram-file: ", path, " stores ", table.slots(),
-                 " optimizer values for each element, but --optimizer needs ", options.slots);
+                 " slots of optimizer state, but --optimizer needs ", options.slots);
   check_argument(resumed || table.stored_rows() == 0, "--ngram-file: ", path,
-                 " has been trained; go on with --resume, or remove it to start again");
+                 " has already been trained; continue its run with --resume, or remove the file");
   return table;
 }
 
@@ -142,22 +142,23 @@ OptionTable option_table_of(TrainOptions& o) {
   GptMemories& memories = o.gpt.memories;
   const OptionTable text{
       {"--tokenizer", &o.tokenizer,
-       "word, char, bpe, gpt2, or a JSON file that tokenize --save wrote",
+       "word, char, bpe, gpt2, or a JSON file written by tokenize --save",
        tokenizer_choice() + common()},
-      {"--vocabulary", &o.vocabulary, "number of token ids that bpe learns",
+      {"--vocabulary", &o.vocabulary, "vocabulary size of bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
-      {"--validation", &o.validation, "share of the text, at its end, for validation",
+      {"--validation", &o.validation, "fraction of the corpus, at its end, held out for validation",
        finite_number(0, 0.99)},
-      {"--context", &o.gpt.context, "tokens in a window", whole_number(1) + common()},
-      {"--stride", &o.stride, "tokens from one window to the next", whole_number(1)},
-      {"--batch", &o.loader.batch, "windows in a batch", whole_number(1) + common()},
-      {"--shuffle", &o.loader.shuffle, "visit windows in a new order each epoch"},
+      {"--context", &o.gpt.context, "tokens per window", whole_number(1) + common()},
+      {"--stride", &o.stride, "tokens from the start of one window to the start of the next",
+       whole_number(1)},
+      {"--batch", &o.loader.batch, "windows per batch", whole_number(1) + common()},
+      {"--shuffle", &o.loader.shuffle, "shuffle the windows in every epoch"},
       {"--draw-as-pytorch", &o.draws_as_pytorch,
        "draw random numbers in PyTorch's order, and drop incomplete batches"}};
   const OptionTable model{
-      {"--model", &o.model, "look-back with hidden layers, or a transformer",
+      {"--model", &o.model, "hidden layers over the last few tokens, or a transformer",
        one_of({"next-token", "gpt"}) + common()},
-      {"--width", &o.gpt.width, "elements of an embedding", whole_number(1) + common()},
+      {"--width", &o.gpt.width, "width of the embeddings", whole_number(1) + common()},
       {"--positions",
        choice(o.gpt.positions, {{"none", Positions::kNone},
                                 {"learned", Positions::kLearned},
@@ -166,108 +167,115 @@ OptionTable option_table_of(TrainOptions& o) {
                                 {"alibi", Positions::kAlibi},
                                 {"t5", Positions::kT5},
                                 {"shaw", Positions::kShaw}}),
-       "how to tell positions apart; the last four are for a GPT"},
-      {"--dropout", &o.gpt.dropout, "share of activations to drop in training",
-       finite_number(0, 0.99) + common()},
-      {"--tie-weights", &o.gpt.tie_weights, "use the token table also as the weight of the head"},
-      {"--window", &o.window, "tokens that a prediction sees, including the current one",
+       "position encoding; the last four require --model gpt"},
+      {"--dropout", &o.gpt.dropout, "dropout probability", finite_number(0, 0.99) + common()},
+      {"--tie-weights", &o.gpt.tie_weights,
+       "use the token table as the weight of the output layer (head)"},
+      {"--window", &o.window, "tokens that each prediction sees, including the current one",
        whole_number(1) + next_token},
       {"--hidden", &o.hidden, "widths of the hidden layers, for example 256,128; 0 for none",
        next_token}};
   const OptionTable transformer{
-      {"--layers", &o.gpt.layers, "transformer blocks of a GPT", whole_number(1) + gpt + common()},
-      {"--heads", &o.gpt.heads, "attention heads of a GPT", whole_number(1) + gpt + common()},
-      {"--bias", &o.gpt.bias, "add a bias to linear layers and norms", gpt},
-      {"--qkv-bias", &o.gpt.qkv_bias, "add a bias to query, key and value", gpt},
+      {"--layers", &o.gpt.layers, "transformer blocks (GPT)", whole_number(1) + gpt + common()},
+      {"--heads", &o.gpt.heads, "attention heads per block (GPT)",
+       whole_number(1) + gpt + common()},
+      {"--bias", &o.gpt.bias, "add biases to the linear layers and norms", gpt},
+      {"--qkv-bias", &o.gpt.qkv_bias, "add biases to the query, key and value projections", gpt},
       {"--gelu", choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}),
-       "formula of the activation", gpt},
-      {"--norm-epsilon", &o.gpt.norm_epsilon, "epsilon of the norms", gpt},
+       "GELU formula: tanh approximation, or exact", gpt},
+      {"--norm-epsilon", &o.gpt.norm_epsilon, "epsilon of the layer norms", gpt},
       {"--initialization",
        choice(o.gpt.initialization,
               {{"pytorch", Initialization::kPyTorch}, {"gpt2", Initialization::kGpt2}}),
-       "distribution of the initial weights", gpt},
+       "distribution of the initial weights: PyTorch's or GPT-2's", gpt},
       {"--rotary-layout",
        choice(o.gpt.rotary_layout,
               {{"halves", RotaryLayout::kHalves}, {"interleaved", RotaryLayout::kInterleaved}}),
-       "columns that are rotated together", positions("rotary")},
-      {"--rotary-base", &o.gpt.rotary_base, "base of the angles",
+       "columns that form a pair: one from each half, or neighbours", positions("rotary")},
+      {"--rotary-base", &o.gpt.rotary_base, "base of the rotation angles",
        finite_number(1) + positions("rotary")},
-      {"--t5-buckets", &o.gpt.t5_buckets, "number of distances with a bias of their own",
+      {"--t5-buckets", &o.gpt.t5_buckets, "number of distance buckets, each with its own bias",
        whole_number(1) + positions("t5")},
-      {"--t5-max-distance", &o.gpt.t5_max_distance, "distance from which all share a bucket",
-       whole_number(1) + positions("t5")},
-      {"--shaw-max-distance", &o.gpt.shaw_max_distance, "distance from which all share a row",
-       whole_number(1) + positions("shaw")}};
+      {"--t5-max-distance", &o.gpt.t5_max_distance,
+       "distance from which all distances share a bucket", whole_number(1) + positions("t5")},
+      {"--shaw-max-distance", &o.gpt.shaw_max_distance,
+       "distance from which all distances share a row", whole_number(1) + positions("shaw")}};
   const OptionTable tables{
-      {"--ngrams", &memories.ngrams.orders, "lengths of the n-grams to look up, for example 2,3",
+      {"--ngrams", &memories.ngrams.orders, "n-gram lengths to look up, for example 2,3",
        whole_number(1, 64) + gpt},
       {"--ngram-rows", &memories.ngrams.rows,
-       "rows of each head, rounded up to the next prime number", whole_number(1) + ngrams},
-      {"--ngram-heads", &memories.ngrams.heads, "rows to look up for each n-gram",
+       "rows per n-gram length and head, rounded up to a prime number", whole_number(1) + ngrams},
+      {"--ngram-heads", &memories.ngrams.heads, "hash heads: rows to look up per n-gram",
        whole_number(1, 65536) + ngrams},
-      {"--ngram-width", &memories.memory.head_width, "elements of a row", whole_number(1) + ngrams},
+      {"--ngram-width", &memories.memory.head_width, "width of each row", whole_number(1) + ngrams},
       {"--ngram-layers", &memories.blocks,
-       "blocks with a memory in front of them, from 0, for example 1,3", ngrams},
+       "blocks preceded by a memory, counted from 0, for example 1,3", ngrams},
       {"--ngram-file", &o.ngram_file,
-       "keep the table in this file; for several blocks, in FILE.1, FILE.3", file_name() + ngrams},
-      {"--shard-tables", &o.shard_tables, "split the tables over the ranks of mpirun", ngrams},
-      {"--ngram-rate", &o.ngram_rate, "learning rate of the tables, as a factor", ngrams},
+       "keep the table in this file; with several blocks, in FILE.1, FILE.3 and so on",
+       file_name() + ngrams},
+      {"--shard-tables", &o.shard_tables, "shard the tables over the ranks of mpirun", ngrams},
+      {"--ngram-rate", &o.ngram_rate,
+       "learning rate of the tables, as a multiple of --learning-rate", ngrams},
       {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", ngrams},
       {"--ngram-updates",
        choice(o.ngram_updates,
               {{"exact", RowUpdates::kExact}, {"touched", RowUpdates::kTouchedOnly}}),
-       "exact updates as dense Adam, or only touched rows as SparseAdam", ngrams},
-      {"--ngram-kernel", &memories.memory.kernel, "taps of the convolution",
+       "exact: update rows like a dense optimizer; touched: only rows with a gradient, like "
+       "SparseAdam",
+       ngrams},
+      {"--ngram-kernel", &memories.memory.kernel, "kernel size of the convolution",
        whole_number(1, 65536) + ngrams},
-      {"--ngram-seed", &memories.ngrams.seed, "seed of the hash",
+      {"--ngram-seed", &memories.ngrams.seed, "seed of the hash functions",
        whole_number(0, kAnyWhole) + ngrams},
-      {"--ngram-fold", &o.ngram_fold, "treat \"Apple\" and \" apple\" as one token", ngrams},
-      {"--ngram-zero-init", &memories.memory.zero_init, "start with memories that add nothing",
+      {"--ngram-fold", &o.ngram_fold, "treat tokens such as \"Apple\" and \" apple\" as one",
+       ngrams},
+      {"--ngram-zero-init", &memories.memory.zero_init, "start with memories that add zero",
        ngrams}};
   const OptionTable training{
-      {"--epochs", &o.epochs, "passes over the text",
+      {"--epochs", &o.epochs, "passes over the corpus",
        applies_when("--steps", {"0"}) + may_change() + common()},
-      {"--steps", &o.steps, "length of the run in steps; 0 to count epochs",
+      {"--steps", &o.steps, "length of the run in steps; 0 to use --epochs",
        may_change() + common()},
-      {"--accumulate", &o.accumulate, "batches in a step", whole_number(1)},
+      {"--accumulate", &o.accumulate, "batches per step, to accumulate gradients", whole_number(1)},
       {"--slices", &o.slices,
-       "parts of a batch; the result does not depend on how ranks share them",
+       "slices of each batch; results do not depend on which rank computes which",
        whole_number(1, 65536)},
-      {"--optimizer", &o.optimizer, "optimizer", one_of(optimizers) + common()},
-      {"--learning-rate", &o.learning_rate, "learning rate; its default depends on the optimizer",
+      {"--optimizer", &o.optimizer, "optimization algorithm", one_of(optimizers) + common()},
+      {"--learning-rate", &o.learning_rate, "learning rate; the default depends on --optimizer",
        may_change() + common()},
-      {"--momentum", &o.momentum, "momentum of sgd and rmsprop",
+      {"--momentum", &o.momentum, "momentum (sgd and rmsprop)",
        applies_when("--optimizer", {"sgd", "rmsprop"})},
-      {"--beta2", &o.beta2, "decay of the mean square in adam and adamw",
+      {"--beta2", &o.beta2, "decay rate of the second moment (adam and adamw)",
        finite_number(0, 1) + applies_when("--optimizer", {"adam", "adamw"})},
-      {"--weight-decay", &o.weight_decay, "weight decay; its default depends on the optimizer"},
+      {"--weight-decay", &o.weight_decay, "weight decay; the default depends on --optimizer"},
       {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
-       "parameters that decay", applies_when("--weight-decay")},
+       "parameters that weight decay applies to", applies_when("--weight-decay")},
       {"--schedule", &o.schedule,
-       "learning rate over the run; cosine falls to --min-lr-ratio, step to a tenth at each third, "
-       "warmup "
-       "rises for a tenth",
+       "learning rate schedule: cosine decays to --min-lr-ratio, step divides by 10 after each "
+       "third of "
+       "the "
+       "run, warmup rises over the first tenth",
        one_of(kSchedules) + common()},
-      {"--warmup", &o.warmup, "steps in which the learning rate rises first",
+      {"--warmup", &o.warmup, "steps at the start over which the learning rate rises",
        applies_when("--schedule", {"constant", "warmup", "cosine", "step"})},
       {"--warmup-start", &o.warmup_start,
-       "where the rise begins, as a factor; 0 for one step's share",
+       "start of the warm-up, as a fraction of --learning-rate; 0 for 1 / (steps + 1)",
        finite_number(0, 1) + applies_when("--warmup")},
-      {"--min-lr-ratio", &o.min_lr_ratio, "where cosine ends, as a factor",
+      {"--min-lr-ratio", &o.min_lr_ratio,
+       "final learning rate of cosine, as a fraction of --learning-rate",
        finite_number(0, 1) + applies_when("--schedule", {"cosine"})},
-      {"--clip", &o.clip, "largest joint norm of all gradients; 0 for no limit"},
-      {"--clip-from", &o.clip_from, "first step that is clipped, counted from 0",
-       applies_when("--clip")},
-      {"--seed", &o.seed, "seed of weights, order and dropout",
+      {"--clip", &o.clip, "maximum norm of all gradients together; 0 for no clipping"},
+      {"--clip-from", &o.clip_from, "first step to clip, counted from 0", applies_when("--clip")},
+      {"--seed", &o.seed, "seed for weights, shuffling and dropout",
        whole_number(0, kAnyWhole) + common()},
-      {"--evaluate-every", &o.evaluation.every, "evaluate every N steps; 0 for after each epoch"},
-      {"--evaluate-batches", &o.evaluation.batches, "batches in an evaluation; 0 for all",
+      {"--evaluate-every", &o.evaluation.every, "evaluate every N steps; 0 for once per epoch"},
+      {"--evaluate-batches", &o.evaluation.batches, "batches per evaluation; 0 for all",
        applies_when("--evaluate-every")}};
   return joined({under("Text and batches", text), under("Model", model), under("GPT", transformer),
-                 under("Memories of n-grams, in a GPT", tables), under("Training", training)});
+                 under("N-gram memories (GPT)", tables), under("Training", training)});
 }
 
-// nanoGPT's configuration for a CPU (github.com/karpathy/nanoGPT, README), on characters.
+// nanoGPT's configuration for a CPU (github.com/karpathy/nanoGPT, README).
 const char* const kGptDefaults = R"({
     "context": 64, "stride": 1, "batch": 12, "width": 128, "bias": false, "initialization": "gpt2",
     "dropout": 0, "tie_weights": true, "steps": 2000, "optimizer": "adamw", "learning_rate": 1e-3,
@@ -326,11 +334,11 @@ std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
 }
 
 Schedule TrainOptions::make_schedule(std::uint64_t total) const {
-  check_argument(std::ranges::count(kSchedules, schedule) == 1, "--schedule: there is no ",
+  check_argument(std::ranges::count(kSchedules, schedule) == 1, "--schedule: unknown schedule ",
                  in_quotes(schedule));
   if (schedule == "one-cycle") return Schedule::one_cycle({.steps = total});
-  check_argument(warmup < total || warmup == 0, "--warmup ", warmup,
-                 " is not shorter than the run of ", total, " steps");
+  check_argument(warmup < total || warmup == 0, "--warmup ", warmup, ": expected less than the ",
+                 total, " steps of the run");
   const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
   const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);
   const Schedule main = schedule == "cosine"
@@ -346,15 +354,16 @@ Schedule TrainOptions::make_schedule(std::uint64_t total) const {
 NextTokenOptions TrainOptions::next_token_options(std::size_t vocabulary_size) const {
   std::vector<std::size_t> widths = hidden;
   if (widths == std::vector<std::size_t>{0}) widths.clear();
-  check_argument(std::ranges::find(widths, 0U) == widths.end(),
-                 "--hidden: a layer has width 0; 0 alone stands for no hidden layer");
+  check_argument(
+      std::ranges::find(widths, 0U) == widths.end(),
+      "--hidden: got a layer of width 0, expected widths above 0, or just 0 for no layer");
   if (gpt.positions > Positions::kSinusoidal) {
     TrainOptions named = *this;
     check_argument(false, "--positions ",
                    text_of(value_of(*find(option_table_of(named), "--positions"))),
-                   " is for --model gpt");
+                   " requires --model gpt");
   }
-  // A tied head compares its inputs with embeddings, so they must have the same width.
+  // A tied head multiplies its input with the token table, so both must have the same width.
   if (gpt.tie_weights && (widths.empty() ? window * gpt.width : widths.back()) != gpt.width)
     widths.push_back(gpt.width);
   return {.vocabulary = vocabulary_size,
@@ -400,8 +409,8 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
   check_argument(needed <= memory, "the model has at least ", std::setprecision(20), numbers,
-                 std::setprecision(6), " parameters, for which ", optimizer, " needs ", needed,
-                 " GB, but the machine has ", memory, " GB of memory");
+                 std::setprecision(6), " parameters; with --optimizer ", optimizer, " they take ",
+                 needed, " GB, but the machine has ", memory, " GB of memory");
   if (!is_gpt()) return std::make_unique<NextTokenModel>(next_token_options(tokens.size()), random);
   GptOptions options = gpt_options(tokens.size());
   auto& [blocks, ngrams, shape, files] = options.memories;
@@ -430,7 +439,7 @@ double TrainOptions::least_numbers(std::size_t vocabulary_size, std::size_t rank
     if (!has_memories()) return sum;
     const auto& [blocks, ngrams, memory, files] = gpt.memories;
     const double read = static_cast<double>(ngrams.orders.size() * ngrams.heads) *
-                        static_cast<double>(memory.head_width);  // by each place
+                        static_cast<double>(memory.head_width);  // at each position
     const double share = shard_tables ? ranks == 0 ? 0 : 1 / static_cast<double>(ranks) : 1;
     const double table = ngram_file.empty() ? share * read * static_cast<double>(ngrams.rows) : 0;
     return sum + static_cast<double>(blocks.size()) * (table + 2 * read * columns);

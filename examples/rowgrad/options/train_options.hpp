@@ -18,8 +18,8 @@
 
 namespace rowgrad {
 
-/// The files of a model's tables. Those that it made are removed again unless keep() was called: an
-/// option that is refused leaves no file behind.
+/// The table files of a model. Unless keep() is called, the destructor removes the files that
+/// make() created, so a rejected option leaves none behind.
 class TableFileSet {
  public:
   TableFileSet() = default;
@@ -31,15 +31,15 @@ class TableFileSet {
   void keep() { made_.clear(); }
 
   bool empty() const { return files_.empty(); }
-  void checkpoint();
+  void checkpoint();  // checkpoints each file
 
  private:
   std::vector<std::unique_ptr<TableFile>> files_;
   std::vector<std::string> made_;
 };
 
-/// The options that determine the result of a training run, and that its checkpoints contain. Each
-/// is an option of train, whose help describes it: --weight-decay for weight_decay.
+/// The options that determine the result of a training run; its checkpoints contain them. Each is
+/// an option of `rowgrad train`, described by its help: --weight-decay for weight_decay.
 struct TrainOptions {
   std::string model = "next-token";  // or "gpt"
 
@@ -50,8 +50,8 @@ struct TrainOptions {
   DataLoaderOptions loader{.batch = 16, .shuffle = true};  // its seed is not used
   bool draws_as_pytorch = false;
 
-  /// The options of a GPT, whose vocabulary is not used, and which has no memories without orders
-  /// of n-grams. A next-token model has its context, width, positions, dropout and tied weights.
+  /// The options of a GPT. `vocabulary` is not used, nor are memories without n-gram orders.
+  /// A next-token model uses context, width, positions, dropout and tie_weights.
   GptOptions gpt{.context = 32,
                  .width = 32,
                  .heads = 4,
@@ -59,8 +59,8 @@ struct TrainOptions {
                  .dropout = 0.4,
                  .memories = {.blocks = {1}, .ngrams = {.orders = {}, .rows = 1'000'000}}};
 
-  std::uint64_t window = 6;                   // of a next-token model
-  std::vector<std::uint64_t> hidden = {256};  // of a next-token model; {0} for none
+  std::uint64_t window = 6;                   // for next-token models
+  std::vector<std::uint64_t> hidden = {256};  // for next-token models; {0} for no hidden layer
 
   std::string ngram_file = "";  // "" for a table in memory
   bool shard_tables = false;
@@ -78,7 +78,7 @@ struct TrainOptions {
   double momentum = 0;
   double beta2 = 0.999;
   double weight_decay = 0;
-  bool decays_vectors = true;  // or only matrices
+  bool decays_vectors = true;  // if false, only matrices decay
   std::string schedule = "constant";
   std::uint64_t warmup = 0;
   double warmup_start = 0;
@@ -88,7 +88,7 @@ struct TrainOptions {
   std::uint64_t seed = 123;
   PeriodicEvaluation evaluation = {};  // its loaders are not used
 
-  /// Returns the options of the model for a vocabulary. Throws std::invalid_argument for a hidden
+  /// Return the options of the model for a vocabulary. Throws std::invalid_argument for a hidden
   /// layer of width 0.
   NextTokenOptions next_token_options(std::size_t vocabulary_size) const;
   GptOptions gpt_options(std::size_t vocabulary_size) const;
@@ -96,45 +96,45 @@ struct TrainOptions {
   bool is_gpt() const { return model == "gpt"; }
   bool has_memories() const;
 
-  /// Returns a rank's files of the tables of memories; none for tables in memory.
+  /// Returns the paths of a rank's table files; none if the tables are in memory.
   std::vector<std::string> table_paths(std::size_t rank = 0) const;
 
-  /// Creates the model, and opens or creates its table files, which must outlive it. The files must
-  /// exist if the run is `resumed`, and must not have been trained otherwise. `placement` is for
-  /// tables that are sharded over `ranks`. Throws std::invalid_argument for a model that takes more
-  /// memory than the machine has, before it allocates any.
+  /// Creates the model. Opens or creates its table files in `tables`, which must outlive the model.
+  /// If `resumed`, the files must exist; otherwise, existing files must not have been trained.
+  /// `placement` places tables that are sharded over `ranks`. Throws std::invalid_argument, before
+  /// it allocates memory, if the machine has too little for the model.
   std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
                                             TableFileSet& tables, bool resumed,
                                             ProcessGroup* ranks = nullptr,
                                             TablePlacement* placement = nullptr) const;
 
-  /// Returns a lower bound for the parameters that each of `ranks` ranks has in memory; for 0
-  /// ranks, without sharded tables.
+  /// Returns a lower bound of the parameter count that each of `ranks` ranks holds in memory. With
+  /// 0 ranks, sharded tables do not count.
   double least_numbers(std::size_t vocabulary_size, std::size_t ranks = 0) const;
 
-  /// Creates the optimizer, whose last group has the tables of memories.
+  /// Creates the optimizer, whose last group has the tables of n-gram memories.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
 
   /// Returns the learning rate of each group before any schedule.
   std::vector<double> base_rates(const Optimizer& of) const;
 
-  /// Returns the schedule of the learning rate for a run of `total` steps.
+  /// Returns the learning rate schedule for a run of `total` steps.
   Schedule make_schedule(std::uint64_t total) const;
 };
 
-/// Returns the defaults of a model. For a GPT, the JSON kGptDefaults replaces some of those above.
+/// Returns the defaults for a model. For a GPT, the JSON kGptDefaults overrides some of them.
 TrainOptions default_options(const std::string& model);
 extern const char* const kGptDefaults;
 
-/// Adds the defaults of the optimizer.
+/// Adds the defaults that depend on --optimizer.
 void add_optimizer_presets(Settings& settings);
 
-/// All options as a table, or only those that their model has; `options` must outlive it.
+/// Return a table of all options, or only of the model's options. `options` must outlive it.
 OptionTable option_table_of(TrainOptions& options);
 OptionTable table_of_model(TrainOptions& options);
 
-/// Converts the options of the model to a JSON object and back. Throws std::runtime_error for text
-/// that is not JSON, and std::invalid_argument for an option that is missing or wrong.
+/// Convert the model's options to a JSON object and back. Throw std::runtime_error for invalid
+/// JSON, and std::invalid_argument for missing or invalid options.
 std::string to_json(TrainOptions options);
 TrainOptions train_options(const std::string& json);
 

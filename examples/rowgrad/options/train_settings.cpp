@@ -7,7 +7,7 @@
 namespace rowgrad {
 namespace {
 
-// For a model that can already write.
+// Defaults for a pretrained model, which already writes text.
 constexpr const char* kGpt2 = R"({
     "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
     "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "evaluate_first": true,
@@ -18,9 +18,10 @@ bool is_empty(const Settings& settings, const char* option) {
   return settings[option].string().empty();
 }
 
-// Adds the options in a file. Their sizes are for its model, and their rates for its optimizer. The
-// options of a run, which --json wrote, include slices, whose number follows from the ranks, and a
-// warm-up, which is for the steps of that run.
+// Adds the options in a file. The file must not be for another model, and its learning rates and
+// decays are dropped if another optimizer is given. Options that a run wrote (--json) include
+// --slices, which becomes a preset, as it depends on the ranks, and a warm-up for that run's
+// length.
 void add_file(Settings& settings, const std::string& text, const std::string& name) {
   const Json file(text, name);
   const Json* const of_run = file.find("options");
@@ -31,8 +32,9 @@ void add_file(Settings& settings, const std::string& text, const std::string& na
            value->dump() != settings[option].dump();
   };
   const Json* const model = all.find("model");
-  check_argument(!is_overridden("--model", model), name, ": --model ", settings["--model"].dump(),
-                 " is given, but the options are of ", model == nullptr ? "" : model->dump());
+  check_argument(!is_overridden("--model", model), name, ": got --model ",
+                 settings["--model"].dump(), ", but these options are for ",
+                 model == nullptr ? "" : model->dump());
   std::vector<std::string> dropped;
   if (is_overridden("--optimizer", all.find("optimizer")))
     dropped = {"--learning-rate", "--momentum",         "--beta2",
@@ -68,7 +70,7 @@ void add_dependent_presets(Settings& settings) {
   if (is_zero("--clip")) preset({{"clip_from", 0}});
 }
 
-// Returns how the saved run's options change.
+// Adds the options of the saved run, and describes which of them the user changes.
 std::string add_saved_run(Settings& settings, const TrainOptions& run) {
   const Json saved(to_json(run), "saved options");
   settings.add(Source::kSavedRun, saved);
@@ -82,31 +84,31 @@ std::string add_saved_run(Settings& settings, const TrainOptions& run) {
                       was = then == nullptr ? "no such option" : then->dump();
     if (now == was) continue;
     check_argument(option.rules.may_change, settings.named(option.name), ' ', now,
-                   ": the run to be resumed has ", was);
+                   ": cannot change in a resumed run, which has ", was);
     changes += concat(changes.empty() ? "" : ", ", option.name, ' ', now, " instead of ", was);
   }
   return changes;
 }
 
-// The weights determine most options of the model. Another tokenizer may have no tokens for the
-// prompt.
+// Adds the defaults of --gpt2, and rejects options that the weights determine. Another tokenizer
+// may be unable to encode the default prompt.
 void add_gpt2(Settings& settings) {
   for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie-weights",
                            "--qkv-bias", "--bias", "--gelu", "--norm-epsilon", "--initialization"})
     check_argument(settings.source(name) < Source::kOptionsFile, settings.named(name),
-                   " follows from the weights of --gpt2");
+                   " cannot be used with --gpt2, whose weights determine it");
   settings.add(Source::kPreset, Json(kGpt2, "defaults of --gpt2"));
   if (settings.is_given("--tokenizer")) settings.add(Source::kPreset, {{"prompt", ""}});
 }
 
-// A report also shows the prompt.
+// Checks that something uses the prompt: samples or a report.
 void check_prompt(const Settings& settings) {
   for (const char* file : {"--report", "--report-data", "--log"})
     if (!is_empty(settings, file)) return;
   const bool is_set = settings.is_given("--prompt") &&
                       settings.source("--prompt") >= settings.source("--sample-tokens");
   check_argument(!is_set || text_of(settings["--sample-tokens"]) != "0", settings.named("--prompt"),
-                 " is for --sample-tokens above 0 and --report, not for 0");
+                 " requires --sample-tokens above 0 or --report, got --sample-tokens 0");
 }
 
 }  // namespace
@@ -117,7 +119,7 @@ void complete(Settings& settings, const TrainFiles* files, std::string& changes)
     add_file(settings, files->options_text(file), file);
   }
   if (files != nullptr) settings.check_combinations();
-  // Relative to this folder, a run could not be resumed in others.
+  // An absolute path, so that the run can be resumed from any folder.
   if (!is_empty(settings, "--ngram-file"))
     settings.add_words(settings.source("--ngram-file"), "--ngram-file",
                        {std::filesystem::absolute(settings["--ngram-file"].string())});
@@ -142,52 +144,54 @@ OptionTable option_table_of(TrainSettings& o) {
   const OptionRules samples = applies_when("--sample-tokens"),
                     gpt = applies_when("--model", {"gpt"});
   const OptionTable text{{"--corpus", &o.corpus,
-                          "text file or .bin files of token ids; by default The Verdict",
+                          "text file, or .bin files of token ids (default: The Verdict)",
                           file_name() + common()}};
   const OptionTable written{
-      {"--prompt", &o.prompt,
-       "text that samples continue; by default the first words of the corpus", common()},
-      {"--sample-tokens", &o.sample.max_new_tokens, "tokens of the sample at the end; 0 for none",
+      {"--prompt", &o.prompt, "text that samples continue (default: the start of the corpus)",
        common()},
-      {"--sample-every", &o.sample_every, "write a sample every N steps; 0 for none", samples},
-      {"--sample-epochs", &o.sample_epochs, "write a sample after each epoch", samples},
+      {"--sample-tokens", &o.sample.max_new_tokens, "tokens to generate after training; 0 for none",
+       common()},
+      {"--sample-every", &o.sample_every, "also generate a sample every N steps; 0 for never",
+       samples},
+      {"--sample-epochs", &o.sample_epochs, "also generate a sample after each epoch", samples},
       past_context_option(o.sample.past_context, samples + gpt),
       {"--temperature", &o.sample.temperature,
-       "temperature of sampling; 0 takes the likeliest token", samples},
-      {"--top-k", &o.sample.top_k, "sample among the N likeliest tokens; 0 for all",
+       "sampling temperature; 0 always takes the most likely token", samples},
+      {"--top-k", &o.sample.top_k, "sample from the N most likely tokens; 0 for all",
        samples + applies_when("--temperature")},
       {"--evaluate-first", &o.evaluate_first,
-       "print the losses of the whole text before training"}};
+       "print the losses on the whole corpus before training"}};
   const OptionTable files{
-      {"--save", &o.save, "file for the run, written after each epoch, on Ctrl-C and at the end",
+      {"--save", &o.save, "checkpoint to write after each epoch, on Ctrl-C and at the end",
        file_name() + common()},
-      {"--save-every", &o.save_every, "also write it every N steps; 0 for never", needs("--save")},
-      {"--resume", &o.resume, "saved run to continue, with the result of one that never stopped",
+      {"--save-every", &o.save_every, "also write the checkpoint every N steps; 0 for never",
+       needs("--save")},
+      {"--resume", &o.resume, "checkpoint to resume; the run ends as if it had never stopped",
        file_name() + common()},
-      {"--options", &o.file, "JSON file of options, for example what --json wrote",
+      {"--options", &o.file, "JSON file of options, for example one written by --json",
        file_name() + common()},
-      {"--metrics", &o.metrics, "CSV file of losses by epoch", file_name()},
-      {"--json", &o.json, "JSON file of options, losses, samples and results", file_name()},
+      {"--metrics", &o.metrics, "CSV file to write: the losses of each epoch", file_name()},
+      {"--json", &o.json, "JSON file to write: options, losses, samples and results", file_name()},
       {"--row-list", &o.row_list,
-       "list of each token's lookups and movement; CSV if it ends in .csv, else with tabs",
+       "file to write: each token's lookups and movement; CSV if its name ends in .csv, otherwise "
+       "tab-separated",
        file_name()},
       force_option(o.force)};
   const OptionTable weights{
-      {"--gpt2", &o.gpt2,
-       "start from the weights in this folder, which has GPT-2's model.safetensors",
+      {"--gpt2", &o.gpt2, "start from the GPT-2 weights in FOLDER/model.safetensors",
        file_name("FOLDER") + excludes({"--resume"}) + gpt},
       {"--gpt2-export", &o.gpt2_export,
-       "write the trained weights as Hugging Face's GPT-2 has them", file_name()}};
+       "file to write: the trained weights in Hugging Face's GPT-2 layout", file_name()}};
   const OptionTable process{
-      {"--stop-after", &o.stop_after, "stop when the run has made N steps; 0 for its end"},
-      {"--threads", &o.threads, "number of threads; by default one for each core",
-       whole_number(1, 1024)},
-      {"--rank-timeout", &o.rank_timeout, "seconds that ranks of mpirun wait for each other",
-       finite_number(1)}};
+      {"--stop-after", &o.stop_after,
+       "stop once the run has made N steps; 0 for the end of the run"},
+      {"--threads", &o.threads, "number of threads (default: one per core)", whole_number(1, 1024)},
+      {"--rank-timeout", &o.rank_timeout,
+       "seconds that mpirun's ranks wait for each other before they fail", finite_number(1)}};
   return joined({under("Text and batches", text), option_table_of(o.train),
                  under("Samples", written),
                  under("Files", joined({files, option_table_of(o.report)})),
-                 under("GPT-2's weights", weights), under("Process", process)});
+                 under("GPT-2 weights", weights), under("Process", process)});
 }
 
 }  // namespace rowgrad

@@ -11,9 +11,9 @@
 
 namespace rowgrad {
 
-/// The options of the run and of the program. The help describes them.
+/// All options of `rowgrad train`, described by its help.
 struct TrainSettings {
-  std::string file = "";  // of --options
+  std::string file = "";  // --options
   std::vector<std::string> corpus = {};
   std::string prompt = "";
   GenerateOptions sample{.max_new_tokens = 200, .temperature = 0.8};
@@ -39,16 +39,15 @@ struct TrainSettings {
 
 OptionTable option_table_of(TrainSettings& settings);
 
-/// Reads the files that options name: the text of --options, and the options of the run of
-/// --resume.
+/// Read the files of --options (returning their text) and --resume (returning the run's options).
 struct TrainFiles {
   std::function<std::string(const std::string& path)> options_text;
   std::function<TrainOptions(const std::string& path)> saved_run;
 };
 
-/// Adds the presets, the options file and the saved run to what the command line has, and says in
-/// `changes` how the saved run's options change. Files are read only if `files` is not null. Throws
-/// std::invalid_argument for an option that must not change.
+/// Adds presets, the options file and the saved run to the settings of the command line. Describes
+/// in `changes` which options of the saved run change. Reads files only if `files` is not null.
+/// Throws std::invalid_argument for an option that must not change in a resumed run.
 void complete(Settings& settings, const TrainFiles* files, std::string& changes);
 
 }  // namespace rowgrad

@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(CommandLine, CanBeRepeatedInAShell) {
+TEST(CommandLine, IsQuotedForAShell) {
   std::string prompt, file;
   std::vector<std::uint64_t> hidden{256};
   std::uint64_t steps = 7;
@@ -28,25 +28,25 @@ TEST(CommandLine, CanBeRepeatedInAShell) {
   EXPECT_FALSE(line.was_given("--steps"));
 }
 
-TEST(CommandLine, SaysWhatIsWrong) {
+TEST(CommandLine, RejectsInvalidArguments) {
   std::uint64_t width = 1;
   const auto parse = [&](const std::vector<std::string>& arguments) {
     parsed_line({{"--width", &width, "", whole_number(1)}}, arguments);
   };
-  EXPECT_ERROR_WITH(std::invalid_argument, "--width is given twice",
+  EXPECT_ERROR_WITH(std::invalid_argument, "--width is given twice, expected once",
                     parse({"--width", "8", "--width", "9"}));
   EXPECT_ERROR_WITH(std::invalid_argument, "--width is given 3 times",
                     parse({"--width", "1", "--width", "2", "--width", "3"}));
-  EXPECT_ERROR_WITH(std::invalid_argument,
-                    "there is no option --wide; rowgrad train --help lists them",
+  EXPECT_ERROR_WITH(std::invalid_argument, "unknown option --wide; see rowgrad train --help",
                     parse({"--wide", "8"}));
-  EXPECT_ERROR_WITH(std::invalid_argument, "there is one argument too many: 8", parse({"8"}));
+  EXPECT_ERROR_WITH(std::invalid_argument, "unexpected argument 8; see rowgrad train --help",
+                    parse({"8"}));
   EXPECT_ERROR_WITH(std::invalid_argument,
                     "--book is now --options examples/textbook/chapter5.json", parse({"--book=5"}));
   EXPECT_ERROR_WITH(std::invalid_argument, "--max-steps is now --stop-after",
                     parse({"--max-steps", "5"}));
   EXPECT_ERROR_WITH(
-      std::invalid_argument, "there is no option --wide; rowgrad train --help-all lists",
+      std::invalid_argument, "unknown option --wide; see rowgrad train --help-all",
       parsed_line({{"--width", &width, "", whole_number(1), "Model"}}, {"--wide", "8"}));
   std::string file;
   EXPECT_ERROR_WITH(std::invalid_argument, "RUN is missing; usage: rowgrad train RUN [OPTIONS]",

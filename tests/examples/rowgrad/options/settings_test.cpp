@@ -6,7 +6,7 @@ namespace {
 constexpr std::array kSources{Source::kDefault,      Source::kPreset,      Source::kSavedRun,
                               Source::kOptionsOfRun, Source::kOptionsFile, Source::kCommandLine};
 
-// Variables of options with rules of each kind.
+// The variables of options, with one rule of each kind.
 struct Variables {
   std::uint64_t width = 1, every = 0, late = 0;
   std::string kind = "round", save = "", other = "";
@@ -29,7 +29,7 @@ struct Variables {
 
 Json parsed(const std::string& text) { return Json(text, "options"); }
 
-TEST(Settings, TakeTheValueOfTheHighestSource) {
+TEST(Settings, TheHighestSourceWins) {
   for (const Source low : kSources)
     for (const Source high : kSources) {
       if (low >= high) continue;
@@ -48,7 +48,7 @@ TEST(Settings, TakeTheValueOfTheHighestSource) {
     }
 }
 
-TEST(Settings, FillTheVariablesOfAllOptions) {
+TEST(Settings, FillSetsAllVariables) {
   Variables variables;
   Settings settings(variables.table());
   settings.add(Source::kPreset, parsed(R"({"width": 2, "kind": "square", "share": 1})"));
@@ -63,19 +63,19 @@ TEST(Settings, FillTheVariablesOfAllOptions) {
   EXPECT_FALSE(variables.fast);
 }
 
-TEST(Settings, RefuseWrongValuesOfAnySource) {
+TEST(Settings, RejectInvalidValuesFromEverySource) {
   Variables variables;
   Settings settings(variables.table());
   for (const Source source : kSources) {
     EXPECT_ERROR_WITH(std::invalid_argument, "\"width\": got \"0\", expected a whole",
                       settings.add(source, {{"width", 0}}));
-    EXPECT_ERROR_WITH(std::invalid_argument, "\"width\": got the text \"8\", expected",
+    EXPECT_ERROR_WITH(std::invalid_argument, "\"width\": got the string \"8\", expected",
                       settings.add(source, {{"width", "8"}}));
     EXPECT_ERROR_WITH(std::invalid_argument, "\"fast\": got \"3\", expected true or false",
                       settings.add(source, {{"fast", 3}}));
     EXPECT_ERROR_WITH(std::invalid_argument, "expected a list of whole numbers",
                       settings.add(source, {{"sizes", 3}}));
-    EXPECT_ERROR_WITH(std::invalid_argument, "there is no option for \"wide\"",
+    EXPECT_ERROR_WITH(std::invalid_argument, "unknown option \"wide\"",
                       settings.add(source, {{"wide", 3}}));
     EXPECT_ERROR_WITH(std::invalid_argument, "--kind: got \"flat\", expected",
                       settings.add_words(source, "--kind", {"flat"}));
@@ -83,7 +83,7 @@ TEST(Settings, RefuseWrongValuesOfAnySource) {
   EXPECT_EQ(settings["--width"].whole_number(), 1U);
 }
 
-TEST(Settings, CheckRulesForWhatAUserSets) {
+TEST(Settings, CheckOnlyOptionsThatTheUserSets) {
   const auto check = [](Source source, const std::string& values, const std::string& more = "{}") {
     Variables variables;
     Settings settings(variables.table());
@@ -99,21 +99,21 @@ TEST(Settings, CheckRulesForWhatAUserSets) {
       EXPECT_ERROR_WITH(std::invalid_argument, name + rest, check(source, values));
     };
     refused("every", " requires --save", R"({"every": 5})");
-    refused("other", " excludes --save", R"({"other": "a", "save": "b"})");
-    refused("other", " excludes --fast", R"({"other": "a", "fast": false})");
-    refused("share", " is for --kind square, not for \"round\"", R"({"share": 0.5})");
-    refused("share", " is for --kind square, not for \"round\"", R"({"share": 0})");
-    refused("late", " is for --share above 0, not for 0", R"({"late": 1})");
+    refused("other", " cannot be used with --save", R"({"other": "a", "save": "b"})");
+    refused("other", " cannot be used with --fast", R"({"other": "a", "fast": false})");
+    refused("share", " requires --kind square, got \"round\"", R"({"share": 0.5})");
+    refused("share", " requires --kind square, got \"round\"", R"({"share": 0})");
+    refused("late", " requires --share above 0, got 0", R"({"late": 1})");
     check(source, R"({"every": 5, "save": "b", "share": 0.5, "kind": "square"})");
     check(source, R"({"every": 0, "other": "a"})");
   }
   for (const Source source : {Source::kPreset, Source::kSavedRun, Source::kOptionsOfRun})
     check(source, R"({"every": 5, "share": 0.5})");
-  EXPECT_ERROR_WITH(std::invalid_argument, "--share is for",
+  EXPECT_ERROR_WITH(std::invalid_argument, "--share requires",
                     check(Source::kOptionsFile, R"({"kind": "round"})", R"({"share": 0.5})"));
 }
 
-TEST(Settings, RemoveValuesOfAFileThatAHigherSourceLeavesWithoutEffect) {
+TEST(Settings, RemoveOverriddenValuesOfAFile) {
   for (const Source source : {Source::kOptionsOfRun, Source::kOptionsFile}) {
     Variables variables;
     Settings settings(variables.table());
@@ -129,7 +129,7 @@ TEST(Settings, RemoveValuesOfAFileThatAHigherSourceLeavesWithoutEffect) {
   }
 }
 
-TEST(Settings, RefuseUnknownOptions) {
+TEST(Settings, RejectUnknownOptions) {
   Variables variables;
   Settings settings(variables.table());
   for (const auto& use : std::vector<std::function<void()>>{
@@ -137,7 +137,7 @@ TEST(Settings, RefuseUnknownOptions) {
            [&] { settings.below(Source::kCommandLine, "--wide"); },
            [&] { settings.remove(Source::kPreset, "--wide"); },
            [&] { settings.add_words(Source::kPreset, "--wide", {"3"}); }})
-    EXPECT_ERROR_WITH(std::invalid_argument, "there is no option --wide", use());
+    EXPECT_ERROR_WITH(std::invalid_argument, "unknown option --wide", use());
   EXPECT_ERROR_WITH(std::invalid_argument, "--width has no value below its default",
                     settings.below(Source::kDefault, "--width"));
   EXPECT_ERROR_WITH(std::invalid_argument, "--width: its default cannot be removed",

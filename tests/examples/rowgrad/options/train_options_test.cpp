@@ -5,7 +5,7 @@
 
 namespace {
 
-TEST(TrainOptions, AreTheSameFromTheirJson) {
+TEST(TrainOptions, RoundTripThroughJson) {
   TrainOptions options;
   options.accumulate = 3;
   options.decays_vectors = false;
@@ -20,7 +20,7 @@ TEST(TrainOptions, AreTheSameFromTheirJson) {
   EXPECT_FALSE(gpt.contains("window"));
 }
 
-TEST(TrainOptions, DecayTheWeightsOfMatricesAlone) {
+TEST(TrainOptions, WeightDecayCanBeLimitedToMatrices) {
   TrainOptions options;
   options.optimizer = "adamw";
   options.weight_decay = 0.5;
@@ -35,7 +35,7 @@ TEST(TrainOptions, DecayTheWeightsOfMatricesAlone) {
   EXPECT_NEAR(matrix.value().data()[0], 0.95, 1e-6);
 }
 
-TEST(TrainOptions, WarmUpAndDecayAsTheTextbooksAppendixDoes) {
+TEST(TrainOptions, ScheduleEqualsTheTextbooksAppendixD) {
   TrainOptions options;
   options.schedule = "cosine";
   options.warmup = 27;
@@ -49,7 +49,7 @@ TEST(TrainOptions, WarmUpAndDecayAsTheTextbooksAppendixDoes) {
   }
 }
 
-TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
+TEST(TrainOptions, TiedHeadAddsALayerOfTheEmbeddingWidth) {
   TrainOptions options;
   using Widths = std::vector<std::size_t>;
   const auto hidden = [&] { return options.next_token_options(9).hidden; };
@@ -63,7 +63,7 @@ TEST(TrainOptions, TieByALayerOfTheEmbeddingsWidth) {
   EXPECT_TRUE(hidden().empty());
 }
 
-TEST(Readable, NumbersAndTokensAreForPeople) {
+TEST(Readable, FormatsNumbersAndTokens) {
   EXPECT_EQ(readable_seconds(7.25), "7.2 s");
   EXPECT_EQ(readable_seconds(75), "1 min 15 s");
   EXPECT_EQ(readable_seconds(3 * 3600 + 125), "3 h 2 min");

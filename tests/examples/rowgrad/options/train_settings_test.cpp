@@ -4,8 +4,8 @@
 
 namespace {
 
-// The settings of `rowgrad train` with a command line, the options file "file" with a text, and a
-// saved run "run" with options.
+// Parses settings of `rowgrad train`. The options file "file" contains `text`, and the saved run
+// "run" has the options `saved`.
 struct Train {
   std::string text = "{}";
   TrainOptions saved = {};
@@ -24,7 +24,7 @@ struct Train {
   TrainOptions options(const std::string& arguments) { return settings(arguments).train; }
 };
 
-TEST(TrainSettings, TakeTheDefaultsOfTheOptimizer) {
+TEST(TrainSettings, DefaultsDependOnTheOptimizer) {
   for (const auto& [arguments, learning_rate, weight_decay, ngram_rate] :
        std::vector<std::tuple<std::string, double, double, double>>{
            {"", 0.3, 0, 5},
@@ -43,7 +43,7 @@ TEST(TrainSettings, TakeTheDefaultsOfTheOptimizer) {
   }
 }
 
-TEST(TrainSettings, TakeTheDefaultsOfTheSchedule) {
+TEST(TrainSettings, DefaultsDependOnTheSchedule) {
   const TrainOptions gpt = Train().options("--model gpt");
   EXPECT_EQ(gpt.steps, 2000U);
   EXPECT_EQ(gpt.warmup, 100U);
@@ -55,7 +55,7 @@ TEST(TrainSettings, TakeTheDefaultsOfTheSchedule) {
   EXPECT_EQ(epochs.warmup, 0U);
 }
 
-TEST(TrainSettings, PreferTheCommandLineToAFileAndAFileToPresets) {
+TEST(TrainSettings, CommandLineOverridesFileAndFileOverridesPresets) {
   Train train{.text = R"({"model": "gpt", "width": 64, "heads": 2, "save": "s", "save_every": 5})"};
   const TrainSettings settings = train.settings("--options file --heads 8");
   EXPECT_EQ(settings.train.gpt.width, 64U);
@@ -73,7 +73,7 @@ TEST(TrainSettings, PreferTheCommandLineToAFileAndAFileToPresets) {
   EXPECT_EQ(train.options("--options file --epochs 4").warmup, 1U);
 }
 
-TEST(TrainSettings, DropWhatHasNoEffectWithTheCommandLine) {
+TEST(TrainSettings, FileOptionsThatTheCommandLineDisablesAreDropped) {
   Train train{.text = R"({"gpt2": "e", "tokenizer": "word", "past_context": "slide"})"};
   const TrainSettings settings = train.settings("--options file --model next-token");
   EXPECT_EQ(settings.gpt2, "");
@@ -88,7 +88,7 @@ TEST(TrainSettings, DropWhatHasNoEffectWithTheCommandLine) {
   EXPECT_EQ(train.options("--options file --schedule one-cycle").warmup_start, 0);
 }
 
-TEST(TrainSettings, DropTheRatesOfAnotherOptimizer) {
+TEST(TrainSettings, RatesForAnotherOptimizerAreDropped) {
   for (const std::string options :
        {R"({"optimizer": "adamw", "learning_rate": 0.1, "weight_decay": 0.2, "beta2": 0.5,
             "weight_decay_for": "matrices"})",
@@ -103,11 +103,11 @@ TEST(TrainSettings, DropTheRatesOfAnotherOptimizer) {
   }
 }
 
-TEST(TrainSettings, TakeAllOptionsOfARunThatJsonHas) {
+TEST(TrainSettings, JsonOfARunRestoresItsOptions) {
   TrainOptions run{.model = "gpt"};
   run.gpt.width = 48;
   run.epochs = 1;
-  run.steps = 200;  // as of a run that was resumed
+  run.steps = 200;  // as if the run had been resumed with --steps
   run.slices = 2;
   Train train{.text = concat("{\"options\": ", to_json(run), '}')};
   EXPECT_EQ(to_json(train.options("--options file")), to_json(run));
@@ -124,32 +124,32 @@ TEST(TrainSettings, TakeAllOptionsOfARunThatJsonHas) {
   EXPECT_TRUE(line.was_given("--width"));
 }
 
-TEST(TrainSettings, RefuseInAFileWhatTheyRefuseOnACommandLine) {
+TEST(TrainSettings, FilesAreCheckedLikeTheCommandLine) {
   const auto refused = [](const std::string& text, const std::string& arguments = "") {
     Train train{.text = text};
     train.settings("--options file " + arguments);
   };
   EXPECT_ERROR_WITH(std::invalid_argument, "file: \"save_every\" requires --save",
                     refused(R"({"save_every": 5})"));
-  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"gpt2\" excludes --resume",
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"gpt2\" cannot be used with --resume",
                     refused(R"({"gpt2": "weights", "resume": "run"})"));
   EXPECT_ERROR_WITH(std::invalid_argument,
-                    "file: \"heads\" is for --model gpt, not for \"next-token\"",
+                    "file: \"heads\" requires --model gpt, got \"next-token\"",
                     refused(R"({"heads": 2})"));
-  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"prompt\" is for --sample-tokens above 0",
+  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"prompt\" requires --sample-tokens above 0",
                     refused(R"({"prompt": "a", "sample_tokens": 0})"));
   EXPECT_ERROR_WITH(std::invalid_argument, "file: \"width\": got \"0\"",
                     refused(R"({"width": 0})"));
   EXPECT_ERROR_WITH(std::invalid_argument,
-                    "file: --model \"next-token\" is given, but the options are of \"gpt\"",
+                    "file: got --model \"next-token\", but these options are for \"gpt\"",
                     refused(R"({"model": "gpt"})", "--model next-token"));
   for (const char* epochs : {"3", "15"})
-    EXPECT_ERROR_WITH(std::invalid_argument, "file: \"epochs\" is for --steps 0, not for 10",
+    EXPECT_ERROR_WITH(std::invalid_argument, "file: \"epochs\" requires --steps 0, got 10",
                       refused(concat("{\"epochs\": ", epochs, ", \"steps\": 10}")));
   refused(R"({"prompt": "a"})", "--sample-tokens 0");
 }
 
-TEST(TrainSettings, ContinueASavedRunWithItsOptions) {
+TEST(TrainSettings, ResumedRunKeepsItsOptions) {
   Train train;
   train.saved.gpt.width = 48;
   train.saved.steps = 9;
@@ -160,21 +160,24 @@ TEST(TrainSettings, ContinueASavedRunWithItsOptions) {
   EXPECT_EQ(train.changes, "--steps 20 instead of 9");
   EXPECT_EQ(train.options("--resume run --epochs 3").steps, 0U);
   EXPECT_EQ(train.changes, "--epochs 3 instead of 15, --steps 0 instead of 9");
-  EXPECT_ERROR_WITH(std::invalid_argument, "--width 32: the run to be resumed has 48",
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "--width 32: cannot change in a resumed run, which has 48",
                     train.options("--resume run --width 32"));
   train.text = R"({"width": 32})";
-  EXPECT_ERROR_WITH(std::invalid_argument, "file: \"width\" 32: the run to be resumed has 48",
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "file: \"width\" 32: cannot change in a resumed run, which has 48",
                     train.options("--resume run --options file"));
-  EXPECT_ERROR_WITH(std::invalid_argument, "--heads 2: the run to be resumed has no such option",
+  EXPECT_ERROR_WITH(std::invalid_argument,
+                    "--heads 2: cannot change in a resumed run, which has no such option",
                     train.options("--resume run --heads 2"));
 }
 
-TEST(TrainSettings, ReadNoFileForHelp) {
+TEST(TrainSettings, HelpReadsNoFiles) {
   Train train{.text = "not JSON"};
   EXPECT_EQ(train.settings("--options file --resume run --model gpt", false).train.gpt.width, 128U);
 }
 
-TEST(TrainSettings, OfTheTextbookAreComplete) {
+TEST(TrainSettings, TextbookFilesAreComplete) {
   for (const auto& [name, rate] : {std::pair("chapter5", 4e-4), std::pair("appendix_d", 1e-3)}) {
     Train train{
         .text = read_file(concat(ROWGRAD_TEST_DATA "/../../examples/textbook/", name, ".json"))};
