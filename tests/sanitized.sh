@@ -28,7 +28,7 @@ if [[ $target == tests_core ]]; then
 else
   # The longest runs repeat one step, and their large buffers take minutes. Some programs limit their memory.
   left_out+=(toy_gpt2 RowsLeftBehind AreExactAfterAnyAbsence AnUntrainedGpt AwayFor100000 AStepCostsTheRowsLookedUp
-    EndWhereMemoryRunsOut Memory_that_is_not_there The_programs_of_the_READMEs)
+    EndWhereMemoryRunsOut Too_little_memory The_programs_of_the_READMEs)
 fi
 program=$build/tests/$target
 for name in "${left_out[@]}"; do

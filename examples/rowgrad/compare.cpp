@@ -1,5 +1,5 @@
-// Compares two checkpoints of train: the first losses, parameters and rows in which they differ.
-// Ends with 0 if the runs are equal, with 1 if not, and with 2 after an error, as diff does.
+// Compares two checkpoints written by train, and shows the first losses, parameters and rows that
+// differ. Like diff, exits with 0 if the runs are equal, 1 if they differ, and 2 after an error.
 
 #include <algorithm>
 #include <bit>
@@ -23,8 +23,8 @@ namespace {
 struct Run {
   std::string file;
   StateDict state;
-  std::string prefix = "";  // of the names of a TrainingRun's state: "run." after put("run", …)
-  std::unique_ptr<Tokenizer> tokenizer = nullptr;  // if it was saved with one
+  std::string prefix = "";  // of the TrainingRun's entries: "run." if saved with put("run", …)
+  std::unique_ptr<Tokenizer> tokenizer = nullptr;  // null if the file has none
 
   bool has(const std::string& name) const { return state.contains(prefix + name); }
 };
@@ -45,10 +45,10 @@ Run read_run(const std::string& file) {
 
 std::string steps_of(const Run& run) {
   return run.has("steps") ? concat(run.state.count(run.prefix + "steps"), " steps")
-                          : "no training run";
+                          : "not a training run";
 }
 
-// The losses of a run, by step and name.
+// Losses of a run by step and name.
 using Losses = std::map<std::pair<std::int64_t, std::string>, double>;
 
 Losses losses_of(const Run& run) {
@@ -61,7 +61,7 @@ Losses losses_of(const Run& run) {
   for (const std::string name : {"training_loss", "validation_loss"}) {
     const std::vector<double> values = history.doubles(name);
     check_runtime(values.size() == steps.size(), run.file, ": the history has ", steps.size(),
-                  " steps, but ", values.size(), " of ", name);
+                  " steps, but ", name, " has length ", values.size());
     for (std::size_t i = 0; i < steps.size(); ++i)
       if (!std::isnan(values[i]))
         losses[{static_cast<std::int64_t>(steps[i]),
@@ -85,17 +85,17 @@ void print_losses(const Losses& first, const Losses& second) {
   if (equal > 0)
     std::cout << "Losses are equal up to step " << equal << '\n';
   else if (!first.empty() && !second.empty())
-    std::cout << "There are no losses after the same step\n";
+    std::cout << "The runs have no losses at a common step\n";
 }
 
-// Speed, in tokens or examples, differs each time, and equal values may come from other machines.
+// Returns true for values that depend on the machine: speeds, and how it computes.
 bool is_about_machine(const Run& run, const std::string& name) {
   if (!name.starts_with(run.prefix)) return false;
   const std::string_view rest = std::string_view(name).substr(run.prefix.size());
   return rest == "arithmetic" || (rest.starts_with("history.") && rest.ends_with("_per_second"));
 }
 
-// Only one of the runs may have a report.
+// Returns true for differences that only tell whether a run was recorded for a report.
 bool is_of_watcher(const CheckpointDifference& difference) {
   using enum CheckpointDifference::Kind;
   const bool is_in_one = difference.kind == only_in_first || difference.kind == only_in_second;
@@ -103,7 +103,7 @@ bool is_of_watcher(const CheckpointDifference& difference) {
          (is_in_one && difference.name.starts_with("watched."));
 }
 
-// Returns the options that differ, with both values.
+// Returns options that differ, with both values.
 std::vector<CheckpointDifference> differences_of_options(const Run& first, const Run& second) {
   using enum CheckpointDifference::Kind;
   std::map<std::string, std::pair<std::string, std::string>> values;
@@ -137,8 +137,8 @@ void print_numbers(const CheckpointDifference& difference, const Tokenizer* toke
   }
   std::cout << difference.first << " and " << difference.second;
   if (rows > 1)
-    std::cout << "; in " << difference.rows << " of " << rows << " rows, by "
-              << difference.largest_difference << " at most";
+    std::cout << "; " << difference.rows << " of " << rows << " rows differ, by at most "
+              << difference.largest_difference;
 }
 
 void print(const CheckpointDifference& difference, const Run& first, const Run& second) {
@@ -147,10 +147,10 @@ void print(const CheckpointDifference& difference, const Run& first, const Run& 
   if (difference.kind == numbers) print_numbers(difference, first.tokenizer.get());
   if (difference.kind == only_in_first) std::cout << "only in " << first.file;
   if (difference.kind == only_in_second) std::cout << "only in " << second.file;
-  if (difference.kind == text && difference.first.empty()) std::cout << "another text";
+  if (difference.kind == text && difference.first.empty()) std::cout << "different text";
   if (difference.kind == text && !difference.first.empty())
     std::cout << difference.first << " and " << difference.second;
-  if (difference.kind == type_or_shape) std::cout << "of another type, shape or length";
+  if (difference.kind == type_or_shape) std::cout << "different type, shape or length";
   std::cout << '\n';
 }
 
@@ -158,14 +158,14 @@ int compare(const Run& first, const Run& second, std::size_t most) {
   std::cout << first.file << ": " << steps_of(first) << '\n'
             << second.file << ": " << steps_of(second) << '\n';
   if (steps_of(first) != steps_of(second) && first.has("steps") && second.has("steps"))
-    std::cout << "They are at different steps: what follows is what they have there\n";
+    std::cout << "The runs are at different steps; their values there are compared\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
   std::erase_if(all, [&](const auto& each) {
     return is_of_watcher(each) || is_about_machine(first, each.name) ||
            is_about_machine(second, each.name);
   });
   print_losses(losses_of(first), losses_of(second));
-  // Values of the model first: what they follow from comes after them.
+  // The model's values come first, then values derived from training, such as optimizer state.
   std::ranges::stable_sort(all, {}, [&](const auto& difference) {
     return difference.name.starts_with(first.prefix + "model.") ? 0 : 1;
   });
@@ -188,13 +188,13 @@ int compare_command(int argc, const char* const* argv) {
   std::size_t most = 10;
   CommandLine line(
       "rowgrad compare",
-      "Compares two checkpoints, bit for bit: names the first losses, parameters and rows in "
-      "which they differ, and in which histories of rows if both have them. Speed, machine and "
-      "logs are not compared. Ends with 0 if they are equal, with 1 if not, and with 2 if they "
-      "cannot be compared.",
-      {{"FIRST", &first, "checkpoint", file_name() + required()},
-       {"SECOND", &second, "checkpoint", file_name() + required()},
-       {"--max-differences", &most, "differences to show", whole_number(0)}});
+      "Show the differences between two checkpoints, bit for bit: the first losses, parameters and "
+      "rows that differ. Histories of rows are compared if both files have them; speed, machine "
+      "and logs are not. The exit status is 0 if the runs are equal, 1 if they differ, and 2 after "
+      "an error.",
+      {{"FIRST", &first, "first checkpoint", file_name() + required()},
+       {"SECOND", &second, "second checkpoint", file_name() + required()},
+       {"--max-differences", &most, "maximum number of differences to show", whole_number(0)}});
   line.parse(argc, argv);
   return compare(read_run(first), read_run(second), most);
 }

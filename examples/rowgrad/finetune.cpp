@@ -1,4 +1,4 @@
-// Makes text classifiers from a trained GPT, and classifies texts with one of them.
+// Trains text classifiers from a GPT, and classifies text with one of them.
 
 #include <algorithm>
 #include <chrono>
@@ -36,9 +36,9 @@ struct Options {
   bool force = false;
 };
 
-// A choice of parameters to train, and their learning rate.
+// A choice of parameters to train, with a learning rate.
 struct TuningMethod {
-  const char* name;  // "" if only --train each has it
+  const char* name;  // value of --train; "" for a method that only --train each runs
   const char* shown;
   double learning_rate;
 };
@@ -54,18 +54,18 @@ struct Task {
   std::vector<TrainingExample> validation = {};
 };
 
-// Encodes a text. Errors name its source.
+// Encodes text. Error messages name its source.
 Ids encode(const Tokenizer& tokenizer, const std::string& text, const std::string& source) {
   try {
     const Ids ids = tokenizer.encode(text);
-    check_argument(ids.size() > 0, "the text has no tokens");
+    check_argument(ids.size() > 0, "the text encodes to no tokens");
     return ids;
   } catch (const std::invalid_argument& error) {
     throw std::runtime_error(concat(source, ": ", error.what()));
   }
 }
 
-// Passages of a text, forwards and backwards.
+// Returns passages of the text, each forwards (class 0) and backwards (class 1).
 std::vector<TrainingExample> passages(const Ids& text, std::size_t context) {
   std::vector<TrainingExample> examples;
   for (std::size_t begin = 0; begin + context <= text.size(); begin += 12) {
@@ -84,7 +84,7 @@ Task passages_task(const Ids& text, std::size_t context) {
           .validation = passages(parts.validation.ids(), context)};
 }
 
-// A fifth of the examples, drawn at random, is for validation.
+// Encodes labelled texts. A fifth of them, drawn at random, is for validation.
 Task examples_task(const Tokenizer& tokenizer, const LabelledTexts& texts, std::size_t context) {
   Task task{.labels = texts.labels};
   const auto order = Random(123).permutation(static_cast<std::int64_t>(texts.texts.size()));
@@ -103,7 +103,7 @@ Task examples_task(const Tokenizer& tokenizer, const LabelledTexts& texts, std::
   return task;
 }
 
-// Adds adapters, or freezes the parameters that the method does not train.
+// Adds adapters, or freezes parameters that the method does not train.
 void prepare(TextClassifier& classifier, GptModel& body, const std::string& method,
              Random& random) {
   if (method == "adapters") {
@@ -141,7 +141,7 @@ void train(TextClassifier& classifier, const Task& task, std::uint64_t epochs,
             << std::flush;
 }
 
-// Writes a file that load_gpt() also reads.
+// Saves the classifier in a file that load_gpt() can also read.
 void save(const std::string& path, const TextClassifier& classifier, const SavedGpt& gpt,
           const std::vector<std::string>& labels) {
   const StateDict state = classifier.state_dict();
@@ -154,23 +154,24 @@ void save(const std::string& path, const TextClassifier& classifier, const Saved
   write_safetensors(path, file);
 }
 
-// Reads a GPT or a classifier.
+// Reads the file of a GPT or of a classifier.
 StateDict read_gpt_file(const std::string& path) {
   StateDict file = with_sharded_rows(read_safetensors(path), path);
-  check_runtime(!file.part("gpt").empty(), path,
-                ": is not a GPT, expected a file of train --model gpt, save_gpt() or finetune");
+  check_runtime(
+      !file.part("gpt").empty(), path,
+      ": not a GPT, expected a file written by train --model gpt, save_gpt() or finetune");
   check_runtime(!file.contains("format") || saved_options(file, path).table_paths().empty(), path,
-                ": has tables in files, which finetune does not read");
+                ": has tables in files (--ngram-file), which finetune does not support");
   return file;
 }
 
-// Returns the file of the run's text, or "" for The Verdict and for a file that is not of a run.
+// Returns the path of the run's text, or "" for The Verdict and if the file is not a checkpoint.
 std::string text_of_run(const StateDict& file, const std::string& path) {
   if (!file.contains("format")) return "";
   const std::vector<std::string> files = saved_corpus(file, path);
   if (files.empty()) return "";
-  check_runtime(!files.front().ends_with(".bin"), path, ": was trained on the token ids in ",
-                files.front(), "; give a text as --corpus, or --examples");
+  check_runtime(!files.front().ends_with(".bin"), path, ": was trained on token ids, ",
+                files.front(), "; pass a text file as --corpus, or pass --examples");
   return files.front();
 }
 
@@ -187,7 +188,8 @@ void fine_tune(const Options& options, const StateDict& file) {
   } else {
     task = examples_task(*gpt.tokenizer, read_labelled_texts(source, options.columns), context);
   }
-  check_runtime(task.labels.size() > 1, source, ": all texts have the same label");
+  check_runtime(task.labels.size() > 1, source,
+                ": all examples have the same label, expected several labels");
   check_runtime(!task.training.empty() && !task.validation.empty(), source, ": got ",
                 task.training.size(), " training and ", task.validation.size(),
                 " validation examples, expected some of each");
@@ -221,16 +223,17 @@ void fine_tune(const Options& options, const StateDict& file) {
   }
 }
 
-// Prints the labels of a text with their probabilities.
+// Classifies a text, and prints the labels with their probabilities.
 void classify(const Options& options, const StateDict& file) {
   const SavedGpt gpt = load_gpt(file, options.run);
-  check_runtime(file.contains("labels"), options.run, ": is a GPT, expected a classifier");
+  check_runtime(file.contains("labels"), options.run,
+                ": is a GPT, expected a classifier written by finetune --save");
   const std::vector<std::string> labels = Json(file.string("labels"), options.run).strings();
   Random random(0);  // for weights that are overwritten
   TextClassifier classifier(*gpt.model, labels.size(), random);
   classifier.head.load_state_dict(file.part("classifier"));
 
-  std::error_code none;  // such as a text that is too long for a name
+  std::error_code none;  // the text may be too long for a file name
   const bool is_file = std::filesystem::exists(options.classify, none);
   const std::string text =
       is_file ? without_byte_order_mark(read_file(options.classify), options.classify)
@@ -254,20 +257,20 @@ OptionTable option_table_of(Options& o) {
   methods.back() = "each";
   const OptionRules table = needs("--examples"), training = excludes({"--classify"});
   return {
-      {"RUN", &o.run, "a GPT that train saved, or a classifier that finetune saved",
+      {"RUN", &o.run, "GPT saved by train, or classifier saved by finetune",
        file_name("RUN") + required()},
       {"--examples", &o.examples,
-       "labelled texts: a .csv or .tsv table, or a folder with a folder for each label",
+       "labelled texts: a .csv or .tsv table, or a folder with one subfolder per label",
        file_name() + training},
-      {"--text-column", &o.columns.text, "column of the table with the texts", table},
-      {"--label-column", &o.columns.label, "column of the table with the labels", table},
+      {"--text-column", &o.columns.text, "name of the table's text column", table},
+      {"--label-column", &o.columns.label, "name of the table's label column", table},
       {"--corpus", &o.corpus,
-       "without --examples: text whose passages are told apart forwards and backwards; the run's "
-       "text if not given",
+       "without --examples: text whose passages are classified as forwards or backwards (default: "
+       "the text of the run)",
        existing_file() + excludes({"--classify", "--examples"})},
       {"--train", &o.train,
-       "parameters to train: the new head; it and the last block and norm; adapters; all; or each "
-       "of these, one after another, from the same GPT",
+       "parameters to train: the new head; block (also the last block and norm); adapters (LoRA); "
+       "all; or each of these in turn, starting from the same GPT",
        one_of(methods) + training},
       {"--epochs", &o.epochs, "passes over the examples", whole_number(1) + training},
       {"--save", &o.save, "write the classifier to this file",
@@ -276,10 +279,10 @@ OptionTable option_table_of(Options& o) {
        file_name() + training + applies_when("--train", {"each", "adapters"})},
       {"--classify",
        &o.classify,
-       "classify this text, or the text in this file",
+       "text to classify, or the name of a file that contains it",
        {"TEXT",
         [](const std::string& text) -> std::string {
-          return text.empty() ? "got an empty text, expected a text or the name of a file" : "";
+          return text.empty() ? "got an empty string, expected text or a file name" : "";
         }}},
       force_option(o.force)};
 }
@@ -289,12 +292,12 @@ OptionTable option_table_of(Options& o) {
 int finetune_command(int argc, const char* const* argv) {
   Options options;
   CommandLine line("rowgrad finetune",
-                   "Makes a text classifier from a trained GPT, or classifies a text with one.",
+                   "Train a text classifier from a GPT, or classify text with one.",
                    option_table_of(options));
   line.parse(argc, argv);
   for (const char* column : {"--text-column", "--label-column"})
     check_argument(!line.was_given(column) || !std::filesystem::is_directory(options.examples),
-                   column, " is for a table, but ", options.examples, " is a folder");
+                   column, " requires --examples with a table, got the folder ", options.examples);
   const StateDict file = read_gpt_file(options.run);
   if (options.examples.empty() && options.classify.empty() && options.corpus.empty())
     options.corpus = text_of_run(file, options.run);

@@ -1,4 +1,4 @@
-// Continues a text with a saved model. The text that the model was trained on is not needed.
+// Continues text with a saved model. The training corpus is not needed.
 
 #include <cstdint>
 #include <iostream>
@@ -30,7 +30,7 @@ void write(const Options& options) {
   Random random(options.seed);
   std::vector<std::int32_t> text = saved.tokenizer->encode(options.prompt);
   check_argument(options.prompt.empty() || !text.empty(), "--prompt: ", in_quotes(options.prompt),
-                 " has no tokens");
+                 " encodes to no tokens");
   if (text.empty())
     text.push_back(static_cast<std::int32_t>(random.bits() % saved.tokenizer->size()));
   if (const std::size_t context = saved.model->context(); text.size() > context)
@@ -42,25 +42,25 @@ void write(const Options& options) {
 }
 
 OptionTable option_table_of(Options& o) {
-  return {{"RUN", &o.run, "a model that train saved, or a file of save_gpt()",
+  return {{"RUN", &o.run, "checkpoint written by train, or a file written by save_gpt()",
            file_name("RUN") + required()},
-          {"--prompt", &o.prompt, "text to continue; a random token if not given"},
+          {"--prompt", &o.prompt, "text to continue (default: a random token)"},
           {"--sample-tokens", &o.sample.max_new_tokens,
-           "tokens to generate; past the context, they are slow unless --past-context is slide",
+           "number of tokens to generate; slow beyond the context unless --past-context is slide",
            whole_number(1)},
           past_context_option(o.sample.past_context),
-          {"--temperature", &o.sample.temperature, "0 always takes the likeliest token",
-           finite_number(0)},
-          {"--top-k", &o.sample.top_k, "sample only from the N likeliest tokens; 0 for all",
+          {"--temperature", &o.sample.temperature,
+           "sampling temperature; 0 for the most likely token", finite_number(0)},
+          {"--top-k", &o.sample.top_k, "sample from the N most likely tokens; 0 for all",
            whole_number(0) + applies_when("--temperature")},
-          {"--seed", &o.seed, "seed of the random numbers", whole_number(0, kAnyWhole)}};
+          {"--seed", &o.seed, "random seed", whole_number(0, kAnyWhole)}};
 }
 
 }  // namespace
 
 int generate_command(int argc, const char* const* argv) {
   Options options;
-  CommandLine line("rowgrad generate", "Continues a text with a saved model.",
+  CommandLine line("rowgrad generate", "Continue text with a saved model.",
                    option_table_of(options));
   line.parse(argc, argv);
   write(options);

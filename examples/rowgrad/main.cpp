@@ -1,4 +1,4 @@
-// The program rowgrad: runs the subcommand that its first argument names.
+// The program rowgrad: runs the subcommand named by its first argument.
 
 #include <algorithm>
 #include <array>
@@ -29,17 +29,17 @@ struct Subcommand {
 };
 
 constexpr std::array kSubcommands{
-    Subcommand{"train", "Train a next-token model or a GPT on a text", train_command},
-    Subcommand{"generate", "Continue a text with a saved model", generate_command},
+    Subcommand{"train", "Train a next-token model or a GPT on text", train_command},
+    Subcommand{"generate", "Continue text with a saved model", generate_command},
     Subcommand{"rows", "Show which embedding rows got gradients, how far they moved, and why",
                rows_command},
-    Subcommand{"finetune", "Make a text classifier from a trained GPT", finetune_command},
-    Subcommand{"tokenize", "Convert text to token ids and back, and train tokenizers",
+    Subcommand{"finetune", "Train a text classifier from a GPT", finetune_command},
+    Subcommand{"tokenize", "Convert text to token ids and back, or train a tokenizer",
                tokenize_command},
-    Subcommand{"compare", "Show where two saved runs differ", compare_command, 2},
+    Subcommand{"compare", "Show the differences between two checkpoints", compare_command, 2},
     Subcommand{"report", "Make a web page from the log of a run", report_command}};
 
-// Programs of earlier versions.
+// Programs of earlier versions, with the commands that replace them.
 constexpr std::pair<std::string_view, const char*> kFormerPrograms[] = {
     {"train_verdict", "rowgrad train"},
     {"train_gpt", "rowgrad train --model gpt"},
@@ -48,12 +48,12 @@ constexpr std::pair<std::string_view, const char*> kFormerPrograms[] = {
     {"compare_runs", "rowgrad compare"}};
 
 int print_help() {
-  std::cout << "Trains language models on a CPU, and shows what each embedding row learned.\n"
+  std::cout << "Train language models on a CPU, and see what each embedding row learns.\n"
                "Usage: rowgrad SUBCOMMAND [OPTIONS]\n\nSubcommands:\n";
   for (const Subcommand& each : kSubcommands)
     std::cout << "  " << each.name << std::string(12 - each.name.size(), ' ') << each.summary
               << '\n';
-  std::cout << "\n\"rowgrad help SUBCOMMAND\" or \"rowgrad SUBCOMMAND --help\" lists its options.\n"
+  std::cout << "\nSee \"rowgrad help SUBCOMMAND\" for the options of a subcommand.\n"
                "\"rowgrad --version\" prints the version.\n";
   return 0;
 }
@@ -63,7 +63,7 @@ int print_version() {
   return 0;
 }
 
-// Prints help or the version, or throws for a name that is not a subcommand.
+// Prints help or the version, or throws if `name` is not a subcommand.
 int other_than_subcommand(std::string_view name) {
   if (name == "--help" || name == "-h" || name == "help") return print_help();
   if (name == "--version") return print_version();
@@ -72,17 +72,17 @@ int other_than_subcommand(std::string_view name) {
   std::string names;
   for (const Subcommand& each : kSubcommands) names += concat(names.empty() ? "" : ", ", each.name);
   check_argument(!name.empty(), "expected a subcommand: ", names);
-  throw_invalid_argument({"got ", in_quotes(name), ", expected a subcommand: ", names});
+  throw_invalid_argument({"unknown subcommand ", in_quotes(name), ", expected one of ", names});
 }
 
-// Replaces this process by the program with MPI if mpirun started it and that program is installed.
+// If mpirun started this process, replaces it with the MPI version of the program, if installed.
 void use_mpi(char** argv) {
   if (launched_rank() == nullptr) return;
   std::error_code unknown;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", unknown);
   const std::filesystem::path other = self.parent_path() / "../libexec/rowgrad/rowgrad-mpi";
   if (!unknown && self.filename() != other.filename())
-    ::execv(other.c_str(), argv);  // returns if there is no such program
+    ::execv(other.c_str(), argv);  // returns only on failure
 }
 
 }  // namespace
@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     return run_program("rowgrad", [&] { return other_than_subcommand(name); });
   const auto run = [&] {
     check_argument(helps || name == "train" || launched_size().empty() || launched_size() == "1",
-                   "runs in a single process, not under mpirun");
+                   "cannot run on several ranks of mpirun; only train can");
     return chosen->run(static_cast<int>(arguments.size()), arguments.data());
   };
   return run_program(concat("rowgrad ", name), run, chosen->failure);

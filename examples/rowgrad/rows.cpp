@@ -1,6 +1,6 @@
-// Shows which rows of the embedding tables get gradients, and how far they move: in the first steps
-// of a next-token model, or of a small GPT with relative positions or memories of n-grams; or in a
-// training run that was saved, of which it also tells why a row moved.
+// Shows which rows of the embedding tables get gradients, and how far they move, in the first steps
+// of a small model or in a saved run. The small model is a next-token model, or a GPT for relative
+// positions and n-gram memories. For a saved run, it also explains why a row moved.
 
 #include <algorithm>
 #include <functional>
@@ -28,7 +28,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> corpus;
-  std::string run;  // a checkpoint; "" for first steps
+  std::string run;  // a checkpoint; "" for the first steps of a new model
   std::string from;
   std::size_t rows = 50;
   std::string json;
@@ -60,24 +60,24 @@ void print(const MemoryGates& gate, const TokenSequence& text, const Tokenizer& 
   constexpr std::size_t kShown = 5;
   constexpr std::size_t kAround = 16;  // tokens
   const std::vector<double>& values = gate.values;
-  std::vector<std::size_t> places(values.size());
-  std::iota(places.begin(), places.end(), 0);
-  std::ranges::stable_sort(places, std::greater<>(), [&](std::size_t i) { return values[i]; });
-  std::cout << "\nGate in front of block " << gate.block
-            << formatted(": %.3g on average over %zu", mean_of(gate.values), values.size())
-            << " tokens; where it is highest, and lowest:\n";
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (i >= kShown && i + kShown < places.size()) continue;
-    const std::size_t first = places[i] - std::min(places[i], kAround);
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return values[i]; });
+  std::cout << "\nGate before block " << gate.block
+            << formatted(": mean %.3g over %zu", mean_of(gate.values), values.size())
+            << " tokens; highest and lowest at:\n";
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i >= kShown && i + kShown < order.size()) continue;
+    const std::size_t first = order[i] - std::min(order[i], kAround);
     const Ids ids = text.slice(first, std::min(2 * kAround, values.size() - first)).ids();
-    std::cout << formatted("%8.3g  ", values[places[i]])
+    std::cout << formatted("%8.3g  ", values[order[i]])
               << readable_token(
-                     text_around({{ids.begin(), ids.end()}, {places[i] - first}}, tokenizer))
+                     text_around({{ids.begin(), ids.end()}, {order[i] - first}}, tokenizer))
               << '\n';
   }
 }
 
-// The losses of the first and the last step.
+// Records the losses of the first and the last step.
 struct Losses : TrainingCallback {
   void after_step(const TrainingRun&, const StepResult& result) override {
     if (!first) first = result.loss;
@@ -86,7 +86,7 @@ struct Losses : TrainingCallback {
   std::optional<double> first, last;
 };
 
-// Begins the run of the first steps.
+// Creates the run of the first steps.
 std::unique_ptr<Session> first_steps(TrainOptions train, const Corpus& corpus) {
   const bool has_ngrams = !train.gpt.memories.ngrams.orders.empty();
   if (train.gpt.positions != Positions::kLearned || has_ngrams) train.model = "gpt";
@@ -101,7 +101,7 @@ void check_files(const Options& options, std::vector<std::string> read) {
   check_outputs(outputs, read, options.force);
 }
 
-// Copies of all tables.
+// Copies the values of all tables.
 std::map<const Parameter*, Tensor> values_of(const LanguageModel& model) {
   std::map<const Parameter*, Tensor> values;
   for (const Parameter* parameter : model.parameters())
@@ -117,7 +117,7 @@ std::string steps_text(const TrainOptions& train) {
 
 std::string steps_text(const ReplayedRun& replayed, const std::string& run, bool trained) {
   return concat(replayed.first() + 1, " to ", replayed.last(), " of ", run,
-                trained ? "; " + replayed.outcome() : ", as the run has counted them");
+                trained ? "; " + replayed.outcome() : ", as recorded by the run");
 }
 
 void print_steps(const Corpus& corpus, const Session& session, const Losses& losses,
@@ -140,7 +140,7 @@ void write_to(const std::string& file, const std::string& contents, const char* 
 
 using TableValues = std::map<const Parameter*, Tensor>;
 
-// Watches the rows of a run, and prints and writes how they moved.
+// Records the rows of a run, and reports how they moved.
 class Inspection {
  public:
   Inspection(const CommandLine& line, const Options& options, const Corpus& corpus,
@@ -157,7 +157,8 @@ class Inspection {
 
   void train(const std::function<void()>& steps) { page_ ? page_->train(steps) : steps(); }
 
-  // `starts` has the tables before the first steps; null for a saved run.
+  // Prints and writes the results. `starts` has the tables before the first steps; null for a saved
+  // run.
   void finish(const std::string& steps, const TableValues* starts) {
     print_steps(corpus_, session_, losses_, steps);
     const TrainOptions& train = session_.options();
@@ -243,8 +244,8 @@ OptionTable option_table_of(Options& o) {
        choice(
            o.train.gpt.positions,
            {{"learned", Positions::kLearned}, {"t5", Positions::kT5}, {"shaw", Positions::kShaw}}),
-       "table of positions, or with a GPT of one block, of distances"},
-      {"--steps", &o.train.steps, "batches to train on", whole_number(1)},
+       "position encoding; t5 and shaw train a GPT of one block and show its distance tables"},
+      {"--steps", &o.train.steps, "training steps", whole_number(1)},
       {"--learning-rate", &o.train.learning_rate, "learning rate of SGD", finite_number(0)}};
   const OptionTable of_runs = option_table_of(o.train);
   for (const char* name :
@@ -255,11 +256,11 @@ OptionTable option_table_of(Options& o) {
     option.rules.common = false;
     if (option.name == "--layers") option.rules.applies_when = {{"--ngrams"}};
   }
-  first_steps = under("The first steps of a small model, without RUN", std::move(first_steps));
+  first_steps = under("First steps of a small model (without RUN)", std::move(first_steps));
   const OptionTable listed =
-      joined({{{"--rows", &o.rows, "rows to print for each table", whole_number(0)},
-               {"--json", &o.json, "JSON file of the whole report", file_name()},
-               {"--csv", &o.csv, "CSV file with a line for each row", file_name()}},
+      joined({{{"--rows", &o.rows, "rows to print per table", whole_number(0)},
+               {"--json", &o.json, "write the whole report to this JSON file", file_name()},
+               {"--csv", &o.csv, "write a line for each row to this CSV file", file_name()}},
               option_table_of(o.report),
               {force_option(o.force)}});
   const auto names = [](const OptionTable& table) {
@@ -269,20 +270,21 @@ OptionTable option_table_of(Options& o) {
   };
   const OptionTable run{
       {"--corpus", &o.corpus,
-       "text file, or files of token ids (.bin); The Verdict if not given. With RUN, where its "
-       "text is now",
+       "text file, or .bin files of token ids (default: The Verdict); with RUN, the new location "
+       "of "
+       "its corpus",
        file_name()},
       {"RUN", &o.run,
-       "saved run to show; it is trained again for --report, --explain, and if train did not watch "
-       "its rows",
+       "checkpoint of the run to show; the run is trained again for --report and --explain, and if "
+       "train did not record its rows",
        file_name() + excludes(names(first_steps))},
-      {"--from", &o.from, "earlier checkpoint of RUN from which to train again",
+      {"--from", &o.from, "earlier checkpoint of RUN to train again from (default: its start)",
        file_name() + needs("RUN")},
       {"--explain", &o.explained.row,
-       "show why a row moved in RUN: its number or token (\"'3'\" is the token 3)",
+       "explain why this row of RUN moved: an index, or a token (\"'3'\" is the token 3)",
        needs("RUN") + excludes(names(listed))},
       {"--table", &o.explained.table, "table of the row to explain", needs("--explain")},
-      {"--explain-steps", &o.explained.steps, "steps to show in the explanation",
+      {"--explain-steps", &o.explained.steps, "steps to show with --explain",
        whole_number(1) + needs("--explain")}};
   return joined({run, listed, first_steps});
 }
@@ -292,8 +294,9 @@ int rows_command(int argc, const char* const* argv) {
   Options options;
   CommandLine line(
       "rowgrad rows",
-      "Shows which rows of the token, position and n-gram tables get gradients, how large they "
-      "are, and how far the rows move: in the first steps of a small model, or in a saved run.",
+      "Show what embedding rows learn: which rows of the token, position and n-gram tables get "
+      "gradients, how large these are, and how far the rows move, in the first steps of a small "
+      "model or in a saved run.",
       option_table_of(options));
   line.parse(argc, argv);
   options.run.empty() ? inspect_first_steps(line, options) : inspect_run(line, options);

@@ -1,11 +1,11 @@
 #pragma once
 
-// The subcommands of rowgrad: each has a file of its name.
+// The subcommands of rowgrad, each in a file of its name.
 
 namespace rowgrad {
 
-/// Each reads its arguments, of which the first is its name, does its work, and returns the exit
-/// status. What it throws is an error for the user.
+/// Run a subcommand and return its exit status. argv[0] is its name. Exceptions are reported to the
+/// user as errors.
 int train_command(int argc, const char* const* argv);
 int generate_command(int argc, const char* const* argv);
 int rows_command(int argc, const char* const* argv);

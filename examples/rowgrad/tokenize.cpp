@@ -1,4 +1,4 @@
-// Converts text to token ids and back, and makes and saves tokenizers.
+// Converts text to token ids and back, and trains and saves tokenizers.
 
 #include <charconv>
 #include <chrono>
@@ -42,7 +42,7 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const Options& options) {
   return make_tokenizer(options.tokenizer, text.contents, options.vocabulary, options.words);
 }
 
-// Returns the special tokens that are recognised in texts.
+// Returns the special tokens that the options let the tokenizer recognise in text.
 std::vector<std::string> allowed_special(const Tokenizer& tokenizer, const Options& options) {
   std::vector<std::string> tokens;
   if (options.special)
@@ -55,9 +55,9 @@ void verify_files(const std::vector<std::string>& files) {
   for (const std::string& path : files) {
     const TokenFile file(path);
     check_runtime(file.header().has_value(), path,
-                  ": has no checksum, expected a file of tokenize --output");
+                  ": has no checksum, expected a file written by tokenize --output");
     file.verify();
-    std::cout << path << ": " << file.size() << " ids, which match the checksum" << std::endl;
+    std::cout << path << ": " << file.size() << " ids match the checksum" << std::endl;
   }
 }
 
@@ -66,7 +66,7 @@ void encode_to_file(const Tokenizer& tokenizer, const Options& options) {
   std::uint64_t bytes = 0;
   for (const auto& file : files) {
     check_runtime(std::filesystem::is_regular_file(file), file.string(),
-                  ": is not a regular file, expected one that --output can read in parts");
+                  ": not a regular file, as --output requires");
     bytes += InputFile(file).size_bytes();
   }
   const auto begin = std::chrono::steady_clock::now();
@@ -87,13 +87,13 @@ void encode_to_file(const Tokenizer& tokenizer, const Options& options) {
   writer.finish();
   progress.clear();
   std::cout << writer.count() << " ids of " << bytes << " bytes in " << options.output << ", "
-            << bytes_per_id(tokenizer.size()) << " bytes an id, " << speed(bytes)
+            << bytes_per_id(tokenizer.size()) << " bytes per id, " << speed(bytes)
             << "\nTrain with: rowgrad train --corpus " << shell_word(options.output)
             << " --tokenizer "
             << shell_word(options.save.empty() ? options.tokenizer : options.save) << '\n';
 }
 
-// Parses ids that are separated by white space.
+// Parses ids separated by whitespace.
 std::vector<std::int32_t> parse_ids(const std::string& text) {
   std::vector<std::int32_t> ids;
   std::istringstream words(text);
@@ -131,44 +131,47 @@ void run(const Options& options) {
 OptionTable option_table_of(Options& o) {
   return {
       {"--tokenizer", &o.tokenizer,
-       "word, char or bpe, which are made from the corpus; gpt2; or a file of --save",
+       "word, char or bpe, trained on --corpus; gpt2; or a file written by --save",
        tokenizer_choice()},
-      {"--corpus", &o.corpus, "text to make the tokenizer from; The Verdict if not given",
+      {"--corpus", &o.corpus, "text to train the tokenizer on (default: The Verdict)",
        file_name() + applies_when("--tokenizer", {"word", "char", "bpe"})},
-      {"--vocabulary", &o.vocabulary, "number of ids that bpe trains",
+      {"--vocabulary", &o.vocabulary, "vocabulary size of bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
-      {"--min-count", &o.words.min_count, "occurrences in the corpus that a word needs for an id",
+      {"--min-count", &o.words.min_count,
+       "occurrences in the corpus that a word needs to get an id",
        whole_number(1) + applies_when("--tokenizer", {"word"})},
-      {"--max-tokens", &o.words.max_tokens, "keep only the most frequent words; 0 keeps all",
+      {"--max-tokens", &o.words.max_tokens, "keep only the N most frequent words; 0 for all",
        whole_number(0) + applies_when("--tokenizer", {"word"})},
       {"--lower", &o.words.lower, "convert words to lower case",
        applies_when("--tokenizer", {"word"})},
       {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
-      {"--decode", &o.decode, "read ids, separated by white space, and write text"},
-      {"--special", &o.special, "recognise special tokens such as <|endoftext|> in the text",
+      {"--decode", &o.decode, "read ids separated by whitespace, and write text"},
+      {"--special", &o.special, "encode special tokens such as <|endoftext|> as single ids",
        excludes({"--decode", "--verify"})},
-      {"FILE", &o.files, "text files for --output, or files of ids for --verify", existing_file()},
+      {"FILE", &o.files, "text files to encode with --output, or .bin files to check with --verify",
+       existing_file()},
       {"--output", &o.output, "write the ids of all FILEs to this .bin file, for train --corpus",
        file_name() + excludes({"--decode"})},
-      {"--verify", &o.verify, "check the ids in FILEs against their checksums",
+      {"--verify", &o.verify, "check the ids in each FILE against its checksum",
        excludes({"--output", "--decode", "--save", "--tokenizer"})},
-      {"--separate", &o.separate, "put <|endoftext|> between the FILEs", needs("--output")},
-      {"--threads", &o.threads, "threads for --output; 0 uses all processors",
+      {"--separate", &o.separate, "insert <|endoftext|> between FILEs", needs("--output")},
+      {"--threads", &o.threads, "threads for --output; 0 for one per processor",
        whole_number(0, 1024) + needs("--output")},
       force_option(o.force)};
 }
 
 void check(const Options& options) {
   const bool encodes = !options.output.empty(), takes_files = encodes || options.verify;
-  check_argument(options.files.empty() || takes_files,
-                 "got FILEs without --output or --verify; text is read from standard input");
+  check_argument(
+      options.files.empty() || takes_files,
+      "FILE requires --output or --verify; without them, text is read from standard input");
   check_argument(!options.files.empty() || !takes_files, encodes ? "--output" : "--verify",
-                 ": got no FILEs, expected the files to read");
+                 " requires at least one FILE to read");
   check_argument(!encodes || options.output.ends_with(".bin"), "--output: got ", options.output,
-                 ", expected a name that ends in .bin, by which train recognises ids");
+                 ", expected a name that ends in .bin, so that train recognises it");
   check_argument(!encodes || !options.save.empty() || !is_made_from_text(options.tokenizer),
-                 "--output: expected --save FILE, which keeps the tokenizer ", options.tokenizer,
-                 " for train --tokenizer FILE");
+                 "--output with --tokenizer ", options.tokenizer,
+                 " requires --save FILE, the tokenizer for train --tokenizer FILE");
 }
 
 }  // namespace
@@ -176,8 +179,9 @@ void check(const Options& options) {
 int tokenize_command(int argc, const char* const* argv) {
   Options options;
   CommandLine line("rowgrad tokenize",
-                   "Converts text on standard input to token ids, with --decode ids to text, and "
-                   "with --output text files of any size to a file of ids.",
+                   "Convert text to token ids: from standard input to standard output or, with "
+                   "--output, from text files of any size to a file of ids. With --decode, convert "
+                   "ids to text.",
                    option_table_of(options));
   line.parse(argc, argv);
   check(options);

@@ -1,4 +1,4 @@
-// Trains a model on Edith Wharton's The Verdict, or any other text: a next-token model or a GPT.
+// Trains a next-token model or a GPT on text, by default Edith Wharton's The Verdict.
 
 #include <filesystem>
 #include <map>
@@ -27,14 +27,14 @@ namespace {
 
 using Options = TrainSettings;
 
-// Returns true if the run continues in the file that it resumes.
+// Returns true if the run saves to the file that it resumes.
 bool continues_file(const Options& options) {
   std::error_code none;
   return std::filesystem::equivalent(options.save, options.resume, none);
 }
 
-// Checks the files that the first rank writes. Throws std::runtime_error for files that cannot be
-// written, or are also read.
+// Checks the output files of the first rank. Throws std::runtime_error if a file cannot be written
+// or is also an input.
 void check_files(const Options& options) {
   std::vector<std::string> read = options.corpus;
   read.insert(read.end(), {options.file, tokenizer_file(options.train.tokenizer)});
@@ -54,7 +54,7 @@ void check_files(const Options& options) {
   check_outputs(outputs, read, options.force);
 }
 
-// Checks the files that a rank other than the first writes.
+// Checks the output files of another rank.
 void check_files_of_rank(const Options& options, std::size_t rank) {
   std::vector<Output> outputs;
   if (options.train.shard_tables) outputs.push_back({"--save", options.save, kRunFile});
@@ -63,7 +63,7 @@ void check_files_of_rank(const Options& options, std::size_t rank) {
   check_outputs(outputs, {}, options.force);
 }
 
-// Returns the step of the run whose file will be replaced; nullopt if the file has no run.
+// Returns the step of the run that --save will overwrite, or nullopt if there is none.
 std::optional<std::uint64_t> replaced_step(const Options& options) {
   std::error_code none;
   const std::string& path = options.save;
@@ -78,7 +78,7 @@ std::optional<std::uint64_t> replaced_step(const Options& options) {
   }
 }
 
-// Begins a run, or resumes the saved one.
+// Starts a new run, or resumes a saved one.
 std::unique_ptr<Session> make_session(const CommandLine& line, const Options& options,
                                       const Corpus& corpus, const StateDict& saved,
                                       ProcessGroup* ranks) {
@@ -96,7 +96,7 @@ std::unique_ptr<Session> make_session(const CommandLine& line, const Options& op
   if (!weights.empty()) {
     const std::size_t rows = gpt2_options(weights, 1).vocabulary;
     check_argument(tokenizer->size() == rows, "--tokenizer ", train.tokenizer, " has ",
-                   tokenizer->size(), " ids, the weights of --gpt2 are for ", rows);
+                   tokenizer->size(), " ids, but the weights of --gpt2 have ", rows);
   }
   auto session = Session::create(train, std::move(tokenizer), corpus, ranks);
   if (!weights.empty()) load_gpt2_weights(dynamic_cast<GptModel&>(session->model()), weights);
@@ -107,11 +107,11 @@ bool shows_text(const Options& options) {
   return options.sample.max_new_tokens > 0 || is_wanted(options.report);
 }
 
-// Called before training, so that a prompt that the tokenizer cannot encode is refused at once.
+// Encodes the prompt before training, so that an invalid prompt is reported at once.
 Ids encode_prompt(const Session& session, const Options& options) {
   if (!shows_text(options) || options.prompt.empty()) return session.first_words();
   Ids ids = session.tokenizer().encode(options.prompt);
-  check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " has no tokens");
+  check_argument(ids.size() > 0, "--prompt: ", in_quotes(options.prompt), " encodes to no tokens");
   return ids;
 }
 
@@ -124,12 +124,12 @@ void check_ranks(ProcessGroup& ranks, const Session& session) {
   facts["tokenizer"] = checksum(session.tokenizer().to_json());
   facts["step"] = concat(session.run().steps());
   facts["version of rowgrad"] = ROWGRAD_VERSION;
-  facts["bytes of a number"] = concat(sizeof(real));
+  facts["bytes per element"] = concat(sizeof(real));
   check_same_on_all(ranks, facts);
 }
 
-// Trains up to the last step. All ranks save, as each has its own files of tables, but only the
-// first one writes the file.
+// Trains up to the last step. All ranks save their own table files, but only the first rank writes
+// the checkpoint.
 void train(const Options& options, Session& session, std::optional<FirstRank>& first) {
   TrainingRun& run = session.run();
   RunFile checkpoint(
@@ -138,8 +138,8 @@ void train(const Options& options, Session& session, std::optional<FirstRank>& f
       options.save_every, {.all_ranks = true});
   run.add(checkpoint);
   const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
-  // Tables can go back to the checkpoint before the last one, but not to none: so a new run has one
-  // before they change.
+  // Table files can only be restored to a checkpoint, so a new run writes one before it changes
+  // them.
   if (run.steps() == 0 && !session.options().table_paths().empty()) checkpoint.rewrite();
   if (first)
     first->train(last_step);
@@ -162,7 +162,7 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   const Ids prompt = encode_prompt(*session, options);
   if (rank == 0) first.emplace(options, corpus, *session, prompt);
   if (options.sample.past_context == PastContext::kSlidingWindow)
-    session->model().sliding_decoder();  // throws now rather than after training
+    session->model().sliding_decoder();  // throws before training if the model cannot slide
   if (ranks != nullptr) check_ranks(*ranks, *session);
   const std::vector<std::string> others = other_arithmetic(ranks.get());
   if (first) first->start(replaced, changed, others);
@@ -181,8 +181,8 @@ int train_command(int argc, const char* const* argv) {
   Options options;
   CommandLine line(
       "rowgrad train",
-      "Trains a model on a text: a next-token model (token embedding + positions, look-back, "
-      "hidden layers, linear head), or with --model gpt a GPT. Without options, it trains on the "
+      "Train a language model on text: a next-token model (embeddings of the last tokens, hidden "
+      "layers, linear head) or, with --model gpt, a GPT. Without options, it trains on the "
       "characters of Edith Wharton's The Verdict, in under a minute.",
       option_table_of(options));
   StateDict saved;

@@ -150,7 +150,7 @@ rejects 1 "is missing on all ranks: it has the rows of rank 1 of 2" \
   on_ranks 3 "${split[@]}" --resume ranks --save ranks
 rm -f ranks ranks.part-*
 ok on_ranks 2 "${split[@]}" --ngram-file table --steps 3 --save ranks
-rejects 1 "its tables are in files, saved by 2 ranks, .* 3" \
+rejects 1 "its sharded tables are in files of 2 ranks, got 3" \
   on_ranks 3 "${split[@]}" --ngram-file table --resume ranks
 rm -f table*
 echo "a missing part, and table files of another number of ranks: rejected"
@@ -182,7 +182,7 @@ rejects 1 "this program was built without MPI, .*; install the package rowgrad-m
   on_ranks 2 bin/rowgrad train "${text[@]}" --stop-after 2
 echo "a program without MPI: an error instead of independent runs"
 
-rejects 1 "rank 1 has another seed than rank 0: 5, expected 123" \
+rejects 1 "rank 1 and rank 0 have different values of seed: got 5, expected 123" \
   on_ranks 1 "${run[@]}" --stop-after 2 : -n 1 "${run[@]}" --stop-after 2 --seed 5
 echo "options that differ: an error that names rank and option"
 

@@ -3,12 +3,13 @@
 namespace rowgrad {
 
 OptionTable option_table_of(ReportFiles& files) {
-  return {{"--report", &files.page, "HTML page to write, updated during the run",
-           file_name() + common()},
-          {"--report-data", &files.data, "JSON file to write: the data of the page", file_name()},
-          {"--log", &files.log,
-           "log file to write, for `rowgrad report`; --report FILE writes FILE.log by default",
-           file_name()}};
+  return {
+      {"--report", &files.page, "write an HTML page that shows the run, updated while it trains",
+       file_name() + common()},
+      {"--report-data", &files.data, "write the data of the page to this JSON file", file_name()},
+      {"--log", &files.log,
+       "write a log for `rowgrad report` to this file; --report FILE writes FILE.log by default",
+       file_name()}};
 }
 
 Option force_option(bool& force) {
@@ -20,9 +21,8 @@ Option past_context_option(PastContext& past_context, OptionRules rules) {
   return {"--past-context",
           choice(past_context,
                  {{"recompute", PastContext::kRecompute}, {"slide", PastContext::kSlidingWindow}}),
-          "beyond the context, either read the last tokens again for each new token, or keep their "
-          "keys and values (slide), which is faster, but gives different text and requires "
-          "relative positions",
+          "beyond the context, read the last tokens again for each new token, or keep their keys "
+          "and values (slide), which is faster, changes the text and requires relative positions",
           std::move(rules)};
 }
 

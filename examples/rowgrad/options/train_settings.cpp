@@ -155,36 +155,36 @@ OptionTable option_table_of(TrainSettings& o) {
        samples},
       {"--sample-epochs", &o.sample_epochs, "also generate a sample after each epoch", samples},
       past_context_option(o.sample.past_context, samples + gpt),
-      {"--temperature", &o.sample.temperature,
-       "sampling temperature; 0 always takes the most likely token", samples},
+      {"--temperature", &o.sample.temperature, "sampling temperature; 0 for the most likely token",
+       samples},
       {"--top-k", &o.sample.top_k, "sample from the N most likely tokens; 0 for all",
        samples + applies_when("--temperature")},
       {"--evaluate-first", &o.evaluate_first,
        "print the losses on the whole corpus before training"}};
   const OptionTable files{
-      {"--save", &o.save, "checkpoint to write after each epoch, on Ctrl-C and at the end",
+      {"--save", &o.save, "write a checkpoint to FILE after each epoch, on Ctrl-C and at the end",
        file_name() + common()},
       {"--save-every", &o.save_every, "also write the checkpoint every N steps; 0 for never",
        needs("--save")},
-      {"--resume", &o.resume, "checkpoint to resume; the run ends as if it had never stopped",
+      {"--resume", &o.resume, "resume the run of this checkpoint as if it had never stopped",
        file_name() + common()},
-      {"--options", &o.file, "JSON file of options, for example one written by --json",
+      {"--options", &o.file, "read options from this JSON file, for example one written by --json",
        file_name() + common()},
-      {"--metrics", &o.metrics, "CSV file to write: the losses of each epoch", file_name()},
-      {"--json", &o.json, "JSON file to write: options, losses, samples and results", file_name()},
+      {"--metrics", &o.metrics, "write the losses of each epoch to this CSV file", file_name()},
+      {"--json", &o.json, "write options, losses, samples and results to this JSON file",
+       file_name()},
       {"--row-list", &o.row_list,
-       "file to write: each token's lookups and movement; CSV if its name ends in .csv, otherwise "
-       "tab-separated",
+       "write each token's lookups and movement to this file; CSV if its name ends in .csv, "
+       "otherwise tab-separated",
        file_name()},
       force_option(o.force)};
   const OptionTable weights{
       {"--gpt2", &o.gpt2, "start from the GPT-2 weights in FOLDER/model.safetensors",
        file_name("FOLDER") + excludes({"--resume"}) + gpt},
       {"--gpt2-export", &o.gpt2_export,
-       "file to write: the trained weights in Hugging Face's GPT-2 layout", file_name()}};
+       "write the trained weights to this file, in Hugging Face's GPT-2 layout", file_name()}};
   const OptionTable process{
-      {"--stop-after", &o.stop_after,
-       "stop once the run has made N steps; 0 for the end of the run"},
+      {"--stop-after", &o.stop_after, "stop once the run has made N steps; 0 to run to the end"},
       {"--threads", &o.threads, "number of threads (default: one per core)", whole_number(1, 1024)},
       {"--rank-timeout", &o.rank_timeout,
        "seconds that mpirun's ranks wait for each other before they fail", finite_number(1)}};

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file that others publish.
+// A file published by others.
 struct PublishedFile {
   const char* name;
   const char* title;
@@ -25,7 +25,7 @@ constexpr PublishedFile kVerdict{"the-verdict.txt", "The Verdict", "57ae406b6915
 constexpr PublishedFile kMerges{"vocab.bpe", "GPT-2's vocab.bpe", "2296d4cef2b12eb0"};
 constexpr PublishedFile kEncoder{"encoder.json", "GPT-2's encoder.json", "de236a4dfbfc48db"};
 
-// Returns the value of a variable that is set and not empty.
+// Returns the value of an environment variable, or nullopt if it is unset or empty.
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
@@ -50,32 +50,32 @@ std::optional<DataFile> from_user_folder(const PublishedFile& file) {
   const auto folder = environment("ROWGRAD_DATA");
   if (!folder) return std::nullopt;
   std::error_code unknown;
-  check_runtime(fs::is_directory(*folder, unknown), "$ROWGRAD_DATA is ", *folder,
-                ", which is not a folder");
+  check_runtime(fs::is_directory(*folder, unknown), "$ROWGRAD_DATA: got ", *folder,
+                ", expected a folder");
   const fs::path path = fs::path(*folder) / file.name;
   if (!file_exists(path)) return std::nullopt;
   std::string contents = read_text(path);
   const bool is_published = checksum(contents) == file.checksum;
   const char* title = is_published ? file.title : file.name;
-  return DataFile{title,
-                  concat(title, ", from $ROWGRAD_DATA (", path.string(), ')',
-                         is_published ? "" : concat("; it is not ", file.title, " as published")),
-                  std::move(contents)};
+  return DataFile{
+      title,
+      concat(title, ", from $ROWGRAD_DATA (", path.string(), ')',
+             is_published ? "" : concat("; it differs from the published ", file.title)),
+      std::move(contents)};
 }
 
 DataFile find_published(const PublishedFile& file) {
   if (auto found = from_user_folder(file)) return *std::move(found);
   const auto folder = cache_folder();
-  const std::string place = folder ? (*folder / file.name).string() : "no $HOME";
+  const std::string path = folder ? (*folder / file.name).string() : "no $HOME";
   try {
-    std::string contents = folder ? read_file(place) : "";
+    std::string contents = folder ? read_file(path) : "";
     if (checksum(contents) == file.checksum)
-      return {file.title, concat(file.title, ", from the cache (", place, ')'),
-              std::move(contents)};
-  } catch (const std::runtime_error&) {  // a cache that cannot be read counts as empty
+      return {file.title, concat(file.title, ", from the cache (", path, ')'), std::move(contents)};
+  } catch (const std::runtime_error&) {  // an unreadable cache is treated as empty
   }
-  throw Unavailable(concat(file.title, " is not in $ROWGRAD_DATA and not in the cache (", place,
-                           "); examples/texts.sh (installed in share/doc/rowgrad) fetches it"));
+  throw Unavailable(concat(file.title, " is neither in $ROWGRAD_DATA nor in the cache (", path,
+                           "); examples/texts.sh (installed in share/doc/rowgrad) downloads it"));
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ DataFile find_corpus(const fs::path& chosen) {
     return find_published(kVerdict);
   } catch (const Unavailable& reason) {
     return {"The Slow Clock",
-            concat("The Slow Clock, the story that comes with rowgrad (", reason.what(), ")"),
+            concat("The Slow Clock, the story built into rowgrad (", reason.what(), ")"),
             std::string(kBuiltinStory)};
   }
 }

@@ -17,9 +17,9 @@
 namespace rowgrad {
 namespace {
 
-// Returns the last offset before one of these blanks at which a text can be cut, with any tokenizer
-// and before any text; 0 if there is none. A blank that does not follow white space begins a piece
-// for byte pairs, ends a word, and is a character.
+// Returns the last offset of one of `blanks` at which the text can be cut without changing its ids,
+// or 0 if there is none. A blank that does not follow whitespace is a boundary for every tokenizer:
+// it starts a piece of byte pair encoding, ends a word, and is a character.
 std::size_t last_cut(std::string_view text, std::string_view blanks) {
   for (std::size_t cut = text.size(); cut > 0;) {
     cut = text.find_last_of(blanks, cut - 1);
@@ -34,15 +34,15 @@ std::size_t last_cut(std::string_view text, std::string_view blanks) {
   return 0;
 }
 
-// Returns the offset of the text: the size of a byte order mark, if there is one.
+// Returns the offset of the text: the size of the byte order mark, or 0.
 std::uint64_t begin_of_text(const InputFile& file) {
   std::string begin(std::min<std::uint64_t>(file.size_bytes(), kByteOrderMark.size()), '\0');
   file.read(0, std::as_writable_bytes(std::span(begin)));
   return begin.size() - without_byte_order_mark(begin, file.path().string()).size();
 }
 
-// Reads a part of a file from `offset` on that can be encoded alone: about `bytes` bytes, or the
-// rest.
+// Reads about `bytes` bytes of a file at `offset`, or the rest. The block can be encoded on its
+// own.
 std::string read_block(InputFile& file, std::uint64_t offset, std::uint64_t bytes,
                        std::string_view blanks) {
   const std::uint64_t left = file.size_bytes() - offset;
@@ -57,7 +57,7 @@ std::string read_block(InputFile& file, std::uint64_t offset, std::uint64_t byte
   return text;
 }
 
-// A block of a file, and its ids.
+// A block of a file with its ids.
 struct Encoding {
   const std::filesystem::path& file;
   std::uint64_t begin;  // in bytes
@@ -74,7 +74,7 @@ void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem:
   const auto separator = tokenizer.vocabulary().find_special(options.separator);
   check_argument(separator || options.separator.empty(), "encode_files: the separator ",
                  options.separator, " is not a special token of this tokenizer");
-  std::string blanks;  // those that no special token contains
+  std::string blanks;  // blanks that no special token contains
   for (const char blank : {' ', '\t', '\n', '\r'})
     if (std::ranges::none_of(options.allowed_special, [&](const std::string& token) {
           return token.find(blank) != token.npos;
@@ -89,7 +89,7 @@ void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem:
     }
   };
 
-  // Encodes `threads` blocks at a time, and appends their ids in order.
+  // Encode up to `threads` blocks at a time, and append their ids in order.
   std::deque<Encoding> encodings;
   std::uint64_t done = 0;
   const auto finish_first = [&] {

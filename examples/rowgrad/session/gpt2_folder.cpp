@@ -21,11 +21,11 @@ StateDict read_gpt2_weights(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kWeights;
   const std::string advice =
       concat("examples/texts.sh --gpt2 ", folder.string(),
-             " (installed in share/doc/rowgrad) fetches and checks GPT-2's weights");
-  check_runtime(file_exists(path), "there is no ", path.string(), "; ", advice);
+             " (installed in share/doc/rowgrad) downloads and checks GPT-2's weights");
+  check_runtime(file_exists(path), "--gpt2: no such file: ", path.string(), "; ", advice);
   try {
     return read_safetensors(path);
-  } catch (const std::runtime_error& error) {  // such as a part of a download
+  } catch (const std::runtime_error& error) {  // for example, an incomplete download
     throw std::runtime_error(concat(error.what(), "; ", advice));
   }
 }
@@ -39,14 +39,14 @@ GptOptions read_gpt2_config(const std::filesystem::path& folder) {
   if (const Json* activation = config.find("activation_function")) {
     const std::string& name = activation->string();
     check_runtime(name == "gelu" || name == "gelu_new" || name == "gelu_pytorch_tanh",
-                  path.string(), ": the activation_function is ", in_quotes(name),
+                  path.string(), ": got activation_function ", in_quotes(name),
                   ", expected \"gelu_new\" or \"gelu\"");
     shape.gelu = name == "gelu" ? Gelu::kErf : Gelu::kTanh;
   }
   if (const Json* epsilon = config.find("layer_norm_epsilon")) {
     shape.norm_epsilon = epsilon->number();
-    check_runtime(shape.norm_epsilon >= 0, path.string(), ": the layer_norm_epsilon is ",
-                  shape.norm_epsilon, ", expected a number not below 0");
+    check_runtime(shape.norm_epsilon >= 0, path.string(), ": got layer_norm_epsilon ",
+                  shape.norm_epsilon, ", expected at least 0");
   }
   return shape;
 }
@@ -55,7 +55,7 @@ StateDict read_gpt2(const CommandLine& line, const std::string& folder, TrainOpt
   StateDict weights = read_gpt2_weights(folder);
   check_runtime(weights.contains("wte.weight") || weights.contains("transformer.wte.weight"),
                 (std::filesystem::path(folder) / kWeights).string(),
-                ": has no weights of a GPT-2: \"wte.weight\" is missing");
+                ": not the weights of a GPT-2: \"wte.weight\" is missing");
   const std::string positions =
       weights.contains("wpe.weight") ? "wpe.weight" : "transformer.wpe.weight";
   const GptOptions config = read_gpt2_config(folder);
@@ -69,8 +69,8 @@ StateDict read_gpt2(const CommandLine& line, const std::string& folder, TrainOpt
   std::size_t& context = options.gpt.context;
   if (!line.was_given("--context")) context = std::min(context, most);
   if (!line.was_given("--stride")) options.stride = context;
-  check_argument(context <= most, "--context ", context, " is longer than ", most,
-                 ", the context of the weights");
+  check_argument(context <= most, "--context ", context, " exceeds the context of the weights, ",
+                 most);
   const Tensor table = weights.tensor(positions, {most, shape.width});
   Tensor first = empty({context, shape.width});
   std::copy_n(table.data(), first.size(), first.data());
@@ -98,7 +98,7 @@ std::string gpt2_config(const GptOptions& options) {
               {"embd_pdrop", options.dropout},
               {"attn_pdrop", options.dropout},
               {"resid_pdrop", options.dropout}};
-  // Hugging Face's default is GPT-2's id of <|endoftext|>, which other vocabularies do not have.
+  // Hugging Face's default is GPT-2's <|endoftext|>, which does not exist in other vocabularies.
   if (options.vocabulary != 50257)
     for (const char* key : {"bos_token_id", "eos_token_id"}) config[key] = Json();
   return config.dump(2) + "\n";

@@ -13,12 +13,12 @@ namespace rowgrad {
 namespace {
 
 struct TableRow {
-  std::size_t line;  // where it begins, counted from 1
+  std::size_t line;  // the first line of the row, counted from 1
   std::vector<std::string> fields;
 };
 
-// Splits a table into rows. In a table with commas, a field in quotes may contain commas, line ends
-// and doubled quotes (RFC 4180). In a table with tabs, quotes are ordinary characters.
+// Splits a table into rows. If the separator is a comma, a quoted field may contain commas, line
+// ends and doubled quotes (RFC 4180). If it is a tab, quotes are ordinary characters.
 std::vector<TableRow> rows_of(const std::string& name, std::string_view text, char separator) {
   std::vector<TableRow> rows;
   std::size_t line = 1;
@@ -29,7 +29,7 @@ std::vector<TableRow> rows_of(const std::string& name, std::string_view text, ch
       const bool is_quoted = separator == ',' && text.substr(at).starts_with('"');
       if (is_quoted)
         for (++at;; ++at) {
-          check_runtime(at < text.size(), name, ":", rows.back().line, ": a quote is never closed");
+          check_runtime(at < text.size(), name, ":", rows.back().line, ": unclosed quote");
           if (text[at] == '"' && !text.substr(++at).starts_with('"')) break;
           if (text[at] == '\n') ++line;
           field += text[at];
@@ -41,7 +41,7 @@ std::vector<TableRow> rows_of(const std::string& name, std::string_view text, ch
       const bool ends_line = at == text.size() || text[at] == '\n';
       if (ends_line && rest.ends_with('\r')) rest.remove_suffix(1);
       check_runtime(!is_quoted || rest.empty(), name, ":", rows.back().line,
-                    ": there is text behind a closed quote");
+                    ": text after a closing quote");
       field += rest;
       if (ends_line) break;
     }
@@ -57,10 +57,10 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n") == std::string_view::npos;
 }
 
-// Refuses pipes, which may never get a writer, and devices, which may have no end.
+// Reads a text file. Rejects pipes, which may have no writer, and devices, which may be endless.
 std::string text_in(const std::filesystem::path& path) {
   check_runtime(!file_exists(path) || std::filesystem::is_regular_file(path), path.string(),
-                ": is not a regular file");
+                ": not a regular file");
   std::string text = without_byte_order_mark(read_file(path), path.string());
   check_utf8(path.string(), text);
   return text;
@@ -71,16 +71,16 @@ std::vector<Example> read_table(const std::filesystem::path& path,
   const std::string name = path.string();
   const std::string content = text_in(path);
   check_runtime(path.extension() == ".csv" || path.extension() == ".tsv", name,
-                ": expected a .csv or .tsv table, or a folder");
+                ": expected a folder, or a table that ends in .csv or .tsv");
   std::vector<TableRow> rows = rows_of(name, content, path.extension() == ".tsv" ? '\t' : ',');
-  check_runtime(!rows.empty(), name, ": has no first row with the names of its columns");
+  check_runtime(!rows.empty(), name, ": the table has no header row");
   const std::vector<std::string> columns = rows.front().fields;
   rows.erase(rows.begin());
   const auto column = [&](const std::string& wanted) {
     const auto found = std::ranges::find(columns, wanted);
     const auto count = std::count(found, columns.end(), wanted);
     check_runtime(count == 1, name, ": has ", count == 0 ? "no column " : "several columns ",
-                  InQuotes(wanted), ", its columns are ",
+                  InQuotes(wanted), "; its columns are ",
                   bracketed(std::vector<InQuotes>(columns.begin(), columns.end())));
     return static_cast<std::size_t>(found - columns.begin());
   };
@@ -123,7 +123,7 @@ LabelledTexts read_labelled_texts(const std::filesystem::path& path,
                                   const LabelledTextOptions& options) {
   std::vector<Example> examples =
       std::filesystem::is_directory(path) ? read_folders(path) : read_table(path, options);
-  check_runtime(!examples.empty(), path.string(), ": has no texts");
+  check_runtime(!examples.empty(), path.string(), ": has no examples");
   std::set<std::string> labels;
   for (const Example& example : examples) labels.insert(example.label);
   LabelledTexts result{.texts = {}, .labels = {labels.begin(), labels.end()}};

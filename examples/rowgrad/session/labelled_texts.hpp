@@ -11,7 +11,7 @@ namespace rowgrad {
 struct LabelledText {
   std::string text;       // in UTF-8
   std::size_t label = 0;  // an index of LabelledTexts::labels
-  std::string source;     // for messages: the file, and the line in a table
+  std::string source;     // for messages: the file, with the line in a table
 };
 
 /// The result of read_labelled_texts().
@@ -20,18 +20,17 @@ struct LabelledTexts {
   std::vector<std::string> labels;  // sorted
 };
 
-/// The names of a table's columns, which stand in its first row.
+/// The names of a table's columns, as in its first row.
 struct LabelledTextOptions {
   std::string text = "text";
   std::string label = "label";
 };
 
-/// Reads labelled texts from a folder or a table. In a folder, each folder is a label, and each
-/// file in that folder is a text; both are sorted by name. A table has commas (RFC 4180) if its
-/// name ends with .csv, and tabs, between which quotes are ordinary characters, if it ends with
-/// .tsv. A byte order mark is skipped with a note on standard error. Throws std::runtime_error,
-/// with file and line, for what cannot be read and for an example without a text or a label, and
-/// std::invalid_argument, with the file, for a byte that is not UTF-8.
+/// Reads labelled texts from a folder or a table. In a folder, each subfolder is a label, and each
+/// file in it is a text; both are sorted by name. A .csv table is separated by commas (RFC 4180), a
+/// .tsv table by tabs, where quotes are ordinary characters. Skips byte order marks with a note on
+/// standard error. Throws std::runtime_error, with file and line, if the source cannot be read or
+/// an example lacks a text or a label, and std::invalid_argument if a file is not UTF-8.
 LabelledTexts read_labelled_texts(const std::filesystem::path& path,
                                   const LabelledTextOptions& options = {});
 

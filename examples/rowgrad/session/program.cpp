@@ -26,10 +26,10 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::string_view kNoMemory = "there is not enough memory for what was asked";
+constexpr std::string_view kNoMemory = "not enough memory; try smaller sizes, or fewer threads";
 
-// Needs no memory, and may be called in a signal handler. One write, so that the lines of several
-// processes are not mixed.
+// Prints to standard error. Allocates no memory, and may be called in a signal handler. Uses a
+// single write, so that lines of several processes do not mix.
 void print_error(std::initializer_list<std::string_view> texts) {
   std::array<iovec, 5> parts;
   std::size_t count = 0;
@@ -39,10 +39,10 @@ void print_error(std::initializer_list<std::string_view> texts) {
       ::writev(STDERR_FILENO, parts.data(), static_cast<int>(count));
 }
 
-// Before main, OpenBLAS maps a buffer for each of its threads, and retries forever if that fails.
-// So this is the first function of the process, before even the C library has begun: it is given
-// the environment, as getenv() knows nothing yet.
-void check_room(int, char** arguments, char** environment) {
+// Exits if there is too little memory for OpenBLAS, which maps a buffer for each of its threads
+// before main, and retries forever if that fails. Runs as the first function of the process, before
+// the C library is initialized, so it reads the environment from its argument, not with getenv().
+void check_startup_memory(int, char** arguments, char** environment) {
   cpu_set_t usable;
   int threads = ::sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
   int most = 0;  // the largest value of these variables
@@ -54,17 +54,17 @@ void check_room(int, char** arguments, char** environment) {
   if (most > 0) threads = std::min(threads, most);
   if (room_for_threads(threads)) return;
   print_error({arguments[0],
-               ": there is not enough memory to start; it takes least with OMP_NUM_THREADS=1\n"});
+               ": not enough memory to start; try OMP_NUM_THREADS=1, which needs the least\n"});
   ::_exit(1);
 }
-[[gnu::section(".preinit_array"), gnu::used]] auto* first_of_all = check_room;
+[[gnu::section(".preinit_array"), gnu::used]] auto* first_of_all = check_startup_memory;
 
-// Atomic, because any thread may receive the signal.
+// These are atomic because any thread may receive the signal.
 std::atomic<int> noted = 0;
 std::atomic<bool> held = false;
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-constexpr int kStatusOfSignals = 128;  // shells report 128 + the signal's number
+constexpr int kStatusOfSignals = 128;  // shells report 128 + the signal number
 
 constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 constexpr std::array kNames{"Ctrl-C", "SIGTERM", "SIGHUP"};
@@ -73,13 +73,13 @@ std::size_t index_of(int signal) {
   return static_cast<std::size_t>(std::ranges::find(kSignals, signal) - kSignals.begin());
 }
 
-auto& program = *new std::string;  // never destroyed, because a signal may come after main
+auto& program = *new std::string;  // never destroyed: a signal may arrive after main
 int status_of_failure = 1;
-bool is_follower = false;  // a rank of mpirun other than the first
+bool is_follower = false;  // true for ranks of mpirun except the first
 
-// If the first rank also fails, it alone says why: by then, Open MPI has ended the others, which
-// takes it 3 seconds on several machines.
-constexpr auto kFirstSpeaks = std::chrono::seconds(4);
+// Other ranks delay their messages by this time. If the first rank also fails, Open MPI ends them
+// before it has passed (within 3 seconds on several machines), so only the first prints a message.
+constexpr auto kFollowerDelay = std::chrono::seconds(4);
 
 void handle(int signal) {
   int none = 0;
@@ -91,48 +91,48 @@ void handle(int signal) {
 }
 
 void handle_signals() {
-  ::signal(SIGXFSZ,
-           SIG_IGN);  // writing beyond the limit of a file's size then fails with a message
+  ::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit then fails with a message
   struct sigaction action {};
   action.sa_handler = handle;
-  action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt a save
+  action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt saving
   for (const int signal : kSignals) {
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
-    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // nohup has it ignored
+    if (signal == SIGHUP && before.sa_handler == SIG_IGN) continue;  // set by nohup
     ::sigaction(signal, &action, nullptr);
   }
 }
 
-// Ends the program at once where memory runs out. An exception might not end it, as destructors of
-// nlohmann/json also need memory. Saved files are whole, however a program ends.
+// Exits at once when memory runs out. An exception might not end the program, as destructors of
+// nlohmann/json also allocate. Saved files stay complete, however a program ends.
 void end_without_memory() {
   std::cout.flush();
   print_error({program, ": ", kNoMemory, "\n"});
   ::_exit(status_of_failure);
 }
 
-// A file that is opened does not get the number of standard output, and what is printed does not
-// get into it, if the program was started without: with >&- in a shell. That it is lost is noticed.
+// Opens standard streams that were closed, as by >&- in a shell. Otherwise, a file opened later
+// could become standard output. Writing to a closed standard output then fails, so lost output is
+// noticed.
 void open_standard_files() {
   for (int number = STDIN_FILENO; number <= STDERR_FILENO; ++number)
-    if (::fcntl(number, F_GETFD) < 0)  // the lowest that is free
+    if (::fcntl(number, F_GETFD) < 0)  // closed; open() uses the lowest free number
       ::open(number == STDOUT_FILENO ? "/dev/full" : "/dev/null", O_RDWR);
 }
 
-void say_error(std::initializer_list<std::string_view> texts) {
+void report_error(std::initializer_list<std::string_view> texts) {
   std::cout.flush();
-  held = false;  // a signal ends it
-  if (is_follower) std::this_thread::sleep_for(kFirstSpeaks);
+  held = false;  // a signal ends the program again
+  if (is_follower) std::this_thread::sleep_for(kFollowerDelay);
   print_error(texts);
 }
 
 int fail(std::string_view what) {
-  say_error({program, ": ", what, "\n"});
+  report_error({program, ": ", what, "\n"});
   return status_of_failure;
 }
 
-// "rowgrad train" or, started by mpirun, "rowgrad train: rank 1 on h2".
+// Returns "rowgrad train" or, under mpirun, "rowgrad train: rank 1 on h2".
 std::string name_of_process(const std::string& name, const char* rank) {
   if (rank == nullptr) return name;
   std::array<char, 256> host{};
@@ -157,7 +157,7 @@ int run_program(const std::string& name, const std::function<int()>& work, int f
     status = 0;
   } catch (const std::bad_alloc&) {
     return fail(kNoMemory);
-  } catch (const std::length_error&) {  // more than a container can ever hold
+  } catch (const std::length_error&) {  // a size that no container supports
     return fail(kNoMemory);
   } catch (const std::filesystem::filesystem_error& error) {
     return fail(concat("cannot use ", error.path1().string(), ": ", error.code().message()));

@@ -17,7 +17,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double timeout) {
   blas::prepare();  // before MPI starts threads
   auto ranks = mpi_process_group(timeout);
   if (ranks->size() == 1) return nullptr;
-  // Ranks with the same id share a machine: each boot of a kernel has another id.
+  // Ranks with the same id share a machine, as each boot of a kernel has its own id.
   const auto machines = ranks->all_gather_lists(read_file("/proc/sys/kernel/random/boot_id"));
   const auto here = static_cast<int>(std::ranges::count(machines, machines[ranks->rank()]));
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -33,10 +33,10 @@ void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::str
     std::istringstream first(texts.front()), others(texts[rank]);
     for (std::string expected, found; std::getline(first, expected);) {
       std::getline(others, found);
-      const std::size_t begin = expected.find(": ") + 2;  // of the value
+      const std::size_t begin = expected.find(": ") + 2;  // start of the value
       const std::string fact = expected.substr(0, begin);
-      check_runtime(found == expected, ranks.name_of(rank), " has another ",
-                    fact.substr(0, begin - 2), " than ", ranks.name_of(0), ": ",
+      check_runtime(found == expected, ranks.name_of(rank), " and ", ranks.name_of(0),
+                    " have different values of ", fact.substr(0, begin - 2), ": got ",
                     found.starts_with(fact) ? found.substr(begin) : "none", ", expected ",
                     expected.substr(begin));
     }

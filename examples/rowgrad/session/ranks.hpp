@@ -1,6 +1,6 @@
 #pragma once
 
-// Processes that mpirun has started, to train one model together.
+// Processes started by mpirun that train one model together.
 
 #include <map>
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace rowgrad {
 
-/// Returns the processes of this run; null for a process alone. It is an error if a rank lets
-/// others wait for `timeout` seconds. Each process gets its share of the machine's threads. Throws
-/// std::runtime_error like mpi_process_group.
+/// Returns the process group of this run, or null for a single process. A rank that waits
+/// `timeout` seconds for another one fails. Each process gets its share of the machine's threads.
+/// Throws std::runtime_error like mpi_process_group.
 std::unique_ptr<ProcessGroup> program_ranks(double timeout);
 
-/// Throws std::runtime_error, which names a rank and a fact, if facts differ between ranks. Each
-/// fact has a name and is one line.
+/// Throws std::runtime_error, which names a rank and a fact, if facts differ between ranks. Facts
+/// are lines, by name.
 void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts);
 
 }  // namespace rowgrad

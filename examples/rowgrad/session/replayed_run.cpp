@@ -17,20 +17,22 @@ ReplayedRun::ReplayedRun(const std::string& path, const std::string& from,
       options_(saved_options(file_, path)),
       corpus_(Corpus::find(corpus.empty() ? saved_corpus(file_, path) : corpus)),
       last_(file_.count("steps")) {
-  check_argument(last_ > 0, path, ": has made no steps");
-  check_argument(from.empty() || !has_table_files(), "--from: ", path,
-                 " has tables in files, which only a run from its start can make again");
+  check_argument(last_ > 0, path, ": the run has made 0 steps, expected at least 1");
+  check_argument(
+      from.empty() || !has_table_files(), "--from: ", path,
+      " has tables in files (--ngram-file) and can only be trained again from its start");
   if (from.empty()) {
-    // Removed as soon as the files in it are open: nothing is left of them, however this ends.
+    // The folder is removed once its files are open, so none are left however the program ends.
     std::optional<ScratchFolder> tables;
     if (has_table_files()) tables.emplace();
     session_ = Session::replay(file_, path, corpus_, tables ? tables->path() : "");
   } else {
     session_ = Session::resume(read_safetensors(from), from, corpus_);
-    session_->set_options(options_);  // changed on the way, perhaps
+    session_->set_options(options_);  // they may have changed after `from`
   }
   first_ = session_->run().steps();
-  check_argument(first_ < last_, "--from: is at step ", first_, ", and RUN at step ", last_);
+  check_argument(first_ < last_, "--from is at step ", first_, ", expected a step before RUN's, ",
+                 last_);
 }
 
 std::vector<std::string> ReplayedRun::table_files() const {
@@ -66,19 +68,19 @@ void ReplayedRun::train() {
     const Tensor& now = parameter->value();
     const Tensor then = file_.tensor("model." + parameter->name(), parameter->shape());
     const auto same_bits = [](real a, real b) { return std::memcmp(&a, &b, sizeof a) == 0; };
-    const auto place =
+    const auto index =
         static_cast<std::size_t>(std::ranges::mismatch(now, then, same_bits).in1 - now.begin());
     check_runtime(
-        place == now.size(), path_, ": the run that was trained again ends at other values of row ",
-        place * now.shape()[0] / std::max<std::size_t>(now.size(), 1), " of ", parameter->name(),
-        "; if it began from other weights, or if its options were changed on the way, "
-        "give a checkpoint after that as --from");
+        index == now.size(), path_, ": training again gave other values for row ",
+        index * now.shape()[0] / std::max<std::size_t>(now.size(), 1), " of ", parameter->name(),
+        "; if the run started from other weights, or its options were changed later, pass a "
+        "checkpoint after that as --from");
   }
 }
 
 std::string ReplayedRun::outcome() const {
-  return concat("trained again, it ends at the same values, bit for bit",
-                has_table_files() ? "; its tables in files are not compared" : "");
+  return concat("trained again to the same values, bit for bit",
+                has_table_files() ? "; tables in files are not compared" : "");
 }
 
 }  // namespace rowgrad

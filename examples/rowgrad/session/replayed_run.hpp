@@ -1,6 +1,6 @@
 #pragma once
 
-// Trains a saved run again, to see what it did. rows --explain asks why a row moved.
+// Trains a saved run again to inspect it, for `rowgrad rows`.
 
 #include <cstddef>
 #include <memory>
@@ -14,33 +14,33 @@ namespace rowgrad {
 
 class ReplayedRun {
  public:
-  /// Begins the run of the checkpoint `path` at its first step or, unless `from` is "", at this
-  /// earlier checkpoint. Reads its own text, or the files in `corpus` if there are any. Its tables
-  /// in files are not touched, but made again in a temporary folder. Throws like Session::resume(),
-  /// and std::invalid_argument for a `from` that is not earlier, or with tables in files, which
-  /// cannot be made again from there.
+  /// Starts the run of the checkpoint `path` at its first step or, unless `from` is "", at this
+  /// earlier checkpoint. Reads the run's own corpus, or the files in `corpus` if there are any.
+  /// Leaves the run's table files alone and makes new ones in a temporary folder. Throws like
+  /// Session::resume(), and std::invalid_argument if `from` is not earlier or the run has table
+  /// files, which can only be made from its start.
   ReplayedRun(const std::string& path, const std::string& from,
               const std::vector<std::string>& corpus);
 
   /// Trains up to the checkpoint. Throws std::runtime_error unless all parameters in memory then
-  /// have the bits of the checkpoint.
+  /// equal the checkpoint, bit for bit.
   void train();
 
-  /// Says what train() has found.
+  /// Describes the result of train().
   std::string outcome() const;
 
-  /// Returns true if the run was watched from its start, so that the checkpoint has the history of
-  /// its rows. load() reads the checkpoint and this history, and replaces train().
+  /// Returns true if rows were recorded from the start of the run, so that the checkpoint has their
+  /// history. Then, load() can replace train(): it reads the checkpoint and this history.
   bool has_history() const;
   void load(RowHistory& rows);
 
   Session& session() { return *session_; }
   const Corpus& corpus() const { return corpus_; }
 
-  /// Returns the files of its tables, also of other ranks, and their journals.
+  /// Returns the run's table files on all ranks, and their undo files.
   std::vector<std::string> table_files() const;
 
-  std::size_t first() const { return first_; }  // the step that it begins at
+  std::size_t first() const { return first_; }  // the step before training again
   std::size_t last() const { return last_; }    // the step of the checkpoint
 
  private:

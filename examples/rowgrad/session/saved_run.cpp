@@ -10,17 +10,17 @@
 namespace rowgrad {
 namespace {
 
-// Throws unless tables in files are at the checkpoint of this state: loading would take them back,
-// and lose what later checkpoints have.
+// Throws unless all table files are at the checkpoint of this state: loading would restore them to
+// it, and later checkpoints would become unusable.
 void check_tables(const LanguageModel& model, const StateDict& state) {
   for (Parameter* parameter : model.parameters()) {
     if (parameter->is_in_memory()) continue;
     const std::string &saved = state.string(parameter->name()),
                       now = parameter->source().checkpoint_id();
-    check_argument(saved == now, parameter->name(), " is in a table file at '", now,
+    check_argument(saved == now, parameter->name(), " is in a table file at checkpoint '", now,
                    "', expected '", saved,
-                   "': another checkpoint of the run has been saved since; train --resume takes "
-                   "the table back, and then that one cannot be loaded any more");
+                   "': the run has saved a later checkpoint. train --resume restores the table, "
+                   "but then the later checkpoint can no longer be loaded");
   }
 }
 
@@ -28,9 +28,9 @@ void check_tables(const LanguageModel& model, const StateDict& state) {
 
 TrainOptions saved_options(const StateDict& file, const std::string& name, const char* purpose) {
   check_runtime(!file.contains("labels"), name,
-                ": is a classifier of finetune, expected a training run");
+                ": is a classifier written by finetune, expected a training run");
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
-  check_runtime(file.string("format") == kRunFormat, name, ": the format is '",
+  check_runtime(file.string("format") == kRunFormat, name, ": got the format '",
                 file.string("format"), "', expected '", kRunFormat, "'");
   return explaining(name, purpose, [&] {
     TrainOptions options = train_options(file.string("options")), moved = options;
@@ -48,8 +48,8 @@ std::vector<std::string> saved_corpus(const StateDict& file, const std::string& 
   const auto files =
       explaining(name, "read", [&] { return Json(file.string("corpus"), "its corpus").strings(); });
   for (const std::string& text : files)
-    check_runtime(file_exists(text), "cannot read ", text, ", the text of the run ", name,
-                  "; --corpus FILE says where it is now");
+    check_runtime(file_exists(text), "cannot read ", text, ", the corpus of the run ", name,
+                  "; pass its new location as --corpus");
   return files;
 }
 
@@ -74,7 +74,7 @@ SavedModel load_model(const std::filesystem::path& path) {
   return explaining(path.string(), "loaded", [&] {
     SavedModel saved{.tokenizer = tokenizer_from_json(file.string("tokenizer"))};
     check_model_size(file, options, *saved.tokenizer);
-    Random random(0);  // what it draws is overwritten
+    Random random(0);  // for initial weights, which are overwritten
     saved.model = options.make_model(*saved.tokenizer, random, saved.tables, true);
     check_tables(*saved.model, file.part("model"));
     saved.model->load_state_dict(file.part("model"));

@@ -8,7 +8,7 @@
 namespace rowgrad {
 
 ScratchFolder::ScratchFolder() : path_(std::filesystem::temp_directory_path() / "rowgrad.XXXXXX") {
-  check_runtime(::mkdtemp(path_.data()) != nullptr, "cannot make a folder ", path_);
+  check_runtime(::mkdtemp(path_.data()) != nullptr, "cannot create a folder ", path_);
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -4,10 +4,10 @@
 
 namespace rowgrad {
 
-/// A new empty folder, which the destructor removes with everything in it.
+/// A new temporary folder. The destructor removes it with all its contents.
 class ScratchFolder {
  public:
-  ScratchFolder();  // throws std::runtime_error if it cannot be made
+  ScratchFolder();  // throws std::runtime_error on failure
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;

@@ -26,7 +26,7 @@ std::optional<DataLoader> validation_loader(const TrainOptions& options, const T
   if (options.validation == 0) return std::nullopt;
   const std::size_t context = options.gpt.context;
   check_argument(ids.size() > context, "--validation ", options.validation, " leaves ", ids.size(),
-                 " tokens, fewer than one window of --context ", context, " and its target");
+                 " tokens, expected at least one window of --context ", context, " and its target");
   return DataLoader(windows(ids, options, context),
                     {.batch = options.loader.batch, .draw_order = draw_order});
 }
@@ -42,17 +42,17 @@ Part* pointer_to(std::optional<Part>& part) {
 
 void check_text(const StateDict& file, const Corpus& corpus) {
   const std::string hash = file.string("text_checksum"), found = corpus.hash();
-  check_argument(hash == found, "the run was on another text: its checksum is ", hash, ", but ",
-                 corpus.source(), " has checksum ", found);
+  check_argument(hash == found, "the run was trained on a different corpus: its checksum is ", hash,
+                 ", but ", corpus.source(), " has checksum ", found);
 }
 
-// Tables in files belong to the ranks that made them.
+// Checks that sharded table files are read by the same number of ranks that created them.
 void check_ranks_of_tables(const StateDict& file, const TrainOptions& options,
                            const ProcessGroup* ranks) {
   const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
   check_argument(!options.shard_tables || options.ngram_file.empty() || saved == here,
-                 "its tables are in files, saved by ", saved, " ranks, resumed on ", here,
-                 "; expected as many");
+                 "its sharded tables are in files of ", saved, " ranks, got ", here,
+                 "; resume with mpirun on ", saved, " ranks");
 }
 
 void check_folding(const StateDict& file, const LanguageModel& model) {
@@ -60,18 +60,18 @@ void check_folding(const StateDict& file, const LanguageModel& model) {
   check_argument(
       gpt == nullptr || file.integers("gpt.memories.canonical") ==
                             gpt_options_state(gpt->options()).integers("memories.canonical"),
-      "with this version of utf8proc, --ngram-fold makes other tokens one");
+      "--ngram-fold merges different tokens with this version of utf8proc than in the saved run");
 }
 
 Sample sample_from(const Json& json) {
   const Json *steps = json.find("steps"), *text = json.find("text");
-  check_argument(steps != nullptr && text != nullptr, "a sample lacks its steps or its text");
+  check_argument(steps != nullptr && text != nullptr, "a sample has no \"steps\" or no \"text\"");
   return {steps->whole_number(), text->string()};
 }
 
 }  // namespace
 
-// --- Beginning ----------------------------------------------------------------------------------
+// --- Creating -----------------------------------------------------------------------------------
 
 Session::Loaders::Loaders(const TrainOptions& options, const Split& text)
     : training(training_loader(options, text.train)),
@@ -182,7 +182,7 @@ void Session::start_schedule(std::uint64_t step) {
 void Session::save(const std::filesystem::path& path, const StateDict& watched) {
   run_.check_can_save();
   tables_.checkpoint();
-  // The file names a checkpoint that the tables of all ranks have by then.
+  // Wait for all ranks: the checkpoint refers to table checkpoints, which must exist by then.
   if (ranks_ && !tables_.empty()) ranks_->group().any(false);
   const bool is_sharded = ranks_ && ranks_->has_tables();
   if (!run_.is_first_rank() && !is_sharded) return;
@@ -207,10 +207,10 @@ std::string Session::samples_json() const {
   Json all = Json::array();
   for (const Sample& sample : samples_)
     all.push_back({{"steps", sample.steps}, {"text", sample.text}});
-  return all.dump();  // a sample may end within a character, which is then replaced
+  return all.dump();  // replaces an incomplete character at the end of a sample
 }
 
-// --- The text and its losses --------------------------------------------------------------------
+// --- The corpus and its losses ------------------------------------------------------------------
 
 std::optional<TrainingRecord> Session::evaluate_all() {
   DataLoader whole(loaders_.training.dataset(),
@@ -239,7 +239,8 @@ TokenSequence Session::evaluated_ids() const {
   const TokenSequence& all = *validation_ids();
   const std::uint64_t batches = run_.parts().evaluation.batches;
   if (batches == 0 || batches >= loaders_.validation->batches()) return all;
-  return all.slice(0, batches * options_.loader.batch * options_.gpt.context + 1);  // with targets
+  return all.slice(
+      0, batches * options_.loader.batch * options_.gpt.context + 1);  // + 1 for the last target
 }
 
 Ids Session::first_words(std::uint64_t most) const {

@@ -1,4 +1,5 @@
-// The programs, run as a user runs them: the commands of commands.txt, which says how it is read.
+// Runs the programs like a user: executes the commands in commands.txt, whose format is described
+// there.
 
 #include <regex>
 
@@ -9,13 +10,13 @@ namespace {
 
 struct Block {
   std::string title;
-  std::vector<std::string> lines;  // without comments; lines that go on are one
+  std::vector<std::string> lines;  // without comments; continuation lines are joined
 };
 void PrintTo(const Block& block, std::ostream* out) { *out << block.title; }
 
 std::vector<Block> blocks() {
   std::ifstream file(ROWGRAD_TEST_DATA "/../examples/rowgrad/commands.txt");
-  std::vector<Block> all(1);  // the first has what stands before all others
+  std::vector<Block> all(1);  // the first holds the lines before all blocks
   for (std::string line; std::getline(file, line);) {
     for (std::string more; line.ends_with('\\') && std::getline(file, more);) line += '\n' + more;
     if (line.starts_with("## ")) {
@@ -31,11 +32,11 @@ std::vector<Block> blocks() {
 // Returns the first word of a line.
 std::string mark_of(const std::string& line) { return line.substr(0, line.find(' ')); }
 
-// Throws if a line looks like an expectation, but is not.
+// Returns true if a line is an expectation. Throws if it looks like one but is malformed.
 bool is_expectation(const std::string& line) {
   if (std::regex_match(mark_of(line), std::regex("[>=-]|[1-9][0-9]*!"))) return true;
   check_argument(!std::regex_search(line, std::regex("^([>=-]|[0-9]+!)")), "commands.txt: got ",
-                 line, ", expected a blank after the mark");
+                 line, ", expected a space after the mark");
   return false;
 }
 
@@ -46,10 +47,12 @@ void expect_outcome(const std::string& command, const std::vector<std::string>& 
   const std::string first = mark_of(expected.at(0));
   const int status = first.ends_with('!') ? std::stoi(first) : 0;
   EXPECT_EQ(outcome.status, status);
-  EXPECT_TRUE(outcome.status != 126 && outcome.status != 127) << "a program cannot be run";
-  EXPECT_TRUE(status == 0 || expected[0].size() > first.size() + 1) << first << " has no words";
+  EXPECT_TRUE(outcome.status != 126 && outcome.status != 127)
+      << "a program is missing or not executable";
+  EXPECT_TRUE(status == 0 || expected[0].size() > first.size() + 1)
+      << first << " has no expected message";
   const std::string output = '\n' + outcome.output + '\n';
-  std::size_t end = 0;  // of the words before
+  std::size_t end = 0;  // end of the previous match
   for (const std::string& line : expected) {
     std::string words = line.substr(std::min(line.size(), mark_of(line).size() + 1));
     if (const auto at = words.find("$PWD"); at != words.npos)
@@ -61,20 +64,20 @@ void expect_outcome(const std::string& command, const std::vector<std::string>& 
   }
 }
 
-TEST(Shell, IsKilledWhereACommandCannotBeFound) {
+TEST(Shell, IsKilledIfACommandIsMissing) {
   for (const char* command : {"missing", "! missing", "missing | cat", "true && missing || true",
                               "(missing) || true", "echo $(missing)", "missing || true; true"})
     EXPECT_EQ(shell(command).status, 256 + SIGKILL) << command;
 }
 
-TEST(Shell, EndsWhereAPartFails) {
+TEST(Shell, StopsAtTheFirstFailure) {
   for (const char* command : {"false | cat", "false; true"})
     EXPECT_EQ(shell(command).status, 1) << command;
 }
 
-TEST(CommandsFile, IsRefusedWhereAMarkHasNoBlank) {
+TEST(CommandsFile, IsRejectedIfAMarkHasNoSpace) {
   for (const char* line : {">words", "=words", "-words", "1!words", "0! words"})
-    EXPECT_INVALID(concat("commands.txt: got ", line, ", expected a blank after the mark"),
+    EXPECT_INVALID(concat("commands.txt: got ", line, ", expected a space after the mark"),
                    is_expectation(line));
   for (const char* line : {"> words", "= words", "- words", "1! words", ">"})
     EXPECT_TRUE(is_expectation(line)) << line;
@@ -84,7 +87,7 @@ TEST(CommandsFile, IsRefusedWhereAMarkHasNoBlank) {
 
 class Commands : public ::testing::TestWithParam<Block> {};
 
-TEST_P(Commands, DoWhatIsExpected) {
+TEST_P(Commands, PrintWhatIsExpected) {
   const CommandFolder folder;
   std::string before;
   std::vector<std::string> commands, expected;
@@ -108,7 +111,7 @@ TEST_P(Commands, DoWhatIsExpected) {
   judge();
 }
 
-// "What it does" becomes What_it_does.
+// Turns "What it does" into What_it_does.
 std::string name_of(const ::testing::TestParamInfo<Block>& info) {
   std::string name = info.param.title;
   std::ranges::replace_if(

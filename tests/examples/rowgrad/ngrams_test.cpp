@@ -1,11 +1,11 @@
-// GPTs with memories of n-grams, as options of train --model gpt describe them.
+// GPTs with n-gram memories, as created by the options of train --model gpt.
 
 #include "tests/support/short_text.hpp"
 #include "tests/test.hpp"
 
 namespace {
 
-// With words, most rows are not looked up in most steps.
+// Words, so that most steps look up few of the rows.
 TrainOptions with_memories() {
   return {.model = "gpt",
           .tokenizer = "word",
@@ -27,7 +27,7 @@ TrainOptions with_memories() {
           .schedule = "cosine"};
 }
 
-TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
+TEST(RunsWithNgrams, ScheduleScalesTheRateOfTables) {
   TrainOptions options = with_memories();
   options.warmup = 4;
   const auto training = start(options);
@@ -53,7 +53,7 @@ TEST(RunsWithNgrams, ScaleTheRateOfTheirTablesByTheSchedule) {
   EXPECT_LT(optimizer.learning_rate(), 1e-9);
 }
 
-TEST(RunsWithNgrams, KeepTheCheckpointOfARunThatDiverges) {
+TEST(RunsWithNgrams, DivergedRunKeepsItsCheckpoint) {
   const TemporaryFolder folder;
   TrainOptions options = with_memories();
   options.ngram_file = folder / "table";

@@ -1,4 +1,4 @@
-// What programs write, as numbers, and how they end. commands.txt has what they say.
+// Tests numbers that programs write, and how they exit. commands.txt tests what they print.
 
 #include <new>
 
@@ -17,7 +17,7 @@ class Programs : public ::testing::Test {
     return outcome.output;
   }
 
-  // What a command writes as JSON.
+  // Returns the JSON that a command writes with --json.
   json written(const std::string& command) const {
     output_of(command + " --json out");
     return json::parse(read_file(folder_ / "out"));
@@ -28,20 +28,20 @@ class Programs : public ::testing::Test {
 
 TEST_F(Programs, EndWhereMemoryRunsOut) {
   std::set<int> statuses;
-  for (const int threads : {0, 1, 2, 8})  // 0: as many as there are CPUs
+  for (const int threads : {0, 1, 2, 8})  // 0: one per CPU
     for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
       const std::string command =
           concat("ulimit -v ", megabytes, "000; OMP_NUM_THREADS=", threads,
                  " timeout 20 rowgrad train --stop-after 1 --sample-tokens 0");
       const Outcome outcome = shell(command);
-      const bool refused = outcome.output.find("there is not enough memory") != std::string::npos;
+      const bool refused = outcome.output.find("not enough memory") != std::string::npos;
       EXPECT_EQ(outcome.status, refused ? 1 : 0) << command << ": " << outcome.output;
       statuses.insert(outcome.status);
     }
   EXPECT_EQ(statuses, (std::set{0, 1}));
 }
 
-TEST_F(Programs, CountTheNgramsThatShareRows) {
+TEST_F(Programs, CountNgramsThatShareRows) {
   const json report = written(
       "rowgrad rows --corpus corpus --tokenizer char --context 8 --width 4 --ngrams 1,2 "
       "--ngram-rows 11 --ngram-heads 2 --ngram-width 2 --steps 3");
@@ -69,7 +69,7 @@ TEST_F(Programs, CountTheNgramsThatShareRows) {
     EXPECT_EQ(head["rows_shared"], shared);
     EXPECT_EQ(head["most_in_a_row"], most);
     EXPECT_GT(shared, 0U);
-    EXPECT_EQ(lookups, 3U * 8 * 8);  // of all steps, windows and tokens
+    EXPECT_EQ(lookups, 3U * 8 * 8);  // steps · windows · tokens
     first += rows;
   }
   EXPECT_EQ(table["heads"][0]["ngrams"], table["heads"][1]["ngrams"]);
@@ -81,7 +81,7 @@ TEST_F(Programs, CountTheNgramsThatShareRows) {
   }
 }
 
-TEST_F(Programs, RefuseToCompareADamagedHistory) {
+TEST_F(Programs, RejectADamagedHistoryInComparisons) {
   StateDict damaged;
   damaged.put("history.steps", std::vector<double>{1, 2});
   damaged.put("history.epoch", std::vector<double>{1, 2});
@@ -91,15 +91,15 @@ TEST_F(Programs, RefuseToCompareADamagedHistory) {
                  .shell("rowgrad train --stop-after 1 --sample-tokens 0 --save a && rowgrad "
                         "compare a damaged")
                  .output,
-             "damaged: the history has 2 steps, but 1 of training_loss");
+             "damaged: the history has 2 steps, but training_loss has length 1");
 }
 
-TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
+TEST_F(Programs, GenerateWithoutTheCorpus) {
   const std::string gpt = "--model gpt --heads 1 --layers 1 ";
   const std::string memory = gpt + "--ngrams 2 --ngram-rows 20 --ngram-layers 0 ";
   struct Case {
     std::string options;
-    bool loads;  // as a GPT, all of which is in the checkpoint
+    bool loads;  // true if load_gpt() can read the checkpoint
   };
   for (const Case& of : std::vector<Case>{{"--hidden 4 ", false},
                                           {"--window 1 --tie-weights ", false},
@@ -114,7 +114,7 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
     EXPECT_EQ(output_of("mv corpus away; rowgrad generate ck" + prompt + "; mv away corpus"),
               sample);
     if (!of.loads) continue;
-    const SavedGpt saved = load_gpt(folder_ / "ck");  // as a program of one's own does
+    const SavedGpt saved = load_gpt(folder_ / "ck");  // as in a user's program
     save_gpt(folder_ / "gpt", *saved.model, *saved.tokenizer);
     EXPECT_EQ(output_of("rowgrad generate gpt" + prompt), sample);
   }
@@ -122,7 +122,7 @@ TEST_F(Programs, LetASavedModelWriteWithoutItsText) {
 
 class ProgramsWithTexts : public PublishedData {};
 
-TEST_F(ProgramsWithTexts, HaveGpt2sVocabulary) {
+TEST_F(ProgramsWithTexts, ReadGpt2sVocabulary) {
   const std::string command =
       concat("ROWGRAD_DATA=", file("").string(), " rowgrad rows --tokenizer gpt2");
   EXPECT_HAS(shell(command).output, "29 of 50257 rows got a gradient");
@@ -131,7 +131,7 @@ TEST_F(ProgramsWithTexts, HaveGpt2sVocabulary) {
 constexpr std::array<std::pair<int, const char*>, 3> kSignals{
     {{SIGINT, "Ctrl-C"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}}};
 
-TEST(RunProgram, EndsAtTheSecondSignalWhileTheyAreHeld) {
+TEST(RunProgram, SecondHeldSignalEndsTheProgram) {
   const Handlers kept;
   for (const auto& [number, name] : kSignals) {
     const int signal = number;
@@ -148,20 +148,21 @@ TEST(RunProgram, EndsAtTheSecondSignalWhileTheyAreHeld) {
   }
 }
 
-TEST(RunProgram, GoesOnAfterItsTerminalIfNohupSaysSo) {
+TEST(RunProgram, NohupDisablesSighup) {
   const Handlers kept;
   std::signal(SIGHUP, SIG_IGN);
   EXPECT_EQ(run_program("some", [] { return std::raise(SIGHUP); }), 0);
 }
 
-// As operator new calls it, also where no exception may be thrown: in a destructor of JSON.
-TEST(RunProgram, EndsWhereMemoryRunsOut) {
+// Calls the handler like operator new, which may run where no exception is allowed, such as in a
+// destructor of JSON.
+TEST(RunProgram, ExitsIfMemoryRunsOut) {
   EXPECT_EXIT(run_program("some",
                           [] {
                             std::get_new_handler()();
                             return 0;
                           }),
-              ::testing::ExitedWithCode(1), "^some: there is not enough memory for what was asked");
+              ::testing::ExitedWithCode(1), "^some: not enough memory; try smaller sizes");
 }
 
 }  // namespace

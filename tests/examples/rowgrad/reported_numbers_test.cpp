@@ -1,5 +1,5 @@
-// Compares the numbers that train reports with a small model that this test computes in loops of
-// double.
+// Compares the losses, norms and speeds that train reports with a plain model, computed here by
+// loops in double precision.
 
 #include "tests/support/shell.hpp"
 #include "tests/test.hpp"
@@ -11,14 +11,14 @@ constexpr std::size_t kContext = 3, kWidth = 2;
 struct Job {
   std::string text;
   std::size_t training_tokens;
-  double validation;  // the share of the text that is not trained on
+  double validation;  // fraction of the text held out for validation
   std::size_t stride, batch;
   double rate;
 };
 const Job kShortJob{"the cat sat on the mat; a dog sat there.", 30, 0.25, 6, 2, 0.5};
 
-// Bounds the rounding of float: a loss below 4 is rounded several times by 6e-8, relative, and so
-// are the parameters in a few steps.
+// Bounds the rounding error of float: a loss below 4 is rounded several times with a relative error
+// of 6e-8, and so are the parameters in a few steps.
 constexpr double kFloat = 2e-6;
 
 struct Window {
@@ -45,7 +45,7 @@ std::vector<Window> windows_of(std::span<const std::size_t> ids, std::size_t str
   return windows;
 }
 
-// A next-token model: the logits after token t at position p are W (token[t] + position[p]) + b.
+// A next-token model whose logits after token t at position p are W (token[t] + position[p]) + b.
 class PlainModel {
  public:
   explicit PlainModel(const StateDict& saved) {
@@ -59,13 +59,13 @@ class PlainModel {
                            [](std::size_t sum, const auto& v) { return sum + v.size(); });
   }
 
-  // Returns the mean loss of all tokens in the windows.
+  // Returns the mean loss over all tokens in the windows.
   double loss(std::span<const Window> windows) {
     clear_gradients();
     return add_gradients(windows);
   }
 
-  // Makes a step of SGD and returns the loss before it.
+  // Makes one SGD step and returns the loss before it.
   double step(std::span<const Window> windows, double rate) {
     const double before = loss(windows);
     for (std::size_t i = 0; i < values_.size(); ++i)
@@ -73,7 +73,7 @@ class PlainModel {
     return before;
   }
 
-  // Returns the joint norm of the last gradients.
+  // Returns the norm of all gradients of the last step together.
   double gradient_norm() const {
     double sum = 0;
     for (const auto& gradient : gradients_)
@@ -127,14 +127,14 @@ class PlainModel {
 };
 
 struct Record {
-  std::size_t steps, epoch;  // epoch: 0 within one
+  std::size_t steps, epoch;  // epoch: 0 within an epoch
   double training_loss, validation_loss;
 };
 
 struct Length {
   std::size_t steps;
-  std::size_t accumulate = 1;  // batches a step
-  std::size_t every = 0;       // steps between evaluations within an epoch; 0 for none
+  std::size_t accumulate = 1;  // batches per step
+  std::size_t every = 0;       // steps between evaluations within epochs; 0 for none
   std::size_t warmup = 0;
 };
 
@@ -145,7 +145,7 @@ struct PlainRun {
     const std::vector<Window> training = windows_of(all.first(job.training_tokens), job.stride);
     const std::vector<Window> validation = windows_of(all.subspan(job.training_tokens), kContext);
     first = {0, 0, model.loss(training), model.loss(validation)};
-    std::size_t next = 0, epoch = 0;  // next: the first window that the epoch has not used
+    std::size_t next = 0, epoch = 0;  // next: the first unused window of the epoch
     double epoch_loss = 0;
     for (std::size_t step = 1; step <= length.steps; ++step) {
       const std::size_t count = std::min(length.accumulate * job.batch, training.size() - next);
@@ -173,7 +173,7 @@ struct PlainRun {
   double last_validation_loss;
 };
 
-// Returns the validation loss of token frequencies, with one added to the count of each token.
+// Returns the validation loss of predicting token frequencies, with 1 added to each token's count.
 double loss_of_frequencies(const Job& job) {
   const std::vector<std::size_t> ids = ids_of(job.text);
   const std::size_t vocabulary = *std::ranges::max_element(ids) + 1;
@@ -192,7 +192,7 @@ std::string printed(const char* format, T... values) {
   return text.data();
 }
 
-// Rounds as reports do.
+// Rounds like reports.
 std::string three_digits(double value) { return printed("%.3g", value); }
 
 double seconds_until_now(std::chrono::steady_clock::time_point start) {
@@ -237,7 +237,7 @@ std::string shown_count(double count) {
                        : printed("%.2f M", count / 1e6);
 }
 
-// Returns the lines that train prints for its records, with SPEED in place of each speed.
+// Returns the lines that train prints for its records, with SPEED instead of each speed.
 std::string expected_lines(const PlainRun& plain, std::size_t steps_an_epoch, std::size_t epochs,
                            const Length& length) {
   std::string lines = printed("untrained  training loss %.6f  validation loss %.6f\n",
@@ -262,11 +262,11 @@ std::string expected_lines(const PlainRun& plain, std::size_t steps_an_epoch, st
 
 struct Case {
   const char* options;
-  std::size_t steps_an_epoch, epochs;  // epochs: 0 if steps are given
+  std::size_t steps_an_epoch, epochs;  // epochs: 0 if --steps is given
   Length length;
 };
 
-TEST_F(ReportedNumbers, AreThoseOfThePlainModel) {
+TEST_F(ReportedNumbers, EqualAPlainModel) {
   const Job& job = kShortJob;
   const StateDict before = start(job);
   const double baseline = loss_of_frequencies(job);
@@ -288,7 +288,7 @@ TEST_F(ReportedNumbers, AreThoseOfThePlainModel) {
     const double elapsed = seconds_until_now(begin);
     const PlainRun plain(job, before, length);
 
-    // The console. Its speeds are compared with the speeds in the saved run below.
+    // Check the printed lines. Their speeds are compared with the saved run below.
     std::string lines, speeds_in_lines;
     std::istringstream console(output);
     for (std::string line; std::getline(console, line);) {
@@ -309,8 +309,7 @@ TEST_F(ReportedNumbers, AreThoseOfThePlainModel) {
     EXPECT_HAS(output, "15 ids; 30 tokens to train on, 10 for validation\n");
     EXPECT_HAS(output, "\nBatches    3 an epoch, each of 2 windows of 3 tokens, stride 6\n");
 
-    // The saved run has the losses of the plain model, and each file has the records of the saved
-    // run.
+    // The saved run has the losses of the plain model, and each file has the saved run's records.
     const StateDict saved = read_safetensors(folder_ / "run");
     EXPECT_EQ(saved.count("steps"), length.steps);
     const auto column = [&](const char* name) { return saved.doubles(concat("history.", name)); };
@@ -359,7 +358,7 @@ TEST_F(ReportedNumbers, AreThoseOfThePlainModel) {
     expect_loss(data["validation_loss"], plain.last_validation_loss, "JSON");
     expect_loss(data["validation_unigram_loss"], baseline, "JSON");
 
-    // The report copies the records. It rounds its curves to three digits.
+    // The report has the same records, and curves rounded to three digits.
     const json report = read_json("data");
     const json &curves = report["curves"], &norms = report["norms"];
     EXPECT_EQ(curves["step"].size(), length.steps);
@@ -399,8 +398,8 @@ std::pair<double, double> time_shown(const std::string& text) {
   return {small, small < 10 ? 0.05 : 0.5};
 }
 
-// A terminal shows epoch, step, loss, tokens per second and time left, ten times a second.
-TEST_F(ReportedNumbers, OnATerminalAreThoseOfThePlainModel) {
+// A terminal shows epoch, step, loss, tokens per second and remaining time, ten times per second.
+TEST_F(ReportedNumbers, EqualAPlainModelOnATerminal) {
   constexpr std::size_t kEpochs = 50, kMaxSteps = 20000;
   const std::string story = read_file(folder_ / "story");
   const Job job{story, story.size(), 0, 1, 1, 0.02};
@@ -434,19 +433,20 @@ TEST_F(ReportedNumbers, OnATerminalAreThoseOfThePlainModel) {
     EXPECT_GT(step, last);
     last = step;
     ++lines;
-    // Half a unit of the fourth digit, and the same again for the rounding of float in all steps.
+    // Half a unit of the fourth digit, and the same again for float rounding errors in all steps.
     if (step <= kMaxSteps) {
       EXPECT_NEAR(loss, plain.losses[step - 1], 1e-4);
     }
     const double tokens_left = static_cast<double>((kEpochs * windows - step) * kContext);
     const auto [time, rounding] = time_shown(line.substr(left + 11));
-    EXPECT_NEAR(time, tokens_left / speed, rounding + 0.01 * time);  // the speed has three digits
+    EXPECT_NEAR(time, tokens_left / speed,
+                rounding + 0.01 * time);  // the speed is printed with three digits
     seconds = static_cast<double>(((step - 1) % windows + 1) * kContext) / speed;
   }
   EXPECT_GE(lines, 2U);
   for (const double speed : saved.doubles("history.tokens_per_second"))
     seconds += static_cast<double>(windows * kContext) / speed;
-  // The program spends the rest of the time in its start and in output.
+  // The remaining time is spent on startup and output.
   EXPECT_LT(seconds, elapsed);
   EXPECT_GT(seconds, elapsed / 5);
 }

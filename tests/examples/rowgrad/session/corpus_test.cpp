@@ -17,8 +17,8 @@ void write_ids(const std::filesystem::path& path, const std::string& text) {
   writer.finish();
 }
 
-// With characters, a text and its ids are split at the same place.
-TEST(Corpus, OfIdsTrainsLikeItsText) {
+// With characters, a text and its ids are split at the same position.
+TEST(Corpus, TokenIdsTrainLikeTheirText) {
   const TemporaryFolder folder;
   write_ids(folder / "ids.bin", short_text());
   const Corpus ids = Corpus::find({folder / "ids.bin"});
@@ -39,11 +39,11 @@ TEST(Corpus, OfIdsTrainsLikeItsText) {
             unigram_loss(of_text->training_ids(), *of_text->validation_ids(), 100));
 
   write_ids(folder / "other.bin", short_text() + "e");
-  EXPECT_ERROR_WITH(std::runtime_error, "the run was on another text",
+  EXPECT_ERROR_WITH(std::runtime_error, "the run was trained on a different corpus",
                     resume_from(folder / "checkpoint", Corpus::find({folder / "other.bin"})));
 }
 
-TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
+TEST(Corpus, SeveralFilesAreConcatenatedInOrder) {
   const TemporaryFolder folder;
   const std::string whole = folder / "whole.bin", first = folder / "1.bin", rest = folder / "2.bin";
   write_ids(whole, short_text());
@@ -51,7 +51,7 @@ TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
   write_ids(rest, short_text().substr(700));
   const Corpus corpus = Corpus::find({first, rest});
   EXPECT_EQ(corpus.source(), first + " and 1 more");
-  // A header, a block's checksum and an end more.
+  // The second file adds a header, a block checksum and a trailer.
   EXPECT_EQ(corpus.bytes(), Corpus::find({whole}).bytes() + sizeof(TokenFileHeader) + 8 + 8);
   const auto ids_of = [](const Corpus& some) {
     return values(some.split(*characters(), 0.1).validation.ids());
@@ -59,12 +59,12 @@ TEST(Corpus, OfSeveralFilesIsOneTextInTheirOrder) {
   EXPECT_EQ(ids_of(corpus), ids_of(Corpus::find({whole})));
   EXPECT_EQ(corpus.hash(), Corpus::find({first, rest}).hash());
   EXPECT_NE(corpus.hash(), Corpus::find({rest, first}).hash());
-  EXPECT_INVALID(
-      "--corpus " + first + ".txt: is a text, but several files have to be .bin files of token ids",
-      Corpus::find({first, first + ".txt"}));
+  EXPECT_INVALID("--corpus: got several files and " + first +
+                     ".txt, expected one text file, or only .bin files of token ids",
+                 Corpus::find({first, first + ".txt"}));
 }
 
-TEST(Corpus, OfIdsThatWereChangedIsRefused) {
+TEST(Corpus, DamagedIdsAreRejected) {
   const TemporaryFolder folder;
   write_ids(folder / "good.bin", short_text());
   std::string contents = read_file(folder / "good.bin");

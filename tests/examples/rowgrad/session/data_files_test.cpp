@@ -4,13 +4,13 @@
 
 namespace {
 
-TEST(BuiltinStory, IsThatOfTheRepository) {
+TEST(BuiltinStory, EqualsTheFileInTheRepository) {
   EXPECT_EQ(kBuiltinStory, read_file(CommandFolder() / "story"));
 }
 
 class PublishedDataFiles : public PublishedData {};
 
-TEST_F(PublishedDataFiles, AreFoundAsTheyWerePublished) {
+TEST_F(PublishedDataFiles, AreFoundInFolderAndCache) {
   const std::string from = file("the-verdict.txt");
   EXPECT_EQ(find_corpus().title, "The Verdict");
   EXPECT_EQ(find_corpus().source, "The Verdict, from $ROWGRAD_DATA (" + from + ")");
@@ -21,8 +21,8 @@ TEST_F(PublishedDataFiles, AreFoundAsTheyWerePublished) {
   const Outcome outcome = folder.shell(
       "mkdir -p cache/rowgrad && cp " + from +
       " cache/rowgrad && XDG_CACHE_HOME=$PWD/cache rowgrad train --stop-after 1 --sample-tokens 0");
-  const std::string place = folder / "cache/rowgrad/the-verdict.txt";
-  EXPECT_HAS(outcome.output, "The Verdict, from the cache (" + place + ")");
+  const std::string cached = folder / "cache/rowgrad/the-verdict.txt";
+  EXPECT_HAS(outcome.output, "The Verdict, from the cache (" + cached + ")");
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ using namespace std::string_literals;
 
 const std::vector<std::string> kSpecial = {"<|endoftext|>", "<|a b|>", "a'"};
 
-// Merges that would join what a wrong cut keeps apart.
+// A tokenizer with merges that would span a wrong cut.
 const BytePairTokenizer& byte_pairs() {
   static const auto tokenizer = BytePairTokenizer::train(
       "we're you'll it's  don't   I've 's 'll ''s naïve été 世界 世界\n\n\n  a  b \t \n x12 123 "
@@ -18,7 +18,7 @@ const BytePairTokenizer& byte_pairs() {
   return tokenizer;
 }
 
-// Texts out of pieces whose borders matter.
+// Texts of random pieces that are sensitive to where the text is cut.
 std::vector<std::string> hostile_texts() {
   const std::vector<std::string> pieces = {" ",       "  ",     "\n",
                                            "\n\n",    "\t",     "\r\n",
@@ -64,10 +64,10 @@ class EncodeFiles : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  std::size_t blocks_ = 0;  // of all files so far
+  std::size_t blocks_ = 0;  // encoded so far, in all files
 };
 
-TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
+TEST_F(EncodeFiles, IdsDoNotDependOnTheBlockSize) {
   const std::vector<std::string> texts = hostile_texts();
   for (const std::vector<std::string>& special : {std::vector<std::string>(), kSpecial}) {
     std::vector<fs::path> files;
@@ -89,8 +89,9 @@ TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
                   expected)
             << block;
   }
-  EXPECT_GT(blocks_, 1000U) << "texts are hardly cut";
-  // Before each blank that follows anything else, and no special token may have.
+  EXPECT_GT(blocks_, 1000U) << "too few cuts to test";
+  // Texts are cut before each blank that follows a non-blank, unless a special token may contain
+  // it.
   const auto blocks = [&](const std::string& text, const std::vector<std::string>& special) {
     blocks_ = 0;
     encoded({file("lines", text)}, {.allowed_special = special, .block_bytes = 1});
@@ -100,7 +101,7 @@ TEST_F(EncodeFiles, GivesTheIdsOfWholeTextsForAnySizeOfBlocks) {
   EXPECT_EQ(blocks("<|a b|> <|a b|>\none", kSpecial), 2U);
 }
 
-TEST_F(EncodeFiles, SuitsCharactersAndWords) {
+TEST_F(EncodeFiles, WorksWithCharactersAndWords) {
   const std::string text = "né -- a, 'b' 世界\n<|x y|> --c\td";
   const std::vector<std::string> special = {"<|x y|>"};
   const auto characters = CharacterTokenizer::from_text(text, {.special_tokens = special});
@@ -113,7 +114,7 @@ TEST_F(EncodeFiles, SuitsCharactersAndWords) {
           << bytes;
 }
 
-TEST_F(EncodeFiles, SkipsByteOrderMarksAtTheBeginningsOnly) {
+TEST_F(EncodeFiles, SkipsByteOrderMarksOnlyAtTheStartOfFiles) {
   const std::string mark = "\xEF\xBB\xBF", text = "né 世界" + mark + " b";
   const auto letters = CharacterTokenizer::from_text(text);
   Numbers twice = values(letters.encode(text + text));
@@ -122,15 +123,15 @@ TEST_F(EncodeFiles, SkipsByteOrderMarksAtTheBeginningsOnly) {
     EXPECT_EQ(
         encoded({file("a", mark + text), file("b", mark + text)}, {.block_bytes = block}, letters),
         twice);
-    const std::string said = ::testing::internal::GetCapturedStderr();
-    EXPECT_EQ(said, concat((folder_ / "a").string(), ": skipped the byte order mark\n",
-                           (folder_ / "b").string(), ": skipped the byte order mark\n"));
+    const std::string notes = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(notes, concat((folder_ / "a").string(), ": skipped the byte order mark\n",
+                            (folder_ / "b").string(), ": skipped the byte order mark\n"));
   }
   const fs::path marked = file("a", mark);
   EXPECT_ERROR(std::runtime_error, marked.string() + " is empty", encoded({marked}, {}, letters));
 }
 
-TEST_F(EncodeFiles, SaysWhatIsWrongWithAText) {
+TEST_F(EncodeFiles, RejectsInvalidArgumentsAndFiles) {
   const auto letters = CharacterTokenizer::from_text("ab ");
   const fs::path other = file("other", "a b a b a c"), empty = file("empty", "");
   const auto encode = [&](const fs::path& path, const EncodeFilesOptions& options) {

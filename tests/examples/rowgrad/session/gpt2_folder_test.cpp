@@ -3,7 +3,7 @@
 
 namespace {
 
-TEST(Gpt2Folder, TellsWhatTheWeightsDoNot) {
+TEST(Gpt2Folder, ReadsOptionsFromConfigJson) {
   const TemporaryFolder folder;
   const std::string path = folder / "config.json";
   const auto expect_read = [&](std::uint64_t heads, Gelu gelu, double epsilon) {
@@ -22,14 +22,14 @@ TEST(Gpt2Folder, TellsWhatTheWeightsDoNot) {
     return error_of<std::runtime_error>([&] { read_gpt2_config(folder.path()); });
   };
   EXPECT_EQ(refusal(R"({"n_head": 4, "activation_function": "relu"})"),
-            path + ": the activation_function is \"relu\", expected \"gelu_new\" or \"gelu\"");
+            path + ": got activation_function \"relu\", expected \"gelu_new\" or \"gelu\"");
   EXPECT_EQ(refusal(R"({"layer_norm_epsilon": -1})"),
-            path + ": the layer_norm_epsilon is -1, expected a number not below 0");
+            path + ": got layer_norm_epsilon -1, expected at least 0");
   EXPECT_EQ(refusal(R"({"n_head": "many"})"),
             path + ", at \"n_head\": expected a whole number below 2^64");
 }
 
-TEST(Gpt2Folder, HasTheConfigurationThatHuggingFaceReads) {
+TEST(Gpt2Folder, WritesTheConfigJsonOfHuggingFace) {
   const auto config = json::parse(gpt2_config({.vocabulary = 62,
                                                .context = 8,
                                                .width = 16,

@@ -10,7 +10,7 @@ std::vector<std::string> all_of(const LabelledTexts& texts) {
   return all;
 }
 
-// Reads a table of this name and contents.
+// Reads a table with this file name and contents.
 LabelledTexts read(const std::string& name, const std::string& contents,
                    const LabelledTextOptions& options = {}) {
   const TemporaryFolder folder;
@@ -32,7 +32,7 @@ TEST(LabelledTexts, AreReadFromTables) {
             (Texts{"spam: buy"}));
 }
 
-TEST(LabelledTexts, NeedATextAndALabel) {
+TEST(LabelledTexts, RejectExamplesWithoutTextOrLabel) {
   for (const auto& wrong :
        std::map<std::string, std::string>{{"a,b\n,c\n", ":3: the column \"label\" is empty"},
                                           {"a,b\n\nc,\"\"\n", ":4: the column \"text\" is empty"},

@@ -1,14 +1,14 @@
-// GPT-2 itself, 124 million parameters, where the user has it. The expected numbers and texts are
-// those of Raschka's "Build a Large Language Model (From Scratch)", chapter 5, and of the tests of
-// Hugging Face's transformers.
+// Tests GPT-2 with 124 million parameters, if its weights are available. The expected losses and
+// texts are from Raschka's "Build a Large Language Model (From Scratch)", chapter 5, and from the
+// tests of Hugging Face's transformers.
 
 #include "tests/test.hpp"
 #include <rowgrad/examples/rowgrad/session/gpt2_folder.hpp>
 
 namespace {
 
-// Skipped without the variable ROWGRAD_GPT2, which names a folder with model.safetensors of
-// openai-community/gpt2, and without ROWGRAD_DATA.
+// Skipped unless the environment variables ROWGRAD_DATA and ROWGRAD_GPT2 are set. ROWGRAD_GPT2
+// names a folder with the model.safetensors of openai-community/gpt2.
 class PublishedGpt2 : public PublishedData {
  protected:
   void SetUp() override {
@@ -22,7 +22,7 @@ class PublishedGpt2 : public PublishedData {
   }
 
   std::vector<std::int32_t> continued(const Ids& prompt, std::size_t count) {
-    Random greedy(0);  // of which nothing is drawn
+    Random greedy(0);  // draws nothing
     const Ids ids = generate(*model, prompt, {.max_new_tokens = count, .temperature = 0}, greedy);
     return {ids.begin(), ids.end()};
   }
@@ -36,7 +36,7 @@ class PublishedGpt2 : public PublishedData {
   std::unique_ptr<GptModel> model;
 };
 
-TEST_F(PublishedGpt2, HasItsWeights) {
+TEST_F(PublishedGpt2, LoadsItsWeights) {
   const Tensor& table = model->token.weight.value();
   ASSERT_EQ(table.shape(), Shape({50257, 768}));
   EXPECT_NEAR(table(0, 0), -0.11010301, 1e-7);
@@ -47,7 +47,7 @@ TEST_F(PublishedGpt2, HasItsWeights) {
   EXPECT_EQ(model->parameter_count(), 124'439'808U);
 }
 
-TEST_F(PublishedGpt2, ContinuesAsElsewhere) {
+TEST_F(PublishedGpt2, GeneratesThePublishedTexts) {
   EXPECT_EQ(continued(to_ids(std::vector<std::int32_t>{464, 3290}), 18),
             (std::vector<std::int32_t>{373, 1043, 287, 257, 2214, 1474, 262, 16246, 286, 2688, 290,
                                        2688, 27262, 13, 198, 198, 464, 3290}));
@@ -66,7 +66,7 @@ TEST_F(PublishedGpt2, ContinuesAsElsewhere) {
   expect_continued("Today, I", "'m going to be doing a lot of research on this. I");
 }
 
-TEST_F(PublishedGpt2, HasItsLossOnTheVerdict) {
+TEST_F(PublishedGpt2, HasThePublishedLossOnTheVerdict) {
   const auto tokenizer = gpt2();
   const std::string text = verdict();
   const std::size_t split = text.size() * 9 / 10;

@@ -4,7 +4,7 @@
 
 namespace {
 
-// A run and the file that it is saved in.
+// A training run and its checkpoint.
 class RunningText : public Running {
  public:
   explicit RunningText(const TrainOptions& options) : training_(start(options)) {}
@@ -33,12 +33,12 @@ class RunningText : public Running {
   std::unique_ptr<Session> training_;
 };
 
-// In the middle of an epoch, at the end of one, and one step into the next.
+// Resumes in the middle of an epoch, at its end, and one step into the next.
 TEST(Session, IsResumable) {
   TrainOptions sinusoidal = small_run();
   sinusoidal.gpt.positions = Positions::kSinusoidal;
   sinusoidal.tokenizer = "bpe";
-  // With words, updates of most rows are deferred at any time.
+  // With words, most rows always have deferred steps.
   TrainOptions words = small_run();
   words.tokenizer = "word";
   words.momentum = 0.9;
@@ -78,23 +78,23 @@ TEST(Session, IsResumable) {
                      .stops = {epoch / 2, epoch, epoch + 1}});
   }
   std::vector<std::string> taken = kTakenByRuns;
-  taken.emplace_back("no optimizer.*.momentum");  // as if none had been there before
+  taken.emplace_back("no optimizer.*.momentum");  // as if the run had no momentum
   expect_to_refuse_damage({.name = "a run",
                            .make = [&](bool) { return std::make_unique<RunningText>(words); },
                            .steps = 60,
                            .taken = taken});
 }
 
-TEST(Session, SplitsTheTextBetweenCharacters) {
+TEST(Session, SplitsTextBetweenCharacters) {
   using Parts = std::pair<std::string, std::string>;
   EXPECT_EQ(split_text("abcdefghij", 0.1), Parts("abcdefghi", "j"));
   EXPECT_EQ(split_text("abcdefghij", 0.25), Parts("abcdefg", "hij"));
   EXPECT_EQ(split_text("aéàb", 0.5), Parts("aé", "àb"));
   EXPECT_EQ(split_text("ab", 0), Parts("ab", ""));
-  EXPECT_EQ(split_text("\x80\x80", 0.5), Parts("\x80\x80", ""));  // no character begins
+  EXPECT_EQ(split_text("\x80\x80", 0.5), Parts("\x80\x80", ""));  // only continuation bytes
 }
 
-// Checkpoints of a run, changed, and why they are refused, behind their path.
+// Changes the checkpoint of a run; refusal() returns why it is rejected, without the path.
 class ChangedRuns : public ::testing::Test {
  protected:
   explicit ChangedRuns(TrainOptions options = small_run()) {
@@ -128,10 +128,10 @@ class ChangedRuns : public ::testing::Test {
   StateDict good_;
 };
 
-TEST_F(ChangedRuns, AreRefusedInAFewWords) {
+TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
   const std::string deep(100'000, '['), longest(100'000, 'x');
   const std::int64_t million = 1 << 24, steps = epoch_ + 2;
-  // Otherwise, rows would be replayed that often.
+  // A step count that would replay a row a million times if it were not rejected.
   const StateDict replayed =
       with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{million});
   using Rows = std::vector<std::pair<StateDict, std::string>>;
@@ -141,8 +141,8 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
              "its options, byte 14: the number is too large for double precision"},
             {with(good_, "options", "{\"width\": []}"), "\"tokenizer\" is missing"},
             {with_option("width", json::array()), "\"width\": got \"[]\", expected a whole number"},
-            {with_option("heads", 3), "there is no option for \"heads\""},
-            {with(good_, "samples", "[{\"steps\": 3}]"), "a sample lacks its steps or its text"},
+            {with_option("heads", 3), "unknown option \"heads\""},
+            {with(good_, "samples", "[{\"steps\": 3}]"), R"(a sample has no "steps" or no "text")"},
             {with(good_, "tokenizer", "{\"x\": " + deep + "}"),
              "tokenizer_from_json: values are nested more than 64 deep"},
             {replayed, concat("SGD::load_state_dict: 'token.weight.lazy.steps' has ", million,
@@ -156,7 +156,7 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
   for (const auto& [changed, words] :
        Rows{{without(good_, "format"), "not a checkpoint of a training run"},
             {with(good_, "format", "rowgrad training 6"),
-             "the format is 'rowgrad training 6', expected"},
+             "got the format 'rowgrad training 6', expected"},
             {with_option("optimizer", longest), "\"optimizer\": got "},
             {with_option("schedule", longest), "\"schedule\": got "},
             {with_option("positions", longest), "\"positions\": got "},
@@ -168,11 +168,11 @@ TEST_F(ChangedRuns, AreRefusedInAFewWords) {
              ": its options describe a model of at least "},
             {with_option("context", 100'000), ": its options describe a model of at least "}})
     EXPECT_HAS(refusal(changed), words);
-  EXPECT_FALSE(has(refusal(with_option("context", 1 << 30)), "e+"));  // all digits
+  EXPECT_FALSE(has(refusal(with_option("context", 1 << 30)), "e+"));  // prints all digits
 }
 
-// As for resume, before memory is taken for such a model.
-TEST_F(ChangedRuns, OfHugeModelsAreNotLoadedForSamples) {
+// load_model() also rejects them before it allocates memory for the model.
+TEST_F(ChangedRuns, WithHugeModelsCannotBeLoaded) {
   write_safetensors(path_, good_);
   EXPECT_NO_THROW(load_model(path_));
   for (const auto& changed : {with_option("width", 1LL << 36), with_option("context", 100'000)}) {
@@ -182,7 +182,7 @@ TEST_F(ChangedRuns, OfHugeModelsAreNotLoadedForSamples) {
   }
 }
 
-TEST_F(ChangedRuns, AreRefusedIfTheirCountsDoNotAgree) {
+TEST_F(ChangedRuns, AreRejectedIfTheirCountsDisagree) {
   const auto epoch = static_cast<double>(epoch_);
   const std::vector<std::pair<std::string, StateDict::Value>> lies{
       {"steps", StateDict::Integers{{}, {epoch_ + 3}}},
