@@ -53,7 +53,7 @@ if [[ ${1-} == --help ]]; then
 fi
 folder=${1-}
 [[ $folder != -* && ! ${2-} ]] || fail "usage: texts.sh [FOLDER], or texts.sh --gpt2 FOLDER"
-[[ -z ${ROWGRAD_DATA-} || -d $ROWGRAD_DATA ]] || fail "\$ROWGRAD_DATA is $ROWGRAD_DATA, which is not a folder"
+[[ -z ${ROWGRAD_DATA-} || -d $ROWGRAD_DATA ]] || fail "\$ROWGRAD_DATA: got $ROWGRAD_DATA, expected a folder"
 
 cache=${HOME:+$HOME/.cache/rowgrad}
 [[ ${XDG_CACHE_HOME-} != /* ]] || cache=$XDG_CACHE_HOME/rowgrad
