@@ -18,21 +18,21 @@ is_file() { [[ -f $1 && $(sha256sum <"$1") == "$2 "* ]]; }
 
 # download TITLE PATH URL SHA256
 download() {
-  local reason part=$2.$$.tmp unavailable="$1 is not in \$ROWGRAD_DATA, not in ${2%/*}, and"
-  [[ ${ROWGRAD_OFFLINE:-0} == 0 ]] || fail "$unavailable ROWGRAD_OFFLINE forbids its download"
+  local reason part=$2.$$.tmp unavailable="$1 is neither in \$ROWGRAD_DATA nor in ${2%/*}:"
+  [[ ${ROWGRAD_OFFLINE:-0} == 0 ]] || fail "$unavailable ROWGRAD_OFFLINE prevents its download"
   [[ ! $(find "$2.failed" -mmin -10 2>/dev/null) ]] ||
     fail "$unavailable its download failed less than ten minutes ago ($(<"$2.failed"))"
-  command -v curl >/dev/null || fail "$unavailable there is no curl to download it"
+  command -v curl >/dev/null || fail "$unavailable curl is not installed"
   mkdir -p "${2%/*}"
   if ! reason=$(curl --fail --silent --show-error --location --proto =https --max-redirs 5 --connect-timeout 3 \
     --speed-limit 100 --speed-time 10 --output "$part" "$3" 2>&1); then
     reason=${reason:-curl failed}
   elif ! is_file "$part" "$4"; then
-    reason="$3 no longer holds the file with the known SHA-256"
+    reason="$3 no longer has the expected SHA-256"
   else
     mv "$part" "$2"
     rm -f "$2.failed"
-    echo "$1, downloaded from $3, kept as $2"
+    echo "$1, downloaded from $3, saved as $2"
     return
   fi
   rm -f "$part"
@@ -58,7 +58,7 @@ folder=${1-}
 cache=${HOME:+$HOME/.cache/rowgrad}
 [[ ${XDG_CACHE_HOME-} != /* ]] || cache=$XDG_CACHE_HOME/rowgrad
 cache=${cache:-$folder}
-[[ $cache ]] || fail "there is no cache without \$HOME; give a folder"
+[[ $cache ]] || fail "without \$HOME, there is no cache; pass a folder"
 
 # provide TITLE NAME URL SHA256
 provide() {
