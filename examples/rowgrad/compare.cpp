@@ -23,7 +23,7 @@ namespace {
 struct Run {
   std::string file;
   StateDict state;
-  std::string prefix = "";  // of the TrainingRun's entries: "run." if saved with put("run", …)
+  std::string prefix = "";  // before the TrainingRun's names: "run." after put("run", …)
   std::unique_ptr<Tokenizer> tokenizer = nullptr;  // null if the file has none
 
   bool has(const std::string& name) const { return state.contains(prefix + name); }
@@ -95,7 +95,7 @@ bool is_about_machine(const Run& run, const std::string& name) {
   return rest == "arithmetic" || (rest.starts_with("history.") && rest.ends_with("_per_second"));
 }
 
-// Returns true for differences that only tell whether a run was recorded for a report.
+// Returns true for differences between logs, and for records that only one run has.
 bool is_of_watcher(const CheckpointDifference& difference) {
   using enum CheckpointDifference::Kind;
   const bool is_in_one = difference.kind == only_in_first || difference.kind == only_in_second;
@@ -158,7 +158,7 @@ int compare(const Run& first, const Run& second, std::size_t most) {
   std::cout << first.file << ": " << steps_of(first) << '\n'
             << second.file << ": " << steps_of(second) << '\n';
   if (steps_of(first) != steps_of(second) && first.has("steps") && second.has("steps"))
-    std::cout << "The runs are at different steps; their values there are compared\n";
+    std::cout << "The runs are at different steps; their current values are compared\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
   std::erase_if(all, [&](const auto& each) {
     return is_of_watcher(each) || is_about_machine(first, each.name) ||

@@ -109,7 +109,7 @@ void prepare(TextClassifier& classifier, GptModel& body, const std::string& meth
   if (method == "adapters") {
     add_lora(classifier, "body.blocks.*,head", {.rank = 8, .alpha = 16}, random);
   } else if (method == "all") {
-    if (!body.options().tie_weights) body.head.freeze();  // the language model's head
+    if (!body.options().tie_weights) body.head.freeze();  // not used by the classifier
   } else {
     body.freeze();
     if (method == "block") body.unfreeze(concat("blocks.", body.options().layers - 1, ".*,norm.*"));
@@ -217,7 +217,7 @@ void fine_tune(const Options& options, const StateDict& file) {
     if (name == "adapters") {
       if (!options.save_adapters.empty())
         write_safetensors(options.save_adapters, lora_state(classifier));
-      merge_lora(classifier);  // which removes the adapters
+      merge_lora(classifier);  // removes the adapters
     }
     if (!options.save.empty()) save(options.save, classifier, gpt, task.labels);
   }

@@ -210,7 +210,7 @@ class Inspection {
   Losses losses_;
   std::optional<TextReport> page_;
   std::ostringstream csv_;
-  std::size_t changed_ = 0;  // rows without a gradient
+  std::size_t changed_ = 0;  // rows that changed without a gradient
 };
 
 void inspect_first_steps(const CommandLine& line, const Options& options) {

@@ -42,7 +42,7 @@ std::unique_ptr<Tokenizer> chosen_tokenizer(const Options& options) {
   return make_tokenizer(options.tokenizer, text.contents, options.vocabulary, options.words);
 }
 
-// Returns the special tokens that the options let the tokenizer recognise in text.
+// Returns the special tokens to recognize in text: all if --special is given, otherwise none.
 std::vector<std::string> allowed_special(const Tokenizer& tokenizer, const Options& options) {
   std::vector<std::string> tokens;
   if (options.special)
@@ -115,6 +115,8 @@ void run(const Options& options) {
                 read, options.force);
   const auto tokenizer = chosen_tokenizer(options);
   if (!options.save.empty()) tokenizer->save(options.save);
+  check_argument(!options.separate || tokenizer->vocabulary().find_special(kEndOfText),
+                 "--separate: the tokenizer has no special token ", kEndOfText);
   if (!options.output.empty()) return encode_to_file(*tokenizer, options);
   const std::string input = without_byte_order_mark(read_standard_input(), "standard input");
   if (options.decode) {
@@ -168,7 +170,7 @@ void check(const Options& options) {
   check_argument(!options.files.empty() || !takes_files, encodes ? "--output" : "--verify",
                  " requires at least one FILE to read");
   check_argument(!encodes || options.output.ends_with(".bin"), "--output: got ", options.output,
-                 ", expected a name that ends in .bin, so that train recognises it");
+                 ", expected a name that ends in .bin, so that train recognizes it");
   check_argument(!encodes || !options.save.empty() || !is_made_from_text(options.tokenizer),
                  "--output with --tokenizer ", options.tokenizer,
                  " requires --save FILE, the tokenizer for train --tokenizer FILE");

@@ -10,7 +10,7 @@ namespace rowgrad {
 /// Returns the program's version, CPU level and BLAS kernel, for --version.
 std::string program_version();
 
-/// Ends the program with status 0 after help.
+/// Exception that ends the program with status 0, after help.
 struct EndOfProgram {};
 
 /// Quotes a string for a shell if necessary.

@@ -15,7 +15,7 @@ namespace rowgrad {
 
 namespace {
 
-// "{word,char}"
+// Returns "{word,char}".
 std::string list_of(const std::vector<std::string>& names) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "{" : ",") + name;

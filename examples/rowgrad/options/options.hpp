@@ -44,7 +44,7 @@ struct OptionRules {
 /// Combines rules: `whole_number(1) + needs("RUN")`. At most one operand may have a validator.
 OptionRules operator+(OptionRules rules, OptionRules others);
 
-// Each sets the member of its name.
+// Each function sets the member of the same name.
 OptionRules required();
 OptionRules needs(std::string option);
 OptionRules excludes(std::vector<std::string> options);

@@ -87,8 +87,8 @@ bool Settings::is_set(const std::string& option) const {
   return source(option) >= Source::kOptionsFile;
 }
 
-// Returns true if the user has set the option to something other than an "off" value that it would
-// also have by default.
+// Returns true if the user has set the option, except to an "off" value such as 0 that is also its
+// default.
 bool Settings::is_on(const std::string& option) const {
   static const std::set<std::string> off{"false", "0", "0.0", "\"\"", "[]"};
   const std::string value = (*this)[option].dump();

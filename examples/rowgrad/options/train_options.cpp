@@ -101,8 +101,8 @@ TableFile& open_table(TableFileSet& tables, const std::string& path,
   const Shape expected{options.rows, options.width};
   check_argument(table.shape() == expected, "--ngram-file: ", path, " has shape ",
                  bracketed(table.shape()), ", expected ", bracketed(expected));
-  check_argument(table.slots() >= options.slots, "--ngram-file: ", path, " stores ", table.slots(),
-                 " slots of optimizer state, but --optimizer needs ", options.slots);
+  check_argument(table.slots() >= options.slots, "--ngram-file: ", path, " was created with ",
+                 table.slots(), " optimizer slots, but --optimizer needs ", options.slots);
   check_argument(resumed || table.stored_rows() == 0, "--ngram-file: ", path,
                  " has already been trained; continue its run with --resume, or remove the file");
   return table;

@@ -27,9 +27,9 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
   const auto is_text = [](const std::string& file) { return !file.ends_with(".bin"); };
   const auto text = std::find_if(chosen.begin(), chosen.end(), is_text);
   if (chosen.empty() || text != chosen.end()) {
-    check_argument(chosen.size() <= 1, "--corpus: got several files and ",
+    check_argument(chosen.size() <= 1, "--corpus: got ", chosen.size(), " files, but ",
                    chosen.size() <= 1 ? "" : *text,
-                   ", expected one text file, or only .bin files of token ids");
+                   " is text; expected one text file, or only .bin files of token ids");
     DataFile file = find_corpus(chosen.empty() ? "" : *text);
     Corpus corpus(std::move(file.contents));
     corpus.source_ = std::move(file.source);
@@ -56,8 +56,8 @@ Corpus Corpus::find(const std::vector<std::string>& chosen) {
 std::unique_ptr<Tokenizer> Corpus::make_tokenizer(const std::string& name,
                                                   std::size_t vocabulary) const {
   check_argument(!has_ids() || !is_made_from_text(name), "--tokenizer ", name,
-                 " is trained on text, but ", source_,
-                 " has token ids; pass the file that tokenize --save wrote");
+                 " is trained on text, but --corpus has token ids (", source_,
+                 "); pass the file that tokenize --save wrote");
   if (name == "char" || name == "word") check_utf8(source_, text_);
   return rowgrad::make_tokenizer(name, text_, vocabulary);
 }

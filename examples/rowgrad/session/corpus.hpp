@@ -50,9 +50,9 @@ class Corpus {
   /// Returns true if split() verifies the ids, because it takes less than about a second.
   bool is_verified() const { return bytes_ <= std::uint64_t{1} << 30; }
 
-  /// Returns the ids for training, followed by the ids for validation. A text is split by
-  /// characters before it is encoded. In a file without a header, ids have as many bytes as the
-  /// vocabulary needs. Throws like TokenFile for ids from another tokenizer, and for damaged ids if
+  /// Splits the ids: the first part is for training, the rest for validation. A text is split by
+  /// characters before it is encoded. In a file without a header, the vocabulary size determines
+  /// the bytes per id. Throws like TokenFile for ids from another tokenizer, and for damaged ids if
   /// it verifies them.
   Split split(const Tokenizer& tokenizer, double validation) const;
 
@@ -61,7 +61,7 @@ class Corpus {
   std::string source_ = "this one";
   std::uint64_t bytes_ = 0;
   std::string text_;
-  std::vector<std::string> ids_;  // files
+  std::vector<std::string> ids_;  // paths
   std::string ids_hash_;
   bool has_checksums_ = false;
 };

@@ -13,7 +13,7 @@
 namespace rowgrad {
 
 struct EncodeFilesOptions {
-  /// Special tokens to recognise in the text, as in EncodeOptions.
+  /// Special tokens to recognize in the text, as in EncodeOptions.
   std::vector<std::string> allowed_special = {};
   /// Special token to insert between files; "" for none.
   std::string separator = "";

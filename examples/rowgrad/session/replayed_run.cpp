@@ -31,8 +31,8 @@ ReplayedRun::ReplayedRun(const std::string& path, const std::string& from,
     session_->set_options(options_);  // they may have changed after `from`
   }
   first_ = session_->run().steps();
-  check_argument(first_ < last_, "--from is at step ", first_, ", expected a step before RUN's, ",
-                 last_);
+  check_argument(first_ < last_, "--from is at step ", first_, ", but RUN is at step ", last_,
+                 "; pass an earlier checkpoint");
 }
 
 std::vector<std::string> ReplayedRun::table_files() const {

@@ -127,7 +127,7 @@ class PlainModel {
 };
 
 struct Record {
-  std::size_t steps, epoch;  // epoch: 0 within an epoch
+  std::size_t steps, epoch;  // epoch: 0 for a record within an epoch
   double training_loss, validation_loss;
 };
 

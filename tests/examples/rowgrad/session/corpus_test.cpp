@@ -59,8 +59,8 @@ TEST(Corpus, SeveralFilesAreConcatenatedInOrder) {
   EXPECT_EQ(ids_of(corpus), ids_of(Corpus::find({whole})));
   EXPECT_EQ(corpus.hash(), Corpus::find({first, rest}).hash());
   EXPECT_NE(corpus.hash(), Corpus::find({rest, first}).hash());
-  EXPECT_INVALID("--corpus: got several files and " + first +
-                     ".txt, expected one text file, or only .bin files of token ids",
+  EXPECT_INVALID("--corpus: got 2 files, but " + first +
+                     ".txt is text; expected one text file, or only .bin files of token ids",
                  Corpus::find({first, first + ".txt"}));
 }
 
