@@ -14,11 +14,12 @@ int report_command(int argc, const char* const* argv) {
   bool force = false;
   CommandLine line(
       "rowgrad report",
-      "Makes a web page from the log of a training run, which may still be running.",
-      {{"LOG", &log, "log of a run: the file of train --log, or FILE.log of train --report FILE",
+      "Make a web page from the log of a training run, which may still be running.",
+      {{"LOG", &log, "log written by train --log, or FILE.log written by train --report FILE",
         file_name("LOG") + required()},
        {"--output", &page,
-        "HTML file to write; if not given, run.html for run.log and run.html.log", file_name()},
+        "write the page to this HTML file (default: run.html for run.log and run.html.log)",
+        file_name()},
        {"--data", &data, "write the data of the page to this JSON file", file_name()},
        force_option(force)});
   line.parse(argc, argv);
