@@ -89,14 +89,14 @@ void print_losses(const Losses& first, const Losses& second) {
 }
 
 // Returns true for values that depend on the machine: speeds, and how it computes.
-bool is_about_machine(const Run& run, const std::string& name) {
+bool depends_on_machine(const Run& run, const std::string& name) {
   if (!name.starts_with(run.prefix)) return false;
   const std::string_view rest = std::string_view(name).substr(run.prefix.size());
   return rest == "arithmetic" || (rest.starts_with("history.") && rest.ends_with("_per_second"));
 }
 
 // Returns true for differences between logs, and for records that only one run has.
-bool is_of_watcher(const CheckpointDifference& difference) {
+bool is_recording(const CheckpointDifference& difference) {
   using enum CheckpointDifference::Kind;
   const bool is_in_one = difference.kind == only_in_first || difference.kind == only_in_second;
   return difference.name.starts_with("watched.log.") ||
@@ -127,7 +127,7 @@ std::vector<CheckpointDifference> differences_of_options(const Run& first, const
   return all;
 }
 
-void print_numbers(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
+void print_elements(const CheckpointDifference& difference, const Tokenizer* tokenizer) {
   const auto [row, rows] = std::pair(difference.row, difference.rows_in_all);
   if (rows > 1) {
     std::cout << "first in row " << row;
@@ -144,7 +144,7 @@ void print_numbers(const CheckpointDifference& difference, const Tokenizer* toke
 void print(const CheckpointDifference& difference, const Run& first, const Run& second) {
   using enum CheckpointDifference::Kind;
   std::cout << difference.name << ": ";
-  if (difference.kind == numbers) print_numbers(difference, first.tokenizer.get());
+  if (difference.kind == numbers) print_elements(difference, first.tokenizer.get());
   if (difference.kind == only_in_first) std::cout << "only in " << first.file;
   if (difference.kind == only_in_second) std::cout << "only in " << second.file;
   if (difference.kind == text && difference.first.empty()) std::cout << "different text";
@@ -161,8 +161,8 @@ int compare(const Run& first, const Run& second, std::size_t most) {
     std::cout << "The runs are at different steps; their current values are compared\n";
   std::vector<CheckpointDifference> all = differences(first.state, second.state);
   std::erase_if(all, [&](const auto& each) {
-    return is_of_watcher(each) || is_about_machine(first, each.name) ||
-           is_about_machine(second, each.name);
+    return is_recording(each) || depends_on_machine(first, each.name) ||
+           depends_on_machine(second, each.name);
   });
   print_losses(losses_of(first), losses_of(second));
   // The model's values come first, then values derived from training, such as optimizer state.

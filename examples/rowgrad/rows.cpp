@@ -187,10 +187,10 @@ class Inspection {
       const TableReport table(history, session_.tokenizer());
       table.print(options_.rows, starts == nullptr);
       table.append_csv(csv_);
-      Json& told = report[table.name()] = table.to_json();
+      Json& entry = report[table.name()] = table.to_json();
       if (starts == nullptr) continue;
       const std::size_t here = table.changed_without_gradient(starts->at(&history.table()));
-      told["rows_changed_without_gradient"] = here;
+      entry["rows_changed_without_gradient"] = here;
       changed_ += here;
     }
   }

@@ -70,7 +70,7 @@ CLI::Option* add(CLI::App& app, const Option& option) {
   return added;
 }
 
-[[noreturn]] void refuse_arguments(const std::string& program, bool has_rare_options,
+[[noreturn]] void reject_arguments(const std::string& program, bool has_rare_options,
                                    const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments)
     for (const FormerOption& former : kFormerOptions)
@@ -163,7 +163,7 @@ void CommandLine::parse(int argc, const char* const* argv, const Complete& compl
     std::cout << program_version() << '\n';
     throw EndOfProgram();
   } catch (const CLI::ExtrasError&) {
-    refuse_arguments(program_, std::ranges::any_of(options(), is_rare), app.remaining());
+    reject_arguments(program_, std::ranges::any_of(options(), is_rare), app.remaining());
   } catch (const CLI::ArgumentMismatch& error) {  // such as "--width: 1 required TEXT missing"
     const std::string text = error.what();
     throw_invalid_argument({text.substr(0, text.find(':')), " requires a value"});
