@@ -4,7 +4,7 @@ namespace rowgrad {
 
 OptionTable option_table_of(ReportFiles& files) {
   return {
-      {"--report", &files.page, "write an HTML page that shows the run, updated while it trains",
+      {"--report", &files.page, "write an HTML page about the run, updated during training",
        file_name() + common()},
       {"--report-data", &files.data, "write the data of the page to this JSON file", file_name()},
       {"--log", &files.log,

@@ -142,7 +142,7 @@ OptionTable option_table_of(TrainOptions& o) {
   GptMemories& memories = o.gpt.memories;
   const OptionTable text{
       {"--tokenizer", &o.tokenizer,
-       "word, char, bpe, gpt2, or a JSON file written by tokenize --save",
+       "word, char or bpe, trained on the corpus; gpt2; or a file written by tokenize --save",
        tokenizer_choice() + common()},
       {"--vocabulary", &o.vocabulary, "vocabulary size of bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
@@ -182,7 +182,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--bias", &o.gpt.bias, "add biases to the linear layers and norms", gpt},
       {"--qkv-bias", &o.gpt.qkv_bias, "add biases to the query, key and value projections", gpt},
       {"--gelu", choice(o.gpt.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}}),
-       "GELU formula: tanh approximation, or exact", gpt},
+       "GELU formula: tanh approximation, or exact (erf)", gpt},
       {"--norm-epsilon", &o.gpt.norm_epsilon, "epsilon of the layer norms", gpt},
       {"--initialization",
        choice(o.gpt.initialization,
@@ -223,7 +223,7 @@ OptionTable option_table_of(TrainOptions& o) {
        "exact: update rows like a dense optimizer; touched: only rows with a gradient, like "
        "SparseAdam",
        ngrams},
-      {"--ngram-kernel", &memories.memory.kernel, "kernel size of the convolution",
+      {"--ngram-kernel", &memories.memory.kernel, "kernel size of the memory's convolution",
        whole_number(1, 65536) + ngrams},
       {"--ngram-seed", &memories.ngrams.seed, "seed of the hash functions",
        whole_number(0, kAnyWhole) + ngrams},
@@ -236,7 +236,8 @@ OptionTable option_table_of(TrainOptions& o) {
        applies_when("--steps", {"0"}) + may_change() + common()},
       {"--steps", &o.steps, "length of the run in steps; 0 to use --epochs",
        may_change() + common()},
-      {"--accumulate", &o.accumulate, "batches per step, to accumulate gradients", whole_number(1)},
+      {"--accumulate", &o.accumulate, "batches whose gradients are accumulated for each step",
+       whole_number(1)},
       {"--slices", &o.slices,
        "cut each batch into N slices; the result is the same for any number of ranks",
        whole_number(1, 65536)},
