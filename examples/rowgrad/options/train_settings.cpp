@@ -7,7 +7,7 @@
 namespace rowgrad {
 namespace {
 
-// Defaults for a pretrained model, which already writes text.
+// Defaults of --gpt2, for a model that is already trained.
 constexpr const char* kGpt2 = R"({
     "tokenizer": "gpt2", "context": 256, "batch": 2, "steps": 0, "epochs": 1,
     "learning_rate": 5e-5, "warmup": 0, "evaluate_every": 0, "evaluate_first": true,

@@ -8,17 +8,17 @@
 
 namespace rowgrad {
 
-/// Runs a program and returns the exit status for main:
-///   the status of `work`, or 0 after an EndOfProgram
-///   `failure` after any other exception, whose message goes to standard error, or if standard
-///     output is closed or cannot take all output
-/// The process exits at once with a message:
-///   with `failure` if it runs out of memory
-///   with 130, 143 or 129, as in shells, after Ctrl-C, SIGTERM or SIGHUP, unless a HeldInterrupts
-///     exists; nohup disables SIGHUP
+/// Runs a program and returns the exit status for main: the status of `work`, or 0 after an
+/// EndOfProgram. After any other exception, prints its message to standard error and returns
+/// `failure`. Also returns `failure` if standard output is closed or cannot take all output.
+///
+/// The process exits at once, with a message, if it runs out of memory (status `failure`), and
+/// after Ctrl-C, SIGTERM or SIGHUP (status 130, 143 or 129, as in shells) unless a HeldInterrupts
+/// exists. Under nohup, SIGHUP is ignored. Exceeding the file size limit (ulimit -f) is a write
+/// error, like a full disk.
+///
 /// Messages name the program and, under mpirun, rank and host. Ranks after the first wait 4 seconds
-/// before they print, so that an error of all ranks is printed once. Exceeding the limit of file
-/// sizes (ulimit -f) is a write error, like a full disk.
+/// before they print, so that an error of all ranks is printed once.
 int run_program(const std::string& name, const std::function<int()>& work, int failure = 1);
 
 /// While one exists, the first of these signals is only recorded, so that work can stop without
