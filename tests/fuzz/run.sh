@@ -41,7 +41,7 @@ fuzz() {
     "$folder/corpus" "$root/tests/fuzz/corpus/$target" >"$folder/log" 2>&1; then
     grep -vE '^#[0-9]' "$folder/log" | tail -n 60 >&2
     input=$(sed -n 's/.*Test unit written to //p' "$folder/log")
-    echo "fuzz_$target failed${input:+ with the input $input}; its log is $folder/log" >&2
+    echo "fuzz_$target failed${input:+ with the input $input}; see $folder/log" >&2
     return 1
   fi
   awk -v target="$target" '$1 ~ /number_of_executed_units/ { inputs = $2 }
