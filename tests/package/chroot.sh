@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Debian's packages as users have them: installed in a new system made by debootstrap, where the
-# programs run, programs of others are built, and nothing is left after removal.
+# Tests the Debian packages in a new system made by debootstrap: installs them, runs the programs, builds other
+# projects with the library, and checks that removal leaves nothing behind.
 #   tests/package/chroot.sh RELEASE [FOLDER]
-# e.g. bookworm; FOLDER has the packages; without it, they are made there first. Must be root.
+# RELEASE is e.g. bookworm. FOLDER has the packages; without it, they are built first, in a system of that release.
+# Must run as root.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/../chroot.sh"
@@ -15,7 +16,7 @@ source "$root/tests/support/expect.sh"
 release=$1
 made=${2-}
 
-# package NAME: its file in the system.
+# package NAME: prints the path of a package's file in the system.
 package() {
   local files=("$system/packages/$1"_*.deb)
   echo "${files[0]#"$system"}"
@@ -37,25 +38,25 @@ fi
 system=$scratch/user
 make_system "$release"
 apt update
-# What is there of rowgrad: by name, and what its packages would have put there.
+# traces: lists the files of rowgrad in the system, by name and by the contents of its packages.
 traces() {
   (cd "$system" && find . -xdev -iname '*rowgrad*' -not -path './packages*' -not -path './root/*' -not -path './var/log/*' | sort)
   for file in "$made"/*.deb; do dpkg-deb --fsys-tarfile "$file" | tar t; done | grep -v '/$' |
     while IFS= read -r path; do [[ ! -e $system/$path ]] || echo "$path"; done
 }
-[[ ! $(traces) ]] || fail "rowgrad is there already: $(traces)"
+[[ ! $(traces) ]] || fail "the new system already has files of rowgrad: $(traces)"
 mkdir "$system/packages"
 cp "$made"/*.deb "$system/packages/"
 
 # --- The programs -------------------------------------------------------------------------------
 apt install "$(package librowgrad0)" "$(package rowgrad-tools)"
 ok inside dpkg --get-selections
-! grep openmpi "$log" || fail "rowgrad-tools needs MPI"
+! grep openmpi "$log" || fail "rowgrad-tools depends on MPI"
 equal "$(inside dpkg -L rowgrad-tools | grep ^/usr/bin/)" /usr/bin/rowgrad
 for subcommand in $(inside rowgrad --help | sed -n '/^Subcommands/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
   ok inside rowgrad "$subcommand" --help
   says Usage:
-  [[ -s $system/usr/share/man/man1/rowgrad-$subcommand.1.gz ]] || fail "there is no manual page of rowgrad $subcommand"
+  [[ -s $system/usr/share/man/man1/rowgrad-$subcommand.1.gz ]] || fail "rowgrad $subcommand has no manual page"
 done
 inside rowgrad --version
 ok inside rowgrad train --stop-after 5 --sample-tokens 10
@@ -65,10 +66,10 @@ ok inside env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
   mpirun --oversubscribe -n 2 rowgrad train --stop-after 5 --sample-tokens 0
 says 'sent by each of 2 ranks'
 
-# --- Programs of others ---------------------------------------------------------------------------
+# --- Other projects -------------------------------------------------------------------------------
 apt install "$(package librowgrad-dev)" "$(package rowgrad-doc)" g++ cmake make pkg-config
 for page in html/index.html README.md core/README.md CHANGELOG.md; do
-  [[ -s $system/usr/share/doc/rowgrad/$page ]] || fail "there is no $page"
+  [[ -s $system/usr/share/doc/rowgrad/$page ]] || fail "rowgrad-doc lacks $page"
 done
 cp -r "$root/tests/package" "$system/root/consumer"
 quietly inside cmake -S /root/consumer -B /root/found -DCMAKE_BUILD_TYPE=Debug
@@ -84,5 +85,5 @@ done
 # --- Removal ----------------------------------------------------------------------------------------
 apt purge librowgrad0 librowgrad-dev rowgrad-tools rowgrad-mpi rowgrad-doc
 rm -rf "$system/root/consumer" "$system/root/found"
-[[ ! $(traces) ]] || fail "removal leaves: $(traces)"
-echo "Debian $release: the packages are installed, run, used by other projects, and removed without a trace"
+[[ ! $(traces) ]] || fail "removal leaves files behind: $(traces)"
+echo "Debian $release: the packages work, other projects can use them, and removal leaves nothing behind"

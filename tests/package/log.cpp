@@ -1,5 +1,5 @@
-// A model of one's own, in a loop of one's own, whose rows are watched and logged, with nothing but
-// the installed library: ratings as products of rows of users and films.
+// Logs the rows of a custom model in a custom training loop, with only the installed library. The
+// model predicts the rating of a film by a user as the dot product of their rows.
 
 #include <cstdlib>
 #include <iostream>
@@ -28,7 +28,7 @@ struct Ratings : Layer {
 
   Submodule<Embedding> user;
   Submodule<Embedding> film;
-  std::vector<std::string> names_of_users;  // none: they are numbered
+  std::vector<std::string> names_of_users;  // empty: users are shown by their ids
 };
 
 int main(int argc, char** argv) {
@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
     Ids users = Ids::from_shape({16}), films = Ids::from_shape({16});
     Tensor stars = empty({16});
     for (std::size_t i = 0; i < 16; ++i) {
-      users.data()[i] = static_cast<std::int32_t>(random.bits() % 30);  // 10 never rate
+      users.data()[i] = static_cast<std::int32_t>(random.bits() % 30);  // 30 of 40 users
       films.data()[i] = static_cast<std::int32_t>(random.bits() % 50);
       stars.data()[i] = static_cast<real>((users.data()[i] + films.data()[i]) % 5);
     }
@@ -69,6 +69,6 @@ int main(int argc, char** argv) {
                      tables[0].ids().size() > 20 && lookups == 60 * 16 &&
                      log.first_error().empty() && tables[0].noun() == "user" &&
                      tables[1].noun() == "film";
-  std::cout << (right ? "a log has the users and films that were learned\n" : "the log is wrong\n");
+  std::cout << (right ? "the log has the trained users and films\n" : "the log is wrong\n");
   return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,5 +1,5 @@
-// Trains an embedding for a step, with an op of one's own, and saves and reads it, with nothing but
-// the installed library and its one header.
+// Trains an embedding for one step, with a custom op, and saves and loads it. Uses only the
+// installed library and its header rowgrad.hpp.
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 using namespace rowgrad;
 
-// x + y, where y is broadcast.
+// Returns x + y, broadcast.
 Variable shifted(const Variable& x, const Variable& y) {
   Tensor value = kernels::broadcast_map("shifted", std::plus<>(), x.read(), y.read());
   return record("shifted", {x, y}, std::move(value), [](Backward& node) {
@@ -36,7 +36,7 @@ int main() {
   const Tensor expected = {{0, 0, 0}, {-.25, -.25, -.25}, {0, 0, 0}, {-.5, -.5, -.5}, {0, 0, 0}};
   const bool right =
       file.tensor("weight", {5, 3}) == expected && tape.gradient(shift).dense() == full({3}, 3);
-  std::cout << (right ? "rows 1 and 3 were trained" : "the table is wrong") << ", with numbers of "
+  std::cout << (right ? "rows 1 and 3 were trained" : "the table is wrong") << ", with values of "
             << sizeof(real) << " bytes\n";
   return right ? EXIT_SUCCESS : EXIT_FAILURE;
 }

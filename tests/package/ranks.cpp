@@ -1,5 +1,5 @@
-// Adds up a gradient over the ranks that mpirun has started, alone without it; then sends to a rank
-// that does not exist, which is an error of that rank, with MPI's reason.
+// Sums a gradient over the ranks that mpirun started, or over a single process. Then sends to a
+// rank that does not exist, which must throw an error that names the rank and MPI's reason.
 
 #include <cstdlib>
 #include <iostream>
@@ -31,6 +31,7 @@ int main() {
   const std::string expected = "exchange with rank " + std::to_string(ranks->size()) + ": ";
   const bool named =
       error.starts_with(expected) && error.find("rank", expected.size()) != error.npos;
-  if (!named) std::cout << "an error without the other rank or a reason: '" << error << "'\n";
+  if (!named)
+    std::cout << "the error does not name the other rank and MPI's reason: '" << error << "'\n";
   return right && named ? EXIT_SUCCESS : EXIT_FAILURE;
 }

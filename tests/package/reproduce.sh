@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Whether libraries, programs and headers are the same wherever they are made: the packages of
-# core/packaging/make.sh, and those that their archive of the sources makes in another folder, without git
-# and without a compiler cache. (The reference is not: doxygen names the pages of folders by their path.)
-# Lintian finds no errors in them, if $DEBEMAIL says who answers for them.
-#   tests/package/reproduce.sh [-DOPTION=VALUE...]     with these options, both times
-# ROWGRAD_BUILD names the first build folder, or it is build-packages.
+# Tests that builds are reproducible: builds the packages with core/packaging/make.sh, then again from their source
+# archive in another folder, without git and without a compiler cache. Libraries and packages must be the same, except
+# rowgrad-doc, where doxygen names pages after the path of the folder.
+# Also runs lintian, which must find no errors; for this, $DEBEMAIL must name a maintainer.
+#   tests/package/reproduce.sh [-DOPTION=VALUE...]     options for both builds
+# ROWGRAD_BUILD names the first build folder; build-packages by default.
 set -euo pipefail
 ROWGRAD_BUILD=${ROWGRAD_BUILD:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build-packages}
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
@@ -26,6 +26,6 @@ while read -r file; do
   same "$first/$file" "$second/$file"
 done < <(cd "$first" && find . -maxdepth 3 \( -name '*.so.*.*' -o -name '*.deb' -o -name "${sources##*/}" \) \
   -not -name 'rowgrad-doc*' -not -path './_CPack*' -type f | sort)
-echo "two builds in two folders: the same libraries and packages"
+echo "Builds in two folders have the same libraries and packages"
 install_packages lintian
 lintian --allow-root --fail-on error "$first"/*.deb

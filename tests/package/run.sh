@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Uses rowgrad as other projects do: installed, moved to another folder, and as a part of their own
-# sources; with MPI and without.
+# Uses rowgrad as other projects do: installed and moved to another folder, and as a subdirectory of their sources;
+# with and without MPI.
 #   tests/package/run.sh
-# ROWGRAD_BUILD names another build folder, which must be complete.
+# ROWGRAD_BUILD names another build folder, in which everything must be built already.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/expect.sh"
@@ -14,21 +14,21 @@ for file in README.md core/README.md examples/first_step.cpp; do
   [[ -f $scratch/installed/share/doc/rowgrad/$file ]] || fail "$file is not installed"
 done
 equal "$(ls "$scratch/installed/bin")" rowgrad
-# Of the headers, those that programs may name are there, with all that they include.
+# Public headers must be installed, with all headers that they include; internal headers must not.
 include=$scratch/installed/include
-[[ ! -e $include/rowgrad/core/kernels/attention.hpp ]] || fail "the library's own headers are installed"
+[[ ! -e $include/rowgrad/core/kernels/attention.hpp ]] || fail "internal headers are installed"
 while IFS= read -r header; do
-  [[ -f $include/$header ]] || fail "$header is not installed, but included"
+  [[ -f $include/$header ]] || fail "$header is included, but not installed"
 done < <(grep -rhoE '^#include <rowgrad/[^>]+' "$include" | cut -d'<' -f2 | sort -u)
-# The targets say which libraries they need, not where these are on this machine.
+# The CMake targets must name the libraries that they need without paths of this machine.
 targets=$(dirname "$scratch"/installed/lib*/cmake/rowgrad/rowgradTargets.cmake)
 if grep -nE "/lib[a-z0-9-]*\.(so|a)|$scratch/first" "$targets"/*.cmake |
   grep -vF "\${_IMPORT_PREFIX}"; then
-  fail "the targets have absolute paths"
+  fail "the CMake targets have absolute paths"
 fi
-# Nor do they, or what pkg-config says, choose a processor or run paths for programs of others.
+# The CMake targets and pkg-config files must not set -march or run paths for other projects.
 if grep -rnE -e '-march|rpath' "$targets" "$targets/../../pkgconfig"; then
-  fail "programs of others are told for which processor they are, or where libraries are"
+  fail "the CMake targets or pkg-config files set -march or run paths"
 fi
 
 consumer=(cmake -S "$root/tests/package" -G Ninja -DCMAKE_PREFIX_PATH="$scratch/installed")
@@ -42,11 +42,11 @@ quietly cmake --build "$scratch/consumer"
 "$scratch/installed/bin/rowgrad" report "$scratch/run.log"
 if [[ -x ${CHROMIUM:=/usr/bin/chromium} ]]; then
   "$CHROMIUM" --headless --no-sandbox --disable-gpu --virtual-time-budget=20000 --dump-dom \
-    "file://$scratch/run.html" >"$scratch/shown.html" 2>/dev/null || fail "the browser does not open the page"
-  grep -q 'user.weight' "$scratch/shown.html" || fail "the page does not show the table"
-  grep -q 'there and back' "$scratch/shown.html" || fail "the page does not say why a row moved"
-  ! grep -q '<p class="notice">This report cannot' "$scratch/shown.html" || fail "the page cannot be shown"
-  echo "the page of a model of one's own, in the browser"
+    "file://$scratch/run.html" >"$scratch/shown.html" 2>/dev/null || fail "the browser failed to open the report"
+  grep -q 'user.weight' "$scratch/shown.html" || fail "the report does not show the table"
+  grep -q 'there and back' "$scratch/shown.html" || fail "the report does not show why a row moved"
+  ! grep -q '<p class="notice">This report cannot' "$scratch/shown.html" || fail "the report shows an error"
+  echo "the report of a custom model opens in a browser"
 elif [[ ${CI-} ]]; then
   fail "$CHROMIUM is not installed"
 fi
@@ -69,16 +69,16 @@ for levels in "x86-64-v4;x86-64" nonsense; do
     cmake -S "$root" -B "$scratch/levels" -G Ninja "-DROWGRAD_LEVELS=$levels"
 done
 
-# What packages are made of, by campaign.sh, is configured at least.
+# Only campaign.sh builds packages, but their configuration must work.
 quietly cmake -S "$root" -B "$scratch/packages" -G Ninja -DBUILD_SHARED_LIBS=ON -DCMAKE_INSTALL_PREFIX=/usr
 
 quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninja
 quietly cmake --build "$scratch/parent" --target one_rank
 quietly cmake --install "$scratch/parent" --prefix "$scratch/parents"
-[[ ! -e $scratch/parents ]] || fail "a project installs rowgrad with itself, unasked"
+[[ ! -e $scratch/parents ]] || fail "a project with rowgrad as a subdirectory also installs rowgrad"
 ok "$scratch/parent/one_rank"
 equal "$(<"$log")" "rowgrad 0.2.0, 1 process"
 rejects 1 "this program was built without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"
 rejects 1 "this program was built without MPI" env PMI_RANK=0 PMI_SIZE=2 "$scratch/parent/one_rank"
 ok env PMI_RANK=0 PMI_SIZE=1 "$scratch/parent/one_rank"
-echo "a project with rowgrad in a folder, without MPI: one process, and words instead of several"
+echo "a project with rowgrad as a subdirectory, without MPI: runs alone, and fails under mpirun"

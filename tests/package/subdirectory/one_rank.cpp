@@ -1,4 +1,4 @@
-// A process that is alone, as there is no MPI; started by an mpirun, it fails.
+// A program without MPI: a single process. Fails if it is started by mpirun.
 
 #include <cstdlib>
 #include <iostream>
