@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Counts the instructions of small fixed workloads, and fails if one needs over 5 % more than
-# instructions.txt says. Times depend on the machine and on what else it does; these counts do not.
-#   tests/instruction_counts/run.sh [--update]    --update writes instructions.txt anew
-# ROWGRAD_BUILD names another build folder; `-counts` is added to it. ROWGRAD_COUNTS_BUILD names one that
-# has been configured with the two options below, to save a build of the library.
+# Counts the instructions of small fixed workloads. Fails if a workload needs over 5 % more instructions than
+# instructions.txt says. Unlike times, these counts do not depend on the machine and its load.
+#   tests/instruction_counts/run.sh [--update]    --update rewrites instructions.txt
+# ROWGRAD_BUILD names another build folder; the script appends `-counts` to it. ROWGRAD_COUNTS_BUILD names an existing
+# build for x86-64-v3 with ROWGRAD_INSTRUCTION_COUNTS=ON, which saves building the library again.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/expect.sh"
 build=${ROWGRAD_COUNTS_BUILD:-$build-counts}
-numbers=$root/tests/instruction_counts/instructions.txt
+stored=$root/tests/instruction_counts/instructions.txt
 program=$build/tests/instruction_counts/counted_workloads
 allowed=5  # percent
 
@@ -19,13 +19,13 @@ case ${1-} in
 esac
 
 if [[ $(uname -m) != x86_64 ]] || ! grep -qw avx2 /proc/cpuinfo; then
-  skip "Not counted: the numbers are those of an x86-64 processor with AVX2."
+  skip "Instructions are not counted: this needs an x86-64 processor with AVX2."
 fi
 
-# count WORKLOAD: the instructions of its counted_work(), into the file of its name.
+# count WORKLOAD: counts the instructions of counted_work() in a workload, and writes the count to $scratch/WORKLOAD.
 count() {
-  # Two threads would share the work differently every time. OpenBLAS's kernel is the one for AVX
-  # without FMA, which valgrind computes number by number: Haswell's takes it fifteen times as long.
+  # One thread, because two would divide the work differently each time. OpenBLAS's kernel for AVX without FMA, because
+  # valgrind emulates FMA value by value: with the Haswell kernel, it takes fifteen times as long.
   if ! OPENBLAS_CORETYPE=Sandybridge OMP_NUM_THREADS=1 valgrind --tool=callgrind \
     --toggle-collect=counted_work --callgrind-out-file=/dev/null "$program" "$1" \
     >"$scratch/$1.log" 2>&1; then
@@ -36,7 +36,7 @@ count() {
 }
 
 install_packages valgrind
-# x86-64-v3, for valgrind 3.19 knows no AVX-512.
+# Builds for x86-64-v3, because valgrind 3.19 does not support AVX-512.
 if [[ -z ${ROWGRAD_COUNTS_BUILD-} ]]; then
   configure -DROWGRAD_LEVELS=x86-64-v3 -DROWGRAD_INSTRUCTION_COUNTS=ON -DROWGRAD_TESTS=OFF -DROWGRAD_EXAMPLES=OFF
 fi
@@ -60,9 +60,9 @@ if [[ $update ]]; then
     echo "# Instructions of each workload of workloads.cpp. Written by tests/instruction_counts/run.sh --update"
     echo "# with $version"
     for workload in "${workloads[@]}"; do echo "$workload $(<"$scratch/$workload")"; done
-  } >"$numbers.new"
-  mv "$numbers.new" "$numbers"
-  cat "$numbers"
+  } >"$stored.new"
+  mv "$stored.new" "$stored"
+  cat "$stored"
   exit
 fi
 
@@ -71,9 +71,9 @@ fewer=
 printf '%-20s %14s %14s\n' workload instructions before
 for workload in "${workloads[@]}"; do
   now=$(<"$scratch/$workload")
-  before=$(awk -v name="$workload" '$1 == name { print $2 }' "$numbers")
+  before=$(awk -v name="$workload" '$1 == name { print $2 }' "$stored")
   if [[ ! $before ]]; then
-    printf '%-20s %14d %14s\n' "$workload" "$now" "none: run --update"
+    printf '%-20s %14d %14s\n' "$workload" "$now" "(use --update)"
     failed=yes
     continue
   fi
@@ -88,10 +88,10 @@ for workload in "${workloads[@]}"; do
   printf '%-20s %14d %14d %8s %%%s\n' "$workload" "$now" "$before" "$percent" "$verdict"
 done
 
-[[ ! $fewer ]] || echo "Over $allowed % fewer somewhere: tests/instruction_counts/run.sh --update would keep it so."
+[[ ! $fewer ]] || echo "A workload needs over $allowed % fewer instructions: store the counts with --update."
 [[ $failed ]] || exit 0
-if ! grep -qxF "# with $version" "$numbers"; then
-  echo "That is no failure here, as the numbers were written $(sed -n 's/^# with/with/p' "$numbers")"
+if ! grep -qxF "# with $version" "$stored"; then
+  echo "This is not a failure, because the versions differ: the counts were stored $(sed -n 's/^# with/with/p' "$stored")"
   echo "and this is $version."
   exit 0
 fi

@@ -1,8 +1,8 @@
-// Small fixed workloads on one thread, whose instructions tests/instruction_counts/run.sh counts.
+// Small fixed workloads on one thread. tests/instruction_counts/run.sh counts their instructions.
 //
-//   counted_workloads            their names, a line each
-//   counted_workloads NAME       runs one
-//   counted_workloads --version  the compiler and libraries that instruction counts depend on
+//   counted_workloads            lists the workloads, one a line
+//   counted_workloads NAME       runs a workload
+//   counted_workloads --version  names the compiler and libraries that the counts depend on
 
 #include <cstdint>
 #include <exception>
@@ -18,7 +18,7 @@
 
 #include <rowgrad/rowgrad.hpp>
 
-/// What run.sh counts: from here until the return.
+/// Runs `work`. run.sh counts the instructions between the call of this function and its return.
 extern "C" [[gnu::noipa]] void counted_work(const std::function<void()>& work) {
   work();
   asm volatile("");  // keeps the call above from becoming a jump, which would end the counting
@@ -43,7 +43,7 @@ std::vector<Ids> random_batches(std::size_t vocabulary, std::uint64_t seed) {
   return batches;
 }
 
-// Runs every batch once, so that memory and states exist, and then counts `count` steps.
+// Runs every batch once, so that all memory and optimizer state exist, then counts `count` steps.
 template <class Step>
 void counted_steps(std::size_t count, const Step& step) {
   for (std::size_t i = 0; i < kBatches; ++i) step(i);
@@ -52,7 +52,7 @@ void counted_steps(std::size_t count, const Step& step) {
   });
 }
 
-// Of which `backward` goes back from what it computes on a tape.
+// Counts `count` training steps. `backward` records batch i on a tape and computes the gradients.
 template <class Backward>
 void counted_training(Optimizer& optimizer, std::size_t count, const Backward& backward) {
   counted_steps(count, [&](std::size_t i) {
@@ -63,7 +63,7 @@ void counted_training(Optimizer& optimizer, std::size_t count, const Backward& b
   });
 }
 
-// W1 of tests/bench, with a smaller table: a step costs what its rows cost.
+// W1 of tests/bench with a smaller table: the cost of a step depends only on the rows looked up.
 template <class Made>
 void embed(const typename Made::Options& options) {
   constexpr std::size_t kVocabulary = 5000, kWidth = 256;
@@ -79,7 +79,7 @@ void embed(const typename Made::Options& options) {
   });
 }
 
-// W2 of tests/bench, the toy next-token model, but narrower: the guard is not about OpenBLAS.
+// W2 of tests/bench, the toy next-token model, but narrower, so that OpenBLAS does not dominate.
 void toy() {
   constexpr std::size_t kVocabulary = 1132;
   NextTokenModel model({.vocabulary = kVocabulary, .context = 4, .width = 64}, Random(123));
@@ -91,7 +91,7 @@ void toy() {
   });
 }
 
-// A memory of n-grams, without the model around it.
+// An n-gram memory, without the model around it.
 void ngram_memory() {
   constexpr std::size_t kVocabulary = 1000, kWidth = 32;
   Random random(1);
@@ -105,7 +105,7 @@ void ngram_memory() {
   });
 }
 
-// Ops on a few values: they cost only what recording and going backward cost.
+// Ops on a few values: measures the overhead of recording ops and of the backward pass.
 void small_ops() {
   Parameter start("start", full({4}, 1));
   counted_steps(20, [&](std::size_t) {
