@@ -1,31 +1,31 @@
 #!/usr/bin/env bash
-# What a crash leaves on the disk. Training runs that save after every step are killed (SIGKILL) at
-# random moments: each time there must be a whole checkpoint and a whole report, and the run that goes
-# on from it must end with the bits of one that was never stopped, and have one log of all its steps. So it
-# is with a table in a file.
-# Then what cannot be written: a full disk, a limit of sizes, a folder that is or becomes read-only,
-# /dev/full. Each is to be a clear error that leaves the old file as it was. Of two writers, each file is
-# whole.
-#   tests/durability/run.sh [KILLS]    30 if not given, and a third as many of a table in a file
-# As root, or where user namespaces are allowed, with file systems of its own; else these are left
-# out, and it says so. ROWGRAD_BUILD names another build folder.
+# Tests that killed runs and failed writes do not damage files.
+# Training runs that save after every step are killed (SIGKILL) at random moments. Each time, the checkpoint and
+# the report must be complete. The resumed run must end with the bits of an uninterrupted run, and with one log of
+# all its steps. The same is tested with a table in a file.
+# Then writes fail: on a full disk, at a file size limit, in a folder that is or becomes read-only, and to
+# /dev/full. Each failure must be a clear error and leave the old file unchanged. If two runs write the same file,
+# it must be complete.
+#   tests/durability/run.sh [KILLS]    30 by default, and a third of them with a table in a file
+# Some tests mount file systems, which needs root or user namespaces. Otherwise, they are skipped with a message.
+# ROWGRAD_BUILD names another build folder.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 kills=${1-30}
 [[ $kills =~ ^[0-9]+$ ]] || { echo "usage: tests/durability/run.sh [KILLS]" >&2 && exit 2; }
 
-# Mounts are made in a name space that ends with this script, and with them all that they hold.
-if [[ -z ${ROWGRAD_CRASH_MOUNTS-} ]]; then
+# The script mounts file systems in a mount namespace of its own, so that they disappear when it ends.
+if [[ -z ${ROWGRAD_DURABILITY_MOUNTS-} ]]; then
   configure
   compile rowgrad_program
   for as_root in "" --map-root-user; do
     # shellcheck disable=SC2086
     if unshare --mount $as_root mount -t tmpfs none /tmp 2>/dev/null; then
       # shellcheck disable=SC2086
-      ROWGRAD_CRASH_MOUNTS=yes exec unshare --mount $as_root "${BASH_SOURCE[0]}" "$@"
+      ROWGRAD_DURABILITY_MOUNTS=yes exec unshare --mount $as_root "${BASH_SOURCE[0]}" "$@"
     fi
   done
-  ROWGRAD_CRASH_MOUNTS=no
+  ROWGRAD_DURABILITY_MOUNTS=no
 fi
 
 source "$root/tests/support/expect.sh"
@@ -35,28 +35,28 @@ PATH=$build/bin:$PATH
 cd "$scratch"
 mkdir runs disk
 
-# Words under momentum and decay: most rows of the table are stale at any time.
+# A word vocabulary with momentum: most rows of the table are stale at any time.
 run=(rowgrad train --corpus "$root/examples/data/the-slow-clock.txt"
   --tokenizer word --context 8 --stride 8 --batch 16 --width 8 --window 2 --hidden 8
   --optimizer rmsprop --momentum 0.5 --schedule cosine --sample-tokens 0 --threads 1)
 short=("${run[@]}" --epochs 3)
 endless=("${run[@]}" --epochs 1000000)
 
-# expect_whole_page FILE: it ends, and so do the data in it.
+# expect_whole_page FILE: asserts that a report and the data in it are complete.
 expect_whole_page() {
-  [[ $(tail -n 1 "$1") == "</html>" ]] || fail "$1 is cut off"
+  [[ $(tail -n 1 "$1") == "</html>" ]] || fail "$1 is truncated"
   local data
   data=$(sed -n 's/.*<script type="application\/gzip" id="data">\([^<]*\).*/\1/p' "$1" | base64 -d | gunzip) ||
-    fail "the data of $1 are not whole"
-  [[ $data == "{"*"}" ]] || fail "the data of $1 are cut off"
+    fail "the data in $1 are damaged"
+  [[ $data == "{"*"}" ]] || fail "the data in $1 are truncated"
 }
 
-# contents LOG: curves, evaluations and rows, without times.
+# contents LOG: prints the curves, evaluations and rows of a log, without speeds.
 contents() {
   rowgrad report "$1" --data /dev/stdout | sed -E 's/"run":\{.*"tables":/"tables":/; s/"speed":\[[^]]*\]//'
 }
 
-# expect_whole_log FILE: it is one log, with all that the reference has.
+# expect_whole_log FILE: asserts that a log describes one run and has the contents of the reference log.
 expect_whole_log() {
   equal "$(grep -c '^{"event":"run"' "$1")" 1
   contents "$1" >first.contents
@@ -64,13 +64,13 @@ expect_whole_log() {
   same first.contents second.contents
 }
 
-# expect_same_run FIRST SECOND: all but what --report keeps.
+# expect_same_run FIRST SECOND: asserts that two checkpoints are equal, except for what --report keeps in them.
 expect_same_run() {
   ok rowgrad compare "$1" "$2"
 }
 
-# run_and_kill MICROS COMMAND...: kills it within that time, unless it ends before; its status is in
-# `status`.
+# run_and_kill MICROSECONDS COMMAND...: kills the command at a random moment within this time, unless it ends
+# earlier. Sets `status` to its exit status.
 run_and_kill() {
   local delay=$((SRANDOM % $1))
   shift
@@ -81,9 +81,9 @@ run_and_kill() {
   wait $! 2>/dev/null || status=$?
 }
 
-# --- Killed -------------------------------------------------------------------------------------
-# kill_runs KILLS COMMAND...: three epochs, from where the run before was killed, until so many were. The
-# fourth one reads all that they have left, each row of a table, too.
+# --- Killed runs --------------------------------------------------------------------------------
+# kill_runs KILLS COMMAND...: trains for three epochs, resuming after each kill, until KILLS runs have been killed. Then
+# compares with an uninterrupted run. A fourth epoch reads all files that the runs left, and every row of a table.
 kill_runs() {
   local kills=$1 started=${EPOCHREALTIME/./} micros resume left
   shift
@@ -98,12 +98,12 @@ kill_runs() {
     [[ ! -e runs/ck ]] || resume=(--resume runs/ck)
     run_and_kill "$micros" "$@" --epochs 3 --save runs/ck "${resume[@]}"
     case $status in
-      0)  # it was faster
+      0)  # it ended before the kill
         ended=$((ended + 1))
         expect_same_run runs/reference runs/ck
         left=$(find runs -type f ! -name ck ! -name 'page*' ! -name 'reference*' ! -name longer ! -name table \
           ! -name 'table.undo-*'; find runs -name 'table.undo-*' | tail -n +3)
-        [[ ! $left ]] || fail "there are files left: $left"
+        [[ ! $left ]] || fail "files were left behind: $left"
         if [[ " $* " == *" --report "* ]]; then
           expect_whole_page runs/page
           expect_whole_log runs/page.log
@@ -113,7 +113,7 @@ kill_runs() {
       137)
         killed=$((killed + 1))
         [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
-        # A table would be taken back here, where nothing kills that.
+        # Skipped with a table in a file: this run would roll it back, and the rollback is to be killed too.
         [[ ! -e runs/ck || -e runs/table ]] || ok rowgrad train --resume runs/ck --stop-after 1 --sample-tokens 0
         if [[ -e runs/page ]]; then
           expect_whole_page runs/page
@@ -130,39 +130,40 @@ kill_runs() {
   [[ " $* " != *" --report "* ]] || expect_whole_log runs/page.log
   ok "$@" --epochs 4 --save runs/ck --resume runs/ck
   expect_same_run runs/longer runs/ck
-  echo "$killed kills, $in_a_save of them in the midst of a save, $ended runs to their end:"
+  echo "$killed kills, $in_a_save of them during a save; $ended runs ended before the kill:"
   rm -rf runs/*
 }
 
 kill_runs "$kills" "${run[@]}" --save-every 1 --report runs/page
-echo "always a whole checkpoint, always the bits of a run that was never stopped; $pages whole reports"
+echo "complete checkpoints, the bits of an uninterrupted run, and $pages complete reports"
 
-# Larger than the memory that the process may have. Most of its rows have deferred updates at any time, too.
+# A table that is larger than the memory of the process. Most of its rows are stale at any time.
 ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited rowgrad train --model gpt
   --corpus "$root/examples/data/the-slow-clock.txt" --context 32 --stride 32 --batch 32 --width 32 --heads 1
   --layers 1 --ngrams '1,2,3' --ngram-heads 1 --ngram-width 32 --ngram-layers 0 --validation 0
   --evaluate-every 0 --sample-tokens 0 --save-every 5)
 kill_runs $(((kills + 2) / 3)) "${ngrams[@]}" --ngram-rows 33333333 --ngram-file runs/table
-echo "always the bits of a run that was never stopped, and of its table in a file, of 42 GB"
+echo "the bits of an uninterrupted run and of its table file of 42 GB"
 
-# --- What cannot be written ---------------------------------------------------------------------
-# expect_old_file FILE: it is what it was, and the only one in its folder but for what filled that.
+# --- Failed writes ------------------------------------------------------------------------------
+# expect_old_file FILE: asserts that the file equals `old`, and that its folder has no other file, except the filler of
+# a full disk.
 expect_old_file() {
   same "$1" old
   local file
   for file in "$(dirname "$1")"/*; do
-    [[ $file == "$1" || $file == */filler ]] || fail "$file is left"
+    [[ $file == "$1" || $file == */filler ]] || fail "$file was left behind"
   done
 }
 
 ok "${run[@]}" --stop-after 2 --save old
 
 cp old runs/ck
-# Past the limit a write fails like that on a full disk, if the signal is ignored.
+# If the signal XFSZ is ignored, a write beyond the limit fails, like a write to a full disk.
 rejects 1 "cannot write .*File too large" \
   bash -c 'trap "" XFSZ; ulimit -f 64; exec "$@"' limited "${short[@]}" --save runs/ck
 expect_old_file runs/ck
-echo "a limit of sizes: an error, the old file intact"
+echo "a file size limit: an error, the old file intact"
 
 for option in --save --metrics --json; do
   rejects 1 "cannot write /dev/full: No space left" "${run[@]}" --stop-after 2 $option /dev/full
@@ -180,13 +181,13 @@ kill -KILL "$first" && kill -INT "$second"
 wait "$first" "$second" 2>/dev/null || true
 cat first second >"$log"
 ok "${run[@]}" --resume runs/ck --stop-after 1
-# What the killed one had begun to write goes with the next save, if not with the last one of the other.
+# The next save removes what the killed run had begun to write, unless the other run's last save already did.
 ok "${short[@]}" --save runs/ck
-[[ $(echo runs/*) == runs/ck ]] || fail "there are files left: $(echo runs/*)"
-echo "two writers, one of them killed: a whole file"
+[[ $(echo runs/*) == runs/ck ]] || fail "files were left behind: $(echo runs/*)"
+echo "two writers, one of them killed: a complete file"
 
-if [[ $ROWGRAD_CRASH_MOUNTS == no ]]; then
-  skip "a full disk, a read-only folder: skipped, mounting is not allowed here"
+if [[ $ROWGRAD_DURABILITY_MOUNTS == no ]]; then
+  skip "a full disk, a read-only folder: skipped, because mounting is not allowed here"
 fi
 
 mount -t tmpfs -o size=1m none disk
@@ -203,19 +204,20 @@ rejects 1 "the report is incomplete: .*No space left" "${short[@]}" --save runs/
 ok "${short[@]}" --save runs/ck
 expect_same_run runs/ck runs/logged
 rm -f disk/filler disk/run.log
-echo "a log on a full disk: the run goes on, an error at its end"
+echo "a log on a full disk: the run continues and ends with an error"
 
 cp old disk/ck
 "${endless[@]}" --save disk/ck --save-every 1 >"$log" 2>&1 &
-await() {  # await COMMAND...: repeats it until it succeeds, as long as the run goes on
+# await COMMAND...: repeats the command until it succeeds. Fails if the run ends first.
+await() {
   until "$@" 2>/dev/null; do
-    kill -0 $! 2>/dev/null || fail "the run ended before: $*"
+    kill -0 $! 2>/dev/null || fail "the run ended before this command succeeded: $*"
     sleep 0.01
   done
 }
 has_saved() { ! cmp -s old disk/ck; }
 await has_saved
-await mount -o remount,ro none disk  # busy in the midst of a save
+await mount -o remount,ro none disk  # fails as busy during a save
 cp disk/ck old
 status=0
 wait $! || status=$?
@@ -225,13 +227,13 @@ expect_old_file disk/ck
 rejects 1 "is not writable" "${short[@]}" --save disk/ck
 rejects 1 "is not writable" "${short[@]}" --json disk/new
 expect_old_file disk/ck
-echo "a folder that becomes or is read-only: errors, the old file intact"
+echo "a folder that is or becomes read-only: errors, the old file intact"
 umount disk
 
-# A file system on a disk, as a table's is: in memory, even a page without rows takes space.
+# A table is tested on a disk's file system: in tmpfs, even a page without rows takes space.
 truncate -s 64M image
 if ! mkfs.ext4 -q -m 0 -b 4096 image 2>/dev/null || ! mount -o loop image disk 2>/dev/null; then
-  skip "a table on a full disk: skipped, there is no loop device here"
+  skip "a table on a full disk: skipped, because there is no loop device here"
 fi
 small=("${ngrams[@]}" --ngram-rows 6666 --ngram-file disk/table --epochs 3)
 ok "${small[@]}" --save reference
@@ -241,5 +243,5 @@ head -c "$((left - 4000))K" /dev/zero >disk/filler
 rejects 1 "cannot write .*No space left" "${small[@]}" --save ck
 rm disk/filler
 ok "${small[@]}" --resume ck --save ck
-expect_same_numbers reference ck
-echo "a table on a full disk: an error, and with space again the same numbers"
+expect_same_checkpoint reference ck
+echo "a table on a full disk: an error, and the same result once there is space again"

@@ -2,7 +2,7 @@
 # Trains with mpirun on this machine. Tests that 1 to 4 ranks give the same bits as a single process,
 # even if a run is resumed on another number of ranks. Tests ranks that die, hang or have other options.
 #   tests/ranks/run.sh
-# ROWGRAD_BUILD names another build folder. Without MPI, the script skips all tests; with CI set, it fails.
+# ROWGRAD_BUILD names another build folder. Without MPI, the script skips all tests; with CI set, it fails instead.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/expect.sh"
@@ -42,7 +42,7 @@ compare() {
     if compgen -G "ranks.part-*" >/dev/null; then
       ok "$@" --resume ranks --save ranks
     fi
-    expect_same_numbers alone ranks
+    expect_same_checkpoint alone ranks
     rm -f ranks ranks.part-* table*
     compared=$((compared + 1))
   done
@@ -68,7 +68,7 @@ last=$(grep -A 1 "^Sample" log)
 ok on_ranks 2 "${sampled[@]}" --save ranks
 equal "$(grep -A 1 "^Sample" log)" "$last"
 grep -aq '"samples":"\[{' ranks || fail "the checkpoint has no samples"
-expect_same_numbers alone ranks
+expect_same_checkpoint alone ranks
 rm ranks
 echo "samples during training and at the end: the same as from a single process"
 
@@ -79,7 +79,7 @@ for option in --report --log; do
   ok on_ranks 2 "${logged[@]}" --stop-after 5 $option watched$option --save ranks
   ok on_ranks 2 "${logged[@]}" --resume ranks $option watched$option --save ranks
   ok "${logged[@]}" --resume ranks --save ranks
-  expect_same_numbers alone ranks
+  expect_same_checkpoint alone ranks
   rm -f ranks ranks.part-*
 done
 for file in watched--report.log watched--log; do
@@ -104,7 +104,7 @@ for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name
 ok "${verdict[@]}" "${small[@]}" --stop-after 3 --slices 2 --save alone
 ok on_ranks 2 "${pmix[@]}" "${verdict[@]}" "${small[@]}" --stop-after 3 --save ranks
 says "sent by each of 2 ranks"
-expect_same_numbers alone ranks
+expect_same_checkpoint alone ranks
 rm ranks
 echo "a launcher that only supports PMIx: two ranks, not two runs"
 
@@ -113,7 +113,7 @@ ok "${run[@]}" --slices 4 --stop-after 30 --save alone
 ok on_ranks 3 "${run[@]}" --slices 4 --stop-after 11 --save ranks
 ok on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks
 ok "${run[@]}" --resume ranks --stop-after 30 --save ranks
-expect_same_numbers alone ranks
+expect_same_checkpoint alone ranks
 echo "resumed on another number of ranks: the same bits"
 
 # Sharded tables: after a kill at any moment, the previous checkpoint is whole, and other numbers of
@@ -140,9 +140,9 @@ done
 ((kills == 0 || hits > 0)) || fail "every run ended before it was killed"
 ok on_ranks 3 "${long[@]}" --resume ranks --save ranks
 ok "${long[@]}" --resume ranks --save ranks
-expect_same_numbers alone ranks
+expect_same_checkpoint alone ranks
 rm -f ranks ranks.part-*
-echo "$hits kills with sharded tables: the same bits as a run that was never killed"
+echo "$hits kills with sharded tables: the same bits as an uninterrupted run"
 
 ok on_ranks 2 "${split[@]}" --slices 4 --steps 12 --save ranks
 rm ranks.part-*-1
@@ -174,7 +174,7 @@ for table in "" "--ngram-file sub/table"; do
   ! grep "^step" log || fail "the error came after the first step"
 done
 rm -rf here there
-echo "a folder that a rank lacks: an error before training that names rank and host"
+echo "a folder that does not exist on one rank: an error before training that names rank and host"
 
 mkdir bin
 cp "$build/bin/rowgrad" bin/  # without the MPI program next to it
@@ -184,7 +184,7 @@ echo "a program without MPI: an error instead of independent runs"
 
 rejects 1 "rank 1 and rank 0 have different values of seed: got 5, expected 123" \
   on_ranks 1 "${run[@]}" --stop-after 2 : -n 1 "${run[@]}" --stop-after 2 --seed 5
-echo "options that differ: an error that names rank and option"
+echo "different options: an error that names rank and option"
 
 # endless COUNT COMMAND...: starts an endless run on COUNT ranks and waits for its first checkpoint
 endless() {
