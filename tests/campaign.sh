@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# What CI cannot afford: everything that looks for faults, for as long as it is worth, other systems, and
-# all packages as users install them. To be left overnight: a part that fails does not end the others.
-# At the end, a table says what ran, what failed and how long it took; build-campaign has each part's
-# log. tests/README.md has a table of what was run.
-#   tests/campaign.sh [PART...]    one or more of the functions below; all of them if none is named
-# ROWGRAD_CAMPAIGN_SHARE=10 kills, repeats and makes up a tenth of what it would. Systems and packages
-# need root, for chroot.
-# shellcheck disable=SC2317 # functions are called by their names
+# Runs the tests that take too long for CI: long searches for faults, other systems, and packages as users
+# install them. Meant to run overnight: if one part fails, the others still run. At the end, it prints a table
+# with the time and result of each part; the logs are in build-campaign.
+#   tests/campaign.sh [PART...]    a part is a function below; all parts if none is named
+# ROWGRAD_CAMPAIGN_SHARE=10 reduces the kills and the fuzzing time to a tenth. The parts that use chroot (packages,
+# bookworm, trixie) must run as root.
+# shellcheck disable=SC2317 # parts are called by name
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 set +e
@@ -14,10 +13,10 @@ cd "$root" || exit
 
 share=${ROWGRAD_CAMPAIGN_SHARE-100}
 if [[ ! $share =~ ^[1-9][0-9]*$ ]]; then
-  echo "ROWGRAD_CAMPAIGN_SHARE: got \"$share\", expected a number of percent" >&2
+  echo "ROWGRAD_CAMPAIGN_SHARE: got \"$share\", expected a percentage, at least 1" >&2
   exit 2
 fi
-export DEBEMAIL=${DEBEMAIL-packages@debian.org}  # lintian wants somebody to answer for the packages
+export DEBEMAIL=${DEBEMAIL-packages@debian.org}  # lintian requires a maintainer
 
 durability() { tests/durability/run.sh $((10 * share)); }
 ranks() {

@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2154
-# Debian systems of their own, made by debootstrap, for debian.sh and packages.sh. Must be root. To be
-# sourced after core/packaging/setup.sh; `system` is the folder.
+# Functions for debian.sh and package/chroot.sh, which run commands in a Debian system made by debootstrap. They
+# need root. Source this file after core/packaging/setup.sh, and set `system` to the folder of the system.
 
-# make_system RELEASE: unless it is there.
+# make_system RELEASE: creates the system, unless the folder has one.
 make_system() {
   if [[ ! -d $system/usr ]]; then
     # shellcheck disable=SC2034
@@ -13,7 +13,7 @@ make_system() {
   cp /etc/resolv.conf "$system/etc/"
 }
 
-# copy_sources: those of HEAD, to /rowgrad there, and the texts to /data.
+# copy_sources: copies the sources of HEAD to /rowgrad in the system, and the files of $ROWGRAD_DATA to /data.
 copy_sources() {
   rm -rf "$system/rowgrad" "$system/data"
   mkdir "$system/rowgrad" "$system/data"
@@ -21,8 +21,7 @@ copy_sources() {
   if [[ ${ROWGRAD_DATA-} ]]; then cp "$ROWGRAD_DATA"/* "$system/data/"; fi
 }
 
-# inside COMMAND...: runs it there. What is mounted is so for the command alone, in a view of the file
-# system of its own.
+# inside COMMAND...: runs the command in the system. Its mounts are in a private mount namespace.
 inside() {
   local texts=()
   [[ ! -d $system/data ]] || texts=(ROWGRAD_DATA=/data)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Both commands of the README on another Debian release, in a system of its own made by debootstrap:
-# trains for a few steps, then builds and runs every test.
-#   tests/debian.sh RELEASE [FOLDER]       e.g. trixie; FOLDER keeps the system for the next time
-# CXX names another compiler, whose packages PACKAGES installs:
+# Runs both commands of the README on another Debian release, in a system made by debootstrap: trains for a few
+# steps, then builds and runs every test. Uses the sources of HEAD.
+#   tests/debian.sh RELEASE [FOLDER]       e.g. trixie; FOLDER keeps the system for the next run
+# CXX names another compiler, and PACKAGES the packages to install for it:
 #   CXX=clang++-14 PACKAGES="clang-14 libomp-14-dev" tests/debian.sh bookworm
-# Must be root, for chroot. The sources are those of HEAD.
+# Must run as root, for chroot.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/chroot.sh"
@@ -30,7 +30,7 @@ if [[ ${PACKAGES-} ]]; then
 fi
 inside /rowgrad/examples/train.sh --stop-after 300 --sample-tokens 40
 inside /rowgrad/tests/run.sh
-if [[ ${ROWGRAD_DATA-} ]]; then  # without the texts, too
+if [[ ${ROWGRAD_DATA-} ]]; then  # again, without the published texts
   rm -rf "$system/data" "$system/rowgrad/build/texts" "$system/root/.cache"
   inside env ROWGRAD_OFFLINE=1 /rowgrad/tests/run.sh
 fi

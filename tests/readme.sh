@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The code in the READMEs is code that is compiled: each part of a program between two lines
-# `// [name]` must stand in it to the letter, but for the indentation that the part shares.
-#   tests/readme.sh [ROWGRAD]    also compares what this program prints with the READMEs
+# Checks the READMEs. Their code is compiled elsewhere: each part of a program or test between two lines
+# `// [name]` must occur in a README unchanged, except for its common indentation.
+#   tests/readme.sh [ROWGRAD]    also compares the output of this program with examples/README.md
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tests/support/expect.sh
@@ -21,65 +21,65 @@ for source in examples/{first_step,custom_layer,own_model}.cpp \
       inside { if (!indent) indent = length($0) - length(line) + 1; print substr($0, indent) }' \
       "$source")
     if [[ $readme != *"$part"* ]]; then
-      echo "No README.md has [$name] of $source:"
+      echo "No README.md contains [$name] of $source:"
       echo "$part"
       exit 1
     fi
     parts=$((parts + 1))
   done
 done
-echo "The READMEs have all $parts parts of the programs"
+echo "The READMEs contain all $parts parts of programs and tests"
 ((parts >= 20))
 
-# Each expression of the table "From PyTorch" stands in the test that runs them.
+# Each expression of the table "From PyTorch" must occur in the test that runs them.
 tested=$(tr -s ' \n' ' ' <tests/layers/pytorch_names_test.cpp)
 expressions=0
-# shellcheck disable=SC2016 # the table's own marks
+# shellcheck disable=SC2016 # the backquotes of Markdown
 while IFS= read -r expression; do
   if [[ $tested != *"$expression"* ]]; then
-    echo "tests/layers/pytorch_names_test.cpp does not have $expression"
+    echo "tests/layers/pytorch_names_test.cpp lacks $expression"
     exit 1
   fi
   expressions=$((expressions + 1))
 done < <(sed -n '/^## From PyTorch/,/^## A GPT/p' layers/README.md | grep '^| .*`' |
   sed 's/.* | //' | grep -o '`[^`]*`' | tr -d '`')
-echo "All $expressions expressions for PyTorch's are run"
+echo "All $expressions expressions of the table \"From PyTorch\" are tested"
 ((expressions >= 60))
 
-# The tables of ops and layers are complete.
+# The tables of ops and layers must be complete.
 tables=$(sed -n '/^## What there is/,/^## From PyTorch/p' layers/README.md)
 names=$(sed -nE 's/^(Variable|Ids|RelativeRows) ([a-z0-9_]+)\(.*/\2/p' core/ops/*.hpp
   sed -nE 's/^class (\w+) : public (Layer|Model|Classifier|TextModel|LanguageModel|Sequential) .*/\1/p' layers/*.hpp layers/gpt/*.hpp)
 for name in $names; do
   if ! grep -qw "$name" <<<"$tables"; then
-    echo "layers/README.md lists no $name"
+    echo "layers/README.md does not list $name"
     exit 1
   fi
 done
 
-# What is to be read in an evening is no more than that: the files that core/README.md lists, up to
-# the parts that it says to skip.
-count_path() {  # its number
+# count_path NUMBER: checks the length of a reading path of core/README.md. It counts the files that the path lists,
+# without the parts that it skips.
+count_path() {
   local path=$1 limit lines=0 file
   limit=$(grep -o 'path: at most [0-9]*' core/README.md | sed -n "${path}s/.* //p")
   while IFS= read -r file; do
     lines=$((lines + $(sed '/^\/\/ --- \(Checks of a rule\|Saving and loading\|A long history\|Values that a map\)/,$d' "core/$file" | wc -l)))
   done < <(awk -v path="$path" '/<!-- path:/ { inside = ++count == path } /<!-- end/ { inside = 0 }
     inside' core/README.md | grep -v 'skipped' | grep -o '([^ ()]*[.][ch]pp)' | tr -d '()')
-  echo "Path $path of core/README.md has $lines lines, of at most $limit"
+  echo "Path $path of core/README.md has $lines lines, expected at most $limit"
   ((lines > 0 && lines <= limit))
 }
 count_path 1
 count_path 2
 
-# The blocks of output in examples/README.md. Processors round differently, and training magnifies it: numbers
-# with a decimal point may differ by 2 %.
+# Compares the blocks of output in examples/README.md. Processors round differently, and training amplifies the
+# differences: numbers with a decimal point may differ by 2 %.
 if [[ ! $program || $(uname -m) != x86_64 ]]; then exit; fi
 if [[ ! -f ${ROWGRAD_DATA-}/the-verdict.txt || ! -f ${ROWGRAD_DATA-}/vocab.bpe ]]; then
-  skip "Output is not compared: ROWGRAD_DATA names no folder with The Verdict and GPT-2's vocabulary"
+  skip "Output is not compared: \$ROWGRAD_DATA is not a folder with The Verdict and GPT-2's vocabulary"
 fi
-# shows FIRST LAST COMMAND...: the command prints the lines from FIRST to LAST of the README, in this order.
-# "…" and speeds stand for any text.
+# shows FIRST LAST COMMAND...: checks that the command prints the lines from FIRST to LAST of the README, in this
+# order. "…" matches any text, and speeds are ignored.
 shows() {
   local first=$1 last=$2
   "$program" "${@:3}" >"$scratch/output"
@@ -120,11 +120,11 @@ shows() {
       sub(/[0-9.]+ [kM] tokens\/s$/, "…")
       sub(/from \$ROWGRAD_DATA \([^)]*\)/, "from $ROWGRAD_DATA (…)")
       while (++at <= lines && !(fits(shape(said[at]), shape($0)) && near(said[at], $0))) continue
-      if (at > lines) { print "No program prints this line of examples/README.md: " $0; exit failed = 1 }
+      if (at > lines) { print "The program does not print this line of examples/README.md: " $0; exit failed = 1 }
       ++compared
     }
     index($0, last) == 1 { inside = 0; exit }
-    END { if (!failed) print compared + 0 " lines of output are as in examples/README.md"
+    END { if (!failed) print compared + 0 " lines of output agree with examples/README.md"
           exit failed || inside || !compared }' "$scratch/output" examples/README.md
 }
 shows "Text       The Verdict" "Validation 1.826" train --sample-tokens 0

@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""Lists the public names that no comment of their header is about, and links of READMEs that lead nowhere.
+"""Lists public names without a comment, and dead links of READMEs.
 
-A comment is about what stands beside it, and about what follows up to a blank line; the one at the top
-of a file is about its first class, too, and that of a class about members that it names. What says by
-itself what it is needs none, nor does what C++ or another type of rowgrad explains (the patterns below).
+A comment documents the code on its line and the lines after it, up to a blank line. The comment at the
+top of a file also documents its first class, and the comment of a class the members that it names.
+Self-explanatory declarations need no comment, and neither do names that C++ or another type of rowgrad
+explains (the patterns below).
 
-    reference.py BUILD    where the reference was made, with its XML
+    reference.py BUILD    the build folder, with the XML of the reference
 """
 import pathlib
 import re
 import sys
 import xml.etree.ElementTree as xml
 
-SPEAKS_FOR_ITSELF = re.compile(
+SELF_EXPLANATORY = re.compile(
     r"= (default|delete);|~\w+\(|\b(override|final)\b|struct \w+Options\b|friend \w+ \w+;|using (\w+) = .*\b\3;")
-# Members of specialisations, of types that C++ demands them of, and of update rules, as RuleDefaults explains them.
+# Members of specialisations and of types whose members C++ prescribes; members of update rules, which RuleDefaults
+# explains.
 EXPLAINED_ELSEWHERE = re.compile(r"<|\b(PoolAllocator|Iterator|RuleDefaults)$")
 
 
@@ -29,18 +31,18 @@ def text_of(element):
                    for text in element.find(kind).itertext()).strip()
 
 
-def is_said(element, place, explanation=None):
-    """Whether a comment is about an element of the XML at its place, (path, line). A member has that of its
-    class as `explanation`."""
+def is_documented(element, place, explanation=None):
+    """Returns whether a comment documents an element of the XML. `place` is its (path, line); `explanation` is the
+    comment of the class, for a member."""
     is_class = explanation is None
     if text_of(element) or not is_class and re.search(rf"\b{re.escape(element.findtext('name'))}\b", explanation):
         return True
     lines, number = lines_of(place[0]), place[1] - 1
-    if "//" in lines[number] or SPEAKS_FOR_ITSELF.search(lines[number]):
+    if "//" in lines[number] or SELF_EXPLANATORY.search(lines[number]):
         return True
     for before in reversed(lines[:number]):
         if not before.strip():
-            # The first class of a file is what the comment at its top is about.
+            # The comment at the top of a file documents its first class.
             return is_class and not any(re.match(r"class .*{", line) for line in lines[:number])
         if before.strip().startswith(("//", "template")) and "//" in before:
             return True
@@ -50,7 +52,7 @@ def is_said(element, place, explanation=None):
 
 
 def names(folder, headers):
-    """All public names of the reference, each with whether a comment is about it, and its place."""
+    """Yields all public names of the reference: (name, whether it is documented, place)."""
     seen = set()
     for file in sorted(folder.glob("*.xml")):
         for compound in xml.parse(file).iter("compounddef"):
@@ -63,7 +65,7 @@ def names(folder, headers):
                 return headers / place.get("file"), int(place.get("line"))
 
             if kind != "namespace" and compound.get("id") not in seen:
-                yield scope, is_said(compound, place_of(compound)), place_of(compound)
+                yield scope, is_documented(compound, place_of(compound)), place_of(compound)
             seen.add(compound.get("id"))
             types = [scope, *(base.text for base in compound.iter("basecompoundref") if base.text == "RuleDefaults")]
             explained = any(EXPLAINED_ELSEWHERE.search(type) for type in types)
@@ -72,15 +74,15 @@ def names(folder, headers):
                     continue
                 seen.add(member.get("id"))
                 name, place = f"{scope}::{member.findtext('name')}", place_of(member)
-                said = explained or is_said(member, place, text_of(compound))
-                yield name, said, place
+                documented = explained or is_documented(member, place, text_of(compound))
+                yield name, documented, place
                 for value in member.iter("enumvalue"):
                     in_one_line = "}" in lines_of(place[0])[place[1] - 1]
-                    yield f"{name}::{value.findtext('name')}", text_of(value) or in_one_line and said, place
+                    yield f"{name}::{value.findtext('name')}", text_of(value) or in_one_line and documented, place
 
 
 def dead_links(root):
-    """The links of all READMEs that lead to no file, or to no heading of one."""
+    """Yields the links of all READMEs to a file or heading that does not exist."""
     def headings(path):
         return {re.sub(r"[^a-z0-9 _-]", "", line.lstrip("#").strip().lower()).replace(" ", "-")
                 for line in path.read_text().split("\n") if line.startswith("#")}
@@ -98,12 +100,12 @@ def main():
     build = pathlib.Path(sys.argv[1])
     root = pathlib.Path(__file__).resolve().parent.parent
     all_names = list(names(build / "reference/xml", build / "include"))
-    unsaid = [f"{path.relative_to(build / 'include/rowgrad')}:{line}: {name}"
-              for name, said, (path, line) in all_names if not said]
+    missing = [f"{path.relative_to(build / 'include/rowgrad')}:{line}: {name}"
+               for name, documented, (path, line) in all_names if not documented]
     dead = list(dead_links(root))
-    print(f"The reference has {len(all_names)} names, {len(unsaid)} of which no comment is about", *unsaid, sep="\n  ")
-    print(f"{len(dead)} links of READMEs lead nowhere", *dead, sep="\n  ")
-    return bool(unsaid or dead)
+    print(f"{len(missing)} of the {len(all_names)} names of the reference have no comment", *missing, sep="\n  ")
+    print(f"{len(dead)} links of READMEs are dead", *dead, sep="\n  ")
+    return bool(missing or dead)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the reference of the public headers. A comment must be about every public name, and every link of a README
-# must lead somewhere: what is not so is listed.
+# Generates the reference of the public headers. Fails and lists the names if a public name has no comment or a link
+# of a README is dead.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/../core/packaging/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, and runs every test.
+# Installs missing packages, builds everything, and runs every test.
 #   tests/run.sh [-DOPTION=VALUE...] [options of ctest]
-# -R Softmax runs the suites with this in their name, and GTEST_FILTER='*/softmax:Schedule.*' those tests.
-# ROWGRAD_BUILD names another build folder. The texts of tests, The Verdict and GPT-2's vocabulary,
-# are those of examples/texts.sh: from $ROWGRAD_DATA, the cache or the network.
+# -R Softmax runs the suites whose names match; GTEST_FILTER='*/softmax:Schedule.*' selects single tests.
+# ROWGRAD_BUILD names another build folder. examples/texts.sh provides the texts of the tests, The Verdict and
+# GPT-2's vocabulary, from $ROWGRAD_DATA, the cache or the network.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
@@ -24,12 +24,12 @@ compile
 if reason=$("$root/examples/texts.sh" "$build/texts" 2>&1 >/dev/null); then
   export ROWGRAD_DATA=$build/texts
 else
-  echo "Without texts: ${reason#texts.sh: }"
+  echo "Tests that need published texts are skipped: ${reason#texts.sh: }"
   unset ROWGRAD_DATA
 fi
 
 if [[ ${GTEST_FILTER-} ]] && ctest --test-dir "$build" -N -L '^(float|double)$' | grep -q '^Total Tests: 0$'; then
-  echo "GTEST_FILTER: no test is selected by \"$GTEST_FILTER\"" >&2
+  echo "GTEST_FILTER: \"$GTEST_FILTER\" selects no tests" >&2
   exit 1
 fi
 log=$build/Testing/Temporary/LastTest.log

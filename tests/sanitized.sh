@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds with AddressSanitizer and UndefinedBehaviorSanitizer, and runs the tests.
-#   tests/sanitized.sh            all tests that do not need hours; a part of campaign.sh
-#   tests/sanitized.sh --core     the tests of core/, and the parsers with damaged inputs; a part of .ci/run
-# ROWGRAD_BUILD names another build folder; `-sanitized` is added to it.
+# Builds the tests with AddressSanitizer and UndefinedBehaviorSanitizer, and runs them.
+#   tests/sanitized.sh            all tests except those that would take hours; a part of campaign.sh
+#   tests/sanitized.sh --core     the tests of core/ and of the fuzzing corpora; a part of .ci/run
+# ROWGRAD_BUILD names another build folder; the script appends `-sanitized` to it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 source "$root/tests/support/clang.sh"
@@ -13,7 +13,7 @@ case ${1-} in
   *) echo "usage: tests/sanitized.sh [--core]" >&2 && exit 2 ;;
 esac
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-export ASAN_OPTIONS=exitcode=99  # unlike the status of programs that reject their input
+export ASAN_OPTIONS=exitcode=99  # differs from the exit status of a program that rejects its input
 
 build=$build-sanitized
 find_clang
@@ -21,19 +21,20 @@ CXX=$compiler configure -DCMAKE_BUILD_TYPE=Debug -DROWGRAD_SANITIZE=ON \
   -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1 -D_GLIBCXX_ASSERTIONS -fno-sanitize-recover=all"
 compile "$target"
 
-# Tests of times, and a test in which the sizes of xtensor overflow. In core, the longest tests, too.
+# Tests that measure time, and a test in which sizes in xtensor overflow. With --core, also the longest tests.
 left_out=(IsCheckedForTensorsPassed RejectsValuesThatItCouldNot InProportion)
 if [[ $target == tests_core ]]; then
   left_out+=(UsesNoListForMoreExamples DetectsEveryFlippedBit)
 else
-  # The longest runs repeat one step, and their large buffers take minutes. Some programs limit their memory.
+  # The longest runs repeat the same step, and their large buffers take minutes. Other tests limit the memory of a
+  # program.
   left_out+=(toy_gpt2 RowsLeftBehind AreExactAfterAnyAbsence AnUntrainedGpt AwayFor100000 AStepCostsTheRowsLookedUp
     EndWhereMemoryRunsOut Too_little_memory The_programs_of_the_READMEs)
 fi
 program=$build/tests/$target
 for name in "${left_out[@]}"; do
   [[ $("$program" --gtest_list_tests --gtest_filter="*$name*") == *" "* ]] ||
-    { echo "There is no test of the name $name" >&2 && exit 1; }
+    { echo "sanitized.sh leaves out a test that does not exist: $name" >&2 && exit 1; }
 done
 filter=-$(printf '*%s*:' "${left_out[@]}")
 if [[ $target == tests_float ]]; then

@@ -1,7 +1,7 @@
 #pragma once
 
-// What tests are written with. It is precompiled, so a test includes only this and headers that are
-// not public.
+// The headers that tests use. Precompiled and included in every test, so a test itself includes
+// only headers that are neither public nor listed here.
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs, under ThreadSanitizer, the tests of what the headers call safe from several threads.
+# Runs the tests of functions that the headers call thread-safe, under ThreadSanitizer.
 #   tests/thread_sanitizer.sh [-DOPTION=VALUE...]
 # ROWGRAD_BUILD names another build folder.
 set -euo pipefail
@@ -7,12 +7,12 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
 install_packages
-echo "Building rowgrad and the tests of threads in $build"
+echo "Building rowgrad and its thread tests in $build"
 configure -DROWGRAD_SANITIZE=thread -DROWGRAD_UNITY=ON -DROWGRAD_EXAMPLES=OFF \
   -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O1 -g1" "$@"
 compile tests_threads
 
-# The sanitizer wants memory where a kernel that places it at random may not put it, hence setarch.
-# One test forks.
+# ThreadSanitizer needs a memory layout that address space randomization may prevent, hence setarch. One test forks,
+# hence die_after_fork=0.
 export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:die_after_fork=0 ${TSAN_OPTIONS-}"
 exec setarch --addr-no-randomize "$build/tests/tests_threads"

@@ -7,7 +7,7 @@ while read -r expected script; do
   status=0
   output=$(bash -c "set -euo pipefail; source ./expect.sh; $script; echo the end" 2>&1) || status=$?
   [[ $status == "$expected" ]] || { echo "status $status, expected $expected: $script: $output" && exit 1; }
-  [[ $expected == 0 ]] || [[ $output != *"the end" ]] || { echo "does not end: $script" && exit 1; }
+  [[ $expected == 0 ]] || [[ $output != *"the end" ]] || { echo "continues after a failure: $script" && exit 1; }
 done <<'END'
 0 ok true; rejects 3 "some words" bash -c "echo some; echo words; exit 3"; says "^some"; equal a a; same expect.sh ./expect.sh
 1 ok false

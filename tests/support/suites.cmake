@@ -1,4 +1,4 @@
-# Included by ctest.
+# Adds the tests of the test programs. ctest includes this file when it starts.
 
 cmake_policy(VERSION 3.25)
 
@@ -6,7 +6,7 @@ cmake_policy(VERSION 3.25)
 set(LONG_SUITES Programs/Commands DeferredAdamSteps Golden/ToyParity GoldenInDouble/ToyParity Optimizers/ExactRows
                 Safetensors RowsLeftBehind ExampleOrder TrainingRun)
 # These suites run alone: they fail if a thread has to wait for a processor.
-set(LONELY_SUITES SteadyStep)
+set(SERIAL_SUITES SteadyStep)
 
 # Adds a test called PREFIX + SUITE, with a label, for each gtest suite of a program. GTEST_FILTER selects tests.
 function(add_suites program label prefix)
@@ -37,7 +37,7 @@ function(add_suites program label prefix)
     if(suite IN_LIST LONG_SUITES)
       set_tests_properties("${prefix}${suite}" PROPERTIES COST 100)
     endif()
-    if(suite IN_LIST LONELY_SUITES)
+    if(suite IN_LIST SERIAL_SUITES)
       set_tests_properties("${prefix}${suite}" PROPERTIES RUN_SERIAL ON)
     endif()
   endforeach()
