@@ -1,4 +1,4 @@
-"""Options that the scripts of this folder share with bench_workloads, and what they may be."""
+"""Options that the scripts of this folder share with bench_workloads, and their validation."""
 
 import argparse
 import math
@@ -12,7 +12,7 @@ def whole_number(least):
     def parsed(text):
         if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= least):
             raise argparse.ArgumentTypeError(
-                f"got {text}, expected a whole number from {least} on")
+                f"got {text}, expected a whole number, at least {least}")
         return int(text)
     return parsed
 
@@ -28,29 +28,29 @@ def seconds(text):
 
 
 def default_threads():
-    """What rowgrad would use, and OpenMP."""
+    """Returns the number of threads that rowgrad and OpenMP use by default."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
     return min(max(1, int(wanted)), usable_cores()) if wanted.isdecimal() else usable_cores()
 
 
 def add_options(parser):
     parser.add_argument("--workload", action="append", default=[], metavar="NAME",
-                        help="only this one, or all that begin so (W1b); can be given again")
+                        help="measure this workload, or all that begin with this name (W1b); repeatable")
     parser.add_argument("--sweep", choices=SWEEPS,
-                        help="instead of the workloads: how cost grows with this")
+                        help="measure how the time depends on this size, instead of the workloads")
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--repeats", type=whole_number(1), metavar="N",
-                      help="steps that count; if not given, as --seconds says")
+                      help="measured steps; if not given, --seconds determines them")
     pace.add_argument("--seconds", type=seconds, default=2.0, metavar="S",
-                      help="to go on with the steps that count, of which there are at least three")
+                      help="duration of the measured steps; at least three steps are measured")
     parser.add_argument("--warm-up", type=whole_number(0), default=3, metavar="N",
-                        help="steps before those that count")
+                        help="steps before the measured ones")
     parser.add_argument("--threads", type=whole_number(1), metavar="N",
                         default=default_threads())
 
 
 def chosen_workloads(parser, options):
-    """The workloads that the options choose; ends the program for an unknown name."""
+    """Returns the workloads that the options choose. Ends the program if a name is unknown."""
     if options.threads > usable_cores():
         parser.error(f"--threads {options.threads}: expected at most {usable_cores()}, "
                      "the cores that this process may use")
@@ -61,10 +61,10 @@ def chosen_workloads(parser, options):
 
 
 def write_file(path, text):
-    """Writes a new file and renames it, so that there is never half a file."""
-    beside = pathlib.Path(f"{path}.{os.getpid()}.new")
+    """Writes a new file and renames it, so that the file is never incomplete."""
+    temporary = pathlib.Path(f"{path}.{os.getpid()}.new")
     try:
-        beside.write_text(text)
-        os.replace(beside, path)
+        temporary.write_text(text)
+        os.replace(temporary, path)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

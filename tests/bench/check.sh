@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks that bench_workloads, whose path is the argument, measures, writes its figures, and refuses
-# wrong options. Takes a second or two; says nothing about speed.
+# Tests bench_workloads, whose path is the argument: that it measures, writes its results, and rejects invalid
+# options. Takes a second or two. Does not test speed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../support/expect.sh"
 program=$1
@@ -18,4 +18,4 @@ rejects 1 '--repeats: got "0", expected a whole number from 1 to ' "$program" --
 rejects 1 '--seconds: got "nan", expected a number from 0 to 3600' "$program" --seconds nan
 rejects 1 "--seconds cannot be used with --repeats" "$program" --workload W1 --repeats 1 --seconds 1
 rejects 1 "there is no folder" "$program" --workload W1 --json "$scratch/none/figures.json"
-echo "bench_workloads measures, writes and refuses as it should"
+echo "bench_workloads measures, writes its results, and rejects invalid options"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Runs bench_workloads and torch_workloads.py in turn and puts their medians side by side."""
+"""Runs bench_workloads and torch_workloads.py alternately, and compares their medians."""
 
 import argparse
 import json
@@ -26,7 +26,7 @@ def output_of(command, environment):
 
 
 def result_of(command, environment):
-    """The one result in the JSON file that the command writes."""
+    """Returns the only result in the JSON file that the command writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "result.json")
         output_of([*command, "--json", str(path)], environment)
@@ -34,7 +34,7 @@ def result_of(command, environment):
 
 
 def openblas_folder(program):
-    """The folder of the program's OpenBLAS, whose libblas.so.3 PyTorch can use too."""
+    """Returns the folder of the program's OpenBLAS. PyTorch can load libblas.so.3 from there."""
     for line in output_of(["ldd", program], os.environ).splitlines():
         if "openblas" in line and "=>" in line:
             return str(pathlib.Path(line.split()[2]).parent)
@@ -42,11 +42,12 @@ def openblas_folder(program):
 
 
 def torch_setups(program):
-    """The environments of PyTorch as installed and at its best.
+    """Returns the environments of PyTorch as installed and with its best settings.
 
-    As installed, nothing chooses its BLAS. At its best, it has rowgrad's OpenBLAS, built on OpenMP
-    as PyTorch is, and where OpenBLAS does not know the CPU, the kernel that rowgrad chose. All
-    else, GOMP_SPINCOUNT for one, is as in the caller's environment for all three.
+    As installed, no variable chooses its BLAS. With its best settings, PyTorch uses rowgrad's
+    OpenBLAS, which is built with OpenMP, as PyTorch is. If OpenBLAS does not know the CPU, PyTorch
+    also uses the kernel that rowgrad chose. All other variables, such as GOMP_SPINCOUNT, are the
+    caller's, for rowgrad as well.
     """
     plain = {name: value for name, value in os.environ.items() if name not in BLAS_VARIABLES}
     best = dict(plain)
@@ -62,7 +63,7 @@ def torch_setups(program):
 
 
 def median_of(results):
-    """The medians over rounds, with what does not change from round to round."""
+    """Returns the result of all rounds: medians of the measured values, and the constant values."""
     merged = dict(results[0])
     for key in ("median_us", "forward_us", "backward_us", "update_us", "peak_bytes"):
         if key in merged:
@@ -76,7 +77,7 @@ def median_of(results):
 
 
 def compared(workload, setups, options):
-    """Measures one workload with every setup in turn, so that a busy minute affects them all."""
+    """Measures one workload with all setups alternately, so that other load affects all of them."""
     pace = ["--warm-up", str(options.warm_up)]
     pace += ["--repeats", str(options.repeats)] if options.repeats else [
         "--seconds", str(options.seconds)]
@@ -115,15 +116,15 @@ def parsed_options():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     add_options(parser)
     parser.add_argument("--rounds", type=whole_number(1), default=3, metavar="N",
-                        help="times that each program measures each workload")
+                        help="how often each program measures each workload")
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER",
-                        help="for the table, the figures as JSON and the plot")
-    parser.add_argument("--alone", action="store_true", help="rowgrad and its floor, no PyTorch")
+                        help="folder for the table, the results as JSON and the plot")
+    parser.add_argument("--alone", action="store_true", help="measure only rowgrad and its floor, not PyTorch")
     parser.add_argument("--torch", type=interpreter, action="append", default=[],
                         metavar="NAME=COMMAND",
-                        help="another Python with PyTorch, measured too: for one in a chroot, "
+                        help="also measure another Python with PyTorch; in a chroot, for example "
                              "\"trixie=chroot FOLDER python3\", with this project and /tmp mounted "
-                             "there; can be given more than once")
+                             "there; repeatable")
     parser.add_argument("--program", required=True, metavar="FILE", help="bench_workloads")
     options = parser.parse_args()
     workloads = chosen_workloads(parser, options)
@@ -154,7 +155,7 @@ def main():
     setups = {"rowgrad": ([options.program, "--floor"], os.environ),
               **{name: ([TORCH], environment) for name, environment in torch.items()}}
     if torch and blas["torch_best"] == blas["torch_installed"]:
-        del setups["torch_best"]  # it would be measured twice
+        del setups["torch_best"]  # would be the same measurement
     for name, command in options.torch:
         setups[name] = ([*command, TORCH], torch["torch_best"] if torch else os.environ)
 
@@ -163,12 +164,12 @@ def main():
         print(f"{count}/{len(workloads)}  {workload['name']}", file=sys.stderr)
         try:
             rows.append(compared(workload, setups, options))
-        except subprocess.CalledProcessError:  # it has said why; other measurements are kept
+        except subprocess.CalledProcessError:  # the program printed why; the others continue
             failed.append(workload["name"])
     if rows:
         report(rows, blas, options)
     if failed:
-        sys.exit(f"compare: not measured, see above: {', '.join(failed)}")
+        sys.exit(f"compare: not measured because of the errors above: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

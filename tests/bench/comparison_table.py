@@ -1,4 +1,4 @@
-"""A comparison that compare.py made, as a table to print."""
+"""Formats a comparison of compare.py as a table."""
 
 HEADINGS = [("", "workload"), ("", "floor"), ("", "rowgrad"), ("PyTorch", "as installed"),
             ("PyTorch", "best"), ("best /", "rowgrad"), ("", "target"), ("rowgrad /", "floor"),
@@ -40,8 +40,8 @@ def footnotes(comparison):
     rows = comparison["rows"]
     floor = rows[-1]["rowgrad"]["floor"]
     rounds = "1 round" if comparison["rounds"] == 1 else f"{comparison['rounds']} rounds"
-    yield (f"Medians of steps, and of {rounds}; {comparison['cpu']}; memory "
-           f"{floor['bytes_per_second'] / 1e9:.1f} GB/s, products "
+    yield (f"Medians of steps and of {rounds}; {comparison['cpu']}; memory "
+           f"{floor['bytes_per_second'] / 1e9:.1f} GB/s, matrix products "
            f"{floor['operations_per_second'] / 1e9:.0f} GFLOP/s")
     yield f"rowgrad               {rows[-1]['rowgrad']['blas']}"
     if not comparison["torch_blas"]:
@@ -51,8 +51,8 @@ def footnotes(comparison):
     yield ("PyTorch best          "
            + ("as installed, measured once" if same else comparison["torch_blas"]["torch_best"]))
     ours, theirs = (rows[-1][key]["start_bytes"] / 2**20 for key in ("rowgrad", "torch_best"))
-    yield (f"Of the memory, {ours:.0f} MiB of rowgrad's and {theirs:.0f} MiB of PyTorch's are "
-           "there before a workload begins.")
+    yield (f"The peak memory includes {ours:.0f} MiB (rowgrad) and {theirs:.0f} MiB (PyTorch) "
+           "allocated before a workload begins.")
     for row in rows:
         if "note" in row["torch_best"]:
             yield f"* {row['workload']['name']}: PyTorch: {row['torch_best']['note']}"

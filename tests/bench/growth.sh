@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Measures how the cost of a step grows with the vocabulary, the tokens of a step, the width and the
-# threads: compare.sh without PyTorch, with its options, for each of the four sweeps. (With PyTorch:
-# compare.sh --sweep NAME.)
+# Measures how the time of a step depends on the vocabulary, the tokens per step, the width and the threads. Runs
+# compare.sh without PyTorch for each of these sweeps, and passes on its options. (compare.sh --sweep NAME also
+# measures PyTorch.)
 set -euo pipefail
 
 for sweep in vocabulary tokens width threads; do

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Compares the speed of the levels of packages with a build for this processor: medians of alternating rounds.
-#   tests/bench/levels.sh [WORKLOAD...]      W1, W2 and W3, if none is named
-# Builds native programs in build, and those of core/packaging/make.sh in build-packages. Nothing else
-# should run on the machine.
+# Compares the speed of packages at each processor level with a build for this processor. Prints medians of
+# alternating rounds.
+#   tests/bench/levels.sh [WORKLOAD...]      W1, W2-1k, W2-50k and W3 by default
+# Builds native programs in build, and packages in build-packages with core/packaging/make.sh. Nothing else should run
+# on the machine.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
@@ -11,7 +12,7 @@ workloads=("$@")
 (($#)) || workloads=(W1 W2-1k W2-50k W3)
 for workload in "${workloads[@]}"; do
   grep -q "\"name\": \"$workload\"" "$root/tests/bench/workloads.json" ||
-    { echo "levels.sh: $workload is no workload of tests/bench/workloads.json" >&2 && exit 2; }
+    { echo "levels.sh: $workload: expected a workload of tests/bench/workloads.json" >&2 && exit 2; }
 done
 
 configure -DROWGRAD_BENCHMARKS=ON
@@ -22,7 +23,7 @@ ROWGRAD_BUILD=$root/build-packages "$root/core/packaging/make.sh" -DROWGRAD_BENC
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# run LEVEL PROGRAM [OPTION...]: the program of that level.
+# run LEVEL PROGRAM [OPTION...]: runs the program at the level.
 run() {
   local folder=$root/build-packages
   case $1 in
@@ -33,7 +34,7 @@ run() {
   "$folder/$2" "${@:3}"
 }
 
-# measure NAME LEVEL: one round, in microseconds.
+# measure NAME LEVEL: measures one round, and prints its time in microseconds.
 measure() {
   if [[ $1 == train ]]; then
     TIMEFORMAT=%R

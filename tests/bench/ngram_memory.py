@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Whether a memory of n-grams helps a GPT, on the King James Bible: ngram_memory.sh calls this.
+"""Measures how much an n-gram memory helps a GPT on the King James Bible. Called by ngram_memory.sh.
 
-Trains the same GPT without a memory and with larger and larger ones, with exact steps and with those
-of SparseAdam's policy, and in PyTorch with dense AdamW. Writes results.json, table.md and, of the
-validation loss against steps and against seconds, losses.svg into a folder. Runs that results.json
-has already are not made again.
+Trains the same GPT without a memory, with memories of increasing size (with exact updates and with
+the policy of SparseAdam, which updates only rows with a gradient), and in PyTorch with dense AdamW.
+Writes results.json, table.md and losses.svg (validation loss by steps and by seconds) to a folder.
+Runs with results in results.json are not repeated.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import numpy
 
 VOCABULARY, WIDTH, HEADS, LAYERS, CONTEXT, BATCH = 2048, 128, 4, 4, 64, 12
 RATE, TABLE_RATE, WARM_UP, FLOOR, DECAY, CLIP = 1e-3, 20, 100, 0.1, 0.1, 1.0
-EVERY, EVALUATED = 100, 20  # steps between evaluations, and batches in each
+EVERY, EVALUATED = 100, 20  # steps between evaluations, and batches per evaluation
 VALIDATION = 0.1
 LINE = re.compile(r"step +(\d+)/\d+ +training loss ([\d.]+) +validation loss ([\d.]+)")
 
@@ -43,7 +43,7 @@ TORCH = "10⁴, PyTorch, dense AdamW"
 
 
 def train(options, steps, every=EVERY):
-    """Evaluations [step, training, validation] of a run of train."""
+    """Runs rowgrad train, and returns its evaluations [step, training loss, validation loss]."""
     command = [str(options.program), "train", "--model", "gpt", "--corpus", str(options.tokens),
                "--tokenizer", str(options.tokenizer), "--stride", str(CONTEXT), "--shuffle", "--bias", "--no-tie-weights",
                "--gelu", "erf", "--steps", str(steps), "--evaluate-every", str(every),
@@ -54,7 +54,7 @@ def train(options, steps, every=EVERY):
 
 
 def seconds_a_step(run):
-    """From runs of two lengths, whose beginnings and ends take the same."""
+    """Measures runs of two lengths; their difference excludes the times to start and to end."""
     times = {}
     for steps in (10, 60, 10, 60):
         start = time.perf_counter()
@@ -78,7 +78,7 @@ def torch_model():
     model = torch_steps.Gpt({"vocabulary": VOCABULARY, "width": WIDTH, "context": CONTEXT,
                              "layers": LAYERS, "heads": HEADS, "dropout": 0, "ngram_rows": 10**4,
                              "optimizer": "adamw"})
-    with torch.no_grad():  # GPT-2's start, and that of a memory which adds nothing
+    with torch.no_grad():  # initializes as GPT-2, with a memory whose output is zero
         for name, parameter in model.named_parameters():
             last = name.endswith("out.weight") or name.endswith("feed_forward.2.weight")
             if name.startswith("memory."):
@@ -143,7 +143,7 @@ def train_torch(options, steps, every=EVERY):
 def table(results):
     last = max(step for run in results.values() for step, *_ in run["losses"])
     marks = [mark for mark in (500, 1000, 1500, 2000, 3000, 4000) if mark <= last]
-    head = ["", *(f"step {mark:,}" for mark in marks), "ms a step"]
+    head = ["", *(f"step {mark:,}" for mark in marks), "ms per step"]
     rows = [head, ["---"] * len(head)]
     for name, run in results.items():
         losses = {step: validation for step, _, validation in run["losses"]}
@@ -165,7 +165,7 @@ def plot(results, path):
         for axis, scale in zip(axes, (1, run["seconds"])):
             axis.plot([scale * step for step, *_ in losses], [loss for *_, loss in losses], style,
                       color=color, label=name, linewidth=1.2)
-    axes[0].set(xlabel="steps", ylabel="validation loss (nats a token)", ylim=(3.8, 5.4))
+    axes[0].set(xlabel="steps", ylabel="validation loss (nats per token)", ylim=(3.8, 5.4))
     axes[1].set(xlabel="seconds")
     axes[0].legend(fontsize=8)
     figure.tight_layout()
@@ -174,13 +174,13 @@ def plot(results, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", type=pathlib.Path, required=True, help="rowgrad")
-    parser.add_argument("--tokens", type=pathlib.Path, required=True, help="the text's, .bin")
+    parser.add_argument("--program", type=pathlib.Path, required=True, help="the program rowgrad")
+    parser.add_argument("--tokens", type=pathlib.Path, required=True, help="token file (.bin) of the corpus")
     parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--times", action="store_true", help="measure the times of steps again")
+    parser.add_argument("--times", action="store_true", help="measure the times per step again")
     options = parser.parse_args()
     count = int(numpy.fromfile(options.tokens, dtype=numpy.uint64, offset=16, count=1)[0])
     options.ids = numpy.fromfile(options.tokens, dtype=numpy.uint16, offset=64, count=count)
@@ -191,7 +191,7 @@ def main():
         run = train_torch if name == TORCH else train
         if name not in results:
             print(name, flush=True)
-            # One step more, so that the last is evaluated.
+            # One more step, so that the last of `options.steps` steps is followed by an evaluation.
             results[name] = {"losses": run(options, options.steps + 1)}
         if options.times or "seconds" not in results[name]:
             results[name]["seconds"] = seconds_a_step(lambda n: run(options, n, every=10**6))

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws what compare.py measured: plot.py comparison.json comparison.png"""
+"""Plots a comparison of compare.py: plot.py comparison.json comparison.png"""
 
 import json
 import pathlib
@@ -20,8 +20,8 @@ SERIES = {
 }
 ABSCISSAS = {
     "vocabulary": "rows in the table",
-    "tokens": "tokens a step",
-    "width": "numbers in a row",
+    "tokens": "tokens per step",
+    "width": "elements per row",
     "threads": "threads",
 }
 
@@ -52,7 +52,7 @@ def tick_text(microseconds_there, _):
 
 
 def scale_times(axes):
-    """A logarithmic axis that names enough times even where it spans less than a factor of ten."""
+    """Makes the axis logarithmic, with enough labels even if it spans less than a factor of ten."""
     axes.set_yscale("log")
     low, high = axes.get_ylim()
     steps = (1, 2, 5) if high < 1000 * low else (1,)
@@ -77,7 +77,7 @@ def draw_bars(comparison):
 
 
 def draw_lines(comparison):
-    """A panel a model: the sweep over threads has two, the others one."""
+    """Draws one panel per model: the sweep over threads has two models, the others one."""
     sweep = comparison["sweep"]
     models = list(dict.fromkeys(row["workload"]["model"] for row in comparison["rows"]))
     figure, panels = pyplot.subplots(1, len(models), figsize=(1 + 6 * len(models), 5),

@@ -1,4 +1,4 @@
-"""The training steps of workloads.json in PyTorch, and what PyTorch computes with."""
+"""Measures the training steps of workloads.json in PyTorch, and describes PyTorch's BLAS."""
 
 import ctypes
 import os
@@ -30,13 +30,13 @@ def random_batches(workload, seed):
 
 
 class Embed(torch.nn.Module):
-    """Token embedding + learned positions, and a gradient that comes back."""
+    """Token embedding + learned positions. The gradient of the output is given."""
 
     def __init__(self, workload):
         super().__init__()
         vocabulary, width = workload["vocabulary"], workload["width"]
         sparse = workload["optimizer"] not in REFUSE_SPARSE
-        # From ones: drawing four million rows takes long.
+        # All ones, because random numbers for four million rows take long.
         self.token = torch.nn.Embedding.from_pretrained(
             torch.ones(vocabulary, width), freeze=False, sparse=sparse)
         self.position = torch.nn.Embedding(workload["context"], width, sparse=sparse)
@@ -51,7 +51,7 @@ class Embed(torch.nn.Module):
 
 
 class Toy(Embed):
-    """The same with a linear head and cross-entropy: the toy next-token model."""
+    """The toy next-token model: Embed with a linear head and cross-entropy."""
 
     def __init__(self, workload):
         super().__init__(workload)
@@ -64,7 +64,7 @@ class Toy(Embed):
 
 
 class Attention(torch.nn.Module):
-    """Fused where PyTorch has it (2.0 and later) and `fused` asks for it, else op by op."""
+    """Causal self-attention: fused if `fused` is true (needs PyTorch 2.0), else op by op."""
 
     def __init__(self, workload, fused):
         super().__init__()
@@ -104,7 +104,8 @@ class Block(torch.nn.Module):
 
 
 class NgramMemory(torch.nn.Module):
-    """As rowgrad's, except for how the hash mixes: its cost counts, not its rows."""
+    """The n-gram memory of rowgrad, except for the hash function, which has the same cost but chooses
+    other rows."""
 
     ORDERS, HEADS, ROW_WIDTH, TAPS = (2, 3), 4, 16, 4
 
@@ -122,7 +123,7 @@ class NgramMemory(torch.nn.Module):
                                     dilation=max(self.ORDERS))
 
     def places(self, ids):
-        """The rows of each position: [batch, length, lookups]."""
+        """Returns the rows of each position: [batch, length, lookups]."""
         before = functional.pad(ids, (max(self.ORDERS) - 1, 0))
         mixed, parts = ids * 0x3B9ACA07, []
         for back in range(1, max(self.ORDERS)):
@@ -173,7 +174,8 @@ class Gpt(torch.nn.Module):
 
 
 def optimizers_of(workload, model):
-    """The table of a memory has five times the rate, and no decay."""
+    """Returns the optimizers of a model. A memory's table has five times the learning rate, and no
+    weight decay."""
     table = [p for name, p in model.named_parameters() if name == "memory.table.weight"]
     others = [p for name, p in model.named_parameters() if name != "memory.table.weight"]
     if not table:
@@ -184,7 +186,7 @@ def optimizers_of(workload, model):
 
 
 def made(workload):
-    """The models to measure: with and without fused attention, where PyTorch has it."""
+    """Yields the models to measure: without fused attention, and with it if PyTorch has it."""
     if workload["model"] != "gpt":
         yield {"embed": Embed, "toy": Toy}[workload["model"]](workload)
         return
@@ -194,7 +196,7 @@ def made(workload):
 
 
 def time_steps(step, options, steps):
-    """Seconds of each step that counts: `steps` of them, or as the options say."""
+    """Returns the seconds of each measured step: `steps` steps, or as many as the options say."""
     for _ in range(options.warm_up):
         step()
     times = []
@@ -206,14 +208,14 @@ def time_steps(step, options, steps):
 
 
 def describe_blas(threads):
-    """The libraries of linear algebra that this process has loaded, and OpenBLAS's kernel."""
+    """Returns which BLAS libraries this process has loaded, and OpenBLAS's kernel and threads."""
     torch.set_num_threads(threads)
     with open("/proc/self/maps") as maps:
         paths = {os.path.realpath(entry.split()[-1]) for entry in maps
                  if any(name in entry for name in ("libopenblas", "libblas", "libblis", "libmkl"))}
     openblas = [path for path in paths if "openblas" in os.path.basename(path)]
     if not openblas:
-        return "no OpenBLAS: " + (", ".join(sorted(paths)) or "a BLAS built in")
+        return "no OpenBLAS: " + (", ".join(sorted(paths)) or "a built-in BLAS")
     library = ctypes.CDLL(openblas[0])
     library.openblas_get_corename.restype = ctypes.c_char_p
     kernel = library.openblas_get_corename().decode()
@@ -246,9 +248,9 @@ def measure(workload, options):
     steps, note = options.repeats, None
     if workload["optimizer"] == "momentum":
         steps = steps or GROWING_STEPS
-        note = f"median of {steps} steps, as the buffer of sparse momentum grows with each"
+        note = f"median of {steps} steps only, because the sparse momentum buffer grows with each step"
     elif workload["optimizer"] in REFUSE_SPARSE and workload["model"] != "gpt":
-        note = "dense gradients: the optimizer refuses sparse ones"
+        note = "dense gradients, because the optimizer does not support sparse ones"
     times = min((times_of(model, steps) for model in made(workload)), key=statistics.median)
     result = {"median_us": statistics.median(times) * 1e6, "steps": len(times),
               "blas": describe_blas(workload["threads"]), "start_bytes": start_bytes}

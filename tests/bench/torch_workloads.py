@@ -12,9 +12,10 @@ from workload_list import tokens
 
 
 def in_own_process(work):
-    """What work() returns, with the most memory its process had, which the system never lowers.
+    """Runs work() in a child process, and returns its result with the peak memory of the process.
 
-    PyTorch is loaded only there, so that each workload begins with the same.
+    The peak memory of a process never decreases, so each workload needs a process of its own. Only
+    the child loads PyTorch, so all workloads begin in the same state.
     """
     read_end, write_end = os.pipe()
     sys.stdout.flush()
@@ -26,7 +27,7 @@ def in_own_process(work):
             with os.fdopen(write_end, "w") as pipe:
                 json.dump(work(), pipe)
             status = 0
-        except Exception as error:  # the parent reports that there is no result
+        except Exception as error:  # the parent reports that the child failed
             print(f"torch_workloads: {error}", file=sys.stderr)
         finally:
             os._exit(status)
@@ -35,10 +36,10 @@ def in_own_process(work):
         message = pipe.read()
     _, status, usage = os.wait4(child, 0)
     if os.WIFSIGNALED(status):
-        raise RuntimeError(f"its process was ended by signal {os.WTERMSIG(status)}; "
-                           "is there enough memory?")
+        raise RuntimeError(f"the process was killed by signal {os.WTERMSIG(status)}, perhaps for "
+                           "lack of memory")
     if status != 0:
-        raise RuntimeError("its process failed")
+        raise RuntimeError("the process failed")
     return json.loads(message) | {"peak_bytes": usage.ru_maxrss * 1024}
 
 
@@ -63,16 +64,16 @@ def parsed_options():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     add_options(parser)
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
-                        help="file to write all figures to")
+                        help="file for all results")
     only = parser.add_mutually_exclusive_group()
-    only.add_argument("--list", action="store_true", help="show the workloads, measure nothing")
+    only.add_argument("--list", action="store_true", help="list the workloads without measuring")
     only.add_argument("--blas", action="store_true",
-                      help="show which BLAS PyTorch computes with, measure nothing")
+                      help="print the BLAS that PyTorch uses, without measuring")
     options = parser.parse_args()
     if options.json and (options.list or options.blas):
-        parser.error("--json: nothing is measured with --list or --blas")
+        parser.error("--json excludes --list and --blas, which measure nothing")
     if options.json and not options.json.absolute().parent.is_dir():
-        parser.error(f"--json {options.json}: there is no folder {options.json.absolute().parent}")
+        parser.error(f"--json {options.json}: the folder {options.json.absolute().parent} does not exist")
     if options.json and options.json.is_dir():
         parser.error(f"--json {options.json}: is a folder")
     return options, chosen_workloads(parser, options)

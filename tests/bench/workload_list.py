@@ -1,4 +1,4 @@
-"""The list of workloads that rowgrad and PyTorch are measured on: workloads.json."""
+"""Reads workloads.json, the workloads of the comparison of rowgrad and PyTorch."""
 
 import json
 import os
@@ -12,7 +12,8 @@ def usable_cores():
 
 
 def listed_workloads(sweep, threads):
-    """The workloads or the points of a sweep; "listed" is its name there, if that is another."""
+    """Returns the workloads, or the points of a sweep. In the sweep over threads, "listed" is the
+    name in workloads.json, because "name" also has the threads."""
     everything = json.loads(pathlib.Path(__file__).with_name("workloads.json").read_text())
     workloads = everything["sweeps"][sweep] if sweep else everything["workloads"]
     if sweep != "threads":
@@ -24,7 +25,7 @@ def listed_workloads(sweep, threads):
 
 
 def selected(listed, names):
-    """Those with one of the names, or that begin so (W1b), in the order of the list."""
+    """Returns the workloads with these names or name prefixes (W1b), in the order of the list."""
     known = {workload["name"] for workload in listed}
     wanted = set()
     for name in names:
