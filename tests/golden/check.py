@@ -1,11 +1,12 @@
 #!/usr/bin/python3
-"""Runs the makers of golden files, in a copy of this folder, and compares what they write with the files here.
+"""Runs the make_*.py scripts in a copy of this folder, and compares the files that they write with the golden files.
 
   ROWGRAD_DATA=FOLDER tests/golden/check.py [NAME...]     FOLDER has the files of examples/texts.sh
 
-Needs Debian's python3-torch, python3-numpy and python3-regex. Names like "ngram" select makers; without names, all
-of them run, and each golden file must have a maker. Numbers may differ by the rounding of double, or of float in
-TOLERANCES, as processors and releases of PyTorch add in different orders. The release of PyTorch may differ.
+Needs Debian's python3-torch, python3-numpy and python3-regex. A name such as "ngram" selects make_ngram.py. Without
+names, all scripts run, and one of them must write each golden file. Values may differ by rounding errors, of double
+or (for the files in TOLERANCES) float precision, because processors and releases of PyTorch add in different orders.
+The release of PyTorch may differ.
 """
 import json
 import os
@@ -17,10 +18,11 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Relative to the largest number of an array; 1e-9 for the others. The last bits of random floats depend on the processor.
+# Tolerances relative to the largest value of an array; 1e-9 for other files. The last bits of random floats depend on
+# the processor.
 TOLERANCES = {"torch_random.json": 1e-5, "gpt2_weights.json": 1e-5, "gpt2_weights.safetensors": 1e-5}
-# Copied from books and other programs.
-WITHOUT_MAKER = {"textbook.json"}
+# Values from books and other programs.
+WITHOUT_SCRIPT = {"textbook.json"}
 
 
 def largest(value):
@@ -31,8 +33,8 @@ def largest(value):
 
 
 def difference(old, new, tolerance, place="", scale=0):
-    """Returns the first place where two JSON values differ and both values, or None. `scale` is the largest number of
-    the array that they are in."""
+    """Returns the first place where two JSON values differ, with both values, or None. `scale` is the largest absolute
+    value of the array that contains them."""
     if isinstance(old, dict) and isinstance(new, dict) and old.keys() == new.keys():
         pairs = [(f"{place}.{key}", old[key], new[key]) for key in old if key != "torch"]
         scale = 0
@@ -59,7 +61,7 @@ def content(path):
 
 def compare(old, new):
     if not old.exists():
-        return "is not in tests/golden"
+        return "does not exist in tests/golden"
     if old.read_bytes() == new.read_bytes():
         return None
     return difference(content(old), content(new), TOLERANCES.get(old.name, 1e-9))
@@ -80,14 +82,14 @@ def main():
             made.update(written)
             problems = [f"{name} {found}" for name in written if (found := compare(HERE / name, folder / name))]
             if done.returncode != 0:
-                problems.append((done.stderr.strip().splitlines() or [f"ends with status {done.returncode}"])[-1])
+                problems.append((done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
             elif not written:
                 problems.append("writes nothing")
-            print(f"{maker.name}: {'; '.join(problems) or 'makes ' + ', '.join(written)}", flush=True)
+            print(f"{maker.name}: {'; '.join(problems) or 'agrees with ' + ', '.join(written)}", flush=True)
             failed += len(problems)
     if not sys.argv[1:]:
-        for name in sorted({f.name for f in HERE.iterdir() if f.suffix not in (".py", "")} - made - WITHOUT_MAKER):
-            print(f"{name}: no maker writes it")
+        for name in sorted({f.name for f in HERE.iterdir() if f.suffix not in (".py", "")} - made - WITHOUT_SCRIPT):
+            print(f"{name}: no script writes this file")
             failed += 1
     return 1 if failed else 0
 

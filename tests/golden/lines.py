@@ -1,10 +1,10 @@
-"""Golden files as JSON in which an array of numbers is one line, however deep it is."""
+"""Writes golden files as JSON in which each array of numbers is one line, however deeply it is nested."""
 
 import json
 
 
 def in_lines(value, indent=""):
-    """The text of a value: what fits into a line, and all that has no objects in it, is one."""
+    """Returns the JSON of a value. Values that fit into a line, and values without objects, are one line."""
     text = json.dumps(value, ensure_ascii=False)
     if len(text) + len(indent) <= 100 or "{" not in text:
         return text

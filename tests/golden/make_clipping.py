@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Writes clipping.json beside this script: torch.nn.utils.clip_grad_norm_ and clip_grad_value_.
+"""Writes clipping.json: results of torch.nn.utils.clip_grad_norm_ and clip_grad_value_ in float64.
 
-Needs Debian's python3-torch. The gradients are closed forms in float64,
+Needs Debian's python3-torch. The gradients are computed by
 
-    wave(n, frequency, phase, scale)[k] = scale * sin(frequency * k + phase),  k = 0 .. n-1,
+    wave(n, frequency, phase, scale)[k] = scale * sin(frequency * k + phase),  k = 0 .. n-1.
 
-of a bias [5] and of a table [7, 3] that is zero outside the rows 1, 2 and 6; one more parameter has
-no gradient. Each case has the norm before, and all numbers of both after, the table's row by row.
+They belong to a bias [5] and to a table [7, 3], whose gradient is zero except in rows 1, 2 and 6. A
+third parameter has no gradient. Each case has the norm before clipping and both gradients after it.
 """
 import pathlib
 import torch

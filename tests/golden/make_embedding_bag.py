@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Writes embedding_bag.json beside this script: what PyTorch's embedding_bag gives in float64.
+"""Writes embedding_bag.json: results of PyTorch's embedding_bag in float64.
 
-Needs Debian's python3-torch and python3-numpy. Table, upstream gradient and per-sample weights are
-in closed form, so that a test needs no other file:
+Needs Debian's python3-torch and python3-numpy. Table, upstream gradient and per-sample weights have a
+formula, so that the test does not need them from a file:
 
     wave(shape, frequency, phase, scale)[k] = scale * sin(frequency * k + phase),  k row-major
 
-A "rounded" table holds halves, rounded from twice the wave: rows tie, so max must choose.
+A "rounded" table is rounded to multiples of 0.5, so that several rows have the same maximum.
 """
 import itertools
 import pathlib
@@ -22,8 +22,8 @@ torch.set_default_dtype(torch.float64)
 
 IDS = [3, 1, 1, 6, 0, 6, 5, 3, 2]
 
-# Repeated ids, the first and the last row; empty bags at the start, between others and at the end;
-# with padding 3 or -1, bags of nothing else.
+# Repeated ids, the first and the last row; empty bags at the start, in the middle and at the end;
+# bags that consist of padding, if it is 3 or -1.
 SHAPES = [
     {"ids": [[1, 3, 3, 6], [6, 1, 0, 1], [3, 3, 3, 3], [6, 5, 0, 2]]},
     {"ids": IDS, "offsets": [0, 0, 4, 5, 5, 6, 7, 9]},
@@ -37,8 +37,9 @@ def wave(shape, frequency, phase, scale):
 
 
 def lookup_and_sum(ids, table, offsets, mode, padding, weights, last):
-    """embedding_bag by its definition, for scale_grad_by_freq. On the CPU, PyTorch's own divides a
-    row's gradient by the count of another id (pytorch/pytorch#190063); its embedding() does not."""
+    """Computes embedding_bag from its definition, for scale_grad_by_freq. PyTorch's embedding_bag on
+    the CPU divides a row's gradient by the count of another id (pytorch/pytorch#190063); its
+    embedding() does not have this bug."""
     starts = torch.arange(0, ids.numel(), ids.shape[-1]) if offsets is None else offsets
     starts = starts[:-1] if last else starts
     flat = ids.flatten()
@@ -54,7 +55,7 @@ def lookup_and_sum(ids, table, offsets, mode, padding, weights, last):
 
 
 def case(shape, mode, padding, by_freq, weighted, rounded):
-    """The bags and the gradients of sum(upstream * bags)."""
+    """Returns the bags and the gradients of sum(upstream * bags)."""
     table = wave((7, 3), 0.9, 0.4, 1.0)
     if rounded:
         table = torch.round(2 * table) / 2
@@ -87,7 +88,7 @@ def main():
     for shape, mode, padding in itertools.product(SHAPES, ("sum", "mean", "max"), (None, 3, -1)):
         for by_freq, weighted, rounded in itertools.product((False, True), repeat=3):
             if (by_freq and mode == "max") or (weighted and mode != "sum"):
-                continue  # PyTorch refuses these
+                continue  # not supported by PyTorch
             if rounded and mode != "max":
                 continue
             cases.append(case(shape, mode, padding, by_freq, weighted, rounded))

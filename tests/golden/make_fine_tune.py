@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Writes fine_tune.json beside this script: a small GPT that PyTorch fine-tunes in float64, by another
-head, by a loss on chosen targets, and by low-rank adapters; 30 steps of AdamW each.
+"""Writes fine_tune.json: a small GPT that PyTorch fine-tunes in float64, with a new head, with a
+masked loss, and with low-rank adapters; 30 steps of AdamW each.
 
-Needs Debian's python3-torch. All parameters start from `wave` (see golden.hpp), in the order of
-"parameters"; the texts are those of `texts`, whose formula the test repeats.
+Needs Debian's python3-torch. All parameters are initialized by `wave` (see golden.hpp), in the order
+of "parameters". The test computes the documents with the same formula as texts().
 """
 import math
 import pathlib
@@ -49,7 +49,7 @@ def body_shapes():
 
 
 class Model:
-    """`p` holds the parameters by name; adapters are those named ….lora_a and ….lora_b."""
+    """A GPT with the parameters `p`, by name. Adapters are named ….lora_a and ….lora_b."""
 
     def __init__(self, p, lora_scale=None):
         self.p, self.lora_scale = p, lora_scale
@@ -128,7 +128,8 @@ def classifier(pooling, weight=None):
 
 
 def masked(model, chosen):
-    """The first half of a text is a prompt, the rest its answer; then comes id 1, the end."""
+    """Returns the loss of the answers. The first half of a document is the prompt, the second half
+    the answer, which id 1 ends."""
     inputs = padded([all_texts[i] for i in chosen], PADDING)
     targets = []
     for i in chosen:

@@ -1,14 +1,14 @@
 #!/usr/bin/python3
-"""Writes positions.json and gpt_story.json beside this script: the tables of relative positions, and PyTorch's
-float64 numbers for whole runs of a small GPT on The Verdict.
+"""Writes positions.json and gpt_story.json: tables of relative positions, and PyTorch's results in float64 for training
+runs of a small GPT on The Verdict.
 
-Needs Debian's python3-torch and python3-numpy. Weights and inputs are closed-form, so no weight file is needed:
+Needs Debian's python3-torch and python3-numpy. The initial weights have a formula, so that no weight file is needed:
 
     wave(shape, frequency, phase, scale)[k] = scale * sin(frequency * k + phase),  k = 0 .. n-1 (row-major)
 
 The i-th parameter of a model, in the order of its `parameters` list, is wave(shape, 0.37 + 0.011 i, 0.5 i, scale_i),
-plus 1 for the gains of normalisations; scale_i is in the list. Token ids: the-verdict.gpt2.ids beside this script,
-folded by id mod vocabulary (a small vocabulary keeps the runs short).
+plus 1 for the gains of normalisations; scale_i is in the list. Token ids are those of the-verdict.gpt2.ids modulo the
+vocabulary, because a small vocabulary keeps the runs short.
 """
 import math, pathlib
 import numpy as np
@@ -31,7 +31,7 @@ def leaf(shape, frequency, phase, scale, add=0.0):
     return (wave(shape, frequency, phase, scale) + add).requires_grad_()
 
 
-# --- Positions that are relative ----------------------------------------------------------------
+# --- Relative positions -------------------------------------------------------------------------
 
 def rope_tables(length, width, base=10000.0):
     rate = base ** (-torch.arange(0, width, 2).double() / width)
@@ -40,8 +40,8 @@ def rope_tables(length, width, base=10000.0):
 
 
 def rope(x, layout, base=10000.0):
-    """x [..., length, width]: each pair (a, b) -> (a cos - b sin, a sin + b cos).
-    halves: the pair of column i is i + width / 2; interleaved: columns 2i and 2i + 1."""
+    """Rotates each pair (a, b) of columns of x [..., length, width] to (a cos - b sin, a sin + b cos).
+    Layout "halves" pairs columns i and i + width / 2, "interleaved" columns 2i and 2i + 1."""
     cos, sin = rope_tables(x.shape[-2], x.shape[-1], base)
     if layout == "halves":
         a, b = x.chunk(2, -1)
@@ -65,7 +65,7 @@ def alibi_bias(heads, length):
 
 
 def t5_bucket(distance, buckets, max_distance):
-    """One-directional: distance = query - key >= 0; the first half of the buckets is exact, the rest logarithmic."""
+    """Returns the bucket of distance = query - key >= 0. The first half of the buckets is exact, the rest logarithmic."""
     exact = buckets // 2
     if distance < exact:
         return distance
@@ -80,7 +80,7 @@ def t5_table(length, buckets, max_distance):
 # --- Attention ----------------------------------------------------------------------------------
 
 def causal_attention(q, k, v, bias=None):
-    """q, k, v [batch, heads, length, width] -> the same; softmax(q k' / sqrt(width) + bias) v over keys <= query."""
+    """Returns softmax(q k' / sqrt(width) + bias) v over keys <= query. All are [batch, heads, length, width]."""
     score = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     if bias is not None:
         score = score + bias
@@ -99,7 +99,7 @@ def position_tables():
 
 def gpt(vocab, width, context, heads, layers, positions, qkv_bias, head, norm="layer"):
     """Token embedding [+ learned positions] -> layers x (x + attention(norm(x)); x + feed_forward(norm(x))) -> norm -> head.
-    feed_forward: linear, gelu by tanh, linear, 4 x wider inside; head: 'untied' (no bias) or 'tied'."""
+    feed_forward: linear to 4 x width, gelu by tanh, linear. head: 'untied' (no bias) or 'tied'."""
     shapes = [("token", (vocab, width), 0.3, 0)]
     if positions == "learned":
         shapes.append(("position", (context, width), 0.3, 0))
@@ -212,6 +212,6 @@ if __name__ == "__main__":
     for r in runs:
         print(r["model"]["positions"], r["loss"][0], r["loss"][-1])
     lines.write(HERE / "gpt_story.json", {
-        "what": "mean cross-entropy before each update, norm of all gradients together at that step (before clipping), sum and Euclidean norm of every "
-                "parameter after the last update, and the 24 ids that the trained model continues the first window with when it always takes the likeliest",
+        "what": "mean cross-entropy before each update, norm of all gradients at that step (before clipping), sum and Euclidean norm of every "
+                "parameter after the last update, and the 24 ids by which the trained model continues the first window with greedy decoding",
         "runs": runs})

@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""Encodes the texts of gpt2_bpe_cases.json again, and The Verdict into the-verdict.gpt2.ids, by the definition of
-GPT-2's tokenizer: pieces of a regular expression, in each of which the earliest of all merges is made until
-none is left.
+"""Encodes the strings of gpt2_bpe_cases.json again, and The Verdict into the-verdict.gpt2.ids.
 
   ROWGRAD_DATA=FOLDER tests/golden/make_gpt2_bpe_cases.py     FOLDER has encoder.json, vocab.bpe and the-verdict.txt
 
-Needs Debian's python3-regex. The texts were put together at random from words, spaces and signs of many
-scripts. Source of pattern and bytes: Radford et al., Language Models are Unsupervised Multitask Learners,
-2019, section 2.2.
+Needs Debian's python3-regex. Follows the definition of GPT-2's tokenizer: a regular expression splits the text into
+pieces, and in each piece the merge of lowest rank is applied until none is left. The strings are random combinations
+of words, spaces and characters of many scripts. Source of the pattern and the byte encoding: Radford et al., Language
+Models are Unsupervised Multitask Learners, 2019, section 2.2.
 """
 import json
 import os
@@ -22,7 +21,7 @@ ids = json.loads((data / "encoder.json").read_text(encoding="utf-8"))
 merges = [tuple(line.split()) for line in (data / "vocab.bpe").read_text(encoding="utf-8").splitlines()[1:] if line]
 ranks = {pair: rank for rank, pair in enumerate(merges)}
 pieces = regex.compile(r"'(?:s|t|re|ve|m|ll|d)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+")
-# In the files a byte is a character: itself where that is printed, else the next of those from 256 on.
+# The files represent each byte by a character: a printable byte by itself, the others by characters from 256 on.
 printed = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
 others = [byte for byte in range(256) if byte not in printed]
 character = {byte: chr(byte) for byte in printed} | {byte: chr(256 + n) for n, byte in enumerate(others)}

@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Writes gpt2_weights.safetensors and .json beside this script: a small GPT-2 in the layout of
-Hugging Face's model.safetensors, and its logits by PyTorch in float64.
+"""Writes gpt2_weights.safetensors, a small GPT-2 in the layout of Hugging Face's model.safetensors, and
+gpt2_weights.json, its logits computed by PyTorch in float64.
 
-Needs Debian's python3-torch. As in the file of openai-community/gpt2, all is F32, names have no
-prefix, the head is wte.weight, masks are stored as `attn.bias`, and the data begins at byte 3
-modulo 4; the second layer also has the scalar `attn.masked_bias` of older files.
+Needs Debian's python3-torch. As in the file of openai-community/gpt2, all tensors are F32, names have no
+prefix, the head is wte.weight, masks are stored as `attn.bias`, and the data begins at an offset of 3
+modulo 4. The second layer also has the scalar `attn.masked_bias` of older files.
 """
 import json, pathlib, struct
 import torch
@@ -66,10 +66,10 @@ put_norm("ln_f")
 
 header, data = {"__metadata__": {"format": "pt"}}, b""
 for name, tensor in tensors.items():
-    numbers = tensor.numpy().tobytes()
+    content = tensor.numpy().tobytes()
     header[name] = {"dtype": "F32", "shape": list(tensor.shape),
-                    "data_offsets": [len(data), len(data) + len(numbers)]}
-    data += numbers
+                    "data_offsets": [len(data), len(data) + len(content)]}
+    data += content
 text = json.dumps(header).encode()
 text += b" " * ((3 - len(text)) % 4)
 path = HERE / "gpt2_weights.safetensors"

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Writes loader_order.json beside this script: what torch.utils.data.DataLoader draws from the global generator.
+"""Writes loader_order.json: the order of torch.utils.data.DataLoader, and what it draws from the global generator.
 
-Needs Debian's python3-torch. Under one seed, loops follow each other as in a training program: shuffled ones for
-training, ordered ones for validation, some left after a few batches. For each loop there are its batches, as the
-numbers of the windows in them, and the number of 53 bits that is drawn next.
+Needs Debian's python3-torch. Under one seed, loops follow each other as in a training program: shuffled loops for
+training, ordered loops for validation, some ended after a few batches. Each loop has its batches, as lists of window
+indices, and the random number in [0, 1) that is drawn next, of 53 bits.
 """
 import itertools
 import pathlib

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Writes max_norm.json beside this script: torch.nn.Embedding with max_norm, trained in float64.
+"""Writes max_norm.json: torch.nn.Embedding with max_norm, trained in float64.
 
-Needs Debian's python3-torch. The table starts from `wave` (see golden.hpp); every step looks up other
-ids, some of them twice, and the loss is the sum of the output times a wave. Dense gradients, SGD with
-momentum and decay: rows that are not looked up go on moving, and may then be too large when they are.
+Needs Debian's python3-torch. The table is initialized by `wave` (see golden.hpp). Every step looks up other
+ids, some of them twice, and the loss is the sum of the output times a wave. With dense gradients, momentum and
+weight decay, rows that are not looked up continue to move, so their norm may be too large at the next lookup.
 """
 import math
 import pathlib

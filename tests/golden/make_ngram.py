@@ -1,20 +1,21 @@
 #!/usr/bin/python3
-"""Writes ngram_memory.json beside this script: PyTorch's float64 numbers for a GPT with n-gram memory (Cheng et al. 2026,
-"Conditional Memory via Scalable Lookup", arXiv 2601.07372), trained with dense Adam, AdamW and SGD.
+"""Writes ngram_memory.json: PyTorch's results in float64 for a GPT with an n-gram memory, with dense AdamW and SGD.
 
-The memory in front of block i, for x [batch, length, width] and the ids of its tokens:
+The memory is described in Cheng et al. 2026, "Conditional Memory via Scalable Lookup", arXiv 2601.07372. In front of
+block i, for x [batch, length, width] and the ids of its tokens:
 
-    rows   hash(order, head, position): which row of which head's table, for each order n and head (see row_ids)
-    e      the rows side by side                                   [batch, length, orders * heads * head_width]
+    rows   hash(order, head, position): the row in the table of each order and head (see row_ids)
+    e      the concatenated rows                                   [batch, length, orders * heads * head_width]
     k      rms_norm(key(e)) * key_norm,  q = rms_norm(x) * query_norm
     s      sum(k * q) / sqrt(width);  g = sigmoid(sign(s) * sqrt(max(|s|, 1e-6)))
     u      g * value(e)
     x      x + u + silu(conv(rms_norm(u) * conv_norm)),  conv: depthwise, causal, without bias, dilated by the largest order:
            conv(z)[t, c] = sum over j < kernel of weight[c, j] * z[t - (kernel - 1 - j) * dilation, c], zeros before the start
 
-All tables of one layer are one table: those of order 2, head 0, 1, ... first, then order 3 ...; each has a prime number of rows.
-Weights, ids and gradients as in make_gpt.py. The order of parameters: token, position, then for each layer its memory (if it has one:
-table, key.weight, key.bias, value.weight, value.bias, key_norm, query_norm, conv_norm, conv) and its block, norm, head.
+All tables of a layer are concatenated to one: first order 2 with heads 0, 1, ..., then order 3 and so on. Each has a
+prime number of rows. Weights, ids and gradients are as in make_gpt.py. The order of parameters: token, position; for each
+layer its memory, if any (table, key.weight, key.bias, value.weight, value.bias, key_norm, query_norm, conv_norm, conv),
+and its block; norm, head.
 """
 import importlib.util, math, pathlib, sys
 import torch
@@ -31,7 +32,7 @@ MASK = (1 << 64) - 1
 
 
 def splitmix64(state):
-    """The output of SplitMix64 (Steele et al. 2014) whose state was `state` before the step."""
+    """Returns the output of SplitMix64 (Steele et al. 2014) for the state before the step."""
     z = (state + 0x9E3779B97F4A7C15) & MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
@@ -39,7 +40,8 @@ def splitmix64(state):
 
 
 def multipliers(seed, layer, orders, vocabulary):
-    """One odd number for each distance 0 .. max(orders) - 1; times an id (at most `vocabulary`) it is below 2^63."""
+    """Returns an odd factor for each distance 0 .. max(orders) - 1. Its product with an id (at most `vocabulary`) is
+    below 2^63."""
     half = (2 ** 63 - 1) // (vocabulary + 1) // 2
     start = splitmix64((seed + 10007 * layer) & MASK)
     return [splitmix64((start + k) & MASK) % half * 2 + 1 for k in range(max(orders))]
@@ -50,7 +52,7 @@ def is_prime(n):
 
 
 def table_sizes(rows, layers, orders, heads):
-    """Distinct primes, all at least `rows`: for each layer, order and head the next one not used yet."""
+    """Returns a prime for each layer, order and head: the smallest one from `rows` on that is not used yet."""
     used, sizes = set(), {}
     for layer in layers:
         sizes[layer] = []
@@ -66,8 +68,8 @@ def table_sizes(rows, layers, orders, heads):
 
 
 def row_ids(ids, factors, sizes, orders, heads, vocabulary, canonical=None):
-    """ids: a list of ids of one window -> for each position, the rows of its orders * heads lookups, in the layer's one table.
-    Positions before the window count as id `vocabulary`. canonical: one id for each id, that of all spellings that count as one."""
+    """Returns the orders * heads rows of each position of a window with these ids, in the layer's concatenated table.
+    Positions before the window count as id `vocabulary`. canonical[id] is the id under which `id` is hashed."""
     ids = [canonical[i] if canonical else i for i in ids]
     firsts = [sum(sizes[:j]) for j in range(len(sizes))]
     result = []
@@ -170,7 +172,7 @@ def gpt(vocab, width, context, heads, layers, ngram):
 
 
 def run(vocab, width, context, heads, layers, ngram, batch, stride, steps, optimizer, options, table_options=None):
-    """table_options: those of the tables, where they have a group of their own."""
+    """Trains a GPT. table_options: options of the memory tables that differ from the other parameters' options."""
     ids = [int(t) % vocab for t in (HERE / "the-verdict.gpt2.ids").read_text().split()]
     starts = range(0, len(ids) - context, stride)
     x = torch.tensor([ids[s:s + context] for s in starts])

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""Writes ops.json beside this script: ops by PyTorch in float64, for tests/core/ops/contracts_test.cpp.
+"""Writes ops.json: results of PyTorch's ops in float64, for tests/core/ops/contracts_test.cpp.
 
-Needs Debian's python3-torch. A case has the name of an op in that test's table, inputs, output and the
-gradients of sum(output * wave(0.23, 0.4, 1)) (see golden.hpp). NaN and infinities are written as texts.
+Needs Debian's python3-torch. A case has the name of an op in that test's table, the inputs, the output and the
+gradients of sum(output * wave(0.23, 0.4, 1)) (see golden.hpp). NaN and infinities are written as strings.
 """
 import math
 import pathlib
@@ -29,7 +29,7 @@ def numbers(*shape, phase=0.1, scale=1.5):
 
 
 def picked(x):
-    """Ids [x.shape[0], 4, x.shape[2]] into axis 1, some of them twice."""
+    """Returns indices [x.shape[0], 4, x.shape[2]] into axis 1, some of them repeated."""
     shape = (x.shape[0], 4, x.shape[2])
     k = torch.arange(math.prod(shape))
     return ((5 * k + k // 3) % x.shape[1]).reshape(shape)
@@ -49,8 +49,8 @@ def attend(q, k, v, causal=False, padded=False, heads=2):
 
 
 def shaw(q, k, v, keys, values):
-    """By head, with row clip(j - i, -n, n) + n of two tables [2n + 1, width] added to key and value j for query i
-    (Shaw et al. 2018)."""
+    """Returns causal attention with relative positions (Shaw et al. 2018). For query i, row clip(j - i, -n, n) + n of
+    two tables [2n + 1, width] is added to key j and value j."""
     place = torch.arange(q.shape[2])
     most = len(keys) // 2
     row = (place[None, :] - place[:, None]).clamp(-most, most) + most
@@ -76,8 +76,8 @@ def rms_norm(x, weight):
 
 
 def rotated(x, columns=6, width=8, base=500000, first=5):
-    """Columns 2i and 2i + 1 of each head as complex numbers, of which those of position t are turned by
-    t · base^(-2i / columns) (Su et al. 2021)."""
+    """Treats columns 2i and 2i + 1 of each head as complex numbers, and rotates them by the angle
+    t · base^(-2i / columns) at position t (Su et al. 2021)."""
     by_head = x.reshape(*x.shape[:2], -1, width)
     angles = (first + torch.arange(x.shape[1]))[:, None, None] * base ** (-torch.arange(0, columns, 2) / columns)
     turned = torch.view_as_complex(by_head[..., :columns].reshape(*by_head.shape[:3], -1, 2)) * torch.polar(

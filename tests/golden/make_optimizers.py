@@ -1,20 +1,19 @@
 #!/usr/bin/python3
-"""Writes the optimizers' golden files beside this script: step by step, from PyTorch in float64.
+"""Writes the golden files of optimizers: the losses and tables of PyTorch in float64.
 
-Needs Debian's python3-torch (1.13) and python3-numpy, The Verdict, the-verdict.txt, in the folder
-that $ROWGRAD_DATA names, and beside this script the-verdict.gpt2.ids (its GPT-2 byte-pair ids).
-It takes about a minute on one core; with names of files as arguments, it writes those alone.
+Needs Debian's python3-torch (1.13) and python3-numpy, and the-verdict.txt in $ROWGRAD_DATA. Reads the
+GPT-2 ids of The Verdict from the-verdict.gpt2.ids. Takes about a minute on one core. With names of
+cases as arguments, it writes only their files.
 
-The model is that of the toy files: token embedding + learned positions -> linear head -> mean
-cross-entropy. Gradients and optimizers are DENSE throughout, so every row of a table moves when its
-momentum, its moments or its decay say so; an implementation with row gradients has to arrive at the
-same numbers. Every model starts from closed-form weights (`wave` below), so that no weight file
-is needed:
+The model is the toy model of make_toy.py: token embedding + learned positions -> linear head -> mean
+cross-entropy. Gradients and optimizers are always dense, so momentum, moments and weight decay move
+every row of a table; an implementation with row gradients must give the same results. The initial
+weights have a formula, so that no weight file is needed:
 
     wave(shape, frequency, phase, scale)[k] = scale * sin(frequency * k + phase), k row-major from 0
 
-Rows that say something are those looked up early and never again: the files' "token_row_after" has
-some, and "token_row_last_lookup" says when (null for never).
+The most informative rows are looked up early and never again. "token_row_after" has some of them, and
+"token_row_last_lookup" has the step of their last lookup (null for never).
 """
 
 import math
@@ -37,7 +36,7 @@ OPTIMIZERS = {
     "adagrad": torch.optim.Adagrad,
     "rmsprop": torch.optim.RMSprop,
 }
-# What PyTorch adds to an optimizer's options that says how to compute, not what.
+# Options of PyTorch's optimizers that choose an implementation, not the result.
 HOW = {"foreach", "capturable", "differentiable", "fused"}
 
 GPT2 = dict(tokens="gpt2", vocab=50257, width=8, context=8, stride=8, batch=4, steps=200)
@@ -45,14 +44,14 @@ CHARACTERS = dict(
     tokens="characters", vocab=62, width=16, context=16, stride=16, batch=4, steps=60)
 
 WHAT = {
-    "loss": "mean cross-entropy of each batch, before the update it enters",
+    "loss": "mean cross-entropy of each batch, before its update",
     "token_rows_with_gradient": "rows of the token table with a non-zero gradient, at each update",
     "token_row_last_lookup": "the last update (from 0) with that id in its inputs, null for none",
-    "token_row_after": "the first 8 numbers of rows of the token table after the last update",
+    "token_row_after": "the first 8 values of some rows of the token table after the last update",
 }
-WHAT_SCHEDULE = {"learning_rates": "that of each update, in place of the option lr"}
-WHAT_ACCUMULATE = {"accumulate": "batches whose gradients are added up (not averaged) an update"}
-WHAT_TIED = {"tied": "the token table is the head's weight too; the head's bias is its own"}
+WHAT_SCHEDULE = {"learning_rates": "the learning rate of each update, which replaces the option lr"}
+WHAT_ACCUMULATE = {"accumulate": "batches per update, whose gradients are summed (not averaged)"}
+WHAT_TIED = {"tied": "the token table is also the head's weight; the head has its own bias"}
 
 
 def wave(shape, frequency, phase, scale):
@@ -61,17 +60,17 @@ def wave(shape, frequency, phase, scale):
 
 
 def cosine(update, updates):
-    """From 1 down to nearly 0."""
+    """Returns the factor of the learning rate: from 1 down to nearly 0."""
     return 0.5 * (1 + math.cos(math.pi * update / updates))
 
 
 def warmup_cosine(update, updates, warmup=10):
-    """From exactly 0 up to 1 in a line, then the cosine; the first update moves nothing."""
+    """Returns a factor that rises linearly from exactly 0 to 1, then follows cosine()."""
     return update / warmup if update < warmup else cosine(update - warmup, updates - warmup)
 
 
 class Text:
-    """A text's windows in order, by batches; without a short last one, and then from the start."""
+    """The batches of a text's windows, in order and repeated. A last incomplete batch is dropped."""
 
     def __init__(self, tokens, context, stride, batch):
         if tokens == "gpt2":
@@ -92,18 +91,18 @@ class Text:
 
 
 def probes(vocab, last_lookup):
-    """Rows to write down: the table's ends and middle, and some by when they were last needed."""
+    """Returns the rows to record: the table's ends and middle, and some by the time of their last lookup."""
     by_age = sorted(last_lookup, key=lambda row: (last_lookup[row], row))
     chosen = {0, 1, vocab // 2, vocab - 1}
-    chosen.update(by_age[:3])  # longest ago
+    chosen.update(by_age[:3])  # looked up longest ago
     chosen.update(by_age[len(by_age) * i // 8] for i in range(1, 8))
-    chosen.update(by_age[-2:])  # at the last update
+    chosen.update(by_age[-2:])  # looked up in the last update
     return sorted(chosen)
 
 
 def record(optimizer, *, tokens, vocab, width, context, stride, batch, steps,
            schedule=None, accumulate=1, tied=False, **options):
-    """Trains one model, and returns what its golden file says."""
+    """Trains one model, and returns the contents of its golden file."""
     text = Text(tokens, context, stride, batch)
     token = torch.nn.Parameter(wave((vocab, width), 0.7, 0.0, 0.02))
     position = torch.nn.Parameter(wave((context, width), 0.3, 1.0, 0.02))
@@ -128,7 +127,7 @@ def record(optimizer, *, tokens, vocab, width, context, stride, batch, steps,
             looked_up.update(inputs.flatten().tolist())
         last_lookup.update(dict.fromkeys(looked_up, step))
         rows.append(int((token.grad != 0).any(1).sum()))
-        # A row that was looked up, but whose gradient is zero, would count differently elsewhere.
+        # Rows are counted by their nonzero gradients, so no row that was looked up may have a zero gradient.
         assert rows[-1] == (vocab if tied else len(looked_up)), (step, rows[-1], len(looked_up))
         rates.append(trainer.param_groups[0]["lr"])
         trainer.step()
@@ -176,8 +175,8 @@ def record(optimizer, *, tokens, vocab, width, context, stride, batch, steps,
     }
 
 
-# By the names of the files, without "toy_" and ".json". On GPT-2's ids, 97 % of the rows are never
-# looked up, and most others once or twice; on characters, only the rare ones rest for long.
+# Keys are file names without "toy_" and ".json". With GPT-2's ids, 97 % of the rows are never looked
+# up, and most others once or twice. With characters, only rare ones are not looked up for long.
 CASES = {
     "gpt2_adam": dict(GPT2, optimizer="adam", lr=0.005),
     "gpt2_adamw": dict(GPT2, optimizer="adamw", lr=0.005),
@@ -211,7 +210,7 @@ CASES = {
 
 def main():
     torch.set_default_dtype(torch.float64)
-    torch.set_num_threads(1)  # sums in the same order each time
+    torch.set_num_threads(1)  # always sums in the same order
     for name in sys.argv[1:] or CASES:
         result = record(**CASES[name])
         lines.write(HERE / f"toy_{name}.json", result)

@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""Writes schedules.json beside this script: learning rates of torch.optim.lr_scheduler.
+"""Writes schedules.json: learning rates of torch.optim.lr_scheduler.
 
-Needs Debian's python3-torch. Each case has a schedule with its options (the names and defaults are
-rowgrad's), the base rate of each group, and the rates of all groups at step 0, 1, 2 ... A schedule
-that is followed by another has it under "then", and is left at step "at" where that is given.
+Needs Debian's python3-torch. Each case has a schedule with its options (with rowgrad's names and
+defaults), the base rate of each group, and the rates of all groups at steps 0, 1, 2 ... "then" is the
+schedule that follows, from step "at" on, or from the end of the first schedule.
 
-Every rate is what the optimizer holds after scheduler.step(): PyTorch steps most schedules from one
-rate to the next, so it differs from the closed form by the rounding of all steps so far.
+Rates are read from the optimizer after scheduler.step(). PyTorch computes most rates from the rate
+before, so they differ from the formula by accumulated rounding errors.
 """
 import pathlib, warnings
 import torch
@@ -14,7 +14,7 @@ from torch.optim import lr_scheduler
 
 import lines
 
-warnings.simplefilter("ignore")  # of steps without optimizer.step()
+warnings.simplefilter("ignore")  # PyTorch warns that optimizer.step() is not called
 
 
 def linear_warmup(optimizer, steps=5, start_factor=1 / 3, end_factor=1.0):
@@ -23,7 +23,7 @@ def linear_warmup(optimizer, steps=5, start_factor=1 / 3, end_factor=1.0):
 
 def cosine(optimizer, steps, min_factor=0.0):
     rates = {group["lr"] for group in optimizer.param_groups}
-    assert min_factor == 0 or len(rates) == 1  # PyTorch's floor is one rate for all groups
+    assert min_factor == 0 or len(rates) == 1  # PyTorch has one minimum rate for all groups
     return lr_scheduler.CosineAnnealingLR(optimizer, steps, min_factor * rates.pop())
 
 

@@ -1,13 +1,12 @@
 #!/usr/bin/python3
-"""Writes six of the toy files, those of SGD, and embedding.json beside this script: from PyTorch in float64.
+"""Writes embedding.json and six of the toy_*.json files, which use SGD: results of PyTorch in float64.
 
-Needs Debian's python3-torch and python3-numpy, and The Verdict, the-verdict.txt, in the folder that
-$ROWGRAD_DATA names. Every model starts from closed-form weights
-(`wave` below), so an implementation under test needs no weight file:
+Needs Debian's python3-torch and python3-numpy, and the-verdict.txt in $ROWGRAD_DATA. The initial weights have a
+formula, so that no weight file is needed:
 
     wave(n, frequency, phase, scale)[k] = scale * sin(frequency * k + phase),  k = 0 .. n-1 (row-major)
 
-Token ids come from the-verdict.gpt2.ids beside this script (GPT-2 byte-pair ids of The Verdict, one line).
+The token ids are the GPT-2 ids of The Verdict in the-verdict.gpt2.ids.
 """
 import os, pathlib
 import numpy as np
@@ -42,7 +41,8 @@ def sinusoid(length, width, base=10000.0):
 
 
 def toy(name, ids, vocab, width, context, stride, batch, steps, positions, **sgd):
-    """Token embedding + positions -> linear head -> mean cross-entropy; no shuffle, last short batch dropped."""
+    """Trains token embedding + positions -> linear head -> mean cross-entropy. Batches are in order; a last incomplete
+    batch is dropped."""
     token = nn.Parameter(wave((vocab, width), 0.7, 0.0, 0.02))
     head_w = nn.Parameter(wave((vocab, width), 0.11, 2.0, 0.02))
     head_b = nn.Parameter(torch.zeros(vocab))
@@ -81,7 +81,7 @@ def toy(name, ids, vocab, width, context, stride, batch, steps, positions, **sgd
 
 
 def embedding_cases():
-    """Gradients of sum(weight_of_output * embedding(ids)) for repeated ids, padding and frequency scaling."""
+    """Writes gradients of sum(upstream * embedding(ids)) for repeated ids, padding and frequency scaling."""
     cases = []
     w0 = wave((7, 3), 0.9, 0.4, 1.0)
     ids = torch.tensor([[1, 3, 3], [6, 1, 0]])
