@@ -1,24 +1,25 @@
 #!/usr/bin/env python3
-"""Breaks the library and the programs on purpose, one small fault at a time, and finds the tests that notice.
+"""Mutation testing: inserts small faults into the library and the programs, and finds the tests that detect them.
 
   tests/mutation/run.py FOLDER [--faults COUNT] [--jobs COUNT] [--only WORD] [--matrix]
   tests/mutation/run.py --list     prints the faults
 
-All faults are in one build, made in FOLDER at -O1, and an environment variable selects one: each check,
-switched off, COUNT others (300) in the library, and others in examples/ in the same proportion to its lines.
-They are drawn from all places where one operator, number, condition or statement can be changed. A fault is
-given to the test suites that reach it, the quickest first, until one fails (each block of
-tests/examples/rowgrad/commands.txt counts as a suite); with --matrix to all of them, and at the end it prints how
-many faults each suite alone notices. Results are kept in FOLDER/faults.tsv, where a campaign that was stopped
-continues; after a new commit, it begins again. CI only runs --list: a campaign takes hours, and is a part of tests/campaign.sh.
+All faults are compiled into one build in FOLDER, at -O1; an environment variable activates one. The faults are: each
+check, disabled; COUNT others (300 by default) in the library; and others in examples/, as many per line of code. The
+others are drawn from all places where an operator, number, condition or statement can be changed.
 
-A fault's key is its file, function, kind and code, and a number where several are equal. The hash of the key
-decides which faults are drawn. Thus an edit changes only the faults of the code that it touches.
+Each fault is tested with the test suites that reach it, fastest first, until one fails. (Each block of
+tests/examples/rowgrad/commands.txt counts as a suite.) With --matrix, all these suites run, and the campaign ends with
+the number of faults that only one suite detects. --only tests the faults whose key contains WORD. Results are stored in
+FOLDER/faults.tsv. A stopped campaign continues from there, but begins again after a new commit. A campaign takes hours
+and is a part of tests/campaign.sh; CI only runs --list.
 
-The campaign fails if tests notice less than 97 % of the library's faults that change anything. Faults of the
-programs are listed, but not counted. The ones that
-change nothing are listed with the reason in faults.tsv next to this script, and are not drawn. Before a fault
-that nobody noticed is added there, somebody must have understood why no test can notice it.
+A fault's key is its file, function, kind and code, and a number if several are equal. The hash of the key decides
+whether the fault is drawn, so an edit changes only the faults of the code that it touches.
+
+The campaign fails if the tests detect less than 97 % of the library's faults. Undetected faults of the programs are
+listed, but do not count. Faults that cannot change any result are listed with the reason in faults.tsv next to this
+script, and are not drawn. Add an undetected fault to that file only if you know why no test can detect it.
 """
 
 import argparse
@@ -35,13 +36,13 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# Tests of times, memory and long runs, which -O1 changes, and of what is not there.
+# Tests of time and memory, which -O1 changes, tests that take long, and disabled tests.
 LEFT_OUT = "*InProportion*:*AStepCosts*:SteadyStep*:Textbook*:*AnUntrainedGpt*:RowsLeftBehind*:DISABLED*"
 
-KNOWN = pathlib.Path(__file__).with_name("faults.tsv")  # key and reason of the faults that change nothing
-LEAST_SHARE = 0.97
+KNOWN = pathlib.Path(__file__).with_name("faults.tsv")  # key and reason of faults that change no result
+MIN_SHARE = 0.97
 
-COMMANDS = "Programs/Commands"  # whose tests are judges of their own
+COMMANDS = "Programs/Commands"  # each test of this suite counts as a suite
 
 HEADER = r"""
 #pragma once
@@ -67,7 +68,7 @@ template <class T> constexpr T number(int n, T value) { return at(n) ? value + 1
 constexpr bool flip(int n, bool value) { return at(n) ? !value : value; }
 template <class A> struct Left { const A& a; int n; };
 
-// a OP Name{n} AGAIN b: the operators of an expression have the same precedence as before.
+// Replaces `a OP b` by `a OP Name{n} AGAIN b`, which has the same precedence in a larger expression.
 #define MUTANT_OPERATOR(Name, OP, AGAIN, OTHER)                                                  \
   struct Name { int n; };                                                                        \
   template <class A> struct Name##Left { const A& a; int n; };                                   \
@@ -95,7 +96,7 @@ OPERATORS = {"<": ("Less", ">"), ">": ("Greater", "<"), "<=": ("AtMost", ">="), 
 
 
 class Site:
-    """A place where the text from begin to end can become `new`, which has N for the fault's number."""
+    """A place where `new` can replace the text from begin to end. In `new`, N stands for the fault's number."""
 
     def __init__(self, path, text, kind, begin, end, new):
         self.path, self.kind, self.begin, self.end, self.new = path, kind, begin, end, new
@@ -106,7 +107,7 @@ class Site:
 
 
 def functions_of(text):
-    """Returns the name of the function around each line, judged by indentation; classes before it, with "::"."""
+    """Returns the qualified name of the function around each line, determined by indentation."""
     stack, names = [], []
     for line in text.splitlines():
         bare = line.strip()
@@ -138,7 +139,7 @@ def sites_of(path, text):
 
 
 def closing(text, start, stops):
-    """The place of the first of `stops` outside of all brackets that open after `start`."""
+    """Returns the position of the first of `stops` that is outside of all brackets opened after `start`."""
     depth, i = 0, start
     while i < len(text):
         c = text[i]
@@ -211,7 +212,7 @@ def files_in(*folders):
 
 
 def drawn(sites):
-    """Sorts sites by the hashes of their keys, with as many of one kind as of another: most operators are of few kinds."""
+    """Sorts sites by the hashes of their keys, alternating between kinds, because some kinds are much more frequent."""
     kinds = {}
     for digest, site in sorted((hashlib.sha256(s.key.encode()).hexdigest(), s) for s in sites):
         kinds.setdefault(site.kind, []).append((digest, site))
@@ -220,17 +221,17 @@ def drawn(sites):
 
 
 class Faults:
-    """The checks and as many others as wanted, spread over folders by their lines, those that compile."""
+    """The faults of a campaign: all checks, and `count` other faults, distributed over folders by lines of code."""
 
     def __init__(self, count, broken=()):
-        """`broken`: the keys of those that are known not to compile."""
+        """`broken`: keys of faults that do not compile."""
         self.texts = {}
         for name in files_in("core", "layers", "optim", "examples"):
             if name.endswith((".cpp", ".hpp")) and "mpi_process_group" not in name:
                 self.texts[name] = (ROOT / name).read_text()
         self.broken = set(broken)
         self.known = {line.rsplit("\t", 1)[0] for line in KNOWN.read_text().splitlines()}
-        self.chosen, self.spare = [], {}  # folder: sites in the order in which they are taken
+        self.chosen, self.spare = [], {}  # spare[folder]: sites in the order in which they are drawn
         lines = collections.Counter()
         found = set()
         for name, text in self.texts.items():
@@ -256,7 +257,7 @@ class Faults:
                 return
 
     def drop(self, places):
-        """Replaces those at these lines of files by others; returns how many they were."""
+        """Replaces the faults at these places (path, line) by others. Returns how many were replaced."""
         gone = [s for s in self.chosen if any((s.path, l) in places for l in range(s.line, s.last_line + 1))]
         self.chosen = [s for s in self.chosen if s not in gone]
         self.broken.update(s.key for s in gone)
@@ -277,7 +278,7 @@ class Faults:
 
 
 def start_anew_after_changes(folder):
-    """Removes the results and the sources in a campaign's folder unless they have the sources of HEAD."""
+    """Removes the results and sources of a campaign if they are not of HEAD."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     remembered = folder / "head"
     if not remembered.exists() or remembered.read_text() != head:
@@ -308,7 +309,7 @@ def build(folder, faults):
                 places.add((path, int(line)))
             dropped = faults.drop(places)
             (folder / "broken").write_text("\n".join(sorted(faults.broken)))
-            print(f"{target}: {dropped} faults that do not compile are replaced", flush=True)
+            print(f"{target}: {dropped} faults do not compile and are replaced", flush=True)
             if dropped == 0:
                 raise SystemExit(done.stdout[-5000:])
             faults.write(tree)
@@ -316,12 +317,12 @@ def build(folder, faults):
 
 
 def limits():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 40, 64 << 40))  # tables in files are sparse
-    resource.setrlimit(resource.RLIMIT_DATA, (16 << 30, 16 << 30))  # or a fault takes all the memory there is
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 40, 64 << 40))  # table files are sparse
+    resource.setrlimit(resource.RLIMIT_DATA, (16 << 30, 16 << 30))  # a fault may allocate without bound
 
 
 def run(program, suites, environment, seconds):
-    """Whether they pass."""
+    """Runs test suites, and returns whether they pass within this time."""
     wanted = ":".join(s if "." in s else f"{s}.*" for s in suites)
     command = [program, "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter={wanted}-{LEFT_OUT}"]
     child = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL,
@@ -335,7 +336,7 @@ def run(program, suites, environment, seconds):
 
 
 def coverage(folder, program):
-    """The suites that pass: how long each takes, and the numbers of the faults that it reaches."""
+    """Runs all suites without a fault. Returns, for each suite that passes, its seconds and the faults that it reaches."""
     listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter=-{LEFT_OUT}"],
                             capture_output=True, text=True, check=True).stdout
     found = {}
@@ -348,7 +349,7 @@ def coverage(folder, program):
         log.unlink(missing_ok=True)
         begin = time.monotonic()
         if not run(program, [suite], {"MUTANT_LOG": str(log)}, 600):
-            print(f"{suite} does not pass without a fault, and is left out", flush=True)
+            print(f"{suite} fails without a fault and is skipped", flush=True)
             continue
         seconds = time.monotonic() - begin
         data = log.read_bytes() if log.exists() else b""
@@ -358,9 +359,9 @@ def coverage(folder, program):
 
 
 def judged(table):
-    """Returns the number of the library's faults in a table, and the lines of all faults that nobody noticed."""
+    """Returns the number of the library's faults in a table, and the lines of all undetected faults."""
     lines = table.read_text().splitlines()
-    return (sum(not line.startswith("examples/") for line in lines), [line for line in lines if line.endswith("\tnobody")])
+    return (sum(not line.startswith("examples/") for line in lines), [line for line in lines if line.endswith("\tnone")])
 
 
 def main():
@@ -384,7 +385,7 @@ def main():
         for site in faults.chosen:
             print(site.key)
         for key in faults.stale:
-            print(f"faults.tsv has a place that does not exist: {key}", file=sys.stderr)
+            print(f"faults.tsv has a fault that no longer exists: {key}", file=sys.stderr)
         raise SystemExit(1 if faults.stale else 0)
     program = build(folder, faults)
     suites = coverage(folder, program)
@@ -399,7 +400,7 @@ def main():
                 noticed.append(suite)
                 if not options.matrix:
                     break
-        return site, len(reaching), " ".join(noticed) or "nobody"
+        return site, len(reaching), " ".join(noticed) or "none"
 
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool, table.open("a") as out:
         waiting = [pool.submit(judge, n, s) for n, s in enumerate(faults.chosen)
@@ -411,12 +412,12 @@ def main():
     if options.matrix:
         alone = collections.Counter(line.split("\t")[-1] for line in table.read_text().splitlines())
         for suite in suites:
-            print(f"{alone[suite]:6} faults that only {suite} notices")
+            print(f"{alone[suite]:6} faults that only {suite} detects")
     count, missed = judged(table)
-    print("Faults that nobody noticed, and how many suites reach them:", *missed, sep="\n")
+    print("Undetected faults, and how many suites reach them:", *missed, sep="\n")
     noticed = count - sum(not line.startswith("examples/") for line in missed)
-    print(f"{noticed} of {count} faults of the library were noticed, expected at least {LEAST_SHARE:.0%}")
-    if count == 0 or noticed < LEAST_SHARE * count:
+    print(f"{noticed} of {count} faults of the library were detected, expected at least {MIN_SHARE:.0%}")
+    if count == 0 or noticed < MIN_SHARE * count:
         raise SystemExit(1)
 
 
