@@ -3,8 +3,8 @@
 # Links in the build tree make <rowgrad/core/...> work as in an installation.
 set(ROWGRAD_INCLUDES ${PROJECT_BINARY_DIR}/include)
 file(MAKE_DIRECTORY ${ROWGRAD_INCLUDES}/rowgrad)
-foreach(room core layers optim examples)
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${room} ${ROWGRAD_INCLUDES}/rowgrad/${room} SYMBOLIC)
+foreach(folder core layers optim examples)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${folder} ${ROWGRAD_INCLUDES}/rowgrad/${folder} SYMBOLIC)
 endforeach()
 
 # Generates <rowgrad/rowgrad.hpp>, which includes every public header.
@@ -24,4 +24,4 @@ list(TRANSFORM ROWGRAD_HEADERS REPLACE "(.+)" "#include <rowgrad/\\1>\n" OUTPUT_
 list(JOIN ROWGRAD_INCLUDE_LINES "" ROWGRAD_INCLUDE_LINES)
 configure_file(core/packaging/version.hpp.in ${ROWGRAD_INCLUDES}/rowgrad/version.hpp @ONLY)
 file(CONFIGURE OUTPUT ${ROWGRAD_INCLUDES}/rowgrad/rowgrad.hpp
-     CONTENT "#pragma once\n\n// All of rowgrad.\n\n#if __cplusplus < 202002L\n#error \"rowgrad needs C++20 (-std=c++20)\"\n#endif\n\n@ROWGRAD_INCLUDE_LINES@#include <rowgrad/version.hpp>\n" @ONLY)
+     CONTENT "#pragma once\n\n// Includes all public headers of rowgrad.\n\n#if __cplusplus < 202002L\n#error \"rowgrad needs C++20 (-std=c++20)\"\n#endif\n\n@ROWGRAD_INCLUDE_LINES@#include <rowgrad/version.hpp>\n" @ONLY)

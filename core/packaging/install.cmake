@@ -22,7 +22,7 @@ if(ROWGRAD_EXAMPLES)
   set_target_properties(rowgrad_program PROPERTIES INSTALL_RPATH $ORIGIN/${to_libraries})
   install(TARGETS rowgrad_program RUNTIME COMPONENT tools)
   set(programs rowgrad_program)
-  if(MPI_FOUND)  # where main.cpp looks for it
+  if(MPI_FOUND)  # main.cpp looks for the program in this folder
     set_target_properties(rowgrad_mpi_program PROPERTIES INSTALL_RPATH $ORIGIN/../${to_libraries})
     install(TARGETS rowgrad_mpi_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}/../libexec/rowgrad COMPONENT mpi)
     list(APPEND programs rowgrad_mpi_program)
@@ -36,8 +36,8 @@ endif()
 
 set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dev)
 foreach(header IN LISTS ROWGRAD_INSTALLED_HEADERS)
-  cmake_path(GET header PARENT_PATH room)
-  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad/${room})
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad/${folder})
 endforeach()
 install(FILES ${ROWGRAD_INCLUDES}/rowgrad/rowgrad.hpp ${ROWGRAD_INCLUDES}/rowgrad/version.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rowgrad)

@@ -1,10 +1,10 @@
 # Chooses the target processors, and static or shared libraries.
 
 set(ROWGRAD_LEVELS native CACHE STRING
-    "Values for -march. One: a static library. Several, such as x86-64;x86-64-v3;x86-64-v4: \
-a shared library for each; the loader takes the last one that the processor supports")
+    "Values for -march. One value builds a static library. Several values, such as x86-64;x86-64-v3;x86-64-v4, build \
+a shared library each; the loader takes the last one that the processor supports")
 if(DEFINED ROWGRAD_ARCH AND NOT ROWGRAD_ARCH STREQUAL native)
-  message(FATAL_ERROR "ROWGRAD_ARCH is now ROWGRAD_LEVELS: give -UROWGRAD_ARCH -DROWGRAD_LEVELS=${ROWGRAD_ARCH}")
+  message(FATAL_ERROR "ROWGRAD_ARCH is now ROWGRAD_LEVELS: pass -UROWGRAD_ARCH -DROWGRAD_LEVELS=${ROWGRAD_ARCH}")
 endif()
 list(LENGTH ROWGRAD_LEVELS levels)
 if(levels EQUAL 1)
@@ -27,7 +27,7 @@ else()  # levels that the loader knows, in increasing order
 endif()
 if(CMAKE_CROSSCOMPILING AND ROWGRAD_LEVELS STREQUAL native)
   message(FATAL_ERROR "ROWGRAD_LEVELS is native, but this build is for another processor: "
-                      "give its -march value, such as armv8-a")
+                      "pass its -march value, such as armv8-a")
 endif()
 
 set(ROWGRAD_LIBRARY_TYPE STATIC)

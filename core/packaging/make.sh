@@ -18,7 +18,7 @@ compile all rowgrad_manuals rowgrad_reference
 rm -f "$build"/*rowgrad*.deb "$build"/rowgrad-*.tar.xz
 (cd "$build" && quietly cpack)
 
-# The sources: the files in git or, without git, all files except builds. Reproducible byte for byte.
+# Archives the sources: the files in git or, without git, all files except builds. The archive is reproducible.
 version=$(sed -n 's/^project(rowgrad VERSION \([0-9.]*\).*/\1/p' "$root/CMakeLists.txt")
 list_sources() {
   if [[ -e $root/.git ]]; then

@@ -9,7 +9,7 @@ if(ROWGRAD_EXAMPLES)
     foreach(subcommand train generate rows finetune tokenize compare report)
       list(APPEND pages rowgrad-${subcommand})
     endforeach()
-    add_custom_target(rowgrad_manuals DEPENDS rowgrad_program COMMENT "Making the manual pages")
+    add_custom_target(rowgrad_manuals DEPENDS rowgrad_program COMMENT "Writing the manual pages")
     foreach(page IN LISTS pages)
       add_custom_command(TARGET rowgrad_manuals POST_BUILD VERBATIM
         COMMAND ${CMAKE_CURRENT_LIST_DIR}/manual.sh $<TARGET_FILE_DIR:rowgrad_program> ${page}
@@ -33,7 +33,7 @@ if(NOT address)
   set(address packages@rowgrad.invalid)
 endif()
 set(CPACK_PACKAGE_CONTACT "${maintainer} <${address}>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${CMAKE_PROJECT_NAME} built using CMake")  # CPack treats this text as no summary
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${CMAKE_PROJECT_NAME} built using CMake")  # the default text, which CPack treats as unset
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGE_CHECKSUM SHA256)
 set(CPACK_STRIP_FILES ON)
@@ -55,9 +55,9 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(release "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 set(library librowgrad${ROWGRAD_ABI})
 set(about
-"rowgrad trains language models, from a toy to a GPT, on a CPU. Its embedding
-layers have gradients of single rows, and its optimizers are exact on them: a
-step equals the dense one, momentum, decay and Adam included.
+"rowgrad trains language models on a CPU, from toy models to GPTs. Its embedding
+layers have sparse row gradients, and its optimizers are exact on them: a step
+gives the result of dense gradients, also with momentum, weight decay and Adam.
 ")
 function(rowgrad_package component name section depends summary contents)
   string(TOUPPER CPACK_DEBIAN_${component} prefix)
@@ -70,21 +70,21 @@ rowgrad_package(runtime ${library} libs "" "shared libraries"
   "This package has the libraries, for several levels of processors.")
 rowgrad_package(dev librowgrad-dev libdevel "${library} (= ${release}), \
 libxtensor-dev (>= ${ROWGRAD_XTENSOR}), libxtensor-dev (<< ${ROWGRAD_NEXT_XTENSOR}~), libxsimd-dev"
-  "development files" "This package has what programs need to be built with it.")
+  "development files" "This package has the headers and CMake files for building programs with\nrowgrad.")
 rowgrad_package(tools rowgrad-tools science "${library} (= ${release})" "programs"
-  "This package has a program that trains models and shows which rows got gradients.")
+  "This package has the program rowgrad, which trains models and shows which rows\nhad gradients.")
 rowgrad_package(mpi rowgrad-mpi science "${library} (= ${release})" "training in several processes"
-  "With this package, mpirun starts rowgrad in several processes. It also has the\nlibrary with which other programs are built for MPI.")
+  "With this package, rowgrad trains in several processes under mpirun. It also has\nthe library for building other programs with MPI.")
 rowgrad_package(doc rowgrad-doc doc "" "documentation"
-  "This package has the reference of all names, guides, and sources of programs.")
+  "This package has the API reference, guides, and the sources of example\nprograms.")
 set(CPACK_DEBIAN_DOC_PACKAGE_ARCHITECTURE all)
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "rowgrad-doc, rowgrad-mpi")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "curl, ca-certificates")  # for examples/texts.sh
 set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_MPI_PACKAGE_SUGGESTS "librowgrad-dev (= ${release}), libopenmpi-dev")
 
-# The package that programs linked with the libraries depend on, and a trigger that renews the loader's cache.
-# (CPack would list each level.)
+# Writes shlibs, which names the package that programs linked with the libraries depend on, and a trigger that renews
+# the loader's cache. (CPack would list the libraries of each level.)
 set(shlibs "")
 foreach(target IN LISTS ROWGRAD_TARGETS)
   string(APPEND shlibs "lib${target} ${ROWGRAD_ABI} ${library} (>= ${PROJECT_VERSION})\n")

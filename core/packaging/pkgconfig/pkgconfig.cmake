@@ -30,7 +30,7 @@ function(rowgrad_pkgconfig NAME ABOUT REQUIRES FLAGS LIBRARIES)
 endfunction()
 rowgrad_pkgconfig(rowgrad "${PROJECT_DESCRIPTION}" "${xtensor} xsimd"
                   "${common_flags}" "-lrowgrad_common ${common_libraries}")
-rowgrad_pkgconfig(rowgrad_double "${PROJECT_DESCRIPTION}, with numbers of type double" "${xtensor} xsimd"
+rowgrad_pkgconfig(rowgrad_double "${PROJECT_DESCRIPTION}, in double precision" "${xtensor} xsimd"
                   "${common_flags} -DROWGRAD_DOUBLE" "-lrowgrad_common ${common_libraries}")
 foreach(number "" _double)
   rowgrad_pkgconfig(rowgrad_parallel${number} "Training of rowgrad's models in several processes" rowgrad${number} "" "")

@@ -1,5 +1,5 @@
 # The target rowgrad_reference runs doxygen on the public headers and writes reference/html in the build folder.
-option(ROWGRAD_REFERENCE "Offer the target rowgrad_reference, which needs doxygen" OFF)
+option(ROWGRAD_REFERENCE "Add the target rowgrad_reference (needs doxygen)" OFF)
 if(NOT ROWGRAD_REFERENCE)
   return()
 endif()
@@ -15,5 +15,5 @@ set(reference ${PROJECT_BINARY_DIR}/reference)
 add_custom_target(rowgrad_reference
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${reference}/html ${reference}/xml
   COMMAND Doxygen::doxygen ${reference}/Doxyfile
-  COMMENT "Making the reference: ${reference}/html/index.html" VERBATIM)
+  COMMENT "Writing the reference: ${reference}/html/index.html" VERBATIM)
 install(DIRECTORY ${reference}/html DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT doc OPTIONAL)
