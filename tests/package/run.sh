@@ -58,7 +58,7 @@ if [[ $mpi ]]; then
     rejects 134 "started as rank 0 of 2, but MPI takes it for rank 0 of 1" \
       env "${launcher}_RANK=0" "${launcher}_SIZE=2" "$scratch/consumer/consumer_mpi"
   done
-  rejects 1 "MPI, with which rowgrad was built, is not installed" \
+  rejects 1 "rowgrad was built with MPI, which is not installed" \
     "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi -DCMAKE_DISABLE_FIND_PACKAGE_MPI=ON
   rm "$targets"/rowgradMpiTargets*
   rejects 1 "rowgrad::mpi is not installed" "${consumer[@]}" -B "$scratch/without" -DROWGRAD_COMPONENTS=mpi
