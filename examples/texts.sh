@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Downloads published files that programs and tests use: The Verdict, GPT-2's vocabulary, and GPT-2's weights.
+# Downloads published files for programs and tests: The Verdict, GPT-2's vocabulary, and GPT-2's weights.
 #   examples/texts.sh                 to the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad, where programs
 #                                     find them; skips files in $ROWGRAD_DATA
 #   examples/texts.sh FOLDER          to FOLDER, from $ROWGRAD_DATA, the cache or the network
