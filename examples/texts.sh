@@ -16,7 +16,7 @@ fail() {
 # is_file PATH SHA256: succeeds if the file exists and has this checksum.
 is_file() { [[ -f $1 && $(sha256sum <"$1") == "$2 "* ]]; }
 
-# download TITLE PATH URL SHA256
+# download TITLE PATH URL SHA256: downloads a file to PATH, or fails if its checksum differs.
 download() {
   local reason part=$2.$$.tmp unavailable="$1 is neither in \$ROWGRAD_DATA nor in ${2%/*}:"
   [[ ${ROWGRAD_OFFLINE:-0} == 0 ]] || fail "$unavailable ROWGRAD_OFFLINE prevents its download"
@@ -60,7 +60,7 @@ cache=${HOME:+$HOME/.cache/rowgrad}
 cache=${cache:-$folder}
 [[ $cache ]] || fail "without \$HOME, there is no cache; pass a folder"
 
-# provide TITLE NAME URL SHA256
+# provide TITLE NAME URL SHA256: ensures that the folder or the cache has a file, and downloads it if necessary.
 provide() {
   local path=${ROWGRAD_DATA:-$cache}/$2
   if [[ ! $folder && ${ROWGRAD_DATA-} && -s $path ]]; then return; fi
