@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tests that killed runs and failed writes do not damage files.
 # Training runs that save after every step are killed (SIGKILL) at random moments. Each time, the checkpoint and
-# the report must be complete. The resumed run must end with the bits of an uninterrupted run, and with one log of
-# all its steps. The same is tested with a table in a file.
+# the report must be complete. The resumed run must be bit-identical to an uninterrupted run, and its log must have
+# all steps. This is repeated with a table in a file.
 # Then writes fail: on a full disk, at a file size limit, in a folder that is or becomes read-only, and to
 # /dev/full. Each failure must be a clear error and leave the old file unchanged. If two runs write the same file,
 # it must be complete.
@@ -135,7 +135,7 @@ kill_runs() {
 }
 
 kill_runs "$kills" "${run[@]}" --save-every 1 --report runs/page
-echo "complete checkpoints, the bits of an uninterrupted run, and $pages complete reports"
+echo "complete checkpoints, bit-identical to an uninterrupted run, and $pages complete reports"
 
 # A table that is larger than the memory of the process. Most of its rows are stale at any time.
 ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited rowgrad train --model gpt
@@ -143,7 +143,7 @@ ngrams=(bash -c 'ulimit -d 500000; exec "$@"' limited rowgrad train --model gpt
   --layers 1 --ngrams '1,2,3' --ngram-heads 1 --ngram-width 32 --ngram-layers 0 --validation 0
   --evaluate-every 0 --sample-tokens 0 --save-every 5)
 kill_runs $(((kills + 2) / 3)) "${ngrams[@]}" --ngram-rows 33333333 --ngram-file runs/table
-echo "the bits of an uninterrupted run and of its table file of 42 GB"
+echo "bit-identical to an uninterrupted run, with a table file of 42 GB"
 
 # --- Failed writes ------------------------------------------------------------------------------
 # expect_old_file FILE: asserts that the file equals `old`, and that its folder has no other file, except the filler of

@@ -29,7 +29,7 @@ small=(--tokenizer word --context 8 --stride 8 --batch 10 --width 8)
 gpt=(rowgrad train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 --dropout 0.2
   --evaluate-every 7 --evaluate-batches 2)
 
-# --- The same bits ------------------------------------------------------------------------------
+# --- Bit-identical results ----------------------------------------------------------------------
 compared=0
 # compare COMMAND...: compares a single process with one to four ranks
 compare() {
@@ -114,7 +114,7 @@ ok on_ranks 3 "${run[@]}" --slices 4 --stop-after 11 --save ranks
 ok on_ranks 2 "${run[@]}" --resume ranks --stop-after 19 --save ranks
 ok "${run[@]}" --resume ranks --stop-after 30 --save ranks
 expect_same_checkpoint alone ranks
-echo "resumed on another number of ranks: the same bits"
+echo "resumed on another number of ranks: bit-identical"
 
 # Sharded tables: after a kill at any moment, the previous checkpoint is whole, and other numbers of
 # ranks can resume from it. ROWGRAD_KILLS is the number of kills.
