@@ -1,7 +1,7 @@
 #pragma once
 
-// The headers that tests use. Precompiled and included in every test, so a test itself includes
-// only headers that are neither public nor listed here.
+// The headers that tests need. It is precompiled, so a test includes only this and internal
+// headers.
 
 #include <algorithm>
 #include <array>
