@@ -133,9 +133,9 @@ void expect_history(const AnyOptions& options, Table kind) {
   if (kind == Table::kWatchedInFile)
     parameter.emplace(
         "token.weight",
-        file_rows(file.emplace(
-            folder / "table",
-            TableFileOptions{.rows = kTableRows, .width = 4, .slots = 3, .seed = 1})));
+        file_rows(
+            file.emplace(folder / "table",
+                         TableFileOptions{.rows = kTableRows, .width = 4, .slots = 3, .seed = 1})));
   else
     parameter.emplace("token.weight", irregular({kTableRows, 4}));
   Parameter& table = *parameter;
