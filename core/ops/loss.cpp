@@ -98,7 +98,7 @@ void check_weights(const char* caller, const char* name, const std::optional<Ten
   const auto wrong =
       std::ranges::find_if_not(values, [](real w) { return w >= 0 && std::isfinite(w); });
   check_argument(wrong == values.end(), caller, ": ", name, " has an element ",
-                 wrong == values.end() ? 0 : *wrong, ", expected finite weights not below 0");
+                 wrong == values.end() ? 0 : *wrong, ", expected finite weights >= 0");
 }
 
 Counted counted_targets(const char* caller, const Ids& targets, std::size_t classes,

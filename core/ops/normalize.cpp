@@ -298,7 +298,7 @@ Variable rms_norm(const Variable& x, const std::optional<Variable>& weight, doub
 
 void check_norm_epsilon(const char* caller, double epsilon) {
   check_argument(std::isfinite(epsilon) && epsilon >= 0, caller, ": epsilon is ", epsilon,
-                 ", expected a finite number not below 0");
+                 ", expected a finite number >= 0");
 }
 
 }  // namespace rowgrad

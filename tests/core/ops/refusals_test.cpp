@@ -167,7 +167,7 @@ TEST_F(RefusedByOps, Losses) {
   EXPECT_INVALID("cross_entropy: target_weights has shape [3], expected [2]",
                  weighed({.target_weights = Tensor{1, 1, 1}}));
   EXPECT_INVALID(
-      "cross_entropy: class_weights has an element -1, expected finite weights not below 0",
+      "cross_entropy: class_weights has an element -1, expected finite weights >= 0",
       weighed({.class_weights = Tensor{1, -1, 1}}));
   EXPECT_INVALID(
       "cross_entropy: 0 of 2 targets have nonzero weight, expected at least one for a mean",
@@ -460,11 +460,11 @@ TEST_F(RefusedByOps, Normalizations) {
                  rms_norm(number));
   EXPECT_INVALID("layer_norm: x has shape [2, 0], expected [..., width] with a width above 0",
                  layer_norm(nothing));
-  EXPECT_INVALID("rms_norm: epsilon is -1e-05, expected a finite number not below 0",
+  EXPECT_INVALID("rms_norm: epsilon is -1e-05, expected a finite number >= 0",
                  rms_norm(block, std::nullopt, -1e-5));
   for (const double epsilon : {kNaN, kInfinity})
     EXPECT_INVALID(
-        concat("layer_norm: epsilon is ", epsilon, ", expected a finite number not below 0"),
+        concat("layer_norm: epsilon is ", epsilon, ", expected a finite number >= 0"),
         layer_norm(block, std::nullopt, std::nullopt, epsilon));
 }
 

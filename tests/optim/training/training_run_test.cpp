@@ -327,9 +327,9 @@ TEST(TrainingRun, RejectsInvalidOptionsAndStates) {
   LearningRateSchedule of_another(begun.optimizer, Schedule::constant());
   using Change = std::function<void(TrainingRunOptions&)>;
   for (const auto& [message, change] : std::vector<std::pair<std::string, Change>>{
-           {"clip_norm is -1, expected a finite number not below 0",
+           {"clip_norm is -1, expected a finite number >= 0",
             [](auto& parts) { parts.clip_norm = -1; }},
-           {"clip_norm is nan, expected a finite number not below 0",
+           {"clip_norm is nan, expected a finite number >= 0",
             [](auto& parts) { parts.clip_norm = NAN; }},
            {"accumulate is 0, expected at least 1", [](auto& parts) { parts.accumulate = 0; }},
            {"compare_every is 0, expected at least 1",
