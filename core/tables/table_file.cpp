@@ -194,7 +194,7 @@ std::size_t TableFile::named_slots() const {
 std::size_t TableFile::add_slot(std::string_view name) {
   const std::size_t slot = named_slots();
   check_state(slot < slots() && name.size() < sizeof(Rep::Name), path().string(),
-              ": cannot add slot ", name, ": ", slot, " of ", states(), " slots are in use");
+              ": cannot add slot ", name, ": ", slot, " of ", slots(), " slots are in use");
   std::ranges::copy(name, rep_->names()[slot].begin());
   return slot;
 }
