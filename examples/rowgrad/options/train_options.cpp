@@ -49,7 +49,7 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
 struct OptimizerKind {
   std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
   double learning_rate;     // default, chosen for the default next-token model
-  std::size_t states;       // slots of optimizer state for each element, without momentum
+  std::size_t slots;        // slots of optimizer state for each element, without momentum
   double weight_decay = 0;  // default of --weight-decay
   double table_rate = 1;    // default of --ngram-rate
 };
@@ -406,8 +406,8 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
                                                         TablePlacement* placement) const {
   if (is_gpt()) check_gpt(*this);
   const double numbers = least_numbers(tokens.size(), ranks == nullptr ? 1 : ranks->size());
-  const std::size_t states = optimizer_of(*this).slots + (momentum != 0 ? 1U : 0U);
-  const double needed = numbers * sizeof(real) * static_cast<double>(1 + states) / 1e9;
+  const std::size_t slots = optimizer_of(*this).slots + (momentum != 0 ? 1U : 0U);
+  const double needed = numbers * sizeof(real) * static_cast<double>(1 + slots) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
   check_argument(needed <= memory, "the model has at least ", std::setprecision(20), numbers,
@@ -424,7 +424,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
     files.push_back(&open_table(tables, paths[i],
                                 {.rows = hash.table_rows(),
                                  .width = shape.head_width,
-                                 .slots = states,
+                                 .slots = slots,
                                  .seed = seed + blocks[i]},
                                 resumed));
   }
