@@ -169,7 +169,8 @@ TEST(Generate, CallsOnTokenAndStopsWhenItReturnsFalse) {
     seen.push_back(token);
     return seen.size() < 3;
   };
-  EXPECT_EQ(values(generate(model, Ids{1}, {.count = 10, .on_token = on_token}, random)), seen);
+  EXPECT_EQ(values(generate(model, Ids{1}, {.max_new_tokens = 10, .on_token = on_token}, random)),
+            seen);
   EXPECT_EQ(seen.size(), 3U);
 }
 

@@ -47,9 +47,9 @@ TEST(TrainSettings, DefaultsDependOnTheSchedule) {
   const TrainOptions gpt = Train().options("--model gpt");
   EXPECT_EQ(gpt.steps, 2000U);
   EXPECT_EQ(gpt.warmup, 100U);
-  EXPECT_EQ(gpt.floor, 0.1);
+  EXPECT_EQ(gpt.min_lr_ratio, 0.1);
   EXPECT_EQ(Train().options("--model gpt --steps 50").warmup, 5U);
-  EXPECT_EQ(Train().options("--model gpt --schedule constant").floor, 0);
+  EXPECT_EQ(Train().options("--model gpt --schedule constant").min_lr_ratio, 0);
   const TrainOptions epochs = Train().options("--model gpt --epochs 3");
   EXPECT_EQ(epochs.steps, 0U);
   EXPECT_EQ(epochs.warmup, 0U);
