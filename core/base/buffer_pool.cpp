@@ -26,7 +26,7 @@ constexpr std::size_t kChunk = std::size_t{64} << 20;  // requested from the sys
 constexpr std::size_t kSteps = 4;  // sizes of small blocks per octave: at most 25 % is wasted
 constexpr std::size_t kClasses = 64 * kSteps;
 
-// Under AddressSanitizer, blocks are freed at once, so that it detects a use after free.
+// AddressSanitizer detects a use after free only if blocks are freed at once.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr bool kKeepsIdleBlocks = false;
 #else
@@ -81,7 +81,7 @@ struct Range {
   char* end() const { return first + bytes; }
 };
 
-// The state of the pool. Callers hold the lock.
+// The state of the pool. Callers must hold `mutex`.
 struct Pool {
   std::mutex mutex;
   std::array<Free*, kClasses> idle{};
@@ -91,7 +91,7 @@ struct Pool {
   std::set<void*> sparse;  // blocks in use without huge pages
   BufferPoolStatistics statistics;
 
-  // Returns nullptr if no idle memory fits.
+  // Takes a block from the idle memory. Returns nullptr if no idle memory fits.
   void* take(SizeClass size) {
     void* block = nullptr;
     if (!size.is_large()) {

@@ -11,7 +11,7 @@
 
 namespace rowgrad {
 
-/// Statistics of the process's pool.
+/// Statistics of the process's memory pool.
 struct BufferPoolStatistics {
   std::size_t bytes_in_use = 0;     // bytes of blocks handed out
   std::size_t bytes_idle = 0;       // bytes of blocks kept for reuse
@@ -26,14 +26,14 @@ class BufferPool {
   /// frees all idle blocks and tries once more; throws std::bad_alloc if that fails too.
   static void* allocate(std::size_t bytes);
 
-  /// Takes back a block that allocate(bytes) returned.
+  /// Takes back a block that allocate(bytes) returned. Accepts nullptr.
   static void deallocate(void* block, std::size_t bytes) noexcept;
 
-  /// Fills a block that allocate(bytes) returned with zeros. The pages of a large block are
-  /// released, and use memory again only once they are written.
+  /// Zeroes a block that allocate(bytes) returned. Releases the pages of a large block, which use
+  /// memory again only once they are written.
   static void clear(void* block, std::size_t bytes) noexcept;
 
-  static BufferPoolStatistics statistics();  // current values
+  static BufferPoolStatistics statistics();  // current statistics
 
   /// Frees every idle block.
   static void release_idle();

@@ -39,8 +39,8 @@ struct Mount {
   bool is_version_2;
 };
 
-// Returns the hierarchies that can limit CPU time. The lines of mountinfo have this format, see
-// proc(5):
+// Returns the hierarchies that can limit CPU time. The lines of mountinfo have this format (see
+// proc(5)):
 //   36 35 98:0 GROUP FOLDER rw,noatime [optional …] - TYPE source rw,cpu,cpuacct
 std::vector<Mount> mounts(const fs::path& root) {
   std::vector<Mount> found;
@@ -55,8 +55,8 @@ std::vector<Mount> mounts(const fs::path& root) {
   return found;
 }
 
-// Returns the group of this process in a hierarchy. The lines of proc/self/cgroup have the format
-// NUMBER:CONTROLLERS:GROUP, with no controllers for version 2.
+// Returns the control group of this process in a hierarchy. The lines of proc/self/cgroup have the
+// format NUMBER:CONTROLLERS:GROUP. In version 2, CONTROLLERS is empty.
 std::optional<fs::path> group_in(const Mount& mount, const std::string& groups) {
   for (const std::string& line : split_at(groups, '\n')) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
@@ -68,12 +68,12 @@ std::optional<fs::path> group_in(const Mount& mount, const std::string& groups) 
   return std::nullopt;
 }
 
-// Returns the number of CPUs that one group grants; infinite without a limit.
+// Returns the number of CPUs that one group grants, or infinity without a limit.
 double limit_of(const fs::path& folder, bool is_version_2) {
   std::istringstream numbers(is_version_2 ? text_of(folder / "cpu.max")
                                           : text_of(folder / "cpu.cfs_quota_us") + ' ' +
                                                 text_of(folder / "cpu.cfs_period_us"));
-  double quota = 0, period = 0;  // "max" and -1: unlimited
+  double quota = 0, period = 0;  // a quota of "max" or -1 means no limit
   return numbers >> quota >> period && quota > 0 && period > 0 ? quota / period : HUGE_VAL;
 }
 
@@ -85,7 +85,7 @@ std::optional<int> cpu_quota(const fs::path& root) {
   for (const Mount& mount : mounts(root)) {
     const std::optional<fs::path> group = group_in(mount, groups);
     if (!group) continue;
-    // In some containers, the group is outside the mount; then use the group of the mount.
+    // In some containers, the group is outside the mount. The group of the mount is used instead.
     fs::path within = group->lexically_relative(mount.group);
     if (within.empty() || *within.begin() == "..") within = ".";
     fs::path folder = mount.folder;

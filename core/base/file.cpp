@@ -56,7 +56,7 @@ struct stat status_of(int descriptor, const fs::path& path) {
 }
 
 std::string read_to_end(int descriptor, const fs::path& path) {
-  constexpr std::size_t kMin = 4096;  // pipes and files in /proc report 0 bytes
+  constexpr std::size_t kMin = 4096;  // pipes and files in /proc report a size of 0
   std::string contents(static_cast<std::size_t>(status_of(descriptor, path).st_size) + kMin, '\0');
   std::size_t length = 0;
   for (;;) {
@@ -84,8 +84,8 @@ void write_to_device(const fs::path& path, std::span<const std::string_view> pie
   }
 }
 
-// Follows the symbolic links of a path. Throws if the file must not be replaced: a rename would
-// need write permission only for the folder, but write-protected files must stay.
+// Follows the symbolic links of a path. Throws if the file must not be replaced. Renaming alone
+// would also replace write-protected files, because it needs write permission only for the folder.
 fs::path replaceable(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
@@ -105,7 +105,7 @@ std::int64_t changed_ns(const struct stat& status) {
 constexpr std::string_view kTemporary = ".rowgrad.tmp";
 
 std::string temporary_prefix(const fs::path& target) {
-  constexpr std::size_t kLongest = 200;  // names may have 255 bytes
+  constexpr std::size_t kLongest = 200;  // file names have at most 255 bytes
   return target.filename().string().substr(0, kLongest) + '.';
 }
 
@@ -131,7 +131,7 @@ void remove_abandoned(const fs::path& target, std::string_view prefix) {
 // The temporary path of a new file (otherwise empty), and the file.
 using Opened = std::pair<fs::path, OpenFile>;
 
-Opened create_beside(const fs::path& target) {
+Opened create_temporary(const fs::path& target) {
   static std::atomic<unsigned> count = 0;
   const std::string prefix = temporary_prefix(target);
   remove_abandoned(target, prefix);
@@ -242,9 +242,9 @@ void InputFile::check_unchanged() const {
 }
 
 LockedFile::LockedFile(const fs::path& path, Open how)
-    : LockedFile(how == Open::kCreateNew ? create_beside(path)
+    : LockedFile(how == Open::kCreateNew ? create_temporary(path)
                  : how == Open::kReplace
-                     ? create_beside(replaceable(path))
+                     ? create_temporary(replaceable(path))
                      : open_locked(path, how == Open::kOpenOrCreate ? O_CREAT : 0)) {
   replaces_ = how == Open::kReplace;
 }
@@ -265,7 +265,8 @@ void LockedFile::publish() {
   // Without this, a crash soon after the rename could leave an empty file.
   sync();
   fs::path name = path();
-  const fs::path folder = name.parent_path();  // here: only disk errors may throw after rename()
+  // Copied before rename(), after which only disk errors may throw.
+  const fs::path folder = name.parent_path();
   const char *from = temporary_.c_str(), *to = name.c_str();
   int result =
       replaces_ ? ::rename(from, to) : ::renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE);

@@ -1,9 +1,9 @@
 #pragma once
 
 // Reading and writing files. Every failure throws std::system_error with the path and the system's
-// reason, `cannot write runs/a.csv: Permission denied`, or std::runtime_error with the path if the
+// reason (`cannot write runs/a.csv: Permission denied`), or std::runtime_error with the path if the
 // system gives no reason. No file gets descriptor 0, 1 or 2, even if the program was started
-// without them: otherwise, what it prints could end up in the file.
+// without standard streams. Otherwise, the program's output could end up in the file.
 
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ std::filesystem::path resolve_symlinks(const std::filesystem::path& path);
 /// An open file, closed by the destructor. Movable.
 class OpenFile {
  public:
-  /// Takes ownership of a file descriptor; a negative one means no file.
+  /// Takes ownership of a file descriptor. A negative descriptor means no file.
   OpenFile(std::filesystem::path path, int descriptor)
       : path_(std::move(path)), descriptor_(descriptor) {}
   OpenFile(OpenFile&& other) noexcept
@@ -59,8 +59,8 @@ class OpenFile {
   int descriptor_;
 };
 
-/// A file open for reading at any offset, for files that should not be read into memory at once.
-/// Movable.
+/// A file open for reading at any offset. Useful for files that should not be read into memory at
+/// once. Movable.
 class InputFile : public OpenFile {
  public:
   /// Opens a file for reading. Throws std::system_error if that fails.
@@ -80,7 +80,7 @@ class InputFile : public OpenFile {
 /// A file open for writing, and locked: only one program at a time has it open.
 class LockedFile : public OpenFile {
  public:
-  /// Options for opening the file.
+  /// Modes of opening a file.
   enum class Open {
     kCreateNew,     // create; publish() fails if the file exists
     kReplace,       // create; publish() replaces an existing file
@@ -88,19 +88,22 @@ class LockedFile : public OpenFile {
     kOpenOrCreate   // open an existing file, or create one
   };
 
-  /// Opens the file. Throws if it is open already (kOpenExisting, kOpenOrCreate), missing
-  /// (kOpenExisting), or a folder, a device or write-protected (kReplace, which follows symbolic
-  /// links). New files have a temporary name in the same folder until publish(); others may create
-  /// the target meanwhile. If the program ends first, the temporary file is removed, at the latest
-  /// by the next program that creates the same file.
+  /// Opens the file. kOpenExisting and kOpenOrCreate throw if the file is already open, and
+  /// kOpenExisting if it is missing. kReplace follows symbolic links, and throws for a folder, a
+  /// device or a write-protected file. A new file has a temporary name in the same folder until
+  /// publish(); others may create the target meanwhile. If the program ends first, the temporary
+  /// file is removed, at the latest by the next program that creates the same file.
   LockedFile(const std::filesystem::path& path, Open how);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
   LockedFile& operator=(const LockedFile&) = delete;
 
   std::uint64_t size_bytes() const;  // current length
-  /// Write at an offset, or set the length of the file. Throw std::system_error on failure.
+
+  /// Writes bytes at an offset.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
+
+  /// Sets the length of the file.
   void truncate(std::uint64_t size_bytes);
 
   /// Waits until everything written is on the disk.
@@ -119,8 +122,8 @@ class LockedFile : public OpenFile {
   Extent stored_from(std::uint64_t offset) const;
 
   /// Maps the whole file into memory, until this object is destroyed. A page is read on first
-  /// access, without its neighbours, and written back at any time, at the latest by sync(). The
-  /// file must not change its size. Call this once.
+  /// access, without its neighbours, and written back at any time, at the latest by sync(). Call
+  /// this once, and do not change the file's size afterwards.
   std::span<std::byte> map();
 
   /// Asks the kernel to read these bytes of the mapping from the disk, without waiting for them.

@@ -14,13 +14,13 @@
 
 namespace rowgrad {
 
-/// A checksum of integers, strings and bytes: XXH64 of the xxHash library. Equal on every machine,
-/// unlike StringHash. Detects accidental damage, but not deliberate changes.
+/// A checksum of integers, strings and bytes: XXH64 of the xxHash library. The same on every
+/// machine, unlike StringHash. Detects accidental damage, but not deliberate changes.
 class Checksum {
  public:
   explicit Checksum(std::uint64_t seed = 0);  // different seeds give different checksums
 
-  /// Add an integer, as eight bytes; a string, as its length and its bytes; or bytes.
+  /// Adds an integer (eight bytes), a string (its length and its bytes), or bytes.
   void add(std::uint64_t number) { add_bytes(std::as_bytes(std::span(&number, 1))); }
   void add(std::string_view text);
   void add_bytes(std::span<const std::byte> bytes);
@@ -36,7 +36,7 @@ class Checksum {
 /// Flipping the highest bits of two integers may go unnoticed, so new files use Checksum.
 class LegacyChecksum {
  public:
-  /// Add an integer; or the length of a string, and each byte as an integer.
+  /// Adds an integer, or the length of a string and then each of its bytes as an integer.
   void add(std::uint64_t number) { value_ = (value_ ^ number) * 0x00000100000001B3; }
   void add(std::string_view text) {
     add(std::uint64_t{text.size()});

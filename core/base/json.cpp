@@ -7,15 +7,17 @@
 namespace rowgrad {
 
 // Handler for nlohmann/json's SAX interface, which continues as long as these functions return
-// true. (Its own tree silently accepts duplicate keys, and does not say where a number is too
-// large.)
+// true. (The library's own tree silently accepts duplicate keys, and does not say where a number is
+// too large.)
 class Json::Parser {
  public:
   explicit Parser(Json& root) : name_(root.name_), next_(&root) {}
 
   bool null() { return add(std::monostate()); }
   bool boolean(bool value) { return add(value); }
-  bool number_integer(std::int64_t number) { return add(number); }  // called if negative
+  bool number_integer(std::int64_t number) {
+    return add(number);
+  }  // called only for negative numbers
   bool number_unsigned(std::uint64_t number) { return add(number); }
   bool number_float(double number, const std::string&) { return add(number); }
   bool string(std::string& text) { return add(std::move(text)); }

@@ -31,14 +31,14 @@ namespace rowgrad {
 /// `JSON value: expected a string`. Movable, not copyable.
 class Json {
  public:
-  using Members = std::map<std::string, Json, std::less<>>;  // of an object, sorted by key
+  using Members = std::map<std::string, Json, std::less<>>;  // members of an object, sorted by key
 
-  /// Parses a string with nlohmann/json; messages call it `name`. Throws std::runtime_error if the
+  /// Parses a string with nlohmann/json. Messages call it `name`. Throws std::runtime_error if the
   /// string is not JSON or not UTF-8, for values nested more than 64 deep, numbers too large for a
   /// double and duplicate keys in an object (`encoder.json, byte 17: not valid JSON`).
   Json(std::string_view text, std::string name);
 
-  /// Convert a value to JSON. The default value and empty optionals are null.
+  /// Converts a value to JSON. The default value and empty optionals are null.
   Json() = default;
   Json(bool value) : value_(value) {}
   Json(double number) : value_(number) {}
@@ -61,9 +61,9 @@ class Json {
   Json(Json&&) = default;
   Json& operator=(Json&&) = default;
 
-  const Members& members() const;             // of an object
-  const std::vector<Json>& elements() const;  // of an array
-  const std::string& string() const;          // in UTF-8
+  const Members& members() const;             // the members of an object
+  const std::vector<Json>& elements() const;  // the elements of an array
+  const std::string& string() const;          // a string in UTF-8
   double number() const;                      // any number
   bool boolean() const;                       // true or false
 
@@ -73,8 +73,10 @@ class Json {
   /// Returns the member of an object with this key, or nullptr.
   const Json* find(std::string_view key) const;
 
-  /// Return an array of strings, or of whole numbers as above.
+  /// Returns an array of strings.
   std::vector<std::string> strings() const;
+
+  /// Returns an array of whole numbers: see whole_number().
   std::vector<std::uint64_t> whole_numbers() const;
 
   /// Returns the member of an object, created if missing. Null becomes an object. Throws

@@ -12,7 +12,7 @@
 
 namespace rowgrad {
 
-/// A group of processes that exchange messages, as one of them sees it (MPI's communicator). Each
+/// A group of processes that exchange messages (MPI's communicator), as seen by one of them. Each
 /// process has a rank, counted from 0. All ranks must call the functions that exchange messages in
 /// the same order. These throw std::runtime_error, naming the rank, if a rank cannot be reached.
 class ProcessGroup {
@@ -46,17 +46,19 @@ class ProcessGroup {
   /// the order of the lists, and must have the lengths that the receiver expects.
   void exchange(std::span<const Send> sends, std::span<const Receive> receives);
 
-  /// Non-blocking version of exchange(). start() returns at once. done() makes progress on all
-  /// channels without waiting, and returns true if this channel's messages are complete. finish()
-  /// waits for them. Until then, their memory must stay valid, and start() must not be called for
-  /// this channel again. Channels count from 1. Ranks may start them in different orders: each
-  /// channel has its own messages.
+  /// Starts an exchange() and returns at once. Until done() returns true or finish() returns, the
+  /// messages' memory must stay valid, and the channel must not be started again. Channels count
+  /// from 1. Ranks may start them in different orders: each channel has its own messages.
   void start(std::size_t channel, std::span<const Send> sends, std::span<const Receive> receives);
+
+  /// Makes progress on all channels without waiting. Returns true if this channel is complete.
   virtual bool done(std::size_t channel) = 0;
+
+  /// Waits until this channel is complete.
   virtual void finish(std::size_t channel) = 0;
 
-  /// Returns the elements of all ranks, in the order of ranks (all-gather). All must pass the same
-  /// number of elements.
+  /// Returns the elements of all ranks, in rank order (all-gather). All ranks must pass the same
+  /// number.
   template <class Number>
   std::vector<Number> all_gather(std::span<const Number> mine) {
     std::vector<Number> all(size() * mine.size());
@@ -76,7 +78,7 @@ class ProcessGroup {
     exchange(sends, receives);
   }
 
-  /// Versions of all_to_all() and gather() for strings or vectors of any length.
+  /// Exchanges strings or vectors of any length (all-to-all).
   template <class List>
   std::vector<List> all_to_all_lists(std::vector<List> sent) {
     std::vector<std::array<std::uint64_t, 1>> lengths, arriving(size());
@@ -88,6 +90,8 @@ class ProcessGroup {
     received[rank()] = std::move(sent[rank()]);
     return received;
   }
+
+  /// Gathers strings or vectors of any length (all-gather).
   template <class List>
   std::vector<List> all_gather_lists(const List& mine) {
     return all_to_all_lists(std::vector<List>(size(), mine));
@@ -96,7 +100,7 @@ class ProcessGroup {
   /// Returns true if `mine` is true on any rank.
   bool any(bool mine);
 
-  /// Returns the number of bytes that this rank has sent so far.
+  /// Returns the bytes that this rank has sent so far.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:

@@ -3,8 +3,8 @@
 // Ranges of indices: of equal size, or the nodes of a binary tree.
 //
 // The slices of a step's batch are the leaves of a binary tree. The children of a node cover the
-// halves of its range, and its gradient is the sum of theirs. So the order of additions, and the
-// bits of the result, do not depend on the number of ranks.
+// halves of its range, and its gradient is the sum of their gradients. So the order of additions,
+// and the bits of the result, do not depend on the number of ranks.
 
 #include <cstddef>
 #include <vector>
@@ -14,14 +14,14 @@ namespace rowgrad {
 /// The indices from begin to end − 1.
 struct IndexRange {
   std::size_t begin = 0;  // first index
-  std::size_t end = 0;    // one past the last index
+  std::size_t end = 0;    // past the last index
 
   std::size_t size() const { return end - begin; }           // number of indices
   std::size_t middle() const { return begin + size() / 2; }  // first index of the second half
   bool operator==(const IndexRange&) const = default;
 };
 
-/// Cuts [0, count) into `ranges` ranges whose sizes differ by at most 1, and returns one.
+/// Returns range `range` of [0, count), cut into `ranges` ranges whose sizes differ by at most 1.
 inline IndexRange range_of(std::size_t count, std::size_t range, std::size_t ranges) {
   // count · i / ranges, without overflow
   const auto cut = [=](std::size_t i) { return count / ranges * i + count % ranges * i / ranges; };
@@ -42,7 +42,7 @@ inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) 
 }
 
 /// Returns the sum over a tree. value(subtree, result) stores the sum of a subtree, or returns
-/// false if it is unknown; the sums of leaves must be known. add(a, b) adds b to a.
+/// false if it is unknown. The sums of leaves must be known. add(a, b) adds b to a.
 template <class Value>
 Value tree_sum(IndexRange tree, const auto& value, const auto& add) {
   Value result{};

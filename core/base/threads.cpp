@@ -45,7 +45,7 @@ inline void pause() {
 #endif
 }
 
-// Detects that other programs need the processors: a spinning thread was preempted.
+// Records preemptions of spinning threads, which show that other programs need the processors.
 class ContentionMonitor {
  public:
   bool is_detected(Clock::time_point now) const {
@@ -68,7 +68,7 @@ class ContentionMonitor {
 
 ContentionMonitor contention;
 
-// Returns how often the calling thread was preempted (involuntary context switches).
+// Returns the number of times the calling thread was preempted (involuntary context switches).
 long preemptions() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
@@ -100,7 +100,7 @@ void await_change(const std::atomic<std::uint32_t>& state, std::uint32_t value,
     state.wait(value, std::memory_order_acquire);
 }
 
-// The state that all threads of a loop share.
+// The state of a loop, which its threads share.
 struct Loop {
   explicit Loop(const FunctionRef& range_body) : body(&range_body) {}
 

@@ -26,20 +26,22 @@ class UndoJournal {
   struct Header {
     std::uint64_t id = 0;  // identifies this checkpoint of this file
     std::uint64_t record_bytes = 0;
-    std::array<std::uint64_t, 32> notes = {};  // defined by the caller
+    std::array<std::uint64_t, 32> notes = {};  // for the caller
   };
 
   /// Creates a journal and syncs it to the disk. Replaces an older, possibly incomplete journal.
   /// Throws std::runtime_error if `path` is another file.
   UndoJournal(const std::filesystem::path& path, const Header& header);
 
-  /// Opens a journal. Throws std::runtime_error if its id, record length or format does not match,
-  /// or if any of its first `bytes` bytes is damaged.
+  /// The expected contents of a journal.
   struct Expected {
     std::uint64_t id = 0;
     std::uint64_t record_bytes = 0;
-    std::uint64_t bytes = 0;  // later groups may be incomplete
+    std::uint64_t bytes = 0;  // synced length; groups after it may be incomplete
   };
+
+  /// Opens a journal. Throws std::runtime_error if its id, record length or format does not match,
+  /// or if any of its first `expected.bytes` bytes is damaged.
   UndoJournal(const std::filesystem::path& path, const Expected& expected);
 
   /// Removes a journal, even an incomplete one. Throws std::runtime_error for any other file.

@@ -9,7 +9,7 @@
 
 namespace rowgrad {
 
-/// Represents a byte that is not part of well-formed UTF-8.
+/// The code point of an invalid byte.
 inline constexpr char32_t kInvalidCodePoint = 0xFFFFFFFF;
 
 /// A decoded character.
@@ -34,11 +34,11 @@ std::string shown_bytes(std::string_view text);
 /// Formats a byte as <0xNN>.
 std::string shown_byte(unsigned char byte);
 
-/// Prints a string in quotation marks, for messages: control characters and invalid bytes as \x0a,
-/// and long strings truncated. Nothing is formatted until it is printed.
+/// A string that prints in quotation marks, for messages. Control characters and invalid bytes
+/// print as \x0a, and long strings are truncated. Nothing is formatted until it is printed.
 struct InQuotes {
   explicit InQuotes(std::string_view quoted) : text(quoted) {}  // borrows the string
-  std::string_view text;                                        // what to quote
+  std::string_view text;                                        // the string to quote
 };
 inline InQuotes in_quotes(std::string_view text) { return InQuotes(text); }
 std::ostream& operator<<(std::ostream& stream, InQuotes quote);

@@ -6,9 +6,9 @@
 
 namespace rowgrad {
 
-/// A standard allocator of zeroed blocks from the pool. A large block uses memory only for pages
-/// that are written. Vectors do not initialise new elements. Requires: an element of zero bytes
-/// equals T(), and no vector shrinks before it grows.
+/// A standard allocator of zeroed blocks from the pool. A large block uses memory only for written
+/// pages. Vectors do not initialise new elements. Requires: an element of zero bytes equals T(),
+/// and no vector shrinks before it grows.
 template <class T>
 class ZeroedAllocator : public PoolAllocator<T> {
  public:
@@ -22,7 +22,7 @@ class ZeroedAllocator : public PoolAllocator<T> {
     using other = ZeroedAllocator<Other>;  // allocator of another type
   };
 
-  /// Returns a block of `count` zeros. Throws std::bad_alloc.
+  /// Returns a block of `count` zeros. Throws std::bad_alloc if out of memory.
   T* allocate(std::size_t count) {
     T* const block = PoolAllocator<T>::allocate(count);
     BufferPool::clear(block, count * sizeof(T));
