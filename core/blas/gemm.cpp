@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-// Included first: it defines HAVE_CBLAS, which xblas.hpp tests before including it since
-// xtensor-blas 0.21. Without BLAS, every product would silently be a plain loop.
+// Included before xblas.hpp, which tests HAVE_CBLAS before it includes this header (xtensor-blas
+// 0.21 and later). Without BLAS, every product would silently be a plain loop.
 #include <xtensor-blas/xblas_config.hpp>
 #ifndef HAVE_CBLAS
 #error "xtensor-blas is configured without BLAS; rowgrad needs OpenBLAS"
@@ -18,7 +18,8 @@
 #include <rowgrad/core/blas/gemm.hpp>
 
 extern "C" {
-// From OpenBLAS. Its cblas.h is not included: xtensor-blas declares its functions with other types.
+// From OpenBLAS. Its cblas.h is not included, as xtensor-blas declares other types for its
+// functions.
 int openblas_get_parallel();
 // Allocate and free the buffer of a product. No header declares them; another BLAS may lack them.
 [[gnu::weak]] void* blas_memory_alloc(int);
@@ -65,8 +66,8 @@ bool reserve_buffers(int products) {
 }
 
 // Returns true if products must be computed one at a time: if memory is too small for more buffers,
-// or if OpenBLAS was built without threads. Such a build may not be thread-safe, and cannot be
-// asked.
+// or if OpenBLAS was built without threads. There is no
+// way to ask whether such a build is thread-safe.
 bool takes_turns() {
   static std::mutex mutex;
   static std::atomic<int> prepared = 0;  // number of threads with buffers
@@ -109,7 +110,8 @@ void add(const real* terms, real* sums, std::size_t count) {
              }));
 }
 
-// Computes to = a · b + beta · to on the calling thread. The rows of `to` are `stride` apart.
+// Computes to = a · b + beta · to on the calling thread. The rows of `to` are
+// `stride` elements apart.
 void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t stride, real beta) {
   using Index = xt::blas_index_t;
   const auto lock = turn();
@@ -141,14 +143,15 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
     const bool fits = x.is_transposed()
                           ? x.row_stride == 1 && (x.column_stride >= x.rows || x.columns <= 1)
                           : x.row_stride >= x.columns || x.rows <= 1;
-    check_argument(fits, "gemm: a factor [", x.rows, ", ", x.columns, "] has steps ", x.row_stride,
-                   " and ", x.column_stride, ", expected a step of 1 and rows that do not overlap");
+    check_argument(fits, "gemm: a factor [", x.rows, ", ", x.columns, "] has strides ",
+                   x.row_stride, " and ", x.column_stride,
+                   ", expected a stride of 1 and rows that do not overlap");
   }
   constexpr auto kLargest = static_cast<std::size_t>(std::numeric_limits<int>::max());
   check_argument(std::max({rows, inner, columns, a.row_stride, a.column_stride, b.row_stride,
                            b.column_stride}) <= kLargest,
-                 "gemm: a size or step of [", rows, ", ", inner, "] times [", inner, ", ", columns,
-                 "] exceeds BLAS's limit of ", kLargest);
+                 "gemm: a size or stride of [", rows, ", ", inner, "] times [", inner, ", ",
+                 columns, "] exceeds BLAS's limit of ", kLargest);
   if (rows == 0 || columns == 0) return;
   if (inner == 0) {
     std::transform(result.data, result.data + rows * columns, result.data,

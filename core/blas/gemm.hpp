@@ -6,7 +6,7 @@
 // back to a kernel without AVX, which is five times slower. Before the first product, rowgrad
 // compares this selection with what the CPU reports, and selects a better kernel if there is one.
 // If the program has started threads, which could be computing products, describe() tells the user
-// how to select it instead. A kernel that the user named in OPENBLAS_CORETYPE is kept.
+// how to select the better kernel. A kernel that the user named in OPENBLAS_CORETYPE is kept.
 //
 // OpenBLAS's own threads are not used, even by programs that call it directly. gemm() cuts large
 // products into ranges for the threads of core/base/threads.hpp, which loops and products share.
@@ -58,7 +58,7 @@ bool upgrade_kernel();
 bool select_kernel(const std::string& kernel);
 
 /// A view of a factor of a product: element (i, j) is data[i · row_stride + j · column_stride].
-/// Products require one step to be 1.
+/// Products require one stride to be 1.
 struct MatrixView {
   const real* data;                  // element (0, 0)
   std::size_t rows;                  // rows of the factor, even if stored transposed
@@ -66,7 +66,7 @@ struct MatrixView {
   std::size_t row_stride = columns;  // distance between rows
   std::size_t column_stride = 1;     // distance between columns
 
-  /// Returns true if it is stored as [columns, rows].
+  /// Returns true if the factor is stored as [columns, rows].
   bool is_transposed() const { return column_stride != 1; }
 
   /// Returns the address of an element.
@@ -91,7 +91,7 @@ struct Matrix {
 /// whose inner dimension is the longest is computed as the sum of two halves, which takes memory of
 /// the result's size. This depends on the sizes alone, not on the number of threads. Throws
 /// std::invalid_argument if the sizes do not match or exceed BLAS's 32-bit integers, and for a
-/// factor without a step of 1 or with overlapping rows. Throws std::bad_alloc if memory runs out.
+/// factor without a stride of 1 or with overlapping rows. Throws std::bad_alloc if memory runs out.
 void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta = 0);
 
 }  // namespace rowgrad::blas

@@ -32,7 +32,7 @@ bool can_select() {
          openblas_read_env != nullptr;
 }
 
-// A build with a single kernel spells its name in capitals.
+// Ignores case, because a build with a single kernel spells its name in capitals.
 bool is_same_kernel(const std::string& a, const std::string& b) {
   return strcasecmp(a.c_str(), b.c_str()) == 0;
 }

@@ -82,7 +82,7 @@ TEST(Gemm, PropagatesNaNFromFactors) {
   EXPECT_TRUE(std::isnan(result(0, 0)));
 }
 
-TEST(Gemm, RejectsInvalidSizesAndSteps) {
+TEST(Gemm, RejectsInvalidSizesAndStrides) {
   constexpr std::size_t kTooLong = std::size_t{1} << 31;  // above BLAS's 32-bit integers
   Tensor memory = zeros({100});
   real* const values = memory.data();
@@ -91,12 +91,12 @@ TEST(Gemm, RejectsInvalidSizesAndSteps) {
     Shape result;
     std::string message;
   };
-  const auto with_steps = [&](std::size_t row_stride, std::size_t column_stride) -> Case {
+  const auto with_strides = [&](std::size_t row_stride, std::size_t column_stride) -> Case {
     return {{values, 2, 3, row_stride, column_stride},
             {values, 3, 4},
             {2, 4},
-            concat("a factor [2, 3] has steps ", row_stride, " and ", column_stride,
-                   ", expected a step of 1 and rows that do not overlap")};
+            concat("a factor [2, 3] has strides ", row_stride, " and ", column_stride,
+                   ", expected a stride of 1 and rows that do not overlap")};
   };
   const std::string expected = ", expected [m, k] times [k, n] into [m, n]";
   const MatrixView a{values, 2, 3}, b{values, 3, 5}, other{values, 4, 5};
@@ -105,17 +105,17 @@ TEST(Gemm, RejectsInvalidSizesAndSteps) {
            {transposed(a), other, {2, 5}, "[3, 2] times [4, 5] into [2, 5]" + expected},
            {a, b, {3, 5}, "[2, 3] times [3, 5] into [3, 5]" + expected},
            {a, b, {2, 4}, "[2, 3] times [3, 5] into [2, 4]" + expected},
-           with_steps(5, 2),
-           with_steps(1, 1),  // as if the fourth member meant "transposed"
-           with_steps(2, 1),
+           with_strides(5, 2),
+           with_strides(1, 1),  // as if the fourth member meant "transposed"
+           with_strides(2, 1),
            {{values, 1, kTooLong},
             {values, kTooLong, 1},
             {1, 1},
-            "a size or step of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
+            "a size or stride of [1, 2147483648] times [2147483648, 1] exceeds BLAS's limit of "
             "2147483647"}})
     EXPECT_INVALID("gemm: " + item.message,
                    gemm(item.a, item.b, {values + 50, item.result[0], item.result[1]}));
-  for (const Case& item : {with_steps(5, 1), with_steps(1, 2)})
+  for (const Case& item : {with_strides(5, 1), with_strides(1, 2)})
     EXPECT_NO_THROW(gemm(item.a, item.b, {values + 50, 2, 4}));
 }
 
