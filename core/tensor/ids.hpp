@@ -52,7 +52,7 @@ class Ids {
   template <class... None>
   Ids(std::initializer_list<std::initializer_list<std::int32_t>>, None...) = delete;
 
-  /// Copies the ids of a tokenizer into an array of rank 1.
+  /// Copies ids, such as a tokenizer's, into an array of rank 1.
   Ids(const std::vector<std::int32_t>& ids);
 
   /// Wraps an xtensor array.

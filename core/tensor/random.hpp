@@ -77,8 +77,7 @@ class Random {
   /// Seeds the generator like torch.manual_seed on the CPU, which uses the low 32 bits of `seed`.
   explicit Random(std::uint64_t seed);
 
-  /// Draws normal values. Requires: stddev >= 0, and mean ± kMaxNormal · stddev fit in a
-  /// float.
+  /// Draws normal values. Requires: stddev >= 0, and mean ± kMaxNormal · stddev fit in a float.
   Tensor normal(const Shape& shape, double mean = 0, double stddev = 1);
   static constexpr double kMaxNormal = 8.6;  // bound of standard normal draws
 

@@ -26,7 +26,7 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the format
 constexpr const char* kMetadataKey = "__metadata__";
 // Keys in the metadata of files that rowgrad wrote. If a flipped bit changes one of the keys, the
-// other key still tells that rowgrad wrote the file. Format 1, of version 0.2.0, has no checksum.
+// other key still shows that rowgrad wrote the file. Format 1, of version 0.2.0, has no checksum.
 constexpr const char* kFormatKey = "rowgrad_format";
 constexpr const char* kChecksumKey = "rowgrad_checksum";
 constexpr std::string_view kFormat = "2", kLegacyFormat = "1";
@@ -160,7 +160,7 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
-  // Reads the strings, and all values or, if `wanted` is not null, the wanted values.
+  // Reads the strings and the wanted values, or all values if `wanted` is null.
   StateDict read(const WantedValues* wanted) {
     std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();
@@ -266,7 +266,7 @@ class Reader {
     std::uint64_t covered = 0;
     for (const Entry& entry : entries) {
       check(entry.begin >= covered, "tensor ", in_quotes(entry.name), " overlaps another tensor");
-      check(entry.begin == covered, "the bytes ", covered, " to ", entry.begin,
+      check(entry.begin == covered, "bytes ", covered, " to ", entry.begin,
             " of the data belong to no tensor");
       covered = entry.end;
     }
@@ -283,17 +283,17 @@ class Reader {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const StateDict& checkpoint) {
+void write_safetensors(const std::filesystem::path& path, const StateDict& state) {
   const auto quoted = [](std::string_view text) {
     check_utf8("write_safetensors: a name or string", text);
     return json_string(text);
   };
-  const std::vector<std::string> names = checkpoint.names();
+  const std::vector<std::string> names = state.names();
   std::string header = concat(header_begin(), kNoDigits, '"');
   for (const std::string& name : names) {
     check_argument(name != kMetadataKey, "write_safetensors: the name ", in_quotes(name),
                    " is reserved");
-    const auto* text = std::get_if<std::string>(&checkpoint.at(name));
+    const auto* text = std::get_if<std::string>(&state.at(name));
     if (text == nullptr) continue;
     for (const char* key : {kFormatKey, kChecksumKey})
       check_argument(name != key, "write_safetensors: the name ", in_quotes(name),
@@ -304,7 +304,7 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& check
 
   std::vector<std::string_view> pieces(2);  // length of the header, header, and values
   std::uint64_t offset = 0;
-  // Larger types first, so that all values are aligned, as required to map the file into memory.
+  // Writes larger types first, so that values are aligned, as required to map the file into memory.
   for (const std::size_t number_bytes : {8, 4})
     for (const std::string& name : names) {
       const auto store = [&](const char* dtype, const Shape& shape, const auto& values) {
@@ -319,7 +319,7 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& check
                          "],\"data_offsets\":[", offset, ',', end, "]}");
         offset = end;
       };
-      const StateDict::Value& value = checkpoint.at(name);
+      const StateDict::Value& value = state.at(name);
       if (const auto* tensor = std::get_if<Tensor>(&value))
         store(sizeof(real) == 4 ? "F32" : "F64", tensor->shape(), tensor->storage());
       else if (const auto* whole = std::get_if<StateDict::Integers>(&value))

@@ -14,13 +14,13 @@
 
 namespace rowgrad {
 
-/// Writes a checkpoint; replaces the file atomically, like write_file(). Tensors become F32, or F64
-/// in the double library; integers I64, double-precision numbers F64, and strings metadata. The
+/// Writes a checkpoint. Replaces the file atomically, like write_file(). Tensors become F32, or F64
+/// in the double library. Integers become I64, double-precision numbers F64, strings metadata. The
 /// metadata begins with {"rowgrad_format": "2", "rowgrad_checksum": "16 digits"}: the version of
 /// the format, and a checksum of the whole file. Throws std::invalid_argument for a name or string
 /// that is not UTF-8, the name `__metadata__`, strings named `rowgrad_format` or
 /// `rowgrad_checksum`, and a header above the format's limit of 100 MB.
-void write_safetensors(const std::filesystem::path& path, const StateDict& checkpoint);
+void write_safetensors(const std::filesystem::path& path, const StateDict& state);
 
 /// Reads any file in the format. F16, BF16 and F32 become tensors; F64 becomes double-precision
 /// numbers, or tensors in the double library; I8 to I64, U8 to U64 and BOOL become integers;
@@ -30,7 +30,7 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& check
 /// and of other frameworks have no checksum.)
 StateDict read_safetensors(const std::filesystem::path& path);
 
-/// Returns true for the values to read, by their name and shape.
+/// A function that returns true for the values to read, by their name and shape.
 using WantedValues = std::function<bool(const std::string& name, const Shape& shape)>;
 
 /// Reads the strings, and the values for which `wanted` returns true (no values if it is null).

@@ -260,8 +260,8 @@ Tensor whole_table(const SparseRows& sparse, const Shape& shape) {
   return table;
 }
 
-// Returns the row indices of a table in sparse form. Throws std::invalid_argument if they are
-// wrong.
+// Returns the row indices of a table in sparse form. Throws std::invalid_argument unless they are
+// increasing and in range.
 std::vector<std::int64_t> row_indices_in(const StateDict& state, const std::string& name,
                                          const Shape& shape) {
   check_argument(!state.contains(name), "load_state_dict: '", name,

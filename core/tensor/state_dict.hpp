@@ -30,8 +30,8 @@
 
 namespace rowgrad {
 
-/// A rule for renaming values. Each `*` in `from` matches one or more characters; the `*` at the
-/// same place in `to` stands for these characters:
+/// A rule for renaming values. Each `*` in `from` matches one or more characters, for which the
+/// corresponding `*` in `to` stands:
 /// {.from = "h.*.mlp.c_fc.weight", .to = "blocks.*.up.weight", .transpose = true}.
 struct Renaming {
   std::string from;        // pattern of the whole name
@@ -51,10 +51,10 @@ class StateDict {
   };
   using Integers = Array<std::int64_t>;  // 64-bit integers
   using Doubles = Array<double>;         // double precision, even in the float library
-  using Value = std::variant<Tensor, Integers, Doubles, std::string>;  // of any type
+  using Value = std::variant<Tensor, Integers, Doubles, std::string>;  // a value of any type
 
-  /// Adds a value. Throws for a duplicate name, an array whose length does not match its shape, and
-  /// an integer of 2^63 or more.
+  /// Adds a value. Throws for a duplicate name, for an array whose length does not match its shape,
+  /// and for an integer of 2^63 or more.
   void put(const std::string& name, Value value);
   void put(const std::string& name, const char* text) { put(name, Value(std::string(text))); }
   void put(const std::string& name, std::integral auto number) {
@@ -70,14 +70,14 @@ class StateDict {
     put(name, Array<Number>{{numbers.size()}, std::move(numbers)});
   }
 
-  /// Adds all values of another state dict as "prefix.name".
+  /// Adds all values of another state dict as "prefix.name". If it throws, nothing is added.
   void put(const std::string& prefix, const StateDict& part);
 
-  /// Returns the values "prefix.name" as "name".
+  /// Returns the values called "prefix.name", under the names "name".
   StateDict part(const std::string& prefix) const;
 
-  /// Returns a copy with new names: the first matching rule applies to each name. Throws if two
-  /// values would get the same name.
+  /// Returns a copy with new names. The first matching rule applies to each name; names that match
+  /// no rule are kept. Throws if two values would get the same name.
   StateDict renamed(std::span<const Renaming> renamings) const;
 
   /// Removes a value if it exists.
@@ -97,17 +97,23 @@ class StateDict {
   std::int64_t integer(const std::string& name) const;                // a single integer
   std::uint64_t count(const std::string& name) const;                 // a single integer >= 0
 
-  /// Return values of a tensor or of double-precision numbers. doubles() and number() also accept
-  /// integers that a double represents exactly.
+  /// Returns the values of a tensor, of double-precision numbers, or of integers from −2^53 to
+  /// 2^53.
   std::vector<double> doubles(const std::string& name) const;
+
+  /// Returns doubles(), which must be a single value.
   double number(const std::string& name) const;
+
+  /// Returns a tensor of this shape, or double-precision numbers as a tensor.
   Tensor tensor(const std::string& name, const Shape& expected) const;
 
   /// Returns the shape of a tensor or of double-precision numbers.
   const Shape& shape(const std::string& name) const;
 
-  /// tensor() in two steps: after check_shape(), copy_to() cannot fail.
+  /// Checks the shape as tensor() does.
   void check_shape(const std::string& name, const Shape& expected) const;
+
+  /// Copies the values of a tensor. Cannot fail after check_shape().
   void copy_to(const std::string& name, std::span<real> values) const;
 
  private:
@@ -129,8 +135,8 @@ using Checkpoint [[deprecated("use StateDict")]] = StateDict;
 
 // Sparse form: few rows of a large table may ever have been updated. A table of 1 MiB or more is
 // saved as its nonzero rows, "name.rows" [n] and "name.values" [n, width], if they take at most
-// half the memory; otherwise, in dense form, as `name`. This applies also to lists of integers,
-// which have values [n].
+// half the memory. Otherwise, it is saved in dense form, as `name`. The same applies to lists of
+// integers, which have values [n].
 
 /// The nonzero rows of a table.
 struct SparseRows {
@@ -144,17 +150,17 @@ struct SparseIntegers {
   std::vector<std::int64_t> values;  // one for each index
 };
 
-/// Adds a tensor to a state dict, in dense or sparse form, whichever is smaller.
+/// Adds a tensor to a state dict, in dense or sparse form as described above.
 void put_table(StateDict& state, const std::string& name, const Tensor& table);
 
-/// Adds a table of this shape, whose nonzero rows are all in `sparse`, in the smaller form.
+/// Adds a table of this shape, whose nonzero rows are all in `sparse`, like put_table().
 void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
                      SparseRows sparse);
 
-/// Adds a list of integers, in the smaller form.
+/// Adds a list of integers, like put_table().
 void put_integers(StateDict& state, const std::string& name, std::vector<std::int64_t> all);
 
-/// Adds a list of `count` integers, which are 0 except those in `sparse`, in the smaller form.
+/// Adds a list of `count` integers, which are 0 except those in `sparse`, like put_table().
 void put_sparse_integers(StateDict& state, const std::string& name, std::size_t count,
                          SparseIntegers sparse);
 

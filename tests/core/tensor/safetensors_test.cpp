@@ -47,8 +47,8 @@ class Safetensors : public ::testing::Test {
     return read_safetensors(path_);
   }
 
-  StateDict written_and_read(const StateDict& checkpoint) const {
-    write_safetensors(path_, checkpoint);
+  StateDict written_and_read(const StateDict& state) const {
+    write_safetensors(path_, state);
     return read_safetensors(path_);
   }
 
@@ -214,9 +214,9 @@ TEST_F(Safetensors, RejectsValuesThatItCouldNotReadBack) {
            {"\xff", "text", no_utf8},
            {"text", std::string(50'000'000, '\n'),  // two bytes each
             "the header would have 100000088 bytes, but the format allows at most 100000000"}}) {
-    StateDict checkpoint;
-    checkpoint.put(item.name, item.text);
-    EXPECT_INVALID("write_safetensors: " + item.message, write_safetensors(path_, checkpoint));
+    StateDict state;
+    state.put(item.name, item.text);
+    EXPECT_INVALID("write_safetensors: " + item.message, write_safetensors(path_, state));
   }
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
@@ -306,12 +306,11 @@ TEST_F(Safetensors, ErrorsSayWhatIsWrongWithTheFile) {
            {floats("[1]", "[0,4]"), "",
             "truncated: the tensors have 4 bytes, but the file contains only 0"},
            {floats("[1]", "[18446744073709551608,18446744073709551612]"), four,
-            "the bytes 0 to 18446744073709551608 of the data belong to no tensor"},
+            "bytes 0 to 18446744073709551608 of the data belong to no tensor"},
            {"{}", four, "4 bytes follow the last tensor"},
            {floats("[1]", "[0,4]"), eight, "4 bytes follow the last tensor"},
-           {floats("[1]", "[4,8]"), eight, "the bytes 0 to 4 of the data belong to no tensor"},
-           {two("[0,4]", "[8,12]"), eight + four,
-            "the bytes 4 to 8 of the data belong to no tensor"},
+           {floats("[1]", "[4,8]"), eight, "bytes 0 to 4 of the data belong to no tensor"},
+           {two("[0,4]", "[8,12]"), eight + four, "bytes 4 to 8 of the data belong to no tensor"},
            {two("[0,4]", "[2,6]"), eight, "tensor \"y\" overlaps another tensor"},
            {two("[0,4]", "[0,4]"), four, "tensor \"y\" overlaps another tensor"}})
     EXPECT_ERROR(std::runtime_error, path_ + ": " + item.message,
@@ -347,12 +346,12 @@ TEST_F(Safetensors, ErrorsTruncateLongNames) {
 
 TEST_F(Safetensors, AreWrittenAndReadAtomicallyIfMemoryRunsOut) {
   const std::string before = "what was there";
-  StateDict checkpoint;
-  checkpoint.put("token.weight", irregular({5, 3}));
-  checkpoint.put("steps", 3);
-  checkpoint.put("rates", std::vector<double>{0.1, 0.2});
-  checkpoint.put("note", "in \"quotes\"");
-  write_safetensors(path_, checkpoint);
+  StateDict state;
+  state.put("token.weight", irregular({5, 3}));
+  state.put("steps", 3);
+  state.put("rates", std::vector<double>{0.1, 0.2});
+  state.put("note", "in \"quotes\"");
+  write_safetensors(path_, state);
   const std::string after = read_file(path_);
   const std::string read_back = bits_of(read_safetensors(path_));
   for_every_failure(
@@ -360,7 +359,7 @@ TEST_F(Safetensors, AreWrittenAndReadAtomicallyIfMemoryRunsOut) {
         write_file(path_, before);
         return std::make_unique<std::filesystem::path>(path_);
       },
-      [&](const std::filesystem::path& path) { write_safetensors(path, checkpoint); },
+      [&](const std::filesystem::path& path) { write_safetensors(path, state); },
       [&](const std::filesystem::path& path, bool finished) {
         EXPECT_EQ(read_file(path), finished ? after : before);
         const std::filesystem::directory_iterator all(folder_.path());

@@ -2,46 +2,46 @@
 
 namespace {
 
-StateDict some() {
-  StateDict checkpoint;
-  checkpoint.put("weight", Tensor{{1, 2, 3}, {4, 5, 6}});
-  checkpoint.put("rate", 0.1);
-  checkpoint.put("rates", std::vector<double>{0.1, 0.2});
-  checkpoint.put("step", std::uint64_t{7});
-  checkpoint.put("steps", std::vector<std::int64_t>{1, -2});
-  checkpoint.put("note", "a text");
-  return checkpoint;
+StateDict some_values() {
+  StateDict state;
+  state.put("weight", Tensor{{1, 2, 3}, {4, 5, 6}});
+  state.put("rate", 0.1);
+  state.put("rates", std::vector<double>{0.1, 0.2});
+  state.put("step", std::uint64_t{7});
+  state.put("steps", std::vector<std::int64_t>{1, -2});
+  state.put("note", "a text");
+  return state;
 }
 
 TEST(StateDict, ReturnsTheValuesThatWerePut) {
-  const StateDict checkpoint = some();
-  EXPECT_EQ(checkpoint.names(),
+  const StateDict state = some_values();
+  EXPECT_EQ(state.names(),
             (std::vector<std::string>{"note", "rate", "rates", "step", "steps", "weight"}));
-  EXPECT_EQ(checkpoint.tensor("weight", {2, 3}), (Tensor{{1, 2, 3}, {4, 5, 6}}));
-  EXPECT_EQ(checkpoint.number("rate"), 0.1);
-  EXPECT_EQ(checkpoint.doubles("rates"), (std::vector<double>{0.1, 0.2}));
-  EXPECT_EQ(checkpoint.count("step"), 7U);
-  EXPECT_EQ(checkpoint.integers("steps"), (std::vector<std::int64_t>{1, -2}));
-  EXPECT_EQ(checkpoint.string("note"), "a text");
-  // Numeric types are converted to each other.
-  EXPECT_EQ(checkpoint.tensor("rates", {2}), (Tensor{real(0.1), real(0.2)}));
-  EXPECT_EQ(checkpoint.doubles("weight"), (std::vector<double>{1, 2, 3, 4, 5, 6}));
-  EXPECT_EQ(checkpoint.number("step"), 7);
-  EXPECT_EQ(checkpoint.shape("weight"), Shape({2, 3}));
-  EXPECT_EQ(checkpoint.shape("rates"), Shape({2}));
+  EXPECT_EQ(state.tensor("weight", {2, 3}), (Tensor{{1, 2, 3}, {4, 5, 6}}));
+  EXPECT_EQ(state.number("rate"), 0.1);
+  EXPECT_EQ(state.doubles("rates"), (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(state.count("step"), 7U);
+  EXPECT_EQ(state.integers("steps"), (std::vector<std::int64_t>{1, -2}));
+  EXPECT_EQ(state.string("note"), "a text");
+  // Tensors and doubles convert to each other, and integers to doubles.
+  EXPECT_EQ(state.tensor("rates", {2}), (Tensor{real(0.1), real(0.2)}));
+  EXPECT_EQ(state.doubles("weight"), (std::vector<double>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(state.number("step"), 7);
+  EXPECT_EQ(state.shape("weight"), Shape({2, 3}));
+  EXPECT_EQ(state.shape("rates"), Shape({2}));
 }
 
 TEST(StateDict, NestsByPrefix) {
   StateDict inner;
-  inner.put("model", some());
+  inner.put("model", some_values());
   StateDict run;
   run.put("first", inner);
-  run.put("second", some());
+  run.put("second", some_values());
   run.put("secondary", 1);
   EXPECT_EQ(run.string("first.model.note"), "a text");
-  EXPECT_TRUE(bits_of(run.part("first").part("model")) == bits_of(some()));
-  EXPECT_TRUE(bits_of(run.part("first.model")) == bits_of(some()));
-  EXPECT_TRUE(bits_of(run.part("second")) == bits_of(some()));
+  EXPECT_TRUE(bits_of(run.part("first").part("model")) == bits_of(some_values()));
+  EXPECT_TRUE(bits_of(run.part("first.model")) == bits_of(some_values()));
+  EXPECT_TRUE(bits_of(run.part("second")) == bits_of(some_values()));
   EXPECT_TRUE(run.part("third").empty());
   EXPECT_EQ(&std::get<Tensor>(run.part("second").at("weight")),
             &std::get<Tensor>(run.at("second.weight")))
@@ -50,7 +50,7 @@ TEST(StateDict, NestsByPrefix) {
 
 TEST(StateDict, ErrorsGiveTheFullName) {
   StateDict run;
-  run.put("run", some());
+  run.put("run", some_values());
   const StateDict part = run.part("run");
   EXPECT_INVALID("StateDict: \"run.epoch\" is missing", part.count("epoch"));
   EXPECT_INVALID("StateDict: \"run.note\" is not an integer", part.integer("note"));
@@ -129,21 +129,20 @@ TEST(StateDict, RejectsInvalidRenamings) {
 }
 
 TEST(StateDict, RejectsInvalidValuesAndStaysUnchanged) {
-  StateDict checkpoint = some();
-  const std::string before = bits_of(checkpoint);
+  StateDict state = some_values();
+  const std::string before = bits_of(state);
   EXPECT_INVALID("StateDict: \"x\" has 1 values, expected 2 as in its shape",
-                 checkpoint.put("x", StateDict::Doubles{{2}, {1}}));
-  EXPECT_INVALID("StateDict: \"x\" is more than 2^63 - 1",
-                 checkpoint.put("x", std::uint64_t{1} << 63));
+                 state.put("x", StateDict::Doubles{{2}, {1}}));
+  EXPECT_INVALID("StateDict: \"x\" is more than 2^63 - 1", state.put("x", std::uint64_t{1} << 63));
   StateDict part;
   part.put("a", 1);
   part.put("b", 2);
-  checkpoint.put("p.b", 3);
-  EXPECT_INVALID("StateDict: \"p.b\" already exists", checkpoint.put("p", part));
-  checkpoint.erase("p.b");
-  EXPECT_TRUE(bits_of(checkpoint) == before);
-  checkpoint.put("self", checkpoint);
-  EXPECT_TRUE(bits_of(checkpoint.part("self")) == before);
+  state.put("p.b", 3);
+  EXPECT_INVALID("StateDict: \"p.b\" already exists", state.put("p", part));
+  state.erase("p.b");
+  EXPECT_TRUE(bits_of(state) == before);
+  state.put("self", state);
+  EXPECT_TRUE(bits_of(state.part("self")) == before);
 }
 
 }  // namespace
