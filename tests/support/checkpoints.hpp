@@ -8,16 +8,16 @@ namespace rowgrad::testing {
 
 /// Returns a state dict as bytes, equal only for equal names, types, shapes and bits. NaN equals
 /// itself, and -0 differs from 0.
-inline std::string bits_of(const StateDict& checkpoint) {
+inline std::string bits_of(const StateDict& state) {
   std::string all;
   const auto add = [&](const std::string& kind, const Shape& shape, const auto* numbers,
                        std::size_t count) {
     all += concat(kind, bracketed(shape));
     all.append(reinterpret_cast<const char*>(numbers), count * sizeof(*numbers));
   };
-  for (const std::string& name : checkpoint.names()) {
+  for (const std::string& name : state.names()) {
     all += '\n' + name + ' ';
-    const StateDict::Value& value = checkpoint.at(name);
+    const StateDict::Value& value = state.at(name);
     if (const auto* text = std::get_if<std::string>(&value)) {
       all += "text " + *text;
     } else if (const auto* tensor = std::get_if<Tensor>(&value)) {
@@ -38,16 +38,16 @@ inline std::string bits_of(const Tensor& tensor) {
   return bits_of(state);
 }
 
-/// Returns a copy with another value under a name.
-inline StateDict with(StateDict checkpoint, const std::string& name, auto value) {
-  checkpoint.erase(name);
-  checkpoint.put(name, std::move(value));
-  return checkpoint;
+/// Returns a copy in which `name` has another value.
+inline StateDict with(StateDict state, const std::string& name, auto value) {
+  state.erase(name);
+  state.put(name, std::move(value));
+  return state;
 }
 
-inline StateDict without(StateDict checkpoint, const std::string& name) {
-  checkpoint.erase(name);
-  return checkpoint;
+inline StateDict without(StateDict state, const std::string& name) {
+  state.erase(name);
+  return state;
 }
 
 }  // namespace rowgrad::testing
