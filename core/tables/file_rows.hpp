@@ -14,7 +14,8 @@ namespace rowgrad {
 /// Reads and writes the rows of a table file: `Parameter words("words", file_rows(file))`.
 class FileRows final : public RowSource {
  public:
-  /// The file must outlive it. Throws std::invalid_argument if another parameter uses the file.
+  /// Requires: the file outlives this object. Throws std::invalid_argument if another parameter
+  /// uses the file.
   explicit FileRows(TableFile& file) : RowSource(file.shape()), file_(file), lease_(file.lease()) {}
 
   /// Returns the file, which stores slots next to the values.
@@ -35,7 +36,7 @@ class FileRows final : public RowSource {
   const TableFile::Lease lease_;
 };
 
-/// Creates a FileRows.
+/// Creates the row source of a table file.
 std::unique_ptr<RowSource> file_rows(TableFile& file);
 
 }  // namespace rowgrad

@@ -119,7 +119,7 @@ std::unique_ptr<UndoJournal> RecordFile::open_journal(const Version& version,
   return std::make_unique<UndoJournal>(path, expected);
 }
 
-// A journal that cannot be removed only takes space.
+// Removes a journal. Ignores errors, because a leftover journal only takes space.
 void RecordFile::remove_journal(std::uint64_t number) const {
   try {
     UndoJournal::remove(journal_path(number));
@@ -136,7 +136,8 @@ void RecordFile::check_unchanged() const {
               ": the table has changed since its last checkpoint; call checkpoint() first");
 }
 
-// If this fails, the operating system may have dropped changes, so the file is unusable.
+// Syncs the file. If this fails, the operating system may have dropped changes, so the file is
+// unusable.
 void RecordFile::sync() {
   failed_ = true;
   file_->sync();
@@ -174,8 +175,8 @@ std::uint64_t RecordFile::seal() {
   return splitmix64(sum.value());
 }
 
-// The order matters: if this is interrupted at any time, the header names a checkpoint whose
-// journal exists and has all records that changed since.
+// The order matters. Whenever this is interrupted, the header names a checkpoint whose journal
+// exists and has all records that changed since.
 void RecordFile::commit() {
   if (!has_changed()) return;
   Version next = header().version;
@@ -288,7 +289,8 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
   }
 }
 
-// Checks a sample of the records: fetching a record costs more than touching it in memory.
+// Returns true if any record of a sample is not in memory. If none is, fetch() is not worth its
+// system calls.
 bool RecordFile::any_not_resident(std::span<const std::int32_t> ids) const {
   constexpr std::size_t kSampled = 32;
   const std::size_t step = ids.size() / kSampled + 1;

@@ -32,10 +32,10 @@ class RecordWriter;
 /// journal throws std::runtime_error. Two kinds of damage go unnoticed: damage to a record that was
 /// already verified, and zeros in place of a stored record, which only verify() finds.
 ///
-/// Only one program at a time can open the file, and only one thread use it. All functions throw
-/// std::system_error if the files cannot be used. After a failed write, functions that use records
-/// throw std::logic_error until the file is opened again. Functions that take record indices throw
-/// std::invalid_argument if one is out of range.
+/// Only one program at a time can open the file, and only one thread can use it. All functions
+/// throw std::system_error if the files cannot be used. After a failed write, functions that use
+/// records throw std::logic_error until the file is opened again. A record
+/// index out of range throws std::invalid_argument.
 class RecordFile {
  public:
   /// Constants of the owner, such as sizes.
@@ -76,21 +76,21 @@ class RecordFile {
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
 
-  const std::filesystem::path& path() const { return file_->path(); }  // the absolute path
-  std::size_t size() const { return size_; }                           // the number of records
-  std::uint64_t stored() const { return header().version.stored; }  // the number of stored records
-  const Facts& facts() const { return header().facts; }             // constants of the owner
-  const State& state() const { return header().version.state; }     // variables of the owner
-  State& state() { return header().version.state; }                 // writable
+  const std::filesystem::path& path() const { return file_->path(); }  // absolute path
+  std::size_t size() const { return size_; }                           // number of records
+  std::uint64_t stored() const { return header().version.stored; }     // number of stored records
+  const Facts& facts() const { return header().facts; }                // constants of the owner
+  const State& state() const { return header().version.state; }        // variables of the owner
+  State& state() { return header().version.state; }                    // writable
 
-  /// Reads records that are not in memory from the disk, all at once, and verifies them.
+  /// Reads records from the disk, all at once, unless they are in memory, and verifies them.
   void fault_in(std::span<const std::int32_t> ids) const;
 
   /// Starts reading records that are not in memory, in another thread.
   void prefetch(std::span<const std::int32_t> ids);
 
-  /// Returns the verified content of a record, or nothing if it is not stored. Valid as long as the
-  /// file.
+  /// Returns the verified content of a record, or an empty span if it is not stored. Valid as long
+  /// as the file.
   std::span<const std::byte> read(std::size_t record) const {
     if (failed_ || record >= size_ || !is_verified(record)) verify_first(record);
     if (head_of(record).generation == 0) return {};
@@ -102,7 +102,8 @@ class RecordFile {
     return head_of(record).generation == state().generation;
   }
 
-  /// Returns RecordWriter::note(record), or 0 if the record is not current. Requires: as above.
+  /// Returns RecordWriter::note(record), or 0 if the record is not current. Requires: as
+  /// is_current().
   std::uint64_t note(std::size_t record) const {
     return is_current(record) ? head_of(record).note : 0;
   }
@@ -118,15 +119,15 @@ class RecordFile {
   /// the checkpoint before the previous one. Does nothing if nothing has changed.
   void commit();
 
-  /// Returns the name of the last checkpoint, which depends only on the facts and all changes.
-  /// Throws std::logic_error if the file has changed since.
+  /// Returns the id of the last checkpoint, which depends only on the facts and all changes. Throws
+  /// std::logic_error if the file has changed since.
   std::string checkpoint_id() const;
 
   /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
   /// one or the one before, and std::runtime_error if the required journal is damaged.
   void rollback(std::string_view id);
 
-  /// Throws as rollback() does, but changes nothing.
+  /// Checks the id and the journal as rollback() does.
   void check_rollback(std::string_view id) const { journal_before(id); }
 
   /// Reads all stored records and returns their number. Throws std::runtime_error if records are
@@ -136,7 +137,7 @@ class RecordFile {
  private:
   friend class RecordWriter;
 
-  struct Version {                // what a checkpoint restores besides records
+  struct Version {                // restored together with the records
     std::uint64_t number;         // checkpoint number, from 0
     std::uint64_t id, id_before;  // ids of this checkpoint and the one before
     std::uint64_t stored;
@@ -225,7 +226,7 @@ class RecordWriter {
     return reinterpret_cast<Value*>(file_->bytes_of(0) + sizeof(RecordFile::Head));
   }
 
-  /// Likewise, for notes.
+  /// Returns the note of record 0, likewise.
   std::uint64_t* first_note() const { return &file_->head_of(0).note; }
   std::size_t stride() const { return file_->stride_; }  // bytes from one record to the next
 

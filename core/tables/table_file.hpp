@@ -37,15 +37,15 @@ struct TableFileOptions {
 /// core/tables/README.md explains usage and cost. Each row is next to its optimizer state, and
 /// takes space from its first change on.
 ///
-/// Even if the program or the machine stops, the table opens as it was at its last checkpoint().
+/// Even if the program or the machine crashes, the table opens as it was at its last checkpoint().
 /// Layer::state_dict() saves this checkpoint's id, and load_state_dict() takes the table back to
 /// it.
 ///
-/// One program can open a table at a time, and one layer and one thread can use it. The table must
-/// outlive the layer. RecordFile lists the damage and failures that are detected. A full disk
-/// throws std::system_error on file systems that overwrite blocks of 4 KiB in place (ext4, XFS). On
-/// others (Btrfs, tmpfs), and if the disk cannot be read, the operating system kills the program
-/// (SIGBUS).
+/// Only one program can open a table at a time, and only one layer and one thread can use it. The
+/// table must outlive the layer. RecordFile lists the damage and failures that are detected. A full
+/// disk throws std::system_error on file systems that overwrite blocks of 4 KiB in place (ext4,
+/// XFS). On others (Btrfs, tmpfs), and if the disk cannot be read, the operating system kills the
+/// program (SIGBUS).
 class TableFile {
  public:
   static constexpr std::size_t kMaxSlots = 8;  // per table
@@ -63,19 +63,19 @@ class TableFile {
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
-  std::size_t slots() const;                         // the number of slots
-  std::uint64_t stored_rows() const;                 // the number of rows that take space
+  std::size_t slots() const;                         // per row
+  std::uint64_t stored_rows() const;                 // rows that take space
 
   /// Reads all stored rows and returns their number. Throws std::runtime_error if rows are damaged
   /// or missing, and std::logic_error if the table has changed since its last checkpoint.
   std::uint64_t verify() const;
 
-  /// Makes the current rows the last checkpoint, which is on the disk when this returns. The one
-  /// before can still be restored. Does nothing if nothing has changed. Throws std::logic_error if
-  /// rows have deferred updates of an optimizer that was destroyed.
+  /// Makes the current rows the last checkpoint, which is on the disk when this returns. The
+  /// checkpoint before can still be restored. Does nothing if nothing has changed. Throws
+  /// std::logic_error if rows have deferred updates of an optimizer that was destroyed.
   void checkpoint();
 
-  /// Returns the name of the last checkpoint. It depends only on the options and on all changes, so
+  /// Returns the id of the last checkpoint. It depends only on the options and on all changes, so
   /// ranks with equal tables have equal ids. Throws std::logic_error if the table has changed
   /// since.
   std::string checkpoint_id() const;
@@ -98,11 +98,13 @@ class TableFile {
   /// another parameter has it.
   Lease lease();
 
-  /// Reads rows into memory, now or in another thread: see RecordFile.
+  /// Reads and verifies rows.
   void fault_in(std::span<const std::int32_t> ids) const;
+
+  /// Starts reading rows in another thread.
   void prefetch(std::span<const std::int32_t> ids);
 
-  /// Copies the values of a row and then its slots, up to the size of `out`.
+  /// Copies a row's values and then its slots, up to the size of `out`.
   void read(std::size_t row, std::span<real> out) const;
 
   /// Copies the values of rows: out[i] = row ids[i].
@@ -117,11 +119,14 @@ class TableFile {
   /// has verified the row.
   bool is_current(std::size_t row) const;
 
-  /// Returns the step that a current row is up to date with, or else 0. Requires: as above.
+  /// Returns the step that a row is up to date with, or 0 if not current. Requires: as
+  /// is_current().
   std::uint64_t step(std::size_t row) const;
 
   /// Returns true if rows have deferred updates, which only an optimizer's state can apply.
   bool has_deferred() const;
+
+  /// Makes has_deferred() true.
   void set_deferred();
 
   /// Records whether the optimizer was destroyed without saving its state.
@@ -133,12 +138,13 @@ class TableFile {
   /// Returns the index of the slot with this name.
   std::optional<std::size_t> find_slot(std::string_view name) const;
 
-  /// Names the next slot and returns its index. Throws std::logic_error if all slots have names.
+  /// Names the next slot and returns its index. Throws std::logic_error if none is left or `name`
+  /// exceeds 23 bytes.
   std::size_t add_slot(std::string_view name);
 
   /// Clears all slots and their names, for another optimizer.
   void clear_slots();
-  std::size_t named_slots() const;  // the number of slots with names
+  std::size_t named_slots() const;  // slots with names
 
  private:
   struct Rep;
