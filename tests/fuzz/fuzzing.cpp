@@ -42,7 +42,7 @@ void count_release(const volatile void* memory) {
 }
 #endif
 
-// Starts to count memory. Returns false if that is not possible.
+// Starts counting memory. Returns false if that is not possible.
 bool prepare() {
   character_class(U'a');  // creates a table that stays in memory
 #ifdef ROWGRAD_ADDRESS_SANITIZER
@@ -76,12 +76,12 @@ std::optional<std::string> refusal_of(std::string_view input, const std::functio
   }
   const std::size_t most = most_in_use - before;
   expect(most <= kFixedBytes + kBytesPerByte * input.size(),
-         concat(most, " bytes of memory for an input of ", input.size(), " bytes"));
+         concat("used ", most, " bytes of memory for an input of ", input.size(), " bytes"));
   if (refusal) {
-    expect(refusal->size() <= kLongestMessage, concat("a long message: ", *refusal));
+    expect(refusal->size() <= kLongestMessage, concat("the message is too long: ", *refusal));
     const bool quoted = input.find("json.exception") != std::string_view::npos;
     expect(quoted || refusal->find("json.exception") == std::string::npos,
-           concat("a message of nlohmann/json: ", *refusal));
+           concat("the message comes from nlohmann/json: ", *refusal));
   }
   return refusal;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
-// Checks for all fuzz targets. replay_test.cpp or libFuzzer, which saves the inputs that end the
-// process, calls a target for one input after another.
+// Checks for all fuzz targets. replay_test.cpp and libFuzzer call a target with one input after
+// another. libFuzzer saves the inputs that end the process.
 
 #include <concepts>
 #include <cstdint>
@@ -23,7 +23,7 @@ void fuzz_json(std::string_view input);
 void fuzz_safetensors(std::string_view input);
 void fuzz_tokenizer_json(std::string_view input);
 
-/// Thrown by expect(). Not a std::exception, because targets catch these.
+/// The exception that expect() throws. Not a std::exception, because targets catch those.
 struct Finding {
   std::string message;
 };
@@ -31,16 +31,17 @@ struct Finding {
 /// Throws a Finding with this message unless the condition holds.
 void expect(bool condition, std::string_view message);
 
-/// Calls `read` for an untrusted input. If it rejects the input with a std::runtime_error or
-/// std::invalid_argument, returns the message, which must be short and rowgrad's own. Findings are
-/// any other exception and, under AddressSanitizer, memory use above a small multiple of the input.
+/// Calls `read`, which reads an untrusted input. If it rejects the input with a std::runtime_error
+/// or std::invalid_argument, returns the message. Throws a Finding if the message is long or is
+/// another library's and, under AddressSanitizer, for memory use above a small multiple of the
+/// input. Any other exception of `read` ends the test.
 std::optional<std::string> refusal_of(std::string_view input, const std::function<void()>& read);
 
 /// Writes a file in memory, which each call replaces, and returns its path.
 std::string memory_file(std::string_view contents);
 
 /// Splits an input into numbers, taken from its end, and strings, taken from its beginning, so that
-/// changing one leaves the others unchanged. Once the input is used up, numbers are the smallest
+/// changing one leaves the others unchanged. Once the input is used up, numbers are as small as
 /// possible, and strings are empty.
 class Pieces {
  public:

@@ -1,5 +1,6 @@
-// Runs each fuzz target with the inputs of corpus, and with some hundred random changes of them.
-// Unlike run.sh, this needs no libFuzzer, so it is part of every test run, also under sanitizers.
+// Runs each fuzz target with the inputs of corpus, and with several hundred random variants of
+// them. Unlike run.sh, this does not need libFuzzer, so it is part of every test run, including the
+// runs under sanitizers.
 
 #include "tests/fuzz/fuzzing.hpp"
 #include "tests/test.hpp"
@@ -42,7 +43,7 @@ void expect_no_finding(const std::string& name, void (*target)(std::string_view)
 
 TEST(FuzzTargets, BytePairs) { expect_no_finding("byte_pairs", fuzzing::fuzz_byte_pairs); }
 TEST(FuzzTargets, Gpt2Files) { expect_no_finding("gpt2_files", fuzzing::fuzz_gpt2_files); }
-TEST(FuzzTargets, Jsons) { expect_no_finding("json", fuzzing::fuzz_json); }
+TEST(FuzzTargets, Json) { expect_no_finding("json", fuzzing::fuzz_json); }
 TEST(FuzzTargets, Safetensors) { expect_no_finding("safetensors", fuzzing::fuzz_safetensors); }
 TEST(FuzzTargets, Tokenizers) { expect_no_finding("tokenizer_json", fuzzing::fuzz_tokenizer_json); }
 #ifdef ROWGRAD_PROGRAMS

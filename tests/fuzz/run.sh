@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of files with libFuzzer, under AddressSanitizer and UndefinedBehaviorSanitizer. Fails at the
 # first finding.
-#   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target, one per processor
+#   tests/fuzz/run.sh [SECONDS [TARGET...]]    10 seconds for each target by default; one target per processor
 # Findings are crashes, unexpected exceptions, long messages, inputs that take more than a second, memory use above a
 # small multiple of the input (fuzzing.cpp), and differences that a target detects.
 # The first inputs are in tests/fuzz/corpus. The build folder keeps inputs that reach new code.

@@ -47,14 +47,14 @@ struct Recipe {
     }
   }
 
-  // Returns a byte or an earlier merge.
+  // Returns the index of a byte or of an earlier merge.
   std::size_t token_id(Pieces& input) const {
     const auto byte = input.any<std::uint8_t>();
     const std::size_t merge = 256 + byte / 2;
     return byte % 2 == 1 && merge < tokens.size() ? merge : byte;
   }
 
-  // Ids need not be in the order of merges.
+  // Returns the id of a token. Reverses the order, because ids need not be in the order of merges.
   std::int32_t id(std::size_t token) const {
     return static_cast<std::int32_t>(tokens.size() - 1 - token);
   }

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const std::string kText =
     "Whether it was the clock or the wall that was slow, nobody could say: the clock said nothing.";
 
-// Returns a path in memory, if there is a folder for that.
+// Returns a path in memory if there is a folder in memory, or else in the temporary folder.
 std::string path(const char* name) {
   const fs::path memory = "/dev/shm";
   const fs::path folder = fs::is_directory(memory) ? memory : fs::temp_directory_path();
@@ -150,7 +150,7 @@ void fuzz_checkpoint(std::string_view input) {
       resume(changed);
     } catch (const std::runtime_error& error) {
       if (std::string_view(error.what()).find("expected finite numbers") == std::string_view::npos)
-        throw;  // no other error may stop the run
+        throw;  // any other error that stops the run is a finding
     }
   }
   fs::remove(changed);

@@ -31,7 +31,7 @@ void expect_same(const Json& found, const json& expected) {
   }
 }
 
-// Returns true if only Json may reject the input.
+// Returns true if Json may reject the input although nlohmann/json accepts it.
 bool may_differ(std::string_view input, const std::string& refusal) {
   return input.find('\0') != std::string_view::npos ||  // ends the input for nlohmann/json
          refusal.find("duplicate key") != std::string::npos ||
