@@ -36,7 +36,7 @@ inline std::vector<Variable> inputs_on(Tape& tape, const std::vector<Tensor>& va
   return inputs;
 }
 
-/// Returns the gradients of weighted_sum(function(inputs)) for each input with wanted[i].
+/// Returns the gradients of weighted_sum(function(inputs)) for the inputs i with a true wanted[i].
 inline std::vector<Gradient> gradients_of(const Function& function,
                                           const std::vector<Tensor>& inputs,
                                           const std::vector<bool>& wanted) {

@@ -63,7 +63,7 @@ struct OpTable {
   }
 };
 
-/// Returns a case's op, the first word of its name.
+/// Returns the op of a case, which is the first word of its name.
 template <class Case>
 std::string op_of(const Case& item) {
   return item.name.substr(0, item.name.find_first_of(" ,"));
@@ -105,7 +105,8 @@ bool add_op_tests(const char* promise, const std::vector<Case>& cases, void (*ch
   return true;
 }
 
-/// OP_TEST(Promise, Case, cases, applies) { … } runs for each case `item` with applies(item).
+/// OP_TEST(Promise, Case, cases, applies) { … } runs for each case `item` for which applies(item)
+/// is true.
 #define OP_TEST(promise, Case, cases, applies)               \
   void promise(const Case& item);                            \
   [[maybe_unused]] const bool promise##IsTested =            \
@@ -175,7 +176,7 @@ inline void expect_numbers(const Tensor& got, const Tensor& expected, double tol
     const double a = got.data()[k], b = expected.data()[k];
     const double bound = std::isfinite(b) ? tolerance * std::max(1.0, std::abs(b)) : 0;
     EXPECT_TRUE(same(a, b) || std::abs(a - b) <= bound)
-        << what << " at " << k << ": " << a << ", not " << b;
+        << what << " at " << k << ": " << a << ", expected " << b;
   }
 }
 

@@ -69,7 +69,7 @@ class FileMask : Scope {
   mode_t before_;
 };
 
-/// Drops the rights of the superuser, who may write protected files.
+/// Drops the rights of the superuser, who can write to write-protected files.
 class OrdinaryUser : Scope {
  public:
   OrdinaryUser() {

@@ -61,7 +61,8 @@ class RunningModel : public Running {
 
 struct Resumable {
   std::string name;
-  /// Creates an object. If `other`, it starts with other values, and load() must replace them all.
+  /// Creates an object. If `other` is true, it starts with other values, all of which load() must
+  /// replace.
   std::function<std::unique_ptr<Running>(bool other)> make;
   std::size_t steps;
   std::vector<std::size_t> stops = {};  // steps before which to save; empty: all steps
@@ -200,8 +201,8 @@ inline void expect_to_refuse_damage(const Resumable& what) {
   EXPECT_EQ(needed, std::set<std::string>(what.taken.begin(), what.taken.end()));
 }
 
-/// Lets each memory request of a step, of saving and of loading fail. Afterwards, the saved state
-/// must load, and the run must continue from it.
+/// Lets each memory request fail, in a step, while saving and while loading. Afterwards, the saved
+/// state must load, and the run must continue from it.
 inline void expect_to_survive_failing_memory(const Resumable& what, std::size_t steps) {
   const auto make = [&] { return what.after(steps); };
   const auto make_other = [&] { return what.make(true); };

@@ -4,9 +4,9 @@
 
 namespace rowgrad::testing {
 
-/// Returns the processor time of the action, which does not depend on other load. For tests that
-/// detect quadratic time. Their limits are generous for slow builds, because quadratic time would
-/// exceed them many times over.
+/// Returns the processor time of the action, which does not depend on other load. Tests use it to
+/// detect quadratic time. Their limits allow for slow builds, and quadratic time exceeds them many
+/// times over.
 template <class Action>
 double seconds_of(Action&& action) {
   const std::clock_t start = std::clock();

@@ -20,11 +20,12 @@ namespace rowgrad::testing {
 
 struct Outcome {
   int status = 0;
-  std::string output;  // including errors
+  std::string output;  // standard output and standard error
 };
 
-// Runs a command in bash, with the programs in its PATH and without files of the user. The command
-// ends when a part of it fails, even in a pipe. If any program is not found, bash is killed.
+// Runs a command in bash, with rowgrad's programs in its PATH and without the user's files. The
+// command ends when a part of it fails, even in a pipe. If any program is not found, bash is
+// killed.
 inline Outcome shell(const std::string& command) {
   const std::string whole =
       concat("exec 2>&1; set -e -o pipefail\n",

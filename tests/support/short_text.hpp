@@ -10,7 +10,7 @@
 
 namespace rowgrad::testing {
 
-/// A text for a few dozen steps.
+/// Returns a text for a few dozen steps.
 inline std::string short_text() { return std::string(kBuiltinStory).substr(0, 2500); }
 
 /// Options for a small next-token model with windows of 16 tokens.

@@ -62,7 +62,7 @@ inline Ids ids(const std::vector<std::size_t>& shape, const Ids32& numbers) {
   return result;
 }
 
-/// Returns 0 … rows − 1.
+/// Returns the row indices 0 … rows − 1.
 inline Ids32 all_rows(std::size_t rows) {
   Ids32 all(rows);
   std::iota(all.begin(), all.end(), 0);

@@ -57,7 +57,7 @@ class ThreadGroup : public ProcessGroup {
     receives_[channel].assign(receives.begin(), receives.end());
   }
 
-  // Receives available messages in order. Returns true if none is outstanding.
+  // Receives available messages in order. Returns true if no more are expected.
   bool take(std::size_t channel) {
     std::deque<Receive>& receives = receives_[channel];
     for (; !receives.empty(); receives.pop_front()) {
