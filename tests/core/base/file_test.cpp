@@ -49,8 +49,8 @@ TEST(File, RoundTripsEveryByte) {
   EXPECT_EQ(read_file(folder / "file"), "");
 }
 
-// Otherwise, what a program prints could end up in a file if it was started without standard
-// output.
+// Otherwise, the output of a program that was started without standard output could end up in a
+// file.
 TEST(File, NeverUsesTheDescriptorsOfStandardStreams) {
   const TemporaryFolder folder;
   std::cout.flush();

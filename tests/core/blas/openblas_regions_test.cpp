@@ -1,4 +1,4 @@
-// Training in a user's OpenMP region. An OpenBLAS that was built on OpenMP uses its threads.
+// Training in a user's OpenMP region, whose threads an OpenBLAS built on OpenMP uses.
 
 #include <atomic>
 #include <unistd.h>

@@ -60,7 +60,7 @@ TEST(TableFormat, MatchesTheExample) {
     std::filesystem::copy_file(path, folder / "at checkpoint");
     set({3});
   }
-  // The identity is random, so the example has another one.
+  // The identity is random, so it is replaced by the identity in the example.
   Words table = words_of(folder / "at checkpoint"), undo = words_of(journal);
   const std::uint64_t change = table[0x138 / 8] ^ 0x0123456789ABCDEF;
   for (std::uint64_t* word : {&table[0x138 / 8], &table[0x1058 / 8], &undo[1], &undo[0x160 / 8]})

@@ -74,7 +74,7 @@ class TableFiles : public ::testing::Test {
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
-  // XORs a byte.
+  // Flips bits of a byte.
   void damage(const std::string& name, std::size_t offset, int bits) const {
     const char byte = static_cast<char>(read_file(path(name))[offset] ^ bits);
     overwrite(name, offset, std::string(1, byte));
