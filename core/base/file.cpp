@@ -110,7 +110,7 @@ std::string temporary_prefix(const fs::path& target) {
 }
 
 // Removes the temporary files of killed processes. Ignores errors, as these files only take up
-// space. (Not a directory_iterator, which terminates the process if out of memory.)
+// space. Does not use a directory_iterator, which terminates the process if out of memory.
 void remove_abandoned(const fs::path& target, std::string_view prefix) {
   const fs::path parent = target.has_parent_path() ? target.parent_path() : ".";
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(parent.c_str()), ::closedir);

@@ -68,7 +68,7 @@ class Json::Parser {
   bool open(Value&& value) {
     constexpr std::size_t kDeepest = 64;
     check_runtime(open_.size() < kDeepest, *name_, ": values are nested more than ", kDeepest,
-                  " deep");
+                  " levels deep");
     add(std::forward<Value>(value));
     open_.push_back(last_);
     return true;

@@ -34,8 +34,8 @@ class Json {
   using Members = std::map<std::string, Json, std::less<>>;  // members of an object, sorted by key
 
   /// Parses a string with nlohmann/json. Messages call it `name`. Throws std::runtime_error if the
-  /// string is not JSON or not UTF-8, for values nested more than 64 deep, numbers too large for a
-  /// double and duplicate keys in an object (`encoder.json, byte 17: not valid JSON`).
+  /// string is not JSON or not UTF-8, for values nested more than 64 levels deep, numbers too large
+  /// for a double and duplicate keys in an object (`encoder.json, byte 17: not valid JSON`).
   Json(std::string_view text, std::string name);
 
   /// Converts a value to JSON. The default value and empty optionals are null.

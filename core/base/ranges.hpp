@@ -1,6 +1,6 @@
 #pragma once
 
-// Ranges of indices: of equal size, or the nodes of a binary tree.
+// Ranges of indices, of equal size or as nodes of a binary tree.
 //
 // The slices of a step's batch are the leaves of a binary tree. The children of a node cover the
 // halves of its range, and its gradient is the sum of their gradients. So the order of additions,

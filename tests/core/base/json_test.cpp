@@ -23,9 +23,9 @@ TEST(Json, ErrorsNameTheOffset) {
            {"[1]]", ", byte 3: not valid JSON"},
            {std::string("[]\0", 3), ", byte 2: not valid JSON"},
            {"1e999", ", byte 4: the number is too large for double precision"},
-           {nested(65), ": values are nested more than 64 deep"},
-           {std::string(1'000'000, '['), ": values are nested more than 64 deep"},
-           {objects, ": values are nested more than 64 deep"},
+           {nested(65), ": values are nested more than 64 levels deep"},
+           {std::string(1'000'000, '['), ": values are nested more than 64 levels deep"},
+           {objects, ": values are nested more than 64 levels deep"},
            {R"({"a":1,"\u0061":2})", ": duplicate key \"a\""}})
     EXPECT_EQ(refusal([](const Json&) {}, text), "text" + message);
   for (const std::string& text : {nested(64), std::string(R"({"a":{"a":1},"b":{"a":1}})"),

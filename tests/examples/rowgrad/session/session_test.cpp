@@ -136,7 +136,8 @@ TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
       with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{million});
   using Rows = std::vector<std::pair<StateDict, std::string>>;
   for (const auto& [changed, reason] :
-       Rows{{with(good_, "options", deep), "its options: values are nested more than 64 deep"},
+       Rows{{with(good_, "options", deep),
+             "its options: values are nested more than 64 levels deep"},
             {with(good_, "options", "{\"width\": 1e999}"),
              "its options, byte 14: the number is too large for double precision"},
             {with(good_, "options", "{\"width\": []}"), "\"tokenizer\" is missing"},
@@ -144,7 +145,7 @@ TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
             {with_option("heads", 3), "unknown option \"heads\""},
             {with(good_, "samples", "[{\"steps\": 3}]"), R"(a sample has no "steps" or no "text")"},
             {with(good_, "tokenizer", "{\"x\": " + deep + "}"),
-             "tokenizer_from_json: values are nested more than 64 deep"},
+             "tokenizer_from_json: values are nested more than 64 levels deep"},
             {replayed, concat("SGD::load_state_dict: 'token.weight.lazy.steps' has ", million,
                               ", expected a number from 1 to ", steps)},
             {with(replayed, "optimizer.token.weight.step", million),
