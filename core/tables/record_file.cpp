@@ -227,7 +227,7 @@ void RecordFile::rollback(std::string_view id) {
   remove_journal(last);
 }
 
-// Undoes all changes since the checkpoint in the header. Can be interrupted and repeated.
+// Undoes all changes since the checkpoint in the header. If interrupted, it can be repeated.
 void RecordFile::take_back_changes() {
   if (!has_changed()) return;
   failed_ = true;

@@ -214,7 +214,7 @@ class RecordWriter {
   }
 
   /// Returns the note of a record, for its owner. It is 0 in a new record, and modify() resets it
-  /// in an outdated record. Throws as content() does.
+  /// in an outdated record. Throws like content().
   std::uint64_t& note(std::size_t record) const {
     return *reinterpret_cast<std::uint64_t*>(prepared(record));
   }

@@ -66,7 +66,7 @@ struct Resumable {
   std::function<std::unique_ptr<Running>(bool other)> make;
   std::size_t steps;
   std::vector<std::size_t> stops = {};  // steps before which to save; empty: all steps
-  /// Patterns of damage that load() may accept, or reject after a change; see damaged().
+  /// Patterns of damage that load() may accept, or reject after changing the object; see damaged().
   std::vector<std::string> taken = {};
   std::vector<std::size_t> failing = {};  // steps after which memory runs out
 

@@ -64,7 +64,7 @@ class ThreadGroup : public ProcessGroup {
       auto& messages = mailbox_.messages[{receives.front().from, rank_, channel}];
       if (messages.empty()) return false;
       if (messages.front().size() != receives.front().bytes.size())
-        throw std::logic_error("a message does not have the length that its receiver expects");
+        throw std::logic_error("a message has a length that its receiver does not expect");
       std::ranges::copy(messages.front(), receives.front().bytes.begin());
       messages.pop_front();
     }
