@@ -46,12 +46,12 @@ class RowGradient {
     std::int32_t index;            // index in the table
     std::span<const real> values;  // gradient [width]
   };
-  /// Visits the rows in the order of indices().
+  /// An iterator over the rows, in the order of indices().
   struct Iterator {
     const RowGradient* rows;  // borrowed
     std::size_t i;            // position in indices()
 
-    /// The usual operators of a forward iterator.
+    /// The operators of a forward iterator.
     Row operator*() const { return {rows->indices_[i], rows->row(i)}; }
     Iterator& operator++() {
       ++i;
@@ -90,7 +90,7 @@ class Gradient {
   Tensor& dense();
   const RowGradient& rows() const;
 
-  /// The shape of the value that this is the gradient of. Throws std::logic_error if it is none.
+  /// The shape of the differentiated value. Throws std::logic_error if the gradient is none.
   const Shape& shape() const;
 
   /// Returns the gradient as a dense tensor, moved out if dense. Throws std::logic_error if none.

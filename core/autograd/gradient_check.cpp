@@ -18,7 +18,7 @@ struct Checked {
   Parameter* parameter;
   Tensor values;           // original values
   Gradient gradient = {};  // from backward
-  double largest = 0;      // largest |gradient|
+  double largest = 0;      // largest |gradient| of an element
 };
 
 void set_values(const std::vector<Checked>& all, real factor) {

@@ -23,11 +23,12 @@ namespace rowgrad {
 struct GradientCheckOptions {
   double step = sizeof(real) == 8 ? 4e-4 : 0.4;        // the largest h / max(1, |x|)
   double tolerance = sizeof(real) == 8 ? 1e-7 : 8e-3;  // limit of error + resolution
-  std::uint64_t seed = 0;                              // of each evaluation's random numbers
+  std::uint64_t seed = 0;  // seed of the random numbers of each evaluation
 };
 
-/// The result of gradient_check(). Errors are relative to the largest gradient of the same input,
-/// or to 1/1000 of the largest gradient of all inputs if that is larger.
+/// The result of gradient_check(). Errors are relative to the largest of three values: the
+/// difference quotient, the largest gradient of the same input, and 1/1000 of the largest gradient
+/// of all inputs.
 struct GradientCheckResult {
   bool passed = true;       // true if error + resolution ≤ tolerance for every element
   std::size_t entries = 0;  // number of elements compared

@@ -26,7 +26,7 @@ Tensor& Parameter::whole(const char* function) const {
                                 "rows of this table are in ", source_->location()));
 }
 
-void Parameter::refuse_pass(const std::string& reason) const {
+void Parameter::throw_not_in_memory(const std::string& reason) const {
   throw std::invalid_argument(concat(reason, ", which needs all rows in memory, but the rows of ",
                                      name_, " are in ", source_->location()));
 }
@@ -149,7 +149,8 @@ void Parameter::increment_version() {
 // --- Gradients ----------------------------------------------------------------------------------
 
 void Parameter::add_gradient(Gradient gradient) {
-  check_argument(gradient.is_none() || gradient.shape() == shape(), name_, ": gradient has shape ",
+  check_argument(gradient.is_none() || gradient.shape() == shape(), name_,
+                 ": the gradient has shape ",
                  bracketed(gradient.is_none() ? Shape() : gradient.shape()), ", expected ",
                  bracketed(shape()));
   source_->check_takes_gradient();
@@ -177,8 +178,7 @@ void Parameter::load(const StateDict& state, const std::string& name) {
     return state.copy_to(name, mutable_values());
   }
   source_->restore(state.string(name));
-  discard_deferred();  // after restore(), which may throw: the deferred steps belong to the old
-                       // rows
+  discard_deferred();  // after restore(), which may throw; these steps were for the old rows
   increment_version();
 }
 

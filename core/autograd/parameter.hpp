@@ -75,13 +75,12 @@ class DeferredUpdates {
 /// are up to date. Steps that are still deferred when the optimizer is destroyed stay with the
 /// parameter.
 ///
-/// The values of a large table may be in a table file, which must outlive the parameter. Functions
-/// for rows work there. Functions for all values at once (value, copy, mutable_values, assign)
-/// throw std::logic_error.
+/// A large table may be in a table file, which must outlive the parameter. Functions for all values
+/// at once (value, copy, mutable_values, assign) then throw std::logic_error.
 ///
-/// Thread safety: several threads may read at the same time. If steps are deferred, call value()
-/// first after each change. No other thread may use the parameter while one changes it. A table in
-/// a file must be used by one thread at a time.
+/// Thread safety: several threads may read at the same time. If steps are deferred, one thread must
+/// call value() after each change, before the others read. No other thread may use the parameter
+/// while one changes it. A table in a file must be used by one thread at a time.
 class Parameter {
  public:
   /// Creates a parameter from its value or, for a table, from a row source, which must not be null
@@ -149,8 +148,8 @@ class Parameter {
   /// cannot be restored to it.
   void check_saved(const StateDict& state, const std::string& name) const;
 
-  /// Loads an entry that check_saved() accepts; then only disk errors throw. Requires: optimizers
-  /// load their state from the same checkpoint.
+  /// Loads an entry that check_saved() has accepted. Throws only if the disk fails. Requires:
+  /// optimizers load their state from the same checkpoint.
   void load(const StateDict& state, const std::string& name);
 
   /// The number of changes of the value so far.
@@ -160,7 +159,8 @@ class Parameter {
   const Gradient& gradient() const { return gradient_; }
   void zero_gradient() { gradient_ = Gradient(); }
 
-  /// Adds to the gradient. Throws std::invalid_argument if the shapes differ.
+  /// Adds to the gradient. Throws std::invalid_argument if the shapes differ, and std::logic_error
+  /// if no optimizer can apply gradients to the rows.
   void add_gradient(Gradient gradient);
 
   /// The elements of the gradient (see Gradient::values()), for changing in place.
@@ -179,7 +179,7 @@ class Parameter {
   /// std::invalid_argument if not, with a message that begins with `reason`.
   bool is_in_memory() const { return source_->dense() != nullptr; }
   void check_in_memory(const auto&... reason) const {
-    if (!is_in_memory()) refuse_pass(concat(reason...));
+    if (!is_in_memory()) throw_not_in_memory(concat(reason...));
   }
 
   /// The deferred steps, or null.
@@ -192,7 +192,7 @@ class Parameter {
   void apply_deferred();
   void discard_deferred();
 
-  /// Must be called after the stored rows have changed.
+  /// Counts a change. Must be called after the stored rows have changed.
   void increment_version();
 
   /// Registers or removes a user to notify when the parameter is destroyed.
@@ -201,7 +201,7 @@ class Parameter {
 
  private:
   Tensor& whole(const char* function) const;
-  [[noreturn]] void refuse_pass(const std::string& reason) const;
+  [[noreturn]] void throw_not_in_memory(const std::string& reason) const;
   void copy_whole() const;
   void end_deferred();
   void check_rows(std::span<const std::int32_t> ids) const;

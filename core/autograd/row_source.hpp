@@ -60,8 +60,8 @@ class RowSource {
   /// apply.
   virtual void check_up_to_date() const {}
 
-  /// The id of the checkpoint that the values are at, and restoring a checkpoint by its id.
-  /// check_checkpoint() throws std::invalid_argument if that is impossible.
+  /// checkpoint_id() returns the id of the values' checkpoint. restore() returns to a
+  /// checkpoint; check_checkpoint() throws std::invalid_argument if that is impossible.
   virtual std::string checkpoint_id() const { return {}; }
   virtual void check_checkpoint(const std::string& /*id*/) const {}
   virtual void restore(const std::string& /*id*/) {}
@@ -71,7 +71,7 @@ class RowSource {
   Shape shape_;
 };
 
-/// Returns a row source in memory.
+/// Returns a row source that holds `values` in memory.
 std::unique_ptr<RowSource> rows_in_memory(Tensor values,
                                           std::optional<RowSource::Part> part = std::nullopt);
 

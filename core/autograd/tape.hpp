@@ -61,7 +61,7 @@ struct BackwardOptions {
 /// each must be used by one thread at a time.
 class Tape {
  public:
-  /// kGradient keeps what backward() needs; inference keeps values only.
+  /// kGradient keeps what backward() needs; kInference keeps only values.
   enum Mode { kGradient, kInference };
 
   /// Former names of the modes.
@@ -101,7 +101,7 @@ class Tape {
   /// Throws std::invalid_argument if the shapes of y and gradient differ, and std::logic_error as
   /// above.
   void backward(const Variable& y, const std::same_as<Tensor> auto& gradient,
-                const BackwardOptions& options = {}) {  // a template, so `{…}` means options
+                const BackwardOptions& options = {}) {  // a template, so that `{…}` means options
     go_backward(y, gradient, options);
   }
 
@@ -118,8 +118,8 @@ class Tape {
   std::string to_dot() const;
 
   /// Returns true if this tape has read the whole value of the parameter, so that gradients may
-  /// depend on it. Lookups do not count, since gradients do not depend on looked-up rows. Always
-  /// false on an inference tape.
+  /// depend on it. Lookups do not count, since the tape has copies of their rows. Always false on
+  /// an inference tape.
   bool has_read(const Parameter& parameter) const;
 
   /// The trainable parameters on the tape, without repetitions.
@@ -160,11 +160,11 @@ class Tape {
     Tensor owned = {};         // unused for parameters
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
-    Gradient gradient = {};                   // only during backward, except for leaves
+    Gradient gradient = {};                   // after backward(): of inputs and retained values
     std::string_view gradient_kind = "none";  // for to_dot()
     Parameter* parameter = nullptr;
     bool read_whole = false;         // true if the whole parameter was read
-    std::uint64_t version_read = 0;  // the parameter's version then
+    std::uint64_t version_read = 0;  // the parameter's version at that time
     bool needs_gradient = false;
     bool retains_gradient = false;
     bool released = false;
@@ -211,7 +211,7 @@ class GradientSlot {
   }
 
   /// Returns memory that the rule fills before the slot is destroyed, instead of calling take(). If
-  /// adds() is true, the memory holds the sum of the input's other gradients, and the rule adds to
+  /// adds() is true, the memory holds a partial sum of the input's gradient, and the rule adds to
   /// it. Otherwise the rule must write every element.
   real* data();
   bool adds() const { return adds_; }

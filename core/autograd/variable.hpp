@@ -12,7 +12,7 @@ class Parameter;
 class Tape;
 struct TapeSlot;
 
-/// A value on a tape. A small handle (tape, index); copies refer to the same value. All members
+/// A value on a tape: a small handle (tape, index), whose copies refer to the same value. Members
 /// throw std::logic_error if the tape was destroyed or the variable is default-constructed.
 class Variable {
  public:
@@ -26,7 +26,7 @@ class Variable {
   const Tensor& read() const;
   const Shape& shape() const;
 
-  /// The name of the op or of the parameter, "input" or "constant".
+  /// Returns the name of the op or parameter, "input" or "constant".
   std::string name() const;
 
   /// The parameter that this is the value of, or null. An op that needs only some rows of a table

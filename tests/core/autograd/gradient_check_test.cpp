@@ -2,7 +2,7 @@
 
 namespace {
 
-// x² with a rule that multiplies the gradient of element i by share(i).
+// Returns x², with a rule that multiplies the gradient of element i by share(i).
 using Share = std::function<double(std::size_t)>;
 Variable square_with(const Variable& x, const Share& share) {
   Tensor value = x.read();
@@ -23,7 +23,7 @@ TEST(GradientCheck, DoesNotWeightSingleElementResults) {
   for (const Shape& shape : {Shape{}, Shape{1, 1}}) {
     const auto result = gradient_check([](Inputs x) { return x[0] * x[0]; }, {full(shape, 3)});
     EXPECT_TRUE(result.passed) << result.message();
-    // Weights as for larger results would change the gradient.
+    // The weights of larger results would change the gradient.
     EXPECT_NEAR(result.backward, 6, 1e-5);
   }
 }
@@ -126,7 +126,7 @@ TEST(GradientCheck, IsUndecidedWhereRoundingHidesTheGradient) {
   EXPECT_EQ(result.message().ends_with("; link rowgrad_double for a finer one"), sizeof(real) == 4);
 }
 
-// The result does not depend on input 1, although it uses it, as with the bias of the keys in
+// The function uses input 1, but the result does not depend on it, as with the bias of the keys in
 // attention.
 TEST(GradientCheck, MeasuresAZeroGradientAgainstOtherInputs) {
   const auto result = gradient_check([](Inputs x) { return softmax(x[0] + x[1]); },

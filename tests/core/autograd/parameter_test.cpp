@@ -7,7 +7,7 @@ TEST(Parameter, IsUnchangedByRejectedArguments) {
   Parameter table("x", zeros({4, 2}));
   const std::uint64_t version = table.version();
   EXPECT_INVALID("x: the new value has shape [2, 4], expected [4, 2]", table.assign(zeros({2, 4})));
-  EXPECT_INVALID("x: gradient has shape [3], expected [4, 2]", table.add_gradient(zeros({3})));
+  EXPECT_INVALID("x: the gradient has shape [3], expected [4, 2]", table.add_gradient(zeros({3})));
   EXPECT_INVALID("x: id 1 at [2] follows 1, expected strictly increasing ids",
                  table.assign_rows(Ids32{0, 1, 1}, full({3, 2}, 1)));
   EXPECT_INVALID("x: the values have shape [2, 3], expected [2, 2]",
@@ -17,7 +17,7 @@ TEST(Parameter, IsUnchangedByRejectedArguments) {
   EXPECT_TRUE(table.gradient().is_none());
 }
 
-// Training may hold the table and its momentum in memory, and little else.
+// Training should hold little more than the table and its momentum in memory.
 TEST(Parameter, IsNotCopiedUnlessReadAsAWhole) {
   constexpr std::size_t kRows = 100'000;
   const auto in_use = [] { return static_cast<double>(BufferPool::statistics().bytes_in_use); };

@@ -222,8 +222,8 @@ TEST(GradientSink, ReceivesEachGradientBeforeEarlierNodesRun) {
 }
 
 TEST(GradientSink, ReceivesTheSumOverAllUses) {
-  // The table is looked up and is the weight of two heads. The sum has the same bits as without a
-  // sink.
+  // The table is looked up, and is also the weight of two heads. The sum has the same bits as
+  // without a sink.
   Parameter table("table", irregular({5, 5}, 1));
   Parameter between("between", irregular({5, 5}, 2));
   const auto loss = [&](Tape& tape) {
