@@ -28,8 +28,8 @@ HeadView<Number> heads_of(const Attention& call, Number* data, std::size_t lengt
   return {data, row, length * row};
 }
 
-// array(i) returns the data of input i. The inputs are q, k and v, then the optional bias, then the
-// optional relative keys and values.
+// Returns the arrays of an op's inputs: q, k and v, then the optional bias, then the optional
+// relative keys and values. array(i) returns the data of input i.
 template <class Number>
 kernels::AttentionOperands<Number> arrays_of(const Attention& call, std::size_t inputs,
                                              const auto& array) {
@@ -176,7 +176,7 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
   const std::size_t seen = std::min(length, cache->window_);
   check_argument(length - cache->first_ <= capacity, kOp, ": position ", length - 1,
                  " is past the end of the cache at ", cache->first_ + capacity,
-                 ", expected a call of make_room() before");
+                 ", expected an earlier call to make_room()");
   check_argument(seen == length || q.shape()[1] == 1, kOp, ": q has ", q.shape()[1],
                  " queries past the window of ", cache->window_, ", expected 1");
   const std::size_t next = (cache->length_ - cache->first_) * width;
@@ -234,7 +234,7 @@ Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOp
 KeyValueCache::KeyValueCache(std::size_t window, std::size_t width)
     : keys_(empty({window, width})), values_(empty({window, width})), window_(window) {}
 
-// The capacity is twice the window, so each position is copied once on average.
+// The capacity is at least twice the window, so that each position is copied once on average.
 void KeyValueCache::make_room(std::size_t count) {
   const std::size_t held = length_ - first_;
   if (held + count <= keys_.shape()[0]) return;

@@ -42,20 +42,20 @@ struct AttentionOptions {
 
 class KeyValueCache;
 
-/// Causal attention: softmax(q kᵀ / √width + bias) v in each head, over the keys up to the query:
-/// q [batch, queries, heads · width], k and v [batch, keys, heads · width] → the shape of q. If
-/// there are fewer queries than keys, the queries are at the last positions (unlike PyTorch's
-/// scaled_dot_product_attention(is_causal=True), where they are at the first).
+/// Causal attention: softmax(q kᵀ / √width + bias) v in each head, where a query sees the keys up
+/// to its own position. q [batch, queries, heads · width], k and v [batch, keys, heads · width] →
+/// the shape of q. If there are fewer queries than keys, the queries are at the last positions
+/// (unlike PyTorch's scaled_dot_product_attention(is_causal=True), where they are at the first).
 ///
 /// Dropout draws random numbers for all weights [batch, heads, queries, keys], in that order and
 /// including later keys, as PyTorch does on CPUs without MKL. For backward, the tape keeps the
-/// output, two values per query and head, and one bit per weight.
+/// output, two values per query and head and, for dropout, one bit per weight.
 ///
 /// For generation, `cache` holds the keys and values of earlier positions. q, k and v [1, length,
-/// width] then belong to the next positions; k and v are appended to the cache. Throws
-/// std::invalid_argument if the cache has no room, for several queries past its window, for dropout
-/// and for key_lengths, and std::logic_error if the tape is not an inference tape. The cache does
-/// not change then.
+/// heads · width] then belong to the next positions, and k and v are appended to the cache. Throws
+/// std::invalid_argument if the cache has no room, for several queries past its window, or if
+/// dropout or key_lengths is set, and std::logic_error if the tape is not an inference tape. The
+/// cache does not change then.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 
@@ -65,15 +65,16 @@ Variable causal_attention(const Variable& q, const Variable& k, const Variable& 
 Variable attention(const Variable& q, const Variable& k, const Variable& v,
                    const AttentionOptions& options);
 
-/// Returns the weights of causal_attention() for inspection, without dropout and gradient: [batch,
-/// heads, queries, keys].
+/// Returns the weights of causal_attention() for inspection, without dropout and without a
+/// gradient: [batch, heads, queries, keys].
 Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOptions& options);
 
 /// The keys and values of the positions that one attention layer has read. A query sees the last
 /// `window` positions, including its own.
 class KeyValueCache {
  public:
-  /// Creates an empty cache for `window` positions, with keys and values of `width` elements.
+  /// Creates an empty cache for `window` positions. Keys and values have `width` elements for all
+  /// heads together.
   KeyValueCache(std::size_t window, std::size_t width);
 
   /// The number of positions read so far, including positions that make_room() discarded.

@@ -20,9 +20,9 @@ struct CausalConvolution {
   // Returns the offset of the tap for the position k steps back.
   std::size_t tap(std::size_t k) const { return (kernel_size - 1 - k) * width; }
 
-  // Returns the number of taps within the sequence if `others` positions follow in their direction.
-  std::size_t reach(std::size_t others) const {
-    return std::min(kernel_size, others / dilation + 1);
+  // Returns the number of taps in the sequence if it has `remaining` positions in their direction.
+  std::size_t reach(std::size_t remaining) const {
+    return std::min(kernel_size, remaining / dilation + 1);
   }
 
   // Computes to[t] = Σ_k tap(k) ∘ from[t − k · dilation] if `forward`, else with from[t + k ·
@@ -75,7 +75,7 @@ Variable causal_conv(const Variable& x, const Variable& weight, std::size_t dila
   constexpr std::size_t kFarthest = std::size_t{1} << 31;
   check_argument(dilation > 0 && dilation < kFarthest && kernel_size < kFarthest / dilation,
                  "causal_conv: dilation is ", dilation, " for a kernel of ", kernel_size,
-                 ", expected at least 1, and a reach of less than 2^31 positions");
+                 ", expected at least 1 and kernel · dilation below 2^31");
   const std::size_t width = shape.back();
   const CausalConvolution conv{.positions = width == 0 ? 0 : x.value().size() / width,
                                .length = shape[shape.size() - 2],

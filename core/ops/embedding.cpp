@@ -44,18 +44,18 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   Tensor rows = table.gathered_rows(distinct);
   const std::size_t width = table.shape()[1];
 
-  // Scales a row down once, and returns true if it changed. The callers repeat it until nothing
-  // changes, so that the result does not depend on how often a row is looked up.
+  // Scales a row down once, and returns true if it changed. The loop below repeats this until
+  // nothing changes, so that later lookups do not scale the row again.
   const auto scale_down = [&](std::span<real> row) {
     double length = kernels::norm(row, options.norm_type);
     if (!(length > *options.max_norm)) return false;
-    if (std::isinf(length)) {  // may be finite in units of the largest value
+    if (std::isinf(length)) {  // may be finite relative to the largest value
       const double unit = kernels::max_abs(row);
       if (std::isfinite(unit))
         for (real& value : row) value = static_cast<real>(value / unit);
       length = kernels::norm(row, options.norm_type);
     }
-    const double factor = *options.max_norm / (length + 1e-7);  // could be 0 as a `real`
+    const double factor = *options.max_norm / (length + 1e-7);  // as a `real`, this could be 0
     const std::vector<real> before(row.begin(), row.end());
     for (real& value : row) value = static_cast<real>(value * factor);
     return !std::ranges::equal(row, before);

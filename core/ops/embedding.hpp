@@ -30,7 +30,8 @@ struct EmbeddingLookup {
   BagMode mode = BagMode::kMean;  // reduction of bags
   /// The row with this id gets no gradient, and bags ignore it. −1 is the last row.
   std::optional<std::int32_t> padding_idx = std::nullopt;
-  /// If true, divides the gradient of each row by the number of times its id occurs. Not with kMax.
+  /// If true, divides the gradient of each row by the number of times its id occurs. Requires a
+  /// mode other than kMax.
   bool scale_grad_by_freq = false;
   /// If true, the gradient is a dense tensor of the shape of the table.
   bool dense_gradient = false;
@@ -45,9 +46,9 @@ struct EmbeddingLookup {
   bool include_last_offset = false;
   /// The kind of the rows, for callbacks.
   RowKind kind = RowKind::kRow;
-  /// The tokens that look these rows up, for callbacks. Defaults to the ids if the rows are tokens,
-  /// except for bags with offsets, which do not tell where a document ends. The shape consists of
-  /// the first axes of the ids: tokens [batch, length] for ids [batch, length, n].
+  /// The tokens from which the ids were computed, for callbacks. Defaults to the ids if the rows
+  /// are tokens, except for bags with offsets, which do not tell where a document ends. The shape
+  /// consists of the first axes of the ids: tokens [batch, length] for ids [batch, length, n].
   std::optional<Ids> tokens = std::nullopt;
 };
 
@@ -70,9 +71,9 @@ struct Bags {
   std::optional<Variable> per_sample_weights = std::nullopt;
 };
 
-/// The sum, mean or element-wise maximum of the rows of each bag → [bags, width]. A bag that is
-/// empty or all padding gives zeros. The maximum is NaN if an element is NaN. Its gradient goes to
-/// the first of several equal maxima or NaNs.
+/// Returns the sum, mean or element-wise maximum of the rows of each bag: [bags, width]. A bag that
+/// is empty or all padding gives zeros. The maximum is NaN if an element is NaN. Its gradient goes
+/// to the first of several equal maxima or NaNs.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
 /// Returns copies of the rows `ids` [...] of a table, for custom ops: → [..., width]. If the table

@@ -37,8 +37,8 @@ struct BagLayout {
   }
 };
 
-// Divides the row of each bag in `values` [bags, width] by its number of ids without padding.
-// Leaves the rows of empty bags alone.
+// Divides the row of each bag in `values` [bags, width] by the number of ids in the bag, except
+// padding. Does not change the rows of empty bags.
 void divide_by_counts(const BagLayout& layout, Tensor& values) {
   const std::size_t width = values.shape()[1];
   layout.for_each_bag(width, [&](std::size_t bag) {
@@ -91,8 +91,8 @@ Tensor weights_gradient(const BagLayout& layout, const Tensor& upstream, const T
   return gradient;
 }
 
-// For each bag and column, the index of the first id whose row has the maximum or NaN. kNone for
-// empty bags.
+// For each bag and column: the index of the first id whose row has the maximum or NaN, or kNone if
+// the bag is empty.
 using ArgMax = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 constexpr std::uint32_t kNone = 0xFFFFFFFF;
 
@@ -118,9 +118,10 @@ Tensor max_bags(const BagLayout& layout, const Tensor& rows, ArgMax& argmax) {
   return largest;
 }
 
-// Returns the gradients of the table's rows: `upstream` [bags, width], times the weights unless
-// they are null, divided by the number of times that each id occurs if `mean`. If `argmax` is not
-// null, only rows that hold a maximum get a gradient, in its columns.
+// Sums the gradients of each row of the table over the bags that contain it. `upstream` [bags,
+// width] is the gradient of each row of a bag; `weights`, if not null, are its factors. If `mean`,
+// divides the gradient of a row by the number of times that its id occurs. If `argmax` is not null,
+// only the rows with the maximum of a column get the column's gradient.
 kernels::MergedRows rows_gradient(const BagLayout& layout, const Tensor& upstream,
                                   const real* weights, bool mean, const ArgMax* argmax) {
   const std::size_t width = upstream.shape()[1];
@@ -221,7 +222,7 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
   EmbeddingLookup lookup = options;
   if (bags.offsets && lookup.kind == RowKind::kToken && !lookup.tokens)
     lookup.tokens =
-        Ids::from_shape({});  // a scalar stands for no tokens, as flat ids are not one document
+        Ids::from_shape({});  // a scalar means no tokens: flat ids may belong to many documents
   Tensor rows = read_rows(kBag, table, bags.ids, lookup);
   BagLayout layout{std::move(bags.ids), std::move(starts),
                    padding_row(kBag, options.padding_idx, table.shape()[0])};

@@ -82,8 +82,8 @@ namespace {
 
 using kernels::Simd;
 
-// The targets with nonzero weight, and their weights.
-struct Counted {
+// The unmasked targets with nonzero weight, and their weights.
+struct Unmasked {
   std::vector<std::int32_t> rows;  // indices of these targets
   std::vector<real> weights;       // their weights; empty if all are 1
   double total = 0;                // sum of the weights
@@ -101,8 +101,8 @@ void check_weights(const char* caller, const char* name, const std::optional<Ten
                  wrong == values.end() ? 0 : *wrong, ", expected finite weights >= 0");
 }
 
-Counted counted_targets(const char* caller, const Ids& targets, std::size_t classes,
-                        const CrossEntropyOptions& options) {
+Unmasked unmasked_targets(const char* caller, const Ids& targets, std::size_t classes,
+                          const CrossEntropyOptions& options) {
   const Shape shape(targets.shape().begin(), targets.shape().end());
   check_weights(caller, "class_weights", options.class_weights, {classes});
   check_weights(caller, "target_weights", options.target_weights, shape);
@@ -110,8 +110,8 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
   check_argument(targets.size() <= kMax, caller, ": there are ", targets.size(),
                  " targets, expected at most ", kMax);
   const bool weighted = options.class_weights || options.target_weights;
-  Counted counted;
-  counted.rows.reserve(targets.size());
+  Unmasked unmasked;
+  unmasked.rows.reserve(targets.size());
   for (std::size_t i = 0; i < targets.size(); ++i) {
     const std::int32_t target = targets.data()[i];
     if (target == options.ignore_index) continue;
@@ -127,40 +127,40 @@ Counted counted_targets(const char* caller, const Ids& targets, std::size_t clas
       check_argument(false, caller, ": the weight of the target at ",
                      bracketed(unravel_index(shape, i)), " is ", product, ", expected at most ",
                      std::numeric_limits<real>::max());
-    if (weighted) counted.weights.push_back(weight);
-    counted.rows.push_back(static_cast<std::int32_t>(i));
-    counted.total += weight;
+    if (weighted) unmasked.weights.push_back(weight);
+    unmasked.rows.push_back(static_cast<std::int32_t>(i));
+    unmasked.total += weight;
   }
-  return counted;
+  return unmasked;
 }
 
 // Returns the factor by which the sum of the losses is multiplied.
-double scale_of(const char* caller, const Counted& counted, const Ids& targets,
+double scale_of(const char* caller, const Unmasked& unmasked, const Ids& targets,
                 LossReduction reduction) {
   if (reduction == LossReduction::kSum) return 1;
-  check_argument(counted.total > 0, caller, ": 0 of ", targets.size(),
+  check_argument(unmasked.total > 0, caller, ": 0 of ", targets.size(),
                  " targets have nonzero weight, expected at least one for a mean");
-  return 1 / counted.total;
+  return 1 / unmasked.total;
 }
 
-// Also checks that the shapes of the targets and the logits match.
-Counted counted_targets(const char* caller, const Shape& logits, const Ids& targets,
-                        const CrossEntropyOptions& options) {
+// Also checks that the targets have the shape of the logits without the last axis.
+Unmasked unmasked_targets(const char* caller, const Shape& logits, const Ids& targets,
+                          const CrossEntropyOptions& options) {
   check_argument(logits.size() == targets.dimension() + 1 &&
                      std::equal(targets.shape().begin(), targets.shape().end(), logits.begin()),
                  caller, ": logits have shape ", bracketed(logits), " for targets of shape ",
-                 bracketed(targets.shape()), ", expected this shape and an axis of classes");
-  return counted_targets(caller, targets, logits.back(), options);
+                 bracketed(targets.shape()),
+                 ", expected the shape of the targets and a last axis of classes");
+  return unmasked_targets(caller, targets, logits.back(), options);
 }
 
 // Checks the arguments of a loss that compares two variables.
 void check_pair(const char* caller, const Variable& input, const Variable& target,
                 LossReduction reduction) {
-  check_argument(input.shape() == target.shape(), caller, ": input has shape ",
-                 bracketed(input.shape()), " and target ", bracketed(target.shape()),
-                 ", expected equal shapes");
+  check_argument(input.shape() == target.shape(), caller, ": shapes ", bracketed(input.shape()),
+                 " and ", bracketed(target.shape()), " differ, expected equal shapes");
   check_argument(reduction == LossReduction::kSum || input.value().size() > 0, caller,
-                 ": input has no elements, expected at least one for a mean");
+                 ": there are no elements, expected at least one for a mean");
 }
 
 Variable reduced(const Variable& losses, LossReduction reduction) {
@@ -170,14 +170,14 @@ Variable reduced(const Variable& losses, LossReduction reduction) {
 }  // namespace
 
 double total_weight(const Ids& targets, std::size_t classes, const CrossEntropyOptions& options) {
-  return counted_targets("total_weight", targets, classes, options).total;
+  return unmasked_targets("total_weight", targets, classes, options).total;
 }
 
 Variable cross_entropy(const Variable& logits, const Ids& targets,
                        const CrossEntropyOptions& options) {
   static constexpr char kName[] = "cross_entropy";
-  const Counted counted = counted_targets(kName, logits.shape(), targets, options);
-  const double scale = scale_of(kName, counted, targets, options.reduction);
+  const Unmasked unmasked = unmasked_targets(kName, logits.shape(), targets, options);
+  const double scale = scale_of(kName, unmasked, targets, options.reduction);
   const std::size_t classes = logits.shape().back();
   const std::size_t rows = targets.size();
 
@@ -185,10 +185,10 @@ Variable cross_entropy(const Variable& logits, const Ids& targets,
   kernels::exp_sum_rows(logits.read().data(), rows, classes, false, sums.data());
   std::vector<real, PoolAllocator<real>> weights(rows, 0);
   double total = 0;
-  for (std::size_t i = 0; i < counted.rows.size(); ++i) {
-    const auto row = static_cast<std::size_t>(counted.rows[i]);
+  for (std::size_t i = 0; i < unmasked.rows.size(); ++i) {
+    const auto row = static_cast<std::size_t>(unmasked.rows[i]);
     const auto target = static_cast<std::size_t>(targets.data()[row]);
-    weights[row] = counted.weights.empty() ? real{1} : counted.weights[i];
+    weights[row] = unmasked.weights.empty() ? real{1} : unmasked.weights[i];
     total += weights[row] * sums[row].above(logits.read().data()[row * classes + target]);
   }
   return record(kName, {logits}, scalar(static_cast<real>(total * scale)),
@@ -210,9 +210,9 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   check_linear(kName, x, weight, bias);
   Shape logits = x.shape();
   logits.back() = weight.shape()[0];
-  const Counted counted = counted_targets(kName, logits, targets, options);
-  const double scale = scale_of(kName, counted, targets, options.reduction);
-  const std::vector<std::int32_t>& rows = counted.rows;
+  const Unmasked unmasked = unmasked_targets(kName, logits, targets, options);
+  const double scale = scale_of(kName, unmasked, targets, options.reduction);
+  const std::vector<std::int32_t>& rows = unmasked.rows;
   const std::size_t width = weight.shape()[1];
   const bool all = rows.size() == targets.size();
   Tensor picked = empty({all ? 0 : rows.size(), width});
@@ -224,7 +224,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   if (bias) inputs.push_back(*bias);
   std::array<Tensor, 3> gradients;  // of the inputs that need one
   std::array<real*, 3> wanted{};
-  // The kernel writes every element if there are logits.
+  // If there are logits, the kernel writes every element.
   const bool written = !rows.empty() && logits.back() > 0 && width > 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].needs_gradient()) continue;
@@ -240,7 +240,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
        .width = width,
        .classes = weight.shape()[0],
        .targets = picked_targets.data(),
-       .row_weights = counted.weights.empty() ? nullptr : counted.weights.data()},
+       .row_weights = unmasked.weights.empty() ? nullptr : unmasked.weights.data()},
       {.x = wanted[0], .weight = wanted[1], .bias = wanted[2], .scale = static_cast<real>(scale)});
   if (!all && x.needs_gradient()) {
     const RowGradient of_rows({targets.size(), width}, rows, std::move(gradients[0]));

@@ -30,8 +30,8 @@ struct CrossEntropyOptions {
   /// Masks targets with this value, whatever their logits are: padding, or the tokens of a prompt
   /// that is not to be learned. The default is PyTorch's.
   std::optional<std::int32_t> ignore_index = -100;
-  /// Weights of the losses, finite and not negative: [classes], by the class of the target
-  /// (PyTorch's `weight`), and one per target, of the targets' shape. If both are given, they are
+  /// Weights of the losses, finite and not negative. class_weights [classes] has one for each class
+  /// (PyTorch's `weight`), target_weights has the shape of the targets. If both are given, they are
   /// multiplied. The mean is Σ weight · loss / Σ weight.
   std::optional<Tensor> class_weights = std::nullopt;
   std::optional<Tensor> target_weights = std::nullopt;
@@ -56,7 +56,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                               const CrossEntropyOptions& options = {});
 
 /// The loss of independent binary decisions, −target log sigmoid(logits) − (1 − target) log(1 −
-/// sigmoid(logits)), averaged or summed, for targets in [0, 1]. Both have the same shape. Does not
+/// sigmoid(logits)), averaged or summed, for targets in [0, 1]. The shapes must be equal. Does not
 /// overflow; an infinite logit for the right class has the loss 0.
 Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
                                           LossReduction reduction = LossReduction::kMean);

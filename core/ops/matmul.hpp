@@ -8,8 +8,8 @@
 
 namespace rowgrad {
 
-/// The product of a [..., m, k] and b [..., k, n] → [..., m, n]. Leading axes are broadcast as in
-/// NumPy.
+/// Returns the product of a [..., m, k] and b [..., k, n] → [..., m, n]. Leading axes are broadcast
+/// as in NumPy.
 Variable matmul(const Variable& a, const Variable& b);
 
 /// x · weightᵀ + bias: x [..., inputs], weight [outputs, inputs], bias [outputs] → [..., outputs].

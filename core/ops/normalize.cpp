@@ -18,7 +18,7 @@ using kernels::for_vectors;
 
 enum class Normalization { kLayer, kRootMeanSquare };
 
-// The normalisation of a row, x̂ = (x − shift) · scale + offset. Backward needs nothing else.
+// The normalization of a row, x̂ = (x − shift) · scale + offset. Backward needs nothing else.
 //
 // The mean is subtracted in two steps: a value near it, and the rest. So a large mean does not
 // reduce the accuracy of x̂. With n = min(width, 1024) / kLanes + kLanes and the rounding error u =
@@ -55,8 +55,8 @@ std::array<double, kSums> row_means(std::size_t width, const Add add) {
 struct RowMoments {
   RowScaling scaling;
   real mean;
-  bool shift_is_far;  // too far from the mean: the variance is inaccurate
-  bool is_in_range;   // squares and products do not overflow or underflow
+  bool shift_is_far;  // true if the variance is inaccurate, as the shift is far from the mean
+  bool is_in_range;   // true if squares and products do not overflow or underflow
 };
 
 // Returns the moments from the means of x − shift and (x − shift)².
@@ -187,7 +187,7 @@ struct GradientLine {
 
 // Computes dx = scale · (g − mean g − x̂ mean (g ∘ x̂)) with g = dy ∘ weight, unless dx is null. The
 // root-mean-square norm has no mean g. Adds to dx if `add_dx`; otherwise dx may be dy. If
-// kWantsWeights, adds the row's dy ∘ x̂ and, in layer normalisation, its dy to `weight_sums`.
+// kWantsWeights, adds the row's dy ∘ x̂ and, in layer normalization, its dy to `weight_sums`.
 template <Normalization kKind, bool kWantsWeights>
 void backward_row(const real* x, const real* dy, std::size_t width, const real* weight,
                   const RowScaling row, real* weight_sums, real* dx, bool add_dx) {
@@ -228,7 +228,7 @@ Variable row_or(const char* op, const char* name, const Variable& x,
   return *row;
 }
 
-// `inputs` are x, the weight and, in layer normalisation, the bias.
+// `inputs` are x, the weight and, in layer normalization, the bias.
 template <Normalization kKind>
 Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, double epsilon) {
   constexpr std::size_t kInputs = kKind == Normalization::kLayer ? 3 : 2;

@@ -1,6 +1,6 @@
 #pragma once
 
-// Normalisation along the last axis: x [..., width] → [..., width], weight and bias [width]. The
+// Normalization along the last axis: x [..., width] → [..., width], weight and bias [width]. The
 // default weight is 1, the default bias 0. Other shapes, a width of 0, and an epsilon that is
 // negative or not finite throw std::invalid_argument.
 

@@ -23,8 +23,8 @@ namespace {
         return slope;                                                                  \
       })
 
-// a + sign · b. Backward handles b first, which is usually broadcast. Then a reuses the memory of
-// the gradient.
+// Records a + sign · b. Backward first computes the gradient of b, which is usually broadcast. Then
+// the gradient of a reuses the memory of the upstream gradient.
 Variable add_signed(OpName op, const Variable& a, const Variable& b, const auto& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.read(), b.read()), [sign](Backward& node) {
     if (GradientSlot slot = node.slot(1)) {
@@ -127,8 +127,8 @@ Simd gelu_share(Simd x) {
 // log(1 + exp(−|x|)) = softplus(x) − max(x, 0), which is in (0, log 2].
 Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
 
-// y = function(x).first, where function(x).second is the slope. Computing both in one pass costs
-// little more than y alone, and backward only multiplies.
+// Records y = function(x).first, where function(x).second is the slope. Computing both in one pass
+// costs little more than y alone, and backward only multiplies.
 Variable with_slope(OpName op, const Variable& x, const auto& function) {
   if (!x.needs_gradient())
     return record(op, {x}, kernels::map([&](Simd v) { return function(v).first; }, x.read()), {});
@@ -187,7 +187,7 @@ Variable abs(const Variable& v) {
 }
 
 Variable pow(const Variable& x, double exponent) {
-  // One element at a time, as the vectorized pow is much less accurate.
+  // Computes one element at a time, as the vectorized pow is much less accurate.
   const auto power = [](const Tensor& base, double to) {
     Tensor result = empty(base.shape());
     kernels::parallel_for_each(base.size(), 16, [&](std::size_t i) {
@@ -204,8 +204,7 @@ Variable pow(const Variable& x, double exponent) {
 }
 
 Variable clamp(const Variable& v, real low, real high) {
-  check_argument(low <= high, "clamp: low is ", low, " and high ", high,
-                 ", expected low not above high");
+  check_argument(low <= high, "clamp: low is ", low, " and high ", high, ", expected low <= high");
   return ROWGRAD_POINTWISE("clamp", v, select(x < low, low, select(x > high, high, x)),
                            select(x >= low && x <= high, g, 0));
 }

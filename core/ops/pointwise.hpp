@@ -96,7 +96,7 @@ Variable silu(const Variable& x);
 Variable gelu(const Variable& x);
 Variable gelu_tanh(const Variable& x);
 
-/// The values of x as a constant: backward stops here.
+/// Returns the values of x as a constant, so that backward stops there.
 Variable detach(const Variable& x);
 
 /// Sets each element to 0 with probability p and divides it by 1 − p otherwise (Srivastava et al.

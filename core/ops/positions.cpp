@@ -16,7 +16,7 @@ namespace {
 void check_buckets(const char* caller, std::size_t buckets, std::size_t max_distance) {
   check_argument(buckets >= 2, caller, ": buckets is ", buckets, ", expected at least 2");
   check_argument(max_distance > buckets / 2, caller, ": max_distance is ", max_distance,
-                 ", expected more than half of the ", buckets, " buckets");
+                 ", expected more than ", buckets / 2, " (buckets / 2)");
 }
 
 }  // namespace
@@ -114,8 +114,8 @@ Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
   check_argument(first_position >= table.first_position() && first_row <= table.positions() &&
                      length <= table.positions() - first_row,
                  "rotary: x has ", length, " positions from ", first_position,
-                 " on, expected positions of the table, which has ", table.positions(), " from ",
-                 table.first_position(), " on");
+                 " on, but the table has ", table.positions(), " from ", table.first_position(),
+                 " on");
   const std::size_t rows = x.value().size() / shape.back();
   const std::size_t pairs = table.cosines_.shape()[1];
   const auto rotate = [=, interleaved = table.layout_ == RotaryLayout::kInterleaved,

@@ -38,7 +38,7 @@ Variable t5_bias(const Variable& table, std::size_t length, std::size_t max_dist
 /// table gets a row gradient.
 Variable relative_rows(const Variable& table, std::size_t length);
 
-/// Defines which columns of a head are rotated as a pair.
+/// The pairs of columns of a head that are rotated together.
 enum class RotaryLayout {
   kHalves,      // i and i + columns / 2 (GPT-NeoX, Hugging Face's Llama)
   kInterleaved  // 2i and 2i + 1 (GPT-J, Meta's Llama)
@@ -62,7 +62,7 @@ class RotaryTable {
   /// Requires: options.columns is even and at most head_width; options.base is finite and above 0.
   RotaryTable(std::size_t positions, std::size_t head_width, const RotaryOptions& options = {});
 
-  std::size_t first_position() const { return first_position_; }  // of the first row
+  std::size_t first_position() const { return first_position_; }  // position of the first row
   std::size_t positions() const { return cosines_.shape()[0]; }   // number of rows
   std::size_t head_width() const { return head_width_; }          // columns of a head
 

@@ -192,8 +192,8 @@ class Distances {
   Columns<N> rests_;
 };
 
-// Returns the variances or, if `is_root`, the standard deviations. Wide, since squares may overflow
-// or underflow where the standard deviation does not.
+// Returns the variances or, if `is_root`, the standard deviations. These are Wide, since squares
+// may overflow or underflow where the standard deviation does not.
 template <std::size_t N>
 Columns<N> variances(const Block<N>& block, const Distances<N>& distances, Wide divisor,
                      bool is_root) {
@@ -221,7 +221,7 @@ Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<
     Tensor dx = empty(from.values().shape());
     for_each_block(from, [&](const auto& block) {
       const Distances distances(block);
-      // d variance = 2 distance / divisor, d deviation = distance / deviation / divisor
+      // d var / dx = 2 distance / divisor, d stddev / dx = distance / stddev / divisor
       auto factors = variances(block, distances, divisor, is_root);
       for (std::size_t k = 0; k < block.width(); ++k) {
         const Wide slope = is_root ? (factors[k] == 0 ? 0 : 1 / factors[k]) : 2;
@@ -297,7 +297,7 @@ Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   });
 }
 
-// Divides instead of multiplying by a rounded reciprocal, which would not give 1 for 41 ones.
+// Divides by the count, as multiplying by a rounded reciprocal does not give 1 for 41 ones.
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
   check_mean(x);
   const std::vector<bool> marked = resolve_axes("mean", axes, x.shape().size());

@@ -10,13 +10,13 @@
 
 namespace rowgrad {
 
-/// Keeps or removes reduced axes, like PyTorch's `keepdim`.
+/// The treatment of reduced axes, like PyTorch's `keepdim`.
 enum class KeepAxes {
   kNo,  // removed
   kYes  // kept, with length 1
 };
 
-/// The sum and the mean of all elements, or along `axes`.
+/// Return the sum or the mean of all elements, or along `axes`.
 Variable sum(const Variable& x);
 Variable mean(const Variable& x);
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
@@ -28,7 +28,7 @@ Variable cumsum(const Variable& x, int axis);
 /// Options of var() and stddev().
 struct VarianceOptions {
   double correction = 1;          // 0 for the biased (population) variance
-  KeepAxes keep = KeepAxes::kNo;  // see KeepAxes
+  KeepAxes keep = KeepAxes::kNo;  // for the reduced axes
 };
 
 /// The variance Σ (x − mean)² / (n − correction) of n elements, and its square root, the standard

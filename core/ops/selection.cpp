@@ -14,7 +14,7 @@
 namespace rowgrad {
 namespace {
 
-// share · g; a share of 0 gives 0 even if g is infinite.
+// Returns share · g. A share of 0 gives 0 even if g is infinite.
 Simd part(Simd share, Simd g) { return select(share == 0, 0, share * g); }
 
 // The best elements along an axis, and their indices.
@@ -82,7 +82,7 @@ void for_each_gathered(const Ids& ids, const Shape& shape, std::size_t along, co
   }
 }
 
-// f(a, b), where a gets the fraction share(a, b) of the gradient, and b gets share(b, a).
+// Records f(a, b), where a gets the fraction share(a, b) of the gradient, and b gets share(b, a).
 Variable choice(OpName op, const Variable& a, const Variable& b, const auto& f, auto share) {
   return pointwise(
       op, a, b, f, [share](Simd g, Simd x, Simd y) { return part(share(x, y), g); },
@@ -120,8 +120,8 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
   for (std::size_t i = 0; fits && i < shape.size(); ++i)
     fits = i == along || ids.shape()[i] <= shape[i];
   check_argument(fits, "gather: ids have shape ", bracketed(ids.shape()), " for x of shape ",
-                 bracketed(shape), ", expected x's rank, and no axis longer than x's except axis ",
-                 axis);
+                 bracketed(shape),
+                 ", expected the rank of x, and no axis longer than in x except axis ", axis);
   for (std::size_t k = 0; k < ids.size(); ++k) {
     const std::int32_t id = ids.data()[k];
     if (id < 0 || static_cast<std::size_t>(id) >= shape[along])
@@ -142,7 +142,7 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
     };
     if (ids.shape()[along] <= kernels::kRunningSum) {
       add_to(gradient.data());
-    } else {  // sums of many gradients would be inaccurate as `real`s
+    } else {  // a sum of many gradients would be inaccurate as a `real`
       using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
       std::vector<Wide, PoolAllocator<Wide>> sums(gradient.size(), 0);
       add_to(sums.data());
@@ -167,11 +167,11 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
   });
 }
 
-Variable masked_fill(const Variable& x, const Variable& mask, real number) {
+Variable masked_fill(const Variable& x, const Variable& mask, real value) {
   check_argument(kernels::broadcast_shape("masked_fill", x.shape(), mask.shape()) == x.shape(),
                  "masked_fill: mask has shape ", bracketed(mask.shape()),
-                 ", expected one that broadcasts to ", bracketed(x.shape()));
-  return where(mask, x.tape().constant(scalar(number)), x);
+                 ", expected a shape that broadcasts to ", bracketed(x.shape()));
+  return where(mask, x.tape().constant(scalar(value)), x);
 }
 
 }  // namespace rowgrad

@@ -7,17 +7,17 @@
 
 namespace rowgrad {
 
-/// The larger and the smaller of two elements, with broadcasting; NaN if either is NaN. Equal
+/// Return the larger or the smaller of two elements, with broadcasting; NaN if either is NaN. Equal
 /// elements get half of the gradient each. If either is NaN, both get all of it.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 
-/// The largest and the smallest element along one axis, which is removed and must not be empty. NaN
-/// if any element is NaN. The gradient goes to the first of several equal elements.
+/// Return the largest or the smallest element along one axis, which is removed and must not be
+/// empty. NaN if any element is NaN. The gradient goes to the first of several equal elements.
 Variable max(const Variable& x, int axis);
 Variable min(const Variable& x, int axis);
 
-/// The index of the largest or smallest element along one axis.
+/// Return the indices of the elements that max() and min() return.
 Ids argmax(const Variable& x, int axis);
 Ids argmin(const Variable& x, int axis);
 
@@ -30,7 +30,7 @@ Variable gather(const Variable& x, int axis, const Ids& ids);
 /// gradient.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
 
-/// `number` where the mask is not 0, else x. The mask must broadcast to the shape of x.
-Variable masked_fill(const Variable& x, const Variable& mask, real number);
+/// `value` where the mask is not 0, else x. The mask must broadcast to the shape of x.
+Variable masked_fill(const Variable& x, const Variable& mask, real value);
 
 }  // namespace rowgrad

@@ -177,8 +177,8 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
   shape[along] = part.count;
   Tensor value = empty(shape);
   part.take(x.read().data(), value.data(), false);
-  // If x already has a gradient from other ops, the slice's gradient is added in place. So all
-  // slices of x together cost about as much as x, independent of their number.
+  // If x already has a gradient from other ops, backward adds to it in place, so the cost does not
+  // depend on the size of x.
   return record("slice", {x}, std::move(value), [part](Backward& node) {
     GradientSlot dx = node.slot(0);
     if (!dx.adds()) std::fill_n(dx.data(), element_count(node.input_shape(0)), real{0});
@@ -253,7 +253,7 @@ Variable causal_unfold(const Variable& x, std::size_t steps) {
   return record("causal_unfold", {x}, std::move(value), [=](Backward& node) {
     Tensor gradient = empty(node.input_shape(0));
     for_each_row([&](std::size_t row, std::size_t position) {
-      // The row is last in the result at this position, and one place earlier at each later
+      // The row is the last of the joined rows at its own position, and one earlier at each later
       // position.
       const real* from = node.gradient().data() + (row + 1) * joined - width;
       real* const to = gradient.data() + row * width;

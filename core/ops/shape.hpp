@@ -20,7 +20,7 @@ Variable reshape(const Variable& x, const Shape& shape);
 /// Permutes the axes: axis i of the result is axis axes[i] of x.
 Variable permute(const Variable& x, const std::vector<int>& axes);
 
-/// permute() of a tensor. Requires: `axes` is a permutation of 0 … rank − 1.
+/// Permutes the axes of a tensor. Requires: `axes` is a permutation of 0 … rank − 1.
 Tensor permuted(const Tensor& x, const std::vector<std::size_t>& axes);
 
 /// Swaps two axes, by default the last two.
@@ -29,8 +29,8 @@ Variable transpose(const Variable& x, int first = -2, int second = -1);
 /// Joins variables along one axis, the only one on which their shapes may differ.
 Variable concatenate(const std::vector<Variable>& parts, int axis);
 
-/// The indices begin, begin + step, … below end of one axis. Negative begin and end count from the
-/// end of the axis, as in Python. Ranges beyond the axis throw instead of being truncated.
+/// Takes the indices begin, begin + step, … below end of one axis. Negative begin and end count
+/// from the end of the axis, as in Python. Ranges beyond the axis throw instead of being truncated.
 constexpr std::ptrdiff_t kAxisEnd = std::numeric_limits<std::ptrdiff_t>::max();
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end = kAxisEnd,
                std::size_t step = 1);
@@ -46,7 +46,7 @@ Variable unsqueeze(const Variable& x, int axis);
 Variable squeeze(const Variable& x, int axis);
 
 /// Joins each row with the steps − 1 rows before it, oldest first, with zeros before the start:
-/// x [..., length, width] → [..., length, steps · width].
+/// x [..., length, width] → [..., length, steps · width]. One step returns x itself.
 Variable causal_unfold(const Variable& x, std::size_t steps);
 
 /// Former name of causal_unfold().
@@ -55,7 +55,7 @@ Variable causal_unfold(const Variable& x, std::size_t steps);
   return causal_unfold(x, steps);
 }
 
-/// For ops with an axis argument: returns the axis counted from 0.
+/// Returns an axis counted from 0, for ops with an axis argument.
 inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank) {
   const int count = static_cast<int>(rank);
   check_argument(axis >= -count && axis < count, op, ": axis ", axis, " is out of range for rank ",
@@ -63,7 +63,7 @@ inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank)
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
-/// For ops with several axes: marks the axes that `axes` names, which must not repeat.
+/// Returns true for each axis in `axes`, which must not repeat: [rank].
 inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int>& axes,
                                       std::size_t rank) {
   std::vector<bool> marked(rank);

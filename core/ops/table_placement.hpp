@@ -33,13 +33,13 @@ class TablePlacement {
 
   /// Returns the table [rows, width] that lookups read instead of `here`, which holds rows_here()
   /// or is in a file. Returns `here` itself if it holds all rows. Otherwise fetch() applies
-  /// max_norm and norm_type of `lookup`, and lookups must not; other options are ignored.
+  /// max_norm and norm_type of `lookup`, so lookups must not; other options are ignored.
   virtual Parameter& whole_table(Parameter& here, std::size_t rows,
                                  const EmbeddingLookup& lookup) = 0;
 
-  /// Fetches rows, which can be read until the next fetch from the table or its next change.
-  /// Looking up other rows throws std::logic_error. Does nothing for tables that are whole in this
-  /// process.
+  /// Fetches rows. They can be read until rows of the same table are fetched again or the table
+  /// changes. Looking up other rows throws std::logic_error. Does nothing for tables of which this
+  /// process holds all rows.
   virtual void fetch(std::span<const TableLookup> lookups) = 0;
 };
 

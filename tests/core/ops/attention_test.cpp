@@ -65,8 +65,8 @@ struct Distances {
   }
 };
 
-// Composes attention of basic ops. With relative rows, each query has its own keys and values
-// [batch, heads, queries, keys, width], as in their definition.
+// Composes attention from basic ops. With relative rows, each query has its own keys and values
+// [batch, heads, queries, keys, width], as in the definition.
 Variable plain(Inputs in, const AttentionCase& item) {
   const Distances distances(item);
   const bool relative = item.distances > 0;
@@ -92,8 +92,8 @@ Variable plain(Inputs in, const AttentionCase& item) {
 
 // Bounds of the rounding differences between two ways of computing attention, for the output and
 // the gradients of the inputs. Inputs are in (−1, 1), keys and values with relative rows below 2,
-// and the upstream gradient below 1.5. A sum of n products errs by at most n epsilon times the sum
-// of their magnitudes.
+// and the upstream gradient below 1.5. The error of a sum of n products is at most n epsilon times
+// the sum of their magnitudes.
 struct Tolerance {
   double output;
   std::vector<double> gradients;

@@ -1,6 +1,6 @@
 // Contracts of every op, checked for a table of ops: values match loops, gradients match difference
-// quotients, both match PyTorch, results have the same bits on any number of threads, and failed
-// allocations leave all gradients or none.
+// quotients, both match PyTorch, results have the same bits on any number of threads, and a step
+// can be repeated after a failed allocation.
 
 #include <numbers>
 #include <regex>
@@ -23,7 +23,7 @@ Ids spread(const std::vector<std::size_t>& shape, std::size_t count) {
 // Returns ids [x.shape[0], 4, x.shape[2]] into axis 1.
 Ids picked(const Variable& x) { return spread({x.shape()[0], 4, x.shape()[2]}, x.shape()[1]); }
 
-// Returns bags of four rows; each row of the table occurs about four times.
+// Returns a bag of four ids for each row of the table. Each row occurs about four times.
 Bags bags_of(const Variable& table) { return {spread({table.shape()[0], 4}, table.shape()[0])}; }
 
 Bags weighted_bags(Inputs in) {
@@ -100,22 +100,23 @@ std::vector<Shapes> with_vectors(std::size_t count) {
 
 double gelu_by_erf(double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); }
 
-// The cubic in the tanh form of gelu (Hendrycks & Gimpel 2016).
+// Returns gelu's approximation with tanh of a cubic polynomial (Hendrycks & Gimpel 2016).
 double gelu_by_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
-// Vectorized functions err by up to 2 epsilon (erf in double precision: 40; see elementwise_test)
-// relative to the argument or result, other operations by epsilon / 2 each. gelu subtracts values
-// near 1 and multiplies by x. The error of its cubic is amplified by at most |x tanh'| < 1.
+// Bounds the error of vectorized functions: up to 2 epsilon (erf in double precision: 40; see
+// elementwise_test) relative to the argument or result, and epsilon / 2 for each other operation.
+// gelu subtracts values near 1 and multiplies by x. The error of its cubic is amplified by at most
+// |x tanh'| < 1.
 double near_function(const std::vector<Tensor>& x, const Index& i, double expected) {
   return (sizeof(real) == 8 ? 44 : 6) * kEpsilon *
          std::max(std::abs(expected), std::abs(at(x[0], i)));
 }
 
-// Bounds the error of a sum of n products of values below 2, in any order: each product and each
-// addition errs by epsilon / 2 times at most 4 n (Higham 2002, section 3.1). Doubled, since the
-// reference in the double build rounds as well.
+// Bounds the error of a sum of n products of values below 2, added in any order. Partial sums are
+// below 4 n, so products and additions round by at most 2 n (n + 1) epsilon in total (Higham 2002,
+// section 3.1). The bound is doubled, since the reference in the double build rounds as well.
 double near_product(const std::vector<Tensor>& x, const Index&, double) {
   const auto count = static_cast<double>(x[0].shape().back() + 1);
   return 4 * count * count * kEpsilon;
@@ -186,7 +187,7 @@ void add_plain_ops(OpTable& table) {
                           {"minimum", minimum, [](double a, double b) { return std::min(a, b); }}})
     table.add(name, both_ways({{{4}, {2, 4}}, {{3, 7}, {7}}}), kLargePair, two(op))
         .gives(pairs(reference));
-  // The gradient of a sum is one value, which must be summed and negated for each element.
+  // The upstream gradient is the same for all elements; it is summed over broadcast axes.
   table.add("subtract, summed", kBroadcasts, [](Inputs x) { return sum(x[0] - x[1]); });
   struct OfOne {
     const char* name;
@@ -246,7 +247,7 @@ void add_plain_ops(OpTable& table) {
         [](Simd g, Simd a, Simd b) { return 2 * g * a * b; },
         [](Simd g, Simd a) { return g * (a * a + 1); });
   };
-  // Three roundings; in the double build, the reference also rounds.
+  // The op rounds three times. In the double build, the reference also rounds.
   table.add("pointwise of two variables", kBroadcasts, product)
       .gives(pairs([](double a, double b) { return (a * a + 1) * b; }),
              [](auto&, auto&, double y) { return 3 * kEpsilon * std::abs(y); });
@@ -303,7 +304,7 @@ void add_plain_ops(OpTable& table) {
               return total;
             });
           },
-          // Sums of values below 2.
+          // The terms are below 2.
           [](auto&, const Index& i, double) {
             return static_cast<double>((i[1] + 1) * (i[1] + 1)) * kEpsilon;
           });
@@ -364,7 +365,7 @@ void add_plain_ops(OpTable& table) {
   of_table("embedding_bag, max",
            [](Inputs x) { return embedding_bag(x[0], bags_of(x[0]), {.mode = BagMode::kMax}); });
 
-  // One id, no ids, increasing ids and repeated ids.
+  // The ids are a single id, no ids, increasing ids or repeated ids.
   for (const Ids& looked_up : {ids({}, {4}), ids({0}, {}), ids({2, 0}, {}), ids({3}, {1, 2, 4}),
                                ids({2, 2}, {4, 0, 4, 4})})
     table
@@ -442,7 +443,7 @@ void add_plain_ops(OpTable& table) {
       "embedding_bag, weighted sum", {{{5, 3}, {3, 4}}}, {{3000, 67}, {2048, 8}},
       [](Inputs x) { return embedding_bag(x[0], weighted_bags(x), {.mode = BagMode::kSum}); });
 
-  // Rows of 0 and 1 elements, no rows, and any rank.
+  // The shapes include x without rows, a single row and several ranks.
   table.add("layer_norm", with_vectors(2), {{700, 130}, {130}, {130}},
             [](Inputs x) { return layer_norm(x[0], x[1], x[2]); });
   table.add("layer_norm of x alone", {{{3, 5}}}, [](Inputs x) { return layer_norm(x[0]); });
@@ -514,7 +515,7 @@ void add_products(OpTable& table) {
       .gives(linear_by_loops, near_product);
 }
 
-// Sums and means. Their references add the elements of x for each element of the result.
+// Adds sums and means. The references add each element of x to an element of the result.
 void add_reductions(OpTable& table) {
   table.add("sum", {{{2, 3, 4}}, {Shape{}}, {{2, 0, 3}}}, one(sum))
       .gives([](auto& x) { return scalar(std::accumulate(x[0].begin(), x[0].end(), real{0})); },
@@ -734,7 +735,7 @@ void add_joins(OpTable& table) {
         });
 }
 
-// Ops that only change the shape.
+// Adds ops that only change the shape.
 void add_reshapes(OpTable& table) {
   const auto add = [&](const std::string& name, const Shape& from, const Shape& to,
                        const Function& op) {
@@ -780,7 +781,7 @@ void add_causal_unfolds(OpTable& table) {
         });
 }
 
-// Rotations of all widths, layouts and bases, from position 5 on.
+// Adds rotations with several widths, layouts and bases, from position 5 on.
 void add_rotations(OpTable& table) {
   constexpr std::size_t kFirst = 5;
   for (const bool halves : {true, false})
@@ -813,7 +814,7 @@ void add_rotations(OpTable& table) {
             .add(concat("rotary of ", rotated, " columns of ", width, halves ? " in halves" : ""),
                  {{{2, 3, 2 * width}}}, width == 30 ? Shapes{{3, 150, 2 * width}} : Shapes(),
                  [=](Inputs x) { return rotary(x[0], *positions, 2, kFirst); })
-            // Two rounded factors and products, and one addition; all values are below 2.9.
+            // The op rounds two factors, two products and a sum; all values are below 2.9.
             .gives(loops, [](auto&, auto&, double) { return 8 * kEpsilon; });
       }
 }
@@ -837,7 +838,7 @@ void add_losses(OpTable& table) {
            {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // does not occur
            {{2, 3}, {0, 0}, {.reduction = LossReduction::kSum, .ignore_index = 0}},
            {{0, 3}, {}, {.reduction = LossReduction::kSum}},
-           {{3, 1}, {0, 0, 0}},        // one class: nothing to learn
+           {{3, 1}, {0, 0, 0}},        // with one class, the loss is 0
            {{4, 3}, {1, -100, 0, 2}},  // PyTorch's default
            {{4, 3}, {1, 2, 0, 1}, {.class_weights = Tensor{0.5, 2, 0}}},
            {{2, 2, 3}, {1, -100, 0, 2}, {.target_weights = Tensor{{3, 1}, {0.25, 0}}}},
@@ -892,7 +893,7 @@ const std::vector<OpCase>& ops() {
 
 // --- The table is complete ----------------------------------------------------------------------
 
-// Functions of the headers without a case or without a large shape, and the reason.
+// Functions of the headers that need no case or no large shape, and the reason.
 const std::map<std::string, std::string> kWithoutCase{
     {"alibi_bias", "takes no variables; see positions_test"},
     {"argmax", "returns ids, which have no gradient; see edges_test"},
@@ -1111,7 +1112,8 @@ TEST(OpTable, CoversTheCasesOfPyTorch) {
   EXPECT_EQ(in_table, kOfPyTorch);
 }
 
-// Ops that are compared neither with loops nor with PyTorch here, and the tests that check them.
+// Ops whose values are compared neither with loops nor with PyTorch here, and the tests that check
+// them.
 const std::map<std::string, std::string> kValuesElsewhere{
     {"embedding_add", "EmbeddingAdd.EqualsALookupAndASum"},
     {"embedding_bag", "EmbeddingBag.MatchesPyTorchInEveryModeWithEveryOption"},

@@ -1,5 +1,5 @@
-// Edge cases: infinite, huge, equal and no elements. The results must match PyTorch 1.13 and
-// the headers.
+// Edge cases: elements that are infinite, huge or equal, and tensors without elements. The results
+// must match PyTorch 1.13 and the headers.
 
 #include <numbers>
 
@@ -16,7 +16,7 @@ struct Edge {
   Function op;
   std::vector<Tensor> inputs;
   Tensor value;
-  std::vector<Tensor> gradients = {};  // for upstream gradients 1, 2, 3 …; empty: unchecked
+  std::vector<Tensor> gradients = {};  // if upstream is 1, 2, 3 …; not checked if empty
 };
 
 Function of_class(std::int32_t target) {
@@ -284,8 +284,8 @@ TEST(Ops, ComputeNormsWithoutOverflow) {
   EXPECT_NEAR(gradient(0) / gradient(1), 0.75, 10 * kEpsilon);
 }
 
-// Reduced axes may be first, last, in the middle or not adjacent. Values and gradients equal those
-// after a permutation that moves these axes to the end.
+// Reduced axes may be first, last, in the middle or not adjacent. A permutation that moves these
+// axes to the end does not change the values and gradients.
 TEST(Ops, ComputeVariancesAlongAnyAxes) {
   const Tensor x = irregular({3, 5, 37, 4}, 1, -1, 1);
   const struct {

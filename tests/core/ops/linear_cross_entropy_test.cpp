@@ -81,7 +81,7 @@ TEST(LinearCrossEntropy, MatchesLinearAndCrossEntropy) {
       };
       // All inputs are in (−1, 1), so a logit is a sum of width + 1 products below 1, each of which
       // adds an error of at most epsilon / 2. Two orders of addition differ by twice that.
-      // Exponentials err by 6 epsilon, their sum by epsilon / 2 per class.
+      // The relative error of an exponential is 6 epsilon, of their sum epsilon / 2 per class.
       const auto width = static_cast<double>(item.x.back());
       const auto classes = static_cast<double>(item.classes);
       const auto rows = static_cast<double>(targets_of(item).size());
@@ -91,8 +91,9 @@ TEST(LinearCrossEntropy, MatchesLinearAndCrossEntropy) {
       const double expected = loss_of(plain_head);
       EXPECT_NEAR(loss_of(fused_head), expected, losses * a_row + expected * kEpsilon) << what;
 
-      // The gradient of a logit is at most the weight of its loss. Gradients of weight and bias sum
-      // it over all rows, gradients of x over all classes; these sums are at most 2.
+      // The gradient of a logit is at most the weight of its loss. The gradients of weight and bias
+      // are sums over all rows, and the gradient of x is a sum over all classes. These sums are at
+      // most 2.
       const auto of_plain = gradients_of([&](Inputs in) { return plain_head(in, item); }, inputs);
       const auto of_fused = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
       const double of_gradient = losses * 2 * (a_row + (rows + classes) * kEpsilon);

@@ -3,7 +3,7 @@
 
 namespace {
 
-// The error bound of normalize.cpp for normalised values of at most 1.
+// Returns the error bound of normalize.cpp for normalized values of at most 1.
 double normal_error(std::size_t width) {
   const double terms =
       static_cast<double>(std::min<std::size_t>(width, 1024)) / kernels::kLanes + kernels::kLanes;
@@ -12,7 +12,7 @@ double normal_error(std::size_t width) {
 
 Variable mean_of_rows(const Variable& x) { return mean(x, {-1}, KeepAxes::kYes); }
 
-// An op and its composition of basic ops.
+// An op, and the same function composed from basic ops.
 struct NormCase {
   const char* name;
   Function fused;
@@ -64,8 +64,8 @@ TEST(Normalize, MatchesBasicOpsForEveryWidth) {
       }
 }
 
-// Compares with the definition in long double, applied to the differences from the first value of a
-// row. These are exact if all values are close.
+// Compares with the definition, computed in long double from the differences from the first value
+// of a row. The differences are exact if all values are close.
 TEST(LayerNormOp, IsAccurateForLargeMeansAndOutliers) {
   struct Row {
     double mean, first;  // other values are within 2 of the mean
