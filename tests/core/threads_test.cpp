@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kThreads = 4;
 
-// The first test of the file, so that BLAS has not selected a kernel yet if only this file runs.
+// Must be the first test of the file: if only this file runs, BLAS has not selected a kernel yet.
 TEST(Threads, MakeTheirFirstProductsConcurrently) {
   constexpr std::size_t kSide = 64;
   const Tensor a = irregular({kSide, kSide}, 1);
