@@ -39,9 +39,9 @@ struct GradientCheckResult {
   double error = 0;                     // |a − b|, relative
   double resolution = 0;                // estimated error of b, relative
 
-  /// Describes the result in one line. A check that did not pass "failed" or is "undecided": then
-  /// backward and the difference quotients agree, but the resolution is too coarse. If all
-  /// gradients are 0, an element passes if its difference quotient is exactly 0.
+  /// Describes the result in one line. A check that did not pass "failed" or is "undecided", which
+  /// means that backward and the difference quotient agree, but the resolution is too coarse. If
+  /// all gradients are 0, an element passes if its difference quotient is exactly 0.
   std::string message() const;
 };
 

@@ -47,7 +47,7 @@ class RowSource {
 
   // --- Values that are not in memory -------------------------------------------------------------
 
-  /// Returns their location for messages: the path of a file.
+  /// Returns the location of the rows for messages: the path of a file.
   virtual std::string location() const { return {}; }
 
   /// See Parameter::prefetch.

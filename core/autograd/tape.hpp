@@ -160,7 +160,7 @@ class Tape {
     Tensor owned = {};         // unused for parameters
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
-    Gradient gradient = {};                   // after backward(): of inputs and retained values
+    Gradient gradient = {};                   // kept for inputs, and if retained
     std::string_view gradient_kind = "none";  // for to_dot()
     Parameter* parameter = nullptr;
     bool read_whole = false;         // true if the whole parameter was read

@@ -15,7 +15,7 @@ namespace rowgrad {
 Variable softmax(const Variable& x, int axis = -1);
 Variable log_softmax(const Variable& x, int axis = -1);
 
-/// log Σ exp(x) along one axis, which is removed unless it is kept; −∞ for an empty axis.
+/// log Σ exp(x) along one axis, which is removed unless `keep` is kYes; −∞ for an empty axis.
 Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::kNo);
 
 /// The reduction of the losses of all targets.
@@ -27,8 +27,8 @@ enum class LossReduction {
 /// Options of cross_entropy().
 struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::kMean;  // over unmasked targets
-  /// Masks targets with this value, whatever their logits are: padding, or the tokens of a prompt
-  /// that is not to be learned. The default is PyTorch's.
+  /// Masks targets with this value, whatever their logits are. Use it for padding, or for prompts
+  /// that should not be learned. The default is PyTorch's.
   std::optional<std::int32_t> ignore_index = -100;
   /// Weights of the losses, finite and not negative. class_weights [classes] has one for each class
   /// (PyTorch's `weight`), target_weights has the shape of the targets. If both are given, they are

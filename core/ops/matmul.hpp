@@ -1,6 +1,6 @@
 #pragma once
 
-// Matrix products, computed by BLAS's GEMM. Shape mismatches throw std::invalid_argument.
+// Matrix products. Shape mismatches throw std::invalid_argument.
 
 #include <optional>
 

@@ -79,10 +79,10 @@ Variable relu(const Variable& x);         // max(x, 0), NaN for NaN; the gradien
 Variable sqrt(const Variable& x);         // the square root: NaN below 0
 Variable abs(const Variable& x);          // the absolute value; the gradient at 0 is 0
 
-/// x to a constant power, with the special cases of std::pow.
+/// Raises x to a constant power, with the special cases of std::pow.
 Variable pow(const Variable& x, double exponent);
 
-/// x limited to [low, high]. NaN stays NaN. The gradient is 0 outside and for NaN. Throws
+/// Limits x to [low, high]. NaN stays NaN. The gradient is 0 outside the range and for NaN. Throws
 /// std::invalid_argument unless low ≤ high.
 Variable clamp(const Variable& x, real low, real high);
 

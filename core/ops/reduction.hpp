@@ -22,7 +22,7 @@ Variable mean(const Variable& x);
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 
-/// Running sums along one axis: y[i] = x[0] + … + x[i].
+/// Returns running sums along one axis: y[i] = x[0] + … + x[i].
 Variable cumsum(const Variable& x, int axis);
 
 /// Options of var() and stddev().
@@ -32,14 +32,15 @@ struct VarianceOptions {
 };
 
 /// The variance Σ (x − mean)² / (n − correction) of n elements, and its square root, the standard
-/// deviation, whose gradient is 0 where it is 0. Intermediate squares do not overflow or underflow.
+/// deviation. The gradient of a standard deviation of 0 is 0. Intermediate squares do not overflow
+/// or underflow.
 Variable var(const Variable& x);
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
 Variable stddev(const Variable& x);
 Variable stddev(const Variable& x, const std::vector<int>& axes,
                 const VarianceOptions& options = {});
 
-/// The norm √Σ x², without overflow of squares. Its gradient is 0 where the norm is 0.
+/// The norm √Σ x², without overflow of squares. The gradient of a norm of 0 is 0.
 Variable norm(const Variable& x);
 Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 

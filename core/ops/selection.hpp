@@ -22,15 +22,16 @@ Ids argmax(const Variable& x, int axis);
 Ids argmin(const Variable& x, int axis);
 
 /// Picks elements along one axis, like torch.gather: for axis 1 of three, y[i, j, k] =
-/// x[i, ids[i, j, k], k]. The ids have the rank of x, and no axis longer than x's except this one.
-/// y has the shape of the ids. The gradient of an element sums over its uses.
+/// x[i, ids[i, j, k], k]. The ids have the rank of x; only this axis may be longer than in x.
+/// y has the shape of the ids. The gradient of an element is the sum over its uses.
 Variable gather(const Variable& x, int axis, const Ids& ids);
 
-/// a where the condition is not 0 (it may be NaN), else b, with broadcasting. The condition gets no
-/// gradient.
+/// Returns a where the condition is nonzero or NaN, else b, with broadcasting. The condition gets
+/// no gradient.
 Variable where(const Variable& condition, const Variable& a, const Variable& b);
 
-/// `value` where the mask is not 0, else x. The mask must broadcast to the shape of x.
+/// Returns `value` where the mask is nonzero or NaN, else x. The mask must broadcast to the shape
+/// of x.
 Variable masked_fill(const Variable& x, const Variable& mask, real value);
 
 }  // namespace rowgrad

@@ -1,7 +1,7 @@
 #pragma once
 
 // Tables that are split over several processes. An Embedding with a TablePlacement trains and saves
-// the rows of this process. Its lookups read a table of all rows, which holds fetched rows.
+// the rows of this process. Its lookups read a table of all rows, which holds the fetched rows.
 
 #include <cstddef>
 #include <cstdint>
