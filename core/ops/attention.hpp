@@ -44,18 +44,18 @@ class KeyValueCache;
 
 /// Causal attention: softmax(q kᵀ / √width + bias) v in each head, where a query sees the keys up
 /// to its own position. q [batch, queries, heads · width], k and v [batch, keys, heads · width] →
-/// the shape of q. If there are fewer queries than keys, the queries are at the last positions
-/// (unlike PyTorch's scaled_dot_product_attention(is_causal=True), where they are at the first).
+/// the shape of q. If there are fewer queries than keys, the queries are at the last positions.
+/// (In PyTorch's scaled_dot_product_attention(is_causal=True), they are at the first positions.)
 ///
-/// Dropout draws random numbers for all weights [batch, heads, queries, keys], in that order and
-/// including later keys, as PyTorch does on CPUs without MKL. For backward, the tape keeps the
-/// output, two values per query and head and, for dropout, one bit per weight.
+/// Dropout draws random numbers for all weights [batch, heads, queries, keys] in that order, also
+/// for later keys, as PyTorch does on CPUs without MKL. For backward, the tape keeps the output,
+/// two values per query and head and, for dropout, one bit per weight.
 ///
 /// For generation, `cache` holds the keys and values of earlier positions. q, k and v [1, length,
 /// heads · width] then belong to the next positions, and k and v are appended to the cache. Throws
-/// std::invalid_argument if the cache has no room, for several queries past its window, or if
-/// dropout or key_lengths is set, and std::logic_error if the tape is not an inference tape. The
-/// cache does not change then.
+/// std::invalid_argument if the cache has no room, if dropout or key_lengths is set, and for
+/// several queries past the window. Throws std::logic_error if the tape is not an inference tape.
+/// The cache does not change then.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 

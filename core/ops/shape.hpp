@@ -63,7 +63,7 @@ inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank)
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
 }
 
-/// Returns true for each axis in `axes`, which must not repeat: [rank].
+/// Returns a mask [rank] of the axes in `axes`, which must not repeat.
 inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int>& axes,
                                       std::size_t rank) {
   std::vector<bool> marked(rank);

@@ -1,5 +1,5 @@
-// Contracts of every op, checked for a table of ops: values match loops, gradients match difference
-// quotients, both match PyTorch, results have the same bits on any number of threads, and a step
+// Checks the contracts of every op in a table. Values match loops, gradients match difference
+// quotients, and both match PyTorch. Results have the same bits on any number of threads. A step
 // can be repeated after a failed allocation.
 
 #include <numbers>
@@ -105,10 +105,10 @@ double gelu_by_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
 }
 
-// Bounds the error of vectorized functions: up to 2 epsilon (erf in double precision: 40; see
-// elementwise_test) relative to the argument or result, and epsilon / 2 for each other operation.
-// gelu subtracts values near 1 and multiplies by x. The error of its cubic is amplified by at most
-// |x tanh'| < 1.
+// Bounds the error of vectorized functions: 2 epsilon relative to the argument or result (erf in
+// double precision: 40; see elementwise_test). Other operations add epsilon / 2 each. gelu
+// subtracts values near 1 and multiplies by x. The factor |x tanh'| of the error of its cubic is
+// below 1.
 double near_function(const std::vector<Tensor>& x, const Index& i, double expected) {
   return (sizeof(real) == 8 ? 44 : 6) * kEpsilon *
          std::max(std::abs(expected), std::abs(at(x[0], i)));
@@ -592,9 +592,9 @@ void add_softmaxes(OpTable& table) {
     for (int axis = -static_cast<int>(shape.size()); axis < static_cast<int>(shape.size()); ++axis)
       for (const bool is_log : {false, true}) {
         const std::size_t along = from_front(axis, shape.size());
-        // x − max is up to 4 and rounded; exp() turns this into a relative error and adds 2
-        // epsilon. The sum of n terms and the division add at most (n + 1) epsilon / 2. The
-        // logarithm turns the relative error into an absolute error, and is rounded.
+        // The difference x − max is below 4 and rounded. exp() turns its error into a relative
+        // error and adds 2 epsilon. The sum of n terms and the division add (n + 1) epsilon / 2 at
+        // most. The logarithm turns the relative error into an absolute error, and is rounded.
         const double error = (4.0 / 2 + 2 + static_cast<double>(shape[along] + 1) / 2) * kEpsilon;
         const auto op = [=](Inputs x) {
           return is_log ? log_softmax(x[0], axis) : softmax(x[0], axis);
@@ -865,9 +865,9 @@ void add_losses(OpTable& table) {
       }
       return scalar(static_cast<real>(mean ? total / counted : total));
     };
-    // Σ exp(x − max) has a relative error of (4 / 2 + 2) epsilon from its exponentials and of
-    // epsilon / 2 from each addition, which is the absolute error of its logarithm. The rest is in
-    // double precision.
+    // Σ exp(x − max) has a relative error of (4 / 2 + 2) epsilon from its exponentials, and of
+    // epsilon / 2 from each addition. This equals the absolute error of its logarithm. The rest is
+    // in double precision.
     const double a_row = (4 + static_cast<double>(classes) / 2) * kEpsilon;
     const double rows = mean ? 1 : 3 * static_cast<double>(item.targets.size());
     table

@@ -49,7 +49,7 @@ TEST(T5Bias, LooksUpTheBucketsOfDistances) {
   EXPECT_EQ(tape.gradient(table).rows().indices(), (Ids32{0, 1, 2}));  // without bucket 3
 }
 
-TEST(Rotary, DependsOnTheDistanceOnlyAtLargePositions) {
+TEST(Rotary, DependsOnlyOnTheDistanceAtLargePositions) {
   Tape tape;
   const Variable q = tape.constant(irregular({1, 8})), k = tape.constant(irregular({1, 8}, 1));
   const auto product = [&](std::size_t first) {
