@@ -36,7 +36,7 @@ struct EmbeddingLookup {
   /// If true, the gradient is a dense tensor of the shape of the table.
   bool dense_gradient = false;
   /// If set, looked-up rows with a larger norm (Σ |w|^p)^(1/p), p = norm_type, are scaled down to
-  /// this norm. The rows change in the table, which must be a parameter. Throws std::logic_error if
+  /// max_norm. The rows change in the table, which must be a parameter. Throws std::logic_error if
   /// rows must change after this tape has read the whole table (for example in a tied head).
   /// Several ranks that train together need a TablePlacement.
   std::optional<double> max_norm = std::nullopt;

@@ -592,7 +592,7 @@ void add_softmaxes(OpTable& table) {
     for (int axis = -static_cast<int>(shape.size()); axis < static_cast<int>(shape.size()); ++axis)
       for (const bool is_log : {false, true}) {
         const std::size_t along = from_front(axis, shape.size());
-        // The difference x − max is below 4 and rounded. exp() turns its error into a relative
+        // The distance max − x is below 4 and rounded. exp() turns its error into a relative
         // error and adds 2 epsilon. The sum of n terms and the division add (n + 1) epsilon / 2 at
         // most. The logarithm turns the relative error into an absolute error, and is rounded.
         const double error = (4.0 / 2 + 2 + static_cast<double>(shape[along] + 1) / 2) * kEpsilon;
