@@ -66,7 +66,7 @@ constexpr std::size_t kQueries = 2 * kTileRows;  // the scores of a block stay i
 
 // Computes heads on one thread, a block of queries at a time. For a single query, as in generating
 // text token by token, packing all keys and values would take longer than the products. Values are
-// then read in place, and keys are packed one panel at a time. The bits are the same either way.
+// then read in place, and keys are packed one panel at a time. The results have the same bits.
 class Forward {
  public:
   Forward(const Attention& attention, const HeadView<real>& output, SoftmaxStats* softmax)

@@ -2,8 +2,8 @@
 
 // Multi-head attention: softmax(q kᵀ / √width + bias) v over the keys that a query sees (Vaswani et
 // al. 2017). The probabilities are never stored. The forward pass keeps two values per query, from
-// which the backward pass computes the probabilities again (Dao et al. 2022, "FlashAttention"; Rabe
-// & Staats 2021). Also rotary position embeddings (Su et al. 2021, "RoFormer").
+// which the backward pass recomputes the probabilities (Dao et al. 2022, "FlashAttention"; Rabe &
+// Staats 2021). Also implements rotary position embeddings (Su et al. 2021, "RoFormer").
 
 #include <cstddef>
 #include <vector>
@@ -69,8 +69,8 @@ struct Attention {
   /// For each row of the batch, the number of leading keys that are used, 1 to `keys`. The others
   /// are padding: they are not read, and their gradient is zero. Empty: all keys are used.
   std::vector<std::size_t> key_lengths = {};
-  /// The probabilities [batch, heads, queries, keys] to keep and to multiply by mask_factor. Empty:
-  /// all.
+  /// Dropout mask of the probabilities [batch, heads, queries, keys]. The weights of v are
+  /// multiplied by mask_factor. Empty: keeps all.
   DropoutMask mask = {};
   real mask_factor = 1;
   AttentionOperands<const real> inputs = {};

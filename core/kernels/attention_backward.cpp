@@ -8,9 +8,9 @@ namespace {
 using blas::MatrixView;
 using blas::transposed;
 
-// With P the probabilities of a head, W = P ∘ kept the weights of v, and D = rowsum(dO ∘ O):
-//   dV = Wᵀ dO,  dP = (dO Vᵀ) ∘ kept,  dS = P ∘ (dP − D),  dQ = dS K / √width,  dK = dSᵀ Q /
-//   √width.
+// Let P be the probabilities of a head, W = P ∘ kept the weights of v, and D = rowsum(dO ∘ O). Then
+//   dV = Wᵀ dO,  dP = (dO Vᵀ) ∘ kept,  dS = P ∘ (dP − D),
+//   dQ = dS K / √width,  dK = dSᵀ Q / √width.
 // 1 / Σ exp and the dropout factor are the same for a whole row. They are multiplied into the rows
 // of dO and D, and P then stands for the exponentials alone.
 
@@ -116,7 +116,7 @@ class HeadBackward {
     weight_sums_.clear();
   }
 
-  // Adds what `count` keys, starting at `key`, contribute to dQ, and computes their dK and dV.
+  // Adds the contribution of `count` keys, starting at `key`, to dQ, and computes their dK and dV.
   void add_keys(std::size_t key, std::size_t count) {
     pack_panels(transposed(rows(a_.inputs.k, key, count)), scale_, k_columns_.data());
     pack_panels(transposed(rows(a_.inputs.v, key, count)), 1, v_columns_.data());
@@ -162,7 +162,7 @@ class HeadBackward {
   }
 
   // Adds left · right to `to`, whose rows are whole panels. `right` is packed in panels of `rows`
-  // rows; the product starts at row `first` of it.
+  // rows; the product starts at its row `first`.
   void add_product(const MatrixView& left, const Tensor& right, std::size_t rows, std::size_t first,
                    real* to) const {
     for (std::size_t column = 0; column < a_.width; column += kPanel)

@@ -16,7 +16,7 @@
 
 namespace rowgrad::kernels {
 
-/// Values [rows, distances] that are added to scores, or sums over scores. Columns go from the
+/// Values [rows, distances] that are added to scores, or sums of scores. Columns go from the
 /// farthest distance to 0, which is the order of the keys. The first column also covers all keys
 /// that are farther away.
 ///
@@ -37,7 +37,8 @@ class ByDistance {
   }
 
   /// Returns the values of row i for the panel of keys from `key` on, seen from `position`. Values
-  /// for later keys are meaningless. Panels are contiguous if no key is farther than `distances`.
+  /// for keys after `position` are meaningless. Panels are contiguous if no key is farther than
+  /// `distances`.
   real* at(std::size_t i, std::size_t position, std::size_t key) {
     const std::size_t nearest = key + distances_ - 1 + kPanel;
     return values_.data() + i * stride_ + std::max(nearest, position) - position;
@@ -58,7 +59,7 @@ class ByDistance {
 
   /// Sets all values to zero, before sums.
   void clear() { values_.fill(0); }
-  /// Completes the sums of row i: adds keys that are farther away to the first column.
+  /// Completes row i: adds the sums of keys that are farther away to its first column.
   void add_up(std::size_t i) { *row(i) = std::accumulate(row(i) - kPanel, row(i), *row(i)); }
 
  private:
@@ -94,7 +95,7 @@ inline std::size_t position_of(const Attention& attention, std::size_t query) {
   return query + attention.keys - attention.queries;
 }
 
-/// Returns n if a query sees the first n of `length` keys.
+/// Returns how many of the first `length` keys a query sees.
 inline std::size_t seen_keys(const Attention& attention, std::size_t query, std::size_t length) {
   return attention.causal ? std::min(position_of(attention, query) + 1, length) : length;
 }

@@ -15,7 +15,7 @@ constexpr std::size_t kWideColumns = 2 * kColumns;
 constexpr std::size_t kWideMatrix = 64 * kWideColumns;
 
 // Sums N vectors over `rows` rows, `stride` apart, in registers. If rows are far apart, the CPU
-// does not prefetch the next columns by itself, so this does.
+// does not prefetch the next columns by itself, so this function does.
 template <std::size_t N>
 void sum_vectors(const real* x, std::size_t rows, std::size_t stride, real* out) {
   const bool far_apart = stride >= kWideMatrix;
@@ -78,8 +78,7 @@ void sum_middle(const real* x, std::size_t outer, std::size_t extent, std::size_
     std::fill_n(out, outer * inner, real{0});
     return;
   }
-  // Halves are summed separately: each of two threads then reads what it has usually written
-  // itself.
+  // Sums the halves separately, so that each of two threads usually reads what it wrote itself.
   const std::size_t halves = extent < 2 * kHalfRows ? 1 : 2;
   const std::size_t columns = inner < kWideMatrix ? kColumns : kWideColumns;
   const std::size_t column_blocks = (inner + columns - 1) / columns;

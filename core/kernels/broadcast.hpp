@@ -44,8 +44,8 @@ struct BroadcastLoops {
   std::vector<PerArray> strides;     // strides of the arrays in each loop
   std::size_t arrays;                // number of arrays
 
-  /// Returns the offset in each array of iteration `index` of the loops from `loop` on, taken as
-  /// one loop.
+  /// Returns the offset in each array at iteration `index`, counted over the loops from `loop`
+  /// outward.
   PerArray offsets(std::size_t index, std::size_t loop) const {
     PerArray result{};
     for (; loop < extents.size(); index /= extents[loop++])

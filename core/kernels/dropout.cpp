@@ -56,7 +56,7 @@ void apply_dropout_mask(const DropoutMask& mask, std::size_t count, const real* 
   parallel_for_each(mask.size(), kBits, [&](std::size_t i) {
     const std::uint32_t word = mask[i];
     const std::size_t first = i * kBits;
-    // Without branches: no CPU predicts random bits, and the compiler can vectorize this loop.
+    // Uses no branches, because no CPU predicts random bits. The compiler can vectorize this loop.
     alignas(64) std::array<real, kBits> factors;
     for (std::size_t j = 0; j < kBits; ++j)
       factors[j] = static_cast<real>(static_cast<std::int32_t>(word >> j & 1)) * factor;

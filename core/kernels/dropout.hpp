@@ -15,8 +15,8 @@ namespace rowgrad::kernels {
 /// Value i is kept if bit i % 32 of mask[i / 32] is set.
 using DropoutMask = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 
-/// Keeps each of `count` values with probability 1 − p: if a uniform random number of 53 bits is
-/// below 1 − p, as in PyTorch on CPUs without MKL. Takes two words of `random` per value.
+/// Draws a mask that keeps each value with probability 1 − p: if a uniform random number of 53 bits
+/// is below 1 − p, as in PyTorch on CPUs without MKL. Takes two words of `random` per value.
 DropoutMask draw_dropout_mask(Random& random, std::size_t count, double p);
 
 /// Computes out[i] = x[i] · (kept ? factor : 0). `out` may be x.

@@ -103,7 +103,8 @@ class RowBlock {
   }
   real weight_of(std::size_t row) const { return weights_ == nullptr ? real{1} : weights_[row]; }
 
-  // Calls body(row, class) for each row whose target is one of these classes.
+  // Calls body(row, class) for each row whose target is one of `count` classes, starting at
+  // `first`.
   void for_each_target(std::size_t first, std::size_t count, const auto& body) const {
     for (std::size_t row = 0; row < rows_; ++row) {
       const auto target = static_cast<std::size_t>(targets_[row]);

@@ -10,7 +10,7 @@
 
 namespace rowgrad::kernels {
 
-/// The largest amount of memory for logits, unless a single panel of rows needs more.
+/// The largest number of bytes for logits, unless a single panel of rows needs more.
 constexpr std::size_t kLogitBytes = std::size_t{64} << 20;
 
 /// The head, its inputs and its targets.
@@ -34,7 +34,7 @@ struct HeadGradients {
 };
 
 /// Returns the sum over the rows of factor · (log Σ exp(logits) − logit of the target). Writes the
-/// gradients; with no rows or no classes, nothing is written.
+/// gradients, unless there are no rows or no classes.
 double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients& gradients);
 
 }  // namespace rowgrad::kernels

@@ -44,7 +44,7 @@ double sum_row(const real* x, std::size_t width, const auto& f) {
 constexpr auto absolute = [](double x) { return std::abs(x); };
 constexpr auto square = [](double x) { return x * x; };
 
-// Zeros and then ones: the vector from index i on is 1 in its last i lanes.
+// Zeros followed by ones: the vector that starts at index i has ones in its last i lanes.
 constexpr auto kLastLanes = [] {
   std::array<real, 2 * kLanes> lanes{};
   std::fill(lanes.begin() + kLanes, lanes.end(), real{1});

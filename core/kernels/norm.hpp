@@ -1,8 +1,8 @@
 #pragma once
 
 // Norms of order 1, 2 and infinity of several arrays, taken as one vector. Each row is summed in
-// double, and the sums are added in order. Rows of zeros change nothing: a few rows have the norm
-// of the table with zeros elsewhere, bit for bit, on any number of threads.
+// double, and the sums are added in order. Rows of zeros change no bit: a few rows and a table
+// that is zero elsewhere have the same norm, on any number of threads.
 
 #include <cstddef>
 #include <functional>
@@ -20,14 +20,14 @@ struct RowSpan {
   std::size_t width;
 };
 
-/// Callback that gathers the partial sums, or largest magnitudes, of an array: returns the parts of
-/// all ranks in the order of rows.
+/// Gathers the partial sums, or largest magnitudes, of an array. Returns the parts of all ranks in
+/// the order of rows.
 using AllParts =
     std::function<std::vector<double>(std::size_t array, std::vector<double> parts_here)>;
 
 /// Returns (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity, and 0 without values. It is
 /// NaN if a value is, and infinite only if a value or the exact norm is. Without `all_parts`, all
-/// rows are here.
+/// rows are local.
 double norm(std::span<const RowSpan> arrays, double p, const AllParts& all_parts = {});
 
 /// Returns the norm of a single row.
@@ -36,7 +36,7 @@ double norm(std::span<const real> row, double p);
 /// Returns |a − factor · b| for short vectors of `width` values, in the precision of `real`.
 double distance(std::size_t width, const real* a, const real* b, double factor = 1);
 
-/// Returns |a|, computed likewise.
+/// Returns |a|, in the precision of `real`.
 double length(std::size_t width, const real* a);
 
 /// Returns max |x|, or NaN if a value is.

@@ -30,8 +30,9 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
   for (std::size_t j = 0; j < result.columns; ++j) to[j] = result.add ? whole[j] + to[j] : whole[j];
 }
 
-// Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` (if segment_step is
-// not 0) is a template argument, because a loop of constant length has no mispredicted end.
+// Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` is true if
+// segment_step is not 0. It is a template argument, because a loop of constant length has no
+// mispredicted end.
 template <std::size_t Rows, bool Segmented>
 void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t first,
                     std::size_t tiles, const real* const panel, const PanelResult& result,
@@ -179,7 +180,7 @@ void multiply_panel(const MatrixView& a, const real* panel, const PanelResult& r
   const std::size_t rows = a.rows;
   if (rows == 0) return;
   if (prefetch.data == nullptr) prefetch.data = panel;  // harmless: the panel is in the cache
-  // Tiles of nearly equal size, because full tiles would leave a small, slow remainder.
+  // Uses tiles of nearly equal size, because full tiles would leave a small, slow remainder.
   const std::size_t tiles = (rows + kTileRows - 1) / kTileRows;
   const std::size_t small = rows / tiles;
   const std::size_t larger = rows % tiles;  // the number of tiles with one more row

@@ -1,11 +1,10 @@
 #pragma once
 
 // Products of a tall matrix with a few rows or columns, as in an output head. BLAS first copies the
-// tall matrix into its own layout, which for few rows costs as much as the product. Here it is read
-// in place, and the small matrix is copied. A tile of the result stays in registers while the
-// factors stream past (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix
-// Multiplication"). Each element of a product is summed in the order of k in any tile, and then
-// added to the result.
+// tall matrix into its own layout, which for few rows costs as much as the product. Here the tall
+// matrix is read in place, and the small one is copied. A tile of the result stays in registers
+// while the factors stream past (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix
+// Multiplication"). Each element of a product is summed in the order of k, whatever the tile.
 
 #include <cstddef>
 
@@ -20,7 +19,7 @@ constexpr std::size_t kPanel = 2 * kLanes;
 /// Returns the number of panels for `columns` columns.
 constexpr std::size_t panel_count(std::size_t columns) { return (columns + kPanel - 1) / kPanel; }
 
-/// Rows of the largest tile: two vectors per row fill the registers that the factors leave.
+/// Rows of the largest tile: two vectors per row fill the registers that the factors leave free.
 #if defined(__AVX512F__) || defined(__aarch64__)
 constexpr std::size_t kTileRows = 12;
 #else
@@ -48,9 +47,9 @@ struct Prefetch {
   std::size_t step = 0;
 };
 
-/// Computes result[i][j] = Σ a(i, k) · panel[k][j] on the calling thread. `a` may have any steps.
-/// Unless segment_step is 0, it lies in segments of kPanel contiguous columns, `segment_step`
-/// values apart.
+/// Computes result[i][j] = Σ a(i, k) · panel[k][j] on the calling thread. `a` may have any
+/// strides. Unless segment_step is 0, its columns lie in segments of kPanel contiguous values,
+/// `segment_step` values apart.
 void multiply_panel(const blas::MatrixView& a, const real* panel, const PanelResult& result,
                     Prefetch prefetch = {}, std::size_t segment_step = 0);
 

@@ -17,8 +17,8 @@ Entry entry(std::int32_t id, std::size_t position) {
 }
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
-// Returns the entries sorted by id. Least significant digit first, in as few passes of up to eleven
-// bits as the largest id needs.
+// Returns the entries sorted by id. Sorts by the least significant digit first. A digit has up to
+// eleven bits, and there are only as many digits as the largest id needs.
 Entries radix_sorted(std::span<const std::int32_t> ids, std::uint32_t largest) {
   constexpr unsigned kMaxBits = 11;
   const auto bits = std::max(1U, static_cast<unsigned>(std::bit_width(largest)));
@@ -116,7 +116,8 @@ RowGroups::RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32
     entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
                                   [&](Entry entry) { return id_of(entry) == *left_out; }),
                    entries_.end());
-  // Without an unpredictable branch: the next entry overwrites this one unless its id is new.
+  // Avoids an unpredictable branch: stores every entry, and the next entry overwrites it unless it
+  // begins a group.
   indices.resize(entries_.size() + 1);
   starts.resize(entries_.size() + 1);
   std::size_t count = 0;

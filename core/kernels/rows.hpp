@@ -18,7 +18,7 @@
 
 namespace rowgrad::kernels {
 
-/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids. Fewer for wide
+/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids: fewer for wide
 /// rows, so that they stay in the cache until they are used.
 inline std::size_t rows_ahead(std::size_t width) {
   constexpr std::size_t kMaxRows = 16, kMaxNumbers = 16384;
@@ -54,7 +54,7 @@ struct MergedRows {
   Tensor values;
 };
 
-/// All or some positions of an id, in increasing order.
+/// A view of positions, in increasing order for each id.
 class RowPositions {
  public:
   /// The low half of each entry is a position.
@@ -110,7 +110,7 @@ void sum_halves(std::size_t first, std::size_t last, std::size_t width, real* to
 }
 
 /// Creates the row of each id. sum(positions, to) writes the contribution of up to kRunningSum
-/// positions of an id to the row `to`. row_at(position) is the row to prefetch for it. With `mean`,
+/// positions of an id to the row `to`. row_at(position) is the row to prefetch. With `mean`,
 /// divides the row by the number of its positions. The bits do not depend on the number of threads.
 MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                      const auto& sum) {
@@ -144,7 +144,7 @@ MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto&
   return merged;
 }
 
-/// The vector of a row with one value, in all lanes. A PartialVector would go through memory.
+/// Loads a row of one value into all lanes. A PartialVector would go through memory.
 struct SingleValue {
   Simd load(const real* from) const { return Simd(*from); }
   void store(const Simd& x, real* to) const { store_partial(x, to, 1); }

@@ -69,7 +69,7 @@ class Simd {
   explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch<real>& batch() const { return lanes_; }
 
-  /// Sets all lanes to `number`. Implicit, so that formulas read as for scalars.
+  /// Sets all lanes to `number`. Implicit, so that formulas read like scalar code.
   template <class Number>
   requires std::is_arithmetic_v<Number> Simd(Number number)
       : lanes_(static_cast<real>(number)) {}  // NOLINT: implicit
@@ -130,9 +130,9 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
-/// Near the ends of the range, xsimd's exp overflows too early or returns 0 instead of subnormals.
-/// There, x is shifted by a multiple of log 2, and the result is multiplied by the matching power
-/// of two. Beyond the ends, the result is 0 or ∞, and xsimd is right.
+/// Corrects xsimd's exp near the ends of the range, where it overflows too early or returns 0
+/// instead of subnormals. There, shifts x by a multiple of log 2, and multiplies the result by the
+/// matching power of two. Beyond the ends, xsimd correctly returns 0 or ∞.
 inline Simd exp(const Simd& x) {
   constexpr bool kFloat = sizeof(real) == 4;
   constexpr real kFirst = kFloat ? -104 : -746, kLast = kFloat ? 89 : 710;  // beyond: 0 or ∞
@@ -242,7 +242,7 @@ namespace rowgrad {
 using kernels::select;
 using kernels::Simd;
 
-/// Selects between scalars, so that a rule is written once.
+/// Selects between scalars, so that templates support both.
 inline double select(bool condition, double a, double b) { return condition ? a : b; }
 
 }  // namespace rowgrad

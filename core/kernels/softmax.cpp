@@ -9,7 +9,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// An exponential costs about as much as four simple operations.
+// Calls row(i) for each row. An exponential costs about as much as four simple operations.
 void for_each_row(std::size_t rows, std::size_t width, const auto& row) {
   parallel_for_each(rows, 4 * width, row);
 }

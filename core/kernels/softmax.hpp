@@ -35,8 +35,8 @@ struct ExpSum {
   }
 };
 
-/// Sums exp(x) of each row, shifted by its largest value. If that is infinite, the sum is NaN, as
-/// softmax is. With `shift_is_finite`, the shift is then 0 and the sum ∞ or 0.
+/// Sums exp(x) of each row, shifted by its largest value. If the shift is infinite, the sum is NaN,
+/// like softmax. With `shift_is_finite`, the shift is then 0 and the sum ∞ or 0.
 void exp_sum_rows(const real* x, std::size_t rows, std::size_t width, bool shift_is_finite,
                   ExpSum* sums);
 /// Computes the gradient of log Σ exp(x): dx = softmax(x) · dy in each row, with one dy per row.
@@ -45,7 +45,7 @@ void log_sum_exp_rows_backward(const real* x, const ExpSum* sums, const real* dy
 
 /// Computes the gradient of scale · Σ factor · (log Σ exp(logits) − logit of the target) with
 /// respect to the logits: scale · factor · (softmax − one-hot of the target). Rows whose factor, in
-/// row_weights, is 0 get zeros, even for NaN. `sums` come from exp_sum_rows().
+/// row_weights, is 0 get zeros, even for NaN logits. `sums` come from exp_sum_rows().
 void cross_entropy_rows_backward(const real* logits, const ExpSum* sums,
                                  const std::int32_t* targets, const real* row_weights, real scale,
                                  std::size_t rows, std::size_t width, real* gradient);

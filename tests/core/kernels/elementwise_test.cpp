@@ -18,7 +18,7 @@ TEST(Map, GivesTheSameBitsAtAnyPosition) {
     EXPECT_EQ(std::memcmp(part.data(), whole.data(), count * sizeof(real)), 0) << count;
     for (std::size_t i = count; i < most; ++i)
       EXPECT_EQ(part.data()[i], -1) << "written beyond the end of " << count;
-    // The elements again, at other offsets.
+    // Computes the same elements at other offsets.
     for (std::size_t begin = 0; begin < kLanes && begin <= count; ++begin) {
       Tensor shifted = empty({most});
       map_span(count - begin, shifted.data(), f, x.data() + begin);

@@ -33,7 +33,7 @@ TEST(Norm, HandlesSquaresOutsideTheRangeOfFloat) {
     EXPECT_NEAR(norm(values_of(full({4}, value)), 2) / value, 2, 1e-13);
 }
 
-// A table and its nonzero rows: first and last rows, neighbors, and rows of one block.
+// The sizes of a table, and the ids of its nonzero rows.
 struct Table {
   std::size_t rows, width;
   Ids32 ids;

@@ -4,7 +4,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// Returns ids with the frequencies of a text: a few occur often, most seldom.
+// Returns ids with frequencies as in text: a few occur often, most rarely.
 Ids32 text_like_ids(std::size_t count, std::int32_t rows) {
   Ids32 ids;
   std::uint32_t state = 1;
