@@ -14,8 +14,9 @@ comparable() {
   tail -c +"$((9 + length + end))" "$1"
 }
 
-expect_same_numbers() {
-  comparable "$1" >"$scratch/first.numbers"
-  comparable "$2" >"$scratch/second.numbers"
-  same "$scratch/first.numbers" "$scratch/second.numbers"
+# expect_same_checkpoint FIRST SECOND: expects two checkpoints of equal runs.
+expect_same_checkpoint() {
+  comparable "$1" >"$scratch/first.comparable"
+  comparable "$2" >"$scratch/second.comparable"
+  same "$scratch/first.comparable" "$scratch/second.comparable"
 }
