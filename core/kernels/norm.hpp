@@ -45,7 +45,7 @@ double max_abs(std::span<const real> values);
 /// Returns true if no value is infinite or NaN.
 bool all_finite(std::span<const real> values);
 
-/// Computes the norm of order 2 of each row of `width` values.
+/// Computes the 2-norm of each row of `width` values.
 void norm_rows(const real* x, std::size_t rows, std::size_t width, real* norms);
 
 }  // namespace rowgrad::kernels

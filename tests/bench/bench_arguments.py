@@ -12,7 +12,7 @@ def whole_number(least):
     def parsed(text):
         if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= least):
             raise argparse.ArgumentTypeError(
-                f"got {text}, expected a whole number, at least {least}")
+                f"got {text}, expected a whole number >= {least}, of at most 12 digits")
         return int(text)
     return parsed
 
@@ -35,18 +35,18 @@ def default_threads():
 
 def add_options(parser):
     parser.add_argument("--workload", action="append", default=[], metavar="NAME",
-                        help="measure this workload, or all that begin with this name (W1b); repeatable")
+                        help="measure this workload, or all whose names begin with NAME, such as W1b; repeatable")
     parser.add_argument("--sweep", choices=SWEEPS,
                         help="measure how the time depends on this size, instead of the workloads")
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--repeats", type=whole_number(1), metavar="N",
-                      help="measured steps; if not given, --seconds determines them")
+                      help="number of measured steps (default: see --seconds)")
     pace.add_argument("--seconds", type=seconds, default=2.0, metavar="S",
-                      help="duration of the measured steps; at least three steps are measured")
+                      help="time to measure, for at least three steps")
     parser.add_argument("--warm-up", type=whole_number(0), default=3, metavar="N",
-                        help="steps before the measured ones")
+                        help="number of steps before the measured steps")
     parser.add_argument("--threads", type=whole_number(1), metavar="N",
-                        default=default_threads())
+                        default=default_threads(), help="number of threads")
 
 
 def chosen_workloads(parser, options):

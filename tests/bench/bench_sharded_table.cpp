@@ -1,14 +1,14 @@
 // Measures a table that is sharded over ranks, started by mpirun:
 //   mpirun -n 4 build/tests/bench/bench_sharded_table ROWS [FOLDER]
-// Makes steps of SGD with momentum in a table [ROWS, 64], in memory or in files in FOLDER. Prints
-// for each rank:
+// Trains a table [ROWS, 64], in memory or in files in FOLDER, by SGD with momentum. Prints for each
+// rank:
 // - its memory and the size of its shard,
-// - the bytes that it sends in a step, and n (P - 1) / P · (8 + 8 width) for n distinct ids and P
-//   ranks: ids and rows before the step, ids and gradients after it,
+// - the bytes that it sends in a step, and the prediction n (P - 1) / P · (8 + 8 width) for n
+//   distinct ids and P ranks: ids and rows before the step, ids and gradients after it,
 // - the time of the fastest step.
-//   mpirun -n 2 build/tests/bench/bench_sharded_table w5 ROWS
-// Makes steps of W5 with ROWS rows for each head of its memory, with a whole and a sharded table in
-// turns. Prints medians of times and of their ratios.
+//   mpirun -n 2 build/tests/bench/bench_sharded_table w5 [ROWS]
+// Trains W5 with ROWS rows for each head of its memory, alternately with a whole and with a sharded
+// table. Prints medians of times and of their ratios.
 
 #include <algorithm>
 #include <chrono>
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
   rowgrad::blas::prepare();  // before MPI starts threads
   const auto ranks = rowgrad::mpi_process_group();
   if (argc < 2) {
-    std::cerr << "usage: bench_sharded_table ROWS [FOLDER] | w5 ROWS\n";
+    std::cerr << "usage: bench_sharded_table ROWS [FOLDER] | bench_sharded_table w5 [ROWS]\n";
     return 2;
   }
   rowgrad::set_threads(1);

@@ -4,11 +4,11 @@
 // - "new" rows have never changed before.
 // - "warm" rows are in memory.
 // - "checkpointed" rows are in memory, but change for the first time after a checkpoint.
-// - "cold" rows also change for the first time after a checkpoint, and are on the disk only.
+// - "cold" rows also change for the first time after a checkpoint, and are only on disk.
 //
 // Then measures steps of W5's GPT with an n-gram memory in a file of 100 million rows. Half of the
-// rows that are looked up are on the disk only. With "prefetched", each step first prefetches the
-// rows of the next batch.
+// rows that are looked up are only on disk ("half cold"). For "prefetched", each step first
+// prefetches the rows of the next batch.
 
 #include <cstdio>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ constexpr std::size_t kWidth = 64;
 constexpr std::size_t kLookups = 4096;
 constexpr std::size_t kSets = bench::kBatches;  // sets of lookups, repeated for warm rows
 
-// Returns the median over all sets.
+// Returns the median time of `step` over all sets, in milliseconds.
 double median_ms(const std::function<void(std::size_t set)>& step) {
   std::size_t set = 0;
   const bench::Pace pace{.warm_up = 0, .repeats = kSets};
@@ -41,7 +41,7 @@ double median_ms(const std::function<void(std::size_t set)>& step) {
 struct Trained {
   explicit Trained(auto&&... rows) : table(std::forward<decltype(rows)>(rows)...) {}
 
-  // A set of lookups has random rows of the table, some of them twice.
+  // Measures steps that look up random rows of the table, some of them twice.
   double step_ms() {
     return median_ms([&](std::size_t set) {
       Ids ids = Ids::from_shape({kLookups});

@@ -1,5 +1,5 @@
-// Measures how fast tokenizers are created, encode and decode: medians. Arguments: more files to
-// measure, in addition to two built-in texts.
+// Measures how fast tokenizers are created, encode and decode, and prints medians. Arguments are
+// files to measure in addition to two built-in texts.
 
 #include <cstdio>
 #include <string>

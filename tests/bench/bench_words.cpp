@@ -96,7 +96,7 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
   return std::make_unique<Adam>(parameters, AdamOptions{.learning_rate = 0.001});
 }
 
-// Trains for one epoch, and returns the words of the corpus read per second.
+// Trains for one epoch, and returns the number of corpus words that are processed per second.
 double words_per_second(const Corpus& corpus, const std::string& optimizer_name) {
   Random random(1);
   const std::size_t vocabulary = corpus.counts.size();
@@ -128,7 +128,7 @@ double words_per_second(const Corpus& corpus, const std::string& optimizer_name)
 
   const auto start = std::chrono::steady_clock::now();
   for (const auto& sentence : corpus.sentences) {
-    std::vector<std::int32_t> kept;  // drops frequent words at random
+    std::vector<std::int32_t> kept;  // frequent words are dropped at random
     for (const std::int32_t id : sentence) {
       const double ratio = 1e-4 * static_cast<double>(corpus.words) / corpus.counts[id];
       if (random.uniform_double() < std::sqrt(ratio) + ratio) kept.push_back(id);

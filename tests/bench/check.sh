@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests bench_workloads, whose path is the argument: that it measures, writes its results, and rejects invalid
-# options. Takes a second or two. Does not test speed.
+# Tests that bench_workloads, whose path is the argument, measures, writes its results, and rejects invalid options.
+# Takes a second or two. Does not test speed.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../support/expect.sh"
 program=$1

@@ -46,8 +46,8 @@ def torch_setups(program):
 
     As installed, no variable chooses its BLAS. With its best settings, PyTorch uses rowgrad's
     OpenBLAS, which is built with OpenMP, as PyTorch is. If OpenBLAS does not know the CPU, PyTorch
-    also uses the kernel that rowgrad chose. All other variables, such as GOMP_SPINCOUNT, are the
-    caller's, for rowgrad as well.
+    also uses the kernel that rowgrad chose. PyTorch and
+    rowgrad inherit all other variables, such as GOMP_SPINCOUNT, from the caller.
     """
     plain = {name: value for name, value in os.environ.items() if name not in BLAS_VARIABLES}
     best = dict(plain)
@@ -116,7 +116,7 @@ def parsed_options():
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     add_options(parser)
     parser.add_argument("--rounds", type=whole_number(1), default=3, metavar="N",
-                        help="how often each program measures each workload")
+                        help="number of times that each program measures each workload")
     parser.add_argument("--output", type=pathlib.Path, required=True, metavar="FOLDER",
                         help="folder for the table, the results as JSON and the plot")
     parser.add_argument("--alone", action="store_true", help="measure only rowgrad and its floor, not PyTorch")
@@ -125,7 +125,7 @@ def parsed_options():
                         help="also measure another Python with PyTorch; in a chroot, for example "
                              "\"trixie=chroot FOLDER python3\", with this project and /tmp mounted "
                              "there; repeatable")
-    parser.add_argument("--program", required=True, metavar="FILE", help="bench_workloads")
+    parser.add_argument("--program", required=True, metavar="FILE", help="path of bench_workloads")
     options = parser.parse_args()
     workloads = chosen_workloads(parser, options)
     try:

@@ -2,7 +2,7 @@
 # Compares the speed of rowgrad and PyTorch. Builds, installs PyTorch and matplotlib if they are missing, and runs
 # each workload alternately with rowgrad, PyTorch as installed, and PyTorch with its best settings.
 #   tests/bench/compare.sh [--rounds N] [--workload NAME] [--output FOLDER] …; --help lists the options
-# --alone measures only rowgrad and its floor (an estimate of the least possible time), without PyTorch.
+# --alone measures only rowgrad and its floor (the time of the bare work), without PyTorch.
 # Writes a table, a JSON file and a plot. Nothing else should run on the machine.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"

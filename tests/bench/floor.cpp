@@ -49,7 +49,7 @@ class RowTraffic {
     }
   }
 
-  // Makes a step on each of the batches, so that rows are cached as in the workload.
+  // Runs a step on each of the batches, so that rows are cached as in the workload.
   void run() {
     for (std::size_t batch = 0; batch < kBatches; ++batch) {
       look_up(lookups_[batch]);
@@ -161,7 +161,7 @@ double bytes_to_stream(const Workload& workload) {
 
 // Returns the floating-point operations of the matrix products, 2 · rows · inner · columns each:
 // three for each linear layer, and seven for causal attention (one is repeated in the backward
-// pass), of which half is above the diagonal. 0 without a head.
+// pass), of which half is above the diagonal and skipped. Returns 0 without a head.
 double product_operations(const Workload& workload) {
   if (workload.model == "embed") return 0;
   const auto tokens = static_cast<double>(workload.tokens());
@@ -175,7 +175,7 @@ double product_operations(const Workload& workload) {
 // The rates of the machine.
 struct MachineRates {
   double bytes_per_second;       // in y += a · x, with arrays far larger than any cache
-  double operations_per_second;  // in a large square product; shapes of a head are slower
+  double operations_per_second;  // in a large square product; products of a head are slower
 };
 
 MachineRates measure_rates(const Pace& pace) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures how the time of a step depends on the vocabulary, the tokens per step, the width and the threads. Runs
-# compare.sh without PyTorch for each of these sweeps, and passes on its options. (compare.sh --sweep NAME also
-# measures PyTorch.)
+# compare.sh without PyTorch for each of these sweeps, and passes its options on to compare.sh. (compare.sh --sweep NAME
+# also measures PyTorch.)
 set -euo pipefail
 
 for sweep in vocabulary tokens width threads; do

@@ -64,7 +64,7 @@ class TrainingStep {
                                 (tables_ ? *tables_ : static_cast<Layer&>(*model_)).parameters());
   }
 
-  // Makes a step on the next batch.
+  // Runs a step on the next batch.
   void run(StepParts& parts) {
     const std::size_t batch = next_++ % kBatches;
     auto start = Clock::now();

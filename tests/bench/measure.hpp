@@ -13,8 +13,8 @@
 
 namespace rowgrad::bench {
 
-/// A training step of a model on batches of random ids, [batch, context] each. torch_workloads.py
-/// also reads the list, workloads.json.
+/// A training step of a model on batches of random ids, [batch, context] each. workloads.json lists
+/// the workloads.
 struct Workload {
   std::string name;
   // embed: token and position tables; toy: also head and cross-entropy; gpt: also blocks
@@ -29,10 +29,10 @@ struct Workload {
   std::size_t layers = 0;  // layers, heads and dropout: only for gpt
   std::size_t heads = 0;
   double dropout = 0;
-  // Rows of each head of an n-gram memory in front of a gpt's second block, or 0. It has two
-  // orders, four heads of each, and rows of width 16.
+  // Rows of each head of an n-gram memory in front of a gpt's second block, or 0. The memory
+  // has two orders, four heads of each, and rows of width 16.
   std::size_t ngram_rows = 0;
-  int threads = 0;  // an option of the program, not in the list
+  int threads = 0;  // from --threads
 
   std::size_t tokens() const { return batch * context; }
 };
@@ -56,7 +56,7 @@ struct Timing {
   std::size_t runs = 0;
 };
 
-/// Measures `run`. `prepare` is called before each run, and not measured.
+/// Measures `run`. Calls `prepare` before each run, without measuring it.
 Timing time_runs(
     const std::function<void()>& run, const Pace& pace,
     const std::function<void()>& prepare = [] {});
@@ -74,7 +74,7 @@ GptOptions gpt_options(const Workload& workload);
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           const std::vector<Parameter*>& parameters);
 
-/// Enough batches that the rows of large ones leave the cache before they are used again.
+/// Number of batches: enough that rows of large ones leave the cache before they are used again.
 constexpr std::size_t kBatches = 16;
 
 std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);

@@ -54,7 +54,7 @@ def train(options, steps, every=EVERY):
 
 
 def seconds_a_step(run):
-    """Measures runs of two lengths; their difference excludes the times to start and to end."""
+    """Returns the seconds per step, from runs of two lengths, so that startup and shutdown do not count."""
     times = {}
     for steps in (10, 60, 10, 60):
         start = time.perf_counter()
@@ -78,7 +78,7 @@ def torch_model():
     model = torch_steps.Gpt({"vocabulary": VOCABULARY, "width": WIDTH, "context": CONTEXT,
                              "layers": LAYERS, "heads": HEADS, "dropout": 0, "ngram_rows": 10**4,
                              "optimizer": "adamw"})
-    with torch.no_grad():  # initializes as GPT-2, with a memory whose output is zero
+    with torch.no_grad():  # initializes like GPT-2, with a memory whose output is zero
         for name, parameter in model.named_parameters():
             last = name.endswith("out.weight") or name.endswith("feed_forward.2.weight")
             if name.startswith("memory."):
@@ -174,7 +174,7 @@ def plot(results, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--program", type=pathlib.Path, required=True, help="the program rowgrad")
+    parser.add_argument("--program", type=pathlib.Path, required=True, help="path of rowgrad")
     parser.add_argument("--tokens", type=pathlib.Path, required=True, help="token file (.bin) of the corpus")
     parser.add_argument("--tokenizer", type=pathlib.Path, required=True)
     parser.add_argument("--output", type=pathlib.Path, required=True)

@@ -41,8 +41,8 @@ class Workload:
     uniform: bool = False  # true if all rows are equally likely, so that ids hardly ever repeat
 
 
-# The step times are from tests/bench/README.md (W3, W4 and W1b). The optimizer's part of them is the time to read and
-# write 28 bytes per element at 20 GB/s, or 20 % of the step for row updates.
+# The step times come from earlier runs of bench_workloads. The optimizer's part is the time to read and write 28 bytes
+# per element at 20 GB/s, or 20 % of the step for row updates.
 WORKLOADS = [
     Workload("toy GPT (W3)", 18.7e-3, 1.1e-3, 768, 803_712, 35, 65, 0, 8_320),
     Workload("GPT-2 124M, tied (W4)", 1.56, 0.17, 512, 124_000_000, 148, 50_257, 0, 38_597_376),

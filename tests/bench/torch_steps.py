@@ -9,7 +9,7 @@ import time
 import torch
 from torch.nn import functional
 
-BATCHES = 16  # as in measure.cpp
+BATCHES = 16  # as in measure.hpp
 GROWING_STEPS = 50
 
 OPTIMIZERS = {
@@ -196,7 +196,7 @@ def made(workload):
 
 
 def time_steps(step, options, steps):
-    """Returns the seconds of each measured step: `steps` steps, or as many as the options say."""
+    """Returns the seconds of each measured step: `steps` steps or, if that is 0, options.seconds of steps."""
     for _ in range(options.warm_up):
         step()
     times = []

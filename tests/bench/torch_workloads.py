@@ -71,11 +71,11 @@ def parsed_options():
                       help="print the BLAS that PyTorch uses, without measuring")
     options = parser.parse_args()
     if options.json and (options.list or options.blas):
-        parser.error("--json excludes --list and --blas, which measure nothing")
+        parser.error("--json cannot be used with --list or --blas, which do not measure")
     if options.json and not options.json.absolute().parent.is_dir():
         parser.error(f"--json {options.json}: the folder {options.json.absolute().parent} does not exist")
     if options.json and options.json.is_dir():
-        parser.error(f"--json {options.json}: is a folder")
+        parser.error(f"--json {options.json}: is a folder, expected a file")
     return options, chosen_workloads(parser, options)
 
 

@@ -12,8 +12,8 @@ def usable_cores():
 
 
 def listed_workloads(sweep, threads):
-    """Returns the workloads, or the points of a sweep. In the sweep over threads, "listed" is the
-    name in workloads.json, because "name" also has the threads."""
+    """Returns the workloads, or the points of a sweep. In the sweep over threads, "name" also has
+    the number of threads, and "listed" is the name in workloads.json."""
     everything = json.loads(pathlib.Path(__file__).with_name("workloads.json").read_text())
     workloads = everything["sweeps"][sweep] if sweep else everything["workloads"]
     if sweep != "threads":
