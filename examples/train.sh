@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds, and trains a model on The Verdict:
 #   examples/train.sh [options of rowgrad train]   a next-token model, or with --model gpt a GPT
-#   examples/train.sh --ranks N …          in N processes on this machine
+#   examples/train.sh --ranks N …                  in N processes on this machine
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
 
@@ -11,7 +11,7 @@ while (($#)); do
   case $1 in
     --ranks)
       ranks=${2-}
-      [[ $ranks =~ ^[1-9][0-9]{0,3}$ ]] || { echo "--ranks: expected a number of processes from 1 to 9999" >&2 && exit 2; }
+      [[ $ranks =~ ^[1-9][0-9]{0,3}$ ]] || { echo "--ranks: got \"$ranks\", expected a whole number from 1 to 9999" >&2 && exit 2; }
       shift
       ;;
     *) options+=("$1") ;;

@@ -2,7 +2,7 @@
 
 find_package(Threads REQUIRED)
 find_package(xtensor 0.24...<0.28 REQUIRED)  # tested versions
-# Its types are in the public headers, so programs must be built with the same version as rowgrad.
+# xtensor's types are in the public headers, so programs must be built with rowgrad's version of xtensor.
 string(REGEX MATCH "^([0-9]+)\\.([0-9]+)" ROWGRAD_XTENSOR "${xtensor_VERSION}")
 math(EXPR ROWGRAD_NEXT_XTENSOR "${CMAKE_MATCH_2} + 1")
 set(ROWGRAD_NEXT_XTENSOR ${CMAKE_MATCH_1}.${ROWGRAD_NEXT_XTENSOR})
@@ -14,7 +14,7 @@ find_path(NLOHMANN_JSON_INCLUDE_DIR nlohmann/json.hpp REQUIRED)
 
 include(core/packaging/rowgradLibraries.cmake)
 if(rowgrad_missing)
-  message(FATAL_ERROR "rowgrad needs ${rowgrad_missing} (on Debian, ${rowgrad_missing}-dev)")
+  message(FATAL_ERROR "${rowgrad_missing} was not found, but rowgrad needs it (on Debian, install ${rowgrad_missing}-dev)")
 endif()
 find_path(OPENBLAS_INCLUDE_DIR cblas.h REQUIRED PATH_SUFFIXES openblas
           HINTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp)

@@ -40,7 +40,7 @@ if(BUILD_SHARED_LIBS OR levels GREATER 1)
                       -ffile-prefix-map=${PROJECT_BINARY_DIR}=build)
   set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 else()
-  # Applies to rowgrad's own programs, not to projects that use the library, which choose their own -march.
+  # Applies to rowgrad's own programs. Projects that use the library choose their own -march.
   add_compile_options(-march=${ROWGRAD_LEVELS})
   message(STATUS "rowgrad is compiled for the processor '${ROWGRAD_LEVELS}' (-DROWGRAD_LEVELS=…)")
 endif()

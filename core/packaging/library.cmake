@@ -22,7 +22,7 @@ function(rowgrad_arithmetic target)
 endfunction()
 
 # Compiles the sources of each folder in groups of at least `bytes` bytes, because headers dominate the compile time.
-# Groups are small enough for a change to compile quickly. No two files of a folder may define the same name.
+# Groups are small enough for a change to compile quickly. The files of a folder must not define the same name twice.
 function(rowgrad_compile_together bytes)
   foreach(source IN LISTS ARGN)
     cmake_path(GET source PARENT_PATH folder)
@@ -44,7 +44,7 @@ function(rowgrad_compile_together bytes)
   endforeach()
 endfunction()
 
-# Compiles a program or test with less optimization than the library, where it spends its time.
+# Compiles a program or test with less optimization, because it spends its time in the library.
 function(rowgrad_compile_quickly target)
   if(ROWGRAD_SANITIZE)
     target_compile_options(${target} PRIVATE -O0)

@@ -20,11 +20,11 @@ packages=(
 is_configured() { [[ -f $build/build.ninja || -f $build/Makefile ]]; }
 
 # install_packages [PACKAGE...]: installs missing packages among `packages` and the arguments. If it cannot, it prints
-# them and continues, as the libraries may be installed in another way; CMake reports what it does not find.
+# their names and continues, because the libraries may be installed in another way. CMake reports missing libraries.
 install_packages() {
   local package missing=()
   if ! command -v dpkg-query >/dev/null; then
-    is_configured || printf '%s\n' "This system has no Debian packages. rowgrad needs the contents of these:" \
+    is_configured || printf '%s\n' "dpkg-query is not installed. rowgrad needs the contents of these Debian packages:" \
       "  ${packages[*]} $*" >&2
     return
   fi
@@ -49,7 +49,7 @@ install_packages() {
     echo "Continuing without these packages." >&2
 }
 
-# configure [-DOPTION=VALUE...]: runs CMake in Release mode, unless it has run before and there are no options.
+# configure [-DOPTION=VALUE...]: runs CMake in Release mode, unless CMake has run before and there are no options.
 configure() {
   if is_configured && (($# == 0)); then return; fi
   local generator=()

@@ -1,7 +1,7 @@
 # Joins the page, its style, its modules and dygraphs into one file without references:
 #   cmake -DOUT=page.html -DDYGRAPHS=/usr/share/javascript/dygraphs -P bundle.cmake
 # The licence of dygraphs is next to it or in Debian's documentation folder.
-# The result has a line @DATA@ between two tags, which is replaced by the data.
+# Programs replace @DATA@, between two tags of the result, by the data.
 
 set(modules format dom colour data cell_map scatter charts
     glance run curves vocabulary why rows text embeddings attention samples main)
