@@ -37,8 +37,8 @@ export const page = bundlePage();
 
 /**
  * Opens a tab with the report. It records messages, errors, dialogs and requests in `tab.problems`.
- * `tab.processorSeconds()` is its CPU time, which does not depend on other programs. `old` removes
- * DecompressionStream; `touch` emulates a touch screen.
+ * `tab.processorSeconds()` returns its CPU time, which does not depend on other programs. `old`
+ * removes DecompressionStream; `touch` emulates a touch screen.
  */
 export async function openReport(report, { width = 1600, scheme = "light", touch = false, old = false } = {}) {
   const file = `${out}report-${process.pid}-${++opened}.html`;
@@ -78,20 +78,20 @@ export async function openReport(report, { width = 1600, scheme = "light", touch
   return tab;
 }
 
-/** Closes a tab, which must have no problems. */
+/** Closes a tab. Fails if it has problems. */
 async function closeQuietly(tab) {
   assert.deepEqual(tab.problems, []);
   await tab.close();
 }
 
-/** Opens a tab for all tests of a file. It must have no problems at the end. */
+/** Opens a tab for all tests of a file. Fails if it has problems at the end. */
 export async function shareReport(report, options) {
   const tab = await openReport(report, options);
   shared.push(tab);
   return tab;
 }
 
-/** Runs a test with its own report, which must have no problems. */
+/** Runs a test with its own report. Fails if the report has problems. */
 export function testReport(name, report, options, look) {
   test(name, async () => {
     const tab = await openReport(report, options);
@@ -113,7 +113,7 @@ export function slide(tab, selector, value) {
   }, String(value));
 }
 
-/** Scrolls to an element and returns the position in the window of a point on it. */
+/** Scrolls to an element, and returns the window position of the point (x, y) of the element. */
 export async function placeOn(tab, selector, x, y) {
   return tab.$eval(selector, (element, dx, dy) => {
     element.scrollIntoView({ block: "center" });

@@ -122,7 +122,7 @@ broken.curves.loss[20] = null;
 
 testReport("a curve has a gap at a loss that is not finite", broken, {}, async (other) => {
   const values = await other.evaluate(() => window.rowgradReport.loss.charts[0].series[0].values);
-  assert.equal(values.filter((value) => value === null).length, 2); // this step, and step 0, which has an evaluation
+  assert.equal(values.filter((value) => value === null).length, 2); // this step, and step 0, which only has an evaluation
 });
 
 const tied = makeReport({ steps: 60, frames: 3, table: "dense" });

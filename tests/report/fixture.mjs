@@ -6,7 +6,7 @@ import { gzipSync } from "node:zlib";
 
 const story = new URL("../../examples/data/the-slow-clock.txt", import.meta.url);
 
-/** Mulberry32, a generator with the same numbers on every machine. */
+/** Returns a generator (Mulberry32) of the same random numbers on every machine. */
 function randomNumbers(seed) {
   return () => {
     seed = (seed + 0x6d2b79f5) | 0;
@@ -19,7 +19,7 @@ function randomNumbers(seed) {
 const rounded = (number) => Number(number.toPrecision(3));
 const range = (count) => Array.from({ length: count }, (_, i) => i);
 
-/** Returns words with a leading space, like byte pairs, and the ids of the story. */
+/** Returns a vocabulary of words with leading spaces, like byte pairs, and the ids of the story. */
 function tokenize(size, random) {
   const pieces = readFileSync(story, "utf8").match(/ ?[A-Za-z’']+|\n+|[^A-Za-z\s]| +/g);
   const known = [...new Set(pieces)].sort();
@@ -170,7 +170,7 @@ export function makeMemoryReport(options) {
   return report;
 }
 
-/** Returns the text with the losses of a bigram model. */
+/** Returns the text of the report, with the losses of a bigram model. */
 function makeText(ids, vocabulary, random) {
   const training = Math.floor(0.9 * ids.length);
   const followers = new Map();

@@ -1,4 +1,4 @@
-// Tests of requirements for every report: safe, accessible, fast, and a single file.
+// Tests that every report is safe, accessible, fast, and a single file.
 
 import assert from "node:assert/strict";
 import { execSync } from "node:child_process";
@@ -113,7 +113,7 @@ testReport("50,257 rows are shown, sorted and filtered quickly", large, {}, asyn
   await slide(tab, "#frame", 10);
   assert.match(await textOf(tab, "#map-says"), /50,257 rows/);
   const others = (await tab.processorSeconds()) - loading - sorting;
-  console.log(`milliseconds of the processor: loading ${Math.round(1000 * loading)}, ` +
+  console.log(`CPU milliseconds: loading ${Math.round(1000 * loading)}, ` +
     `sorting ${Math.round(1000 * sorting)}, filter, ten letters and a frame ${Math.round(1000 * others)}`);
   assert.ok(loading < 1, `loading takes ${loading} s`);
   assert.ok(sorting < 0.5, `sorting takes ${sorting} s`);

@@ -16,7 +16,7 @@ const scrolled = () => tab.evaluate(() => window.scrollY);
 const range = () => tab.evaluate(() => window.rowgradReport.loss.range());
 const cursor = () => tab.evaluate(() => window.rowgradReport.loss.row);
 
-/** Moves fingers between positions in the window, in some steps. */
+/** Moves fingers between window positions, in eight steps. */
 async function drag(from, to) {
   const points = (share) => from.map(([x, y], i) => ({ x: x + share * (to[i][0] - x), y: y + share * (to[i][1] - y) }));
   const send = (type, touchPoints) => session.send("Input.dispatchTouchEvent", { type, touchPoints });
@@ -71,8 +71,8 @@ test("a vertical swipe scrolls the page on charts, maps and points", async () =>
     const passage = () => tab.$eval("#passage", (box) => box.scrollTop);
     const inside = await passage();
     await drag([[x, y]], [[x + 2, y - 120]]);
-    assert.ok((await scrolled()) > before + 60 || (await passage()) > inside + 60, `${selector} holds the page`);
-    assert.deepEqual([await cursor(), await chosen()], [row, id], `${selector} was not meant`);
+    assert.ok((await scrolled()) > before + 60 || (await passage()) > inside + 60, `${selector} prevents scrolling`);
+    assert.deepEqual([await cursor(), await chosen()], [row, id], `a vertical swipe on ${selector} moved its selection`);
   }
 });
 
