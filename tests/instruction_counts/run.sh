@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Counts the instructions of small fixed workloads. Fails if a workload needs over 5 % more instructions than
-# instructions.txt says. Unlike times, these counts do not depend on the machine and its load.
+# stored in instructions.txt. Unlike times, these counts do not depend on the machine and its load.
 #   tests/instruction_counts/run.sh [--update]    --update rewrites instructions.txt
 # ROWGRAD_BUILD names another build folder; the script appends `-counts` to it. ROWGRAD_COUNTS_BUILD names an existing
 # build for x86-64-v3 with ROWGRAD_INSTRUCTION_COUNTS=ON, which saves building the library again.
@@ -24,8 +24,8 @@ fi
 
 # count WORKLOAD: counts the instructions of counted_work() in a workload, and writes the count to $scratch/WORKLOAD.
 count() {
-  # One thread, because two would divide the work differently each time. OpenBLAS's kernel for AVX without FMA, because
-  # valgrind emulates FMA value by value: with the Haswell kernel, it takes fifteen times as long.
+  # Uses one thread, because two would divide the work differently each time. Uses OpenBLAS's kernel for AVX without
+  # FMA, because valgrind emulates FMA value by value: with the Haswell kernel, it takes fifteen times as long.
   if ! OPENBLAS_CORETYPE=Sandybridge OMP_NUM_THREADS=1 valgrind --tool=callgrind \
     --toggle-collect=counted_work --callgrind-out-file=/dev/null "$program" "$1" \
     >"$scratch/$1.log" 2>&1; then

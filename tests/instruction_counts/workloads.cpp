@@ -1,6 +1,6 @@
 // Small fixed workloads on one thread. tests/instruction_counts/run.sh counts their instructions.
 //
-//   counted_workloads            lists the workloads, one a line
+//   counted_workloads            lists the workloads, one per line
 //   counted_workloads NAME       runs a workload
 //   counted_workloads --version  names the compiler and libraries that the counts depend on
 
@@ -79,7 +79,7 @@ void embed(const typename Made::Options& options) {
   });
 }
 
-// W2 of tests/bench, the toy next-token model, but narrower, so that OpenBLAS does not dominate.
+// W2 of tests/bench, the next-token model, but narrower, so that OpenBLAS does not dominate.
 void toy() {
   constexpr std::size_t kVocabulary = 1132;
   NextTokenModel model({.vocabulary = kVocabulary, .context = 4, .width = 64}, Random(123));
@@ -105,7 +105,7 @@ void ngram_memory() {
   });
 }
 
-// Ops on a few values: measures the overhead of recording ops and of the backward pass.
+// Runs ops on a few values, to count the overhead of recording ops and of the backward pass.
 void small_ops() {
   Parameter start("start", full({4}, 1));
   counted_steps(20, [&](std::size_t) {

@@ -2,7 +2,7 @@
 # Tests the Debian packages in a new system made by debootstrap: installs them, runs the programs, builds other
 # projects with the library, and checks that removal leaves nothing behind.
 #   tests/package/chroot.sh RELEASE [FOLDER]
-# RELEASE is e.g. bookworm. FOLDER has the packages; without it, they are first built in a second new system.
+# RELEASE is e.g. bookworm. FOLDER has the packages. Without FOLDER, they are first built in a second new system.
 # Must run as root.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"

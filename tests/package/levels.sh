@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the shared library's builds for different processor levels. The loader must choose the best level that the
 # processor has (or glibc's tunables allow), and training must give the same loss on each. The lowest level also runs on
-# an emulated processor without newer instructions.
+# an emulated processor that lacks newer instructions.
 #   tests/package/levels.sh [FOLDER]       a build by core/packaging/make.sh; build-packages by default
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"

@@ -2,7 +2,7 @@
 # Tests that builds are reproducible: builds the packages with core/packaging/make.sh, then again from their source
 # archive in another folder, without git and without a compiler cache. Libraries and packages must be the same, except
 # rowgrad-doc, where doxygen names pages after the path of the folder.
-# Also runs lintian, which must find no errors; for this, $DEBEMAIL must name a maintainer.
+# Also runs lintian, which must find no errors. lintian requires a maintainer, which $DEBEMAIL names.
 #   tests/package/reproduce.sh [-DOPTION=VALUE...]     options for both builds
 # ROWGRAD_BUILD names the first build folder; build-packages by default.
 set -euo pipefail

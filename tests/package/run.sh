@@ -75,7 +75,7 @@ quietly cmake -S "$root" -B "$scratch/packages" -G Ninja -DBUILD_SHARED_LIBS=ON 
 quietly cmake -S "$root/tests/package/subdirectory" -B "$scratch/parent" -G Ninja
 quietly cmake --build "$scratch/parent" --target one_rank
 quietly cmake --install "$scratch/parent" --prefix "$scratch/parents"
-[[ ! -e $scratch/parents ]] || fail "a project with rowgrad as a subdirectory also installs rowgrad"
+[[ ! -e $scratch/parents ]] || fail "a project with rowgrad as a subdirectory installs rowgrad, expected only its own files"
 ok "$scratch/parent/one_rank"
 equal "$(<"$log")" "rowgrad 0.2.0, 1 process"
 rejects 1 "this program was built without MPI" env PMIX_RANK=0 "$scratch/parent/one_rank"

@@ -7,7 +7,7 @@
 #include <rowgrad/version.hpp>
 
 #if ROWGRAD_VERSION_MAJOR == 0 && ROWGRAD_VERSION_MINOR < 1
-#error "this rowgrad is too old"
+#error "rowgrad is older than 0.1, expected 0.1 or newer"
 #endif
 
 int main() {
