@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs the tests that take too long for CI: long searches for faults, other systems, and packages as users
-# install them. Meant to run overnight: if one part fails, the others still run. At the end, it prints a table
-# with the time and result of each part; the logs are in build-campaign.
+# Runs the tests that take too long for CI: long searches for faults, other systems, and packages as users install them.
+# Meant to run overnight: if one part fails, the others still run. At the end, prints a table with the time and result
+# of each part; the logs are in build-campaign.
 #   tests/campaign.sh [PART...]    a part is a function below; all parts if none is named
-# ROWGRAD_CAMPAIGN_SHARE=10 reduces the kills and the fuzzing time to a tenth. The parts that use chroot (packages,
-# bookworm, trixie) must run as root.
+# ROWGRAD_CAMPAIGN_SHARE=10 reduces the number of kills and the fuzzing time to a tenth. The parts that use chroot
+# (packages, bookworm, trixie) must run as root.
 # shellcheck disable=SC2317 # parts are called by name
 set -uo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"
@@ -13,7 +13,7 @@ cd "$root" || exit
 
 share=${ROWGRAD_CAMPAIGN_SHARE-100}
 if [[ ! $share =~ ^[1-9][0-9]*$ ]]; then
-  echo "ROWGRAD_CAMPAIGN_SHARE: got \"$share\", expected a percentage, at least 1" >&2
+  echo "ROWGRAD_CAMPAIGN_SHARE: got \"$share\", expected a whole number of percent >= 1" >&2
   exit 2
 fi
 export DEBEMAIL=${DEBEMAIL-packages@debian.org}  # lintian requires a maintainer

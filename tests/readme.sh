@@ -73,7 +73,7 @@ count_path 1
 count_path 2
 
 # Compares the blocks of output in examples/README.md. Processors round differently, and training amplifies the
-# differences: numbers with a decimal point may differ by 2 %.
+# differences, so numbers with a decimal point may differ by 2 %.
 if [[ ! $program || $(uname -m) != x86_64 ]]; then exit; fi
 if [[ ! -f ${ROWGRAD_DATA-}/the-verdict.txt || ! -f ${ROWGRAD_DATA-}/vocab.bpe ]]; then
   skip "Output is not compared: \$ROWGRAD_DATA is not a folder with The Verdict and GPT-2's vocabulary"

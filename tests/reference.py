@@ -32,7 +32,7 @@ def text_of(element):
 
 
 def is_documented(element, place, explanation=None):
-    """Returns whether a comment documents an element of the XML. `place` is its (path, line); `explanation` is the
+    """Returns True if a comment documents an element of the XML. `place` is its (path, line); `explanation` is the
     comment of the class, for a member."""
     is_class = explanation is None
     if text_of(element) or not is_class and re.search(rf"\b{re.escape(element.findtext('name'))}\b", explanation):

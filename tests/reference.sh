@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates the reference of the public headers. Fails and lists the names if a public name has no comment or a link
-# of a README is dead.
+# Generates the reference of the public headers. Fails if public names have no comment or links of READMEs are dead, and
+# lists them.
 set -euo pipefail
 # shellcheck source=SCRIPTDIR/../core/packaging/setup.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../core/packaging/setup.sh"

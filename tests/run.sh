@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds everything, and runs every test.
 #   tests/run.sh [-DOPTION=VALUE...] [options of ctest]
-# -R Softmax runs the suites whose names match; GTEST_FILTER='*/softmax:Schedule.*' selects single tests.
+# -R Softmax runs the suites whose names match Softmax; GTEST_FILTER='*/softmax:Schedule.*' selects single tests.
 # ROWGRAD_BUILD names another build folder. examples/texts.sh provides the texts of the tests, The Verdict and
 # GPT-2's vocabulary, from $ROWGRAD_DATA, the cache or the network.
 set -euo pipefail

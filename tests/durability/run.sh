@@ -4,8 +4,8 @@
 # the report must be complete. The resumed run must be bit-identical to an uninterrupted run, and its log must have
 # all steps. This is repeated with a table in a file.
 # Then writes fail: on a full disk, at a file size limit, in a folder that is or becomes read-only, and to
-# /dev/full. Each failure must be a clear error and leave the old file unchanged. If two runs write the same file,
-# it must be complete.
+# /dev/full. Each failure must be reported and leave the old file unchanged. If two runs write the same file, the file
+# must be complete.
 #   tests/durability/run.sh [KILLS]    30 by default, and a third of them with a table in a file
 # Some tests mount file systems, which needs root or user namespaces. Otherwise, they are skipped with a message.
 # ROWGRAD_BUILD names another build folder.
@@ -98,7 +98,7 @@ kill_runs() {
     [[ ! -e runs/ck ]] || resume=(--resume runs/ck)
     run_and_kill "$micros" "$@" --epochs 3 --save runs/ck "${resume[@]}"
     case $status in
-      0)  # it ended before the kill
+      0)  # the run ended before the kill
         ended=$((ended + 1))
         expect_same_run runs/reference runs/ck
         left=$(find runs -type f ! -name ck ! -name 'page*' ! -name 'reference*' ! -name longer ! -name table \
@@ -113,7 +113,7 @@ kill_runs() {
       137)
         killed=$((killed + 1))
         [[ -z $(find runs -name '*.tmp') ]] || in_a_save=$((in_a_save + 1))
-        # Skipped with a table in a file: this run would roll it back, and the rollback is to be killed too.
+        # Skipped with a table in a file: this run would roll the table back, but kills must also hit the rollback.
         [[ ! -e runs/ck || -e runs/table ]] || ok rowgrad train --resume runs/ck --stop-after 1 --sample-tokens 0
         if [[ -e runs/page ]]; then
           expect_whole_page runs/page
@@ -159,7 +159,7 @@ expect_old_file() {
 ok "${run[@]}" --stop-after 2 --save old
 
 cp old runs/ck
-# If the signal XFSZ is ignored, a write beyond the limit fails, like a write to a full disk.
+# If the signal SIGXFSZ is ignored, a write beyond the limit fails, like a write to a full disk.
 rejects 1 "cannot write .*File too large" \
   bash -c 'trap "" XFSZ; ulimit -f 64; exec "$@"' limited "${short[@]}" --save runs/ck
 expect_old_file runs/ck

@@ -5,7 +5,7 @@
 # Findings are crashes, unexpected exceptions, long messages, inputs that take more than a second, memory use above a
 # small multiple of the input (fuzzing.cpp), and differences that a target detects.
 # The first inputs are in tests/fuzz/corpus. The build folder keeps inputs that reach new code.
-# CXX selects another clang, and ROWGRAD_BUILD another build folder, to which `-fuzz` is added.
+# CXX selects another clang. ROWGRAD_BUILD names another build folder; the script appends `-fuzz` to it.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../../core/packaging/setup.sh"
 source "$root/tests/support/clang.sh"

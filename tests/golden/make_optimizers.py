@@ -70,7 +70,7 @@ def warmup_cosine(update, updates, warmup=10):
 
 
 class Text:
-    """The batches of a text's windows, in order and repeated. A last incomplete batch is dropped."""
+    """The batches of a corpus's windows, in order and repeated. A last incomplete batch is dropped."""
 
     def __init__(self, tokens, context, stride, batch):
         if tokens == "gpt2":

@@ -5,13 +5,13 @@
   tests/mutation/run.py --list     prints the faults
 
 All faults are compiled into one build in FOLDER, at -O1; an environment variable activates one. The faults are: each
-check, disabled; COUNT others (300 by default) in the library; and others in examples/, as many per line of code. The
-others are drawn from all places where an operator, number, condition or statement can be changed.
+check, disabled; COUNT others (300 by default) in the library; and others in examples/, with the same number per line of
+code. The others are drawn from all places where an operator, number, condition or statement can be changed.
 
 Each fault is tested with the test suites that reach it, fastest first, until one fails. (Each block of
 tests/examples/rowgrad/commands.txt counts as a suite.) With --matrix, all these suites run, and the campaign ends with
 the number of faults that only one suite detects. --only tests the faults whose key contains WORD. Results are stored in
-FOLDER/faults.tsv. A stopped campaign continues from there, but begins again after a new commit. A campaign takes hours
+FOLDER/faults.tsv. A stopped campaign continues from there, but starts over after a new commit. A campaign takes hours
 and is a part of tests/campaign.sh; CI only runs --list.
 
 A fault's key is its file, function, kind and code, and a number if several are equal. The hash of the key decides
@@ -257,7 +257,7 @@ class Faults:
                 return
 
     def drop(self, places):
-        """Replaces the faults at these places (path, line) by others. Returns how many were replaced."""
+        """Replaces the faults at `places` (path, line) by others. Returns the number of replaced faults."""
         gone = [s for s in self.chosen if any((s.path, l) in places for l in range(s.line, s.last_line + 1))]
         self.chosen = [s for s in self.chosen if s not in gone]
         self.broken.update(s.key for s in gone)
@@ -278,7 +278,7 @@ class Faults:
 
 
 def start_anew_after_changes(folder):
-    """Removes the results and sources of a campaign if they are not of HEAD."""
+    """Removes the results and sources of a campaign unless they belong to HEAD."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
     remembered = folder / "head"
     if not remembered.exists() or remembered.read_text() != head:
@@ -322,7 +322,7 @@ def limits():
 
 
 def run(program, suites, environment, seconds):
-    """Runs test suites, and returns whether they pass within this time."""
+    """Runs test suites, and returns True if they pass within `seconds`."""
     wanted = ":".join(s if "." in s else f"{s}.*" for s in suites)
     command = [program, "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter={wanted}-{LEFT_OUT}"]
     child = subprocess.Popen(command, env=os.environ | environment, stdout=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Measures the error of the series in optim/DEFERRED_STEPS.md, in long double.
 
-Compares the series, with the pieces and powers of DeferredSteps, with the sum over all steps.
+Uses the pieces and powers of DeferredSteps, and compares the series with the sum over all steps.
 Prints the largest relative error for each pair of betas, in units of the last place.
 """
 

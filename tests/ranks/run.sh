@@ -31,7 +31,7 @@ gpt=(rowgrad train --model gpt "${text[@]}" "${small[@]}" --heads 2 --layers 1 -
 
 # --- Bit-identical results ----------------------------------------------------------------------
 compared=0
-# compare COMMAND...: compares a single process with one to four ranks
+# compare COMMAND...: compares a single process with one to four ranks.
 compare() {
   ok "$@" --slices 4 --save alone
   local count
@@ -88,9 +88,9 @@ for file in watched--report.log watched--log; do
   ! grep '^{"event":"fault"' $file || fail "$file has a fault event"
 done
 rm watched*
-echo "reports and logs of sharded tables: the same bits as a single process, one continued log, the corpus read"
+echo "reports and logs of sharded tables: the same bits as a single process, one log with a text event"
 
-# A rank whose OpenBLAS uses another kernel, if this OpenBLAS has one.
+# Tests a rank whose OpenBLAS uses another kernel, if this OpenBLAS has one.
 mixed=("${verdict[@]}" --hidden "3000,1000" --stop-after 1)
 ok on_ranks 1 "${mixed[@]}" : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}"
 if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; then
@@ -98,7 +98,7 @@ if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; 
   echo "a rank with other kernels: named in a warning"
 fi
 
-# A launcher that only supports PMIx.
+# Tests a launcher that only supports PMIx.
 pmix=(env)
 for name in RANK SIZE LOCAL_RANK LOCAL_SIZE; do pmix+=(-u "OMPI_COMM_WORLD_$name"); done
 ok "${verdict[@]}" "${small[@]}" --stop-after 3 --slices 2 --save alone
@@ -116,7 +116,7 @@ ok "${run[@]}" --resume ranks --stop-after 30 --save ranks
 expect_same_checkpoint alone ranks
 echo "resumed on another number of ranks: bit-identical"
 
-# Sharded tables: after a kill at any moment, the previous checkpoint is whole, and other numbers of
+# Tests sharded tables: after a kill at any moment, the previous checkpoint is complete, and other numbers of
 # ranks can resume from it. ROWGRAD_KILLS is the number of kills.
 kills=${ROWGRAD_KILLS:-3}
 long=("${split[@]}" --optimizer adamw --slices 4 --steps $((150 * (kills + 1))))
@@ -156,7 +156,7 @@ rm -f table*
 echo "a missing part, and table files of another number of ranks: rejected"
 
 # --- Faults -------------------------------------------------------------------------------------
-# rejects_once PATTERN COMMAND...: fails on three ranks; only the first rank prints the error
+# rejects_once PATTERN COMMAND...: expects an error on three ranks, which only the first rank prints.
 rejects_once() {
   rejects 1 "^rowgrad train: rank 0 on $(hostname): .*$1" on_ranks 3 "${@:2}"
   equal "$(grep -c -- "$1" log)" 1
@@ -186,7 +186,7 @@ rejects 1 "rank 1 and rank 0 have different values of seed: got 5, expected 123"
   on_ranks 1 "${run[@]}" --stop-after 2 : -n 1 "${run[@]}" --stop-after 2 --seed 5
 echo "different options: an error that names rank and option"
 
-# endless COUNT COMMAND...: starts an endless run on COUNT ranks and waits for its first checkpoint
+# endless COUNT COMMAND...: starts an endless run on COUNT ranks and waits for its first checkpoint.
 endless() {
   rm -f ranks ranks.part-*
   timeout 120 mpirun --oversubscribe -n "$1" "${@:2}" --save ranks --save-every 1 >log 2>&1 &
@@ -201,7 +201,8 @@ endless() {
 
 long=("${run[@]}" --epochs 1000000)
 long_split=("${split[@]}" --optimizer adamw --slices 4 --steps 1000000)
-# end_by SIGNAL STATUS PATTERN COUNT COMMAND...: sends a signal to the second rank of an endless run
+# end_by SIGNAL STATUS PATTERN COUNT COMMAND...: sends a signal to the second rank of an endless run. Expects the exit
+# status and an output that matches the pattern.
 end_by() {
   endless "${@:4}"
   kill "$1" "$second"
@@ -215,13 +216,13 @@ end_by() {
 
 end_by -9 137 "rank 1 .*exited on signal 9" 2 "${long[@]}"
 end_by -9 137 "rank 1 .*exited on signal 9" 3 "${long_split[@]}"
-echo "a rank that dies, also with sharded tables: all ranks end, the rank is named, the checkpoint is whole"
+echo "a rank that dies, also with sharded tables: all ranks end, the rank is named, the checkpoint is complete"
 
 end_by -STOP 1 "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-timeout 2
 end_by -STOP 1 "rank 1 .*has not answered for 2 seconds" 3 "${long_split[@]}" --rank-timeout 2
-echo "a rank that hangs, also with sharded tables: all ranks end, the rank is named, the checkpoint is whole"
+echo "a rank that hangs, also with sharded tables: all ranks end, the rank is named, the checkpoint is complete"
 
-# A rank that stops before MPI starts: MPI cannot start without it.
+# Tests a rank that stops before MPI starts. MPI cannot start without it.
 rejects 1 "MPI has not started after 3 seconds: a rank hangs" \
   on_ranks 1 "${run[@]}" --rank-timeout 3 : \
   -n 1 bash -c 'kill -STOP $$; exec "$@"' stopped "${run[@]}" --rank-timeout 3

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # Compares checkpoints of rowgrad train; source it after expect.sh.
 
-# comparable FILE: prints a checkpoint without the parts that differ between equal runs: the times in its history, the
+# comparable FILE: prints a checkpoint without the parts that differ between equal runs: the speeds in its history, the
 # hardware and libraries that computed it, and the checksum.
 comparable() {
   local length header begin end
