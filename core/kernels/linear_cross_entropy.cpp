@@ -33,7 +33,7 @@ class RowBlock {
         maxima_(empty({panel_count(rows), blocks_, kPanel})),
         sums_(empty(maxima_.shape())),
         target_logits_(rows),
-        missing_of_bias_(zeros({head.bias == nullptr ? 0 : head.classes})) {}
+        bias_errors_(zeros({head.bias == nullptr ? 0 : head.classes})) {}
 
   // Returns the sum of the losses of `rows` rows, starting at row `first`.
   double losses(std::size_t first, std::size_t rows) {
@@ -245,11 +245,11 @@ class RowBlock {
               Simd::load_aligned(classes.gradient + (panel * kBackwardBlock + i) * kPanel + lane);
       // Kahan 1965: the rounding error of each addition is added with the next block.
       real& to = gradient[classes.first + i];
-      real& missing = missing_of_bias_.data()[classes.first + i];
+      real& error = bias_errors_.data()[classes.first + i];
       const real before = first_ > 0 ? to : real{0};
-      const real added = lanes::sum(sum) + missing;
+      const real added = lanes::sum(sum) + error;
       to = before + added;
-      missing = added - (to - before);
+      error = added - (to - before);
     }
   }
 
@@ -307,7 +307,7 @@ class RowBlock {
   Tensor maxima_;  // [panel, block, kPanel]; later the factors that turn exponentials into softmax
   Tensor sums_;    // [panel, block, kPanel], sums of exponentials
   std::vector<real> target_logits_;
-  Tensor missing_of_bias_;  // rounding errors of the bias gradient
+  Tensor bias_errors_;  // rounding errors of the bias gradient
 };
 
 }  // namespace

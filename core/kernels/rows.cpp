@@ -17,8 +17,8 @@ Entry entry(std::int32_t id, std::size_t position) {
 }
 std::int32_t id_of(Entry entry) { return static_cast<std::int32_t>(entry >> 32); }
 
-// Returns the entries sorted by id. Sorts by the least significant digit first. A digit has up to
-// eleven bits, and there are only as many digits as the largest id needs.
+// Returns the entries sorted by id. Uses a radix sort with digits of up to eleven bits, and as few
+// passes as the largest id needs.
 Entries radix_sorted(std::span<const std::int32_t> ids, std::uint32_t largest) {
   constexpr unsigned kMaxBits = 11;
   const auto bits = std::max(1U, static_cast<unsigned>(std::bit_width(largest)));

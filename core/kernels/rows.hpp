@@ -21,8 +21,8 @@ namespace rowgrad::kernels {
 /// Returns how many rows ahead to prefetch, because the CPU cannot predict ids: fewer for wide
 /// rows, so that they stay in the cache until they are used.
 inline std::size_t rows_ahead(std::size_t width) {
-  constexpr std::size_t kMaxRows = 16, kMaxNumbers = 16384;
-  return std::clamp<std::size_t>(kMaxNumbers / std::max<std::size_t>(width, 1), 1, kMaxRows);
+  constexpr std::size_t kMaxRows = 16, kMaxValues = 16384;
+  return std::clamp<std::size_t>(kMaxValues / std::max<std::size_t>(width, 1), 1, kMaxRows);
 }
 
 /// Prefetches a row into the L2 cache, which takes more requests at a time than L1.

@@ -69,10 +69,10 @@ class Simd {
   explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch<real>& batch() const { return lanes_; }
 
-  /// Sets all lanes to `number`. Implicit, so that formulas read like scalar code.
+  /// Sets all lanes to `value`. Implicit, so that formulas read like scalar code.
   template <class Number>
-  requires std::is_arithmetic_v<Number> Simd(Number number)
-      : lanes_(static_cast<real>(number)) {}  // NOLINT: implicit
+  requires std::is_arithmetic_v<Number> Simd(Number value)
+      : lanes_(static_cast<real>(value)) {}  // NOLINT: implicit
 
   /// Loads or stores `size` values. The aligned versions require the alignment of a vector.
   static Simd load_aligned(const real* from) {
@@ -210,10 +210,10 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 /// Calls the scalar functions. xsimd reduces all arguments as the largest requires, so the last
 /// bits of a lane would depend on other lanes.
 inline Simd sin(const Simd& x) {
-  return map_lanes([](real number) { return std::sin(number); }, x);
+  return map_lanes([](real value) { return std::sin(value); }, x);
 }
 inline Simd cos(const Simd& x) {
-  return map_lanes([](real number) { return std::cos(number); }, x);
+  return map_lanes([](real value) { return std::cos(value); }, x);
 }
 
 /// Functions across lanes, for kernels. Do not use them in `pointwise` functions and update rules,

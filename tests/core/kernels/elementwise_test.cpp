@@ -51,7 +51,7 @@ struct Range {
 struct VectorFunction {
   const char* name;
   Simd (*of_vector)(const Simd&);
-  long double (*of_number)(long double);
+  long double (*of_scalar)(long double);
   std::vector<Range> ranges;
   double bound = 2;
 };
@@ -98,7 +98,7 @@ double worst_error(const VectorFunction& function, const Range& range) {
   const Tensor y = map(function.of_vector, x);
   long double worst = 0;
   for (std::size_t i = 0; i < kPoints; ++i) {
-    const long double expected = function.of_number(x.data()[i]);
+    const long double expected = function.of_scalar(x.data()[i]);
     const long double error = std::abs((y.data()[i] - expected) / expected);
     // This form of the condition treats NaN as the worst error.
     if (!(error <= worst)) worst = error;

@@ -33,7 +33,8 @@ struct Reference {
   }
 };
 
-// Expects the running sum of up to kRunningSum values, or a longer sum within its error bound.
+// Expects the exact running sum of up to kRunningSum rows, or the sum of more rows within its error
+// bound.
 void expect_sum_of(const std::vector<const real*>& rows, std::size_t column, bool mean, real got,
                    const std::string& what) {
   real running = rows[0][column];

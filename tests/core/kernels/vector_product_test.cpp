@@ -51,8 +51,8 @@ TEST(VectorProduct, AgreesWithLoopsInDouble) {
             [n](auto&, double) { return n * (n + 1) * kEpsilon; },
             concat("[", rows, ", ", inner, ", ", columns, "], ", a_transposed, b_transposed));
       }
-  // One of the other two sizes is arbitrary. The second is the length of rows or dot products, and
-  // must fill a vector.
+  // One of the two sizes that are not 1 is arbitrary. The other is the length of rows or dot
+  // products, and must fill a vector.
   const auto sides = [](std::size_t least) {
     return static_cast<std::size_t>(std::count_if(std::begin(kLengths), std::end(kLengths),
                                                   [=](std::size_t n) { return n >= least; }));
