@@ -2,8 +2,8 @@
 """Writes loader_order.json: the order of torch.utils.data.DataLoader, and what it draws from the global generator.
 
 Needs Debian's python3-torch. Under one seed, loops follow each other as in a training program: shuffled loops for
-training, ordered loops for validation, some ended after a few batches. Each loop has its batches, as lists of window
-indices, and the random number in [0, 1) that is drawn next, of 53 bits.
+training, ordered loops for validation, some ended after a few batches. Each entry has the batches of a loop, as
+lists of window indices, and the next random double in [0, 1), of 53 bits.
 """
 import itertools
 import pathlib

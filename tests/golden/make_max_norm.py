@@ -3,7 +3,7 @@
 
 Needs Debian's python3-torch. The table is initialized by `wave` (see golden.hpp). Every step looks up other
 ids, some of them twice, and the loss is the sum of the output times a wave. With dense gradients, momentum and
-weight decay, rows that are not looked up continue to move, so their norm may be too large at the next lookup.
+weight decay, rows that are not looked up continue to move, so their norm may exceed max_norm at the next lookup.
 """
 import math
 import pathlib

@@ -91,7 +91,7 @@ def rms(x, gain):
 
 
 def short_conv(z, weight, dilation):
-    """z [batch, length, width], weight [width, kernel]."""
+    """Returns the causal depthwise convolution of z [batch, length, width] with weight [width, kernel]."""
     kernel = weight.shape[1]
     padded = F.pad(z.transpose(1, 2), ((kernel - 1) * dilation, 0))
     return F.conv1d(padded, weight[:, None, :], dilation=dilation, groups=z.shape[2]).transpose(1, 2)

@@ -176,7 +176,7 @@ def record(optimizer, *, tokens, vocab, width, context, stride, batch, steps,
 
 
 # Keys are file names without "toy_" and ".json". With GPT-2's ids, 97 % of the rows are never looked
-# up, and most others once or twice. With characters, only rare ones are not looked up for long.
+# up, and most others once or twice. With characters, only rare rows are not looked up for many steps.
 CASES = {
     "gpt2_adam": dict(GPT2, optimizer="adam", lr=0.005),
     "gpt2_adamw": dict(GPT2, optimizer="adamw", lr=0.005),
