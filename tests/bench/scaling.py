@@ -79,7 +79,7 @@ def exchange(work, ranks, tokens, latency, bandwidth):
     sent = others * 8 * (work.parameters + 1)
     early = 0.0
     if work.dense:
-        # Counts of each bucket, and a message for each owner's piece of a parameter.
+        # Messages with the counts of each bucket, and one for each owner's piece of a parameter.
         buckets = min(work.parameters, max(1, work.dense * 4 // (2**17 * ranks)))
         dense_messages = buckets * others + 2 * (buckets * others + work.parameters)
         dense_sent = 2 * others / ranks * work.dense * 4

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Counts the instructions of small fixed workloads. Fails if a workload needs over 5 % more instructions than
-# stored in instructions.txt. Unlike times, these counts do not depend on the machine and its load.
+# instructions.txt has. Unlike times, these counts do not depend on the machine and its load.
 #   tests/instruction_counts/run.sh [--update]    --update rewrites instructions.txt
 # ROWGRAD_BUILD names another build folder; the script appends `-counts` to it. ROWGRAD_COUNTS_BUILD names an existing
 # build for x86-64-v3 with ROWGRAD_INSTRUCTION_COUNTS=ON, which saves building the library again.

@@ -127,7 +127,7 @@ testReport("a curve has a gap at a loss that is not finite", broken, {}, async (
 
 const tied = makeReport({ steps: 60, frames: 3, table: "dense" });
 
-testReport("with dense gradients, distinct rows by step are rows looked up", tied, {}, async (other) => {
+testReport("with dense gradients, the chart of rows counts distinct rows looked up", tied, {}, async (other) => {
   assert.equal(await textOf(other, "#rows-by-step"), "Distinct rows looked up");
   assert.match(await textOf(other, "#chart-rows .legend"), new RegExp(`distinct rows ${tied.curves.rows.at(-1)}$`));
 });

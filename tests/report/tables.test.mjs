@@ -188,7 +188,7 @@ test("a selected row shows which steps and which text moved it", async () => {
   assert.match(await textOf(tab, "#why code"), new RegExp(`^rowgrad rows CHECKPOINT --explain ${row}$`));
 });
 
-test("a row of positions also shows its steps, without text", async () => {
+test("a row of a position table also shows its steps, without text", async () => {
   await tab.select("#rows-table", "1");
   await tab.click("#rows-body tbody button");
   assert.match(await textOf(tab, "#why h3"), /^Why position \d+ moved$/);
@@ -209,7 +209,7 @@ const tied = makeReport({ steps: 60, frames: 3, state: "running", table: "dense"
 const [{ frames: [, , tiedFrame] }] = tied.tables;
 const neverLookedUp = tied.vocabulary.map((_, id) => id).filter((id) => !tiedFrame.rows.includes(id));
 
-testReport("a table with dense gradients separates rows that were looked up", tied, {}, async (other) => {
+testReport("a table with dense gradients distinguishes rows that were looked up", tied, {}, async (other) => {
   assert.match(await textOf(other, '#answers [data-key="untouched"]'), /None.*tokens never occurred in a batch/);
   assert.match(await textOf(other, "#map-legend"), /never looked up/);
   await other.select("#rows-table", "1");
@@ -227,7 +227,7 @@ const many = { ...windowTable("row", "many.weight", 131072, 131072, [60]), reaso
 many.frames[0].moved[777] = 9;
 long.tables.push(many);
 
-testReport("the maximum of tracked rows is shown, and the row that moved most is named", long, {}, async (other) => {
+testReport("a table of 131,072 tracked rows is shown, and the row that moved most is named", long, {}, async (other) => {
   assert.equal(await other.$(".notice:not(#state)"), null);
   assert.match(await textOf(other, "#strips > p:last-child"), /^row 777: moved 9\.00,/);
 });
