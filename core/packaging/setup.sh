@@ -49,7 +49,7 @@ install_packages() {
     echo "Continuing without these packages." >&2
 }
 
-# configure [-DOPTION=VALUE...]: runs CMake in Release mode, unless CMake has run before and there are no options.
+# configure [-DOPTION=VALUE...]: runs CMake in Release mode. Without options, does nothing if CMake has run before.
 configure() {
   if is_configured && (($# == 0)); then return; fi
   local generator=()
