@@ -82,7 +82,7 @@ void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const
   });
   check_argument(false, caller, ": id ", *wrong, " at ",
                  bracketed(unravel_index(shape, static_cast<std::size_t>(wrong - ids.begin()))),
-                 " is outside the table's ", rows, " rows");
+                 " is out of range: the table has ", rows, " rows");
 }
 
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,

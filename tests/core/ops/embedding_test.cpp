@@ -87,7 +87,7 @@ TEST(ReadRows, RecordsLookupsOfCustomOps) {
   EXPECT_EQ(tape.lookups()[0].ids, ids);
   EXPECT_EQ(squared_rows(rows * real{2}, ids).value(), full({2, 2, 2}, 36));
   EXPECT_EQ(tape.lookups().size(), 1U) << "lookup in a table that is not a parameter";
-  EXPECT_INVALID("squared_rows: id 4 at [1] is outside the table's 4 rows",
+  EXPECT_INVALID("squared_rows: id 4 at [1] is out of range: the table has 4 rows",
                  squared_rows(rows, {0, 4}));
 
   Tape other;

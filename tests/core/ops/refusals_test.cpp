@@ -219,11 +219,11 @@ TEST_F(RefusedByOps, Lookups) {
   Ids32 numbers(32, 7);
   numbers[2 * 8 + 5] = 50300;
   numbers[31] = -1;
-  EXPECT_INVALID("embedding: id 50300 at [2, 5] is outside the table's 50257 rows",
+  EXPECT_INVALID("embedding: id 50300 at [2, 5] is out of range: the table has 50257 rows",
                  embedding(large, ids({4, 8}, numbers)));
-  EXPECT_INVALID("embedding: id 50257 at [1] is outside the table's 50257 rows",
+  EXPECT_INVALID("embedding: id 50257 at [1] is out of range: the table has 50257 rows",
                  embedding(large, ids({2}, {50256, 50257})));
-  EXPECT_INVALID("embedding: id -1 at [] is outside the table's 50257 rows",
+  EXPECT_INVALID("embedding: id -1 at [] is out of range: the table has 50257 rows",
                  embedding(large, ids({}, {-1})));
   EXPECT_INVALID("embedding: the table has shape [5], expected [rows, width]",
                  embedding(of({5}), Ids{0}));
@@ -238,7 +238,7 @@ TEST_F(RefusedByOps, Lookups) {
         embedding(table, Ids{0}, of_bags));
 
   const Ids four = ids({2, 2}, {0, 1, 2, 0});
-  EXPECT_INVALID("embedding_add: id 5 at [1, 0] is outside the table's 5 rows",
+  EXPECT_INVALID("embedding_add: id 5 at [1, 0] is out of range: the table has 5 rows",
                  embedding_add(table, ids({2, 2}, {0, 1, 5, 0}), of({3})));
   for (const Shape& added : {Shape{4}, Shape{2, 1, 3}, Shape{}})
     EXPECT_INVALID(concat("embedding_add: added has shape ", bracketed(added),
@@ -289,8 +289,9 @@ TEST_F(RefusedByOps, Bags) {
   for (const std::int32_t padding : {5, -6})
     refuses(concat("padding_idx ", padding, " is out of range: the table has 5 rows"), {one},
             {.padding_idx = padding});
-  refuses("id 5 at [1, 0] is outside the table's 5 rows", {ids({2, 2}, {0, 1, 5, -1})});
-  refuses("id -1 at [1] is outside the table's 5 rows", {Ids{0, -1}, Ids{0}}, {.padding_idx = -1});
+  refuses("id 5 at [1, 0] is out of range: the table has 5 rows", {ids({2, 2}, {0, 1, 5, -1})});
+  refuses("id -1 at [1] is out of range: the table has 5 rows", {Ids{0, -1}, Ids{0}},
+          {.padding_idx = -1});
 }
 
 TEST_F(RefusedByOps, Attention) {
