@@ -174,8 +174,8 @@ class Forward {
   }
 
   // Replaces a query's scores by their exponentials. Dropped keys, and keys after the last panel
-  // that the query sees, get zeros up to key `end`. Returns the factor that turns them into the
-  // weights of v.
+  // that the query sees, get zeros up to key `end`. Returns the factor that turns the exponentials
+  // into the weights of v.
   real exponentiate(std::size_t query, real* scores, std::size_t end) {
     const Attention& a = attention_;
     const std::size_t row = head_ * a.queries + query;
