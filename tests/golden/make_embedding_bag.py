@@ -22,8 +22,8 @@ torch.set_default_dtype(torch.float64)
 
 IDS = [3, 1, 1, 6, 0, 6, 5, 3, 2]
 
-# Repeated ids, the first and the last row; empty bags at the start, in the middle and at the end;
-# bags that consist of padding, if it is 3 or -1.
+# Ids repeat, and include the first and the last row. Some bags are empty, at the start, in the middle
+# and at the end. If the padding is 3 or -1, some bags consist of padding.
 SHAPES = [
     {"ids": [[1, 3, 3, 6], [6, 1, 0, 1], [3, 3, 3, 3], [6, 5, 0, 2]]},
     {"ids": IDS, "offsets": [0, 0, 4, 5, 5, 6, 7, 9]},

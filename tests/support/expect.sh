@@ -51,13 +51,13 @@ same() {
   [[ -s $1 ]] || fail "$1 and $2 are empty"
 }
 
-# skip REASON: ends a script that needs something that is not installed. This is a failure in CI, where all must run.
+# skip REASON: ends a script that needs something that is not installed. This is a failure in CI, where all scripts must run.
 skip() {
   echo "$1" >&2
   exit "$([[ ${CI-} ]] && echo 1 || echo 0)"
 }
 
-# Bash runs this in a separate process.
+# Ends the script if a command is not found. Bash runs this function in a separate process.
 command_not_found_handle() {
   printf '%s: %s: command not found\n' "$0" "$1" >&2
   kill $$
