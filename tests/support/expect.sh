@@ -51,7 +51,7 @@ same() {
   [[ -s $1 ]] || fail "$1 and $2 are empty"
 }
 
-# skip REASON: ends a script that needs something that is not installed. This is a failure in CI, where all scripts must run.
+# skip REASON: ends a script that needs something that is not installed. With CI set, this is a failure.
 skip() {
   echo "$1" >&2
   exit "$([[ ${CI-} ]] && echo 1 || echo 0)"
