@@ -26,10 +26,10 @@ struct Progress {
   bool operator==(const Progress&) const = default;
 };
 
-/// One of `count` slices of every batch. Their sizes differ by at most one row.
+/// One of `count` slices of every batch. Sizes of slices differ by at most one row.
 struct BatchSlice {
-  std::size_t index = 0;
-  std::size_t count = 1;
+  std::size_t index = 0;  // index of this slice, less than `count`
+  std::size_t count = 1;  // number of slices
 
   /// Returns the rows of this slice in a batch of `rows` rows.
   IndexRange of(std::size_t rows) const { return range_of(rows, index, count); }
@@ -87,12 +87,12 @@ class DataLoader {
   /// Returns the start of an epoch. If draw_order is set, draws its seed from `random`.
   Progress start(std::size_t epoch, Random& random) const;
 
-  /// Returns the batches of epoch `number`, from `from_batch` on. Reads only the rows of `slice`; a
-  /// slice may be empty. Throws if draw_order is set. Throws std::runtime_error if a file has
+  /// Returns the batches of epoch `number`, from `from_batch` on. They have only the rows of
+  /// `slice`, which may be none. Throws if draw_order is set, and std::runtime_error if a file has
   /// changed since it was opened.
   Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchSlice& slice = {}) const;
 
-  /// Returns the batches of an epoch, from `progress` on. Also works with draw_order.
+  /// Returns the batches of an epoch, from `progress` on, also with draw_order.
   Epoch epoch(const Progress& progress, const BatchSlice& slice = {}) const;
 
   /// Returns integers that identify this loader: the dataset's description and the options.
@@ -138,7 +138,7 @@ class DataLoader::Epoch {
   DataLoader loader_;
   Progress start_;
   BatchSlice slice_;
-  std::optional<ExampleOrder> order_;  // if shuffled
+  std::optional<ExampleOrder> order_;  // null if not shuffled
 };
 
 /// A single-pass input iterator over an Epoch, which must outlive it. Its sentinel is `end()`.

@@ -17,7 +17,7 @@ std::size_t end_of(const RaggedIds& bags, std::size_t row) {
                                        : bags.ids.size();
 }
 
-// Returns the offset of a bag after `ids` ids.
+// Returns the offset of a bag that follows `ids` ids.
 std::int32_t offset_after(std::size_t ids) {
   constexpr std::int32_t kMax = std::numeric_limits<std::int32_t>::max();
   check_argument(ids <= std::size_t{kMax}, "Batch: bags have ", ids, " ids, expected at most ",

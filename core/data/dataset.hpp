@@ -30,10 +30,10 @@ struct Batch {
   std::vector<Tensor> tensors = {};  // each [rows, …]
   std::vector<RaggedIds> bags = {};  // each with `rows` bags
 
-  /// Returns the token ids of windows, one window per row, [rows, context]. Throws unless `ids` has
-  /// exactly two arrays.
+  /// Returns the inputs of windows [rows, context]: the first array of `ids`. Throws unless `ids`
+  /// has exactly two arrays.
   const Ids& inputs() const { return of_text(0); }
-  /// Returns the targets of inputs(), of the same shape. Throws as inputs() does.
+  /// Returns the targets of these inputs: the second array. Throws as inputs() does.
   const Ids& targets() const { return of_text(1); }
 
   /// Returns the number of examples. Throws if the batch has no arrays, arrays differ in their
@@ -52,9 +52,9 @@ struct Batch {
   Batch copies_of(std::span<const std::int64_t> indices, std::size_t count) const;
 };
 
-/// The unit of a run's speed.
+/// The unit in which a run reports its speed.
 struct DataUnit {
-  std::string name = "examples";  // plural
+  std::string name = "examples";  // name, in the plural
   std::size_t per_example = 1;    // units per example
 };
 
@@ -83,7 +83,7 @@ class Dataset {
   /// Throws std::runtime_error if a file has changed since it was opened.
   virtual void check_unchanged() const {}
 
-  /// Returns the unit of speeds; by default, examples.
+  /// Returns the unit of a run's speed. The default is examples.
   virtual DataUnit unit() const { return {}; }
 };
 

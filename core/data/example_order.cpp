@@ -9,7 +9,7 @@
 namespace rowgrad {
 namespace {
 
-// Returns the lowest `bits` bits.
+// Returns the lowest `bits` bits of a number.
 std::uint64_t low_bits(std::uint64_t number, int bits) {
   return number & ((std::uint64_t{1} << bits) - 1);
 }
@@ -29,8 +29,8 @@ std::uint64_t KeyedPermutation::operator()(std::uint64_t index) const {
   return index;
 }
 
-// Permutes all numbers of low_bits_ + high_bits_ bits: each round changes one part, keyed by the
-// other.
+// Permutes all numbers of low_bits_ + high_bits_ bits. Each round changes one part of the number by
+// a hash of the other part.
 std::uint64_t KeyedPermutation::permuted(std::uint64_t number) const {
   std::uint64_t low = low_bits(number, low_bits_), high = number >> low_bits_;
   for (std::size_t round = 0; round < keys_.size(); round += 2) {

@@ -9,12 +9,12 @@
 
 namespace rowgrad {
 
-/// A random permutation of 0 … count − 1, computed per index and identical on every machine.
+/// A random permutation of 0 … count − 1, computed by index and identical on every machine.
 /// Source: a Feistel network (Luby & Rackoff 1988) over the bits of an index. Results of `count` or
-/// more are permuted again (cycle walking: Black & Rogaway 2002), on average less than once.
+/// more are permuted again (cycle walking: Black & Rogaway 2002).
 class KeyedPermutation {
  public:
-  /// Requires count ≥ 1. Each key gives another permutation.
+  /// Requires count ≥ 1. `key` selects the permutation.
   KeyedPermutation(std::uint64_t count, std::uint64_t key);
 
   std::uint64_t operator()(std::uint64_t index) const;  // index < count
@@ -27,13 +27,13 @@ class KeyedPermutation {
   std::array<std::uint64_t, 8> keys_;
 };
 
-/// A random order of examples. Up to kMaxListed examples follow torch.randperm, in a list with 4
-/// bytes per example. More examples follow a KeyedPermutation, without a list.
+/// A random order of examples. Up to kMaxListed examples are in the order of torch.randperm, which
+/// is stored with 4 bytes per example. More examples are in the order of a KeyedPermutation.
 class ExampleOrder {
  public:
   static constexpr std::size_t kMaxListed = std::size_t{1} << 24;
 
-  ExampleOrder(std::size_t count, std::uint64_t seed);  // count ≥ 1; each seed gives another order
+  ExampleOrder(std::size_t count, std::uint64_t seed);  // requires count ≥ 1
 
   std::int64_t operator[](std::size_t position) const {  // returns the example at a position
     return listed_.empty() ? static_cast<std::int64_t>(keyed_(position)) : listed_[position];

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kLongestLabel = 60;  // bytes, unless the first n-gram is longer
 
-// Returns, for each id, the first id with the same canonical id.
+// Returns, for each id, the lowest id with the same canonical id.
 std::vector<std::int32_t> first_spellings(const std::vector<std::int32_t>& canonical) {
   std::unordered_map<std::int32_t, std::int32_t> firsts;
   std::vector<std::int32_t> spellings;

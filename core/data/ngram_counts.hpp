@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts which n-grams look up each row of an n-gram memory's table during training. Memory grows
-// with the number of distinct n-grams, up to 1,048,576. Later n-grams are counted together.
+// Counts the n-grams that look up each row of an n-gram memory's table during training. Memory
+// grows with the number of distinct n-grams, up to 1,048,576. Further n-grams are counted together.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,15 +18,15 @@
 
 namespace rowgrad {
 
-/// The number of lookups of each n-gram of a hash.
+/// The number of occurrences of each n-gram that a hash looks up.
 class NgramCounts {
  public:
-  /// An n-gram. At the start of a document, it has fewer ids than `order`. Ids with the same
-  /// canonical id are replaced by the lowest of them.
+  /// An n-gram. At the start of a document, it has fewer ids than `order`. Each id is replaced by
+  /// the lowest id with the same canonical id.
   struct Ngram {
     std::size_t order = 0;    // nominal length in tokens
     std::u32string_view ids;  // borrowed from the counts
-    std::uint64_t count = 0;  // number of lookups
+    std::uint64_t count = 0;  // number of occurrences
   };
 
   static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // default limit
@@ -41,7 +41,7 @@ class NgramCounts {
   /// Returns the n-grams of each row, most frequent first. They are valid until the next add().
   std::map<std::int32_t, std::vector<Ngram>> by_row() const;
 
-  /// Returns the number of lookups of n-grams that are not counted separately.
+  /// Returns the number of occurrences of n-grams beyond the limit.
   std::uint64_t collisions() const { return collisions_; }
 
   /// Returns the counts as a state dict.
@@ -58,9 +58,10 @@ class NgramCounts {
 
   const NgramHash* hash_;
   std::size_t max_ngrams_;
-  std::vector<std::int32_t> spellings_;  // [id]: its first spelling; empty if all differ
-  std::vector<Counts> counts_;           // [order]
-  std::size_t size_ = 0;                 // number of n-grams in counts_
+  std::vector<std::int32_t>
+      spellings_;               // [id]: lowest id with its canonical id; empty without them
+  std::vector<Counts> counts_;  // [order]
+  std::size_t size_ = 0;        // number of n-grams in counts_
   std::uint64_t collisions_ = 0;
 };
 

@@ -11,7 +11,7 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kMaxIds = std::numeric_limits<std::int32_t>::max();
-constexpr std::size_t kLongest = 64;  // largest order
+constexpr std::size_t kMaxOrder = 64;
 
 bool is_prime(std::size_t number) {
   if (number < 4 || number % 2 == 0) return number == 2 || number == 3;
@@ -20,8 +20,8 @@ bool is_prime(std::size_t number) {
   return true;
 }
 
-// Returns the sizes of the parts of `block`: for each order, the next primes from `rows` on that no
-// earlier part, of this block or one before it, has.
+// Returns the sizes of the parts of `block`. For each order, these are the smallest primes, at
+// least `rows`, that no earlier part of this block or a previous block has.
 std::vector<std::size_t> part_sizes(const NgramHashOptions& options,
                                     const std::vector<std::size_t>& blocks, std::size_t block) {
   std::set<std::size_t> used;
@@ -57,8 +57,8 @@ void check_options(std::size_t vocabulary, const NgramHashOptions& options,
                  options.heads, " heads of ", options.rows, " rows, expected at most ", kMaxIds,
                  " of each");
   for (const std::size_t order : options.orders)
-    check_argument(order > 0 && order <= kLongest, "NgramHash: an order is ", order,
-                   ", expected 1 to ", kLongest);
+    check_argument(order > 0 && order <= kMaxOrder, "NgramHash: an order is ", order,
+                   ", expected 1 to ", kMaxOrder);
   check_argument(std::ranges::find(blocks, block) != blocks.end(), "NgramHash: block is ", block,
                  ", expected one of the blocks with a memory");
   const std::vector<std::int32_t>& canonical = options.canonical;
@@ -112,10 +112,10 @@ Ids NgramHash::rows(const Ids& tokens, std::size_t length) const {
   check_ids(tokens);
   const std::size_t positions = tokens.shape(1);
   Ids rows = Ids::from_shape({tokens.shape(0), length, lookups()});
-  constexpr std::size_t kGrain = 16384;  // rows per task
+  constexpr std::size_t kGrain = 16384;  // lookups per task
   const std::size_t before = multipliers_.size() - 1;
   const auto write = [&](std::size_t first_row, std::size_t end_row) {
-    std::vector<std::uint64_t> ids(before + positions, vocabulary_);  // canonical, one document
+    std::vector<std::uint64_t> ids(before + positions, vocabulary_);  // canonical ids of one row
     std::int32_t* out = rows.data() + first_row * length * lookups();
     for (std::size_t row = first_row; row < end_row; ++row) {
       for (std::size_t t = positions - std::min(positions, length + before); t < positions; ++t)

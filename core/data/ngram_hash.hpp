@@ -3,7 +3,7 @@
 // Hashes the n-grams that end at each position to rows of a table, as n-gram memories look them up
 // (Cheng et al. 2026, "Conditional Memory via Scalable Lookup", arXiv:2601.07372). For each order n
 // there are several heads. Each head has its own part of the table, whose size is a prime that no
-// other part has. So n-grams that share a row in one part rarely share one in another.
+// other part has. So n-grams that share a row of one part rarely share a row of another.
 //
 //   mixed = (c[t] · m[0]) xor (c[t − 1] · m[1]) xor … xor (c[t − n + 1] · m[n − 1])
 //   row   = first row of the part + mixed mod size of the part
@@ -39,19 +39,19 @@ class NgramHash {
             const std::vector<std::size_t>& blocks, std::size_t block);
 
   /// Returns the rows that the last `length` positions of `tokens` [batch, positions] look up:
-  /// [batch, length, lookups()]. Throws std::invalid_argument for the first id outside the
-  /// vocabulary, and if there are fewer than `length` positions.
+  /// [batch, length, lookups()]. Throws std::invalid_argument if there are fewer than `length`
+  /// positions, and as check_ids() does.
   Ids rows(const Ids& tokens, std::size_t length) const;
   /// Returns the rows of all positions.
   Ids rows(const Ids& tokens) const {
     return rows(tokens, tokens.dimension() == 2 ? tokens.shape(1) : 0);
   }
 
-  /// Throws std::invalid_argument for the first id outside the vocabulary.
+  /// Throws std::invalid_argument if an id is outside the vocabulary, naming the first such id.
   void check_ids(const Ids& tokens) const;
 
-  std::size_t lookups() const { return sizes_.size(); }   // rows per position: orders · heads
-  std::size_t table_rows() const { return table_rows_; }  // rows of all parts
+  std::size_t lookups() const { return sizes_.size(); }   // lookups per position: orders · heads
+  std::size_t table_rows() const { return table_rows_; }  // number of rows of all parts
   std::size_t max_order() const { return multipliers_.size(); }  // largest order
 
   /// Lookup i of a position uses head i % heads() for n-grams of orders()[i / heads()] tokens.

@@ -13,8 +13,10 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
-constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;  // bytes; takes about a second
-constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;     // ids that verify() reads at a time
+// Larger files are sampled. Reading this number of bytes takes about a second.
+constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;
+
+constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;  // ids per read of a whole file
 constexpr std::uint64_t kBlockBytes = std::uint64_t{1} << 14;
 constexpr std::uint64_t kSumBytes = sizeof(std::uint64_t);  // bytes of a checksum
 constexpr std::uint64_t kBitsPerWord = 64;
@@ -77,8 +79,8 @@ TokenFile::TokenFile(const std::filesystem::path& path, const TokenFileOptions& 
 
 void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabulary) {
   const std::string name = path().string();
-  check_runtime(bytes >= sizeof(TokenFileHeader), name, ": is truncated: the header ends at byte ",
-                bytes);
+  check_runtime(bytes >= sizeof(TokenFileHeader), name, ": is truncated: has ", bytes,
+                " bytes, expected a header of ", sizeof(TokenFileHeader));
   TokenFileHeader header;
   file_.read(0, std::as_writable_bytes(std::span(&header, 1)));
   const bool is_legacy = header.version == 1;
@@ -88,10 +90,11 @@ void TokenFile::read_own_header(std::uint64_t bytes, const Vocabulary* vocabular
                 name, ": the header is damaged");
   check_runtime(header.bytes_per_id == 2 || header.bytes_per_id == 4, name, ": has ids of ",
                 header.bytes_per_id, " bytes, expected 2 or 4");
-  check_runtime(
-      vocabulary == nullptr ||
-          header.vocabulary_hash == (is_legacy ? vocabulary->legacy_hash() : vocabulary->hash()),
-      name, ": its vocabulary of ", header.vocabulary_size, " tokens is not the tokenizer's");
+  if (vocabulary != nullptr)
+    check_runtime(
+        header.vocabulary_hash == (is_legacy ? vocabulary->legacy_hash() : vocabulary->hash()),
+        name, ": its vocabulary of ", header.vocabulary_size,
+        " tokens differs from the tokenizer's vocabulary of ", vocabulary->size(), " tokens");
   begin_bytes_ = sizeof header;
   bytes_per_id_ = header.bytes_per_id;
   header_ = header;
@@ -121,8 +124,8 @@ bool TokenFile::read_llmc_header(std::uint64_t bytes) {
   if (kind == std::end(kLlmcKinds)) return false;
   check_runtime(header[1] == kind->version, path().string(), ": has llm.c's magic ", kind->magic,
                 " and version ", header[1], ", expected version ", kind->version);
-  check_runtime(bytes >= kLlmcHeaderBytes, path().string(),
-                ": is truncated: the header ends at byte ", bytes);
+  check_runtime(bytes >= kLlmcHeaderBytes, path().string(), ": is truncated: has ", bytes,
+                " bytes, expected a header of ", kLlmcHeaderBytes);
   begin_bytes_ = kLlmcHeaderBytes;
   bytes_per_id_ = kind->bytes_per_id;
   set_size(header[2], bytes);

@@ -36,7 +36,7 @@ struct TokenFileHeader {
   static constexpr std::array<char, 8> kMagic = {'r', 'g', 't', 'o', 'k', 'e', 'n', 's'};
   static constexpr std::uint32_t kVersion = 2;  // current version of the format; 1 can also be read
 
-  std::array<char, 8> magic = kMagic;  // others are rejected
+  std::array<char, 8> magic = kMagic;  // identifies the format
   std::uint32_t version = kVersion;    // kVersion or 1
   std::uint32_t bytes_per_id = 0;      // 2 or 4
   std::uint64_t count = 0;             // number of ids
@@ -44,7 +44,7 @@ struct TokenFileHeader {
   std::uint64_t vocabulary_hash = 0;   // the tokenizer's Vocabulary::hash()
   std::uint64_t checksum = 0;          // covers block checksums; version 1: ids
   std::uint64_t header_checksum = 0;   // covers the fields above; version 1: 0
-  std::uint64_t unused = 0;            // 0
+  std::uint64_t unused = 0;            // must be 0
 };
 static_assert(sizeof(TokenFileHeader) == 64);
 
@@ -56,13 +56,13 @@ inline std::uint32_t bytes_per_id(std::size_t vocabulary_size) {
 struct TokenFileOptions {
   /// Bytes per id of a raw file, 2 or 4. If 0, raw files are rejected.
   std::size_t raw_bytes = 0;
-  /// The expected vocabulary. Headers with another vocabulary are rejected at once, and ids outside
-  /// it when they are read. If null, only the file limits the ids.
+  /// The expected vocabulary. Opening a file throws if its header has a different vocabulary, and
+  /// reading throws for ids outside it. If null, only the file limits the ids.
   const Vocabulary* vocabulary = nullptr;
 };
 
-/// A file of token ids that is read on demand. It is not mapped: if another program truncates a
-/// mapped file, reading it kills the process, and pages that were read count as the process's
+/// A file of token ids that is read on demand. It is not mapped, because reading a mapped file that
+/// another program truncates kills the process, and pages that were read count as the process's
 /// memory. Movable; several threads may read at once.
 class TokenFile {
  public:
@@ -89,9 +89,9 @@ class TokenFile {
   /// checksums differ.
   void verify() const;
 
-  /// Returns a hash that distinguishes files with different ids. It covers the checksum in
-  /// rowgrad's header. Without that header it covers all ids or, above 1 GiB, their number and a
-  /// sample.
+  /// Returns a hash that distinguishes files with different ids. In rowgrad's format, it covers the
+  /// checksum in the header. In other formats, it covers all ids or, above 1 GiB, their number and
+  /// a sample.
   std::uint64_t fingerprint() const;
 
  private:
@@ -123,10 +123,10 @@ class TokenFileWriter {
   /// Returns the number of ids so far.
   std::uint64_t count() const { return header_.count; }
 
-  /// Appends ids, or nothing if one of them is outside the vocabulary.
+  /// Appends ids. Throws, and appends nothing, if one of them is outside the vocabulary.
   void append(std::span<const std::int32_t> ids);
 
-  /// Completes the file and moves it into place. Call nothing afterwards.
+  /// Completes the file and moves it into place. No other function may be called afterwards.
   void finish();
 
  private:

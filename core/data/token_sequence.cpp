@@ -21,7 +21,8 @@ TokenSequence::TokenSequence(std::vector<TokenFile> files)
   for (const TokenFile& file : *files_) {
     check_runtime(!file.header() || !first.header() ||
                       file.header()->vocabulary_hash == first.header()->vocabulary_hash,
-                  file.path().string(), ": has another vocabulary than ", first.path().string());
+                  file.path().string(), ": has a different vocabulary than ",
+                  first.path().string());
     ends_.push_back(size_ += file.size());
   }
 }

@@ -57,7 +57,7 @@ class TokenSequence {
   std::uint64_t size_ = 0;
 };
 
-/// A corpus cut into training and validation ids.
+/// The ids of a corpus, split into training and validation ids.
 struct Split {
   TokenSequence train;       // the first part
   TokenSequence validation;  // the rest
@@ -67,9 +67,9 @@ struct Split {
 /// validation. The fraction must be in [0, 1).
 Split split(const TokenSequence& source, double validation_fraction);
 
-/// Returns the mean −log p over `text` under a model that knows only token frequencies: those in
-/// `counted`, with 1 added to each count. Reads at most 2^24 ids of each sequence. Throws
-/// std::invalid_argument for an id outside the vocabulary, and if `text` is empty.
+/// Returns the mean −log p over `text` under a model that knows only token frequencies. They are
+/// the frequencies in `counted`, with 1 added to each count. Reads at most 2^24 ids of each
+/// sequence. Throws std::invalid_argument for an id outside the vocabulary, and if `text` is empty.
 double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary);
 

@@ -1,8 +1,7 @@
 #pragma once
 
-// Examples with targets of their own: classified documents, and instructions of which only the
-// answer is learned. They become windows, which go to a DataLoader. Invalid arguments throw
-// std::invalid_argument.
+// Examples with their own targets: classified documents, and instructions whose answers are
+// learned. They become windows for a DataLoader. Invalid arguments throw std::invalid_argument.
 //
 //   std::vector<TrainingExample> examples;
 //   for (const auto& [text, label] : reviews)
@@ -29,14 +28,14 @@ struct TrainingExample {
   std::vector<std::int32_t> targets;  // one target per input
 };
 
-/// Returns a document with its class: the target of its last id is `label`, all others are ignored.
-/// Longer documents are cut to `max_ids` ids.
+/// Returns a document with its class. The target of the last id is `label`; all other targets are
+/// ignored. Longer documents are cut to `max_ids` ids.
 TrainingExample classification_example(
     const Ids& ids, std::size_t label,
     std::size_t max_ids = std::numeric_limits<std::size_t>::max());
 
-/// Returns a prompt and its answer. Each answer id is the target of the id before it; the last
-/// one's target is `end`, the end-of-text id. The prompt is read, but not learned.
+/// Returns a prompt and its answer. Each answer id is the target of the id before it, and `end`,
+/// the end-of-text id, is the target of the last answer id. The prompt is read, but not learned.
 TrainingExample answer_example(const Ids& prompt, const Ids& answer, std::int32_t end);
 
 /// Options of padded_windows() and packed_windows().
@@ -52,8 +51,8 @@ struct ExampleWindowOptions {
 TokenWindows padded_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options = {});
 
-/// Fills each window with consecutive examples. This gives fewer windows, but an example sees
-/// those before it in its window.
+/// Fills each window with consecutive examples. This gives fewer windows, but an example sees the
+/// previous examples in its window.
 TokenWindows packed_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options = {});
 

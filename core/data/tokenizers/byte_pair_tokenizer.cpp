@@ -67,8 +67,8 @@ class PieceCache {
 
   PieceCache() : entries_(2 * kSets) {}
 
-  // Returns the entry of the piece of `length` bytes at text[begin]. If the piece is not cached,
-  // the entry is new and has no ids. Pieces longer than kLongest share one temporary entry.
+  // Returns the entry of the piece of `length` bytes at text[begin]. The entry of a piece that is
+  // not cached is new, without ids. Pieces longer than kLongest share one temporary entry.
   Entry& operator()(std::string_view text, std::size_t begin, std::size_t length) {
     if (length > kLongest) return long_ = Entry();
     const Key key = key_of(text, begin, length);
@@ -82,7 +82,8 @@ class PieceCache {
  private:
   static constexpr std::size_t kSets = std::size_t{1} << 15;
 
-  // Ones, then zeros. Read from byte kLongest − n on, it is a mask that keeps n bytes of a piece.
+  // kLongest bytes of ones, then zeros. Read from byte kLongest − n on, the mask keeps n bytes of a
+  // piece.
   static constexpr auto kMask = [] {
     std::array<unsigned char, 2 * kLongest> mask{};
     std::fill_n(mask.begin(), kLongest, static_cast<unsigned char>(0xFF));
@@ -103,7 +104,7 @@ class PieceCache {
     return key;
   }
 
-  // Rarely called: not inlined, so that its caller can be.
+  // Rarely called, and not inlined, so that its caller can be inlined.
   [[gnu::noinline]] static Entry& add(Entry* set, const Key& key) {
     set[1] = set[0];
     return set[0] = {.key = key};

@@ -14,7 +14,7 @@ namespace rowgrad {
 struct BytePairOptions {
   /// The number of ids: 256 bytes, the merges, and the special tokens.
   std::size_t size = 1024;
-  /// These get the last ids. In the training corpus they separate documents.
+  /// Special tokens, which get the last ids. In the training corpus, they separate documents.
   std::vector<std::string> special_tokens = {std::string(kEndOfText)};
 };
 
@@ -25,8 +25,8 @@ class BytePairTokenizer final : public Tokenizer {
  public:
   /// Repeatedly merges the most frequent pair of adjacent tokens. Ties go to the lower left id,
   /// then to the lower right id. Ids 0 … 255 are the bytes; merged tokens follow in merge order. If
-  /// the corpus runs out of pairs, size() is below options.size, which must be at least 256 + the
-  /// number of special tokens.
+  /// the corpus runs out of pairs, size() is less than options.size. Requires an options.size of at
+  /// least 256 plus the number of special tokens.
   static BytePairTokenizer train(std::string_view text, const BytePairOptions& options = {});
 
   /// Throws if an ordinary token is neither a byte nor made by a merge.
@@ -47,9 +47,9 @@ class BytePairTokenizer final : public Tokenizer {
   std::shared_ptr<Caches> caches_;  // shared by all copies
 };
 
-/// The contents of a file, and its name in messages.
+/// A file in memory.
 struct NamedText {
-  std::string name;      // path, for messages
+  std::string name;      // path for messages
   std::string contents;  // contents of the file
 };
 

@@ -11,7 +11,7 @@
 namespace rowgrad {
 namespace {
 
-// Returns `text` without accents, in compatibility form; empty if it is not UTF-8.
+// Returns `text` in compatibility form and without accents, or an empty string if it is not UTF-8.
 std::string without_accents(std::string_view text) {
   constexpr int kOptions = UTF8PROC_COMPAT | UTF8PROC_DECOMPOSE | UTF8PROC_STRIPMARK;
   utf8proc_uint8_t* mapped = nullptr;

@@ -11,9 +11,10 @@
 
 namespace rowgrad {
 
-/// Returns `text` in compatibility form (NFKC, then NFD: Unicode Standard Annex 15), in lower case,
-/// without accents (marks, Mn). Runs of whitespace become one space, except at the ends, unless
-/// nothing else is left. Text that is not UTF-8, or folds to nothing, is returned unchanged.
+/// Returns `text` in compatibility form (NFKD: Unicode Standard Annex 15) and lower case, without
+/// accents (category M) and without whitespace at the ends. Other runs of whitespace, and text of
+/// only whitespace, become one space. Returns text that is not UTF-8, or folds to nothing,
+/// unchanged.
 std::string fold(std::string_view text);
 
 /// Returns a canonical id for each token id; tokens with the same folded text share one. They count

@@ -116,7 +116,7 @@ void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
   workspace.lowest_.resize(2 * piece.size());
   Workspace::Node* const nodes = workspace.nodes_.data();
   std::uint64_t* const lowest = workspace.lowest_.data();
-  // Equal ranks are ordered from left to right.
+  // Returns a tournament value. Equal ranks are ordered from left to right.
   const auto candidate = [&](std::uint32_t left) {
     const std::uint32_t right = nodes[left].next;
     return std::uint64_t{right < size ? rank(nodes[left].id, nodes[right].id) : kNoRank}
@@ -167,7 +167,7 @@ struct Word {
   std::int64_t count;
 };
 
-// The places where two ids are neighbours.
+// The occurrences of a pair of neighbours.
 struct Neighbours {
   std::int64_t count = 0;          // occurrences in all documents
   std::vector<std::size_t> words;  // words that have, or once had, this pair

@@ -31,7 +31,7 @@ class MergeTable {
   class Workspace {
     friend class MergeTable;
 
-    // A token that is still separate, or that was merged into the one before it.
+    // A token that is still separate, or that was merged into the token before it.
     struct Node {
       std::int32_t id;
       std::uint32_t previous;
@@ -50,7 +50,7 @@ class MergeTable {
   /// token that no earlier merge makes.
   void add(std::string_view left, std::string_view right, const Vocabulary& vocabulary);
 
-  /// Appends the merge in a line of a file, `left right`, with bytes written as printable text.
+  /// Appends the merge of a line `left right`, whose bytes are written as printable text.
   void add_line(std::string_view line, const Vocabulary& vocabulary);
 
   /// Returns the merges in rank order.
@@ -81,8 +81,8 @@ class MergeTable {
 };
 
 /// Learns up to `max_merges` merges from documents, in the order defined by
-/// BytePairTokenizer::train(). Returns fewer if no neighbours are left. Ids below 256 are bytes,
-/// and pair i makes the id 256 + i.
+/// BytePairTokenizer::train(). Returns fewer if no pairs of neighbours are left. Ids below 256 are
+/// bytes, and pair i makes the id 256 + i.
 std::vector<std::pair<std::int32_t, std::int32_t>> learn_merges(
     const std::vector<std::string_view>& documents, std::size_t max_merges);
 

@@ -72,7 +72,7 @@ void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
 
 namespace {
 
-// Returns true if \s in Python's re matches: White_Space and the four information separators.
+// Returns true if \s of Python's re matches: for White_Space and the four information separators.
 bool is_blank(char32_t code_point) {
   return (code_point >= 0x1C && code_point <= 0x1F) ||
          character_class(code_point) == CharacterClass::white_space;
@@ -82,7 +82,8 @@ bool is_one_of(std::string_view characters, std::string_view word) {
   return word.size() == 1 && characters.find(word.front()) != std::string_view::npos;
 }
 
-// ASCII characters that are always part of a word. Most characters are, so only these are fast.
+// ASCII characters that are always part of a word. Most characters are among them, and are skipped
+// without decoding.
 constexpr auto kPlain = [] {
   std::array<bool, 256> plain{};
   for (char byte = '!'; byte <= '~'; ++byte)

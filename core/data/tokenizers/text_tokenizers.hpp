@@ -8,8 +8,8 @@ namespace rowgrad {
 
 /// Options of CharacterTokenizer.
 struct CharacterOptions {
-  /// These get the ids after the characters. If kUnknown is one of them, its id represents all
-  /// characters that are not in the vocabulary.
+  /// Special tokens, with the ids after the characters. If kUnknown is one of them, its id
+  /// represents all characters that are not in the vocabulary.
   std::vector<std::string> special_tokens = {};
 };
 
@@ -33,8 +33,8 @@ class CharacterTokenizer final : public Tokenizer {
 
 /// Options of WordTokenizer.
 struct WordOptions {
-  /// These get the ids after the words. If kUnknown is one of them, its id represents all words
-  /// that are not in the vocabulary.
+  /// Special tokens, with the ids after the words. If kUnknown is one of them, its id represents
+  /// all words that are not in the vocabulary.
   std::vector<std::string> special_tokens = {std::string(kEndOfText), std::string(kUnknown)};
   /// Words that occur less often in the corpus get no id.
   std::size_t min_count = 1;
@@ -46,8 +46,8 @@ struct WordOptions {
 };
 
 /// Splits text at whitespace, which is dropped, and at each of , . : ; ? _ ! " ( ) ' and --, which
-/// are words themselves. Equals re.split(r'([,.:;?_!"()\']|--|\s)', text) in Python without the
-/// blank pieces, as in Raschka's *Build a Large Language Model (From Scratch)*, chapter 2.
+/// are words themselves. Equivalent to re.split(r'([,.:;?_!"()\']|--|\s)', text) in Python without
+/// the blank pieces, as in Raschka's *Build a Large Language Model (From Scratch)*, chapter 2.
 std::vector<std::string_view> split_words(std::string_view text);
 
 /// One token per word. Copyable and movable.

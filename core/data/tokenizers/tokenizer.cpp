@@ -56,8 +56,8 @@ namespace {
 constexpr std::string_view kFormat = "rowgrad tokenizer";
 constexpr std::uint64_t kVersion = 2;
 
-// --- Writing: one token per line, so that diffs are readable, and in ASCII, so that all editors
-// show the same ---
+// --- Writing ---
+// One token per line, so that diffs are readable, and in ASCII, so that all editors show the same.
 
 template <class Items, class Print>
 std::string list(const char* name, const Items& items, const Print& print) {
@@ -114,7 +114,7 @@ auto& required(std::optional<List>& list, const char* name) {
   return *list;
 }
 
-// Returns the vocabulary of the file, with decode(token) in place of each ordinary token.
+// Returns the vocabulary of a file. Applies `decode` to each ordinary token.
 Vocabulary vocabulary(Contents& contents, const auto& decode) {
   std::vector<std::string>& tokens = required(contents.tokens, "tokens");
   std::vector<std::int32_t> special_ids;

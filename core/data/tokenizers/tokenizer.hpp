@@ -22,8 +22,8 @@ namespace rowgrad {
 /// The special token between two documents.
 inline constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-/// The special token for everything that has no id. Unless it is one of their special tokens,
-/// character and word tokenizers throw for unknown text.
+/// The special token for everything that has no id. Character and word tokenizers without it throw
+/// for unknown text.
 inline constexpr std::string_view kUnknown = "<|unk|>";
 
 /// Options of Tokenizer::encode().
@@ -53,13 +53,13 @@ class Tokenizer {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }  // tokens and their ids
 
-  /// Returns all that tokenizer_from_json() needs to recreate the tokenizer, in ASCII.
+  /// Returns everything that tokenizer_from_json() needs to recreate the tokenizer, in ASCII.
   virtual std::string to_json() const = 0;
   /// Writes to_json() to a file.
   void save(const std::filesystem::path& path) const;
 
  protected:
-  /// For derived classes, which encode with this vocabulary.
+  /// Constructs the base of a tokenizer that encodes with this vocabulary.
   explicit Tokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
   Tokenizer(const Tokenizer&) = default;
   Tokenizer(Tokenizer&&) = default;
@@ -75,8 +75,8 @@ class Tokenizer {
   Vocabulary vocabulary_;
 };
 
-/// Recreates a tokenizer from its to_json(). Throws std::runtime_error for other JSON, truncated
-/// text, and tokens and merges that contradict each other.
+/// Recreates a tokenizer from its to_json(). Throws std::runtime_error for other JSON, and for
+/// truncated, damaged or contradictory contents.
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view json);
 
 /// Recreates a tokenizer from a file written by save(); messages name the file.

@@ -27,7 +27,7 @@ std::string lower_case(std::string_view text);
 /// openai/gpt-2, src/encoder.py, bytes_to_unicode.
 std::string printable_from_bytes(std::string_view bytes);
 
-/// Inverts printable_from_bytes(). Throws for a character that represents no byte.
+/// Inverts printable_from_bytes(). Throws for a character that does not represent a byte.
 std::string bytes_from_printable(std::string_view text);
 
 }  // namespace rowgrad

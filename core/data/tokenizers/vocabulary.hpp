@@ -39,7 +39,7 @@ class Vocabulary {
 
   /// Returns a checksum of all tokens, their ids and kinds, the same on every machine.
   std::uint64_t hash() const;
-  std::uint64_t legacy_hash() const;  // in token files of version 0.2.0
+  std::uint64_t legacy_hash() const;  // hash() of rowgrad 0.2.0
 
  private:
   std::size_t slot_of(std::string_view token) const;
@@ -48,7 +48,7 @@ class Vocabulary {
   std::vector<std::int32_t> special_ids_;
   std::map<std::string, std::int32_t, std::less<>> special_;  // token → id
   // Open-addressing table of the ordinary tokens' ids. The number of slots is a power of two, and
-  // at most half are taken. Compact, because loading a vocabulary looks up every merge.
+  // at most half are taken. It is compact, because loading a vocabulary looks up every merge.
   std::vector<std::int32_t> slots_;
 };
 
