@@ -7,7 +7,7 @@ namespace rowgrad::testing {
 
 inline Ids two_texts() { return ids({2, 4}, {1, 2, 1, 2, 3, 2, 1, 2}); }
 
-// Counts the n-grams of each row, lookup by lookup.
+// Returns the number of occurrences of each n-gram of each row.
 inline std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> counted(
     const NgramHash& hash, const Ids& batch) {
   std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> all;

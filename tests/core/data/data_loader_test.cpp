@@ -19,7 +19,7 @@ TokenWindows windows(std::int32_t count) {
 }
 
 // Returns the indices of the windows in a batch.
-Ids32 window_numbers(const Batch& batch) {
+Ids32 window_indices(const Batch& batch) {
   Ids32 numbers;
   for (std::size_t row = 0; row < batch.inputs().shape(0); ++row)
     numbers.push_back(batch.inputs()(row, 0) / 2);
@@ -28,7 +28,7 @@ Ids32 window_numbers(const Batch& batch) {
 
 std::vector<Ids32> loop(const DataLoader::Epoch& epoch) {
   std::vector<Ids32> batches;
-  for (const Batch& batch : epoch) batches.push_back(window_numbers(batch));
+  for (const Batch& batch : epoch) batches.push_back(window_indices(batch));
   return batches;
 }
 
@@ -56,7 +56,8 @@ TEST(DataLoader, KeepsOrDropsTheShortBatch) {
 
 TEST(DataLoader, ShufflesDifferentlyForEachEpochAndSeed) {
   std::set<std::vector<Ids32>> orders;
-  constexpr std::uint64_t kSeeds[] = {0, 1, 7, 8, std::uint64_t{1} << 32};  // all 64 bits matter
+  constexpr std::uint64_t kSeeds[] = {
+      0, 1, 7, 8, std::uint64_t{1} << 32};  // 2^32 and 0 have the same lower half
   for (const std::uint64_t seed : kSeeds) {
     DataLoader loader(windows(50), {.batch = 50, .shuffle = true, .seed = seed});
     for (std::size_t epoch = 0; epoch < 4; ++epoch) {
@@ -82,7 +83,7 @@ TEST(DataLoader, DrawsTheSameOrderAsPyTorch) {
       std::vector<Ids32> batches;
       const DataLoader& drawn = expected["shuffle"].get<bool>() ? training : validation;
       for (const Batch& batch : drawn.epoch(drawn.start(0, random))) {
-        batches.push_back(window_numbers(batch));
+        batches.push_back(window_indices(batch));
         if (batches.size() == expected["count"]) break;
       }
       EXPECT_EQ(batches, expected["batches"].get<std::vector<Ids32>>());
@@ -100,7 +101,7 @@ class RunningLoader : public Running {
   std::string step() override {
     if (progress_.batch == loader_.batches()) progress_ = {.epoch = progress_.epoch + 1};
     if (progress_.batch == 0) progress_ = loader_.start(progress_.epoch, random_);
-    const Ids32 numbers = window_numbers(loader_.epoch(progress_).read(progress_.batch++));
+    const Ids32 numbers = window_indices(loader_.epoch(progress_).read(progress_.batch++));
     return {reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size()};
   }
   StateDict save() override {
@@ -151,7 +152,7 @@ TEST(DataLoader, CutsBatchesIntoSlices) {
           return whole[batch].begin() + static_cast<std::ptrdiff_t>(rows * i / count);
         };
         EXPECT_EQ(parts[batch], Ids32(at(index), at(index + 1))) << index << ' ' << count;
-        EXPECT_EQ(window_numbers(loader.epoch(0).read(batch, slice)), parts[batch]);
+        EXPECT_EQ(window_indices(loader.epoch(0).read(batch, slice)), parts[batch]);
       }
     }
 }
@@ -169,7 +170,7 @@ TEST(DataLoader, RunsSeveralLoopsAtOnce) {
   for (const Batch& batch : loader.epoch(0)) {
     EXPECT_EQ(loop(loader.epoch(1)), second);
     EXPECT_EQ(loop(loader.epoch(0)), first);
-    outer.push_back(window_numbers(batch));
+    outer.push_back(window_indices(batch));
   }
   EXPECT_EQ(outer, first);
 }

@@ -25,13 +25,13 @@ TEST(Batch, CountsAndSelectsRows) {
   EXPECT_EQ(all.select({}).select({}).rows(), 0U);
   for (const std::int64_t outside : {-1, 3})
     EXPECT_INVALID(concat("Batch: row ", outside, " is out of range: the batch has 3 rows"),
-                   all.rows(std::vector{std::int64_t{0}, outside}));
+                   all.select(std::vector{std::int64_t{0}, outside}));
 }
 
 TEST(Batch, RejectsMoreIdsThanOffsetsCanIndex) {
   const Batch one{.bags = {{Ids::from_shape({65536}), Ids{0}}}};
   EXPECT_INVALID("Batch: bags have 2147483648 ids, expected at most 2147483647",
-                 one.rows(std::vector<std::int64_t>(32768, 0)));
+                 one.select(std::vector<std::int64_t>(32768, 0)));
 }
 
 TEST(Datasets, RejectInconsistentArrays) {
@@ -80,12 +80,12 @@ TEST(TensorDataset, HasAChecksumOfItsValues) {
   EXPECT_EQ(descriptions.size(), 6U);
 }
 
-// Three examples, described only by their number.
+// A dataset of three examples that is described only by its size.
 class Numbered : public Dataset {
  public:
   std::size_t size() const override { return 3; }
   Batch batch(std::span<const std::int64_t> examples) const override {
-    return three_rows().rows(examples);
+    return three_rows().select(examples);
   }
 };
 
@@ -105,7 +105,7 @@ TEST(Datasets, AreNotConfusedWithOthersOfTheSameSize) {
 TEST(Datasets, AreCheckedByTheLoaderIfCustom) {
   struct OneTooFew : Numbered {
     Batch batch(std::span<const std::int64_t> examples) const override {
-      return three_rows().rows(examples.subspan(1));
+      return three_rows().select(examples.subspan(1));
     }
   };
   DataLoader short_of_one(OneTooFew(), {.batch = 3});

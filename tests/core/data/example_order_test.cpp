@@ -1,4 +1,4 @@
-// The order of examples: a list, or a permutation computed by index.
+// Tests orders of examples: the list of torch.randperm, and permutations computed by index.
 
 #include <bit>
 
@@ -27,8 +27,9 @@ TEST(KeyedPermutation, VisitsEachIndexOnce) {
     EXPECT_TRUE(is_permutation(KeyedPermutation(count, 7), count)) << count;
 }
 
-// With d degrees of freedom, chi-square has mean d and variance 2d. By chance, fewer than one of
-// ten thousand tables exceeds six standard deviations; the keys here are fixed.
+// Expects equal counts, by a chi-square test. With d degrees of freedom, chi-square has mean d and
+// variance 2d. By chance, fewer than one in ten thousand tables deviates by more than six
+// standard deviations. The keys are fixed, so the result is always the same.
 void expect_uniform(const std::vector<std::uint64_t>& counts, const char* what) {
   double total = 0, chi = 0;
   for (const std::uint64_t count : counts) total += static_cast<double>(count);
@@ -73,11 +74,11 @@ TEST(ExampleOrder, EqualsRandpermUpTo2To24Examples) {
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(order[i], expected[i]) << count << ' ' << i;
   }
   const ExampleOrder order(ExampleOrder::kMaxListed, 9);
-  Random random(9);  // torch.randperm first swaps the first number with another
+  Random random(9);  // torch.randperm first swaps the first element with another
   EXPECT_EQ(order[0], random.bits() % ExampleOrder::kMaxListed);
 }
 
-// The order must never change, so that saved runs resume in the same order.
+// The order must never change between versions, so that saved runs can resume.
 TEST(ExampleOrder, UsesNoListForMoreExamples) {
   constexpr std::size_t kCount = ExampleOrder::kMaxListed + 1;
   const ExampleOrder order(kCount, 9);

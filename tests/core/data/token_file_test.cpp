@@ -116,7 +116,7 @@ TEST_F(TokenFiles, RejectIncompleteAndDamagedFiles) {
             "does not start with rowgrad's or llm.c's header; to read raw ids, set raw_bytes");
   EXPECT_EQ(refusal("a text"),
             "does not start with rowgrad's or llm.c's header; to read raw ids, set raw_bytes");
-  EXPECT_EQ(refusal(good.substr(0, 63)), "is truncated: the header ends at byte 63");
+  EXPECT_EQ(refusal(good.substr(0, 63)), "is truncated: has 63 bytes, expected a header of 64");
   EXPECT_EQ(refusal(good.substr(0, 68)), "has 68 bytes, expected 86 for 3 ids");
   EXPECT_EQ(refusal(good + "a"), "has 87 bytes, expected 86 for 3 ids");
   EXPECT_EQ(refusal(with(8, 3)), "has version 3, expected 1 or 2");
@@ -134,7 +134,7 @@ TEST_F(TokenFiles, RejectIncompleteAndDamagedFiles) {
   EXPECT_EQ(refusal(llmc(20240801, 7, 1, "ab")),
             "its header says 1 ids of 4 bytes, but 2 bytes follow");
   EXPECT_EQ(refusal(llmc(20240520, 1, 0, "").substr(0, 1023)),
-            "is truncated: the header ends at byte 1023");
+            "is truncated: has 1023 bytes, expected a header of 1024");
   EXPECT_EQ(refusal(llmc(20240522, 1, 0, "")),  // llm.c's evaluation files
             "does not start with rowgrad's or llm.c's header; to read raw ids, set raw_bytes");
   EXPECT_INVALID("TokenFile: raw_bytes is 3, expected 0, 2 or 4",
@@ -144,7 +144,7 @@ TEST_F(TokenFiles, RejectIncompleteAndDamagedFiles) {
 TEST_F(TokenFiles, RejectAnotherVocabulary) {
   const Vocabulary eleven = vocabulary(11);
   EXPECT_EQ(refusal(own(10, {1}), {.vocabulary = &eleven}),
-            "its vocabulary of 10 tokens is not the tokenizer's");
+            "its vocabulary of 10 tokens differs from the tokenizer's vocabulary of 11 tokens");
   EXPECT_NE(Vocabulary({"a", "b"}, {1}).hash(), Vocabulary({"a", "b"}).hash());
   EXPECT_NE(Vocabulary({"a", "bc"}).hash(), Vocabulary({"ab", "c"}).hash());
 }

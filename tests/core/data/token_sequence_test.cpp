@@ -11,7 +11,7 @@ Ids32 consecutive(std::size_t count, std::int32_t first = 0) {
 class TokenSources : public ::testing::Test {
  protected:
   // Returns the ids 0 … 29 in files of these sizes.
-  TokenSequence shards(const std::vector<std::size_t>& sizes) {
+  TokenSequence in_files(const std::vector<std::size_t>& sizes) {
     std::vector<std::string> tokens;
     for (int i = 0; i < 30; ++i) tokens.push_back(std::to_string(i));
     std::vector<TokenFile> files;
@@ -31,8 +31,8 @@ class TokenSources : public ::testing::Test {
 };
 
 TEST_F(TokenSources, ReadAcrossFiles) {
-  for (const TokenSequence& source : {TokenSequence(to_ids(consecutive(30))), shards({30}),
-                                      shards({10, 1, 0, 0, 4, 15}), shards({0, 29, 1, 0})}) {
+  for (const TokenSequence& source : {TokenSequence(to_ids(consecutive(30))), in_files({30}),
+                                      in_files({10, 1, 0, 0, 4, 15}), in_files({0, 29, 1, 0})}) {
     ASSERT_EQ(source.size(), 30U);
     EXPECT_EQ(values(source.ids()), consecutive(30));
     for (std::size_t begin = 0; begin <= 30; ++begin)
@@ -49,10 +49,10 @@ TEST_F(TokenSources, ReadAcrossFiles) {
 
 TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
   const TokenSequence whole = to_ids(consecutive(30));
-  EXPECT_EQ(shards({10, 1, 0, 0, 4, 15}).checksum(), whole.checksum());
+  EXPECT_EQ(in_files({10, 1, 0, 0, 4, 15}).checksum(), whole.checksum());
   EXPECT_NE(whole.slice(0, 29).checksum(), whole.checksum());
   EXPECT_EQ(whole.slice(3, 9).checksum(), TokenSequence(to_ids(consecutive(9, 3))).checksum());
-  // Long sequences: the first ids, the last ids and a sample of the others matter.
+  // In long sequences, the first ids, the last ids and a sample of the others count.
   for (const std::size_t size : {std::size_t{1} << 20, std::size_t{3} << 20}) {
     Ids ids = Ids::from_shape({size});
     std::ranges::fill(ids, 7);
@@ -67,7 +67,7 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
 }
 
 TEST_F(TokenSources, RejectInvalidRangesAndFiles) {
-  const TokenSequence source = shards({10, 20});
+  const TokenSequence source = in_files({10, 20});
   Ids32 ids(5);
   EXPECT_INVALID("TokenSequence::read: ids 26 to 31 are out of range: there are 30 ids",
                  source.read(26, ids));
@@ -84,7 +84,7 @@ TEST_F(TokenSources, RejectInvalidRangesAndFiles) {
   writer.finish();
   std::vector<TokenFile> files;
   for (const char* name : {"0.bin", "2.bin"}) files.emplace_back(folder_ / name);
-  EXPECT_ERROR_WITH(std::runtime_error, "2.bin: has another vocabulary than ",
+  EXPECT_ERROR_WITH(std::runtime_error, "2.bin: has a different vocabulary than ",
                     TokenSequence{std::move(files)});
 }
 
@@ -106,7 +106,7 @@ TEST_F(TokenSources, ReadOnlyTheWindowsOfASlice) {
 }
 
 TEST_F(TokenSources, RejectFilesThatChangedAfterOpening) {
-  DataLoader loader(TokenWindows(shards({30}), {.context = 4, .stride = 4}), {.batch = 2});
+  DataLoader loader(TokenWindows(in_files({30}), {.context = 4, .stride = 4}), {.batch = 2});
   for (const Batch& batch : loader.epoch(0)) EXPECT_EQ(batch.inputs().shape(1), 4U);
   std::filesystem::create_hard_link(folder_ / "0.bin", folder_ / "kept");
   write_file(folder_ / "0.bin", "another file of this name");

@@ -2,8 +2,8 @@
 
 namespace {
 
-// Returns words over few letters, so that they share pairs, with runs of one letter, spaces, and
-// pieces too long for the cache.
+// Returns words of a few different letters, so that they share pairs, with runs of a letter and of
+// spaces, and pieces too long for the cache.
 std::string random_text(unsigned seed, std::size_t words) {
   std::mt19937 random(seed);
   std::string text;
@@ -15,7 +15,7 @@ std::string random_text(unsigned seed, std::size_t words) {
   return text;
 }
 
-// For short texts, tests/fuzz/targets/byte_pairs.cpp compares with the definition.
+// tests/fuzz/targets/byte_pairs.cpp compares encodings of short texts with the definition.
 TEST(BytePairTokenizer, RestoresAnyTextEvenWithAFullCache) {
   const auto tokenizer = BytePairTokenizer::train(random_text(1, 300), {.size = 400});
   EXPECT_EQ(tokenizer.size(), 400);
@@ -39,14 +39,15 @@ TEST(BytePairTokenizer, EncodesOneLongPieceInLinearTime) {
 
 using Pairs = std::vector<std::pair<std::int32_t, std::int32_t>>;
 
-// tests/fuzz/targets/byte_pairs.cpp compares with the definition.
+// tests/fuzz/targets/byte_pairs.cpp compares merges of short texts with the definition.
 TEST(BytePairTraining, BreaksTiesByLowerIds) {
   struct Case {
     std::vector<std::string_view> texts;
     Pairs pairs;
   };
   const std::vector<Case> cases = {
-      // First aa, 4 times. Then 256·a and ab, twice each: a·b has the lower left id; …
+      // The first pair is a·a, 4 times. Then 256·a and a·b occur twice each, and a·b has the lower
+      // left id, and so on.
       {{"aaabdaaabac"},
        {{'a', 'a'}, {'a', 'b'}, {256, 257}, {'a', 'c'}, {'d', 258}, {258, 260}, {261, 259}}},
       {{"bcd"}, {{'b', 'c'}, {256, 'd'}}},  // the lower left id
@@ -61,7 +62,7 @@ TEST(BytePairTraining, BreaksTiesByLowerIds) {
 }
 
 TEST(BytePairTraining, LearnsFromOneLongWordInLinearTime) {
-  // If the word is twice as long, there is one more merge: each merge halves the run.
+  // Each merge halves the run, so doubling its length adds one merge.
   const int doublings = 20;
   Pairs expected{{'a', 'a'}};
   for (int i = 1; i < doublings; ++i) expected.emplace_back(255 + i, 255 + i);

@@ -104,7 +104,7 @@ TEST_F(Gpt2Files, RejectGapsDuplicateIdsAndForeignTokens) {
 
 class PublishedGpt2Files : public PublishedData {};
 
-// The texts are The Verdict (Edith Wharton, 1908) and 200 others.
+// The texts are The Verdict (Edith Wharton, 1908) and 200 other texts.
 TEST_F(PublishedGpt2Files, EncodeToThePublishedIds) {
   const auto tokenizer = gpt2();
   EXPECT_EQ(tokenizer.size(), 50257);

@@ -93,7 +93,7 @@ TEST(WordTokenizer, GivesASpecialTokenOnlyOneId) {
             (Ids32{1, 2}));
 }
 
-// Special tokens precede the error, and `offset` says that the text continues another.
+// Some errors follow special tokens. With `offset`, the text continues another string.
 TEST(TextTokenizers, ReportTextThatHasNoIdWithItsOffset) {
   const auto characters = CharacterTokenizer::from_text("abé", {.special_tokens = {"<end>"}});
   const auto words = WordTokenizer::from_text("on the mat", {.special_tokens = {"<end>"}});
