@@ -17,7 +17,7 @@ std::span<std::byte> bytes_of(real* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
 
-// Returns the positions, in a row gradient, of its rows within `range` of the table.
+// Returns the positions in a row gradient of its rows that lie in `range` of the table.
 IndexRange rows_within(const RowGradient& rows, IndexRange range) {
   const auto index_of = [&](std::size_t row) {
     const auto found = std::ranges::lower_bound(rows.indices(), static_cast<std::int64_t>(row));
@@ -26,7 +26,7 @@ IndexRange rows_within(const RowGradient& rows, IndexRange range) {
   return {index_of(range.begin), index_of(range.end)};
 }
 
-// A buffer for rows that are copied or received.
+// A buffer of rows that are copied or received.
 struct RowBuffer {
   std::vector<std::int32_t> indices;
   Tensor values;
@@ -69,7 +69,7 @@ GradientExchange::GradientExchange(ProcessGroup& ranks, std::size_t slices,
   subtrees_.push_back({mine.end - 1, mine.end});
 
   const std::size_t limit = std::min(bucket_bytes, SIZE_MAX / ranks.size()) * ranks.size();
-  std::size_t bytes = 0;  // size of the last bucket
+  std::size_t bytes = 0;  // size of the last bucket so far
   for (std::size_t p = shapes_.size(); p-- > 0;) {
     const std::size_t more = element_count(shapes_[p]) * sizeof(real);
     if (buckets_.empty() || more > limit - std::min(bytes, limit)) {
@@ -102,7 +102,7 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
   check_state(ranks_.size() == 1 || own_.empty(),
               "GradientExchange::start: the previous sum is not finished, call finish() first");
   for (Bucket& bucket : buckets_) bucket.missing = bucket.end - bucket.begin;
-  given_.assign(shapes_.size(), false);
+  submitted_.assign(shapes_.size(), false);
   sharded_ = std::move(sharded);
   sharded_.resize(shapes_.size());
   counts_.assign(terms_.size() * shapes_.size(), kNone);
@@ -117,14 +117,14 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
 }
 
 void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
-  check_state(!own_.empty(), "GradientExchange::give: no sum was started, call start() first");
-  check_state(!given_.at(parameter), "GradientExchange::give: the gradient of parameter ",
-              parameter, " was already given");
+  check_state(!own_.empty(), "GradientExchange::submit: no sum was started, call start() first");
+  check_state(!submitted_.at(parameter), "GradientExchange::submit: the gradient of parameter ",
+              parameter, " was already submitted");
   if (!gradient.is_none())
-    check_argument(gradient.shape() == shapes_[parameter], "GradientExchange::give: parameter ",
+    check_argument(gradient.shape() == shapes_[parameter], "GradientExchange::submit: parameter ",
                    parameter, " has a gradient of shape ", bracketed(gradient.shape()),
                    ", expected ", bracketed(shapes_[parameter]));
-  given_[parameter] = true;
+  submitted_[parameter] = true;
   for (std::size_t i = left_halves_.size(); i-- > 0;) {
     left_halves_[i][parameter].add(std::move(gradient));
     gradient = std::move(left_halves_[i][parameter]);
@@ -142,7 +142,7 @@ void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
 Gradients GradientExchange::finish() {
   check_state(!own_.empty(), "GradientExchange::finish: no sum was started, call start() first");
   for (std::size_t p = shapes_.size(); p-- > 0;)
-    if (!given_[p]) submit(p, {});
+    if (!submitted_[p]) submit(p, {});
   if (ranks_.size() == 1) sums_ = std::move(own_.front());
   // All buckets finish a step before the first bucket waits for its next, so that transfers
   // overlap.
@@ -197,7 +197,7 @@ void GradientExchange::exchange_counts(Bucket& bucket) {
   bucket.awaits = Bucket::kCounts;
 }
 
-// Returns the pieces that `owner` sums: its range of a bucket's dense gradients, as one vector.
+// Returns the pieces that `owner` sums. Together they are its range of a bucket's dense gradients.
 std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& bucket,
                                                                  std::size_t owner) const {
   const auto size = [&](std::size_t p) {
@@ -270,7 +270,7 @@ void GradientExchange::exchange_sums(Bucket& bucket) {
       a = b;
   };
   const std::vector<Piece> mine = pieces_of(bucket, ranks_.rank());
-  std::size_t offset = 0;  // start of the piece in the pieces of this rank
+  std::size_t offset = 0;  // start of the piece in bucket.arrived
   for (const Piece& piece : mine) {
     const auto values_of = [&](IndexRange slices, real*& values) {
       const std::size_t s = term_of(slices);
@@ -319,7 +319,7 @@ void GradientExchange::sum_rows(std::size_t p) {
   }
   if (std::ranges::max(counts) < 0) return;
   // Gathering sends all N rows to each rank. With owners, each rank receives N / ranks rows, and
-  // then the distinct rows. Few rows are always gathered, because that takes fewer messages.
+  // then the distinct rows. Small gradients are always gathered, because that takes fewer messages.
   const double bytes = rows * static_cast<double>(shapes_[p][1] * sizeof(real));
   const bool owners =
       sharded_[p] ||
@@ -390,7 +390,7 @@ Gradient GradientExchange::sum_by_owners(std::size_t p) {
   Gradient sum = sum_rows_in(p, owned, of_terms);
   if (sharded_[p]) return sum;
 
-  // Gather the sums of all ranks, consecutively in the order of owners.
+  // Gathers the sums of all ranks, in the order of owners.
   const RowGradient& mine = sum.rows();
   const auto count_of_mine = static_cast<std::int64_t>(mine.size());
   const std::vector<std::int64_t> counts = ranks_.all_gather(std::span(&count_of_mine, 1));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums gradients over ranks. Dense gradients are summed by owners of equal ranges; row gradients
+// Sums gradients over ranks. Each rank sums an equal range of the dense gradients. Row gradients
 // travel as touched rows, never as whole tables. Invalid arguments throw std::invalid_argument, and
 // calls in the wrong order std::logic_error.
 
@@ -15,19 +15,20 @@ namespace rowgrad {
 
 /// The sum of gradients over ranks.
 ///
-/// Dense gradients, as one vector, are cut into one range per rank, its owner. The owner receives
-/// its range from all others, adds it up, and sends the sum back. So each element travels about
-/// twice on any number of ranks (reduce-scatter and all-gather; Rabenseifner 2004, "Optimization of
-/// Collective Reduction Operations"). They travel in buckets of consecutive parameters. A bucket is
-/// sent once all its gradients exist on all ranks, while other gradients are computed.
+/// Dense gradients, as one vector, are cut into equal ranges, and each rank owns one. The owner
+/// receives its range from all other ranks, adds it up, and sends the sum back. So each element
+/// travels about twice on any number of ranks (reduce-scatter and all-gather; Rabenseifner 2004,
+/// "Optimization of Collective Reduction Operations"). This is done for buckets of consecutive
+/// parameters. A bucket is sent once all its gradients exist on all ranks, while other gradients
+/// are computed.
 ///
 /// Row gradients are either gathered, so that every rank gets all rows, or summed by owners of
-/// equal ranges of rows, who send the sums to all others. The way that would have taken fewer bytes
-/// in the last step is chosen.
+/// equal ranges of rows, which send the sums to all other ranks. Each sum uses the way that would
+/// have sent fewer bytes in the previous sum.
 class GradientExchange final : public GradientSum {
  public:
   /// Sums gradients of parameters with these shapes over `slices` slices, at least one per rank. A
-  /// bucket has up to `bucket_bytes` per owner, or one parameter. `ranks` must outlive this.
+  /// bucket has up to `bucket_bytes` per owner, or one parameter. `ranks` must outlive this object.
   GradientExchange(ProcessGroup& ranks, std::size_t slices, std::vector<Shape> shapes,
                    std::size_t bucket_bytes = kBucketBytes);
 
@@ -37,7 +38,7 @@ class GradientExchange final : public GradientSum {
   Gradients finish() override;
   const std::vector<std::string_view>& ways() const override { return ways_; }
 
-  /// Computes a whole sum; `partial` has one entry per subtree.
+  /// Sums gradients that are all known. `partial` has one entry per subtree.
   Gradients sum(std::vector<Gradients> partial);
 
  private:
@@ -49,14 +50,14 @@ class GradientExchange final : public GradientSum {
     std::size_t rank;
     IndexRange slices;
   };
-  // The parameters [begin, end), and what their dense gradients wait for.
+  // The parameters [begin, end), and the state of the exchange of their dense gradients.
   struct Bucket {
     enum Step { kNothing, kCounts, kPieces, kSums };
     std::size_t channel;
     std::size_t begin;
     std::size_t end;
-    std::size_t missing = 0;  // gradients that have not been given
-    Step awaits = kNothing;
+    std::size_t missing = 0;           // number of gradients that have not been submitted
+    Step awaits = kNothing;            // transfer that was started last
     std::vector<Tensor> arrived = {};  // [term]: values of this rank's pieces
   };
   // `count` elements of a dense gradient, from `offset` on.
@@ -99,12 +100,12 @@ class GradientExchange final : public GradientSum {
   // The sum in progress, if this rank has terms:
   std::vector<Gradients> own_;          // this rank's terms
   std::vector<Gradients> left_halves_;  // the last term, except its last slice
-  std::vector<bool> given_;             // [parameter]
+  std::vector<bool> submitted_;         // [parameter]
   std::vector<bool> sharded_;           // [parameter]
   std::vector<std::int64_t> counts_;    // [term][parameter]: rows, or kNone or kDense
   Gradients sums_;
-  std::vector<ProcessGroup::Send> sends_;  // to be started
-  std::vector<ProcessGroup::Receive> receives_;
+  std::vector<ProcessGroup::Send> sends_;        // for start_transfers()
+  std::vector<ProcessGroup::Receive> receives_;  // for start_transfers()
 };
 
 }  // namespace rowgrad

@@ -41,7 +41,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kLongest = 1UL << 30;  // maximum bytes per message: MPI counts them as int
 constexpr auto kSpins = std::chrono::microseconds(200);  // how long to spin before yielding
 
-// Ends the process if it still exists after `seconds`.
+// Ends the process with a message if this object still exists after `seconds`.
 class StartLimit {
  public:
   explicit StartLimit(double seconds)
@@ -113,7 +113,7 @@ class MpiProcessGroup : public ProcessGroup {
     return hosts;
   }
 
-  // The unfinished transfers of a channel.
+  // The transfers of a channel.
   struct Requests {
     std::vector<MPI_Request> open;
     std::vector<std::size_t> others;  // other rank of each request
@@ -157,11 +157,11 @@ class MpiProcessGroup : public ProcessGroup {
   void finish(std::size_t channel) override {
     Requests& requests = requests_[channel];
     const auto start = Clock::now();
-    auto last = start, looked = start;  // times of the last progress and of the last test
+    auto last = start, tested = start;  // times of the last progress and of the last test
     while (first_open(requests) < requests.open.size()) {
       const bool news = advance(requests);
       const auto now = Clock::now();
-      if (news || now - std::exchange(looked, now) > timeout_ / 2) {  // or this rank was stalled
+      if (news || now - std::exchange(tested, now) > timeout_ / 2) {  // or this rank was suspended
         last = now;
       } else if (now - start > kSpins) {
         std::this_thread::yield();
@@ -170,7 +170,7 @@ class MpiProcessGroup : public ProcessGroup {
       std::set<std::size_t> silent;
       for (std::size_t i = 0; i < requests.open.size(); ++i)
         if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
-      // Silent ranks may be waiting for the rank that hangs. Gives them time to name it.
+      // Silent ranks may be waiting for the rank that hangs. This gives them time to name it.
       if (silent.size() > 1 && now - last < 1.25 * timeout_) continue;
       throw std::runtime_error(concat(name_of(*silent.begin()),
                                       silent.size() > 1 ? " or another rank" : "",

@@ -83,7 +83,7 @@ void ParallelTraining::together(const std::function<void()>& work) {
   asking_ = Asking::kFirst;
 }
 
-// Sends the rows that the first rank asks for, until it also calls meet().
+// Sends the rows that the first rank asks for, until the first rank also calls meet().
 void ParallelTraining::meet() {
   if (!has_tables()) return;
   while (true) {
@@ -92,7 +92,7 @@ void ParallelTraining::meet() {
     check_state(
         table < tables_.size(),
         "ParallelTraining: the first rank sent other messages while the other ranks wait to send "
-        "it rows, expected them only in together()");
+        "it rows; send messages only in together()");
     tables_[table]->fetch({}, false);
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// Training in several processes: rowgrad::parallel. core/parallel/README.md shows how.
+// Training in several processes: rowgrad::parallel. See core/parallel/README.md.
 //
 // Invalid arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
 
@@ -22,7 +22,7 @@ namespace rowgrad {
 ///   Embedding words(rows, width, random, {.tables = &ranks});
 ///   TrainingRun run({…, .slices = 8, .ranks = &ranks});
 ///
-/// Must outlive these layers.
+/// It must outlive these layers.
 class ParallelTraining final : public TrainingRanks, private ParameterUser {
  public:
   explicit ParallelTraining(ProcessGroup& group) : group_(group) {}
@@ -37,8 +37,8 @@ class ParallelTraining final : public TrainingRanks, private ParameterUser {
   IndexRange rows_here(std::size_t rows) const override;
   Parameter& whole_table(Parameter& here, std::size_t rows, const EmbeddingLookup& lookup) override;
 
-  /// Called by all ranks together, each with its own lookups. In first_asks(), max_norm is not
-  /// applied, and only the first rank calls it, except in together().
+  /// Fetches rows. All ranks call it together, each with its own lookups. In
+  /// first_asks(), max_norm is not applied, and only the first rank calls it, except in together().
   void fetch(std::span<const TableLookup> lookups) override;
 
   void add_gradient(ShardedTable& table, Gradient gradient, bool watched) const override;

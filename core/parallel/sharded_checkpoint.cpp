@@ -15,15 +15,16 @@ namespace {
 namespace fs = std::filesystem;
 
 // Names of values in `path` and its parts. Each checkpoint has its own id. `path` also determines
-// the names of the next checkpoint's parts, so that a save overwrites parts of an interrupted save.
+// the file names of the next checkpoint's parts, so that a save overwrites parts of an interrupted
+// save.
 constexpr const char* kId = "split.id";
 constexpr const char* kNames = "split.names";    // common part of the parts' file names
-constexpr const char* kNext = "split.next";      // names of the next checkpoint
-constexpr const char* kBefore = "split.before";  // names of the replaced checkpoint
+constexpr const char* kNext = "split.next";      // kNames of the next checkpoint
+constexpr const char* kBefore = "split.before";  // kNames of the replaced checkpoint
 constexpr const char* kRanks = "split.ranks";    // number of parts
 constexpr const char* kRank = "split.rank";      // rank of this part
 constexpr const char* kStep = "split.step";      // step of the run, if any
-constexpr const char* kRows = "split.rows";      // for each value: rows of the whole table
+constexpr const char* kRows = "split.rows";      // for each value: number of rows of its table
 
 fs::path rank_path(const fs::path& path, const std::string& names, std::size_t rank) {
   return fs::path(path) += concat(".part-", names, '-', rank);
@@ -85,8 +86,7 @@ bool is_part(const fs::path& path, const std::string& names) {
   }
 }
 
-// Removes the parts with these names, if their contents confirm the names. Parts written by rowgrad
-// 0.2.0 do not, and stay; they only take space.
+// Removes the files with these names that is_part() confirms to be parts.
 void remove_parts(const fs::path& path, const std::string& names) {
   if (names.empty()) return;
   const std::string start = concat(path.filename().string(), ".part-", names, '-');
@@ -144,7 +144,7 @@ bool is_sparse(const StateDict& part, const std::string& name, const std::string
          std::holds_alternative<StateDict::Integers>(part.at(name));
 }
 
-// Copies files that some ranks need and lack from a rank that has them.
+// Copies files that some ranks need, but lack, from a rank that has them.
 void fetch_files(ProcessGroup& ranks, const std::vector<fs::path>& paths,
                  const std::vector<bool>& needed) {
   std::string states;  // per file: h (here), n (needed) or -
@@ -186,7 +186,7 @@ void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
   const bool is_first = ranks.rank() == 0;
   const Names before = is_first ? names_in(path) : Names();
   const std::string replaced = from_first(before.present);
-  const std::string left = from_first(before.before);  // not empty if that save was interrupted
+  const std::string left = from_first(before.before);  // remains if the last save was interrupted
   const std::string names = from_first(before.next.empty() ? random_name() : before.next);
   const std::string id = from_first(random_name());
   for (StateDict* file : {&mine, &common}) {
@@ -201,9 +201,9 @@ void write_sharded_checkpoint(const fs::path& path, const StateDict& state,
   common.put(kNext, random_name());
   common.put(kBefore, replaced);
   write_safetensors(rank_path(path, names, ranks.rank()), mine);
-  ranks.any(false);  // barrier: all parts are written
+  ranks.any(false);  // waits until all parts are written
   if (is_first) write_safetensors(path, common);
-  ranks.any(false);  // barrier: the new checkpoint is valid
+  ranks.any(false);  // waits until the new checkpoint is valid
   remove_parts(path, replaced);
   remove_parts(path, left);
 }
@@ -247,7 +247,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
   for (const char* key : {kId, kNames, kNext, kBefore, kRanks, kStep}) file.erase(key);
   if (is_sharded) fetch_files(ranks, paths, needed);
   std::map<std::string, StateDict::Value> values;
-  std::map<std::string, std::size_t> missing;  // rows that each value still lacks
+  std::map<std::string, std::size_t> missing;  // number of rows that each value still lacks
   std::set<std::string> sparse;
   for (std::size_t rank = 0; rank < count; ++rank) {
     if (!needed[rank]) continue;

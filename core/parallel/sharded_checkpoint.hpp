@@ -30,8 +30,8 @@ void write_whole_checkpoint(const std::filesystem::path& path, const StateDict& 
 /// Returns the number of ranks that saved a file; 1 if it has no sharded tables.
 std::size_t saved_ranks(const StateDict& file);
 
-/// Returns `file`, which was read from `path`, with the rows of this rank's shards. Without sharded
-/// tables in `ranks`, returns whole tables. Any number of ranks may have saved the file. Each rank
+/// Returns `file`, which was read from `path`, with the rows of this rank's shards. If `ranks` has
+/// no sharded tables, returns whole tables. Any number of ranks may have saved the file. Each rank
 /// reads the parts that it has; other ranks send those that it lacks. If the file has whole tables,
 /// each rank takes its rows of the tables in `parameters`. Throws std::runtime_error if a part is
 /// missing on all ranks or belongs to another checkpoint or rank, if ranks have different

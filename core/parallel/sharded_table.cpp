@@ -13,7 +13,7 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks) {
           range_of(rows, parts.end, kTableParts).begin};
 }
 
-/// The source of the rows that were fetched.
+// A row source that has only fetched rows.
 class ShardedTable::FetchedRows final : public RowSource {
  public:
   FetchedRows(const Parameter& shard, Shape shape, std::size_t ranks)

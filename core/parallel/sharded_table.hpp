@@ -20,8 +20,8 @@ namespace rowgrad {
 constexpr std::size_t kTableParts = 4096;
 
 /// Returns the rows of a table that a rank holds. The table is cut into 4,096 consecutive parts,
-/// and each rank has a range of them. So the order of ranks is the order of rows: for sums of
-/// norms, gradients and files.
+/// and each rank has a range of them. So the order of ranks is the order of rows, also in sums of
+/// norms, in gradients and in files.
 IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
 
 /// A table [rows, width] with a shard of its rows on each rank. An optimizer trains the shard, and
@@ -29,7 +29,7 @@ IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
 /// fetched. On one rank, both are the same parameter.
 class ShardedTable {
  public:
-  /// Borrows `shard`, which has rows_of_rank(), or is a table file for all rows, of which only
+  /// Borrows `shard`, which has the rows rows_of_rank(). A table file has all rows, of which only
   /// these are used. fetch() applies the max_norm of `lookup`. All ranks construct it together.
   /// Throws std::runtime_error naming a rank whose table has another shape.
   ShardedTable(ProcessGroup& ranks, Parameter& shard, std::size_t rows,
@@ -38,7 +38,7 @@ class ShardedTable {
   Parameter& shard() const { return shard_; }  // the rows of this rank
   Parameter& table() { return table_ ? *table_ : shard_; }
   bool is_whole() const { return !table_; }            // true if this rank has all rows
-  std::size_t first_row() const { return first_; }     // index in the table of the shard's row 0
+  std::size_t first_row() const { return first_; }     // index of the shard's row 0 in the table
   std::size_t rows() const { return shape_.front(); }  // number of rows of the table
 
   /// Fetches rows from the ranks that hold them. These bring the rows up to date and, if `scales`,

@@ -49,10 +49,11 @@ class GradientSum {
   /// from the last to the first.
   virtual void submit(std::size_t parameter, Gradient gradient) = 0;
 
-  /// Returns the sums. Parameters that were not given have no gradient on the last slice.
+  /// Returns the sums. Parameters that were not submitted have no gradient on the last slice.
   virtual Gradients finish() = 0;
 
-  /// Returns how each parameter's gradient last travelled: "dense", "gathered", "owners" or "none".
+  /// Returns how each parameter's gradient travelled in the last sum: "dense", "gathered", "owners"
+  /// or "none".
   virtual const std::vector<std::string_view>& ways() const = 0;
 };
 
@@ -88,8 +89,8 @@ class TrainingRanks : public TablePlacement {
   /// anything else, except in together().
   virtual void first_asks(const std::function<void()>& work) = 0;
 
-  /// Calls `work` when all ranks are here. All ranks call it, inside first_asks(). In `work`, ranks
-  /// may exchange messages, and fetch rows together.
+  /// Waits until all ranks have called together(), inside first_asks(), and then calls `work`. In
+  /// `work`, ranks may exchange messages, and fetch rows together.
   virtual void together(const std::function<void()>& work) = 0;
 };
 
