@@ -7,7 +7,7 @@ namespace rowgrad::testing {
 
 inline Ids two_texts() { return ids({2, 4}, {1, 2, 1, 2, 3, 2, 1, 2}); }
 
-// Returns the number of occurrences of each n-gram of each row.
+// Returns the count of each row's n-grams, by row.
 inline std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> counted(
     const NgramHash& hash, const Ids& batch) {
   std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> all;

@@ -1,4 +1,4 @@
-// Compares sums of gradients over ranks with the same tree on one rank, for all kinds of gradients.
+// Compares sums of gradients over ranks with sums in one process, for all kinds of gradients.
 
 #include "tests/support/thread_ranks.hpp"
 #include "tests/test.hpp"
@@ -9,8 +9,8 @@ constexpr std::size_t kRows = 3000;
 constexpr std::size_t kWidth = 7;
 const std::vector<Shape> kShapes{{kRows, kWidth}, {5, 3}, {kRows, kWidth}, {1}, {0, 4}, {kRows, 2}};
 
-// Returns the gradients of a slice; some have no gradient of a parameter. Each slice touches `rows`
-// rows of the first table: the same rows in all slices if `crowded`.
+// Returns the gradients of a slice; some slices have no gradient of a parameter. Each slice touches
+// `rows` rows of the first table. If `crowded`, all slices touch the same rows.
 Gradients gradients_of(std::size_t slice, std::size_t rows, bool crowded) {
   Gradients all(kShapes.size());
   Ids32 ids;
@@ -19,7 +19,7 @@ Gradients gradients_of(std::size_t slice, std::size_t rows, bool crowded) {
   std::ranges::sort(ids);
   if (slice != 1) all[0] = RowGradient(kShapes[0], ids, irregular({ids.size(), kWidth}, slice + 1));
   if (slice != 2) all[1] = irregular(kShapes[1], slice + 10);
-  // Rows on one slice, dense on the others, as for a tied table.
+  // A row gradient on one slice and dense gradients on the others, as for a tied table.
   all[2] = slice == 3 ? Gradient(RowGradient(kShapes[2], ids, irregular({ids.size(), kWidth}, 3)))
                       : Gradient(irregular(kShapes[2], slice + 20));
   if (slice == 0) all[3] = irregular(kShapes[3], 5);
@@ -46,7 +46,8 @@ void expect_same(const Gradient& a, const Gradient& b) {
   }
 }
 
-// Gives the gradients of the last subtree in any order, except those that are none.
+// Submits the gradients of the last subtree in an order that depends on the rank. Skips missing
+// gradients.
 Gradients sum_one_by_one(GradientExchange& exchange, std::vector<Gradients> partial,
                          std::size_t rank) {
   Gradients last = std::move(partial.back());
@@ -71,7 +72,7 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
             // With few rows, each parameter is a bucket of its own.
             GradientExchange exchange(ranks, slices, kShapes,
                                       rows < 1000 ? 0 : GradientExchange::kBucketBytes);
-            for (int again = 0; again < 3; ++again) {  // later sums know the counts of the first
+            for (int again = 0; again < 3; ++again) {  // later sums know the rows of the first
               std::vector<Gradients> partial;
               for (const IndexRange node : exchange.subtrees())
                 partial.push_back(of_node(node, all));
@@ -128,7 +129,7 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
       const std::uint64_t before = ranks.bytes_sent();
       exchange.start({});
       exchange.submit(2, irregular({1000}, 1));
-      EXPECT_EQ(ranks.bytes_sent() - before, 8);  // the kind of gradient
+      EXPECT_EQ(ranks.bytes_sent() - before, 8);  // the kind of the gradient
       ranks.any(false);                           // now both ranks know it
       exchange.submit(0, {});
       EXPECT_EQ(ranks.bytes_sent() - before, 8 + 1 + 8 + 500 * sizeof(real));
@@ -145,7 +146,8 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
 TEST(GradientExchange, RejectsCallsInTheWrongOrder) {
   run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
-    EXPECT_ERROR(std::logic_error, "GradientExchange::give: no sum was started, call start() first",
+    EXPECT_ERROR(std::logic_error,
+                 "GradientExchange::submit: no sum was started, call start() first",
                  exchange.submit(0, {}));
     EXPECT_THROW(exchange.finish(), std::logic_error);
     EXPECT_INVALID(
@@ -154,8 +156,9 @@ TEST(GradientExchange, RejectsCallsInTheWrongOrder) {
     EXPECT_THROW(exchange.start({}), std::invalid_argument);
     EXPECT_THROW(exchange.start({Gradients(1)}), std::invalid_argument);
     exchange.start({Gradients(2)});
-    EXPECT_INVALID("GradientExchange::give: parameter 1 has a gradient of shape [2], expected [3]",
-                   exchange.submit(1, Gradient(zeros({2}))));
+    EXPECT_INVALID(
+        "GradientExchange::submit: parameter 1 has a gradient of shape [2], expected [3]",
+        exchange.submit(1, Gradient(zeros({2}))));
     exchange.submit(1, {});
     EXPECT_THROW(exchange.submit(1, {}), std::logic_error);
     EXPECT_THROW(exchange.start({Gradients(2)}), std::logic_error);
