@@ -22,7 +22,7 @@ namespace rowgrad {
 ///   Embedding words(rows, width, random, {.tables = &ranks});
 ///   TrainingRun run({…, .slices = 8, .ranks = &ranks});
 ///
-/// It must outlive these layers.
+/// ParallelTraining must outlive these layers.
 class ParallelTraining final : public TrainingRanks, private ParameterUser {
  public:
   explicit ParallelTraining(ProcessGroup& group) : group_(group) {}
