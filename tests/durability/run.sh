@@ -181,7 +181,7 @@ kill -KILL "$first" && kill -INT "$second"
 wait "$first" "$second" 2>/dev/null || true
 cat first second >"$log"
 ok "${run[@]}" --resume runs/ck --stop-after 1
-# The next save removes what the killed run had begun to write, unless the other run's last save already did.
+# The next save removes what the killed run left, unless the other run's last save already has.
 ok "${short[@]}" --save runs/ck
 [[ $(echo runs/*) == runs/ck ]] || fail "files were left behind: $(echo runs/*)"
 echo "two writers, one of them killed: a complete file"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains with mpirun on this machine. Tests that 1 to 4 ranks give the same bits as a single process,
-# even if a run is resumed on another number of ranks. Tests ranks that die, hang or have other options.
+# even if a run is resumed on another number of ranks. Tests ranks that die, hang or have different options.
 #   tests/ranks/run.sh
 # ROWGRAD_BUILD names another build folder. Without MPI, the script skips all tests; with CI set, it fails instead.
 set -euo pipefail
@@ -54,10 +54,10 @@ compare "${gpt[@]}" --steps 12 --tie-weights --clip 0.5
 compare "${gpt[@]}" --steps 12 --no-tie-weights --positions t5 --optimizer adamw --weight-decay 0.1
 compare "${gpt[@]}" --steps 12 --no-tie-weights --optimizer adamw --ngrams 2,3 --ngram-rows 100 \
   --ngram-layers 0 --ngram-file table
-split=("${gpt[@]}" --no-tie-weights --ngrams "2,3" --ngram-rows 100 --ngram-layers 0 --shard-tables)
-compare "${split[@]}" --steps 12 --optimizer adamw --clip 0.5 --schedule cosine
-compare "${split[@]}" --steps 12 --optimizer sgd --momentum 0.9 --weight-decay 0.01 --accumulate 2
-compare "${split[@]}" --steps 12 --optimizer adagrad
+sharded=("${gpt[@]}" --no-tie-weights --ngrams "2,3" --ngram-rows 100 --ngram-layers 0 --shard-tables)
+compare "${sharded[@]}" --steps 12 --optimizer adamw --clip 0.5 --schedule cosine
+compare "${sharded[@]}" --steps 12 --optimizer sgd --momentum 0.9 --weight-decay 0.01 --accumulate 2
+compare "${sharded[@]}" --steps 12 --optimizer adagrad
 echo "$compared runs on 1 to 4 ranks: the same bits as a single process"
 
 # Only the first rank samples, during training (saved in the checkpoint) and at the end.
@@ -73,7 +73,7 @@ rm ranks
 echo "samples during training and at the end: the same as from a single process"
 
 # Only the first rank writes a log. At the end it reads the corpus, with table rows from other ranks.
-logged=("${split[@]}" --slices 4 --steps 12)
+logged=("${sharded[@]}" --slices 4 --steps 12)
 ok "${logged[@]}" --save alone
 for option in --report --log; do
   ok on_ranks 2 "${logged[@]}" --stop-after 5 $option watched$option --save ranks
@@ -90,7 +90,7 @@ done
 rm watched*
 echo "reports and logs of sharded tables: the same bits as a single process, one log with a text event"
 
-# Tests a rank whose OpenBLAS uses another kernel, if this OpenBLAS has one.
+# Tests a rank whose OpenBLAS uses a different kernel, if this OpenBLAS has one.
 mixed=("${verdict[@]}" --hidden "3000,1000" --stop-after 1)
 ok on_ranks 1 "${mixed[@]}" : -n 1 env OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}"
 if OPENBLAS_CORETYPE=Sandybridge "${mixed[@]}" --version | grep -q Sandybridge; then
@@ -119,7 +119,7 @@ echo "resumed on another number of ranks: bit-identical"
 # Tests sharded tables: after a kill at any moment, the previous checkpoint is complete, and other numbers of
 # ranks can resume from it. ROWGRAD_KILLS is the number of kills.
 kills=${ROWGRAD_KILLS:-3}
-long=("${split[@]}" --optimizer adamw --slices 4 --steps $((150 * (kills + 1))))
+long=("${sharded[@]}" --optimizer adamw --slices 4 --steps $((150 * (kills + 1))))
 ok "${long[@]}" --save alone
 ok on_ranks 2 "${long[@]}" --stop-after 1 --save ranks
 hits=0
@@ -144,14 +144,14 @@ expect_same_checkpoint alone ranks
 rm -f ranks ranks.part-*
 echo "$hits kills with sharded tables: the same bits as an uninterrupted run"
 
-ok on_ranks 2 "${split[@]}" --slices 4 --steps 12 --save ranks
+ok on_ranks 2 "${sharded[@]}" --slices 4 --steps 12 --save ranks
 rm ranks.part-*-1
 rejects 1 "is missing on all ranks: it has the rows of rank 1 of 2" \
-  on_ranks 3 "${split[@]}" --resume ranks --save ranks
+  on_ranks 3 "${sharded[@]}" --resume ranks --save ranks
 rm -f ranks ranks.part-*
-ok on_ranks 2 "${split[@]}" --ngram-file table --steps 3 --save ranks
+ok on_ranks 2 "${sharded[@]}" --ngram-file table --steps 3 --save ranks
 rejects 1 "its sharded tables are in files of 2 ranks, got 3" \
-  on_ranks 3 "${split[@]}" --ngram-file table --resume ranks
+  on_ranks 3 "${sharded[@]}" --ngram-file table --resume ranks
 rm -f table*
 echo "a missing part, and table files of another number of ranks: rejected"
 
@@ -169,8 +169,8 @@ mkdir -p here/sub there
 for table in "" "--ngram-file sub/table"; do
   # shellcheck disable=SC2086
   rejects 1 "^rowgrad train: rank 1 on $(hostname): sub/.*: there is no folder " \
-    on_ranks 1 bash -c 'cd here; exec "$@"' here "${split[@]}" $table --steps 9 --save sub/run : \
-    -n 1 bash -c 'cd there; exec "$@"' there "${split[@]}" $table --steps 9 --save sub/run
+    on_ranks 1 bash -c 'cd here; exec "$@"' here "${sharded[@]}" $table --steps 9 --save sub/run : \
+    -n 1 bash -c 'cd there; exec "$@"' there "${sharded[@]}" $table --steps 9 --save sub/run
   ! grep "^step" log || fail "the error came after the first step"
 done
 rm -rf here there
@@ -200,7 +200,7 @@ endless() {
 }
 
 long=("${run[@]}" --epochs 1000000)
-long_split=("${split[@]}" --optimizer adamw --slices 4 --steps 1000000)
+long_sharded=("${sharded[@]}" --optimizer adamw --slices 4 --steps 1000000)
 # end_by SIGNAL STATUS PATTERN COUNT COMMAND...: sends a signal to the second rank of an endless run. Expects the exit
 # status and an output that matches the pattern.
 end_by() {
@@ -215,11 +215,11 @@ end_by() {
 }
 
 end_by -9 137 "rank 1 .*exited on signal 9" 2 "${long[@]}"
-end_by -9 137 "rank 1 .*exited on signal 9" 3 "${long_split[@]}"
+end_by -9 137 "rank 1 .*exited on signal 9" 3 "${long_sharded[@]}"
 echo "a rank that dies, also with sharded tables: all ranks end, the rank is named, the checkpoint is complete"
 
 end_by -STOP 1 "rank 1 has not answered for 2 seconds" 2 "${long[@]}" --rank-timeout 2
-end_by -STOP 1 "rank 1 .*has not answered for 2 seconds" 3 "${long_split[@]}" --rank-timeout 2
+end_by -STOP 1 "rank 1 .*has not answered for 2 seconds" 3 "${long_sharded[@]}" --rank-timeout 2
 echo "a rank that hangs, also with sharded tables: all ranks end, the rank is named, the checkpoint is complete"
 
 # Tests a rank that stops before MPI starts. MPI cannot start without it.
