@@ -10,7 +10,7 @@ namespace rowgrad {
 DataLoader::DataLoader(std::shared_ptr<const Dataset> dataset, const DataLoaderOptions& options)
     : dataset_(std::move(dataset)), options_(options) {
   check_argument(dataset_ != nullptr, "DataLoader: dataset is null");
-  const auto batch = static_cast<std::ptrdiff_t>(options.batch);  // keeps the sign of an int
+  const auto batch = static_cast<std::ptrdiff_t>(options.batch);  // shows -1 as negative
   check_argument(batch >= 1, "DataLoader: batch is ", batch, ", expected at least 1");
   const std::size_t examples = dataset_->size();
   const std::size_t rest = options.drop_last ? 0 : examples % options.batch;

@@ -82,7 +82,7 @@ std::size_t Batch::rows() const {
   return *rows;
 }
 
-const Ids& Batch::of_text(std::size_t array) const {
+const Ids& Batch::window_ids(std::size_t array) const {
   check_argument(ids.size() == 2, "Batch: there are ", ids.size(),
                  " arrays of ids, expected two: inputs and targets");
   return ids[array];

@@ -32,9 +32,9 @@ struct Batch {
 
   /// Returns the inputs of windows [rows, context]: the first array of `ids`. Throws unless `ids`
   /// has exactly two arrays.
-  const Ids& inputs() const { return of_text(0); }
+  const Ids& inputs() const { return window_ids(0); }
   /// Returns the targets of these inputs: the second array. Throws as inputs() does.
-  const Ids& targets() const { return of_text(1); }
+  const Ids& targets() const { return window_ids(1); }
 
   /// Returns the number of examples. Throws if the batch has no arrays, arrays differ in their
   /// number of rows or have no axes, offsets do not fit their ids, or bags have more than 2^31 − 1
@@ -47,7 +47,7 @@ struct Batch {
  private:
   friend class TensorDataset;
 
-  const Ids& of_text(std::size_t array) const;
+  const Ids& window_ids(std::size_t array) const;
   // Copies rows of a validated batch that has `count` rows.
   Batch copies_of(std::span<const std::int64_t> indices, std::size_t count) const;
 };

@@ -129,7 +129,7 @@ double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
 namespace {
 
 const WindowOptions& checked(const WindowOptions& options) {
-  const auto context = static_cast<std::ptrdiff_t>(options.context);  // keeps the sign of an int
+  const auto context = static_cast<std::ptrdiff_t>(options.context);  // shows -1 as negative
   const auto stride = static_cast<std::ptrdiff_t>(options.stride);
   check_argument(context >= 1, "TokenWindows: context is ", context, ", expected at least 1");
   check_argument(stride >= 1, "TokenWindows: stride is ", stride, ", expected at least 1");

@@ -34,10 +34,10 @@ TokenWindows windows_of(const char* caller, std::span<const TrainingExample> exa
     ids.resize(end, options.padding);
     targets.resize(end, kIgnoredTarget);
   };
-  for (const auto& [of_inputs, of_targets] : examples) {
-    if (!packed || context - ids.size() % context < of_inputs.size()) fill_up();
-    ids.insert(ids.end(), of_inputs.begin(), of_inputs.end());
-    targets.insert(targets.end(), of_targets.begin(), of_targets.end());
+  for (const auto& [example_ids, example_targets] : examples) {
+    if (!packed || context - ids.size() % context < example_ids.size()) fill_up();
+    ids.insert(ids.end(), example_ids.begin(), example_ids.end());
+    targets.insert(targets.end(), example_targets.begin(), example_targets.end());
   }
   fill_up();
   return {to_ids(ids), to_ids(targets), {.context = context, .stride = context}};

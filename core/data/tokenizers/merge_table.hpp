@@ -73,7 +73,7 @@ class MergeTable {
 
   std::array<std::int32_t, 256> byte_ids_;
   std::vector<Merge> merges_;
-  std::vector<bool> made_;  // [id]
+  std::vector<bool> made_;  // [id]: see makes()
   // Open-addressing table of id pairs, with the rank in the low bits. The number of slots is a
   // power of two, and at most half are taken. A slot is one word, because cache misses here limit
   // how fast new words are encoded.

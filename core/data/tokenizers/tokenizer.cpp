@@ -103,8 +103,8 @@ struct Contents {
     if (const Json* found = json.find("merges")) merges = found->strings();
     if (const Json* found = json.find("special_ids")) special_ids = found->whole_numbers();
     check_argument(format == kFormat, "not the JSON of a rowgrad tokenizer");
-    check_argument(version == 1 || version == kVersion, "unknown version, expected 1 or ",
-                   kVersion);
+    check_argument(version == 1 || version == kVersion, "version is ",
+                   version ? concat(*version) : "missing", ", expected 1 or ", kVersion);
   }
 };
 

@@ -77,7 +77,8 @@ std::string bytes_from_printable(std::string_view text) {
   for (std::size_t offset = 0; offset < text.size();) {
     const Utf8Character character = decode_utf8(text, offset);
     const std::optional<std::uint8_t> byte = byte_of(character.code_point);
-    check_argument(byte.has_value(), in_quotes(text), " has a character that represents no byte");
+    check_argument(byte.has_value(), in_quotes(text),
+                   " has a character that does not represent a byte");
     bytes += static_cast<char>(*byte);
     offset += character.bytes;
   }

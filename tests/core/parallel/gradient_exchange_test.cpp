@@ -72,7 +72,7 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
             // With few rows, each parameter is a bucket of its own.
             GradientExchange exchange(ranks, slices, kShapes,
                                       rows < 1000 ? 0 : GradientExchange::kBucketBytes);
-            for (int again = 0; again < 3; ++again) {  // later sums know the rows of the first
+            for (int again = 0; again < 3; ++again) {  // the first sum chooses the ways of the next
               std::vector<Gradients> partial;
               for (const IndexRange node : exchange.subtrees())
                 partial.push_back(of_node(node, all));

@@ -56,7 +56,7 @@ TEST_F(Gpt2Files, NameTheLineOfAMalformedMerge) {
            {"#version: 0.2\nĠ a b\n",
             "vocab.bpe, line 2: \"Ġ a b\": expected two tokens with one space between them"},
            {"#version: 0.2\r\nĠ a\r\n",
-            "vocab.bpe, line 2: \"a\\x0d\" has a character that represents no byte"},
+            "vocab.bpe, line 2: \"a\\x0d\" has a character that does not represent a byte"},
            {"#version: 0.2\nĠa b\nĠ a\n",
             "vocab.bpe, line 2: MergeTable: the merge uses \" a\", expected a byte or a token made "
             "by an earlier merge"},
@@ -77,7 +77,7 @@ TEST_F(Gpt2Files, RejectGapsDuplicateIdsAndForeignTokens) {
       {"Ġab", 259,
        "encoder.json: \"Ġab\" has id 259, expected less than the number of tokens, 259"},
       {"Ġab", -1, "encoder.json, at \"Ġab\": expected a whole number below 2^64"},
-      {"世", 259, "encoder.json: \"世\" has a character that represents no byte"},
+      {"世", 259, "encoder.json: \"世\" has a character that does not represent a byte"},
       {"", 259, "encoder.json: the token with id 259 is empty"},
       {"bc", 259,
        "encoder.json: BytePairTokenizer: token 259 is \"bc\", expected a special token, a byte, or "

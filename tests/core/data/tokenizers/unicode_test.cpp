@@ -40,9 +40,9 @@ TEST(ByteText, RoundTripsEveryByte) {
   }
 }
 
-TEST(ByteText, RejectsCharactersThatRepresentNoByte) {
+TEST(ByteText, RejectsCharactersThatDoNotRepresentAByte) {
   for (const std::string text : {" ", "a b", "\n", "\u00AD", "\u0144", "世", "\xFF"})
-    EXPECT_INVALID(concat(in_quotes(text), " has a character that represents no byte"),
+    EXPECT_INVALID(concat(in_quotes(text), " has a character that does not represent a byte"),
                    bytes_from_printable(text));
 }
 
