@@ -83,7 +83,7 @@ class MpiProcessGroup : public ProcessGroup {
     check_runtime((launched.empty() || launched == std::to_string(rank)) &&
                       (of.empty() || of == std::to_string(size)),
                   "this process was started as rank ", launched, of.empty() ? "" : " of ", of,
-                  ", but MPI takes it for rank ", rank, " of ", size,
+                  ", but MPI says it is rank ", rank, " of ", size,
                   "; use the mpirun of the MPI that rowgrad was built with");
   }
   ~MpiProcessGroup() override {

@@ -228,7 +228,7 @@ StateDict with_sharded_rows(StateDict file, const fs::path& path, const Parallel
   const std::vector<std::string> ids = ranks.all_gather_lists(id);
   for (std::size_t rank = 0; rank < ids.size(); ++rank)
     check_runtime(ids[rank] == id, path.string(), ": differs between ", ranks.name_of(rank),
-                  " and ", ranks.name_of(ranks.rank()), ", expected one checkpoint");
+                  " and ", ranks.name_of(ranks.rank()), ", expected the same checkpoint");
   const bool is_sharded = !names.empty();
   check_runtime(is_sharded == !id.empty(), path.string(), ": lacks ", is_sharded ? kId : kNames);
   check_runtime(!is_sharded || is_name(names), path.string(), ": ", kNames, " is '", names,

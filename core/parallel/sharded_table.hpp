@@ -41,9 +41,9 @@ class ShardedTable {
   std::size_t first_row() const { return first_; }     // index of the shard's row 0 in the table
   std::size_t rows() const { return shape_.front(); }  // number of rows of the table
 
-  /// Fetches rows from the ranks that hold them. These bring the rows up to date and, if `scales`,
-  /// apply max_norm. All ranks call it together, each with its own ids. Forward passes do not
-  /// communicate otherwise.
+  /// Fetches rows from the ranks that hold them. These ranks bring the rows up to date and, if
+  /// `scales`, apply max_norm. All ranks call it together, each with its own ids. Forward passes do
+  /// not communicate otherwise.
   void fetch(std::span<const std::int32_t> ids, bool scales);
 
   /// Adds this rank's rows of a row gradient of the table to the shard's gradient. If `watched`,
@@ -63,7 +63,7 @@ class ShardedTable {
   std::size_t first_;
   EmbeddingLookup lookup_;
   FetchedRows* fetched_ = nullptr;  // owned by table_
-  std::optional<Parameter> table_;  // unless this rank has all rows
+  std::optional<Parameter> table_;  // null if this rank has all rows
 };
 
 }  // namespace rowgrad

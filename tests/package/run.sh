@@ -52,10 +52,10 @@ elif [[ ${CI-} ]]; then
 fi
 if [[ $mpi ]]; then
   mpirun --oversubscribe -n 2 "$scratch/consumer/consumer_mpi"
-  rejects 134 "started as rank 1, but MPI takes it for rank 0 of 1" \
+  rejects 134 "started as rank 1, but MPI says it is rank 0 of 1" \
     env PMIX_RANK=1 "$scratch/consumer/consumer_mpi"
   for launcher in PMI OMPI_COMM_WORLD; do
-    rejects 134 "started as rank 0 of 2, but MPI takes it for rank 0 of 1" \
+    rejects 134 "started as rank 0 of 2, but MPI says it is rank 0 of 1" \
       env "${launcher}_RANK=0" "${launcher}_SIZE=2" "$scratch/consumer/consumer_mpi"
   done
   rejects 1 "rowgrad was built with MPI, which is not installed" \
