@@ -47,7 +47,7 @@ class NgramHash {
     return rows(tokens, tokens.dimension() == 2 ? tokens.shape(1) : 0);
   }
 
-  /// Throws std::invalid_argument if an id is outside the vocabulary, naming the first such id.
+  /// Throws std::invalid_argument naming the first id outside the vocabulary.
   void check_ids(const Ids& tokens) const;
 
   std::size_t lookups() const { return sizes_.size(); }   // lookups per position: orders · heads

@@ -11,8 +11,8 @@ void check_ids(const char* caller, const char* what, const Ids& ids) {
                  bracketed(ids.shape()), ", expected one axis and at least one id");
 }
 
-// Fills windows with examples: if `packed`, with as many consecutive examples as fit; otherwise,
-// with one example each.
+// Fills windows with examples: if `packed`, with consecutive examples until the next one does not
+// fit; otherwise, with one example each.
 TokenWindows windows_of(const char* caller, std::span<const TrainingExample> examples,
                         const ExampleWindowOptions& options, bool packed) {
   check_argument(!examples.empty(), caller, ": there are no examples, expected at least one");
