@@ -18,8 +18,8 @@ bool started_by_mpi();
 /// before MPI starts; null without a launcher.
 const char* launched_rank();
 
-/// Returns the number of processes that Open MPI or PMI has started; "" for launchers that only
-/// support PMIx.
+/// Returns the number of processes that Open MPI or PMI has started; "" with other launchers,
+/// such as PMIx alone, or none.
 std::string launched_size();
 
 /// Starts MPI and returns the group of all processes of this run. Call it once. Destroying the
