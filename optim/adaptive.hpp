@@ -59,8 +59,8 @@ struct AdagradRule : RuleDefaults {
 ///   d = ±gradient + weight_decay · w,  s = s + d²
 ///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
 ///
-/// With row gradients, rows that were not looked up do not change. With weight_decay they do: every
-/// deferred step of a row is replayed when the row is read.
+/// With row gradients, rows that were not looked up do not change. With weight_decay or epsilon 0,
+/// every deferred step of a row is replayed when the row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
 extern template class RuleOptimizer<AdagradRule>;
@@ -132,8 +132,8 @@ struct RmsPropRule : RuleDefaults {
 ///   q = d / (√s + epsilon), with centered √s' instead of √s
 ///   w = w − learning_rate · (q, or v = momentum · v + q with momentum)
 ///
-/// With row gradients, deferred steps have a closed form. With weight_decay they are replayed one
-/// by one when the row is read.
+/// With row gradients, deferred steps have a closed form. With weight_decay or epsilon 0, they are
+/// replayed one by one when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
 extern template class RuleOptimizer<RmsPropRule>;
@@ -196,9 +196,9 @@ struct AdamRuleOf : RuleDefaults {
   }
 
   /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by
-  /// √beta2 or more. The closed form requires that the quotient of both shrinks faster than decay
-  /// shrinks the value; otherwise, no later step is negligible. It also requires an epsilon in the
-  /// normal range: otherwise, steps stay large after the squares have faded to 0.
+  /// √beta2 or more. The closed form requires that their quotient shrinks faster than decay shrinks
+  /// the value; otherwise, no later step is negligible. It also requires an epsilon in the normal
+  /// range: otherwise, steps stay large after the squares have faded to 0.
   Deferral deferral() const {
     const real ratio = beta1 / std::sqrt(beta2);
     const bool fades = ratio < 1 && decay_factor >= (1 + 3 * ratio) / 4;
@@ -221,7 +221,7 @@ using AdamWRule = AdamRuleOf<true>;  // the update rule of AdamW
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
 /// With row gradients, deferred steps have a closed form. They are replayed one by one if beta1 ≥
-/// √beta2, if epsilon is below 1e-38, and with weight_decay (prefer AdamW).
+/// √beta2, if epsilon < 1e-38, or with weight_decay (prefer AdamW).
 using Adam = RuleOptimizer<AdamRule>;
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), the update of

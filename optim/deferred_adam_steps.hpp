@@ -36,8 +36,8 @@ struct AdamRuleOf;
 ///   mₖ · (g₁ · S + epsilon) / (gₖ · S + epsilon)
 ///
 /// where mₖ is the remaining fraction of the mean. This shrinks in each step by beta1 / √beta2 or
-/// faster. So the number of steps to sum is limited: some 300 with the default betas in float, 700
-/// in double; if beta1 is nearly √beta2, until both fade below the range of `real`.
+/// faster. So the number of steps to sum is limited: about 300 with the default betas in float, 700
+/// in double. If beta1 is nearly √beta2, the sum ends once m and s fade below the range of `real`.
 ///
 /// Each piece is scaled by a power of two for which g or epsilon is about 1. So g · s does not
 /// underflow and 1 / (g · s + epsilon) does not overflow, even if g and aₖ are far below the range
@@ -84,8 +84,8 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
   // only the product: the error of a rounded coefficient would have the same sign each time and add
   // up.
   struct Factor {
-    // The coefficient is scale · (high + rest). Both have the same sign, and neither is 0 unless
-    // the coefficient is, so that infinity stays infinite.
+    // The coefficient is scale · (high + rest). If it is positive, so are `high` and `rest`, so
+    // that infinity stays infinite.
     real scale, high, rest;
 
     Factor() = default;
@@ -157,7 +157,7 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
       pieces_.push_back(piece);
     };
 
-    Coefficient mean = 1, root = 1;    // remaining fractions; the mean's relative to the decay
+    Coefficient mean = 1, root = 1;    // remaining fractions; the mean is divided by the decay
     Coefficient fade = 1, shrink = 1;  // the factors of one step
     real beta1 = -1, beta2 = -1, decay_factor = -1;
     for (std::uint64_t at = from; at < to_; ++at) {
@@ -195,8 +195,8 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
     finish(true);
   }
 
-  // Caches which pieces follow step `from`: many rows are at the same few steps, and finding the
-  // pieces takes longer than applying them.
+  // A cache entry: the pieces that follow step `from`. Many rows are at the same few steps, and
+  // finding the pieces takes longer than applying them.
   struct Known {
     std::uint64_t from = kNone;
     std::size_t begin = 0, end = 0;

@@ -14,7 +14,7 @@
 
 namespace rowgrad {
 
-/// The deferred steps of rows, up to step `to`. Caches the last result, because neighbouring rows
+/// The deferred steps of rows, up to step `to`. Caches the last Piece, because neighbouring rows
 /// are often at the same step.
 template <class Rule>
 class DeferredSteps {
@@ -29,7 +29,7 @@ class DeferredSteps {
   class Piece {
    public:
     Piece() = default;
-    /// Uses `map`, and `steps` to replay the steps for values for which the map is not valid.
+    /// Creates the piece of a map. Values for which the map is not valid are replayed by `steps`.
     Piece(const DeferredSteps& steps, const typename StepHistory<Rule>::Map& map) : steps_(&steps) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
@@ -87,8 +87,8 @@ class DeferredSteps {
 
   std::uint64_t to() const { return to_; }  // the last step
 
-  /// Returns true if a row at step `from` is stale. If so, calls call(piece, last) for each piece
-  /// of its deferred steps, in order: apply each as Vectors y = piece(x). A copy of `piece` can
+  /// Returns true if a row at step `from` is stale. If so, calls call(piece, is_last) for each
+  /// piece of its deferred steps, in order. Apply a piece as Vectors y = piece(x); a copy of it can
   /// stay in registers. Requires: all steps have a closed form.
   bool for_each_piece(std::uint64_t from, const auto& call) {
     if (from == to_) return false;
@@ -117,7 +117,7 @@ class DeferredSteps {
 // --- Values for which a map is not valid ---------------------------------------------------------
 
 // Replays every step for values for which the map is not valid. Values that overflow on the way or
-// were not finite then end as with the dense optimizer.
+// were not finite then end up as with the dense optimizer.
 template <class Rule>
 void DeferredSteps<Rule>::replay(auto holds, Vectors& x) const {
   const Vectors mapped = piece_.apply(x);

@@ -4,9 +4,9 @@
 // (Pascanu, Mikolov & Bengio 2013, "On the difficulty of training recurrent neural networks"). Call
 // these functions between backward and the optimizer's step.
 //
-// A parameter without a gradient counts as zeros. The cost of a row gradient depends only on its
-// rows. Row gradients and dense gradients give the same norms and clipped values, bit for bit, with
-// any number of threads.
+// A missing gradient counts as zero. The cost of a row gradient depends only on its rows. Row
+// gradients and dense gradients give the same norms and clipped values, bit for bit, with any
+// number of threads.
 //
 // All functions throw std::invalid_argument, before they change anything, if an option is outside
 // its range or a parameter is null or a duplicate.
@@ -20,7 +20,7 @@
 namespace rowgrad {
 
 /// Returns (Σ |g|^p)^(1/p) over the values g of a gradient if p is 1 or 2, and max |g| if p is
-/// infinity. Sums in double and does not overflow, unless the norm itself is infinite.
+/// infinity. The sum is in double; the result is infinite only if a value or the norm itself is.
 double gradient_norm(const Parameter& parameter, double p = 2);
 
 /// Returns the norm of all gradients as one vector; 0 if there are none.
@@ -30,8 +30,8 @@ double gradient_norm(std::span<Parameter* const> parameters, double p = 2);
 struct ClipNormOptions {
   double p = 2;                      // order of the norm: 1, 2 or infinity
   bool error_if_not_finite = false;  // throw std::runtime_error and change nothing
-  /// For sharded tables: combines the partial sums, or the largest magnitude, of a parameter's
-  /// gradient with the values of other ranks, as kernels::AllParts does.
+  /// For sharded tables: gathers the partial sums, or largest magnitudes, of a parameter's gradient
+  /// from all ranks, as kernels::AllParts does.
   std::function<std::vector<double>(const Parameter&, std::vector<double> parts_here)> all_parts =
       {};
 };

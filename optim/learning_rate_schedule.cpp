@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -104,14 +105,15 @@ Schedule Schedule::then(Schedule next, std::uint64_t at) const {
 
 Schedule Schedule::then(Schedule next) const {
   check_argument(length_.has_value(), "Schedule::then: ", name_,
-                 " has no length; pass the step at which the next schedule begins");
+                 " has no length, expected a schedule that ends; pass the step at which the next "
+                 "schedule begins");
   return then(std::move(next), *length_);
 }
 
 double Schedule::factor(std::uint64_t step) const {
   const double factor = function_(step);
-  check_argument(std::isfinite(factor) && factor >= 0, name_, ": the factor at its step ", step,
-                 " is ", factor, ", expected a finite number >= 0");
+  check_argument(std::isfinite(factor) && factor >= 0, name_, ": the factor of step ", step, " is ",
+                 factor, ", expected a finite number >= 0");
   return factor;
 }
 
@@ -153,8 +155,8 @@ double LearningRateSchedule::check_rates(std::uint64_t step,
   const double factor = schedule_.factor(step);
   for (const double base : base_rates)
     check_argument(std::isfinite(static_cast<real>(base * factor)),
-                   "LearningRateSchedule: base rate ", base, " times factor ", factor, " of step ",
-                   step, " is not finite");
+                   "LearningRateSchedule: the rate of step ", step, " is ", base, " times ", factor,
+                   ", expected a finite number <= ", std::numeric_limits<real>::max());
   return factor;
 }
 

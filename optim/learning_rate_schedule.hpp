@@ -25,13 +25,13 @@ namespace rowgrad {
 /// Options of Schedule::linear_warmup().
 struct LinearWarmupOptions {
   std::uint64_t steps = 5;        // length of the warm-up
-  double start_factor = 1.0 / 3;  // factor at step 0; in [0, 1]
+  double start_factor = 1.0 / 3;  // factor at step 0; in [0, 1], may be above end_factor
   double end_factor = 1;          // factor from step `steps` on; in [0, 1]
 };
 
 /// Options of Schedule::cosine().
 struct CosineOptions {
-  std::uint64_t steps = 0;  // steps until the floor is reached; required
+  std::uint64_t steps = 0;  // steps until min_factor is reached; required
   double min_factor = 0;    // factor from step `steps` on; in [0, 1]
 };
 
@@ -49,35 +49,35 @@ struct OneCycleOptions {
   double final_divisor = 1e4;    // rate at step 0 / last rate
 };
 
-/// Maps the step number (0, 1, 2, …) to a factor of the base learning rate. Stateless, and the same
-/// for every group. Factory functions throw std::invalid_argument if an option is outside its range
-/// or not finite.
+/// A stateless function that maps the step number (0, 1, 2, …) to a factor of the base learning
+/// rate, the same for every group. Factory functions throw std::invalid_argument if an option is
+/// outside its range or not finite.
 class Schedule {
  public:
-  /// Returns the factor 1 in every step (ConstantLR with factor 1).
+  /// Stays at the factor 1 (ConstantLR with factor 1).
   static Schedule constant();
 
   /// Changes linearly from start_factor to end_factor, then stays constant (LinearLR).
   static Schedule linear_warmup(const LinearWarmupOptions& options = {});
 
-  /// Falls along half a cosine from 1 to the floor, and stays there, whereas PyTorch's rises again:
-  /// floor + (1 − floor) · (1 + cos(π · step / steps)) / 2 (Loshchilov & Hutter 2017, "SGDR",
-  /// without restarts; CosineAnnealingLR in closed form, with the floor as a factor of each group's
-  /// base rate).
+  /// Falls along half a cosine from 1 to min_factor, and stays there (PyTorch's rises again):
+  /// min_factor + (1 − min_factor) · (1 + cos(π · step / steps)) / 2 (Loshchilov & Hutter 2017,
+  /// "SGDR", without restarts; CosineAnnealingLR in closed form, with a floor relative to the base
+  /// rate of each group).
   static Schedule cosine(const CosineOptions& options);
 
-  /// Returns factor^⌊step / every⌋ (StepLR).
+  /// Changes every `every` steps: factor^⌊step / every⌋ (StepLR).
   static Schedule step_decay(const StepDecayOptions& options);
 
   /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_fraction · steps − 1,
   /// which may lie between two steps or before the first. From there, falls along half a cosine to
-  /// 1 / (start_divisor · final_divisor) at step steps − 1, and stays there, whereas PyTorch throws
-  /// (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two phases). The base rate is
+  /// 1 / (start_divisor · final_divisor) at step steps − 1, and stays there (PyTorch then throws).
+  /// (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two phases.) The base rate is
   /// OneCycleLR's max_lr. Momentum does not change (cycle_momentum = False).
   static Schedule one_cycle(const OneCycleOptions& options);
 
-  /// Calls any function (LambdaLR). It should depend only on the step number; otherwise a resumed
-  /// run differs. Throws std::invalid_argument if the function is empty.
+  /// Calls any function (LambdaLR). The function should depend only on the step number; otherwise a
+  /// resumed run differs. Throws std::invalid_argument if the function is empty.
   static Schedule lambda(std::function<double(std::uint64_t)> function);
 
   /// Follows this schedule for steps 0 … at − 1, then `next`, which counts from 0 again
@@ -87,8 +87,8 @@ class Schedule {
   /// Calls then(next, length()). Throws std::invalid_argument if this schedule has no length.
   Schedule then(Schedule next) const;
 
-  /// Returns the steps until the factor is constant; nullopt if the schedule ends with constant,
-  /// step_decay or lambda.
+  /// Returns the number of steps until the factor is constant; nullopt if the schedule ends with
+  /// constant, step_decay or lambda.
   std::optional<std::uint64_t> length() const { return length_; }
 
   /// Returns the factor of a step. Throws std::invalid_argument if it is negative or not finite
@@ -104,10 +104,10 @@ class Schedule {
   std::function<double(std::uint64_t)> function_;
 };
 
-/// Sets the learning rate of each group of an optimizer to base rate · factor. Borrows the
-/// optimizer, which must outlive it. Rates set by others last until the next step(); groups that
-/// are added later keep their own rates. Throws std::invalid_argument, and then changes nothing, if
-/// a factor or rate is negative or not finite.
+/// The schedule of an optimizer: sets the learning rate of each group to base rate · factor.
+/// Borrows the optimizer, which must outlive it. The next step() overwrites rates that were set in
+/// between; groups that are added later keep their own rates. Functions throw
+/// std::invalid_argument, without changing anything, if a factor or rate is negative or not finite.
 ///
 /// An optimizer has at most one schedule at a time: destroy it before you create the next, or join
 /// schedules with Schedule::then. The destructor does not change the rates.
@@ -125,7 +125,7 @@ class LearningRateSchedule {
   /// Throws what step() would throw now.
   void check_step() const { check_rates(step_count_ + 1, base_rates_); }
 
-  /// Returns the optimizer whose rates it sets.
+  /// Returns the optimizer whose rates this schedule sets.
   const Optimizer& optimizer() const { return optimizer_; }
 
   /// Returns how often step() was called, including calls before a loaded state was saved.
@@ -134,9 +134,9 @@ class LearningRateSchedule {
   /// Returns the step count and the base rates.
   StateDict state_dict() const;
 
-  /// Loads a state and sets the rates of its step. Throws std::invalid_argument, and changes
-  /// nothing, if a base rate is negative or not finite, or if their number is not the number of
-  /// groups at construction.
+  /// Loads a state and sets the rates of its step. Throws std::invalid_argument, without changing
+  /// anything, if a base rate is negative or not finite, or if there is not one for each group that
+  /// existed at construction.
   void load_state_dict(const StateDict& state);
 
  private:
@@ -145,7 +145,7 @@ class LearningRateSchedule {
   void set_rates(std::uint64_t step, std::vector<double> base_rates);
 
   Optimizer& optimizer_;
-  std::shared_ptr<void> rates_;  // while it exists, no other schedule can set the rates
+  std::shared_ptr<void> rates_;  // see Optimizer::claim_rates()
   Schedule schedule_;
   std::uint64_t step_count_ = 0;
   std::vector<double> base_rates_;  // one for each group

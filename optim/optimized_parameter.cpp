@@ -43,7 +43,7 @@ void OptimizedParameter::forget() noexcept {
   slots_ = nullptr;
 }
 
-// Calls loop(part) for parts of a range in parallel, and adds its results to rows_visited_.
+// Calls loop(part) for parts of a range in parallel, and adds the results to rows_visited_.
 void OptimizedParameter::for_parts(const RowRange& all, const auto& loop) {
   kernels::parallel_for(all.end, kernels::row_grain(all.rows.width),
                         [&](std::size_t begin, std::size_t end) {
@@ -143,7 +143,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   }
   const bool may_be_stale = plan.defers || has_deferred();
   slots_->prepare_write(ids);
-  // Set again below: if memory runs out in the loop, rows are at a step that the history lacks.
+  // Set again below. If memory runs out in the loop, rows are at a step that the history lacks.
   parameter_->discard_deferred();
   parameter_->increment_version();
   RowView rows = slots_->rows();
@@ -200,7 +200,7 @@ void OptimizedParameter::gather_all(real* out) {
 
 // --- A long history ------------------------------------------------------------------------------
 
-std::size_t OptimizedParameter::half_history() const {  // a power of two, the same for all slices
+std::size_t OptimizedParameter::half_history() const {  // a power of two, equal for all shards
   const std::size_t values = parameter_->source().part().rows * parameter_->shape()[1];
   return std::bit_floor(std::max(kMaxRuns, values / kValuesPerRun)) / 2;
 }
@@ -209,9 +209,9 @@ bool OptimizedParameter::history_is_full() const {
   return parameter_->is_in_memory() && loops_->history().runs().size() >= 2 * half_history();
 }
 
-// Once the history is half full, each new run brings a share of the rows up to date that are at a
-// step of the first half. When the history is full, all of them are up to date, and the first half
-// is dropped.
+// Brings rows up to date that are at a step of the first half of the history. Once the history is
+// half full, each new run does so for a share of the rows. When the history is full, no row needs
+// the first half, and it is dropped.
 void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history();
   const RowSource::Part& part = parameter_->source().part();

@@ -17,9 +17,9 @@
 namespace rowgrad {
 
 /// A deferred step changes only the rows that have a gradient. It is added to a history, and all
-/// other rows become stale. SlotStore has the last step applied to each row, counted in the history
-/// (not from the optimizer's first step). Later steps in the history are the row's deferred steps.
-/// When the row is read,
+/// other rows become stale. SlotStore stores the last step applied to each row, counted in the
+/// history (not from the optimizer's first step). The later steps of the history are the row's
+/// deferred steps. When the row is read,
 ///
 /// - steps without a closed form are replayed on the stored row, which is then at a later step;
 /// - a closed form is applied to the copy that is read, not to the stored row. So the bits of a run
@@ -28,16 +28,16 @@ namespace rowgrad {
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
 /// are brought up to date, and the history is cleared.
 ///
-/// If a table is in a file, operations that would visit all rows throw, and the history grows as
-/// long as steps differ.
+/// If the table is in a file, operations that would visit all rows throw, and every step that
+/// differs from the previous step makes the history longer.
 ///
 /// When all rows are brought up to date, rows without a record (RowView::has_record) are skipped if
-/// the deferred steps do not change them: momentum does not, weight decay does.
+/// the deferred steps do not change them. Momentum does not change such rows; weight decay does.
 class OptimizedParameter final : public DeferredUpdates,
                                  public std::enable_shared_from_this<OptimizedParameter> {
  public:
-  /// The parameter (unless forget() is called) and the names of the rule must outlive it. `loops`
-  /// has an empty history.
+  /// The parameter (unless forget() is called) and the names of the rule must outlive this object.
+  /// Requires: `loops` has an empty history.
   OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleLoops> loops);
 
   /// Returns the parameter, or null after forget().
@@ -49,9 +49,9 @@ class OptimizedParameter final : public DeferredUpdates,
   /// Call before the optimizer is destroyed. The parameter then owns the deferred steps.
   void abandon() noexcept;
 
-  /// Plans a step with the gradient of the parameter; reads its rows from a file. Throws
-  /// std::invalid_argument if the step would visit all rows of a file, std::logic_error if deferred
-  /// steps of the rows have not been loaded yet, and std::runtime_error for damaged rows.
+  /// Plans a step with the parameter's gradient, and reads the rows to change from a table file.
+  /// Throws std::invalid_argument if the step would visit all rows of a file, std::logic_error if
+  /// deferred steps of the rows have not been loaded yet, and std::runtime_error for damaged rows.
   StepPlan plan() const;
 
   /// Makes the step of the last plan(). Throws only if memory runs out or the disk fails.
@@ -68,7 +68,7 @@ class OptimizedParameter final : public DeferredUpdates,
   std::uint64_t rows_visited() const { return rows_visited_; }
 
   /// Returns the slots and the number of steps ("step"). If steps are deferred, "lazy" has the
-  /// result of SlotStore::save_rows, the history, and a checksum of the values, up to date.
+  /// result of SlotStore::save_rows, the history, and (in memory) a checksum of up-to-date values.
   StateDict state_dict() const;
 
   /// Returns all names that a state dict may have.
@@ -76,12 +76,12 @@ class OptimizedParameter final : public DeferredUpdates,
 
   /// Returns a new object with a saved state. If values_follow is true (the parameter values are
   /// loaded later), the state is only checked. Otherwise the values must match its checksum, and
-  /// each row, brought up to date, is compared with the parameter. If any bit differs (for example
-  /// on another processor), the parameter's row is kept, and only its slots are brought up to date.
+  /// each saved row, brought up to date, is compared with the parameter's row. If any bit differs
+  /// (for example on another processor), the parameter's row is kept, with its up-to-date slots.
   /// States of version 0.2.0 have no checksum.
   std::shared_ptr<OptimizedParameter> loaded(const StateDict& state, bool values_follow) const;
 
-  /// Replaces the parameter's deferred steps by those that loaded() read.
+  /// Replaces the parameter's deferred steps with the steps that loaded() read.
   void commit() noexcept;
 
  private:
@@ -90,7 +90,7 @@ class OptimizedParameter final : public DeferredUpdates,
   void for_parts(const RowRange& all, const auto& loop);
   RowRange all_of(const RowView& rows) const { return {rows, nullptr, 0, parameter_->shape()[0]}; }
   std::vector<std::int32_t> changed_rows(std::span<const std::int32_t> ids, const auto& is_due);
-  void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t since);
+  void bring_up_to_date(std::span<const std::int32_t> ids, std::uint64_t closed_before);
   std::size_t half_history() const;
   void step_dense(const Tensor& gradient, const StepPlan& plan);
   void step_rows(const RowGradient& gradient, const StepPlan& plan, RowWatchers watchers);
@@ -113,7 +113,7 @@ class OptimizedParameter final : public DeferredUpdates,
   std::uint64_t steps_ = 0;           // steps so far, with dense and row gradients
   bool is_abandoned_ = false;         // true after abandon()
   bool is_loaded_ = false;            // true if loaded() read deferred steps for commit()
-  std::vector<std::weak_ptr<RowWatcher>> watchers_;  // they watch the next step
+  std::vector<std::weak_ptr<RowWatcher>> watchers_;  // watchers of the next step
   std::atomic<std::uint64_t> rows_visited_ = 0;
 };
 

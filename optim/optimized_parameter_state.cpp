@@ -6,7 +6,7 @@
 #include <rowgrad/core/base/hash.hpp>
 #include <rowgrad/optim/optimized_parameter.hpp>
 
-// Saving and loading, and how much a step decays.
+// Saving and loading of optimized parameters, and the effect of a step without gradient.
 
 namespace rowgrad {
 namespace {
@@ -20,12 +20,12 @@ constexpr const char* kNotCreated = "not begun";
 
 bool is_not_created(const StateDict& state, const std::string& name) {
   if (!state.contains(name)) return false;
-  const auto* text = std::get_if<std::string>(&state.at(name));
-  return text != nullptr && *text == kNotCreated;
+  const auto* value = std::get_if<std::string>(&state.at(name));
+  return value != nullptr && *value == kNotCreated;
 }
 
-// Returns the number of bits of a value, then the checksum. Values of another precision are rounded
-// when they are read, so their checksum cannot be compared.
+// Returns the number of bits of a value, then the checksum. Values that were saved in another
+// precision are rounded when they are loaded, so their checksum cannot be compared.
 std::vector<std::int64_t> checksum_of(const Tensor& values) {
   Checksum sum;
   sum.add_bytes(std::as_bytes(std::span(values.data(), values.size())));
@@ -151,7 +151,7 @@ void OptimizedParameter::commit() noexcept {
   parameter_->set_deferred(shared_from_this());
 }
 
-// Returns a plan of the next step, for rows whose slots exist.
+// Returns the plan of the next step, for rows whose slots exist.
 StepPlan OptimizedParameter::next_plan() const {
   return loops_->fresh()->plan({.step = steps_ + 1, .is_first_use = false});
 }

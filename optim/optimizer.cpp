@@ -64,7 +64,7 @@ void Optimizer::check_uses_all() const {
     check_state(!parameter->trainable() || !parameter->gradient().is_none(), "Optimizer: '",
                 parameter->name(), "' ", bracketed(parameter->shape()),
                 " is a parameter of the optimizer, but the loss does not use it: does forward use "
-                "its layer? If it is not meant to, freeze it.");
+                "its layer? Freeze the parameter if the loss should not use it.");
 }
 
 std::shared_ptr<void> Optimizer::claim_rates() {

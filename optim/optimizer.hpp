@@ -1,8 +1,8 @@
 #pragma once
 
-// The interface of all optimizers. An optimizer owns its state and borrows its parameters, which
-// must outlive it: once one is destroyed, functions that need it throw std::logic_error. The
-// library's optimizers are built from update rules (rule_optimizer.hpp).
+// The interface of all optimizers. An optimizer owns its state and borrows its parameters. They
+// must outlive it: functions that need a destroyed parameter throw std::logic_error. The library's
+// optimizers are built from update rules (rule_optimizer.hpp).
 
 #include <cstddef>
 #include <cstdint>
@@ -35,18 +35,18 @@ class Optimizer : private ParameterUser {
   const std::vector<Parameter*>& parameters() const { return parameters_; }  // in the order given
 
   /// Throws std::logic_error naming the first trainable parameter on the tape that this optimizer
-  /// does not have, and so would never train. The usual cause is a layer that is a plain member of
-  /// the model instead of a Submodule: the model does not list its parameters.
+  /// does not have and would therefore never train. The usual cause is a layer that is a plain
+  /// member of the model instead of a Submodule, so that the model does not list its parameters.
   void check_trains_all(const Tape& tape) const;
 
   /// Throws std::logic_error naming the first trainable parameter of this optimizer that has no
   /// gradient after backward. The usual cause is a layer that forward does not use. A table counts
-  /// as used even if no id was looked up. Not for losses that alternate between parameters.
+  /// as used even if no id was looked up. Do not call this if steps use different parameters.
   void check_uses_all() const;
 
   virtual std::size_t group_count() const = 0;  // the number of parameter groups
 
-  /// Returns or sets the learning rate of a group, from the next step on. Throws
+  /// Returns the learning rate of a group, or sets it for the next steps. Throws
   /// std::invalid_argument if the group does not exist, or if the rate is negative or not finite.
   virtual double learning_rate(std::size_t group = 0) const = 0;
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
@@ -60,8 +60,8 @@ class Optimizer : private ParameterUser {
   /// Returns false if the next step does not change values that have no gradient.
   virtual bool changes_without_gradient(const Parameter&) const { return true; }
 
-  /// Calls `watcher` for each row of the parameter's row gradient, in the next step only. Returns
-  /// false if this optimizer does not support it.
+  /// Calls `watcher`, if it still exists, for each row of the parameter's row gradient in the next
+  /// step. Returns false if this optimizer does not support watchers.
   virtual bool watch_next_step(const Parameter&,
                                const std::shared_ptr<RowWatcher>& /*watcher*/) const {
     return false;
@@ -77,8 +77,8 @@ class Optimizer : private ParameterUser {
 
   /// Loads a state; load the parameters first. Throws std::invalid_argument, and changes nothing,
   /// for duplicate parameter names, for an unexpected name, shape or value, for a slot that the
-  /// options need but the state lacks, and for deferred steps of other parameter values. An
-  /// untrusted state may take long: it can claim any number of steps, some of which are replayed.
+  /// options need but the state lacks, and for deferred steps of other parameter values. Loading an
+  /// untrusted state may take long: it can claim any number of steps, and some are replayed.
   virtual void load_state_dict(const StateDict& state) = 0;
 
   /// Checks a state before the parameters are loaded. Throws like load_state_dict().
@@ -90,20 +90,20 @@ class Optimizer : private ParameterUser {
   /// Throws std::invalid_argument for an empty list, a null parameter or a duplicate.
   explicit Optimizer(std::vector<Parameter*> parameters);
 
-  /// Adds parameters. Throws like the constructor, and then changes nothing.
+  /// Adds parameters. Throws like the constructor, without changing anything.
   void add_parameters(const std::vector<Parameter*>& parameters);
 
   /// Throws std::logic_error naming the parameter that was destroyed, if any.
   void check_parameters_live() const;
 
-  /// Called before a parameter is destroyed. Overrides must call Optimizer::forget().
+  /// Removes a parameter that is about to be destroyed. Overrides must call Optimizer::forget().
   void forget(const Parameter& parameter) noexcept override;
 
  private:
   friend class LearningRateSchedule;
 
-  // Returns a handle that a schedule keeps while it sets the learning rates; null if another
-  // schedule holds it. Shared, because either object may be destroyed first.
+  // Returns the handle that a schedule keeps while it sets the learning rates, or null if another
+  // schedule holds it. The handle is shared, because either object may be destroyed first.
   std::shared_ptr<void> claim_rates();
 
   std::weak_ptr<void> schedule_;  // the handle of the schedule that sets the learning rates

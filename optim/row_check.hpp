@@ -20,8 +20,8 @@ namespace rowgrad {
 
 /// The result of row_check().
 struct RowCheckResult {
-  bool passed = true;      // true if both trainings agree
-  double difference = 0;   // largest, relative to max(1, |value|); infinite for NaN
+  bool passed = true;      // true if both runs agree
+  double difference = 0;   // largest difference / max(1, |value|); infinite for NaN
   std::size_t steps = 0;   // the step after which it occurred
   std::int32_t row = 0;    // the row in which it occurred
   std::size_t column = 0;  // the column in which it occurred
@@ -33,9 +33,10 @@ struct RowCheckResult {
   }
 };
 
-/// Trains a small table with row gradients and another with the same dense gradients, each with an
-/// optimizer from `make`, and compares all values that are read. The seed determines lookups and
-/// reads. Throws what the optimizer throws, or std::invalid_argument if `make` returns null.
+/// Trains a small table with row gradients and another with the same gradients in dense form, each
+/// with an optimizer from `make`, and compares all values that are read. The seed determines
+/// lookups and reads. Throws what the optimizer throws, or std::invalid_argument if `make` returns
+/// null.
 inline RowCheckResult row_check(const std::function<std::unique_ptr<Optimizer>(Parameter&)>& make,
                                 std::uint64_t seed = 0) {
   constexpr std::size_t kRows = 12, kWidth = 4, kSteps = 300;

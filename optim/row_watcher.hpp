@@ -8,13 +8,13 @@
 
 namespace rowgrad {
 
-/// Observes the rows that a step with a row gradient changes: see Optimizer::watch_next_step().
+/// Observer of the rows that a step with a row gradient changes: see Optimizer::watch_next_step().
 class RowWatcher {
  public:
   virtual ~RowWatcher() = default;
 
-  /// Called before the step. Returns false if the watcher does not expect this gradient. Then
-  /// row_changed() is not called.
+  /// Called before the step. Returns false if the watcher does not expect this gradient;
+  /// row_changed() is then not called.
   virtual bool begin_step(const RowGradient& gradient) = 0;
 
   /// Called after row `i` of the gradient (RowGradient::row) was applied. `before` and `after` are

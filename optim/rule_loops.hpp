@@ -81,14 +81,14 @@ class RuleLoops {
   virtual std::uint64_t step(const RowRange& range, const real* gradients, const StepPlan& plan,
                              std::uint64_t after, RowWatchers watchers) const = 0;
 
-  /// Replays the deferred steps that have no closed form. Then applies the rest to rows at a step
-  /// before `closed_before`. Rows without a record (RowView::has_record) are skipped if these steps
-  /// do not change them; otherwise, only their values change.
+  /// Replays the deferred steps that have no closed form, then applies the others to the rows at a
+  /// step before `closed_before`. Rows without a record (RowView::has_record) are skipped if these
+  /// steps do not change them; otherwise, only their values change.
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t closed_before) const = 0;
 
   /// Copies rows, up to date: out[i] = row i of the range, plus row i % n of the n rows of `added`
-  /// unless that is null. Does not change stored rows. Requires: steps without a closed form were
-  /// replayed where reading may change rows (RowView::copied_by).
+  /// unless `added` is null. Changes a stored row only to replay steps, and only if
+  /// RowView::copied_by is null. Requires: rows with steps to replay have records and occur once.
   virtual std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const = 0;
 };
 
@@ -179,7 +179,7 @@ class RuleLoopsOf final : public RuleLoops {
       if (!changes(range, i)) continue;
       RowOf row = range.rows.row<kArrays>(range[i]);
       std::uint64_t first_step = 0;
-      // Record 0 must not change, so the row gets no slots and a step of its own.
+      // Record 0 is read-only: a row without a record gets no slots, and a local step.
       if (!range.rows.has_record(range[i])) row = {{row.arrays[0]}, &first_step};
       // Replay first: otherwise, the row's step would depend on whether it was read before.
       if (history_.has_replay(*row.step)) visited += replay(row, range.rows.width);
@@ -220,7 +220,7 @@ class RuleLoopsOf final : public RuleLoops {
   static constexpr std::size_t kArrays = kArraysOf<Rule>;
   using RowOf = StoredRow<kArrays>;
 
-  // Faster than std::copy_n, which takes as long as the step of a short row.
+  // Copies a row. std::copy_n would take as long as the step of a short row.
   static void copy_short(const real* from, std::size_t count, real* to) {
     constexpr std::size_t kLanes = kernels::kLanes;
     if (count < kLanes) return void(std::copy_n(from, count, to));
@@ -240,8 +240,8 @@ class RuleLoopsOf final : public RuleLoops {
     return range.rows.has_record(range[i]) || history_.moves_without_state();
   }
 
-  // Returns a pointer to the up-to-date values of a row: `to`, where it writes them, if the row is
-  // stale, else the stored row. Requires: all deferred steps have a closed form.
+  // Returns the up-to-date values of a row: if the row is stale, writes them to `to` and returns
+  // `to`, else returns the stored row. Requires: all deferred steps have a closed form.
   [[gnu::always_inline]] static const real* up_to_date(const RowOf& row,
                                                        DeferredSteps<Rule>& deferred,
                                                        std::size_t width, real* to) {
@@ -263,7 +263,7 @@ class RuleLoopsOf final : public RuleLoops {
     while (history_.has_replay(step)) {
       DeferredSteps<Rule> deferred(history_, history_.closed_until(step), 1);
       apply_closed(row, deferred, width);
-      // Up to 8 steps at once, with the values in registers.
+      // Makes up to 8 steps at once, with the values in registers.
       std::size_t run = history_.run_of(step + 1);
       std::array<const Rule*, 8> rules;
       std::size_t count = 0;

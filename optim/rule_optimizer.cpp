@@ -19,7 +19,7 @@ RuleEngine::~RuleEngine() {
   for (const auto& optimized : optimized_) optimized->abandon();
 }
 
-// Returns null if the optimizer does not have the parameter.
+// Returns what the optimizer stores for a parameter, or null if it does not have the parameter.
 OptimizedParameter* RuleEngine::find(const Parameter& parameter) const {
   for (const auto& optimized : optimized_)
     if (optimized->parameter() == &parameter) return optimized.get();
@@ -54,8 +54,8 @@ bool RuleEngine::watch_next_step(const Parameter& parameter,
   return optimized != nullptr;
 }
 
-// Plans all steps first, so that errors are thrown before any parameter changes. After that, only
-// memory or the disk can fail.
+// Plans all steps first, so that errors are thrown before any parameter changes. Later, step()
+// throws only if memory runs out or the disk fails.
 void RuleEngine::step() {
   check_parameters_live();
   const auto is_due = [](const auto& optimized) {
@@ -117,7 +117,7 @@ void RuleEngine::load_state_dict(const StateDict& state) {
   for (const auto& optimized : loaded) optimized->abandon();  // the replaced ones
 }
 
-// With values_follow, checks only what does not depend on the values of the parameters.
+// Returns the loaded state. With values_follow, only checks what parameter values do not affect.
 auto RuleEngine::loaded(const StateDict& state, bool values_follow) const -> OptimizedParameters {
   check_parameters_live();
   const std::set<std::string> known = check_names("load_state_dict");

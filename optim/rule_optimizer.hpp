@@ -31,8 +31,8 @@ class RuleEngine : public Optimizer {
   /// Creates an optimizer without parameters.
   explicit RuleEngine(const RuleFacts& rule) : rule_(rule) {}
 
-  /// Adds parameters, each with a copy of `loops`. Throws like Optimizer::add_parameters, and then
-  /// changes nothing.
+  /// Adds parameters, each with its own loops like `loops`. Throws like Optimizer::add_parameters,
+  /// without changing anything.
   void add_optimized(const std::vector<Parameter*>& parameters, const RuleLoops& loops);
 
   /// Throws std::logic_error if a step without gradient breaks the promise of the rule's
@@ -51,17 +51,17 @@ class RuleEngine : public Optimizer {
   OptimizedParameters optimized_;
 };
 
-/// Applies a rule (update_rule.hpp) to every trainable parameter that has a gradient. RowUpdates
-/// determines how row gradients are handled (optimized_parameter.hpp). The history of deferred
-/// steps is limited. If steps differ (under a schedule, or with Adam's bias corrections), each step
-/// after several thousand also brings some of the stalest rows up to date. Rows that these steps do
-/// not change are skipped.
+/// An optimizer that applies a rule (update_rule.hpp) to every trainable parameter that has a
+/// gradient. RowUpdates determines how row gradients are handled (optimized_parameter.hpp). The
+/// history of deferred steps is limited. If steps differ (under a schedule, or with Adam's bias
+/// corrections), each step after a few thousand also brings some of the stalest rows up to date.
+/// Rows that these steps do not change are skipped.
 ///
 /// The destructor applies no deferred steps: they stay with the parameter, with the state that they
 /// need. Before another optimizer changes a table, they are applied to all rows that ever had a
-/// gradient, and to all others if they change those too, as weight decay does. This creates
-/// optimizer state for rows that never had a gradient only if SGD has momentum and decay, or if
-/// steps are replayed.
+/// gradient. If they also change rows that never had one, as weight decay does, they are applied to
+/// all rows. This creates optimizer state for rows that never had a gradient only if SGD has
+/// momentum and decay, or if steps are replayed.
 template <class Rule>
 class RuleOptimizer : public RuleEngine {
   static_assert(UpdateRule<Rule>,
@@ -97,7 +97,7 @@ class RuleOptimizer : public RuleEngine {
     check_argument(!parameters().empty(), "Optimizer: got no parameters, expected at least one");
   }
 
-  /// Adds a group. Throws like the constructor, and then changes nothing.
+  /// Adds a group. Throws like the constructor, without changing anything.
   void add_group(const Group& group) {
     check(group.options);
     check_argument(!group.parameters.empty(),
@@ -107,8 +107,8 @@ class RuleOptimizer : public RuleEngine {
 
   std::size_t group_count() const override { return options_.size(); }
 
-  /// Returns or sets the options of a group, from the next step on. Throws std::invalid_argument if
-  /// the group does not exist, or if an option is outside its range.
+  /// Returns the options of a group, or sets them for the next steps. Throws std::invalid_argument
+  /// if the group does not exist, or if an option is outside its range.
   const Options& options(std::size_t group = 0) const {
     check_argument(group < options_.size(), Rule::kName, ": group ", group,
                    " is out of range, expected less than ", options_.size());
@@ -153,7 +153,7 @@ class RuleOptimizer : public RuleEngine {
 };
 
 // Defined outside the class, so that `extern template class` keeps the loops of a rule out of
-// programs. The library's loops are compiled for speed, and the linker might pick the others.
+// programs. The library's loops are compiled for speed, and the linker might pick other copies.
 template <class Rule>
 std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::loops(std::shared_ptr<const Options> options) {
   return std::make_unique<RuleLoopsOf<Rule>>(std::move(options));

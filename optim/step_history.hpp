@@ -28,7 +28,7 @@ class StepRuns {
   /// Returns the last step before a run.
   std::uint64_t begin_of(std::size_t run) const { return run == 0 ? 0 : runs_[run - 1].end; }
 
-  /// Returns the index of the run that contains a step; 1 ≤ step ≤ steps().
+  /// Returns the index of the run that contains a step. Requires: 1 ≤ step ≤ steps().
   std::size_t run_of(std::uint64_t step) const {
     if (step > begin_of(runs_.size() - 1)) return runs_.size() - 1;
     const auto found = std::ranges::lower_bound(runs_, step, {}, &Run::end);
@@ -88,8 +88,8 @@ class StepHistory : public StepRuns {
   /// Drops all runs; the next step is step 1 again.
   void clear() { *this = {}; }
 
-  /// Drops the first `count` runs, a power of two. Requires: no later call of compose_steps()
-  /// starts in one of them. The next run then counts as if it began at step 1.
+  /// Drops the first `count` runs. The next run then counts as if it began at step 1. Requires:
+  /// `count` is a power of two, and no later call of compose_steps() starts in a dropped run.
   void drop_runs(std::size_t count) {
     const auto drop = [](auto& items, std::size_t first) {
       items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(first));
@@ -135,7 +135,7 @@ class StepHistory : public StepRuns {
       std::array<double, kArrays> unit{};
       unit[column] = 1;
       step_without_gradient(rule, unit.data());
-      // Other entries of Adam are not linear: see deferred_adam_steps.hpp.
+      // Adam's other entries are not linear: see deferred_adam_steps.hpp.
       for (std::size_t i = 0; i < kArrays; ++i)
         if (i == column || rule.deferral() != Deferral::kAdam) map[i][column] = unit[i];
     }
@@ -170,7 +170,7 @@ class StepHistory : public StepRuns {
     if (makes_state || value[0] != 1) moves_without_state_ = true;
   }
 
-  // Returns one step of a run; meaningless for kReplay.
+  // Returns one step of a run as a map. The map is meaningless for kReplay.
   Map step_of(std::size_t run) const {
     return runs_[run].deferral == Deferral::kReplay ? identity<kArrays>()
                                                     : map_without_gradient(rules_[run]);

@@ -45,13 +45,13 @@ enum class RowUpdates {
 /// The step of a parameter for which a rule is constructed.
 struct StepNumber {
   std::uint64_t step = 1;    // counted from 1
-  bool is_first_use = true;  // true if a slot is used for the first time
+  bool is_first_use = true;  // true if the step uses a slot for the first time
 };
 
 /// Base class of update rules, with defaults; a rule hides the members that it replaces. A rule
 /// sees one value at a time. Optimizers that need norms, means over rows or columns, or matrices
 /// (LARS, LAMB, Adafactor, Muon) derive from Optimizer instead. A rule has at most 32 data members,
-/// all of type `real`, so that steps can be compared and saved. It also has
+/// all of type `real`, so that steps can be compared and saved. A rule also has
 ///
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                the name of the optimizer, for messages
@@ -75,8 +75,8 @@ struct RuleDefaults {
 
   Deferral deferral() const { return Deferral::kReplay; }
 
-  /// Returns true if this step and the one `before` can be combined in a closed form. If not, all
-  /// rows are brought up to date in between.
+  /// Returns true if this step and the step `before` it can be combined in a closed form. If not,
+  /// all rows are brought up to date between the two.
   bool continues(const auto& /*before*/) const { return true; }
 };
 

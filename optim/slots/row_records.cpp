@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kChunkBytes = std::size_t{2} << 20;            // the size of a huge page
 constexpr std::size_t kStep = sizeof(std::uint64_t) / sizeof(real);  // the size of a step
 constexpr std::size_t kLine = 64 / sizeof(real);                     // the size of a cache line
-constexpr std::size_t kAhead = 16;                                   // rows to prefetch
+constexpr std::size_t kAhead = 16;                                   // prefetch distance in rows
 
 std::size_t round_up(std::size_t count, std::size_t step) {
   return (count + step - 1) / step * step;

@@ -21,11 +21,11 @@ class RowRecords {
   /// Creates record 0 for a table [rows, width].
   RowRecords(std::size_t rows, std::size_t width);
 
-  /// Adds a slot of zeros to all records, after the other slots. Records change their addresses.
+  /// Adds a slot of zeros to all records, after the other slots. The addresses of records change.
   void add_slot();
 
-  /// Creates records for those `rows` that have none. Records keep their addresses. If memory runs
-  /// out, some are not created.
+  /// Creates records for those `rows` that have none. Existing records keep their addresses. If
+  /// memory runs out, some records are not created.
   void make(std::span<const std::int32_t> rows);
 
   /// Returns the index of a row's record; 0 if it has none.

@@ -49,10 +49,10 @@ struct RowView {
   RowRecords* records = nullptr;         // null if slots are in a file or in arrays
   std::uint64_t* steps = nullptr;        // the step of row 0; null if all rows are up to date
   std::size_t step_stride = 1;           // from one row's step to the next
-  const SlotStore* copied_by = nullptr;  // set if reading must not change rows; copies them then
+  const SlotStore* copied_by = nullptr;  // if set, copies rows: reading must not change them
 
-  /// Returns false if row i has no record. Then row() returns its values, which may change, and the
-  /// slots of record 0, which must not.
+  /// Returns false if there are records, but none for row i. Then row() returns the row's values,
+  /// which may change, and the slots of record 0, which must not.
   bool has_record(std::size_t i) const { return records == nullptr || records->number_of(i) != 0; }
 
   /// Returns row i. N is one more than the number of slots.
@@ -91,18 +91,17 @@ struct RowView {
     return result;
   }
 
-  /// Returns a row on which steps can be replayed before it is read. This is a copy if rows must
-  /// not change in place (copied_by) and the row is not stored, or replays(step of the row) is
-  /// true.
+  /// Returns a row on which steps can be replayed before it is read. With copied_by, this is a copy
+  /// unless the row is stored and replays(step of the row) is false.
   template <std::size_t N>
   StoredRow<N> readable(std::size_t i, const auto& replays, RowCopy& copy) const;
 };
 
-/// Some rows of a table: ids[begin] … ids[end − 1], or begin … end − 1 without ids.
+/// Rows of a table: ids[begin] … ids[end − 1], or begin … end − 1 without ids.
 struct RowRange {
   const RowView& rows;      // all rows of the table
   const std::int32_t* ids;  // row indices; null for all rows from begin to end
-  std::size_t begin, end;   // range of `ids`, or of row indices if that is null
+  std::size_t begin, end;   // range of `ids`, or of row indices if `ids` is null
 
   std::size_t operator[](std::size_t i) const {  // the row index of element i
     return ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
@@ -110,10 +109,10 @@ struct RowRange {
 };
 
 /// The optimizer state of one parameter: slots, and for each row the last step applied to it,
-/// counted in the history of deferred steps. A store in memory has records for the rows that a step
+/// counted in the history of deferred steps. A store in memory has records for the rows that were
 /// changed in place (row_records.hpp) or, after the first dense gradient, an array for each slot.
-/// Several optimizers can use a table in turn. A file has the slots next to the values, for one
-/// optimizer at a time.
+/// Several optimizers can train a table in memory in turn. A file has the slots next to the values,
+/// for one optimizer at a time.
 class SlotStore {
  public:
   /// Names for messages and for saving. All must outlive the store.
@@ -125,7 +124,7 @@ class SlotStore {
 
   /// The slots that a step uses, and their initial values.
   struct Needs {
-    std::array<bool, kMaxSlots> uses{};      // true if it uses the slot
+    std::array<bool, kMaxSlots> uses{};      // true if the step uses the slot
     std::array<double, kMaxSlots> starts{};  // the initial value of a slot
   };
 
@@ -147,7 +146,7 @@ class SlotStore {
   virtual RowView rows() = 0;
 
   /// Reads rows of a file from the disk. Call it before rows are used. Throws std::runtime_error if
-  /// a row is damaged or at a step after `last`, and so belongs to another optimizer.
+  /// a row is damaged, or if it belongs to another optimizer (is at a step after `last`).
   virtual void fault_in(std::span<const std::int32_t> /*ids*/, std::uint64_t /*last*/) {}
 
   /// Prepares to change rows, slots and steps: creates records, or writes the old rows of a file to
@@ -157,14 +156,14 @@ class SlotStore {
   /// Allocates slots and steps for all rows.
   virtual void make_all() {}
 
-  /// Sets the steps of all rows to 0. Visits only rows that have records.
+  /// Sets the steps of all rows to 0. If there are records, visits only these.
   virtual void reset_steps() {}
 
-  /// Marks the rows of a file as deferred: only this optimizer can bring them up to date.
+  /// Records in a file that rows are stale: only this optimizer can bring them up to date.
   virtual void note_deferred() {}
 
-  /// Call when the optimizer is destroyed. If rows have changed since the last save, a file rejects
-  /// further checkpoints.
+  /// Call when the optimizer is destroyed. If rows have changed since the last save, a file then
+  /// rejects checkpoints.
   virtual void abandon() noexcept {}
 
   /// Returns true if a row and its slots are stored in the file (see RowView::copied_by).
@@ -175,9 +174,9 @@ class SlotStore {
   /// Adds the slots to `state`, by name: their values, or the checkpoint id of their file.
   virtual void save(StateDict& state) const = 0;
 
-  /// Loads the slots with saved[i] into a new store. Throws std::invalid_argument if values are
-  /// missing or have another shape, or if the file is at another checkpoint (with values_follow: if
-  /// it cannot be restored to the saved checkpoint).
+  /// Loads each slot i with saved[i] into this new store. Throws std::invalid_argument if values
+  /// are missing or have another shape, or if the file is at another checkpoint (with
+  /// values_follow: if it cannot be restored to the saved checkpoint).
   virtual void load(const StateDict& state, const std::array<bool, kMaxSlots>& saved,
                     bool values_follow) = 0;
 
@@ -185,10 +184,10 @@ class SlotStore {
   /// checkpoint id of the file as "file".
   virtual void save_rows(StateDict& state) const = 0;
 
-  /// Loads saved rows and steps; throws like load(), and if a step is after `last`. Only rows()
+  /// Loads saved rows and steps. Throws like load(), and if a step is after `last`. Only rows()
   /// shows the loaded values until commit().
   virtual void load_rows(const StateDict& state, std::uint64_t last, bool values_follow) = 0;
-  /// Replaces the values of the parameter by the loaded values.
+  /// Replaces the values of the parameter with the loaded values.
   virtual void commit() noexcept {}
 
  protected:

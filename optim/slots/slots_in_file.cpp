@@ -20,7 +20,7 @@ class SlotsInFile final : public SlotStore {
   bool lacks(const Needs& needs) const override {
     std::size_t missing = 0;
     for (std::size_t i = 0; i < owner_.names.size(); ++i) {
-      if (!needs.uses[i] || place(i)) continue;
+      if (!needs.uses[i] || slot_in_file(i)) continue;
       ++missing;
       check_argument(needs.starts[i] == 0, owner_.optimizer, ": the initial value of ",
                      owner_.names[i], " is ", needs.starts[i],
@@ -38,7 +38,7 @@ class SlotsInFile final : public SlotStore {
     if (!lacks(needs)) return;
     if (!std::exchange(owns_slots_, true)) file_.clear_slots();
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (needs.uses[i] && !place(i)) file_.add_slot(owner_.names[i]);
+      if (needs.uses[i] && !slot_in_file(i)) file_.add_slot(owner_.names[i]);
   }
 
   RowView rows() override {
@@ -47,7 +47,8 @@ class SlotsInFile final : public SlotStore {
     view.stride = rows_.stride() / sizeof(real);
     view.first[0] = rows_.first_content<real>();
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (const auto at = place(i)) view.first[i + 1] = view.first[0] + (1 + *at) * view.width;
+      if (const auto at = slot_in_file(i))
+        view.first[i + 1] = view.first[0] + (1 + *at) * view.width;
     view.steps = rows_.first_note();
     view.step_stride = rows_.stride() / sizeof *view.steps;
     view.copied_by = this;
@@ -86,7 +87,7 @@ class SlotsInFile final : public SlotStore {
 
   void save(StateDict& state) const override {
     for (std::size_t i = 0; i < owner_.names.size(); ++i)
-      if (place(i)) state.put(std::string(owner_.names[i]), file_.checkpoint_id());
+      if (slot_in_file(i)) state.put(std::string(owner_.names[i]), file_.checkpoint_id());
   }
 
   void load(const StateDict& state, const std::array<bool, kMaxSlots>& saved,
@@ -117,11 +118,13 @@ class SlotsInFile final : public SlotStore {
  private:
   std::string path() const { return file_.path().string(); }
 
-  // The deferred steps are lost if the optimizer was destroyed without saving them.
+  // Tells the file whether deferred steps are lost: the optimizer was destroyed without saving
+  // them.
   void note_loss() { file_.set_lost(is_abandoned_ && !is_saved_); }
 
-  // Returns the index of a slot after the values of a row. Ignores slots of other optimizers.
-  std::optional<std::size_t> place(std::size_t i) const {
+  // Returns the index of slot i among the slots of the file, or nullopt if the file does not have
+  // the slot or has it for another optimizer.
+  std::optional<std::size_t> slot_in_file(std::size_t i) const {
     return owns_slots_ ? file_.find_slot(owner_.names[i]) : std::nullopt;
   }
 

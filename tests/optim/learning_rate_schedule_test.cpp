@@ -6,7 +6,7 @@ namespace {
 
 using Rates = std::vector<double>;
 
-// SGD with one group, which has one parameter, for each learning rate.
+// SGD with a group of one parameter for each learning rate.
 struct Groups {
   explicit Groups(const Rates& rates) {
     std::vector<SGD::Group> groups;
@@ -52,7 +52,7 @@ Schedule schedule_from(const json& item) {
     if (name == "step_decay") return Schedule::step_decay(decay);
     if (name == "one_cycle") return Schedule::one_cycle(cycle);
     if (name == "constant") return Schedule::constant();
-    check_argument(name == "inverse_root", "schedules.json: ", name);
+    check_argument(name == "inverse_root", "schedules.json: unknown schedule ", name);
     return Schedule::lambda([](std::uint64_t step) { return std::pow(step + 1.0, -0.5); });
   }();
   if (!item.contains("then")) return schedule;
@@ -71,7 +71,7 @@ TEST(LearningRateSchedule, MatchesPyTorchInEveryGroup) {
       EXPECT_EQ(schedule.step_count(), step);
       const Rates expected = item["rates"][step], rates = groups.rates();
       ASSERT_EQ(rates.size(), expected.size());
-      // PyTorch computes each rate from the previous one, in up to some fifty steps. Near the end
+      // PyTorch computes each rate from the previous one, in up to about fifty steps. Near the end
       // of a cosine, cos + 1 loses another factor of 1e3.
       for (std::size_t group = 0; group < rates.size(); ++group)
         EXPECT_NEAR(rates[group], expected[group], 1e-12 * expected[group])
@@ -144,8 +144,8 @@ TEST(Schedule, RejectsOptionsOutOfRange) {
   rejects("lambda: the function is empty", Schedule::lambda, nullptr);
   const Schedule endless = Schedule::constant();
   EXPECT_INVALID(
-      "Schedule::then: Schedule::constant has no length; pass the step at which the next schedule "
-      "begins",
+      "Schedule::then: Schedule::constant has no length, expected a schedule that ends; pass the "
+      "step at which the next schedule begins",
       endless.then(endless));
   EXPECT_INVALID("Schedule::then: at is 0, expected at least 1", endless.then(endless, 0));
   EXPECT_FALSE(endless.then(endless, 3).length());
@@ -159,7 +159,7 @@ TEST(LearningRateSchedule, InvalidFactorThrowsAndChangesNothing) {
     const auto late = [wrong](std::uint64_t step) { return step < 2 ? 2.0 : wrong; };
     LearningRateSchedule schedule(*groups.sgd, Schedule::lambda(late));
     schedule.step();
-    EXPECT_INVALID(concat("Schedule::lambda: the factor at its step 2 is ", wrong, end),
+    EXPECT_INVALID(concat("Schedule::lambda: the factor of step 2 is ", wrong, end),
                    schedule.step());
     EXPECT_EQ(groups.rates(), (Rates{1, 0.5}));
     EXPECT_EQ(schedule.step_count(), 1U);
@@ -169,7 +169,7 @@ TEST(LearningRateSchedule, InvalidFactorThrowsAndChangesNothing) {
                    schedule.load_state_dict(with(state, "base_rates", Rates{1})));
     EXPECT_INVALID(concat(load, "the base rate of group 1 is ", wrong, end),
                    schedule.load_state_dict(with(state, "base_rates", Rates{1, wrong})));
-    EXPECT_INVALID(concat("Schedule::lambda: the factor at its step 9 is ", wrong, end),
+    EXPECT_INVALID(concat("Schedule::lambda: the factor of step 9 is ", wrong, end),
                    schedule.load_state_dict(with(state, "step", 9)));
     EXPECT_TRUE(bits_of(schedule.state_dict()) == bits_of(state));
     EXPECT_EQ(groups.rates(), (Rates{1, 0.5}));
@@ -177,8 +177,10 @@ TEST(LearningRateSchedule, InvalidFactorThrowsAndChangesNothing) {
   // The rate of the second group is too large for `real`.
   Groups groups({0.5, 1e30});
   const Schedule large = Schedule::lambda([](std::uint64_t) { return 1e20; });
-  EXPECT_INVALID("LearningRateSchedule: base rate 1e+30 times factor 1e+20 of step 0 is not finite",
-                 LearningRateSchedule(*groups.sgd, large));
+  EXPECT_ERROR_WITH(
+      std::invalid_argument,
+      "LearningRateSchedule: the rate of step 0 is 1e+30 times 1e+20, expected a finite number <= ",
+      LearningRateSchedule(*groups.sgd, large));
   EXPECT_EQ(groups.rates(), (Rates{0.5, 1e30}));
 }
 

@@ -286,7 +286,8 @@ TEST(TrainingRun, NamesParametersThatTheLossDoesNotUse) {
     const std::string before = bits_of(model.state_dict());
     EXPECT_ERROR(std::logic_error,
                  "Optimizer: 'norm.weight' [1, 4] is a parameter of the optimizer, but the loss "
-                 "does not use it: does forward use its layer? If it is not meant to, freeze it.",
+                 "does not use it: does forward use its layer? Freeze the parameter if the loss "
+                 "should not use it.",
                  train(false));
     EXPECT_TRUE(bits_of(model.state_dict()) == before);
     EXPECT_NO_THROW(train(true));
