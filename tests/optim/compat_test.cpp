@@ -11,9 +11,9 @@ const std::filesystem::path kCompatFiles = std::filesystem::path(ROWGRAD_TEST_DA
 struct CompatCase {
   std::string name;                    // file name, without precision and extension
   std::vector<AnyOptions> optimizers;  // they take turns, each for 4 steps
-  // The number of slots in a file; if set, another case has its table in a file.
-  std::optional<std::size_t> states_in_file = std::nullopt;
-  bool further = false;  // whether the file has another checkpoint, two steps later
+  // The number of slots in a table file; if set, the case also runs with its table in a file.
+  std::optional<std::size_t> slots_in_file = std::nullopt;
+  bool further = false;  // true if the table file has another checkpoint, two steps later
   std::optional<Schedule> schedule = std::nullopt;
   bool tied = false;            // every sixth gradient of the table is dense
   Shape shape = {10, 9};        // rows of one AVX2 vector and one value, or part of AVX-512
@@ -144,7 +144,7 @@ void write(const CompatCase& item) {
   std::unique_ptr<TableFile> file;
   if (item.in_file()) {
     const TableFileOptions options{
-        .rows = 10, .width = 9, .slots = *item.states_in_file, .seed = 5, .init_std = 0.5};
+        .rows = 10, .width = 9, .slots = *item.slots_in_file, .seed = 5, .init_std = 0.5};
     file = std::make_unique<TableFile>(item.path("table"), options);
   }
   CompatTraining training(item, file.get());
@@ -212,7 +212,7 @@ std::vector<CompatCase> compat_cases() {
            .saved = 600,
            .end = 612}}) {
     cases.push_back(item);
-    if (!item.states_in_file) continue;
+    if (!item.slots_in_file) continue;
     item.name += "_in_file";
     cases.push_back(item);
   }
@@ -244,11 +244,11 @@ class CompatCheckpoints : public ::testing::TestWithParam<CompatCase> {
   }
 
   // Compares with a tolerance, because another machine may fuse multiplications and additions, or
-  // sum in another order. Each rounding of a step then changes a value by half a unit in the last
-  // place (ulp). A step has a dozen roundings: 6 ulps of values about 1. Roundings of a momentum of
-  // up to 5 have their full effect over the following steps, because 0.05 / (1 − 0.9) is 1/2: 3
-  // roundings, 4 ulps. So 16 ulps for each step are enough, including the deferred steps, which are
-  // applied after loading.
+  // sum in another order. Each rounding of a step then changes a value by up to half a unit in the
+  // last place (ulp). A step has a dozen roundings: 6 ulps of values near 1. A momentum of up to 5
+  // has 3 more. Over the following steps, an error of the momentum moves the value by half of it,
+  // because 0.05 / (1 − 0.9) is 1/2: 4 ulps in all. So 16 ulps for each step are enough, including
+  // the deferred steps that are applied after loading.
   static void expect_values(const StateDict& got, const StateDict& expected, int steps) {
     for (const std::string& name : got.names()) {
       const auto& tensor = std::get<Tensor>(got.at(name));

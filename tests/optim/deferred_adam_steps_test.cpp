@@ -17,7 +17,7 @@ class Away {
   explicit Away(const Options& options, int before = 0)
       : options_(options), optimizer_({&table_}, options) {
     set_gradient({}, zeros({0, kSizes}));
-    miss(before);
+    defer(before);
     history_ = {};
     for (int i = 0; i < 3; ++i, ++step_) {
       Tensor gradient = empty({1, kSizes});
@@ -30,7 +30,7 @@ class Away {
     const std::vector<Tensor> start = arrays_of(table_, optimizer_);
     for (std::size_t k = 0; k < kSizes; ++k) {
       values_[k] = start[0](0, k);
-      for (std::size_t i = 1; i < start.size(); ++i) states_[k][i - 1] = start[i](0, k);
+      for (std::size_t i = 1; i < start.size(); ++i) slots_[k][i - 1] = start[i](0, k);
     }
   }
 
@@ -39,12 +39,12 @@ class Away {
     optimizer_.set_options(options);
   }
 
-  void miss(int count) {
+  void defer(int count) {
     for (int i = 0; i < count; ++i) {
       optimizer_.step();
       const Rule rule(options_, {.step = ++step_});
       history_.append(rule);
-      for (std::size_t k = 0; k < kSizes; ++k) rule.update(values_[k], Exact{0}, states_[k]);
+      for (std::size_t k = 0; k < kSizes; ++k) rule.update(values_[k], Exact{0}, slots_[k]);
     }
   }
 
@@ -52,14 +52,15 @@ class Away {
   // rounding error of either sign.
   Exact pieces() const {
     std::size_t count = 0;
-    DeferredSteps<Rule> missed(history_, history_.steps(), 1);
-    missed.for_each_piece(0, [&](const auto&, bool) { ++count; });
+    DeferredSteps<Rule> deferred(history_, history_.steps(), 1);
+    deferred.for_each_piece(0, [&](const auto&, bool) { ++count; });
     return static_cast<Exact>(count);
   }
 
   // Checks all values except the first `first`, and all slots. The default tolerances allow a few
   // roundings each for the root, the quotient, the sum of the steps and the result.
-  void expect_exact(Exact of_values = 12, Exact of_states = 12, std::size_t first = 0) const {
+  void expect_exact(Exact value_roundings = 12, Exact slot_roundings = 12,
+                    std::size_t first = 0) const {
     Parameter copy("table", table_.copy());
     RuleOptimizer<Rule> other({&copy}, options_);
     other.load_state_dict(optimizer_.state_dict());
@@ -67,9 +68,9 @@ class Away {
     const std::vector<Tensor> found = arrays_of(copy, other);
     for (std::size_t i = 0; i < found.size(); ++i)
       for (std::size_t k = i == 0 ? first : 0; k < kSizes; ++k) {
-        const Exact value = found[i](0, k), expected = i == 0 ? values_[k] : states_[k][i - 1];
+        const Exact value = found[i](0, k), expected = i == 0 ? values_[k] : slots_[k][i - 1];
         if (value == expected || (std::isnan(value) && std::isnan(expected))) continue;
-        const Exact roundings = i == 0 ? of_values : of_states;
+        const Exact roundings = i == 0 ? value_roundings : slot_roundings;
         EXPECT_LE(std::abs(value - expected), roundings * Exact{kEpsilon} * std::abs(expected) +
                                                   Exact{std::numeric_limits<real>::min()})
             << (i == 0 ? "value " : Rule::kSlots[i - 1]) << ' ' << value << ", expected "
@@ -104,19 +105,19 @@ class Away {
   std::uint64_t step_ = 0;
   StepHistory<Rule> history_;  // the deferred steps of the row
   std::array<Exact, kSizes> values_{};
-  std::array<std::array<Exact, 3>, kSizes> states_{};
+  std::array<std::array<Exact, 3>, kSizes> slots_{};
 };
 
 template <bool kDecoupled>
 void expect_exact(const AdamOptionsOf<kDecoupled>& options, std::initializer_list<int> absences,
-                  int before, bool of_pieces) {
+                  int before, bool adds_pieces) {
   SCOPED_TRACE(concat("betas ", options.beta1, ", ", options.beta2, ", epsilon ", options.epsilon,
                       ", ", before, " steps before"));
   Away<kDecoupled> away(options, before);
-  int missed = 0;
+  int deferred = 0;
   for (const int absence : absences) {
-    away.miss(absence - std::exchange(missed, absence));
-    away.expect_exact(of_pieces ? 12 + std::sqrt(away.pieces()) : 12);
+    away.defer(absence - std::exchange(deferred, absence));
+    away.expect_exact(adds_pieces ? 12 + std::sqrt(away.pieces()) : 12);
   }
 }
 
@@ -191,7 +192,7 @@ TEST(DeferredAdamSteps, AreExactWhenTheRateChangesInEveryStep) {
   for (int i = 0; i < 500; ++i) {
     options.learning_rate = i < 20 ? 0 : 1e-6 * std::pow(1.02, i);
     away.set_options(options);
-    away.miss(1);
+    away.defer(1);
     if (i % 50 == 49) away.expect_exact();
   }
 }
@@ -201,9 +202,9 @@ TEST(DeferredAdamSteps, AreExactWhenOtherOptionsChange) {
   for (const AdamOptions& options :
        {AdamOptions{.epsilon = 1e-4, .amsgrad = true}, AdamOptions{.beta2 = 0.99},
         AdamOptions{.beta1 = 0.8, .epsilon = 1}, AdamOptions{.beta2 = 0.9999, .amsgrad = true}}) {
-    away.miss(12);
+    away.defer(12);
     away.set_options(options);
-    away.miss(12);
+    away.defer(12);
     away.expect_exact();
   }
 }
@@ -211,9 +212,9 @@ TEST(DeferredAdamSteps, AreExactWhenOtherOptionsChange) {
 TEST(DeferredAdamSteps, AreExactWhenEpsilonShrinksAfterTheMeanHasFaded) {
   constexpr bool kDouble = sizeof(real) == 8;
   Away<false> away({.epsilon = 1});
-  away.miss(kDouble ? 800 : 400);
+  away.defer(kDouble ? 800 : 400);
   away.set_options({.epsilon = kDouble ? 1e-30 : 1e-16});
-  away.miss(100);
+  away.defer(100);
   away.expect_exact(12, 12, 1);  // the smallest mean is below the range of `real`
 }
 
@@ -223,7 +224,7 @@ TEST(DeferredAdamSteps, RoundingErrorsOfShortAbsencesAreUnbiased) {
   for (int i = 0; i < kSteps; ++i) {
     // Every second step is replayed: its mean outlasts the squares.
     away.set_options({.beta1 = i % 2 == 0 ? 0.9 : 0.9999, .weight_decay = 0.123});
-    away.miss(1);
+    away.defer(1);
   }
   const long double roundings = 12 + std::sqrt(kSteps / 2.0L);
   away.expect_exact(roundings, roundings);

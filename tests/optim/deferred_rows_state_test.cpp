@@ -7,7 +7,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// Makes steps with gradients of two of 13 rows: never of row 0, and of row 1 only in early steps.
+// Makes steps in which two of 13 rows have gradients: never row 0, and row 1 only in early steps.
 void train(Optimizer& optimizer, Parameter& table, int from, int to) {
   for (int i = from; i < to; ++i) {
     const std::int32_t row = 2 + i % 10;
@@ -108,8 +108,8 @@ TEST(DeferredRowsState, InvalidRowStepsAreRejected) {
       {values, few(-1),
        "SGD::load_state_dict: 'table.lazy.at' has -1, expected a number from 0 to 9"},
       {at, Integers(200'000), "load_state_dict: 'at' is present in both dense and sparse form"}};
-  for (const auto& [name, numbers, message] : refusals) {
-    const StateDict wrong = with(state, name, numbers);
+  for (const auto& [name, integers, message] : refusals) {
+    const StateDict wrong = with(state, name, integers);
     EXPECT_INVALID(message, second.load_state_dict(wrong));
   }
   second.load_state_dict(state);
@@ -126,7 +126,7 @@ TEST(DeferredRowsState, InvalidStateIsRejected) {
   const StateDict good = optimizer.state_dict();
   ASSERT_EQ(good.integers("table.lazy.steps"), Integers{3});
 
-  const std::string checkpoint = "StateDict: \"table.",
+  const std::string dict = "StateDict: \"table.",
                     sgd = "SGD::load_state_dict: ", at = sgd + "'table.lazy.at'",
                     steps = sgd + "'table.lazy.steps' has ";
   const std::vector<std::tuple<std::string, StateDict::Value, std::string>> refusals{
@@ -134,12 +134,12 @@ TEST(DeferredRowsState, InvalidStateIsRejected) {
        at + " has 4, expected a number from 0 to 3"},
       {"lazy.at", StateDict::Integers{{3}, {0, 0, 0}}, at + " has 3 values, expected 4"},
       {"lazy.rules", full({1, 6}, NAN), sgd + "'table.lazy.rules' has nan, expected finite values"},
-      // Rows would otherwise be replayed this often.
+      // If this were accepted, millions of steps would be replayed.
       {"lazy.steps", StateDict::Integers{{1}, {16777215}},
        steps + "16777215, expected a number from 1 to 3"},
       {"lazy.steps", StateDict::Integers{{1}, {0}}, steps + "0, expected a number from 1 to 3"},
       {"step", StateDict::Integers{{}, {2}}, steps + "3, expected a number from 1 to 2"},
-      {"momentum", zeros({3}), checkpoint + "momentum\" has shape [3], expected [4, 2]"},
+      {"momentum", zeros({3}), dict + "momentum\" has shape [3], expected [4, 2]"},
       {"unknown", "zeros", sgd + "unexpected name \"table.unknown\""}};
   for (const auto& [name, value, message] : refusals) {
     const StateDict wrong = with(good, "table." + name, value);

@@ -60,7 +60,7 @@ TEST(DeferredRowsOf, RowAwayFor100000StepsMatchesTheDenseOptimizer) {
     }
     const std::uint64_t before = twins.optimizer->rows_visited();
     const Ids32 away{0, 1};
-    // 100,000 roundings: in float, each may be off by half a unit in the last place.
+    // In float: 100,000 roundings, each off by up to half a unit in the last place.
     const double tolerance = sizeof(real) == 8 ? 1e-9 : 1e5 * kEpsilon / 2;
     expect_near(twins.table.rows(away), twins.dense.rows(away), tolerance);
     EXPECT_EQ(twins.optimizer->rows_visited() - before, 2U);

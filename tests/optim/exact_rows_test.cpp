@@ -79,7 +79,7 @@ void update(const RmsPropOptions& options, const StepNumber&, std::span<Value> v
 
 // --- Subjects that run a program ----------------------------------------------------------------
 
-enum class Given { kRows, kLookedUp, kClipped, kFrozen, kDense };  // how a step gets its gradient
+enum class Given { kRows, kLookedUp, kClipped, kFrozen, kDense };  // the source of a gradient
 
 constexpr double kMaxNorm = 0.5;  // limit of the norm for kClipped
 
@@ -87,7 +87,7 @@ bool is_exact(const AnyOptions& options) {
   return std::visit([](const auto& each) { return each.rows == RowUpdates::kExact; }, options);
 }
 
-// A table with two optimizers, one of which is in use.
+// A table with two optimizers, of which one is in use.
 class Subject {
  public:
   Subject(const AnyOptions& options, Shape shape)
@@ -123,7 +123,7 @@ class Naive : public Subject {
     State::Optimizer& optimizer = now_.optimizers[used_];
     StepNumber step{.step = ++optimizer.steps, .is_first_use = false};
     if (sgd == nullptr || sgd->momentum != 0)
-      step.is_first_use = !std::exchange(optimizer.begun, true);
+      step.is_first_use = !std::exchange(optimizer.has_state, true);
     const std::size_t width = shape_[1];
     std::size_t next = 0;  // index of the gradient's next row
     for (std::size_t row = 0; row < shape_[0]; ++row) {
@@ -165,7 +165,7 @@ class Naive : public Subject {
     struct Optimizer {
       std::vector<Value> values = {};
       std::uint64_t steps = 0;
-      bool begun = false;  // whether a step has used the state
+      bool has_state = false;  // true once a step has used the state
     };
     std::vector<Exact> w;
     std::array<Optimizer, 2> optimizers;
@@ -225,7 +225,7 @@ class Library : public Subject {
   }
   void save() { saved_ = state(); }
   void restore(bool anew) {                  // loads the saved state; `anew`: into new objects
-    if (anew && file_) file_->checkpoint();  // the file is then restored to the previous one
+    if (anew && file_) file_->checkpoint();  // so that load() restores the previous checkpoint
     if (anew) make();
     load(saved_);
     save();
@@ -270,7 +270,7 @@ class Library : public Subject {
   const Mode mode;
 
  private:
-  // Creates new objects. A file has its last saved state.
+  // Creates new objects. Opening a table file restores its last checkpoint.
   void make() {
     if (std::exchange(table_first_, !table_first_)) table_.reset();
     for (auto& optimizer : optimizers_) optimizer.reset();
@@ -301,7 +301,7 @@ class Library : public Subject {
     for (std::size_t i = 0; i < 2; ++i) optimizers_[i]->load_state_dict(all.part(concat(i)));
   }
 
-  bool table_first_ = false;  // whether make() destroys the table before its optimizers
+  bool table_first_ = false;  // true if make() destroys the table before its optimizers
   StateDict saved_;
   TemporaryFolder folder_;
   std::unique_ptr<TableFile> file_;
@@ -338,7 +338,7 @@ struct Action {
 
 struct Program {
   std::size_t rows, width;
-  bool in_file;  // whether it can run with a table in a file
+  bool in_file;  // true if the program also runs with the table in a file
   std::vector<Action> actions = {};
 };
 
@@ -352,7 +352,7 @@ std::string printed(const Program& program) {
   return text + "}}";
 }
 
-// Returns one of the values.
+// Returns a random one of the values.
 template <class T>
 T any(std::mt19937& random, std::initializer_list<T> values) {
   return values.begin()[random() % values.size()];
@@ -390,7 +390,7 @@ void set_any(RmsPropOptions& options, std::mt19937& random) {
   options.centered = !decays && any(random, {true, false});
 }
 
-// Returns random options of the same optimizer.
+// Returns random options for the optimizer of `before`.
 AnyOptions any_options(const AnyOptions& before, std::mt19937& random) {
   return std::visit(
       [&](auto options) -> AnyOptions {
@@ -457,7 +457,7 @@ void apply(const Action& action, const Program& program, auto& subject) {
   }
 }
 
-// Returns the program of a seed.
+// Returns a random program, which depends only on the arguments.
 Program random_program(std::uint32_t seed, bool in_file, bool options_change) {
   std::mt19937 random(seed);
   Program program{.rows = 1 + random() % 9, .width = 1 + random() % 11, .in_file = in_file};
@@ -500,8 +500,8 @@ Program shrunk(Program program, const auto& fails) {
 
 // --- Comparing ----------------------------------------------------------------------------------
 
-// Double: a few thousand roundings of values of about one. Float: the quotients of Adam and similar
-// optimizers amplify the relative error of a root of differences some hundred times.
+// Double: a few thousand roundings of values near 1. Float: the quotients of Adam and similar
+// optimizers amplify the relative error of a root of differences a few hundred times.
 constexpr double kTolerance = sizeof(real) == 8 ? 1e-10 : 2e-3;
 
 void check_near(const Tensor& found, const Tensor& expected) {
@@ -513,7 +513,7 @@ void check_near(const Tensor& found, const Tensor& expected) {
   }
 }
 
-// Runs a program in all modes. Describes the first difference; returns "" if there is none.
+// Runs a program in all modes. Returns a description of the first difference, or "" without one.
 std::string difference(const AnyOptions& options, const Program& program) {
   std::vector<Mode> modes{{.name = "unwatched"}};
   const bool large = program.rows > 100;
@@ -568,7 +568,7 @@ void expect_no_difference(const OptimizerCase& item, const Program& program) {
   FAIL() << item.name << ", " << printed(less) << '\n' << difference(item.options, less);
 }
 
-// Runs one program in kShare: fewer under AddressSanitizer.
+// Runs only 1 / kShare of the programs: AddressSanitizer makes them slow.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr std::uint32_t kShare = 4;
 #else

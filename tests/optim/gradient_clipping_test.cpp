@@ -34,9 +34,9 @@ TEST(GradientClipping, MatchesPyTorch) {
       const auto table = with_gradient(as_rows ? Gradient(row_gradient) : row_gradient.to_dense());
       Parameter unused("unused", zeros({4}));
       const std::vector<Parameter*> all{bias.get(), &unused, table.get()};
-      // Value, norm, factor and product are rounded, for values up to 2; in double, PyTorch's
-      // rounding errors are as large. The relative error of a norm is at most the error of its
-      // values plus one rounding.
+      // Value, norm, factor and product are rounded, for values up to 2. If this test runs in
+      // double, PyTorch's rounding errors are of the same size. The relative error of a norm is at
+      // most the error of its values plus one rounding.
       const double tolerance = 8 * kEpsilon;
       if (item.contains("limit")) {
         clip_grad_value(all, item["limit"]);

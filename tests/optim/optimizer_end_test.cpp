@@ -145,7 +145,7 @@ TEST(RowsWithoutState, AreSkippedWhenTheHistoryIsShortened) {
     optimizer.set_learning_rate(1e-3 + 1e-7 * i);
     step(optimizer, table, {i % 7 * 2000}, i);
   }
-  EXPECT_LE(optimizer.rows_visited(), 4200U + 7);  // plus the seven rows with state at most once
+  EXPECT_LE(optimizer.rows_visited(), 4200U + 7);  // each of 7 rows with state at most once more
   EXPECT_LT(optimizer.state_dict().integers("table.lazy.steps").size(), 2200U);
 }
 
@@ -158,7 +158,7 @@ std::size_t resident_bytes() {
 
 TEST(RowsWithoutState, TakeNoMemoryWhenTheOptimizerChanges) {
 #ifdef ROWGRAD_ADDRESS_SANITIZER
-  GTEST_SKIP() << "zeros are written there";
+  GTEST_SKIP() << "AddressSanitizer builds write zeros, which makes pages resident";
 #endif
   constexpr std::size_t kRows = 200'000, kWidth = 64, kBytes = kRows * kWidth * sizeof(real);
   const auto is_like = [](std::size_t bytes) { return bytes + kBytes / 4; };
@@ -180,7 +180,7 @@ TEST(RowsWithoutState, TakeNoMemoryWhenTheOptimizerChanges) {
 
 TEST(RowsWithoutState, TakeNoMemoryWhenReadOrSaved) {
 #ifdef ROWGRAD_ADDRESS_SANITIZER
-  GTEST_SKIP() << "zeros are written there";
+  GTEST_SKIP() << "AddressSanitizer builds write zeros, which makes pages resident";
 #endif
   constexpr std::size_t kRows = 200'000, kWidth = 64, kBytes = kRows * kWidth * sizeof(real);
   Ids32 all(kRows);

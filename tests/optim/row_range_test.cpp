@@ -75,7 +75,7 @@ TEST(RowRange, ExtremeCoefficientsGiveOrdinaryProducts) {
   for (const AnyOptions& options : {AnyOptions(decayed(0.9)), AnyOptions(decoupled(0.9))})
     for (const int steps : {35, 40, 45, 50, 55})
       expect_dense_values({power_of_ten(20), -power_of_ten(19), 1, 0}, {{options, steps}});
-  // Steps matter once decay has made the row small.
+  // Adam's steps matter once decay has made the row small.
   expect_dense_values({power_of_ten(20), -power_of_ten(20)}, {{decoupled(0.9), 45, 1}});
 }
 

@@ -51,8 +51,8 @@ void sparse_adam(Value& x, double t, double rate, const double* gradient) {
 // deferred steps of the mean with the current rate and square, without bias correction.
 void smart_decay(Value& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
-  const double beta1 = kAdamOptions.beta1, missed = t - x.last - 1;
-  const double deferred = x.mean * beta1 * (1 - std::pow(beta1, missed)) / (1 - beta1);
+  const double beta1 = kAdamOptions.beta1, skipped = t - x.last - 1;
+  const double deferred = x.mean * beta1 * (1 - std::pow(beta1, skipped)) / (1 - beta1);
   x.add_gradient(*gradient, t - x.last);
   x.move(rate, x.mean + deferred);
   x.last = t;
@@ -70,7 +70,7 @@ void lazy_global(Value& x, double t, double rate, const double* gradient) {
   x.last = t;
 }
 
-// The gradient of the row in each step; nullopt if the row is not looked up.
+// The gradient of a row in each step; nullopt if the row is not looked up.
 using RowGradients = std::vector<std::optional<Tensor>>;
 
 std::vector<double> moved(Policy policy, const RowGradients& gradients) {
@@ -112,7 +112,8 @@ RowGradients random_gradients(double share, std::uint64_t seed) {
   return gradients;
 }
 
-// Returns the distance of values from exact values, in % of the norm of the exact values.
+// Returns the distance of values from exact values, as a percentage of the norm of the exact
+// values.
 double percent_off(const std::vector<double>& values, const std::vector<double>& exact) {
   double square = 0, all = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -123,7 +124,7 @@ double percent_off(const std::vector<double>& values, const std::vector<double>&
 }
 
 TEST(RowsLeftBehind, MatchDenseAdamUnlikeOtherPolicies) {
-  constexpr std::size_t kRows = 31;  // the medians are compared
+  constexpr std::size_t kRows = 31;  // the test compares medians over these rows
   struct Share {
     double looked_up;
     std::array<double, 3> others;  // SparseAdam, Caffe2 and OneFlow, HugeCTR

@@ -98,7 +98,7 @@ TEST(RuleOptimizer, EqualsTheDenseStepBitForBitIfNothingIsDeferred) {
 }
 
 TEST(RuleOptimizer, ThrowsAfterAParameterWasDestroyed) {
-  for (const bool deferred : {false, true}) {  // whether the destroyed table has deferred steps
+  for (const bool deferred : {false, true}) {  // true: the destroyed table has deferred steps
     Parameter weight("head.weight", irregular({3, 2}));
     auto table = std::make_unique<Parameter>("table", irregular({3, 2}));
     table->rename("model.token.weight");
@@ -165,7 +165,7 @@ struct Larger : SgdRule {
 };
 
 static_assert(kListsItsMembers<Larger<real>>);
-// One of these types has the size of `real`.
+// One of these two types has the size of `real`.
 static_assert(!kListsItsMembers<Larger<std::int32_t>> && !kListsItsMembers<Larger<std::int64_t>>);
 
 TEST(RowCheck, DistinguishesExactOptimizers) {
@@ -224,7 +224,7 @@ class NormalizedSgd : public Optimizer {
 
   std::size_t group_count() const override { return 1; }
   double learning_rate(std::size_t group = 0) const override {
-    check_argument(group == 0, "NormalizedSgd: there is no group ", group);
+    check_argument(group == 0, "NormalizedSgd: group ", group, " is out of range, expected 0");
     return rate_;
   }
   void set_learning_rate(double rate, std::size_t group = 0) override {
@@ -236,7 +236,8 @@ class NormalizedSgd : public Optimizer {
 
   StateDict state_dict() const override { return {}; }
   void load_state_dict(const StateDict& state) override {
-    check_argument(state.names().empty(), "NormalizedSgd::load_state_dict: expected no state");
+    check_argument(state.names().empty(),
+                   "NormalizedSgd::load_state_dict: got a state, expected an empty one");
   }
 
  private:

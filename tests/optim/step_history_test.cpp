@@ -12,7 +12,7 @@ TEST(StepHistory, ComposesAnyRangeLikeSingleSteps) {
     std::vector<History::Map> steps;
     const std::uint32_t runs = 1 + random() % 40;
     for (std::uint32_t run = 0; run < runs; ++run) {
-      // If the options equal the previous ones, the last run becomes longer.
+      // If the options equal the previous options, append() extends the last run.
       const SgdOptions options{
           .learning_rate = 0.1 + 0.01 * (random() % 3), .momentum = 0.9, .weight_decay = 0.01};
       const SgdRule rule(options, {.step = 2, .is_first_use = false});

@@ -7,10 +7,10 @@ namespace {
 
 // A table [4, 2] in a file.
 struct Words {
-  explicit Words(const std::filesystem::path& path, std::size_t states = 1)
+  explicit Words(const std::filesystem::path& path, std::size_t slots = 1)
       : file(std::filesystem::exists(path)
                  ? TableFile(path)
-                 : TableFile(path, {.rows = 4, .width = 2, .slots = states})),
+                 : TableFile(path, {.rows = 4, .width = 2, .slots = slots})),
         table(file) {}
 
   // Makes a step with a gradient of ones for these rows.
@@ -44,7 +44,7 @@ TEST_F(TableFileOptimizers, NeverLoadTheWholeTable) {
   EXPECT_THROW(weight.copy(), std::logic_error);
   EXPECT_THROW(weight.mutable_values(), std::logic_error);
   EXPECT_THROW(weight.assign(zeros({4, 2})), std::logic_error);
-  EXPECT_THROW(words.table.state_dict(), std::logic_error);  // before a checkpoint of the table
+  EXPECT_THROW(words.table.state_dict(), std::logic_error);  // rows changed since the checkpoint
   const Tensor rows = words.rows();
   sgd.zero_grad();
   weight.add_gradient(zeros({4, 2}));
@@ -193,7 +193,7 @@ TEST_F(TableFileOptimizers, RejectRowsOfAnotherOptimizer) {
                     words.step(sgd, {2}));
 }
 
-// As in memory, where the state is destroyed with the optimizer.
+// A new optimizer ignores the slots of the previous one, as for tables in memory.
 TEST_F(TableFileOptimizers, StartWithZeroState) {
   Words words(path_);
   for (int again = 0; again < 2; ++again) {
