@@ -21,9 +21,9 @@ struct AdamRuleOf;
 ///
 ///   aₖ · m / (gₖ · s + epsilon)
 ///
-/// from the value. Here m and s, the root of the squares, are from before all steps; aₖ and gₖ are
-/// the same for all values. (Decoupled decay is applied last, so aₖ is divided by the decay so
-/// far.) Steps with nearly equal g, written g · (1 + zₖ), form a piece. A piece subtracts
+/// from the value. Here m and s, the root of the squares, are the values before all steps. aₖ and
+/// gₖ are the same for all values. (Decoupled decay is applied last, so aₖ is divided by the decay
+/// so far.) Steps with nearly equal g, written g · (1 + zₖ), form a piece. A piece subtracts
 ///
 ///   m / (g · s + epsilon) · Σₙ (−y)ⁿ · Σₖ aₖ · zₖⁿ,  y = g · s / (g · s + epsilon)
 ///

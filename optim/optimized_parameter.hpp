@@ -28,11 +28,11 @@ namespace rowgrad {
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
 /// are brought up to date, and the history is cleared.
 ///
-/// If the table is in a file, operations that would visit all rows throw, and every step that
-/// differs from the previous step makes the history longer.
+/// If the table is in a file, steps are replayed on a copy of the row, operations that would visit
+/// all rows throw, and the history grows as long as steps differ.
 ///
 /// When all rows are brought up to date, rows without a record (RowView::has_record) are skipped if
-/// the deferred steps do not change them. Momentum does not change such rows; weight decay does.
+/// the deferred steps do not change them. Momentum leaves them unchanged; weight decay does not.
 class OptimizedParameter final : public DeferredUpdates,
                                  public std::enable_shared_from_this<OptimizedParameter> {
  public:

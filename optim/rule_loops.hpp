@@ -87,8 +87,8 @@ class RuleLoops {
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t closed_before) const = 0;
 
   /// Copies rows, up to date: out[i] = row i of the range, plus row i % n of the n rows of `added`
-  /// unless `added` is null. Changes a stored row only to replay steps, and only if
-  /// RowView::copied_by is null. Requires: rows with steps to replay have records and occur once.
+  /// unless `added` is null. Stored rows change only if RowView::copied_by is null and steps must
+  /// be replayed. Requires in this case: the rows have records and occur once in the range.
   virtual std::uint64_t copy(const RowRange& range, real* out, const Tensor* added) const = 0;
 };
 

@@ -99,7 +99,7 @@ class StepHistory : public StepRuns {
     for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kMinLevel + i));
   }
 
-  /// Returns steps from + 1 … to as one map. Requires: all of them have a closed form.
+  /// Returns steps `from` + 1 … `to` as one map. Requires: all of them have a closed form.
   Map compose_steps(std::uint64_t from, std::uint64_t to) const {
     if (from == to) return identity<kArrays>();
     std::size_t run = run_of(from + 1);

@@ -159,7 +159,7 @@ class SlotStore {
   /// Sets the steps of all rows to 0. If there are records, visits only these.
   virtual void reset_steps() {}
 
-  /// Records in a file that rows are stale: only this optimizer can bring them up to date.
+  /// Tells a file that rows are stale: only this optimizer can bring them up to date.
   virtual void note_deferred() {}
 
   /// Call when the optimizer is destroyed. If rows have changed since the last save, a file then

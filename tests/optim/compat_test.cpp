@@ -200,7 +200,7 @@ std::vector<CompatCase> compat_cases() {
            {.name = "adamw_tied", .optimizers = {adamw}, .tied = true},
            // Saved three steps into the turn of the second optimizer.
            {.name = "two_in_turn", .optimizers = {momentum, adam}, .saved = 31},
-           // 1 MiB, so rows of zeros are not saved.
+           // Has 1 MiB of values, so that rows of zeros are not saved.
            {.name = "adamw_large",
            .optimizers = {adamw},
            .shape = {2048, 128},

@@ -1,4 +1,4 @@
-// Measures how far rows that are looked up only in some steps end from dense Adam, with the
+// Measures how far rows that are looked up only in some steps end up from dense Adam, with the
 // policies of rowgrad and of other systems. The results are in a table of tests/bench/README.md.
 
 #include "tests/test.hpp"
