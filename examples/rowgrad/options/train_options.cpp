@@ -49,7 +49,7 @@ std::unique_ptr<Optimizer> make(const TrainOptions& options,
 struct OptimizerKind {
   std::unique_ptr<Optimizer> (*make)(const TrainOptions&, const std::vector<Parameter*>&);
   double learning_rate;     // default, chosen for the default next-token model
-  std::size_t slots;        // slots of optimizer state for each element, without momentum
+  std::size_t slots;        // optimizer slots, without momentum
   double weight_decay = 0;  // default of --weight-decay
   double table_rate = 1;    // default of --ngram-rate
 };
