@@ -29,7 +29,7 @@ else
   # The longest runs repeat the same step, and their large buffers take minutes. Other tests limit the memory of a
   # program.
   left_out+=(toy_gpt2 RowsLeftBehind AreExactAfterAnyAbsence AnUntrainedGpt AwayFor100000 AStepCostsTheRowsLookedUp
-    EndWhereMemoryRunsOut Too_little_memory The_programs_of_the_READMEs)
+    ExitIfMemoryRunsOut Too_little_memory The_programs_of_the_READMEs)
 fi
 program=$build/tests/$target
 for name in "${left_out[@]}"; do

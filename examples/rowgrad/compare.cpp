@@ -23,7 +23,7 @@ namespace {
 struct Run {
   std::string file;
   StateDict state;
-  std::string prefix = "";  // before the TrainingRun's names: "run." after put("run", …)
+  std::string prefix = "";  // of the TrainingRun's names: "run." if saved by put("run", …)
   std::unique_ptr<Tokenizer> tokenizer = nullptr;  // null if the file has none
 
   bool has(const std::string& name) const { return state.contains(prefix + name); }
@@ -76,7 +76,7 @@ void print_losses(const Losses& first, const Losses& second) {
     const auto other = second.find(key);
     if (other == second.end()) continue;
     if (std::bit_cast<std::uint64_t>(other->second) != std::bit_cast<std::uint64_t>(value)) {
-      std::cout << "Losses differ first after step " << key.first << ": " << key.second << ' '
+      std::cout << "Losses first differ after step " << key.first << ": " << key.second << ' '
                 << digits(value) << " and " << digits(other->second) << '\n';
       return;
     }
@@ -88,7 +88,7 @@ void print_losses(const Losses& first, const Losses& second) {
     std::cout << "The runs have no losses at a common step\n";
 }
 
-// Returns true for values that depend on the machine: speeds, and how it computes.
+// Returns true for values that depend on the machine: speeds and details of its arithmetic.
 bool depends_on_machine(const Run& run, const std::string& name) {
   if (!name.starts_with(run.prefix)) return false;
   const std::string_view rest = std::string_view(name).substr(run.prefix.size());
@@ -183,6 +183,7 @@ int compare(const Run& first, const Run& second, std::size_t most) {
 }
 
 }  // namespace
+
 int compare_command(int argc, const char* const* argv) {
   std::string first, second;
   std::size_t most = 10;

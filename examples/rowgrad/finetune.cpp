@@ -165,7 +165,7 @@ StateDict read_gpt_file(const std::string& path) {
   return file;
 }
 
-// Returns the path of the run's text, or "" for The Verdict and if the file is not a checkpoint.
+// Returns the path of the run's corpus, or "" for The Verdict and if the file is not a checkpoint.
 std::string text_of_run(const StateDict& file, const std::string& path) {
   if (!file.contains("format")) return "";
   const std::vector<std::string> files = saved_corpus(file, path);
@@ -189,10 +189,10 @@ void fine_tune(const Options& options, const StateDict& file) {
     task = examples_task(*gpt.tokenizer, read_labelled_texts(source, options.columns), context);
   }
   check_runtime(task.labels.size() > 1, source,
-                ": all examples have the same label, expected several labels");
+                ": all examples have the same label, expected at least two labels");
   check_runtime(!task.training.empty() && !task.validation.empty(), source, ": got ",
                 task.training.size(), " training and ", task.validation.size(),
-                " validation examples, expected some of each");
+                " validation examples, expected at least one of each");
 
   std::cout << "GPT       " << gpt.model->parameter_count() << " parameters, from " << options.run
             << "\nText      " << source << "\nLabels   ";
@@ -265,12 +265,12 @@ OptionTable option_table_of(Options& o) {
       {"--text-column", &o.columns.text, "name of the table's text column", table},
       {"--label-column", &o.columns.label, "name of the table's label column", table},
       {"--corpus", &o.corpus,
-       "without --examples: text whose passages are classified as forwards or backwards (default: "
-       "the text of the run)",
+       "without --examples: text whose passages to classify as forwards or backwards (default: the "
+       "corpus of the run)",
        existing_file() + excludes({"--classify", "--examples"})},
       {"--train", &o.train,
-       "parameters to train: the new head; block (also the last block and norm); adapters (LoRA); "
-       "all; or each of these in turn, starting from the same GPT",
+       "parameters to train: the new head; block (the last block, norm and head); adapters (LoRA); "
+       "all; or each choice in turn, from the same weights",
        one_of(methods) + training},
       {"--epochs", &o.epochs, "passes over the examples", whole_number(1) + training},
       {"--save", &o.save, "write the classifier to this file",
@@ -292,7 +292,7 @@ OptionTable option_table_of(Options& o) {
 int finetune_command(int argc, const char* const* argv) {
   Options options;
   CommandLine line("rowgrad finetune",
-                   "Train a text classifier from a GPT, or classify text with one.",
+                   "Train text classifiers from a GPT, or classify text with a saved classifier.",
                    option_table_of(options));
   line.parse(argc, argv);
   for (const char* column : {"--text-column", "--label-column"})

@@ -46,7 +46,7 @@ OptionTable option_table_of(Options& o) {
            file_name("RUN") + required()},
           {"--prompt", &o.prompt, "text to continue (default: a random token)"},
           {"--sample-tokens", &o.sample.max_new_tokens,
-           "number of tokens to generate; slow beyond the context unless --past-context is slide",
+           "tokens to generate; slow beyond the context unless --past-context is slide",
            whole_number(1)},
           past_context_option(o.sample.past_context),
           {"--temperature", &o.sample.temperature,

@@ -86,7 +86,7 @@ struct Losses : TrainingCallback {
   std::optional<double> first, last;
 };
 
-// Creates the run of the first steps.
+// Creates the run of a small model.
 std::unique_ptr<Session> first_steps(TrainOptions train, const Corpus& corpus) {
   const bool has_ngrams = !train.gpt.memories.ngrams.orders.empty();
   if (train.gpt.positions != Positions::kLearned || has_ngrams) train.model = "gpt";
@@ -271,8 +271,7 @@ OptionTable option_table_of(Options& o) {
   const OptionTable run{
       {"--corpus", &o.corpus,
        "text file, or .bin files of token ids (default: The Verdict); with RUN, the new location "
-       "of "
-       "its corpus",
+       "of its corpus",
        file_name()},
       {"RUN", &o.run,
        "checkpoint of the run to show; the run is trained again for --report and --explain, and if "
@@ -290,13 +289,14 @@ OptionTable option_table_of(Options& o) {
 }
 
 }  // namespace
+
 int rows_command(int argc, const char* const* argv) {
   Options options;
   CommandLine line(
       "rowgrad rows",
       "Show what embedding rows learn: which rows of the token, position and n-gram tables get "
-      "gradients, how large these are, and how far the rows move, in the first steps of a small "
-      "model or in a saved run.",
+      "gradients, how large the gradients are, and how far the rows move, in the first steps of a "
+      "small model or in a saved run.",
       option_table_of(options));
   line.parse(argc, argv);
   options.run.empty() ? inspect_first_steps(line, options) : inspect_run(line, options);

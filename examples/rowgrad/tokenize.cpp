@@ -86,9 +86,9 @@ void encode_to_file(const Tokenizer& tokenizer, const Options& options) {
        }});
   writer.finish();
   progress.clear();
-  std::cout << writer.count() << " ids of " << bytes << " bytes in " << options.output << ", "
-            << bytes_per_id(tokenizer.size()) << " bytes per id, " << speed(bytes)
-            << "\nTrain with: rowgrad train --corpus " << shell_word(options.output)
+  std::cout << bytes << " bytes of text encoded to " << writer.count() << " ids in "
+            << options.output << ", " << bytes_per_id(tokenizer.size()) << " bytes per id, "
+            << speed(bytes) << "\nTrain with: rowgrad train --corpus " << shell_word(options.output)
             << " --tokenizer "
             << shell_word(options.save.empty() ? options.tokenizer : options.save) << '\n';
 }
@@ -137,14 +137,14 @@ OptionTable option_table_of(Options& o) {
        tokenizer_choice()},
       {"--corpus", &o.corpus, "text to train the tokenizer on (default: The Verdict)",
        file_name() + applies_when("--tokenizer", {"word", "char", "bpe"})},
-      {"--vocabulary", &o.vocabulary, "vocabulary size of bpe",
+      {"--vocabulary", &o.vocabulary, "vocabulary size for --tokenizer bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
       {"--min-count", &o.words.min_count,
        "occurrences in the corpus that a word needs to get an id",
        whole_number(1) + applies_when("--tokenizer", {"word"})},
       {"--max-tokens", &o.words.max_tokens, "keep only the N most frequent words; 0 for all",
        whole_number(0) + applies_when("--tokenizer", {"word"})},
-      {"--lower", &o.words.lower, "convert words to lower case",
+      {"--lower", &o.words.lower, "convert words to lowercase",
        applies_when("--tokenizer", {"word"})},
       {"--save", &o.save, "write the tokenizer to this JSON file", file_name()},
       {"--decode", &o.decode, "read ids separated by whitespace, and write text"},

@@ -128,8 +128,8 @@ void check_ranks(ProcessGroup& ranks, const Session& session) {
   check_same_on_all(ranks, facts);
 }
 
-// Trains up to the last step. All ranks save their own table files, but only the first rank writes
-// the checkpoint.
+// Trains up to the last step. All ranks save their table files and shards, but only the first rank
+// writes the checkpoint.
 void train(const Options& options, Session& session, std::optional<FirstRank>& first) {
   TrainingRun& run = session.run();
   RunFile checkpoint(
@@ -177,13 +177,14 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
 }
 
 }  // namespace
+
 int train_command(int argc, const char* const* argv) {
   Options options;
   CommandLine line(
       "rowgrad train",
       "Train a language model on text: a next-token model (embeddings of the last tokens, hidden "
-      "layers, linear head) or, with --model gpt, a GPT. Without options, it trains on the "
-      "characters of Edith Wharton's The Verdict, in under a minute.",
+      "layers, linear head) or, with --model gpt, a GPT. The default is a next-token model of the "
+      "characters in Edith Wharton's The Verdict, which trains in less than a minute.",
       option_table_of(options));
   StateDict saved;
   std::string changed;

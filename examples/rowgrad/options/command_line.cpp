@@ -83,7 +83,7 @@ CLI::Option* add(CLI::App& app, const Option& option) {
                           is_option && has_rare_options ? " --help-all" : " --help"});
 }
 
-// Returns the option as the help shows it: "--width N", "--[no-]tie" or "--corpus FILE ..."
+// Returns the option as the help shows it: "--width N", "--[no-]bias" or "--corpus FILE ...".
 std::string shown(const Option& option) {
   const std::string rest = is_list(option) ? " ..." : "";
   if (is_flag(option)) return "--[no-]" + option.name.substr(2);
@@ -210,8 +210,8 @@ void CommandLine::print_help(bool all) const {
   std::cout << "\nOptions:\n";
   print_entry("-h, --help", "print this help");
   if (arguments.size() + named.size() < options().size() || all)
-    print_entry("--help-all", "print the help for all options");
-  print_entry("--version", "print the version, the CPU level and OpenBLAS's kernel");
+    print_entry("--help-all", "print help for all options");
+  print_entry("--version", "print the version, the CPU level and the OpenBLAS kernel");
   std::string heading;
   for (const Option& option : named) {
     if (all && option.heading != heading) std::cout << '\n' << (heading = option.heading) << ":\n";

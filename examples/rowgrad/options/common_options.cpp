@@ -21,8 +21,9 @@ Option past_context_option(PastContext& past_context, OptionRules rules) {
   return {"--past-context",
           choice(past_context,
                  {{"recompute", PastContext::kRecompute}, {"slide", PastContext::kSlidingWindow}}),
-          "beyond the context, read the last tokens again for each new token, or keep their keys "
-          "and values (slide), which is faster, changes the text and requires relative positions",
+          "how to generate beyond the context: slide keeps the keys and values of the last tokens, "
+          "which is faster than recomputing them, but changes the text and requires relative "
+          "positions",
           std::move(rules)};
 }
 

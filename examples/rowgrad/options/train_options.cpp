@@ -104,7 +104,7 @@ TableFile& open_table(TableFileSet& tables, const std::string& path,
   check_argument(table.slots() >= options.slots, "--ngram-file: ", path, " was created with ",
                  table.slots(), " optimizer slots, but --optimizer needs ", options.slots);
   check_argument(resumed || table.stored_rows() == 0, "--ngram-file: ", path,
-                 " has already been trained; continue its run with --resume, or remove the file");
+                 " has already been trained; resume its run with --resume, or remove the file");
   return table;
 }
 
@@ -144,9 +144,10 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--tokenizer", &o.tokenizer,
        "word, char or bpe, trained on the corpus; gpt2; or a file written by tokenize --save",
        tokenizer_choice() + common()},
-      {"--vocabulary", &o.vocabulary, "vocabulary size of bpe",
+      {"--vocabulary", &o.vocabulary, "vocabulary size for --tokenizer bpe",
        whole_number(1) + applies_when("--tokenizer", {"bpe"})},
-      {"--validation", &o.validation, "fraction of the corpus, at its end, held out for validation",
+      {"--validation", &o.validation,
+       "fraction of the corpus to hold out for validation, taken from its end",
        finite_number(0, 0.99)},
       {"--context", &o.gpt.context, "tokens per window", whole_number(1) + common()},
       {"--stride", &o.stride, "tokens between the starts of consecutive windows", whole_number(1)},
@@ -155,7 +156,8 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--draw-as-pytorch", &o.draws_as_pytorch,
        "draw random numbers in PyTorch's order, and drop incomplete batches"}};
   const OptionTable model{
-      {"--model", &o.model, "hidden layers over the last few tokens, or a transformer",
+      {"--model", &o.model,
+       "next-token: hidden layers over the last few tokens; gpt: a transformer",
        one_of({"next-token", "gpt"}) + common()},
       {"--width", &o.gpt.width, "width of the embeddings", whole_number(1) + common()},
       {"--positions",
@@ -170,9 +172,10 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--dropout", &o.gpt.dropout, "dropout probability", finite_number(0, 0.99) + common()},
       {"--tie-weights", &o.gpt.tie_weights,
        "use the token table as the weight of the output layer (head)"},
-      {"--window", &o.window, "tokens that each prediction sees, including the current one",
+      {"--window", &o.window, "tokens that a next-token model sees, including the current one",
        whole_number(1) + next_token},
-      {"--hidden", &o.hidden, "widths of the hidden layers, for example 256,128; 0 for none",
+      {"--hidden", &o.hidden,
+       "widths of a next-token model's hidden layers, for example 256,128; 0 for none",
        next_token}};
   const OptionTable transformer{
       {"--layers", &o.gpt.layers, "number of transformer blocks in a GPT",
@@ -191,7 +194,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--rotary-layout",
        choice(o.gpt.rotary_layout,
               {{"halves", RotaryLayout::kHalves}, {"interleaved", RotaryLayout::kInterleaved}}),
-       "columns rotated together: one from each half, or adjacent ones", positions("rotary")},
+       "pairs of columns to rotate: one from each half, or two adjacent ones", positions("rotary")},
       {"--rotary-base", &o.gpt.rotary_base, "base of the rotation angles",
        finite_number(1) + positions("rotary")},
       {"--t5-buckets", &o.gpt.t5_buckets, "number of distance buckets, each with its own bias",
@@ -205,23 +208,23 @@ OptionTable option_table_of(TrainOptions& o) {
        whole_number(1, 64) + gpt},
       {"--ngram-rows", &memories.ngrams.rows,
        "rows per n-gram length and head, rounded up to a prime number", whole_number(1) + ngrams},
-      {"--ngram-heads", &memories.ngrams.heads, "hash heads: rows to look up per n-gram",
-       whole_number(1, 65536) + ngrams},
+      {"--ngram-heads", &memories.ngrams.heads,
+       "hash heads, each of which looks up one row per n-gram", whole_number(1, 65536) + ngrams},
       {"--ngram-width", &memories.memory.head_width, "width of each row", whole_number(1) + ngrams},
       {"--ngram-layers", &memories.blocks,
        "blocks preceded by a memory, counted from 0, for example 1,3", ngrams},
       {"--ngram-file", &o.ngram_file,
-       "keep the table in this file; with several blocks, in FILE.1, FILE.3 and so on",
+       "keep the table in this file; with several --ngram-layers, in FILE.1, FILE.3 and so on",
        file_name() + ngrams},
-      {"--shard-tables", &o.shard_tables, "shard the tables over the ranks of mpirun", ngrams},
+      {"--shard-tables", &o.shard_tables, "shard the tables across the ranks of mpirun", ngrams},
       {"--ngram-rate", &o.ngram_rate,
        "learning rate of the tables, as a multiple of --learning-rate", ngrams},
       {"--ngram-decay", &o.ngram_decay, "weight decay of the tables", ngrams},
       {"--ngram-updates",
        choice(o.ngram_updates,
               {{"exact", RowUpdates::kExact}, {"touched", RowUpdates::kTouchedOnly}}),
-       "exact: update rows like a dense optimizer; touched: only rows with a gradient, like "
-       "SparseAdam",
+       "exact: update all rows, like a dense optimizer; touched: update only rows with a gradient, "
+       "like SparseAdam",
        ngrams},
       {"--ngram-kernel", &memories.memory.kernel, "kernel size of the memory's convolution",
        whole_number(1, 65536) + ngrams},
@@ -236,10 +239,11 @@ OptionTable option_table_of(TrainOptions& o) {
        applies_when("--steps", {"0"}) + may_change() + common()},
       {"--steps", &o.steps, "length of the run in steps; 0 to use --epochs",
        may_change() + common()},
-      {"--accumulate", &o.accumulate, "batches whose gradients are accumulated for each step",
+      {"--accumulate", &o.accumulate, "batches per step, whose gradients are accumulated",
        whole_number(1)},
       {"--slices", &o.slices,
-       "cut each batch into N slices; the result is the same for any number of ranks",
+       "cut each batch into N slices, shared among ranks; results depend on N, not on the number "
+       "of ranks",
        whole_number(1, 65536)},
       {"--optimizer", &o.optimizer, "optimization algorithm", one_of(optimizers) + common()},
       {"--learning-rate", &o.learning_rate, "learning rate; the default depends on --optimizer",
@@ -252,12 +256,10 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
        "apply weight decay to all parameters, or only to matrices", applies_when("--weight-decay")},
       {"--schedule", &o.schedule,
-       "learning rate schedule: cosine decays to --min-lr-ratio, step divides by 10 after each "
-       "third of "
-       "the "
-       "run, warmup rises over the first tenth",
+       "learning rate schedule: cosine decays to --min-lr-ratio; step divides by 10 after each "
+       "third of the run; warmup rises over the first tenth",
        one_of(kSchedules) + common()},
-      {"--warmup", &o.warmup, "warm-up steps, over which the learning rate rises",
+      {"--warmup", &o.warmup, "number of warm-up steps, in which the learning rate rises",
        applies_when("--schedule", {"constant", "warmup", "cosine", "step"})},
       {"--warmup-start", &o.warmup_start,
        "learning rate at the start of the warm-up, as a fraction of --learning-rate; 0 for 1 / "
@@ -329,8 +331,8 @@ std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
   return optimizer_of(*this).make(*this, parameters);
 }
 
-std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
-  std::vector<double> rates(of.group_count(), learning_rate);
+std::vector<double> TrainOptions::base_rates(const Optimizer& optimizer) const {
+  std::vector<double> rates(optimizer.group_count(), learning_rate);
   if (has_memories()) rates.back() *= ngram_rate;
   return rates;
 }
@@ -358,7 +360,7 @@ NextTokenOptions TrainOptions::next_token_options(std::size_t vocabulary_size) c
   if (widths == std::vector<std::size_t>{0}) widths.clear();
   check_argument(
       std::ranges::find(widths, 0U) == widths.end(),
-      "--hidden: got a layer of width 0, expected widths above 0, or just 0 for no layer");
+      "--hidden: got a layer of width 0, expected widths above 0, or just 0 for no hidden layer");
   if (gpt.positions > Positions::kSinusoidal) {
     TrainOptions named = *this;
     check_argument(false, "--positions ",
@@ -405,12 +407,12 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
                                                         ProcessGroup* ranks,
                                                         TablePlacement* placement) const {
   if (is_gpt()) check_gpt(*this);
-  const double numbers = least_numbers(tokens.size(), ranks == nullptr ? 1 : ranks->size());
+  const double count = min_parameter_count(tokens.size(), ranks == nullptr ? 1 : ranks->size());
   const std::size_t slots = optimizer_of(*this).slots + (momentum != 0 ? 1U : 0U);
-  const double needed = numbers * sizeof(real) * static_cast<double>(1 + slots) / 1e9;
+  const double needed = count * sizeof(real) * static_cast<double>(1 + slots) / 1e9;
   const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
                         static_cast<double>(::sysconf(_SC_PAGE_SIZE)) / 1e9;
-  check_argument(needed <= memory, "the model has at least ", std::setprecision(20), numbers,
+  check_argument(needed <= memory, "the model has at least ", std::setprecision(20), count,
                  std::setprecision(6), " parameters; with --optimizer ", optimizer, " they take ",
                  needed, " GB, but the machine has ", memory, " GB of memory");
   if (!is_gpt()) return std::make_unique<NextTokenModel>(next_token_options(tokens.size()), random);
@@ -431,7 +433,7 @@ std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens,
   return std::make_unique<GptModel>(options, random);
 }
 
-double TrainOptions::least_numbers(std::size_t vocabulary_size, std::size_t ranks) const {
+double TrainOptions::min_parameter_count(std::size_t vocabulary_size, std::size_t ranks) const {
   const auto tokens = static_cast<double>(vocabulary_size);
   const auto columns = static_cast<double>(gpt.width);
   double sum = tokens * columns;

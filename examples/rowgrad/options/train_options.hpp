@@ -88,8 +88,8 @@ struct TrainOptions {
   std::uint64_t seed = 123;
   PeriodicEvaluation evaluation = {};  // its loaders are not used
 
-  /// Return the options of the model for a vocabulary. Throws std::invalid_argument for a hidden
-  /// layer of width 0.
+  /// Return the options of the model for a vocabulary. Throw std::invalid_argument for widths or
+  /// positions that the model does not support.
   NextTokenOptions next_token_options(std::size_t vocabulary_size) const;
   GptOptions gpt_options(std::size_t vocabulary_size) const;
 
@@ -108,9 +108,9 @@ struct TrainOptions {
                                             ProcessGroup* ranks = nullptr,
                                             TablePlacement* placement = nullptr) const;
 
-  /// Returns a lower bound of the parameter count that each of `ranks` ranks holds in memory. With
+  /// Returns a lower bound on the parameter count that each of `ranks` ranks holds in memory. With
   /// 0 ranks, sharded tables do not count.
-  double least_numbers(std::size_t vocabulary_size, std::size_t ranks = 0) const;
+  double min_parameter_count(std::size_t vocabulary_size, std::size_t ranks = 0) const;
 
   /// Creates the optimizer, whose last group has the tables of n-gram memories.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;

@@ -19,9 +19,9 @@ bool is_empty(const Settings& settings, const char* option) {
 }
 
 // Adds the options in a file. The file must not be for another model, and its learning rates and
-// decays are dropped if another optimizer is given. Options that a run wrote (--json) include
-// --slices, which becomes a preset, as it depends on the ranks, and a warm-up for that run's
-// length.
+// decays are dropped if another optimizer is given. If a run wrote the file (--json), --slices
+// becomes a preset, because the ranks determine it, and --epochs drops the file's --warmup, which
+// was chosen for the run's length.
 void add_file(Settings& settings, const std::string& text, const std::string& name) {
   const Json file(text, name);
   const Json* const of_run = file.find("options");
@@ -174,8 +174,8 @@ OptionTable option_table_of(TrainSettings& o) {
       {"--json", &o.json, "write options, losses, samples and results to this JSON file",
        file_name()},
       {"--row-list", &o.row_list,
-       "write each token's lookups and movement to this file; CSV if its name ends in .csv, "
-       "otherwise tab-separated",
+       "write each token's lookups, and how far its row moved, to this file; CSV if its name ends "
+       "in .csv, otherwise tab-separated",
        file_name()},
       force_option(o.force)};
   const OptionTable weights{
@@ -185,7 +185,8 @@ OptionTable option_table_of(TrainSettings& o) {
        "write the trained weights to this file, in Hugging Face's GPT-2 layout", file_name()}};
   const OptionTable process{
       {"--stop-after", &o.stop_after, "stop once the run has made N steps; 0 to run to the end"},
-      {"--threads", &o.threads, "number of threads (default: one per core)", whole_number(1, 1024)},
+      {"--threads", &o.threads, "number of threads (default: one per processor)",
+       whole_number(1, 1024)},
       {"--rank-timeout", &o.rank_timeout,
        "seconds that mpirun's ranks wait for each other before they fail", finite_number(1)}};
   return joined({under("Text and batches", text), option_table_of(o.train),

@@ -20,9 +20,9 @@ std::pair<std::string, std::string> split_text(const std::string& text, double v
 /// A text in memory, or files of token ids (token_file.hpp) that stay on disk.
 class Corpus {
  public:
-  /// If the names in `chosen` end in .bin, returns their ids, concatenated. Otherwise, `chosen` may
-  /// have at most one file, whose text find_corpus() returns. Throws std::invalid_argument for
-  /// several files of which one is text, and std::runtime_error like TokenFile.
+  /// If all names in `chosen` end in .bin, concatenates the ids in these files. Otherwise, `chosen`
+  /// may have at most one file, which find_corpus() reads. Throws std::invalid_argument for several
+  /// files of which one is text, and std::runtime_error like TokenFile.
   static Corpus find(const std::vector<std::string>& chosen);
 
   Corpus(std::string text) : bytes_(text.size()), text_(std::move(text)) {}

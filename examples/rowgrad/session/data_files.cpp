@@ -57,11 +57,10 @@ std::optional<DataFile> from_user_folder(const PublishedFile& file) {
   std::string contents = read_text(path);
   const bool is_published = checksum(contents) == file.checksum;
   const char* title = is_published ? file.title : file.name;
-  return DataFile{
-      title,
-      concat(title, ", from $ROWGRAD_DATA (", path.string(), ')',
-             is_published ? "" : concat("; it differs from the published ", file.title)),
-      std::move(contents)};
+  return DataFile{title,
+                  concat(title, ", from $ROWGRAD_DATA (", path.string(), ')',
+                         is_published ? "" : "; it differs from the published file"),
+                  std::move(contents)};
 }
 
 DataFile find_published(const PublishedFile& file) {

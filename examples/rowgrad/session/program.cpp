@@ -78,7 +78,7 @@ int status_of_failure = 1;
 bool is_follower = false;  // true for ranks of mpirun except the first
 
 // Other ranks delay their messages by this time. If the first rank also fails, Open MPI ends them
-// before it has passed (within 3 seconds on several machines), so only the first prints a message.
+// earlier (within 3 seconds on several machines), so only the first rank prints a message.
 constexpr auto kFollowerDelay = std::chrono::seconds(4);
 
 void handle(int signal) {

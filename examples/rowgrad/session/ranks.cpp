@@ -17,7 +17,7 @@ std::unique_ptr<ProcessGroup> program_ranks(double timeout) {
   blas::prepare();  // before MPI starts threads
   auto ranks = mpi_process_group(timeout);
   if (ranks->size() == 1) return nullptr;
-  // Ranks with the same id share a machine, as each boot of a kernel has its own id.
+  // Ranks with the same boot id share a machine: each boot of a kernel has a unique id.
   const auto machines = ranks->all_gather_lists(read_file("/proc/sys/kernel/random/boot_id"));
   const auto here = static_cast<int>(std::ranges::count(machines, machines[ranks->rank()]));
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());

@@ -22,7 +22,7 @@ ReplayedRun::ReplayedRun(const std::string& path, const std::string& from,
       from.empty() || !has_table_files(), "--from: ", path,
       " has tables in files (--ngram-file) and can only be trained again from its start");
   if (from.empty()) {
-    // The folder is removed once its files are open, so none are left however the program ends.
+    // The folder is removed once its files are open, so no file is left, however the program ends.
     std::optional<ScratchFolder> tables;
     if (has_table_files()) tables.emplace();
     session_ = Session::replay(file_, path, corpus_, tables ? tables->path() : "");
@@ -71,10 +71,10 @@ void ReplayedRun::train() {
     const auto index =
         static_cast<std::size_t>(std::ranges::mismatch(now, then, same_bits).in1 - now.begin());
     check_runtime(
-        index == now.size(), path_, ": training again gave other values for row ",
+        index == now.size(), path_, ": training again gave different values in row ",
         index * now.shape()[0] / std::max<std::size_t>(now.size(), 1), " of ", parameter->name(),
-        "; if the run started from other weights, or its options were changed later, pass a "
-        "checkpoint after that as --from");
+        "; if the run started from other weights, or its options changed later, pass a later "
+        "checkpoint as --from");
   }
 }
 

@@ -10,8 +10,8 @@
 namespace rowgrad {
 namespace {
 
-// Throws unless all table files are at the checkpoint of this state: loading would restore them to
-// it, and later checkpoints would become unusable.
+// Throws unless all table files are at the checkpoint of this state. Loading would restore older
+// rows, so that later checkpoints could no longer be loaded.
 void check_tables(const LanguageModel& model, const StateDict& state) {
   for (Parameter* parameter : model.parameters()) {
     if (parameter->is_in_memory()) continue;
@@ -28,7 +28,7 @@ void check_tables(const LanguageModel& model, const StateDict& state) {
 
 TrainOptions saved_options(const StateDict& file, const std::string& name, const char* purpose) {
   check_runtime(!file.contains("labels"), name,
-                ": is a classifier written by finetune, expected a training run");
+                ": is a classifier written by finetune, expected a checkpoint of a training run");
   check_runtime(file.contains("format"), name, ": not a checkpoint of a training run");
   check_runtime(file.string("format") == kRunFormat, name, ": got the format '",
                 file.string("format"), "', expected '", kRunFormat, "'");
@@ -58,7 +58,7 @@ void check_model_size(const StateDict& file, const TrainOptions& options,
   std::uint64_t held = 0;
   for (const std::string& name : file.part("model").names())
     if (const auto* tensor = std::get_if<Tensor>(&file.at("model." + name))) held += tensor->size();
-  const double needed = options.least_numbers(tokenizer.size());
+  const double needed = options.min_parameter_count(tokenizer.size());
   check_argument(needed <= 2 * static_cast<double>(held),
                  "its options describe a model of at least ", std::setprecision(20), needed,
                  " parameters, but the file has ", held);

@@ -52,7 +52,7 @@ void check_ranks_of_tables(const StateDict& file, const TrainOptions& options,
   const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
   check_argument(!options.shard_tables || options.ngram_file.empty() || saved == here,
                  "its sharded tables are in files of ", saved, " ranks, got ", here,
-                 "; resume with mpirun on ", saved, " ranks");
+                 (here == 1 ? " rank" : " ranks"), "; resume with mpirun on ", saved, " ranks");
 }
 
 void check_folding(const StateDict& file, const LanguageModel& model) {
@@ -60,7 +60,7 @@ void check_folding(const StateDict& file, const LanguageModel& model) {
   check_argument(
       gpt == nullptr || file.integers("gpt.memories.canonical") ==
                             gpt_options_state(gpt->options()).integers("memories.canonical"),
-      "--ngram-fold merges different tokens with this version of utf8proc than in the saved run");
+      "--ngram-fold merges other tokens than in the saved run, as the version of utf8proc differs");
 }
 
 Sample sample_from(const Json& json) {

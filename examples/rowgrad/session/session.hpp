@@ -38,8 +38,8 @@ class Session {
 
   /// Writes everything that resume() needs, and checkpoints the table files. Replaces the file like
   /// write_file. Throws std::runtime_error, and keeps the old file, if the run has diverged. On
-  /// several ranks, all must call it, and the first one writes the file. `watched` is the state of
-  /// callbacks that recorded the run, which resume() does not read.
+  /// several ranks, all must call it; the first writes the file, all write shards. `watched` is the
+  /// state of callbacks that recorded the run, which resume() does not read.
   void save(const std::filesystem::path& path, const StateDict& watched = {});
 
   /// Sets options that may change in a resumed run: --epochs, --steps and --learning-rate.

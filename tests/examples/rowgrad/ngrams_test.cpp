@@ -5,7 +5,7 @@
 
 namespace {
 
-// Words, so that most steps look up few of the rows.
+// The tokens are words, so that most steps look up only a few rows.
 TrainOptions with_memories() {
   return {.model = "gpt",
           .tokenizer = "word",

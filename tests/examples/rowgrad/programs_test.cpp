@@ -1,4 +1,4 @@
-// Tests numbers that programs write, and how they exit. commands.txt tests what they print.
+// Tests the values that programs write, and their exit statuses. commands.txt tests their output.
 
 #include <new>
 
@@ -26,7 +26,7 @@ class Programs : public ::testing::Test {
   const CommandFolder folder_;
 };
 
-TEST_F(Programs, EndWhereMemoryRunsOut) {
+TEST_F(Programs, ExitIfMemoryRunsOut) {
   std::set<int> statuses;
   for (const int threads : {0, 1, 2, 8})  // 0: one per CPU
     for (int megabytes = 100; megabytes <= 500; megabytes += 40) {
@@ -81,7 +81,7 @@ TEST_F(Programs, CountNgramsThatShareRows) {
   }
 }
 
-TEST_F(Programs, RejectADamagedHistoryInComparisons) {
+TEST_F(Programs, CompareRejectsADamagedHistory) {
   StateDict damaged;
   damaged.put("history.steps", std::vector<double>{1, 2});
   damaged.put("history.epoch", std::vector<double>{1, 2});
@@ -101,19 +101,19 @@ TEST_F(Programs, GenerateWithoutTheCorpus) {
     std::string options;
     bool loads;  // true if load_gpt() can read the checkpoint
   };
-  for (const Case& of : std::vector<Case>{{"--hidden 4 ", false},
-                                          {"--window 1 --tie-weights ", false},
-                                          {gpt, true},
-                                          {memory + "--ngram-fold --positions rotary ", true},
-                                          {memory + "--ngram-file table ", false}}) {
-    const json run = written(concat("rowgrad train ", of.options,
+  for (const Case& each : std::vector<Case>{{"--hidden 4 ", false},
+                                            {"--window 1 --tie-weights ", false},
+                                            {gpt, true},
+                                            {memory + "--ngram-fold --positions rotary ", true},
+                                            {memory + "--ngram-file table ", false}}) {
+    const json run = written(concat("rowgrad train ", each.options,
                                     "--corpus corpus --context 4 --width 4 --batch 4 ",
                                     "--stop-after 2 --prompt 'cat' --sample-tokens 9 --save ck"));
     const std::string sample = run["sample"].get<std::string>() + '\n';
     const std::string prompt = " --prompt 'cat' --sample-tokens 9";
     EXPECT_EQ(output_of("mv corpus away; rowgrad generate ck" + prompt + "; mv away corpus"),
               sample);
-    if (!of.loads) continue;
+    if (!each.loads) continue;
     const SavedGpt saved = load_gpt(folder_ / "ck");  // as in a user's program
     save_gpt(folder_ / "gpt", *saved.model, *saved.tokenizer);
     EXPECT_EQ(output_of("rowgrad generate gpt" + prompt), sample);

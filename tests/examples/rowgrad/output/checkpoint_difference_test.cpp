@@ -110,7 +110,7 @@ TEST(CompareRuns, ReadsRunsSavedByOtherPrograms) {
               "equal.\n");
     const Outcome unequal = folder.shell("rowgrad compare first other");
     EXPECT_EQ(unequal.status, 1);
-    EXPECT_HAS(unequal.output, "Losses differ first after step 2: training_loss of the epoch");
+    EXPECT_HAS(unequal.output, "Losses first differ after step 2: training_loss of the epoch");
     EXPECT_HAS(unequal.output, concat(prefix, prefix.empty() ? "" : ".", "model.table.weight: "));
     for (const double zero : {0.0, -0.0}) {
       const StateDict again = read_safetensors(folder / "again");
@@ -120,7 +120,7 @@ TEST(CompareRuns, ReadsRunsSavedByOtherPrograms) {
                std::vector<double>{zero, zero}));
     }
     EXPECT_HAS(folder.shell("rowgrad compare above below").output,
-               "Losses differ first after step 1: training_loss of the epoch 0 and -0\n");
+               "Losses first differ after step 1: training_loss of the epoch 0 and -0\n");
   }
 }
 
