@@ -331,8 +331,8 @@ std::unique_ptr<Optimizer> TrainOptions::make_optimizer(
   return optimizer_of(*this).make(*this, parameters);
 }
 
-std::vector<double> TrainOptions::base_rates(const Optimizer& optimizer) const {
-  std::vector<double> rates(optimizer.group_count(), learning_rate);
+std::vector<double> TrainOptions::base_rates(const Optimizer& of) const {
+  std::vector<double> rates(of.group_count(), learning_rate);
   if (has_memories()) rates.back() *= ngram_rate;
   return rates;
 }
