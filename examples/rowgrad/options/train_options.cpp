@@ -341,7 +341,7 @@ Schedule TrainOptions::make_schedule(std::uint64_t total) const {
   check_argument(std::ranges::count(kSchedules, schedule) == 1, "--schedule: unknown schedule ",
                  in_quotes(schedule));
   if (schedule == "one-cycle") return Schedule::one_cycle({.steps = total});
-  check_argument(warmup < total || warmup == 0, "--warmup ", warmup, ": expected less than the ",
+  check_argument(warmup < total || warmup == 0, "--warmup ", warmup, ": expected fewer than the ",
                  total, " steps of the run");
   const std::uint64_t first = warmup == 0 && schedule == "warmup" ? (total + 9) / 10 : warmup;
   const std::uint64_t rest = std::max<std::uint64_t>(total - std::min(total, first), 1);

@@ -31,7 +31,7 @@ class TableFileSet {
   void keep() { made_.clear(); }
 
   bool empty() const { return files_.empty(); }
-  void checkpoint();  // checkpoints each file
+  void checkpoint();  // writes a checkpoint of each file
 
  private:
   std::vector<std::unique_ptr<TableFile>> files_;

@@ -39,7 +39,7 @@ struct TrainSettings {
 
 OptionTable option_table_of(TrainSettings& settings);
 
-/// Read the files of --options (returning their text) and --resume (returning the run's options).
+/// Functions that return the text of the file of --options, and the options of the saved run.
 struct TrainFiles {
   std::function<std::string(const std::string& path)> options_text;
   std::function<TrainOptions(const std::string& path)> saved_run;

@@ -15,8 +15,8 @@ namespace rowgrad {
 /// Throws std::runtime_error like mpi_process_group.
 std::unique_ptr<ProcessGroup> program_ranks(double timeout);
 
-/// Throws std::runtime_error, which names a rank and a fact, if facts differ between ranks. Facts
-/// are lines, by name.
+/// Throws std::runtime_error, which names a rank and a fact, if facts differ between ranks.
+/// `facts` maps names to values of one line.
 void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts);
 
 }  // namespace rowgrad
