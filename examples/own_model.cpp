@@ -29,12 +29,10 @@ class RecurrentModel : public LanguageModel {
   std::size_t context() const override { return context_; }
   std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
-  /// Reads each token once. The default decoder reads the whole text again for each token.
-  std::unique_ptr<IncrementalDecoder> decoder() override {
-    return std::make_unique<Decoder>(*this);
-  }
+  /// Reads each token once. The default reader would read the whole text again for each token.
+  std::unique_ptr<IncrementalDecoder> decoder() override { return std::make_unique<Reader>(*this); }
 
-  /// The state does not grow, so this decoder also works past the context.
+  /// The state does not grow, so the same reader works past the context.
   std::unique_ptr<IncrementalDecoder> sliding_decoder() override { return decoder(); }
 
   Submodule<Embedding> token;
@@ -42,10 +40,10 @@ class RecurrentModel : public LanguageModel {
   Submodule<Linear> head;
 
  private:
-  // Keeps the state after the last token, [1, width].
-  class Decoder : public IncrementalDecoder {
+  // Keeps the state [1, width] after the last token.
+  class Reader : public IncrementalDecoder {
    public:
-    explicit Decoder(RecurrentModel& model)
+    explicit Reader(RecurrentModel& model)
         : model_(model), state_(zeros({1, model.token.weight.shape()[1]})) {}
 
     Tensor next_logits(std::span<const std::int32_t> ids) override {

@@ -130,10 +130,10 @@ class ChangedRuns : public ::testing::Test {
 
 TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
   const std::string deep(100'000, '['), longest(100'000, 'x');
-  const std::int64_t huge = 1 << 24, steps = epoch_ + 2;
+  const std::int64_t million = 1 << 24, steps = epoch_ + 2;
   // A step count that, if it were accepted, would apply millions of deferred steps to a row.
   const StateDict replayed =
-      with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{huge});
+      with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{million});
   using Rows = std::vector<std::pair<StateDict, std::string>>;
   for (const auto& [changed, reason] :
        Rows{{with(good_, "options", deep),
@@ -146,10 +146,10 @@ TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
             {with(good_, "samples", "[{\"steps\": 3}]"), R"(a sample has no "steps" or no "text")"},
             {with(good_, "tokenizer", "{\"x\": " + deep + "}"),
              "tokenizer_from_json: values are nested more than 64 levels deep"},
-            {replayed, concat("SGD::load_state_dict: 'token.weight.lazy.steps' has ", huge,
+            {replayed, concat("SGD::load_state_dict: 'token.weight.lazy.steps' has ", million,
                               ", expected a number from 1 to ", steps)},
-            {with(replayed, "optimizer.token.weight.step", huge),
-             concat("TrainingRun: the optimizer's 'token.weight.step' is ", huge,
+            {with(replayed, "optimizer.token.weight.step", million),
+             concat("TrainingRun: the optimizer's 'token.weight.step' is ", million,
                     ", but the run has made ", steps, " steps")},
             {without(good_, "optimizer.head.bias.step"),
              "StateDict: \"optimizer.head.bias.step\" is missing"}})
