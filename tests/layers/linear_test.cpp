@@ -14,8 +14,7 @@ TEST(Norms, UseEpsilonAndOptionalBias) {
   EXPECT_INVALID("RmsNorm: width is 0, expected at least 1", RmsNorm(0));
   EXPECT_INVALID("LayerNorm: epsilon is -1, expected a finite number >= 0",
                  LayerNorm(4, {.epsilon = -1}));
-  EXPECT_INVALID("RmsNorm: epsilon is inf, expected a finite number >= 0",
-                 RmsNorm(4, HUGE_VAL));
+  EXPECT_INVALID("RmsNorm: epsilon is inf, expected a finite number >= 0", RmsNorm(4, HUGE_VAL));
 }
 
 TEST(Linear, BorrowsWeightAndDrawsOnlyTheBias) {
