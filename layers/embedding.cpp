@@ -52,7 +52,8 @@ EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> her
     if (table_ != &weight) lookup_.max_norm = std::nullopt;  // fetching applies it
   }
   check_argument(!options.dense_gradient || table_->is_in_memory(), layer,
-                 ": the gradient of a table in ", table_->source().location(), " cannot be dense");
+                 ": got dense_gradient, expected row gradients for a table in ",
+                 table_->source().location());
 }
 
 Parameter& EmbeddingTable::on_tape(Parameter& parameter) const {
@@ -90,13 +91,13 @@ Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Rand
                     std::optional<IndexRange> kept_rows) {
   element_count({rows, width}, layer);
   check_argument(std::isfinite(init_std) && init_std >= 0, layer, ": init_std is ", init_std,
-                 ", expected a finite number, at least 0");
+                 ", expected a finite number >= 0");
   const auto row = padding_row(layer, padding, rows);
   const std::size_t zeros = row ? static_cast<std::size_t>(*row) : rows;
   const IndexRange kept = kept_rows.value_or(IndexRange{0, rows});
   if (init_std == 0) return sparse_zeros({kept.size(), width});
   Tensor table = empty({kept.size(), width});
-  // Draws in pieces to save memory. Normal values are drawn in groups of 16, and each piece except
+  // Draws in pieces to save memory. Random::normal draws groups of 16 values, and each piece except
   // the last consists of whole groups, so the pieces equal a single draw.
   constexpr std::size_t kPiece = 1024;  // rows, a multiple of 16
   for (std::size_t first = 0, last = 0; first < rows; first = last) {

@@ -22,14 +22,14 @@ std::unique_ptr<RowSource> file_rows(TableFile& file);
 
 /// Options of Embedding, EmbeddingBag and PositionalEmbedding.
 struct EmbeddingOptions {
-  /// The standard init_std of a new table's normal distribution, whose mean is 0. At 0, nothing is
+  /// The standard deviation of a new table's normal distribution, whose mean is 0. At 0, nothing is
   /// drawn, and a large table takes memory only for the rows that change.
   double init_std = 1;
   /// The reduction of a bag's rows; only for EmbeddingBag.
   BagMode mode = BagMode::kMean;
   /// If true, the output is multiplied by sqrt(width) (Vaswani et al. 2017, section 3.4).
   bool scale_by_sqrt_width = false;
-  // The next options, except `frozen`, are described in EmbeddingLookup.
+  // EmbeddingLookup describes the options without a comment.
   /// This row starts as zeros and gets no gradient from lookups; bags ignore it. As in PyTorch,
   /// weight decay and a tied head still change it.
   std::optional<std::int32_t> padding_idx = std::nullopt;
@@ -69,11 +69,11 @@ class EmbeddingTable : public Layer {
   /// Constructs the table as Embedding does. Messages start with `layer`.
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
-  /// Uses the existing rows `here`, out of `rows` rows in all processes; 0 if all of them are here.
+  /// Uses the existing rows `here`. All processes together have `rows` rows; 0 if all are here.
   EmbeddingTable(const char* layer, std::unique_ptr<RowSource> here,
                  const EmbeddingOptions& options, std::size_t rows = 0);
 
-  bool is_scaled() const { return scale_ != 1; }  // scale_by_sqrt_width is set
+  bool is_scaled() const { return scale_ != 1; }  // scaled() has an effect
   Variable scaled(const Variable& rows) const;    // rows · sqrt(width), if is_scaled()
 
  private:
@@ -114,7 +114,7 @@ class Embedding : public EmbeddingTable {
 };
 
 /// Returns an initial table: normal(0, init_std), with zeros in the padding row. Only the rows
-/// `kept` are stored; the default is all.
+/// `kept` are returned; the default is all.
 Tensor normal_table(const char* layer, std::size_t rows, std::size_t width, Random& random,
                     double init_std = 1, const std::optional<std::int32_t>& padding = std::nullopt,
                     std::optional<IndexRange> kept = std::nullopt);

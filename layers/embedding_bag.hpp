@@ -13,8 +13,8 @@ using EmbeddingBagOptions = EmbeddingOptions;  // options of EmbeddingBag
 
 /// A table of vectors that reduces each bag of ids to the sum, mean or element-wise maximum of
 /// their vectors: → [bags, width]. The result equals an Embedding followed by a reduction, without
-/// storing one row per id. Padding ids are skipped. With kMax, the gradient has only the rows that
-/// are largest in some column. Parameter: weight [rows, width].
+/// storing a row for each id. Padding ids are skipped. With kMax, the gradient has only the rows
+/// that are largest in some column. Parameter: weight [rows, width].
 class EmbeddingBag : public EmbeddingTable {
  public:
   /// The constructors create the table as Embedding's do.
@@ -26,14 +26,13 @@ class EmbeddingBag : public EmbeddingTable {
   explicit EmbeddingBag(TableFile& table, const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", file_rows(table), options) {}
 
-  /// Accepts ids [bags, length], `forward(tape, {ids})`, or bags of any length, `forward(tape,
-  /// {ids, offsets})`: see embedding_bag() and, for max_norm, Embedding::forward.
+  /// Reduces ids [bags, length], `forward(tape, {ids})`, or bags of any length, `forward(tape,
+  /// {ids, offsets})`: see embedding_bag(). For max_norm, see Embedding::forward.
   Variable forward(Tape& tape, Bags bags) {
     return scaled(embedding_bag(tape.parameter(table()), std::move(bags), lookup()));
   }
 
-  /// Reduces the bags of a batch (Batch::bags). A template, so that a braced list converts to
-  /// `Bags`.
+  /// Reduces the bags of a batch (Batch::bags). A template, so that braced lists convert to `Bags`.
   Variable forward(Tape& tape, const std::same_as<RaggedIds> auto& bags) {
     EmbeddingLookup options = lookup();
     options.include_last_offset = false;

@@ -11,7 +11,7 @@ namespace {
 
 void check_temperature(std::string_view caller, double temperature) {
   check_argument(std::isfinite(temperature) && temperature >= 0, caller, ": temperature is ",
-                 temperature, ", expected a finite number, at least 0");
+                 temperature, ", expected a finite number >= 0");
 }
 
 // Returns the lookups for the tokens of `text` from index `first` on.
@@ -23,14 +23,14 @@ std::vector<TableLookup> lookups_of(const Model& model, std::span<const std::int
 }
 
 // Runs the model on the whole document for each chunk.
-class RereadingReader : public IncrementalDecoder {
+class RereadingDecoder : public IncrementalDecoder {
  public:
-  explicit RereadingReader(LanguageModel& model) : model_(model) {}
+  explicit RereadingDecoder(LanguageModel& model) : model_(model) {}
 
   Tensor next_logits(std::span<const std::int32_t> ids) override {
     check_argument(!ids.empty(), "IncrementalDecoder: got no ids, expected at least one");
     const EvaluationMode mode(model_);
-    std::vector<std::int32_t> text = text_;  // text_ changes only if reading succeeds
+    std::vector<std::int32_t> text = text_;  // text_ changes only on success
     text.insert(text.end(), ids.begin(), ids.end());
     Ids batch = to_ids(text);
     batch.reshape(Ids::shape_type{1, text.size()});
@@ -72,7 +72,7 @@ Variable TextModel::loss(Tape& tape, const Ids& ids, const Ids& targets,
 }
 
 std::unique_ptr<IncrementalDecoder> LanguageModel::decoder() {
-  return std::make_unique<RereadingReader>(*this);
+  return std::make_unique<RereadingDecoder>(*this);
 }
 
 std::unique_ptr<IncrementalDecoder> LanguageModel::sliding_decoder() {
@@ -90,9 +90,9 @@ LanguageModel& as_language_model(Layer& model, std::string_view caller) {
       ", expected one that predicts the next token"));
 }
 
-// Chooses the token with the largest p / E, where E is drawn from the exponential distribution for
-// each token, as torch.multinomial does for one sample (the "exponential trick"). Both libraries
-// compute in float.
+// Chooses the token with the largest p / E, where E is drawn for each token from the exponential
+// distribution, as torch.multinomial does for one sample (the "exponential trick"). Computes in
+// float, as PyTorch does.
 std::size_t sample_token(std::span<const real> logits, double temperature, std::size_t top_k,
                          Random& random) {
   check_argument(!logits.empty(), "sample_token: got no logits, expected at least one");
@@ -136,26 +136,26 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
   check_argument(model.context() > 0, "generate: the model's context is 0, expected at least 1");
   check_temperature("generate", options.temperature);
   const auto new_tokens =
-      static_cast<std::ptrdiff_t>(options.max_new_tokens);  // negative ints wrap
+      static_cast<std::ptrdiff_t>(options.max_new_tokens);  // negative if an int wrapped
   const auto top_k = static_cast<std::ptrdiff_t>(options.top_k);
   check_argument(new_tokens >= 0 && top_k >= 0, "generate: max_new_tokens is ", new_tokens,
-                 " and top_k is ", top_k, ", expected both at least 0");
+                 " and top_k is ", top_k, ", expected both >= 0");
   const EvaluationMode mode(model);
   std::vector<std::int32_t> text(prompt.begin(), prompt.end());
   const bool slides = options.past_context == PastContext::kSlidingWindow;
-  std::unique_ptr<IncrementalDecoder> reader = slides ? model.sliding_decoder() : model.decoder();
+  std::unique_ptr<IncrementalDecoder> decoder = slides ? model.sliding_decoder() : model.decoder();
   std::size_t unread = std::min(text.size(), model.context());
   std::size_t first = text.size() - unread;  // first token of the window
   for (std::size_t i = 0; i < options.max_new_tokens; ++i) {
     if (text.size() - first > model.context()) {
       ++first;
       if (!slides) {  // the window's tokens move to new positions
-        reader = model.decoder();
+        decoder = model.decoder();
         unread = model.context();
       }
     }
     if (options.tables != nullptr) options.tables->fetch(lookups_of(model, text, first));
-    const Tensor logits = reader->next_logits(std::span(text).last(unread));
+    const Tensor logits = decoder->next_logits(std::span(text).last(unread));
     unread = 1;
     text.push_back(static_cast<std::int32_t>(
         sample_token({logits.data(), logits.size()}, options.temperature, options.top_k, random)));

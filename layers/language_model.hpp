@@ -18,16 +18,16 @@
 
 namespace rowgrad {
 
-/// The tokens up to x [batch, length, width], and state, for layers that need more than x.
+/// What a layer needs in addition to its input x [batch, length, width]: tokens and state.
 struct DecodeContext {
   /// [batch, positions]: the tokens from the start of the document to the last position of x. The
   /// last `length` are the tokens of x; earlier tokens are included if the document is read in
-  /// chunks. A sliding reader passes at most the last `context` tokens.
+  /// chunks. A sliding decoder passes at most the last `context` tokens.
   const Ids& ids;
-  /// State that the layer carries from chunk to chunk of a document: one tensor, empty at first.
+  /// State that the layer carries from chunk to chunk of a document: one tensor, at first empty.
   /// Null if x has all positions.
   Tensor* kept;
-  /// If not null, each n-gram memory appends its gates.
+  /// If not null, each n-gram memory appends its gates to it.
   std::vector<Tensor>* gates = nullptr;
 };
 
@@ -36,7 +36,8 @@ class IncrementalDecoder {
  public:
   virtual ~IncrementalDecoder() = default;
 
-  /// Returns the logits [vocabulary] for the token after `ids`, which follow the ids read before.
+  /// Reads `ids`, which follow the ids read before, and returns the logits [vocabulary] for the
+  /// next token.
   virtual Tensor next_logits(std::span<const std::int32_t> ids) = 0;
 };
 
@@ -45,16 +46,17 @@ using TextSoFar [[deprecated("use DecodeContext")]] = DecodeContext;
 using TextReader [[deprecated("use IncrementalDecoder")]] = IncrementalDecoder;
 
 /// A model that computes logits for each position of a document: for the next token, or for classes
-/// of documents. Its batches are windows (TokenWindows); its loss is the cross-entropy in nats. A
-/// derived class overrides output() and hidden_states(); loss, evaluation and generation follow.
+/// of the document. Its batches are windows (TokenWindows); its loss is the cross-entropy in nats.
+/// A derived class overrides output_layer() and hidden_states(), from which loss and evaluation
+/// follow.
 class TextModel : public Classifier {
  public:
-  /// Returns the head, a linear layer with an output for each class. Null for a model without one,
-  /// which overrides forward() instead of hidden_states().
+  /// Returns the head, a linear layer with an output for each class. Returns null for a model
+  /// without a head, which overrides forward() instead of hidden_states().
   virtual Linear* output_layer() { return nullptr; }
 
   /// Returns the input of the head: ids [batch, length], length ≤ context → [batch, length, inputs
-  /// of the head]. Batches and generation pass two axes; a model may also accept other shapes. The
+  /// of the head]. Batches and generation pass ids with two axes; a model may accept others. The
   /// default throws std::logic_error.
   virtual Variable hidden_states(Tape& tape, const Ids& ids);
 
@@ -85,25 +87,26 @@ class TextModel : public Classifier {
 /// A model that predicts the token after each position: its classes are the vocabulary.
 class LanguageModel : public TextModel {
  public:
-  /// Returns a reader of a new document. The default reads the whole document again for each chunk.
+  /// Returns a decoder for a new document. The default reads the whole document again for each
+  /// chunk.
   virtual std::unique_ptr<IncrementalDecoder> decoder();
 
-  /// Returns a reader of a new document that can continue past the context, in bounded memory. The
-  /// default throws std::invalid_argument, as do models that cannot slide.
+  /// Returns a decoder for a new document that can continue past the context, in bounded memory.
+  /// The default throws std::invalid_argument, as do models that cannot slide.
   virtual std::unique_ptr<IncrementalDecoder> sliding_decoder();
 
   virtual std::size_t vocabulary() const = 0;  // number of tokens
   std::size_t classes() const final { return vocabulary(); }
 };
 
-/// Returns `model` as a LanguageModel. Throws std::invalid_argument, in the name of `caller`, if it
-/// does not predict tokens.
+/// Returns `model` as a LanguageModel. Throws std::invalid_argument, in the name of `caller`, if
+/// `model` does not predict tokens.
 LanguageModel& as_language_model(Layer& model, std::string_view caller);
 
 /// Ways to continue a document that is longer than the context.
 enum class PastContext {
-  /// Reads the last `context` tokens again for each new token, as a document of their own. All
-  /// models can do this. Each token costs a pass over `context` positions.
+  /// Reads the last `context` tokens again for each new token, as a document of their own. Works
+  /// with all models. Each token costs a pass over `context` positions.
   kRecompute,
   /// Reads each token once, with a LanguageModel::sliding_decoder(). Each token costs one position,
   /// as within the context.
@@ -113,8 +116,8 @@ enum class PastContext {
   /// tokens, as with sliding-window attention (Jiang et al. 2023, "Mistral 7B"). A model that was
   /// not trained that way may write worse text (Xiao et al. 2024, "Efficient Streaming Language
   /// Models with Attention Sinks"). After 500 steps of `rowgrad train --model gpt`, losses past the
-  /// context agreed within 0.001 with rotary, ALiBi and Shaw positions, but were larger by 0.2 with
-  /// T5 positions and with none.
+  /// context equaled those of kRecompute within 0.001 with rotary, ALiBi and Shaw positions, but
+  /// were larger by 0.2 with T5 positions and with none.
   kSlidingWindow
 };
 

@@ -36,7 +36,7 @@ std::string Layer::claim(std::string_view name) const {
 
 void Layer::adopt(std::string_view name, Parameter& parameter) {
   std::string own_name = claim(name);
-  parameter.add_user(*this);  // first, so that forget() is called if the rest fails
+  parameter.add_user(*this);  // first, so that forget() is called if a later line throws
   parameters_.emplace_back(std::move(own_name), &parameter);
   parameter.rename(path_ + std::string(name));
 }
@@ -143,8 +143,8 @@ void Layer::apply_deferred_steps() const {
   for (const Parameter* parameter : parameters()) parameter->value();
 }
 
-// Calls on_parameter(name, parameter) or on_buffer(name, buffer) for everything that this layer and
-// its parts own and whose name matches.
+// Calls on_parameter(name, parameter) or on_buffer(name, buffer) for each parameter and buffer that
+// this layer and its parts own, if its name matches.
 void Layer::for_each_owned(std::string_view names, const auto& on_parameter,
                            const auto& on_buffer) const {
   NamePatterns patterns(names);
@@ -261,7 +261,7 @@ std::string Layer::summary() const {
     };
     const auto shape = [](const auto& part) { return concat(bracketed(part.shape())); };
     for (const auto& [name, parameter] : layer.shared_) {
-      // Sizes add up to the total: a borrower shows the size only if the owner is not listed.
+      // A borrower shows the size only if the owner is not listed, so sizes add up to the total.
       const bool only_here = counted.insert(parameter).second;
       lines.push_back(
           {layer.path_ + name, shape(*parameter),

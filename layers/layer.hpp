@@ -6,7 +6,7 @@
 //   class Block : public Layer {
 //    public:
 //     Block(std::size_t width, Random& random) : norm(*this, "norm", width) …
-//     Submodule<RmsNorm> norm;                                // a layer
+//     Submodule<RmsNorm> norm;                       // a layer
 //     Parameter scale{*this, "scale", full({1}, 1)};     // a parameter
 //     Buffer table{*this, "table", zeros({8})};          // saved, but not trained
 //   };
@@ -75,8 +75,8 @@ class Layer : public ParameterOwner {
   /// more rows if `parameter` is a shard: see EmbeddingTable::table().
   virtual Parameter& on_tape(Parameter& parameter) const { return parameter; }
 
-  /// Returns all layers of type L in this layer, itself included, by dotted name. Outer layers
-  /// first.
+  /// Returns this layer and all layers in it that have type L, with their dotted names, outer
+  /// layers first.
   template <class L>
   std::vector<std::pair<std::string, L*>> named_layers() {
     std::vector<std::pair<std::string, L*>> found;
@@ -90,8 +90,8 @@ class Layer : public ParameterOwner {
   std::size_t parameter_count() const;            // elements of all parameters, each counted once
   std::size_t trainable_parameter_count() const;  // elements of the trainable parameters
 
-  /// Puts this layer and all its parts into training mode (the default) or evaluation mode. Only
-  /// Dropout behaves differently.
+  /// Puts this layer and all its parts into training mode (the default) or evaluation mode. The
+  /// mode affects only dropout.
   void train() { set_training(true); }
   void eval() { set_training(false); }
   bool training() const { return training_; }
@@ -105,16 +105,17 @@ class Layer : public ParameterOwner {
   /// change rows. Throws std::logic_error if a table is in a file.
   void apply_deferred_steps() const;
 
-  /// Returns copies of the parameters and buffers, by dotted name ("token.weight"). The owner of a
-  /// shared parameter saves and loads it, under its name there. The value of a table file is the id
-  /// of its last checkpoint (TableFile::checkpoint_id), which loading restores.
+  /// Returns copies of the parameters and buffers, by dotted name ("token.weight"). A shared
+  /// parameter is saved and loaded only by its owner, under the owner's name for it. The value of a
+  /// table file is the id of its last checkpoint (TableFile::checkpoint_id), which loading
+  /// restores.
   StateDict state_dict(std::string_view names = "*") const;
 
-  /// Replaces the values of all parameters and buffers that `state` contains. Unknown strings are
-  /// ignored. Throws std::invalid_argument, and changes nothing, if a shape differs, if a table
-  /// file does not have the checkpoint or, unless strict is false, if names are missing or
-  /// unexpected. If restoring a table file fails later, earlier table files stay restored, and
-  /// nothing else has changed: open that file again, and load the same state.
+  /// Replaces the values of all parameters and buffers that `state` contains. Strings with unknown
+  /// names are ignored. Throws std::invalid_argument, and changes nothing, if a shape differs, if a
+  /// table file does not have the checkpoint or, if strict, if names are missing or unexpected. If
+  /// restoring a table file then fails, earlier table files stay restored, and nothing else has
+  /// changed: open that file again, and load the same state.
   LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
 
   /// Describes the rows of `table`, for reports. Override it for the tables of your layer; the
@@ -161,7 +162,7 @@ class Layer : public ParameterOwner {
   void set_path(std::string path);
   void set_training(bool training);
   void set_trainable(std::string_view names, bool trainable);
-  // Returns the path of `layer` relative to this one: "" or "token.".
+  // Returns the path of `layer` relative to this layer: "" or "token.".
   std::string path_in_this(const Layer& layer) const { return layer.path_.substr(path_.size()); }
   std::string name_in_this(const Layer& layer) const;
   void for_each_owned(std::string_view names, const auto& on_parameter,
@@ -184,7 +185,7 @@ class Layer : public ParameterOwner {
 /// A tensor that is saved with its layer but never trained.
 class Buffer {
  public:
-  Buffer(Layer& owner, std::string_view name, Tensor value)  // registers itself
+  Buffer(Layer& owner, std::string_view name, Tensor value)  // registers itself with its owner
       : owner_(&owner), value_(std::move(value)) {
     owner.adopt(name, *this);
   }
@@ -201,8 +202,7 @@ class Buffer {
   Tensor value_;
 };
 
-/// A layer that is a member of another layer: an L, constructed with its owner, its name there, and
-/// the arguments of L.
+/// A layer of type L that is a member of another layer.
 template <class L>
 class Submodule : public L {
  public:
@@ -217,10 +217,10 @@ class Submodule : public L {
 template <class L>
 using Part [[deprecated("use Submodule")]] = Submodule<L>;
 
-class EvaluationMode {  // keeps a layer in evaluation mode while this object exists
+/// Keeps a layer in evaluation mode while this object exists.
+class EvaluationMode {
  public:
-  /// Puts `layer` and all its parts into evaluation mode. The destructor restores training mode
-  /// where it was set.
+  /// Puts `layer` and all its parts into evaluation mode. The destructor restores their modes.
   explicit EvaluationMode(Layer& layer) {
     layer.for_each_layer([&](const Layer& each) {
       if (each.training_) were_training_.push_back(const_cast<Layer*>(&each));

@@ -71,7 +71,7 @@ class Linear : public Layer {
   std::optional<Parameter> own_weight_;
 
  public:
-  Parameter& weight;                 // own or borrowed
+  Parameter& weight;                 // [outputs, inputs], owned or borrowed
   std::optional<Parameter> bias;     // [outputs]
   std::optional<Parameter> lora_a;   // A: [rank, inputs]
   std::optional<Parameter> lora_b;   // B: [outputs, rank], from zeros

@@ -22,8 +22,8 @@ Variable Classifier::loss_with(Tape& tape, const Batch& batch, const CrossEntrop
 
 void Classifier::set_loss(CrossEntropyOptions options) {
   check_argument(options.reduction == LossReduction::kMean && !options.target_weights,
-                 "Classifier::set_loss: got another reduction or target_weights, expected a mean "
-                 "without target_weights");
+                 "Classifier::set_loss: got a reduction other than kMean, or target_weights, "
+                 "expected kMean without target_weights");
   loss_ = std::move(options);
 }
 

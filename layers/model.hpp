@@ -18,8 +18,8 @@ namespace rowgrad {
 
 /// The losses and predictions of a batch, summed over its targets.
 struct BatchScore {
-  double loss = 0;            // sum of the losses, each times its weight
-  double weight = 0;          // sum of the weights
+  double loss = 0;            // sum of the losses, each times the weight of its target
+  double weight = 0;          // sum of the weights of the targets
   std::size_t correct = 0;    // targets predicted correctly
   std::size_t predicted = 0;  // targets predicted, correctly or not
 };
@@ -27,11 +27,11 @@ struct BatchScore {
 /// A layer with a loss, which a TrainingRun can train.
 class Model : public Layer {
  public:
-  /// Returns the mean loss of the targets of a batch, a scalar. Not called if weight(batch) is 0.
+  /// Returns the mean loss of the targets of a batch, a scalar. Not called if loss_weight() is 0.
   virtual Variable loss(Tape& tape, const Batch& batch) = 0;
 
   /// Returns the divisor of the mean loss: the number of unmasked targets, or the sum of their
-  /// weights. The weights of the slices of a batch add up to its weight. The default is the number
+  /// weights. The weights of a batch's slices must add up to its weight. The default is the number
   /// of rows.
   virtual double loss_weight(const Batch& batch) const;
 
@@ -45,9 +45,9 @@ class Model : public Layer {
   virtual std::vector<TableLookup> lookups(const Batch& batch) const;
 };
 
-/// A model that predicts a class for each target. Its loss is the mean cross-entropy in nats; its
-/// weight is the total weight of the targets. A derived class supplies logits, targets and the
-/// number of classes; loss, evaluation and accuracy follow.
+/// A model that predicts a class for each target. Its loss is the mean cross-entropy in nats, and
+/// loss_weight() the total weight of the targets. A derived class supplies logits, targets and the
+/// number of classes, from which the loss follows.
 class Classifier : public Model {
  public:
   /// Returns the logits [..., classes] for the targets of a batch.
@@ -58,13 +58,12 @@ class Classifier : public Model {
 
   virtual std::size_t classes() const = 0;  // number of logits for each target
 
-  /// Returns cross_entropy(logits(tape, batch), targets(batch), options). Override it to compute
-  /// the same without storing all logits: see Linear::cross_entropy().
+  /// Returns cross_entropy(logits(tape, batch), targets(batch), options). An override can compute
+  /// this without storing all logits: see Linear::cross_entropy().
   virtual Variable loss_with(Tape& tape, const Batch& batch, const CrossEntropyOptions& options);
 
-  /// Sets which targets are unmasked, and the class weights. By default, all targets except
-  /// kIgnoredTarget have weight 1. Requires a mean without target_weights, which batches do not
-  /// have.
+  /// Sets the ignored target and the class weights. By default, all targets except kIgnoredTarget
+  /// have weight 1. Requires reduction kMean and no target_weights.
   void set_loss(CrossEntropyOptions options);
 
   Variable loss(Tape& tape, const Batch& batch) final { return loss_with(tape, batch, loss_); }
@@ -75,8 +74,8 @@ class Classifier : public Model {
   CrossEntropyOptions loss_;
 };
 
-/// Adds to `score` the number of targets whose logit is the largest of its row in `logits` [...,
-/// classes]. Skips targets equal to `ignored`.
+/// Counts targets in `score.predicted`, and targets whose logit is the largest of its row in
+/// `logits` [..., classes] in `score.correct`. Skips targets equal to `ignored`.
 void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
                    std::optional<std::int32_t> ignored = std::nullopt);
 

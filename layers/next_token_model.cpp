@@ -4,8 +4,8 @@
 namespace rowgrad {
 namespace {
 
-// Returns the width after the look-back, then the widths of the hidden layers. The last is the
-// width of the head's input.
+// Returns the width after concat_previous, then the widths of the hidden layers. The last element
+// is the width of the head's input.
 std::vector<std::size_t> hidden_widths(const NextTokenOptions& options) {
   std::vector<std::size_t> widths{element_count({options.window, options.width}, "NextTokenModel")};
   widths.insert(widths.end(), options.hidden.begin(), options.hidden.end());

@@ -24,8 +24,8 @@ struct NextTokenOptions {
   bool tie_weights = false;      // use the token table as the weight of the head
 };
 
-/// Predicts the token after each position: token embedding + positions → look-back → hidden layers
-/// → linear head. Parts are constructed in this order, so a seed gives the same weights as
+/// Predicts the token after each position: token embedding + positions → ConcatPrevious → hidden
+/// layers → linear head. Parts are constructed in this order, so a seed gives the same weights as
 /// nn.Embedding, nn.Embedding and nn.Linear in PyTorch. With tied weights, the head draws only its
 /// bias, and the shared token table gets a dense gradient.
 ///
@@ -50,7 +50,7 @@ class NextTokenModel : public LanguageModel {
   const NextTokenOptions& options() const { return options_; }  // options passed to the constructor
 
  protected:
-  /// Returns the input of the look-back. The default is x [..., length, width], the embeddings of
+  /// Returns the input of concat_previous. The default is x [..., length, width], the embeddings of
   /// `ids` [..., length] with their positions. A position must not depend on later positions.
   virtual Variable transform_embeddings(const Variable& x, const Ids& ids);
 

@@ -65,7 +65,7 @@ struct SinusoidalOptions {
   double base = 10000;                                   // base of the angles: see FrequencyScheme
   FrequencyScheme scheme = FrequencyScheme::kPaired;     // angle of each column
   SinusoidLayout layout = SinusoidLayout::kInterleaved;  // order of the columns
-  double first_position = 0;                             // t of the first row; 1 to count from one
+  double first_position = 0;                             // t of the first row
 };
 
 /// Fixed positions: x [..., length, width] → x + the first `length` rows of a table of sinusoids.
@@ -78,7 +78,7 @@ class Sinusoidal : public Layer {
 
   Variable forward(const Variable& x);  // x [..., length, width] → the same shape
 
-  /// Returns rows as PositionalEmbedding::rows does.
+  /// Returns `length` rows [length, width], from `first_position` on.
   Variable rows(Tape& tape, std::size_t length, std::size_t first_position = 0);
 
   Buffer table;  // [max_length, width]

@@ -17,15 +17,15 @@
 namespace rowgrad {
 
 /// In training mode, zeroes each element with probability p and divides the others by 1 − p; in
-/// evaluation mode, returns x. Draws from the tape's random numbers.
+/// evaluation mode, returns x. Uses the tape's random number generator.
 class Dropout : public Layer {
  public:
-  /// Drops each element with probability p, from 0 to 1.
+  /// Requires 0 ≤ p ≤ 1.
   explicit Dropout(double p) : p_(p) {
     check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
   }
 
-  /// Throws std::logic_error in training mode if the tape has no random numbers.
+  /// Throws std::logic_error if the tape needs a random number generator and has none.
   Variable forward(const Variable& x) { return training() ? dropout(x, p_) : x; }
 
  private:

@@ -20,7 +20,8 @@ TextClassifier::TextClassifier(LanguageModel& body, std::size_t classes, Random&
       pooling_(options.pooling),
       head(*this, "head", head_inputs(body), classes, random, options.head) {}
 
-// Called before the head is constructed, so that the parameters of the body come first.
+// Registers the body. Called before the head is constructed, so that parameters() lists the body's
+// parameters first.
 LanguageModel& TextClassifier::shared(LanguageModel& body) {
   share("body", body);
   return body;

@@ -9,7 +9,7 @@ namespace rowgrad {
 
 /// The positions that the head reads.
 enum class Pooling {
-  kLast,  // one position; a causal model has seen the positions before it
+  kLast,  // one position; a causal model has seen all earlier positions
   kMean   // the mean of a position and all positions before it
 };
 
@@ -19,7 +19,7 @@ struct TextClassifierOptions {
 };
 
 /// A language model with another head: a linear layer, with an output for each class, that reads
-/// the input of the original head. Each position gets its own logits, for the document up to that
+/// the input of the original head. Each position gets logits for the document up to that
 /// position. The target of a document is at its last token; all other targets are ignored (see
 /// classification_example()).
 ///
@@ -32,8 +32,8 @@ struct TextClassifierOptions {
 ///   TextClassifier classifier(model, 2, random);
 class TextClassifier : public TextModel {
  public:
-  /// Throws std::invalid_argument if `body` is a part of another layer or `classes` is 0, and
-  /// std::logic_error if `body` has no head.
+  /// Draws the head. Throws std::invalid_argument if `body` is a part of another layer or
+  /// `classes` is 0, and std::logic_error if `body` has no head.
   TextClassifier(LanguageModel& body, std::size_t classes, Random& random,
                  const TextClassifierOptions& options = {});
 

@@ -14,16 +14,16 @@ namespace {
 constexpr const char* kHead = "lm_head.weight";
 constexpr const char* kHeads = "n_head";  // a string: the number of attention heads
 
-// Names of a block's layers in the file and in GptModel. c_attn holds three layers.
+// Names of a block's layers in the file and in GptModel. c_attn contains query, key and value.
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"ln_1", "norm1"}, {"attn.c_attn", "attention.[qkv]*"}, {"attn.c_proj", "attention.out"},
     {"ln_2", "norm2"}, {"mlp.c_fc", "feed_forward.up"},     {"mlp.c_proj", "feed_forward.down"}};
 
-// A tensor of the file, and the parameters of equal shape that it concatenates.
+// A tensor of the file: the concatenation of parameters of equal shape.
 struct Gpt2Tensor {
   std::string name;
   std::vector<Parameter*> parameters;
-  bool transposed = false;  // in the file [inputs, outputs], unlike parameters
+  bool transposed = false;  // [inputs, outputs] in the file, [outputs, inputs] in parameters
 
   // Returns the shape of the parameters, concatenated along axis 0.
   Shape joined_shape() const {
@@ -63,12 +63,12 @@ bool same_values(const StateDict& file, const std::string& one, const std::strin
   return shape == file.shape(other) && file.tensor(one, shape) == file.tensor(other, shape);
 }
 
-std::size_t heads_in(const StateDict& file) {
+std::size_t heads_in(const char* caller, const StateDict& file) {
   const std::string& text = file.string(kHeads);
   std::size_t heads = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), heads);
-  check_argument(error == std::errc() && end == text.data() + text.size() && heads > 0,
-                 "gpt2_weights: the string ", in_quotes(kHeads), " is ", in_quotes(text),
+  check_argument(error == std::errc() && end == text.data() + text.size() && heads > 0, caller,
+                 ": the string ", in_quotes(kHeads), " is ", in_quotes(text),
                  ", expected a whole number above 0");
   return heads;
 }
@@ -79,7 +79,8 @@ void check_gpt2_layout(std::string_view caller, const GptOptions& options) {
   const auto check = [&](bool fits, const auto&... got) {
     check_argument(fits, caller, ": the model has ", got...);
   };
-  check(options.positions == Positions::kLearned, "other positions, expected learned positions");
+  check(options.positions == Positions::kLearned,
+        "positions that are not learned, expected learned positions");
   check(options.qkv_bias, "no bias in query, key and value, expected qkv_bias");
   check(options.bias, "no bias in linear layers and norms, expected bias");
 }
@@ -100,7 +101,7 @@ GptOptions gpt2_options(const StateDict& file, std::size_t heads) {
   file.check_shape(norm(), {width});
   while (file.contains(norm())) ++layers;
 
-  if (heads == 0 && file.contains(kHeads)) heads = heads_in(file);
+  if (heads == 0 && file.contains(kHeads)) heads = heads_in("gpt2_options", file);
   check_argument(heads > 0 || (width > 0 && width % 64 == 0),
                  "gpt2_options: the number of heads is unknown, and width ", width,
                  " is not a multiple of 64: expected `heads` above 0");
@@ -131,15 +132,15 @@ void load_gpt2_weights(GptModel& model, const StateDict& file) {
       known.insert(concat(prefix, "h.", i, mask));
   for (const std::string& name : file.names())
     check_argument(known.contains(name) || std::holds_alternative<std::string>(file.at(name)),
-                   "load_gpt2_weights: unexpected ", in_quotes(name), ", the model has ",
-                   options.layers, " layers");
+                   "load_gpt2_weights: unexpected name ", in_quotes(name), ", expected names of ",
+                   options.layers, " layers as in the model");
   check_argument(!options.tie_weights || !file.contains(kHead) || same_values(file, kHead, table),
                  "load_gpt2_weights: ", in_quotes(kHead), " differs from ", in_quotes(table),
                  ", expected equal values, as the model's head is tied");
   if (file.contains(kHeads)) {
-    const std::size_t heads = heads_in(file);
-    check_argument(heads == options.heads, "load_gpt2_weights: the model has ", options.heads,
-                   " heads, expected ", heads, " as in the file");
+    const std::size_t heads = heads_in("load_gpt2_weights", file);
+    check_argument(heads == options.heads, "load_gpt2_weights: the file has ", heads,
+                   " heads, expected ", options.heads, " as in the model");
   }
 
   for (const auto& stored : layout) {

@@ -25,19 +25,18 @@
 namespace rowgrad {
 
 /// Returns the options of the model in `file`. Its head is tied unless lm_head.weight differs from
-/// wte.weight. Options that the weights do not show are as in OpenAI's models: no dropout, the same
-/// GELU and norm_epsilon, and width / 64 heads, unless `heads` is not 0 or the string "n_head" says
-/// otherwise. Throws std::invalid_argument if the number of heads remains unknown.
+/// wte.weight. Dropout, GELU and norm_epsilon are as in OpenAI's models. The number of heads is
+/// `heads` if that is not 0, otherwise the string "n_head" if present, otherwise width / 64. Throws
+/// std::invalid_argument if width / 64 is needed but is not a whole number.
 GptOptions gpt2_options(const StateDict& file, std::size_t heads = 0);
 
-/// Replaces all weights of the model. An untied head gets wte.weight if the file has no other.
-/// Needs memory for copies of one linear layer. Everything is checked before anything changes:
-/// shapes, the number of heads and, if the model's head is tied, that lm_head.weight equals
-/// wte.weight.
+/// Replaces all weights of the model. An untied head gets wte.weight if the file has no head. Needs
+/// memory for copies of one linear layer. Everything is checked before anything changes: shapes,
+/// the number of heads and, if the model's head is tied, that lm_head.weight equals wte.weight.
 void load_gpt2_weights(GptModel& model, const StateDict& file);
 
 /// Returns a copy of the weights, with the string "n_head". As in Hugging Face's own files, names
-/// start with "transformer." if there is a lm_head.weight, that is, if the head is not tied.
+/// start with "transformer." and lm_head.weight is included if the head is not tied.
 StateDict gpt2_weights(GptModel& model);
 
 /// Throws std::invalid_argument, in the name of `caller`, if the layout cannot describe the model.

@@ -16,8 +16,8 @@
 namespace rowgrad {
 namespace {
 
-// Calls visit(name, option) for each option. For an enumeration or a seed, it calls visit(name,
-// option, largest value): files store enumerations as integers, and a seed may have any 64 bits.
+// Calls visit(name, option) for each option or, for an enumeration or a seed, visit(name, option,
+// largest value). Files store enumerations as integers, and a seed may use all 64 bits.
 void for_each_option(auto& options, const auto& visit) {
   visit("vocabulary", options.vocabulary);
   visit("context", options.context);
@@ -56,9 +56,9 @@ GptOptions options_in(const StateDict& state) {
   GptOptions options;
   for_each_option(options, [&](const char* name, auto& option, auto... last) {
     using Option = std::remove_reference_t<decltype(option)>;
-    const auto check = [&](bool is_valid, std::int64_t number) {
-      check_argument(is_valid, "the option ", in_quotes(name), " is ", number,
-                     ", which is not a valid value");
+    const auto check = [&](bool is_valid, std::int64_t number, std::uint64_t largest) {
+      check_argument(is_valid, "the option ", in_quotes(name), " is ", number, ", expected 0 to ",
+                     largest);
     };
     if constexpr (std::is_floating_point_v<Option>) {
       option = state.number(name);
@@ -66,12 +66,14 @@ GptOptions options_in(const StateDict& state) {
       const std::int64_t number = state.integer(name);
       std::uint64_t largest = std::is_same_v<Option, bool> ? 1 : kMaxNumber;
       ((largest = static_cast<std::uint64_t>(last)), ...);
-      check(static_cast<std::uint64_t>(number) <= largest, number);
+      check(static_cast<std::uint64_t>(number) <= largest, number, largest);
       option = static_cast<Option>(number);
     } else {
       const std::vector<std::int64_t> numbers = state.integers(name);
       for (const std::int64_t number : numbers)
-        check(std::in_range<typename Option::value_type>(number), number);
+        check(std::in_range<typename Option::value_type>(number), number,
+              std::min<std::uint64_t>(kMaxNumber,
+                                      std::numeric_limits<typename Option::value_type>::max()));
       option.assign(numbers.begin(), numbers.end());
     }
   });
@@ -79,7 +81,7 @@ GptOptions options_in(const StateDict& state) {
 }
 
 // Throws std::invalid_argument if options and tensors in the file disagree on sizes, before a model
-// allocates memory. Only the angles of rotary positions are not in the file.
+// allocates memory. Rotary positions have no tensor in the file, so their context is not checked.
 void check_sizes(const StateDict& model, const GptOptions& options) {
   const std::size_t width = options.width;
   model.check_shape("token.weight", {options.vocabulary, width});
@@ -142,9 +144,9 @@ SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile
 SavedGpt load_gpt(const StateDict& file, const std::string& name,
                   const std::vector<TableFile*>& tables) {
   const StateDict state = file.part("gpt");
-  check_runtime(!state.empty(), name, ": not a saved GPT: it has no options of a GPT");
+  check_runtime(!state.empty(), name, ": not a saved GPT: the options \"gpt\" are missing");
   const StateDict model = file.part("model");
-  // For a table in a file of its own, the model's state has only a checkpoint id.
+  // For a table in a table file, the model's state dict has only a checkpoint id.
   const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& value) {
     return value.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(value));
   });

@@ -4,8 +4,8 @@
 //
 //   const SavedGpt saved = load_gpt("run.safetensors");
 //   const Ids ids = saved.tokenizer->encode("Every evening");
-//   std::cout << saved.tokenizer->decode(generate(*saved.model, ids, {.max_new_tokens = 50},
-//   random));
+//   const Ids more = generate(*saved.model, ids, {.max_new_tokens = 50}, random);
+//   std::cout << saved.tokenizer->decode(more);
 
 #include <filesystem>
 #include <memory>
@@ -25,22 +25,21 @@ struct SavedGpt {
 };
 
 /// Writes a model, including adapters, and its tokenizer. Throws std::runtime_error if the file
-/// cannot be written, and std::invalid_argument for a class derived from GptModel.
+/// cannot be written, and std::invalid_argument if the class is derived from GptModel.
 void save_gpt(const std::filesystem::path& path, const GptModel& model, const Tokenizer& tokenizer);
 
 /// Reads a model and its tokenizer. If the model has adapters, everything else is frozen. A model
-/// with memories in table files needs these files in the order of GptMemories::files; they are
-/// borrowed, and restored to the checkpoint of the model. Throws std::invalid_argument for a wrong
-/// number of table files, and std::runtime_error, which names the file, if it is incomplete or has
-/// no GPT.
+/// with memories in table files borrows `tables`, in the order of GptMemories::files, and restores
+/// them to its checkpoint. Throws std::invalid_argument for a wrong number of table files, and
+/// std::runtime_error, which names the file, if the file is incomplete or has no GPT.
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
 
 /// Reads a model and its tokenizer from the contents of a file, which messages call `name`.
 SavedGpt load_gpt(const StateDict& file, const std::string& name,
                   const std::vector<TableFile*>& tables = {});
 
-/// Returns the options of a model, without table files, as a state dict. load_gpt() needs it under
-/// the name "gpt", next to "tokenizer" and "model".
+/// Returns the options of a model, without table files, as a state dict. load_gpt() expects it
+/// under the name "gpt", next to "tokenizer" and "model".
 StateDict gpt_options_state(const GptOptions& options);
 
 }  // namespace rowgrad

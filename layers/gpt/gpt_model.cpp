@@ -68,8 +68,8 @@ std::vector<std::string> t5_names(std::size_t buckets, std::size_t max_distance)
   return names;
 }
 
-// Returns the distance of each of Shaw's rows. The last half of the rows is for keys after their
-// query.
+// Returns the distance of each of Shaw's rows. The second half of the rows is for keys after their
+// query, which have negative distances.
 std::vector<std::string> shaw_names(std::size_t farthest) {
   std::vector<std::string> names{concat(farthest, " and more")};
   for (std::size_t row = 1; row <= farthest; ++row) names.push_back(concat(farthest - row));
@@ -174,15 +174,16 @@ AttentionPositions GptModel::attention_positions(Tape& tape, std::size_t length)
   return result;
 }
 
-Variable GptModel::before_block(std::size_t block, const Variable& x, const DecodeContext& text) {
+Variable GptModel::before_block(std::size_t block, const Variable& x,
+                                const DecodeContext& context) {
   const std::vector<std::size_t>& blocks_with = options_.memories.blocks;
   const auto found = std::ranges::find(blocks_with, block);
   if (found == blocks_with.end()) return x;
-  return memories[static_cast<std::size_t>(found - blocks_with.begin())].forward(x, text);
+  return memories[static_cast<std::size_t>(found - blocks_with.begin())].forward(x, context);
 }
 
-Variable GptModel::input_of(std::size_t block, const Variable& x, const DecodeContext& text) {
-  const Variable input = before_block(block, x, text);
+Variable GptModel::input_of(std::size_t block, const Variable& x, const DecodeContext& context) {
+  const Variable input = before_block(block, x, context);
   check_state(input.shape() == x.shape(), "GptModel: before_block(", block, ", …) returned shape ",
               bracketed(input.shape()), ", expected ", bracketed(x.shape()));
   return input;
@@ -233,27 +234,28 @@ std::vector<Tensor> GptModel::memory_gates(const Ids& ids) {
   return gates;
 }
 
-class GptModel::Reader : public IncrementalDecoder {
+class GptModel::Decoder : public IncrementalDecoder {
  public:
-  Reader(GptModel& model, bool slides)
+  Decoder(GptModel& model, bool slides)
       : model_(model), slides_(slides), kept_(model.options().layers, empty({0})) {
     const GptOptions& options = model.options();
     for (std::size_t i = 0; i < options.layers; ++i)
       caches_.emplace_back(options.context, options.width);
   }
 
-  // If it throws, none of the ids counts as read.
+  // If this throws, it has read none of the ids.
   Tensor next_logits(std::span<const std::int32_t> ids) override {
     const std::size_t before = caches_.front().length();
     const std::size_t free = model_.context() - text_.size();
     check_argument(!ids.empty() && (slides_ || ids.size() <= free), "GptModel: ids has size ",
                    ids.size(), " after ", before,
-                   " earlier ids, expected at least 1, within the context of ", model_.context());
+                   " earlier ids, expected at least 1, and in total at most the context, ",
+                   model_.context());
     std::vector<std::int32_t> text = text_;
     std::vector<Tensor> kept = kept_;
     try {
       for (KeyValueCache& cache : caches_) cache.make_room(ids.size());
-      // Past the context, ids are read one at a time, as each sees another window.
+      // Past the context, ids are read one at a time, because each id has its own window.
       for (std::size_t count = std::clamp<std::size_t>(free, 1, ids.size());; count = 1) {
         Tensor logits = read_next(ids.first(count));
         ids = ids.subspan(count);
@@ -313,14 +315,14 @@ std::vector<TableLookup> GptModel::lookups(const Batch& batch) const {
 }
 
 std::unique_ptr<IncrementalDecoder> GptModel::decoder() {
-  return std::make_unique<Reader>(*this, false);
+  return std::make_unique<Decoder>(*this, false);
 }
 
 std::unique_ptr<IncrementalDecoder> GptModel::sliding_decoder() {
-  check_argument(!position && !sinusoidal, "GptModel: a reader cannot slide with ",
-                 position ? "learned" : "sinusoidal", " positions, which end at the context of ",
-                 options_.context, "; expected rotary, alibi, t5, shaw or none");
-  return std::make_unique<Reader>(*this, true);
+  check_argument(!position && !sinusoidal, "GptModel: cannot slide past the context of ",
+                 options_.context, " with ", position ? "learned" : "sinusoidal",
+                 " positions, expected rotary, alibi, t5, shaw or none");
+  return std::make_unique<Decoder>(*this, true);
 }
 
 }  // namespace rowgrad

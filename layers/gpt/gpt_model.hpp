@@ -24,7 +24,7 @@ enum class Initialization {
   kGpt2
 };
 
-/// Options of n-gram memories in front of some blocks: see NgramMemory.
+/// Options of the n-gram memories in front of some blocks: see NgramMemory.
 struct GptMemories {
   std::vector<std::size_t> blocks = {};  // blocks with a memory, counted from 0
   NgramHashOptions ngrams = {};          // hash options of all memories
@@ -54,10 +54,10 @@ struct GptOptions {
   RotaryLayout rotary_layout = RotaryLayout::kHalves;
   double rotary_base = 10000;
   /// For Positions::kT5: the number of buckets. All distances from t5_max_distance on share the
-  /// last.
+  /// last bucket.
   std::size_t t5_buckets = 32;
   std::size_t t5_max_distance = 128;
-  /// For Positions::kShaw: this distance and all larger distances share a row.
+  /// For Positions::kShaw: this and all larger distances share a row.
   std::size_t shaw_max_distance = 16;
   /// Memories are initialized last, always with PyTorch's defaults, so all other weights are the
   /// same as in a model without memories.
@@ -82,11 +82,11 @@ class GptModel : public LanguageModel {
   /// Final, because loss() does not call it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
-  std::vector<TableLookup> lookups(const Batch& batch) const override;  // rows of all memories
-  /// Names the rows of relative positions by their distances: "8 to 11".
+  std::vector<TableLookup> lookups(const Batch& batch) const override;  // one per memory
+  /// Names the rows of relative positions by distance, such as "8 to 11".
   std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<IncrementalDecoder> decoder() final;
-  /// Returns a reader that slides past the context, where it reads ids one at a time. Requires
+  /// Returns a decoder that slides past the context, where it reads ids one at a time. Requires
   /// relative positions (rotary, ALiBi, T5 or Shaw) or none.
   std::unique_ptr<IncrementalDecoder> sliding_decoder() final;
 
@@ -105,16 +105,16 @@ class GptModel : public LanguageModel {
  protected:
   /// Returns the input of block `block`: by default, the output of the memory in front of the
   /// block, or x if there is none. A position may depend on earlier positions but not on later
-  /// ones, and must not depend on how a document is cut into chunks: see DecodeContext. Throws
-  /// std::logic_error if the result does not have the shape of x.
-  virtual Variable before_block(std::size_t block, const Variable& x, const DecodeContext& text);
+  /// ones, and must not depend on how a document is cut into chunks: see DecodeContext. The result
+  /// must have the shape of x; otherwise, the model throws std::logic_error.
+  virtual Variable before_block(std::size_t block, const Variable& x, const DecodeContext& context);
 
  private:
-  class Reader;
+  class Decoder;
 
   void add_memory(std::size_t i, Random& random);
   Variable embed(Tape& tape, const Ids& ids, std::size_t first_position);
-  Variable input_of(std::size_t block, const Variable& x, const DecodeContext& text);
+  Variable input_of(std::size_t block, const Variable& x, const DecodeContext& context);
   RotaryTable rotary_table(std::size_t first_position, std::size_t positions) const;
   AttentionPositions attention_positions(Tape& tape, std::size_t length);
   // Implements hidden_states(). Appends the attention weights of each block to `weights` and the
@@ -141,8 +141,8 @@ class GptModel : public LanguageModel {
   Submodule<LayerList<NgramMemory>> memories;     // in front of options().memories.blocks
 };
 
-/// Applies Initialization::kGpt2 to the parameters of any layer, in order; `layers` is the number
-/// of blocks of the whole model. A model that derives from GptModel calls it for its own parts.
+/// Applies Initialization::kGpt2 to the parameters of any layer, in order. `layers` is the number
+/// of blocks of the whole model. A class derived from GptModel calls this for its own parts.
 /// Vectors that are not named "bias", such as the weights of norms, are not changed. Throws
 /// std::invalid_argument for a table in a file.
 void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random);

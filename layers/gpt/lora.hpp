@@ -16,7 +16,7 @@
 namespace rowgrad {
 
 /// Freezes the whole model except adapters, and adds an adapter to each linear layer whose name
-/// matches `names` ("blocks.*.query,head", see NamePatterns). Returns the number of these layers.
+/// matches `names` ("blocks.*.query,head", see NamePatterns). Returns the number of added adapters.
 /// Throws std::invalid_argument for a pattern that matches no linear layer and for invalid options,
 /// and std::logic_error for a layer that has an adapter or borrows its weight; then nothing
 /// changes.
@@ -32,8 +32,8 @@ StateDict lora_state(const Layer& model);
 /// model has adapters.
 void load_lora(Layer& model, const StateDict& state);
 
-/// Adds all adapters to their weights and removes them. The model's results do not change. The
-/// weights stay frozen: call unfreeze() to train them.
+/// Adds all adapters to their weights and removes them, which does not change the model's results.
+/// The weights stay frozen: call unfreeze() to train them.
 void merge_lora(Layer& model);
 
 }  // namespace rowgrad

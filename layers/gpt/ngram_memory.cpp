@@ -70,16 +70,16 @@ NgramMemory::NgramMemory(NgramHash hash, std::size_t width, Random& random,
 }
 
 // Returns the concatenated rows of each position.
-Variable NgramMemory::look_up(const Variable& x, const DecodeContext& text) {
+Variable NgramMemory::look_up(const Variable& x, const DecodeContext& context) {
   const Shape& shape = x.shape();
-  check_argument(shape.size() == 3 && shape[0] == text.ids.shape(0), "NgramMemory: x has shape ",
-                 bracketed(shape), " and text.ids ", bracketed(text.ids.shape()),
+  check_argument(shape.size() == 3 && shape[0] == context.ids.shape(0), "NgramMemory: x has shape ",
+                 bracketed(shape), " and context.ids ", bracketed(context.ids.shape()),
                  ", expected [batch, length, width] and [batch, positions]");
   EmbeddingLookup lookup = table.lookup();
   lookup.kind = RowKind::kNgram;
-  if (text.ids.shape(1) == shape[1]) lookup.tokens = text.ids;  // x has all positions
+  if (context.ids.shape(1) == shape[1]) lookup.tokens = context.ids;  // x has all positions
   const Variable rows =
-      embedding(x.tape().parameter(table.table()), hash_.rows(text.ids, shape[1]), lookup);
+      embedding(x.tape().parameter(table.table()), hash_.rows(context.ids, shape[1]), lookup);
   return reshape(rows, {shape[0], shape[1], hash_.lookups() * table.weight.shape()[1]});
 }
 
@@ -88,8 +88,8 @@ std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const 
   return RowNames{.kind = RowKind::kNgram, .ngrams = &hash_};
 }
 
-// Returns silu(conv(rms_norm(u))). If `kept` is not null, it keeps the positions that the next
-// chunk sees.
+// Returns silu(conv(rms_norm(u))). If `kept` is not null, stores in it the positions that the next
+// chunk needs.
 Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
   const Variable taps = u.tape().parameter(conv);
   const Variable x = conv_norm.forward(u);
@@ -104,13 +104,13 @@ Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
   return silu(slice(causal_conv(all, taps, dilation), 1, first, length));
 }
 
-Variable NgramMemory::forward(const Variable& x, const DecodeContext& text) {
-  const Variable rows = look_up(x, text);
+Variable NgramMemory::forward(const Variable& x, const DecodeContext& context) {
+  const Variable rows = look_up(x, context);
   const Variable g = memory_gate(key_norm.forward(key.forward(rows)), query_norm.forward(x));
-  if (text.gates != nullptr)
-    text.gates->push_back(reshape(g, {x.shape()[0], x.shape()[1]}).value());
+  if (context.gates != nullptr)
+    context.gates->push_back(reshape(g, {x.shape()[0], x.shape()[1]}).value());
   const Variable u = g * value.forward(rows);
-  return x + u + convolved(u, text.kept);
+  return x + u + convolved(u, context.kept);
 }
 
 }  // namespace rowgrad

@@ -2,7 +2,7 @@
 
 // A memory of n-grams (Cheng et al. 2026, "Conditional Memory via Scalable Lookup",
 // arXiv:2601.07372): a large table in which each position looks up a few rows for its last tokens.
-// A gate, computed from the model's state at the position, decides how much of them is added.
+// A gate, computed from the model's state at the position, scales what these rows add.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,9 +20,9 @@ namespace rowgrad {
 struct NgramMemoryOptions {
   std::size_t head_width = 16;  // elements of a row
   std::size_t kernel = 4;       // taps of the convolution
-  /// Starts the value projection from 0, so that a new memory adds nothing.
+  /// If true, the value projection starts from 0, so that a new memory adds nothing.
   bool zero_init = false;
-  double norm_epsilon = 1e-5;        // added to mean squares in the norms
+  double norm_epsilon = 1e-5;        // added to the mean square in each norm
   TablePlacement* tables = nullptr;  // see EmbeddingOptions::tables
 };
 
@@ -36,26 +36,26 @@ struct NgramMemoryOptions {
 /// Parameters: table.weight [rows, head_width], with row gradients; weight [width, lookups ·
 /// head_width] and bias of key and value; the weights [width] of key_norm, query_norm and
 /// conv_norm; conv [width, kernel]. They start as in PyTorch: normal(0, 1), uniform(−b, b) with b =
-/// 1/√inputs, ones. Throws std::invalid_argument for sizes of 0, a table of another shape, and ids
-/// and x that do not fit.
+/// 1/√inputs, ones. Throws std::invalid_argument for sizes of 0, a table file of another shape, and
+/// ids and x of different shapes.
 class NgramMemory : public Layer {
  public:
   /// Draws the rows, then the weights of the parts, in the order of the members. If `file` is not
-  /// null, it borrows this table file and uses its rows unchanged: for tables larger than memory.
+  /// null, borrows this table file and uses its rows unchanged, for tables larger than memory.
   NgramMemory(NgramHash hash, std::size_t width, Random& random,
               const NgramMemoryOptions& options = {}, TableFile* file = nullptr);
 
-  /// Appends g [batch, length] to text.gates unless it is null.
-  Variable forward(const Variable& x, const DecodeContext& text);
+  /// Appends g [batch, length] to context.gates unless that is null.
+  Variable forward(const Variable& x, const DecodeContext& context);
 
-  /// Returns the lookup of all positions of `texts` [batch, positions].
-  TableLookup lookup_of(const Ids& texts) const { return table.lookup_of(hash_.rows(texts)); }
+  /// Returns the lookup of all positions of `tokens` [batch, positions].
+  TableLookup lookup_of(const Ids& tokens) const { return table.lookup_of(hash_.rows(tokens)); }
 
   const NgramHash& hash() const { return hash_; }  // finds the rows of n-grams
   std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
  private:
-  Variable look_up(const Variable& x, const DecodeContext& text);
+  Variable look_up(const Variable& x, const DecodeContext& context);
   Variable convolved(const Variable& u, Tensor* kept);
 
   NgramHash hash_;

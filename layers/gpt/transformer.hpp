@@ -55,7 +55,7 @@ class RmsNorm : public Layer {
 
 /// Position data that all attention layers of a model share, prepared once per forward pass.
 struct AttentionPositions {
-  /// Rotates queries and keys; null for none.
+  /// Rotates queries and keys unless null.
   const RotaryTable* rotary = nullptr;
   /// [heads, distances], added to the scores.
   std::optional<Variable> distance_bias = std::nullopt;
@@ -75,12 +75,12 @@ struct CausalSelfAttentionOptions {
 /// 1) · width / heads of the query, key and value projections.
 class CausalSelfAttention : public Layer {
  public:
-  /// Requires a width that is a multiple of options.heads.
+  /// Requires a `width` that is a multiple of options.heads.
   CausalSelfAttention(std::size_t width, Random& random,
                       const CausalSelfAttentionOptions& options = {});
 
-  /// With a cache, reads one sequence in chunks, on an inference tape: x [1, length, width] are the
-  /// positions after the cached ones, and are appended to the cache.
+  /// With a cache, reads one sequence in chunks, on an inference tape: x [1, length, width] follows
+  /// the cached positions, and its keys and values are appended to the cache.
   Variable forward(const Variable& x, const AttentionPositions& positions = {},
                    KeyValueCache* cache = nullptr);
 
@@ -105,10 +105,10 @@ class CausalSelfAttention : public Layer {
   Submodule<Dropout> dropout;  // applied to the result
 };
 
-/// GELU (Hendrycks & Gimpel 2016), exactly or as GPT-2 approximates it.
+/// The form of GELU (Hendrycks & Gimpel 2016).
 enum class Gelu {
-  kTanh,  // with tanh, as in GPT-2: gelu_tanh()
-  kErf    // gelu()
+  kTanh,  // approximated with tanh, as in GPT-2: gelu_tanh()
+  kErf    // exact: gelu()
 };
 
 struct FeedForwardOptions {

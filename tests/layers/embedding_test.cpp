@@ -57,9 +57,8 @@ TYPED_TEST(TableLayers, RejectInvalidTablesAndPaddingOutOfRange) {
   EXPECT_INVALID(name + ": padding_idx -4 is out of range: the table has 3 rows",
                  TypeParam(3, 2, random, {.padding_idx = -4}));
   for (const double init_std : {-1.0, std::nan(""), HUGE_VAL})
-    EXPECT_INVALID(
-        concat(name, ": init_std is ", init_std, ", expected a finite number, at least 0"),
-        TypeParam(3, 4, random, {.init_std = init_std}));
+    EXPECT_INVALID(concat(name, ": init_std is ", init_std, ", expected a finite number >= 0"),
+                   TypeParam(3, 4, random, {.init_std = init_std}));
 }
 
 TEST(Embedding, LooksUpSingleIdAndScalesBySqrtWidth) {

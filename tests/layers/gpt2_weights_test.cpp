@@ -9,7 +9,7 @@ const std::string kFile = ROWGRAD_TEST_DATA "/gpt2_weights.safetensors";
 
 StateDict published() { return read_safetensors(kFile); }
 
-// Returns the file with the prefix that newer files have.
+// Returns the file with the prefix "transformer.", which newer files have.
 StateDict prefixed(const StateDict& file) {
   StateDict result;
   result.put("transformer", file);
@@ -116,27 +116,29 @@ TEST(Gpt2Weights, AreRejectedBeforeAnythingChanges) {
     std::string message;
     GptOptions options = small(true);
   };
-  for (const Case& item : std::vector<Case>{
-           {without(file, "h.1.attn.c_proj.bias"),
-            "StateDict: \"h.1.attn.c_proj.bias\" is missing"},
-           {without(prefixed(file), "transformer.ln_f.bias"),
-            "StateDict: \"transformer.ln_f.bias\" is missing"},
-           {with(file, "h.0.mlp.c_fc.weight", irregular({32, 8})),
-            "StateDict: \"h.0.mlp.c_fc.weight\" has shape [32, 8], expected [8, 32]"},
-           {with(file, "h.0.attn.c_attn.bias", irregular({8})),
-            "StateDict: \"h.0.attn.c_attn.bias\" has shape [8], expected [24]"},
-           {with(file, "ln_f.gain", irregular({8})),
-            "load_gpt2_weights: unexpected \"ln_f.gain\", the model has 2 layers"},
-           {with(file, "h.2.attn.bias", irregular({8})),
-            "load_gpt2_weights: unexpected \"h.2.attn.bias\", the model has 2 layers"},
-           {with(file, "lm_head.weight", irregular({20, 8})),
-            "load_gpt2_weights: \"lm_head.weight\" differs from \"wte.weight\", expected equal "
-            "values, as the model's head is tied"},
-           {with(file, "lm_head.weight", irregular({19, 8})),
-            "StateDict: \"lm_head.weight\" has shape [19, 8], expected [20, 8]", small(false)},
-           {with(file, "n_head", "4"),
-            "load_gpt2_weights: the model has 2 heads, expected 4 as in the file"},
-           {file, "StateDict: \"h.2.ln_1.weight\" is missing", deeper}}) {
+  for (
+      const Case& item : std::vector<Case>{
+          {without(file, "h.1.attn.c_proj.bias"), "StateDict: \"h.1.attn.c_proj.bias\" is missing"},
+          {without(prefixed(file), "transformer.ln_f.bias"),
+           "StateDict: \"transformer.ln_f.bias\" is missing"},
+          {with(file, "h.0.mlp.c_fc.weight", irregular({32, 8})),
+           "StateDict: \"h.0.mlp.c_fc.weight\" has shape [32, 8], expected [8, 32]"},
+          {with(file, "h.0.attn.c_attn.bias", irregular({8})),
+           "StateDict: \"h.0.attn.c_attn.bias\" has shape [8], expected [24]"},
+          {with(file, "ln_f.gain", irregular({8})),
+           "load_gpt2_weights: unexpected name \"ln_f.gain\", expected names of 2 layers as in the "
+           "model"},
+          {with(file, "h.2.attn.bias", irregular({8})),
+           "load_gpt2_weights: unexpected name \"h.2.attn.bias\", expected names of 2 layers as in "
+           "the model"},
+          {with(file, "lm_head.weight", irregular({20, 8})),
+           "load_gpt2_weights: \"lm_head.weight\" differs from \"wte.weight\", expected equal "
+           "values, as the model's head is tied"},
+          {with(file, "lm_head.weight", irregular({19, 8})),
+           "StateDict: \"lm_head.weight\" has shape [19, 8], expected [20, 8]", small(false)},
+          {with(file, "n_head", "4"),
+           "load_gpt2_weights: the file has 4 heads, expected 2 as in the model"},
+          {file, "StateDict: \"h.2.ln_1.weight\" is missing", deeper}}) {
     GptModel model(item.options, Random(1));
     const std::string before = bits_of(model.state_dict());
     EXPECT_INVALID(item.message, load_gpt2_weights(model, item.file));
@@ -156,7 +158,7 @@ TEST(Gpt2Weights, AreRejectedWithoutModelSizes) {
       "`heads` above 0",
       gpt2_options(file));
   for (const char* heads : {"", "0", "-2", "2 or 3", "99999999999999999999"})
-    EXPECT_INVALID(concat("gpt2_weights: the string \"n_head\" is \"", heads,
+    EXPECT_INVALID(concat("gpt2_options: the string \"n_head\" is \"", heads,
                           "\", expected a whole number above 0"),
                    gpt2_options(with(file, "n_head", heads)));
 }
@@ -167,7 +169,7 @@ TEST(Gpt2Weights, RejectModelsOutsideTheLayout) {
   qkv_bias.qkv_bias = false;
   bias.bias = false;
   for (const auto& [options, got] :
-       {std::pair(positions, "other positions, expected learned positions"),
+       {std::pair(positions, "positions that are not learned, expected learned positions"),
         std::pair(qkv_bias, "no bias in query, key and value, expected qkv_bias"),
         std::pair(bias, "no bias in linear layers and norms, expected bias")}) {
     GptModel model(options, Random(1));

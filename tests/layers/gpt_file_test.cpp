@@ -89,7 +89,7 @@ TEST(GptFile, RejectsIncompleteFilesByName) {
     return error_of<std::runtime_error>([&] { load_gpt(path); });
   };
   EXPECT_EQ(refusal(whole.part("model")),
-            concat(path.string(), ": not a saved GPT: it has no options of a GPT"));
+            concat(path.string(), ": not a saved GPT: the options \"gpt\" are missing"));
   const std::string begin = path.string() + ": not a complete GPT: ";
   EXPECT_EQ(refusal(without(whole, "gpt.heads")), begin + "StateDict: \"gpt.heads\" is missing");
   for (const int layers : {0, 3})
@@ -109,7 +109,7 @@ TEST(GptFile, RejectsIncompleteFilesByName) {
                  load_gpt(path, {nullptr}));
 }
 
-// A damaged file may claim any size, even sizes that exceed memory.
+// A damaged file may claim any size, even a size that exceeds memory.
 TEST(GptFile, ChecksSizesBeforeAllocatingTheModel) {
   const TemporaryFolder folder;
   const std::filesystem::path path = folder / "gpt";
@@ -126,11 +126,12 @@ TEST(GptFile, ChecksSizesBeforeAllocatingTheModel) {
               concat(path.string(), ": not a complete GPT: ", message));
   };
   constexpr std::int64_t kMany = std::int64_t{1} << 40;
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
   const auto has = [](const char* name, const std::string& shape, const char* expected) {
     return concat("StateDict: \"model.", name, "\" has shape ", shape, ", expected ", expected);
   };
-  const auto invalid_value = [](const char* name, std::int64_t number) {
-    return concat("the option \"", name, "\" is ", number, ", which is not a valid value");
+  const auto invalid_value = [](const char* name, std::int64_t number, std::int64_t largest) {
+    return concat("the option \"", name, "\" is ", number, ", expected 0 to ", largest);
   };
   const std::size_t size = tokenizer.size();
   expect_refusal(Positions::kT5, "vocabulary", kMany,
@@ -147,13 +148,13 @@ TEST(GptFile, ChecksSizesBeforeAllocatingTheModel) {
                  has("memories.0.table.weight", "[24, 3]", "[2000036, 3]"));
   expect_refusal(Positions::kT5, "memories.kernel", kMany,
                  has("memories.0.conv", "[8, 2]", "[8, 1099511627776]"));
-  expect_refusal(Positions::kT5, "gelu", 2, invalid_value("gelu", 2));
-  expect_refusal(Positions::kT5, "bias", 2, invalid_value("bias", 2));
-  expect_refusal(Positions::kT5, "context", -1, invalid_value("context", -1));
+  expect_refusal(Positions::kT5, "gelu", 2, invalid_value("gelu", 2, 1));
+  expect_refusal(Positions::kT5, "bias", 2, invalid_value("bias", 2, 1));
+  expect_refusal(Positions::kT5, "context", -1, invalid_value("context", -1, kLargest));
   expect_refusal(Positions::kT5, "memories.orders", std::vector<std::int64_t>{-2},
-                 invalid_value("memories.orders", -2));
+                 invalid_value("memories.orders", -2, kLargest));
   expect_refusal(Positions::kT5, "memories.canonical", std::vector<std::int64_t>(size, kMany + 1),
-                 invalid_value("memories.canonical", kMany + 1));
+                 invalid_value("memories.canonical", kMany + 1, INT32_MAX));
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ constexpr Positions kAll[] = {Positions::kNone,   Positions::kLearned, Positions
                               Positions::kRotary, Positions::kAlibi,   Positions::kT5,
                               Positions::kShaw};
 
-// A GPT with n-gram memories, which keep state between chunks. Throws in the last block if
-// `passes_left` is 0; otherwise decrements it.
+// A GPT with n-gram memories, which keep state between chunks. Each pass decrements `passes_left`,
+// or throws in the last block if it is 0.
 class WithMemories : public GptModel {
  public:
   WithMemories(Positions positions, std::size_t kernel)
@@ -47,29 +47,30 @@ class WithMemories : public GptModel {
 const std::vector<std::int32_t> kText{3, 1, 10, 0, 7, 7, 2, 5};
 
 // Expects the same logits from chunks as from the whole document, for the last id of each chunk.
-// The first attempt to read each chunk fails, and must have no effect.
+// The first attempt to read each chunk fails and must have no effect.
 void expect_same_logits_in_chunks(WithMemories& model) {
   model.eval();
   Tape tape(Tape::kInference);
   const Variable whole = model.forward(tape, to_ids(kText));
-  const auto reader = model.decoder();
+  const auto decoder = model.decoder();
   std::size_t read = 0;
   for (const std::size_t count : {3, 1, 2, 1, 1}) {
     const auto next = std::span(kText).subspan(read, count);
     model.passes_left = 0;
-    EXPECT_THROW(reader->next_logits(next), std::runtime_error);
-    const Tensor logits = reader->next_logits(next);
+    EXPECT_THROW(decoder->next_logits(next), std::runtime_error);
+    const Tensor logits = decoder->next_logits(next);
     read += count;
     const auto end = static_cast<std::ptrdiff_t>(read);
     expect_near(logits, squeeze(slice(whole, 0, end - 1, end), 0).value(), 500 * kEpsilon,
                 concat("after ", read));
   }
   EXPECT_INVALID(
-      "GptModel: ids has size 1 after 8 earlier ids, expected at least 1, within the context of 8",
-      reader->next_logits(std::span(kText).first(1)));
+      "GptModel: ids has size 1 after 8 earlier ids, expected at least 1, and in total at most the "
+      "context, 8",
+      decoder->next_logits(std::span(kText).first(1)));
 }
 
-// Expects generate() to continue with the most likely ids, also past the context.
+// Expects generate() to continue with the most likely ids, even past the context.
 void expect_continued(GptModel& model) {
   std::vector<std::int32_t> expected{3, 1};
   while (expected.size() < 12) {
@@ -95,7 +96,7 @@ TEST(GptModel, ReadsChunksLikeTheWholeDocument) {
 }
 
 // Computes attention by its formulas: q, k and v [1, length, width] → the same shape. Each position
-// sees the last `context` positions, itself included.
+// sees the last `context` positions, including itself.
 Tensor banded_attention(const GptModel& model, const Tensor& q, const Tensor& k, const Tensor& v) {
   const GptOptions& options = model.options();
   const std::size_t width = options.width / options.heads, half = width / 2;
@@ -180,7 +181,7 @@ std::vector<std::int32_t> long_text() {
 constexpr Positions kSliding[] = {Positions::kNone, Positions::kRotary, Positions::kAlibi,
                                   Positions::kT5, Positions::kShaw};
 
-TEST(GptModel, SlidingReaderEqualsBandedAttention) {
+TEST(GptModel, SlidingDecoderEqualsBandedAttention) {
   const std::vector<std::int32_t> text = long_text();
   for (const Positions positions : kSliding)
     for (const std::size_t kernel : {1U, 4U}) {
@@ -199,21 +200,21 @@ TEST(GptModel, SlidingReaderEqualsBandedAttention) {
     }
 }
 
-TEST(GptModel, SlidingReaderReadsChunksAndRecoversFromFailures) {
+TEST(GptModel, SlidingDecoderReadsChunksAndRecoversFromFailures) {
   const std::vector<std::int32_t> text = long_text();
   for (const Positions positions : kSliding) {
     SCOPED_TRACE(concat("positions ", static_cast<int>(positions)));
     WithMemories model(positions, 4);
     const Tensor expected = banded_pass(model, text);
-    const auto reader = model.sliding_decoder();
+    const auto decoder = model.sliding_decoder();
     std::size_t read = 0;
     for (const std::size_t count : {3, 9, 1, 17}) {
       const auto next = std::span(text).subspan(read, count);
       model.passes_left = static_cast<int>(count) / 4;
-      EXPECT_THROW(reader->next_logits(next), std::runtime_error);
-      EXPECT_THROW(reader->next_logits(std::vector<std::int32_t>{1, 11}), std::invalid_argument);
+      EXPECT_THROW(decoder->next_logits(next), std::runtime_error);
+      EXPECT_THROW(decoder->next_logits(std::vector<std::int32_t>{1, 11}), std::invalid_argument);
       read += count;
-      expect_near(reader->next_logits(next), row_of(expected, read - 1), 500 * kEpsilon,
+      expect_near(decoder->next_logits(next), row_of(expected, read - 1), 500 * kEpsilon,
                   concat("after ", read));
     }
   }
@@ -240,7 +241,7 @@ TEST(GptModel, SlidingGenerationReadsEachTokenOnce) {
   }
 }
 
-TEST(GptModel, SlidingReaderIsDeterministicForAnyThreadCount) {
+TEST(GptModel, SlidingDecoderIsDeterministicForAnyThreadCount) {
   GptModel model({.vocabulary = 300,
                   .context = 32,
                   .width = 64,
@@ -260,9 +261,8 @@ TEST(GptModel, CannotSlideWithAbsolutePositions) {
   Random random(1);
   const std::string before = bits_of(random.state_dict());
   const auto message = [](const char* positions) {
-    return concat(
-        "GptModel: a reader cannot slide with ", positions,
-        " positions, which end at the context of 8; expected rotary, alibi, t5, shaw or none");
+    return concat("GptModel: cannot slide past the context of 8 with ", positions,
+                  " positions, expected rotary, alibi, t5, shaw or none");
   };
   GptModel learned(small(Positions::kLearned), Random(1));
   EXPECT_INVALID(message("learned"), learned.sliding_decoder());

@@ -14,14 +14,14 @@ std::array<int, 9> counts_of(int draws, double temperature, std::size_t top_k) {
 
 // Counts of 1,000 draws under torch.manual_seed(123), as printed in "Build a Large Language Model
 // From Scratch", chapter 5.
-TEST(DrawToken, MatchesTorchMultinomial) {
+TEST(SampleToken, MatchesTorchMultinomial) {
   using Counts = std::array<int, 9>;
   EXPECT_EQ(counts_of(1000, 1, 0), (Counts{73, 0, 0, 582, 2, 0, 0, 343, 0}));
   EXPECT_EQ(counts_of(1000, 0.1, 0), (Counts{0, 0, 0, 985, 0, 0, 0, 15, 0}));
   EXPECT_EQ(counts_of(1000, 5, 0), (Counts{165, 75, 42, 239, 71, 46, 32, 227, 103}));
 }
 
-TEST(DrawToken, TopKDrawsOnlyTheMostLikely) {
+TEST(SampleToken, TopKDrawsOnlyTheMostLikely) {
   constexpr int kDraws = 20'000;
   const std::array<int, 9> counts = counts_of(kDraws, 1, 3);
   // softmax(4.51, 6.75, 6.28). Five standard deviations of each share are below 0.018.
@@ -31,12 +31,12 @@ TEST(DrawToken, TopKDrawsOnlyTheMostLikely) {
   EXPECT_EQ(counts_of(1, 0, 0)[3], 1);
 }
 
-TEST(DrawToken, RejectsInvalidLogitsAndTemperatures) {
+TEST(SampleToken, RejectsInvalidLogitsAndTemperatures) {
   Random random(1);
   const std::string before = bits_of(random.state_dict());
   EXPECT_INVALID("sample_token: got no logits, expected at least one",
                  sample_token({}, 1, 0, random));
-  EXPECT_INVALID("sample_token: temperature is -1, expected a finite number, at least 0",
+  EXPECT_INVALID("sample_token: temperature is -1, expected a finite number >= 0",
                  sample_token(kLogits, -1, 0, random));
   for (const auto& wrong : {std::array<real, 2>{NAN, 1}, {-INFINITY, -INFINITY}})
     for (const double temperature : {0, 1})
@@ -85,7 +85,7 @@ TEST(LanguageModel, ReportsMissingOverrides) {
   EXPECT_INVALID("TextClassifier: got no ids, expected at least one", classifier.probabilities({}));
 }
 
-TEST(LanguageModel, ReaderPassesBatchesOfOne) {
+TEST(LanguageModel, DefaultDecoderPassesBatchesOfOne) {
   struct Flat : TableOfLogits {
     using TableOfLogits::TableOfLogits;
     Variable forward(Tape& tape, const Ids& ids) override {
@@ -98,15 +98,15 @@ TEST(LanguageModel, ReaderPassesBatchesOfOne) {
   };
   Random random(1);
   Flat model(random);
-  const auto reader = model.decoder();
+  const auto decoder = model.decoder();
   const std::vector<std::int32_t> first{1, 2}, second{3};
   EXPECT_INVALID("LanguageModel: forward returned logits of shape [2, 7], expected [1, 2, 7]",
-                 reader->next_logits(first));
+                 decoder->next_logits(first));
   model.flattens = false;
-  reader->next_logits(first);  // the failed call had no effect
-  EXPECT_TRUE(std::ranges::equal(reader->next_logits(second), model.logits.weight.rows(second)));
+  decoder->next_logits(first);  // the failed call had no effect
+  EXPECT_TRUE(std::ranges::equal(decoder->next_logits(second), model.logits.weight.rows(second)));
   EXPECT_EQ(model.tokens, 3U);
-  EXPECT_INVALID("IncrementalDecoder: got no ids, expected at least one", reader->next_logits({}));
+  EXPECT_INVALID("IncrementalDecoder: got no ids, expected at least one", decoder->next_logits({}));
 }
 
 TEST(Generate, TakesTheMostLikelyTokenAtTemperatureZero) {
@@ -121,21 +121,21 @@ TEST(Generate, TakesTheMostLikelyTokenAtTemperatureZero) {
   EXPECT_TRUE(model.training());
   EXPECT_INVALID("generate: the prompt has no tokens, expected at least one",
                  generate(model, Ids(), {}, random));
-  EXPECT_INVALID("generate: max_new_tokens is -1 and top_k is 0, expected both at least 0",
+  EXPECT_INVALID("generate: max_new_tokens is -1 and top_k is 0, expected both >= 0",
                  generate(model, prompt, {.max_new_tokens = ~std::size_t{0}}, random));
-  EXPECT_INVALID("generate: max_new_tokens is 1 and top_k is -5, expected both at least 0",
+  EXPECT_INVALID("generate: max_new_tokens is 1 and top_k is -5, expected both >= 0",
                  generate(model, prompt, {.max_new_tokens = 1, .top_k = ~std::size_t{4}}, random));
   for (const double temperature : {-1.0, static_cast<double>(NAN)})
     EXPECT_INVALID(
-        concat("generate: temperature is ", temperature, ", expected a finite number, at least 0"),
+        concat("generate: temperature is ", temperature, ", expected a finite number >= 0"),
         generate(model, prompt, {.temperature = temperature}, random));
 }
 
-TEST(Generate, UsesSlidingReaderOfCustomModels) {
+TEST(Generate, UsesSlidingDecoderOfCustomModels) {
   struct Sliding : TableOfLogits {
     using TableOfLogits::TableOfLogits;
-    struct Reader : IncrementalDecoder {
-      explicit Reader(Sliding& of) : model(of) {}
+    struct Decoder : IncrementalDecoder {
+      explicit Decoder(Sliding& of) : model(of) {}
       Tensor next_logits(std::span<const std::int32_t> ids) override {
         model.seen.insert(model.seen.end(), ids.begin(), ids.end());
         return reshaped(model.logits.weight.rows(ids.last(1)), {7});
@@ -143,7 +143,7 @@ TEST(Generate, UsesSlidingReaderOfCustomModels) {
       Sliding& model;
     };
     std::unique_ptr<IncrementalDecoder> sliding_decoder() override {
-      return std::make_unique<Reader>(*this);
+      return std::make_unique<Decoder>(*this);
     }
     std::vector<std::int32_t> seen;
   };

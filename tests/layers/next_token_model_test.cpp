@@ -61,7 +61,7 @@ TEST(NextTokenModel, RejectsInvalidArguments) {
       model.forward(tape, ids({3}, {0, 1, 2})));
 }
 
-TEST(NextTokenModel, BeforeLookBackAppliesToForwardAndLoss) {
+TEST(NextTokenModel, TransformEmbeddingsAppliesToForwardAndLoss) {
   class Doubled : public NextTokenModel {
    public:
     using NextTokenModel::NextTokenModel;

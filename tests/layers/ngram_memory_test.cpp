@@ -146,7 +146,8 @@ TEST(NgramMemory, RejectsInvalidArguments) {
   NgramMemory memory(hash, 6, random, small());
   Tape tape;
   EXPECT_INVALID(
-      "NgramMemory: x has shape [2, 2, 6] and text.ids [1, 2], expected [batch, length, width] and "
+      "NgramMemory: x has shape [2, 2, 6] and context.ids [1, 2], expected [batch, length, width] "
+      "and "
       "[batch, positions]",
       memory.forward(tape.input(zeros({2, 2, 6})), {.ids = ids({1, 2}, {0, 1}), .kept = nullptr}));
   const auto refusal = [&](GptMemories memories) {

@@ -357,8 +357,8 @@ TEST(TrainingRun, RejectsInvalidOptionsAndStates) {
       "TrainingRun: the state has 2 steps, expected 0 for its epoch and batch with accumulate 1",
       run.load_state_dict(with(good, "steps", std::int64_t{2})));
   const std::string message =
-      "Classifier::set_loss: got another reduction or target_weights, expected a mean without "
-      "target_weights";
+      "Classifier::set_loss: got a reduction other than kMean, or target_weights, expected kMean "
+      "without target_weights";
   EXPECT_INVALID(message, plain.model.set_loss({.reduction = LossReduction::kSum}));
   EXPECT_INVALID(message, plain.model.set_loss({.target_weights = Tensor{1}}));
   EXPECT_NO_THROW(run.train(1));  // with the unchanged loss
