@@ -1,5 +1,5 @@
-// Extends rowgrad with two ops, a layer, a model and an optimizer, checks their gradients, and
-// trains the model. Built with the double library, in which the checks are most accurate.
+// Extends rowgrad with two ops, a layer, a model and an optimizer, checks the gradients of the ops
+// and the layer, and trains the model. Uses the double library, which makes the checks accurate.
 
 #include <cmath>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 
 using namespace rowgrad;
 
-// --- An op: forward and backward side by side ---------------------------------------------------
+// --- An op: a value and its backward rule -------------------------------------------------------
 // [rule]
 /// Returns the rows `ids` of a table, multiplied element-wise by gates [..., width].
 Variable gated_rows(const Variable& gates, const Variable& table, const Ids& ids) {
@@ -28,7 +28,7 @@ Variable gated_rows(const Variable& gates, const Variable& table, const Ids& ids
 }
 // [rule]
 
-// --- An element-wise op: a function of vectors, and its derivative -------------------------------
+// --- An element-wise op: a function of SIMD vectors, and its derivative -------------------------
 // [pointwise]
 /// Moves each element of x towards 0 by 1/2, but not past 0.
 Variable softshrink(const Variable& x) {
@@ -79,7 +79,7 @@ class NormedModel : public LanguageModel {
 };
 // [model]
 
-// --- An optimizer: one rule for whole tables and for single rows ---------------------------------
+// --- An optimizer: an update rule for whole tables and single rows ------------------------------
 // [optimizer]
 struct SignSgdOptions {
   double learning_rate = 1e-3;

@@ -1,5 +1,4 @@
-// A custom language model: trains it with a TrainingRun that evaluates it after each epoch, then
-// generates text token by token.
+// Trains a custom language model, evaluates it after each epoch, and then generates text.
 //   own_model examples/data/the-slow-clock.txt
 
 #include <cstdlib>
@@ -12,8 +11,8 @@
 
 using namespace rowgrad;
 
-/// h_t = tanh(token_t + recurrent(h_{t−1})), logits_t = head(h_t) (Elman 1990, "Finding Structure
-/// in Time").
+/// A recurrent network: h_t = tanh(token_t + recurrent(h_{t−1})), logits_t = head(h_t) (Elman 1990,
+/// "Finding Structure in Time").
 class RecurrentModel : public LanguageModel {
  public:
   RecurrentModel(std::size_t vocabulary, std::size_t context, std::size_t width, Random& random)
@@ -29,10 +28,12 @@ class RecurrentModel : public LanguageModel {
   std::size_t context() const override { return context_; }
   std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
-  /// Reads each token once. The default reader would read the whole text again for each token.
-  std::unique_ptr<IncrementalDecoder> decoder() override { return std::make_unique<Reader>(*this); }
+  /// Reads each token once. The default would read the whole text again for each token.
+  std::unique_ptr<IncrementalDecoder> decoder() override {
+    return std::make_unique<Decoder>(*this);
+  }
 
-  /// The state does not grow, so the same reader works past the context.
+  /// Returns the same decoder, which works past the context because its state does not grow.
   std::unique_ptr<IncrementalDecoder> sliding_decoder() override { return decoder(); }
 
   Submodule<Embedding> token;
@@ -40,10 +41,10 @@ class RecurrentModel : public LanguageModel {
   Submodule<Linear> head;
 
  private:
-  // Keeps the state [1, width] after the last token.
-  class Reader : public IncrementalDecoder {
+  // A decoder that keeps the state [1, width] after the last token.
+  class Decoder : public IncrementalDecoder {
    public:
-    explicit Reader(RecurrentModel& model)
+    explicit Decoder(RecurrentModel& model)
         : model_(model), state_(zeros({1, model.token.weight.shape()[1]})) {}
 
     Tensor next_logits(std::span<const std::int32_t> ids) override {

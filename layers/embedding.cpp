@@ -51,9 +51,8 @@ EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> her
     table_ = &options.tables->whole_table(weight, rows, lookup_);
     if (table_ != &weight) lookup_.max_norm = std::nullopt;  // fetching applies it
   }
-  check_argument(!options.dense_gradient || table_->is_in_memory(), layer,
-                 ": got dense_gradient, expected row gradients for a table in ",
-                 table_->source().location());
+  check_argument(!options.dense_gradient || table_->is_in_memory(), layer, ": got a table in ",
+                 table_->source().location(), ", expected one in memory for dense_gradient");
 }
 
 Parameter& EmbeddingTable::on_tape(Parameter& parameter) const {

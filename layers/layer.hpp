@@ -28,6 +28,7 @@
 namespace rowgrad {
 
 class Buffer;
+class NgramHash;
 template <class L>
 class Submodule;
 
@@ -41,8 +42,6 @@ struct LoadReport {                     // result of Layer::load_state_dict()
   std::vector<std::string> missing;     // names that only the layer has
   std::vector<std::string> unexpected;  // names that only the state dict has
 };
-
-class NgramHash;
 
 /// The meaning of a table's rows, for reports.
 struct RowNames {
@@ -75,8 +74,7 @@ class Layer : public ParameterOwner {
   /// more rows if `parameter` is a shard: see EmbeddingTable::table().
   virtual Parameter& on_tape(Parameter& parameter) const { return parameter; }
 
-  /// Returns this layer and all layers in it that have type L, with their dotted names, outer
-  /// layers first.
+  /// Returns the layers of type L, by dotted name, outer layers first. Includes this layer.
   template <class L>
   std::vector<std::pair<std::string, L*>> named_layers() {
     std::vector<std::pair<std::string, L*>> found;
@@ -118,8 +116,7 @@ class Layer : public ParameterOwner {
   /// changed: open that file again, and load the same state.
   LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
 
-  /// Describes the rows of `table`, for reports. Override it for the tables of your layer; the
-  /// default returns nullopt.
+  /// Describes the rows of `table`, for reports. The default returns nullopt.
   virtual std::optional<RowNames> row_names(const Parameter& table) const;
 
   /// Combines row_names() of this layer and its parts. Each member comes from the outermost layer
