@@ -1,5 +1,5 @@
-// Fine-tunes a small GPT and compares with PyTorch in float64: a new head, a loss on chosen
-// targets, and low-rank adapters. See tests/golden/make_fine_tune.py.
+// Fine-tunes a small GPT with a new head, with masked targets and with low-rank adapters, and
+// compares the results with PyTorch in float64. See tests/golden/make_fine_tune.py.
 
 #include "tests/support/models.hpp"
 #include "tests/test.hpp"
@@ -30,7 +30,7 @@ std::vector<TrainingExample> class_examples() {
   return examples;
 }
 
-// The first half of each document is the prompt.
+// Returns examples whose prompt is the first half of a document.
 std::vector<TrainingExample> answer_examples() {
   std::vector<TrainingExample> examples;
   for (const Ids& text : texts()) {
@@ -41,7 +41,7 @@ std::vector<TrainingExample> answer_examples() {
   return examples;
 }
 
-// The parameters of the body have no prefix in PyTorch's model.
+// Returns the name without "body.", which PyTorch's model does not have.
 std::string name_in_pytorch(const Parameter& parameter) {
   const std::string& name = parameter.name();
   return name.starts_with("body.") ? name.substr(5) : name;
@@ -199,7 +199,7 @@ TEST(FineTuning, ReadmeExampleWorks) {
   const Score score = *evaluate(classifier, loader, {.accuracy = true});
   // [classes]
   EXPECT_GT(*score.accuracy, 0.6);
-  classifier.set_loss({});  // without weights
+  classifier.set_loss({});  // without class weights
   EXPECT_LT(evaluate(classifier, loader)->loss, std::log(2.0));
   const std::filesystem::path path = folder / "adapters.safetensors";
   // [adapters]

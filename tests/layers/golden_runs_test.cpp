@@ -1,12 +1,12 @@
-// Trains whole models on The Verdict and compares each step with PyTorch in float64 with dense
-// gradients. Tables have row gradients here, unless the head is tied to one.
+// Trains whole models on The Verdict and compares each step with PyTorch in float64, which uses
+// dense gradients. Tables have row gradients here, except a table that is tied to the head.
 
 #include "tests/test.hpp"
 
 namespace {
 
-// Double: the two programs add the same values in different orders, about 1e4 additions a step.
-// Float: 2^-24 per rounding.
+// Relative tolerance. The two programs add the same values in different orders, about 1e4 additions
+// per step. In float, each rounding contributes 2^-24.
 constexpr double kParity = sizeof(real) == 8 ? 1e-10 : 2e-5;
 
 // Reads optimizer options by their PyTorch names.
@@ -42,7 +42,7 @@ Options options_in(const json& given) {
   return options;
 }
 
-// N-gram tables get their own group if `given` has table_options.
+// Creates an optimizer. N-gram tables get their own group if `given` has table_options.
 template <class Made>
 std::unique_ptr<Optimizer> made(const json& given, const std::vector<Parameter*>& all) {
   using Options = typename Made::Options;
@@ -68,7 +68,8 @@ std::unique_ptr<Optimizer> optimizer_in(const json& run, const std::vector<Param
 }
 
 // Repeats the steps of a run on windows of the ids. Checks each loss and calls at_step(step) before
-// each update. With by_logits, every other loss is computed from the logits, with the same result.
+// each update. If by_logits is true, every other loss is computed from the logits, which must give
+// the same result.
 void follow(const json& run, LanguageModel& model, Optimizer& optimizer, const Ids& ids,
             bool by_logits, double tolerance, const auto& at_step) {
   const WindowOptions windows{.context = model.context(), .stride = run["stride"]};
@@ -158,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "char_adamw_amsgrad", "char_adamw_tied", "char_adagrad_decay",
                       "char_rmsprop_centered", "char_rmsprop_decay"),
     name_of);
-#ifdef ROWGRAD_DOUBLE  // each takes a second, for 50,257 rows
+#ifdef ROWGRAD_DOUBLE  // each test takes a second, for 50,257 rows
 INSTANTIATE_TEST_SUITE_P(GoldenInDouble, ToyParity,
                          ::testing::Values("gpt2_nesterov", "gpt2_adam", "gpt2_adamw",
                                            "gpt2_adagrad", "gpt2_rmsprop", "gpt2_sgd_schedule",
@@ -216,7 +217,7 @@ std::string our_name(std::string name, const std::vector<std::size_t>& memories)
   return name == "token" || name == "position" ? name + ".weight" : name;
 }
 
-// Returns a run: first one for each position encoding, then some with n-gram memories.
+// Returns run `index`. The first runs have different position encodings, the last n-gram memories.
 json gpt_run(std::size_t index) {
   const json gpts = golden("gpt_story.json")["runs"];
   return index < gpts.size() ? gpts[index]
@@ -245,9 +246,9 @@ TEST_P(GptStory, MatchesPyTorchStepByStep) {
   }
 
   // The slope of a memory's gate is unbounded at score 0, where rounding in float changes
-  // gradients. PyTorch's own float errs by up to 5e-5 in losses and 1e-2 in norms. Here, depending
-  // on compiler and OpenBLAS kernel, a step errs by up to 5e-2, and up to 5 of 30 steps err by more
-  // than 1e-3.
+  // gradients. PyTorch in float has errors of up to 5e-5 in losses and 1e-2 in norms. Here,
+  // depending on compiler and OpenBLAS kernel, norms have errors of up to 5e-2, and up to 5 of 30
+  // steps have errors above 1e-3.
   const bool has_gates = sizeof(real) == 4 && run.contains("ngram");
   const double of_gradients = has_gates ? 2e-2 : 10 * kParity;
   const double of_a_step = has_gates ? 1e-1 : of_gradients;
@@ -265,8 +266,8 @@ TEST_P(GptStory, MatchesPyTorchStepByStep) {
   EXPECT_LE(near_a_pole, norms.size() / 4);
 
   for (const auto& [name, expected] : run["norm_after"].items()) {
-    // The gradient of a key's bias is 0, because the bias adds the same to the scores of all keys.
-    // Adam amplifies its rounding errors.
+    // The exact gradient of a key's bias is 0, because the bias adds the same to the scores of all
+    // keys. Adam amplifies its rounding errors.
     if (sizeof(real) == 4 && name.ends_with("key.bias")) continue;
     const Tensor& value = parameters.at(our_name(name, options.memories.blocks))->value();
     const double squares = std::inner_product(value.begin(), value.end(), value.begin(), 0.0);

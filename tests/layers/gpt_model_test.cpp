@@ -444,8 +444,8 @@ TEST(GptModel, PassesGradientCheck) {
     }
 }
 #else
-// The values that "Build a Large Language Model From Scratch" prints in chapter 4 under PyTorch's
-// seed 123.
+// Compares with the values that "Build a Large Language Model From Scratch" prints in chapter 4 for
+// PyTorch's seed 123.
 TEST(Textbook, AnUntrainedGptMatchesTheBook) {
   Random random(123);
   GptModel model({.dropout = 0.1}, random);

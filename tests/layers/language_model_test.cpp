@@ -46,7 +46,7 @@ TEST(SampleToken, RejectsInvalidLogitsAndTemperatures) {
   EXPECT_EQ(sample_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
 }
 
-// The smallest possible model: it inherits the loss.
+// The smallest possible model, which inherits the loss.
 class TableOfLogits : public LanguageModel {
  public:
   explicit TableOfLogits(Random& random) : logits(*this, "logits", 7, 7, random) {}

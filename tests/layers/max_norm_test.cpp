@@ -5,7 +5,7 @@
 namespace {
 
 TEST(MaxNorm, MatchesPyTorchWithDeferredSteps) {
-  // 25 steps with a dozen roundings each, of values near 1.
+  // There are 25 steps, each with a dozen roundings of values near 1.
   const double tolerance = sizeof(real) == 8 ? 1e-12 : 2e-5;
   for (const auto& reference : golden("max_norm.json")) {
     const double norm_type = reference["norm_type"].is_string()
@@ -108,7 +108,7 @@ TEST(MaxNorm, RejectedLookupsChangeNothing) {
 
 TEST(MaxNorm, LimitsRowsWhoseNormOverflows) {
   struct Case {
-    double value, norm_type, expected;  // a row of four equal values
+    double value, norm_type, expected;  // each row has four equal values
   };
   std::vector<Case> cases{{1e30, 2, 0.5}, {3e38, 1, 0.25}};  // the norm overflows float
   if (sizeof(real) == 8)

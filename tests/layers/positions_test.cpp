@@ -2,7 +2,7 @@
 
 namespace {
 
-// One rounding in sine and cosine, and one to float.
+// Bounds one rounding of a sine or cosine, and one to float.
 constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
 
 TEST(Sinusoidal, FollowsTheFormulaOfEachScheme) {
@@ -28,7 +28,7 @@ TEST(Sinusoidal, FollowsTheFormulaOfEachScheme) {
 TEST(Sinusoidal, HalvesLayoutPutsSinesFirst) {
   for (const std::size_t width : {1U, 5U, 6U}) {
     const Sinusoidal halves(5, width, {.layout = SinusoidLayout::kHalves});
-    // The defaults follow the Transformer paper.
+    // These are the defaults, and follow Vaswani et al. 2017.
     const SinusoidalOptions paper{
         .base = 10000, .scheme = FrequencyScheme::kPaired, .first_position = 0};
     const Sinusoidal mixed(5, width, paper);
@@ -61,7 +61,7 @@ TEST(Positions, AddFirstRowsToEveryWindow) {
   tape.backward(sum(y));
   const RowGradient& rows = learned.weight.gradient().rows();
   EXPECT_EQ(rows.indices(), (std::vector<std::int32_t>{0, 1, 2}));
-  EXPECT_EQ(rows.values(), full({3, 3}, 2));  // once from each window
+  EXPECT_EQ(rows.values(), full({3, 3}, 2));  // each row is used in two windows
 }
 
 TEST(Positions, FusedAdditionEqualsSeparateAddition) {

@@ -1,5 +1,5 @@
-// A steady training step requests no memory from the operating system. To miss no request, a
-// seccomp filter turns every system call for memory into a signal after some steps.
+// Tests that a steady training step requests no memory from the operating system. After some steps,
+// a seccomp filter turns every system call for memory into a signal.
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -33,8 +33,8 @@ void forbid_memory_calls() {
     _exit(kUnsupported);
 }
 
-// Returns true if two threads share loops now. On a busy machine, loops stay on one thread for a
-// while.
+// Returns true if two threads share loops now. On a busy machine, loops may stay on one thread for
+// a while.
 bool loops_are_shared() {
   std::atomic<int> begun = 0;
   std::atomic<bool> together = false;
@@ -49,7 +49,7 @@ bool loops_are_shared() {
 }
 
 // Makes some steps on two threads, then more with system calls for memory forbidden, and ends the
-// process. A thread that joined later would need memory for its stack and its computations.
+// process. A thread that joined later would request memory for its stack and computations.
 void make_steps(const std::function<void(int)>& step) {
   constexpr int kUntilSteady = 40;  // all 16 batches are used more than twice
   constexpr int kSteady = 32;

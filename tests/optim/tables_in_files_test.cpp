@@ -56,8 +56,8 @@ TEST_F(TableFileOptimizers, NeverLoadTheWholeTable) {
 
   TableFile other(folder_ / "other.table", {.rows = 4, .width = 2});
   EXPECT_THROW(Embedding(other, {.dense_gradient = true}), std::invalid_argument);
-  EXPECT_INVALID("EmbeddingBag: got dense_gradient, expected row gradients for a table in " +
-                     other.path().string(),
+  EXPECT_INVALID("EmbeddingBag: got a table in " + other.path().string() +
+                     ", expected one in memory for dense_gradient",
                  EmbeddingBag(other, {.dense_gradient = true}));
 }
 

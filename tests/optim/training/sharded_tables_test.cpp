@@ -84,7 +84,7 @@ TEST(ShardedTablesOfATrainingRun, RejectUnsupportedUse) {
     EXPECT_ERROR_WITH(std::logic_error, "weight: row 3 was not fetched",
                       table.forward(tape, Ids{3}));
     EXPECT_ERROR_WITH(std::invalid_argument,
-                      "expected row gradients for a table in shards on 2 ranks",
+                      "got a table in shards on 2 ranks, expected one in memory",
                       made_table({.dense_gradient = true, .tables = &tables}));
     EXPECT_ERROR_WITH(std::invalid_argument, "are in shards on 2 ranks",
                       initialize_as_gpt2(table, 1, random));
