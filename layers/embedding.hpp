@@ -39,7 +39,7 @@ struct EmbeddingOptions {
   RowKind kind = RowKind::kRow;
   /// If true, the table is frozen.
   bool frozen = false;
-  /// Decides which rows this process draws, trains and saves; null for all rows. Rows must be
+  /// Decides which rows this process stores, trains and saves; null for all rows. Rows must be
   /// fetched before they are looked up: see Model::lookups.
   TablePlacement* tables = nullptr;
   std::optional<double> max_norm = std::nullopt;
@@ -69,7 +69,7 @@ class EmbeddingTable : public Layer {
   /// Constructs the table as Embedding does. Messages start with `layer`.
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
-  /// Uses the existing rows `here`. All processes together have `rows` rows; 0 if all are here.
+  /// Uses the existing rows `here`. `rows` is the total of all processes; 0 if all are `here`.
   EmbeddingTable(const char* layer, std::unique_ptr<RowSource> here,
                  const EmbeddingOptions& options, std::size_t rows = 0);
 

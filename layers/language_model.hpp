@@ -18,7 +18,7 @@
 
 namespace rowgrad {
 
-/// What a layer needs in addition to its input x [batch, length, width]: tokens and state.
+/// The tokens and state that a layer needs in addition to its input x [batch, length, width].
 struct DecodeContext {
   /// [batch, positions]: the tokens from the start of the document to the last position of x. The
   /// last `length` are the tokens of x; earlier tokens are included if the document is read in

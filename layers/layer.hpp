@@ -35,7 +35,7 @@ class Submodule;
 struct LoadOptions {        // options of Layer::load_state_dict()
   bool strict = true;       // throw if names are missing or unexpected
   std::string names = "*";  // load only names that match these patterns
-  bool dry_run = false;     // throw as loading would, but change nothing
+  bool dry_run = false;     // check everything, but change nothing
 };
 
 struct LoadReport {                     // result of Layer::load_state_dict()

@@ -1,6 +1,6 @@
 #pragma once
 
-// Parts whose presence or number is known only at run time.
+// Parts of a layer whose presence or number is known only at run time.
 
 #include <cstddef>
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace rowgrad {
 
-/// Returns a part if it is `wanted`, otherwise nullopt, for a member std::optional<Submodule<L>>.
+/// Returns a part if `wanted` is true, otherwise nullopt. Used for optional members.
 template <class L, class... Arguments>
 std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::string_view name,
                                                Arguments&&... arguments) {

@@ -57,7 +57,7 @@ class Linear : public Layer {
   /// Returns true if the layer has an adapter.
   bool has_lora() const { return lora_scale.has_value(); }
 
-  /// Throws as add_lora would, but changes nothing.
+  /// Throws what add_lora would throw, and changes nothing.
   void check_lora(const LoraOptions& options) const;
 
   /// Adds the adapter, if any, to the weight, which stays frozen, and removes the adapter.

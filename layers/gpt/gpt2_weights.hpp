@@ -36,7 +36,7 @@ GptOptions gpt2_options(const StateDict& file, std::size_t heads = 0);
 void load_gpt2_weights(GptModel& model, const StateDict& file);
 
 /// Returns a copy of the weights, with the string "n_head". As in Hugging Face's own files, names
-/// start with "transformer." and lm_head.weight is included if the head is not tied.
+/// start with "transformer.", and lm_head.weight is included, if the head is not tied.
 StateDict gpt2_weights(GptModel& model);
 
 /// Throws std::invalid_argument, in the name of `caller`, if the layout cannot describe the model.

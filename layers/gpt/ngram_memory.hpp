@@ -37,7 +37,7 @@ struct NgramMemoryOptions {
 /// head_width] and bias of key and value; the weights [width] of key_norm, query_norm and
 /// conv_norm; conv [width, kernel]. They start as in PyTorch: normal(0, 1), uniform(−b, b) with b =
 /// 1/√inputs, ones. Throws std::invalid_argument for sizes of 0, a table file of another shape, and
-/// ids and x of different shapes.
+/// ids that do not match x.
 class NgramMemory : public Layer {
  public:
   /// Draws the rows, then the weights of the parts, in the order of the members. If `file` is not
