@@ -46,8 +46,8 @@ struct EmbeddingOptions {
   double norm_type = 2;
 };
 
-/// Base class of Embedding, EmbeddingBag and PositionalEmbedding. The gradient has only the rows
-/// that were looked up, so the cost of a step does not depend on the size of the table.
+/// Base class of Embedding, EmbeddingBag and PositionalEmbedding. Unless dense_gradient is set, the
+/// gradient has only the looked-up rows, so the cost of a step does not depend on the table's size.
 class EmbeddingTable : public Layer {
  public:
   /// Returns the lookup of `ids`, for Model::lookups.

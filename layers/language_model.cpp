@@ -101,7 +101,7 @@ std::size_t sample_token(std::span<const real> logits, double temperature, std::
   const bool valid =
       std::isfinite(*largest) && std::ranges::none_of(logits, [](real x) { return std::isnan(x); });
   check_argument(valid, "sample_token: the largest logit is ", *largest,
-                 ", expected it to be finite, and no logit to be NaN");
+                 ", expected a finite value, and no NaN among the logits");
   if (temperature == 0) return static_cast<std::size_t>(largest - logits.begin());
   real threshold = -std::numeric_limits<real>::infinity();
   if (top_k > 0 && top_k < logits.size()) {

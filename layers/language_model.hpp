@@ -116,8 +116,8 @@ enum class PastContext {
   /// tokens, as with sliding-window attention (Jiang et al. 2023, "Mistral 7B"). A model that was
   /// not trained that way may write worse text (Xiao et al. 2024, "Efficient Streaming Language
   /// Models with Attention Sinks"). After 500 steps of `rowgrad train --model gpt`, losses past the
-  /// context equaled those of kRecompute within 0.001 with rotary, ALiBi and Shaw positions, but
-  /// were larger by 0.2 with T5 positions and with none.
+  /// context exceeded the losses with kRecompute by less than 0.001 with rotary, ALiBi and Shaw
+  /// positions, but by 0.2 with T5 positions and with none.
   kSlidingWindow
 };
 

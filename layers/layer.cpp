@@ -24,7 +24,7 @@ Buffer::~Buffer() {
 
 std::string Layer::claim(std::string_view name) const {
   check_argument(!name.empty() && name.find('.') == std::string_view::npos, "Layer: '", name,
-                 "' is not a valid name, expected one word without a dot");
+                 "' is not a valid name, expected a nonempty name without a dot");
   const auto has = [name](const auto& parts) {
     return std::any_of(parts.begin(), parts.end(),
                        [&](const auto& part) { return part.first == name; });

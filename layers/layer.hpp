@@ -148,7 +148,7 @@ class Layer : public ParameterOwner {
   template <class Member>
   using Named = std::vector<std::pair<std::string, Member*>>;
 
-  // These throw std::invalid_argument unless `name` is one word without a dot, and not taken.
+  // These throw std::invalid_argument if `name` is empty, contains a dot or is taken.
   void adopt(std::string_view name, Parameter& parameter) override;
   void adopt(std::string_view name, Buffer& buffer);
   void adopt(std::string_view name, Layer& part);

@@ -147,8 +147,8 @@ SavedGpt load_gpt(const StateDict& file, const std::string& name,
   check_runtime(!state.empty(), name, ": not a saved GPT: the options \"gpt\" are missing");
   const StateDict model = file.part("model");
   // For a table in a table file, the model's state dict has only a checkpoint id.
-  const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& value) {
-    return value.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(value));
+  const auto in_files = std::ranges::count_if(model.names(), [&](const std::string& key) {
+    return key.ends_with("table.weight") && std::holds_alternative<std::string>(model.at(key));
   });
   check_argument(std::cmp_equal(tables.size(), in_files), "load_gpt: tables has size ",
                  tables.size(), ", expected ", in_files, ", the number of table files of ", name);
@@ -162,8 +162,8 @@ SavedGpt load_gpt(const StateDict& file, const std::string& name,
     Random random(0);  // drawn values are overwritten
     SavedGpt saved{std::move(tokenizer), std::make_unique<GptModel>(options, random)};
     const std::vector<std::string> names = model.names();
-    const bool has_adapters = std::ranges::any_of(
-        names, [](const std::string& value) { return value.ends_with("lora_a"); });
+    const bool has_adapters =
+        std::ranges::any_of(names, [](const std::string& key) { return key.ends_with("lora_a"); });
     if (has_adapters) load_lora(*saved.model, model);
     saved.model->load_state_dict(model);
     return saved;

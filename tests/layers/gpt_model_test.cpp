@@ -363,18 +363,18 @@ TEST(GptModel, InitializesLikeGpt2) {
   options.vocabulary = 500;
   options.initialization = Initialization::kGpt2;
   GptModel model(options, Random(1));
-  const auto expect_deviation = [](const Parameter& parameter, double expected, double tolerance) {
+  const auto expect_stddev = [](const Parameter& parameter, double expected, double tolerance) {
     double squares = 0;
     for (const real x : parameter.value()) squares += static_cast<double>(x) * x;
     EXPECT_NEAR(std::sqrt(squares / static_cast<double>(parameter.size())), expected, tolerance)
         << parameter.name();
   };
-  expect_deviation(model.token.weight, 0.02, 5e-4);
-  expect_deviation(model.blocks[1].attention.query.weight, 0.02, 1e-3);
-  expect_deviation(model.blocks[1].attention.out.weight, 0.01, 5e-4);
-  expect_deviation(model.blocks[1].feed_forward.down.weight, 0.01, 5e-4);
-  expect_deviation(*model.blocks[1].feed_forward.down.bias, 0, 0);
-  expect_deviation(model.norm.weight, 1, 0);
+  expect_stddev(model.token.weight, 0.02, 5e-4);
+  expect_stddev(model.blocks[1].attention.query.weight, 0.02, 1e-3);
+  expect_stddev(model.blocks[1].attention.out.weight, 0.01, 5e-4);
+  expect_stddev(model.blocks[1].feed_forward.down.weight, 0.01, 5e-4);
+  expect_stddev(*model.blocks[1].feed_forward.down.bias, 0, 0);
+  expect_stddev(model.norm.weight, 1, 0);
 }
 
 TEST(GptModel, Gpt2InitializationRejectsTableFilesUnchanged) {

@@ -40,7 +40,8 @@ TEST(SampleToken, RejectsInvalidLogitsAndTemperatures) {
                  sample_token(kLogits, -1, 0, random));
   for (const auto& wrong : {std::array<real, 2>{NAN, 1}, {-INFINITY, -INFINITY}})
     for (const double temperature : {0, 1})
-      EXPECT_ERROR_WITH(std::invalid_argument, "expected it to be finite, and no logit to be NaN",
+      EXPECT_ERROR_WITH(std::invalid_argument,
+                        "expected a finite value, and no NaN among the logits",
                         sample_token(wrong, temperature, 0, random));
   EXPECT_TRUE(bits_of(random.state_dict()) == before);
   EXPECT_EQ(sample_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);

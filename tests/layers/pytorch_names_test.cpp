@@ -1,5 +1,6 @@
-// Contains each right-hand expression of the table "From PyTorch" in layers/README.md and checks
-// that it does what the left-hand side does. tests/readme.sh looks for these expressions.
+// Runs each rowgrad expression of the table "From PyTorch" in layers/README.md, and compares it
+// with the PyTorch expression next to it. tests/readme.sh checks that no expression is missing
+// here.
 
 #include "tests/test.hpp"
 
@@ -105,8 +106,8 @@ class Tower : public Layer {
 
 TEST(PyTorchNames, LayersAndTraining) {
   Random random(123);
-  EXPECT_NEAR(Embedding(6, 3, random).weight.value()(0, 0), 0.3374,
-              5e-5);  // as printed in textbooks
+  // Textbooks print 0.3374.
+  EXPECT_NEAR(Embedding(6, 3, random).weight.value()(0, 0), 0.3374, 5e-5);
   Sequential model;
   model.add<Linear>(3, 4, random);
   model.add(silu);
