@@ -154,7 +154,7 @@ TEST(Bags, HaveAnAccuracy) {
   // Class weights affect losses, not accuracies.
   trained.model.set_loss({.class_weights = Tensor{0, 2}});
   EXPECT_EQ(evaluate(trained.model, all, {.accuracy = true})->accuracy, accuracy);
-  EXPECT_EQ(trained.model.weight(whole), 20);  // 10 targets of class 1
+  EXPECT_EQ(trained.model.loss_weight(whole), 20);  // 10 targets of class 1
 }
 
 TEST(Bags, AreCountedInARowHistory) {

@@ -45,13 +45,10 @@ class RunsWithTablesInFiles : public ::testing::Test {
   std::unique_ptr<TableFile> open_or_make(const std::string& name) const {
     const std::filesystem::path table = folder_ / name;
     // [table]
-    auto file =
-        file_exists(table)
-            ? std::make_unique<TableFile>(table)
-            : std::make_unique<TableFile>(
-                  table,
-                  TableFileOptions{
-                      .rows = kTokens, .width = kWidth, .slots = 2, .seed = 123, .init_std = 0.01});
+    const TableFileOptions options{
+        .rows = kTokens, .width = kWidth, .slots = 2, .seed = 123, .init_std = 0.01};
+    auto file = file_exists(table) ? std::make_unique<TableFile>(table)
+                                   : std::make_unique<TableFile>(table, options);
     // [table]
     return file;
   }
