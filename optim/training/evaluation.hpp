@@ -14,7 +14,7 @@ namespace rowgrad {
 
 /// Options of evaluate().
 struct EvaluateOptions {
-  /// The number of batches, from the epoch's start; 0 for all.
+  /// The number of batches, from the start of the epoch; 0 for all.
   std::size_t batches = 0;
   /// If true, also computes the accuracy. This keeps all logits of a batch in memory.
   bool accuracy = false;
@@ -31,7 +31,7 @@ struct EvaluateOptions {
 
 /// The result of evaluate().
 struct Score {
-  double loss = 0;  // weighted mean over the targets
+  double loss = 0;  // weighted mean over targets
   /// The unweighted share of correctly predicted targets. Nullopt if not requested, or if the model
   /// does not count them.
   std::optional<double> accuracy = std::nullopt;

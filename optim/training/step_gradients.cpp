@@ -8,24 +8,24 @@
 
 namespace rowgrad {
 
-StepGradients::StepGradients(const TrainingRunOptions& parts, ProcessGroup& group)
-    : parts_(parts), group_(group) {
+StepGradients::StepGradients(const TrainingRunOptions& options, ProcessGroup& group)
+    : options_(options), group_(group) {
   follow_optimizer();
 }
 
 IndexRange StepGradients::own_shards() const {
-  return range_of(parts_.slices, group_.rank(), group_.size());
+  return range_of(options_.slices, group_.rank(), group_.size());
 }
 
-// Returns the table of which this parameter is a slice, or null.
+// Returns the sharded table that this parameter is a shard of, or null.
 ShardedTable* StepGradients::table_of(const Parameter& parameter) const {
-  ShardedTable* const table = parts_.ranks != nullptr ? parts_.ranks->find(parameter) : nullptr;
+  ShardedTable* const table = options_.ranks != nullptr ? options_.ranks->find(parameter) : nullptr;
   return table != nullptr && !table->is_whole() ? table : nullptr;
 }
 
-// Prepares for parameters that were added to the optimizer.
+// Includes parameters that were added to the optimizer since the last step.
 void StepGradients::follow_optimizer() {
-  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  const std::vector<Parameter*>& parameters = options_.optimizer.parameters();
   if (indices_.size() == parameters.size()) return;
   std::vector<Shape> shapes;
   indices_.clear();
@@ -35,64 +35,65 @@ void StepGradients::follow_optimizer() {
     indices_[&on_tape] = shapes.size();
     shapes.push_back(on_tape.shape());
   }
-  if (parts_.ranks != nullptr)
-    sum_ = parts_.ranks->gradient_sum(parts_.slices, std::move(shapes), parts_.bucket_bytes);
+  if (options_.ranks != nullptr)
+    sum_ = options_.ranks->gradient_sum(options_.slices, std::move(shapes), options_.bucket_bytes);
 }
 
-// Returns the sum of `own` over all ranks. Every rank passes one value for each part of the step,
-// with 0 for parts of other ranks, so the sum does not depend on the number of ranks.
-double StepGradients::sum_of_parts(const std::vector<double>& own) const {
+// Returns the sum of `own` over all ranks. Every rank passes one value for each slice of each
+// batch, with 0 for slices of other ranks, so the sum does not depend on the number of ranks.
+double StepGradients::sum_of_slices(const std::vector<double>& own) const {
   const std::vector<double> all = group_.all_gather(std::span<const double>(own));
   double sum = 0;
-  for (std::size_t part = 0; part < own.size(); ++part)
-    for (std::size_t rank = 0; rank < group_.size(); ++rank) sum += all[rank * own.size() + part];
+  for (std::size_t slice = 0; slice < own.size(); ++slice)
+    for (std::size_t rank = 0; rank < group_.size(); ++rank) sum += all[rank * own.size() + slice];
   return sum;
 }
 
-StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool watched,
+StepGradients::Loss StepGradients::add(const std::vector<Batch>& slices, bool watched,
                                        const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
   const IndexRange own = own_shards();
-  const std::size_t count = parts.size() / own.size();  // number of batches
-  // [slice][batch]: the weight of each part, later divided by the step's total weight
-  std::vector<double> shares(parts_.slices * count);
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double weight = parts_.model.loss_weight(parts[i]);
+  const std::size_t count = slices.size() / own.size();  // number of batches
+  // [slice][batch]: the weight of each slice, later divided by the step's total weight
+  std::vector<double> shares(options_.slices * count);
+  for (std::size_t i = 0; i < slices.size(); ++i) {
+    const double weight = options_.model.loss_weight(slices[i]);
     shares[(own.begin + i % own.size()) * count + i / own.size()] = weight;
     check_argument(std::isfinite(weight) && weight >= 0, "TrainingRun: the weight of a batch is ",
-                   weight, ", expected a finite value of at least 0");
+                   weight, ", expected a finite value >= 0");
   }
-  const double weight = sum_of_parts(shares);
+  const double weight = sum_of_slices(shares);
   check_argument(std::isfinite(weight), "TrainingRun: the weights of a step add up to ", weight,
                  ", expected a finite sum");
   for (double& share : shares)
     if (share > 0) share /= weight;
 
   // With several slices, each has its own generator, whichever rank computes it.
-  const std::uint32_t seed = parts_.slices > 1 ? parts_.random.bits() : 0;
-  std::vector<double> losses(parts_.slices * count);  // [slice][batch]: loss · share
-  // With `give`, gradients that the last batch contributes to go to sum_ and are not returned.
-  const auto gradients_of = [&](std::size_t slice, bool give) {
+  const std::uint32_t seed = options_.slices > 1 ? options_.random.bits() : 0;
+  std::vector<double> losses(options_.slices * count);  // [slice][batch]: loss · share
+  // Returns the gradients of a slice of all batches. If `submit`, gradients are submitted to sum_
+  // during the backward pass of the last batch instead, and only the others are returned.
+  const auto gradients_of = [&](std::size_t slice, bool submit) {
     Gradients sums(indices_.size());
     std::optional<Random> random_of_slice;
-    if (parts_.slices > 1)
+    if (options_.slices > 1)
       random_of_slice.emplace(seed + 0x9E3779B9U * static_cast<std::uint32_t>(slice));
     for (std::size_t i = 0; i < count; ++i) {
       const double share = shares[slice * count + i];
       if (share == 0) continue;
-      Tape tape(random_of_slice ? *random_of_slice : parts_.random);
-      const Variable loss = parts_.model.loss(tape, parts[i * own.size() + slice - own.begin]);
+      Tape tape(random_of_slice ? *random_of_slice : options_.random);
+      const Variable loss = options_.model.loss(tape, slices[i * own.size() + slice - own.begin]);
       const auto sink = [&](Parameter& parameter, Gradient gradient) {
         const auto found = indices_.find(&parameter);
         check_state(found != indices_.end() || table_of(parameter) == nullptr,
                     "TrainingRun: ", parameter.name(),
-                    " is a slice of a table and got a gradient, expected a loss that only looks up "
+                    " is a shard of a table and got a gradient, expected a loss that only looks up "
                     "its rows");
-        if (found == indices_.end()) parts_.optimizer.check_trains_all(tape);
+        if (found == indices_.end()) options_.optimizer.check_trains_all(tape);
         check_state(found != indices_.end(), "TrainingRun: ", parameter.name(),
                     " was added to the optimizer during a step, expected a call between steps");
         const std::size_t p = found->second;
-        if (!give || i + 1 < count) return sums[p].add(std::move(gradient));
+        if (!submit || i + 1 < count) return sums[p].add(std::move(gradient));
         if (!sums[p].is_none()) gradient.add(std::exchange(sums[p], {}));
         sum_->submit(p, std::move(gradient));
       };
@@ -102,9 +103,9 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
     }
     return sums;
   };
-  const auto sum_of = [&](IndexRange slices) {
+  const auto sum_of = [&](IndexRange some_slices) {
     return tree_sum<Gradients>(
-        slices,
+        some_slices,
         [&](IndexRange range, Gradients& gradients) {
           if (range.size() == 1) gradients = gradients_of(range.begin, false);
           return range.size() == 1;
@@ -116,7 +117,7 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
     std::vector<Gradients> earlier;
     for (std::size_t i = 0; i + 1 < subtrees.size(); ++i) earlier.push_back(sum_of(subtrees[i]));
     std::vector<bool> sharded;
-    for (const Parameter* parameter : parts_.optimizer.parameters())
+    for (const Parameter* parameter : options_.optimizer.parameters())
       sharded.push_back(!watched && table_of(*parameter) != nullptr);
     sum_->start(std::move(earlier), std::move(sharded));
     // Other ranks get the gradients of the last slice during its backward pass.
@@ -125,16 +126,16 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& parts, bool wat
       if (!rest[p].is_none()) sum_->submit(p, std::move(rest[p]));
     return sum_->finish();
   };
-  Gradients sums = sum_ != nullptr ? sum_over_ranks() : sum_of({0, parts_.slices});
-  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  Gradients sums = sum_ != nullptr ? sum_over_ranks() : sum_of({0, options_.slices});
+  const std::vector<Parameter*>& parameters = options_.optimizer.parameters();
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     ShardedTable* const table = table_of(*parameters[p]);
     if (table != nullptr && sums[p].is_rows())
-      parts_.ranks->add_gradient(*table, std::move(sums[p]), watched);
+      options_.ranks->add_gradient(*table, std::move(sums[p]), watched);
     else if (!sums[p].is_none())
       parameters[p]->add_gradient(std::move(sums[p]));
   }
-  return {.mean = sum_of_parts(losses), .weight = weight};
+  return {.mean = sum_of_slices(losses), .weight = weight};
 }
 
 }  // namespace rowgrad

@@ -27,33 +27,33 @@ class StepGradients {
   };
 
   /// Borrows both. Throws std::invalid_argument for fewer slices than ranks.
-  StepGradients(const TrainingRunOptions& parts, ProcessGroup& group);
+  StepGradients(const TrainingRunOptions& options, ProcessGroup& group);
 
   /// Returns the slices of each batch that this rank computes.
   IndexRange own_shards() const;
 
   /// Adds the gradients of a step's loss to the parameters, which must have none. Every slice of
-  /// every batch contributes by its share of the total weight (Model::weight), so a step equals a
-  /// step on one batch of all its examples.
+  /// every batch contributes by its share of the total weight (Model::loss_weight), so a step
+  /// equals a step on one batch of all its examples.
   ///
-  /// `parts` has this rank's slices, batch by batch. `after_backward` is called with each tape
+  /// `slices` has this rank's slices, batch by batch. `after_backward` is called with each tape
   /// after its backward pass. For sharded tables, each rank gets the gradients of its own rows. If
   /// `watched`, ShardedTable::table also gets the gradients of all rows.
   ///
   /// Throws std::logic_error if a parameter gets a gradient but is not one of the optimizer's.
   /// After an exception on several ranks, messages may still be in flight.
-  Loss add(const std::vector<Batch>& parts, bool watched,
+  Loss add(const std::vector<Batch>& slices, bool watched,
            const std::function<void(const Tape&)>& after_backward);
 
-  /// Returns the sum over ranks; null for one process.
+  /// Returns the sum over ranks, or null for one process.
   const GradientSum* sum() const { return sum_.get(); }
 
  private:
   void follow_optimizer();
   ShardedTable* table_of(const Parameter& parameter) const;
-  double sum_of_parts(const std::vector<double>& own) const;
+  double sum_of_slices(const std::vector<double>& own) const;
 
-  const TrainingRunOptions& parts_;
+  const TrainingRunOptions& options_;
   ProcessGroup& group_;
   std::unique_ptr<GradientSum> sum_;  // over ranks; null for one process
   // Maps each of the optimizer's parameters, as it is on tapes, to its index.

@@ -15,16 +15,16 @@ namespace rowgrad {
 class TrainingRun;
 
 /// The result of an evaluation, at the end of an epoch or during it (see PeriodicEvaluation).
-/// Losses are means, accuracies shares: see Score.
+/// Losses are means and accuracies are shares, as in Score.
 struct TrainingRecord {
   std::size_t steps = 0;  // since the start of the run
-  std::size_t epoch = 0;  // epochs completed, if this record ends one; otherwise 0
-  /// At the end of an epoch: the mean over all targets of its steps, measured while they were
-  /// trained. During an epoch: the mean over PeriodicEvaluation::training.
+  std::size_t epoch = 0;  // epochs completed if this record ends one, otherwise 0
+  /// At the end of an epoch, the mean over all targets of its steps, measured in these steps.
+  /// During an epoch, the mean over PeriodicEvaluation::training.
   double training_loss = 0;
   double speed = 0;                                      // see TrainingRun::speed()
   std::optional<double> validation_loss = std::nullopt;  // nullopt without validation data
-  /// Present if requested; on the training data only during an epoch.
+  /// Nullopt if not requested. The training accuracy is only computed during epochs.
   std::optional<double> training_accuracy = std::nullopt;
   std::optional<double> validation_accuracy = std::nullopt;
 
@@ -36,11 +36,11 @@ struct StepResult {
   /// The mean loss over the targets of the step. Nullopt if TrainingRun::step() made no step, but
   /// only added the records that were missing after a callback had stopped the run.
   std::optional<double> loss;
-  /// The records that were added after the step: of an evaluation, and of the epoch if it ended.
+  /// The records that were added after the step: an evaluation, and the epoch if it ended.
   std::span<const TrainingRecord> records;
 };
 
-/// Requirements of a callback.
+/// The requirements of a callback.
 struct CallbackNeeds {
   /// True if the functions of this callback exchange messages between ranks. Every rank must then
   /// add the callback, in the same order. Other callbacks run on each rank by itself. On the first
@@ -60,7 +60,7 @@ class TrainingCallback {
   TrainingCallback& operator=(const TrainingCallback&) = delete;
   virtual ~TrainingCallback() = default;
 
-  /// Returns the needs, which must not change during the run.
+  /// Returns the requirements, which must not change during the run.
   virtual CallbackNeeds needs() const { return {}; }
 
   /// Called before the first step of train(), after each step and after each batch of an

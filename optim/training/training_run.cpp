@@ -34,56 +34,58 @@ std::uint64_t checksum_of(const Tensor& values) {
 
 }  // namespace
 
-TrainingRun::TrainingRun(const TrainingRunOptions& parts)
-    : parts_(parts),
-      unit_(parts.loader.dataset()->unit()),
-      group_(parts.ranks != nullptr ? parts.ranks->group() : alone_),
-      gradients_(parts_, group_) {
-  for (const auto& [name, layer] : parts_.model.named_layers<EmbeddingTable>()) {
+TrainingRun::TrainingRun(const TrainingRunOptions& options)
+    : options_(options),
+      unit_(options.loader.dataset()->unit()),
+      group_(options.ranks != nullptr ? options.ranks->group() : alone_),
+      gradients_(options_, group_) {
+  for (const auto& [name, layer] : options_.model.named_layers<EmbeddingTable>()) {
     check_argument(group_.size() == 1 || !layer->lookup().max_norm,
                    "TrainingRun: ", layer->weight.name(), " has max_norm, and each of ",
                    group_.size(),
                    " ranks would scale different rows; expected a sharded table "
                    "(EmbeddingOptions::tables)");
     check_argument(&layer->table() == &layer->weight ||
-                       (has_sharded_tables() && parts_.ranks->find(layer->weight) != nullptr),
+                       (has_sharded_tables() && options_.ranks->find(layer->weight) != nullptr),
                    "TrainingRun: ", layer->weight.name(),
                    " is a sharded table, expected its ParallelTraining as "
                    "TrainingRunOptions::ranks");
   }
-  check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == 0,
+  check_argument(options_.schedule == nullptr || options_.schedule->step_count() == 0,
                  "TrainingRun: the schedule has made steps, expected a new one");
-  check_argument(parts_.schedule == nullptr || &parts_.schedule->optimizer() == &parts_.optimizer,
-                 "TrainingRun: the schedule belongs to another optimizer, expected the run's");
+  check_argument(
+      options_.schedule == nullptr || &options_.schedule->optimizer() == &options_.optimizer,
+      "TrainingRun: the schedule belongs to another optimizer, expected the run's");
   check_argument(unit_.per_example > 0, "TrainingRun: an example of the data has 0 ", unit_.name,
                  ", expected at least 1");
-  check_option("TrainingRun", "clip_norm", parts_.clip_norm);
-  check_argument(parts_.slices > 0, "TrainingRun: slices is 0, expected at least 1");
-  check_argument(parts_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
-  check_argument(parts_.compare_every > 0, "TrainingRun: compare_every is 0, expected at least 1");
-  check_argument(parts_.evaluation.every == 0 || parts_.evaluation.training != nullptr,
-                 "TrainingRun: evaluation.every is ", parts_.evaluation.every,
+  check_option("TrainingRun", "clip_norm", options_.clip_norm);
+  check_argument(options_.slices > 0, "TrainingRun: slices is 0, expected at least 1");
+  check_argument(options_.accumulate > 0, "TrainingRun: accumulate is 0, expected at least 1");
+  check_argument(options_.compare_every > 0,
+                 "TrainingRun: compare_every is 0, expected at least 1");
+  check_argument(options_.evaluation.every == 0 || options_.evaluation.training != nullptr,
+                 "TrainingRun: evaluation.every is ", options_.evaluation.every,
                  ", but evaluation.training is null; expected a loader");
 }
 
 std::size_t TrainingRun::steps() const {
-  return progress_.epoch * steps_per_epoch() + progress_.batch / parts_.accumulate;
+  return progress_.epoch * steps_per_epoch() + progress_.batch / options_.accumulate;
 }
 
 std::size_t TrainingRun::steps_per_epoch() const {
-  const std::size_t batches = parts_.loader.batches();
-  return batches / parts_.accumulate + (batches % parts_.accumulate > 0);
+  const std::size_t batches = options_.loader.batches();
+  return batches / options_.accumulate + (batches % options_.accumulate > 0);
 }
 
 std::size_t TrainingRun::total_steps() const {
-  if (parts_.steps > 0) return parts_.steps;
-  return parts_.epochs > kNoLimit / steps_per_epoch() ? kNoLimit
-                                                      : parts_.epochs * steps_per_epoch();
+  if (options_.steps > 0) return options_.steps;
+  return options_.epochs > kNoLimit / steps_per_epoch() ? kNoLimit
+                                                        : options_.epochs * steps_per_epoch();
 }
 
 void TrainingRun::set_length(std::size_t epochs, std::size_t steps) {
-  parts_.epochs = epochs;
-  parts_.steps = steps;
+  options_.epochs = epochs;
+  options_.steps = steps;
 }
 
 std::size_t TrainingRun::epochs() const {
@@ -94,7 +96,7 @@ std::size_t TrainingRun::epochs() const {
 
 bool TrainingRun::has_ended() const {
   if (is_due()) return false;
-  return parts_.steps > 0 ? steps_left() == 0 : epochs() >= parts_.epochs;
+  return options_.steps > 0 ? steps_left() == 0 : epochs() >= options_.epochs;
 }
 
 std::string TrainingRun::arithmetic() {
@@ -150,7 +152,8 @@ bool TrainingRun::step() {
 void TrainingRun::check_can_step() const {
   check_state(phase_ != Phase::kFailed && phase_ != Phase::kReportsFailed,
               "TrainingRun: the run has failed; load the last saved state");
-  check_state(phase_ == Phase::kReady, "TrainingRun: step() was called during a step");
+  check_state(phase_ == Phase::kReady,
+              "TrainingRun: step() was called during a step, expected a call between steps");
 }
 
 // Calls `body` in this phase of the run, and then makes the run ready again. If `body` throws, the
@@ -171,10 +174,10 @@ void TrainingRun::each(const std::function<void(TrainingCallback&)>& call) const
     for (TrainingCallback* callback : callbacks_) call(*callback);
     return;
   }
-  parts_.ranks->first_asks([&] {
+  options_.ranks->first_asks([&] {
     for (TrainingCallback* callback : callbacks_)
       if (callback->needs().all_ranks)
-        parts_.ranks->together([&] { call(*callback); });
+        options_.ranks->together([&] { call(*callback); });
       else
         call(*callback);
   });
@@ -188,32 +191,33 @@ bool TrainingRun::should_continue() {
   return !stopped_;
 }
 
-// Returns the loss.
+// Makes a step and returns its loss.
 double TrainingRun::make_step() {
   auto start = std::chrono::steady_clock::now();
-  if (parts_.schedule != nullptr) parts_.schedule->check_step();
-  parts_.optimizer.zero_grad();
-  if (has_sharded_tables()) parts_.ranks->zero_gradients();
-  const std::size_t first = progress_.batch, all = parts_.loader.batches();
+  if (options_.schedule != nullptr) options_.schedule->check_step();
+  options_.optimizer.zero_grad();
+  if (has_sharded_tables()) options_.ranks->zero_gradients();
+  const std::size_t first = progress_.batch, all = options_.loader.batches();
   if (first == 0) {
-    progress_ = parts_.loader.start(progress_.epoch, parts_.random);
+    progress_ = options_.loader.start(progress_.epoch, options_.random);
     data_.reset();
     epoch_ = {};
   }
-  if (!data_) data_ = parts_.loader.epoch(progress_);
-  const std::size_t count = std::min(parts_.accumulate, all - first);
+  if (!data_) data_ = options_.loader.epoch(progress_);
+  const std::size_t count = std::min(options_.accumulate, all - first);
   const auto needs_gradients = [](const auto* callback) { return callback->needs().gradients; };
   const bool watched =
       has_sharded_tables() && group_.any(std::ranges::any_of(callbacks_, needs_gradients));
   const StepGradients::Loss loss =
-      gradients_.add(read_parts(count), watched, [&](const Tape& tape) {
+      gradients_.add(read_slices(count), watched, [&](const Tape& tape) {
         for (TrainingCallback* callback : callbacks_) callback->after_backward(*this, tape);
       });
   epoch_.loss_sum += loss.mean * loss.weight;
   epoch_.weight += loss.weight;
   for (std::size_t i = 0; i < count; ++i)
-    epoch_.units += parts_.loader.rows(first + i) * unit_.per_example;
-  if (steps() == 0 && !parts_.allow_unused && epoch_.weight > 0) parts_.optimizer.check_uses_all();
+    epoch_.units += options_.loader.rows(first + i) * unit_.per_example;
+  if (steps() == 0 && !options_.allow_unused && epoch_.weight > 0)
+    options_.optimizer.check_uses_all();
   check_finite(loss.mean);
   epoch_.seconds += seconds_since(start);
   each([&](TrainingCallback& callback) { callback.before_update(*this); });
@@ -222,12 +226,12 @@ double TrainingRun::make_step() {
     ClipNormOptions options;
     if (has_sharded_tables())
       options.all_parts = [&](const Parameter& parameter, std::vector<double> parts) {
-        return parts_.ranks->all_parts(parameter, std::move(parts));
+        return options_.ranks->all_parts(parameter, std::move(parts));
       };
-    clip_grad_norm(parts_.optimizer.parameters(), next_clip_norm(), options);
+    clip_grad_norm(options_.optimizer.parameters(), next_clip_norm(), options);
   }
-  parts_.optimizer.step();
-  if (parts_.schedule != nullptr) parts_.schedule->step();
+  options_.optimizer.step();
+  if (options_.schedule != nullptr) options_.schedule->step();
   epoch_.seconds += seconds_since(start);
   ++epoch_.steps;
   progress_.batch += count;
@@ -235,7 +239,7 @@ double TrainingRun::make_step() {
     progress_ = {.epoch = progress_.epoch + 1};
     data_.reset();
   }
-  if (steps() == 1 || steps() % parts_.compare_every == 0) compare_ranks();
+  if (steps() == 1 || steps() % options_.compare_every == 0) compare_ranks();
   return loss.mean;
 }
 
@@ -244,7 +248,7 @@ double TrainingRun::make_step() {
 // return the same string.
 std::string TrainingRun::first_not_finite(Values values) const {
   constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
-  const std::vector<Parameter*>& parameters = parts_.optimizer.parameters();
+  const std::vector<Parameter*>& parameters = options_.optimizer.parameters();
   std::array<std::uint64_t, 2> first{parameters.size(), kAllRows};  // parameter and row
   for (std::size_t p = 0; p < parameters.size() && first[0] == parameters.size(); ++p) {
     const Gradient& gradient = parameters[p]->gradient();
@@ -260,7 +264,7 @@ std::string TrainingRun::first_not_finite(Values values) const {
       std::size_t i = 0;
       while (kernels::all_finite(rows.row(i))) ++i;
       const ShardedTable* const table =
-          parts_.ranks != nullptr ? parts_.ranks->find(*parameters[p]) : nullptr;
+          options_.ranks != nullptr ? options_.ranks->find(*parameters[p]) : nullptr;
       first[1] = (table != nullptr ? table->first_row() : 0) +
                  static_cast<std::uint64_t>(rows.indices()[i]);
     }
@@ -277,7 +281,7 @@ std::string TrainingRun::first_not_finite(Values values) const {
 
 // Checks a step before its update.
 void TrainingRun::check_finite(double loss) const {
-  if (parts_.allow_non_finite) return;
+  if (options_.allow_non_finite) return;
   std::string what, bad;
   if (!std::isfinite(loss)) {
     what = concat("the loss became ", std::abs(loss));  // NaN may have a sign
@@ -292,43 +296,43 @@ void TrainingRun::check_finite(double loss) const {
 std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches) const {
   std::vector<TableLookup> all;
   for (const Batch& batch : batches)
-    for (TableLookup& lookup : parts_.model.lookups(batch)) all.push_back(std::move(lookup));
+    for (TableLookup& lookup : options_.model.lookups(batch)) all.push_back(std::move(lookup));
   return all;
 }
 
 // Reads this rank's slices of the next `count` batches, batch by batch.
-std::vector<Batch> TrainingRun::read_parts(std::size_t count) {
-  std::vector<Batch> parts = std::exchange(prefetched_, {});
+std::vector<Batch> TrainingRun::read_slices(std::size_t count) {
+  std::vector<Batch> slices = std::exchange(prefetched_, {});
   const IndexRange own = gradients_.own_shards();
   const auto read = [&](std::size_t batch, std::vector<Batch>& to) {
     for (std::size_t slice = own.begin; slice < own.end; ++slice)
-      to.push_back(data_->read(batch, {.index = slice, .count = parts_.slices}));
+      to.push_back(data_->read(batch, {.index = slice, .count = options_.slices}));
   };
   const std::size_t first = progress_.batch, end = first + count;
-  for (std::size_t batch = first + !parts.empty(); batch < end; ++batch) read(batch, parts);
+  for (std::size_t batch = first + !slices.empty(); batch < end; ++batch) read(batch, slices);
   if (group_.size() > 1 && has_sharded_tables()) {
-    parts_.ranks->fetch(lookups_of(parts));
-  } else if (std::ranges::any_of(parts_.optimizer.parameters(), is_in_file)) {
-    if (end < parts_.loader.batches()) read(end, prefetched_);
+    options_.ranks->fetch(lookups_of(slices));
+  } else if (std::ranges::any_of(options_.optimizer.parameters(), is_in_file)) {
+    if (end < options_.loader.batches()) read(end, prefetched_);
     for (const std::span<const Batch> batches :
-         {std::span(parts).subspan(own.size()), std::span(prefetched_)})
+         {std::span(slices).subspan(own.size()), std::span(prefetched_)})
       for (const TableLookup& lookup : lookups_of(batches)) lookup.table->prefetch(lookup.ids);
   }
-  return parts;
+  return slices;
 }
 
 // --- Records ------------------------------------------------------------------------------------
 
 // Returns true if the evaluation after the last step is missing.
 bool TrainingRun::evaluation_is_due() const {
-  const std::size_t every = parts_.evaluation.every;
+  const std::size_t every = options_.evaluation.every;
   return steps() > 0 && every > 0 && (steps() - 1) % every == 0 &&
          (history_.empty() || history_.back().steps < steps());
 }
 
 void TrainingRun::check_finite(const TrainingRecord& record) const {
   const auto check = [&](const char* data, double loss) {
-    check_runtime(parts_.allow_non_finite || std::isfinite(loss), "TrainingRun: the ", data,
+    check_runtime(options_.allow_non_finite || std::isfinite(loss), "TrainingRun: the ", data,
                   " loss became ", std::abs(loss), " after step ", record.steps,
                   ", expected a finite value", kAdvice);
   };
@@ -336,19 +340,19 @@ void TrainingRun::check_finite(const TrainingRecord& record) const {
   if (record.validation_loss) check("validation", *record.validation_loss);
 }
 
-// Checks the parameters after the last step: its update may not be finite even if its gradients
-// are. After earlier steps, the next loss shows this.
+// Checks the parameters after the last step, whose update may not be finite even if its gradients
+// are. After other steps, the loss of the next step usually shows such values.
 void TrainingRun::check_parameters() const {
-  if (parts_.allow_non_finite) return;
+  if (options_.allow_non_finite) return;
   const std::string bad = first_not_finite(Values::kParameters);
   check_runtime(bad.empty(), "TrainingRun: ", bad, " after step ", steps(),
                 ", expected finite values", kAdvice);
 }
 
-// Adds the records that are due. Records left out because a callback stops the run stay due, and
-// then draw the same examples.
+// Adds the records that are due. If a callback stops the run, the remaining records stay due. A
+// later call computes them from the same examples.
 void TrainingRun::add_due_records() {
-  const PeriodicEvaluation& parts = parts_.evaluation;
+  const PeriodicEvaluation& evaluation = options_.evaluation;
   while (is_due()) {
     const bool ends_epoch = !evaluation_is_due();
     TrainingRecord record{.steps = steps(), .speed = speed()};
@@ -359,12 +363,13 @@ void TrainingRun::add_due_records() {
       record.training_loss = epoch_.loss_sum / epoch_.weight;
       compare_ranks();
     }
-    Random random = parts_.random;
-    if (!add_losses(record, ends_epoch ? nullptr : parts.training,
-                    ends_epoch ? parts_.validation : parts.validation, parts.batches, random))
+    Random random = options_.random;
+    if (!add_losses(record, ends_epoch ? nullptr : evaluation.training,
+                    ends_epoch ? options_.validation : evaluation.validation, evaluation.batches,
+                    random))
       return;
     check_finite(record);
-    parts_.random = random;
+    options_.random = random;
     history_.push_back(record);
     if (ends_epoch) epoch_.loss_sum = epoch_.weight = 0;
   }
@@ -374,7 +379,7 @@ std::optional<TrainingRecord> TrainingRun::evaluate(const DataLoader& training,
                                                     const DataLoader* validation,
                                                     std::size_t batches) {
   TrainingRecord record{.steps = steps(), .speed = speed()};
-  const bool whole = add_losses(record, &training, validation, batches, parts_.random);
+  const bool whole = add_losses(record, &training, validation, batches, options_.random);
   return whole ? std::optional(record) : std::nullopt;
 }
 
@@ -384,9 +389,9 @@ bool TrainingRun::add_losses(TrainingRecord& record, const DataLoader* training,
   const auto add = [&](const DataLoader* loader, auto& loss, std::optional<double>& accuracy) {
     if (loader == nullptr) return true;
     if (stopped_) return false;
-    const auto found = rowgrad::evaluate(parts_.model, *loader,
+    const auto found = rowgrad::evaluate(options_.model, *loader,
                                          {.batches = batches,
-                                          .accuracy = parts_.evaluation.accuracy,
+                                          .accuracy = options_.evaluation.accuracy,
                                           .random = &random,
                                           .after_batch = [&] { return should_continue(); },
                                           .ranks = &group_,
@@ -403,11 +408,11 @@ bool TrainingRun::add_losses(TrainingRecord& record, const DataLoader* training,
 void TrainingRun::compare_ranks() const {
   if (group_.size() == 1) return;
   std::vector<std::uint64_t> sums;
-  for (Parameter* parameter : parts_.optimizer.parameters()) {
-    // A table that is not in memory is only compared in its last updated rows, and a slice not at
-    // all, because it exists only once.
+  for (Parameter* parameter : options_.optimizer.parameters()) {
+    // Of a table file, only the last updated rows are compared. Shards are not compared, because
+    // each exists only once.
     const Gradient& last = parameter->gradient();
-    sums.push_back(checksum_of(has_sharded_tables() && parts_.ranks->find(*parameter) ? Tensor()
+    sums.push_back(checksum_of(has_sharded_tables() && options_.ranks->find(*parameter) ? Tensor()
                                : parameter->is_in_memory() ? parameter->copy()
                                : last.is_rows()            ? parameter->rows(last.rows().indices())
                                                            : Tensor()));
@@ -415,7 +420,7 @@ void TrainingRun::compare_ranks() const {
   const std::vector<std::uint64_t> all = group_.all_gather(std::span<const std::uint64_t>(sums));
   for (std::size_t i = 0; i < all.size(); ++i)
     check_runtime(all[i] == all[i % sums.size()], "TrainingRun: after step ", steps(), ", ",
-                  parts_.optimizer.parameters()[i % sums.size()]->name(), " differs between ",
+                  options_.optimizer.parameters()[i % sums.size()]->name(), " differs between ",
                   group_.name_of(0), " and ", group_.name_of(i / sums.size()),
                   ", expected equal parameters on all ranks");
 }

@@ -32,13 +32,13 @@ constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 struct PeriodicEvaluation {
   /// The number of steps between evaluations during epochs, starting after step 1; 0 for none.
   std::size_t every = 0;
-  /// The number of batches of every evaluation, also after an epoch, taken from the start of the
-  /// loader's first epoch. 0 for all.
+  /// The number of batches of every evaluation, including those after epochs. Taken from the start
+  /// of the loader's first epoch. 0 for all.
   std::size_t batches = 0;
   /// If true, every evaluation also computes accuracies: see EvaluateOptions.
   bool accuracy = false;
-  /// Loaders for the evaluations during epochs. `training` is required if `every` is not 0; null
-  /// `validation`: no validation loss.
+  /// Loaders for the evaluations during epochs. `training` is required if `every` is not 0. If
+  /// `validation` is null, there is no validation loss.
   const DataLoader* training = nullptr;
   const DataLoader* validation = nullptr;
 };
@@ -46,8 +46,8 @@ struct PeriodicEvaluation {
 /// The components and options of a run, which borrows all components.
 struct TrainingRunOptions {
   /// The model to train. The loss of a step is the mean over all targets of its batches, weighted
-  /// by Model::weight. It does not depend on how many batches, slices and ranks compute it. If all
-  /// weights are 0, the step has no gradients and a loss of 0.
+  /// by Model::loss_weight. It does not depend on how many batches, slices and ranks compute it. If
+  /// all weights are 0, the step has no gradients and a loss of 0.
   Model& model;
   Optimizer& optimizer;  // updates the model's parameters
   const DataLoader& loader;
@@ -71,12 +71,12 @@ struct TrainingRunOptions {
   /// has its own random generator.
   std::size_t slices = 1;
   /// The ranks that share the work (ParallelTraining). Each rank needs equal parts and at least one
-  /// slice. Null for one process. If one rank throws, the others block until their timeout.
+  /// slice. Null for one process. If one rank throws, the others block until they time out.
   TrainingRanks* ranks = nullptr;
   /// The number of bytes of dense gradients that a rank sends at once while it computes others.
   std::size_t bucket_bytes = GradientSum::kBucketBytes;
-  /// Ranks compare all parameters every `compare_every` steps, after the first step, and after each
-  /// epoch.
+  /// Ranks check that their parameters are equal after the first step, every `compare_every` steps,
+  /// and after each epoch.
   std::size_t compare_every = 1000;
   /// If true, parameters may have no gradient in the first step, as in models that use different
   /// layers for each batch (find_unused_parameters of PyTorch's DistributedDataParallel).
@@ -100,21 +100,21 @@ class TrainingRun {
  public:
   /// Throws std::invalid_argument if the schedule has made steps, if clip_norm is negative or not
   /// finite, if `accumulate` is 0, or if there are fewer slices than ranks.
-  explicit TrainingRun(const TrainingRunOptions& parts);
+  explicit TrainingRun(const TrainingRunOptions& options);
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
   /// it was added before. Must not be called during a step. With several ranks, add callbacks that
-  /// print or write on the first one (is_first_rank()). Callbacks that stop the run may be on any
-  /// rank.
+  /// print or write only on the first rank (is_first_rank()). Callbacks that stop the run may be on
+  /// any rank.
   void add(TrainingCallback& callback) {
     if (std::ranges::find(callbacks_, &callback) == callbacks_.end())
       callbacks_.push_back(&callback);
   }
   void remove(const TrainingCallback& callback) { std::erase(callbacks_, &callback); }
 
-  /// Makes a step and adds the records that are due after it: of an evaluation, and of the epoch if
-  /// it has ended. Returns false without a step if the run has ended, and once after a callback has
-  /// stopped it. If the stop left out records, the next call adds them instead of making a step.
+  /// Makes a step. Then adds the record of an evaluation if one is due, and of the epoch if it has
+  /// ended. Returns false without a step if the run has ended, and once after a callback has
+  /// stopped it. If the stop left out records, the next call only adds these records.
   ///
   /// An exception in the model, the optimizer or a callback ends the run: further calls throw
   /// std::logic_error until a state is loaded. After a failure between two steps (in an evaluation,
@@ -139,22 +139,22 @@ class TrainingRun {
   /// std::invalid_argument if neither a length nor a last step is given.
   bool train(std::size_t last_step = kNoLimit);
 
-  /// Trains to the end of the epoch. Returns true if its record was added.
+  /// Trains to the end of the epoch. Returns true if the record of the epoch was added.
   bool run_epoch();
 
-  /// Computes the losses of both loaders, in their first epoch. Returns nullopt if a callback stops
-  /// the run meanwhile.
+  /// Computes the losses on the first epoch of each loader. `validation` may be null. Returns
+  /// nullopt if a callback stops the run meanwhile.
   std::optional<TrainingRecord> evaluate(const DataLoader& training, const DataLoader* validation,
                                          std::size_t batches = 0);
 
-  const TrainingRunOptions& parts() const { return parts_; }  // as passed to the constructor
+  const TrainingRunOptions& parts() const { return options_; }  // with the length of set_length()
   /// Changes the length of the run, in steps or, if `steps` is 0, in epochs.
   void set_length(std::size_t epochs, std::size_t steps);
 
-  /// Returns all records by step. The record of an epoch comes after an evaluation.
+  /// Returns all records by step. At the same step, an evaluation precedes the record of an epoch.
   const std::vector<TrainingRecord>& history() const { return history_; }
 
-  std::size_t epochs() const;           // epochs that have ended and have their record
+  std::size_t epochs() const;           // epochs that have ended and have a record
   std::size_t steps() const;            // steps made
   std::size_t steps_per_epoch() const;  // includes a last step with fewer batches
   std::size_t total_steps() const;      // steps of the whole run; kNoLimit without a length
@@ -175,10 +175,10 @@ class TrainingRun {
   [[deprecated("use total_steps()")]] std::size_t steps_in_all() const { return total_steps(); }
 
   /// Returns the clip_norm of the next step; 0 for none.
-  double next_clip_norm() const { return steps() < parts_.clip_from ? 0 : parts_.clip_norm; }
+  double next_clip_norm() const { return steps() < options_.clip_from ? 0 : options_.clip_norm; }
 
   /// For callbacks: fetches rows of sharded tables. Null if no table is sharded.
-  TablePlacement* tables() const { return has_sharded_tables() ? parts_.ranks : nullptr; }
+  TablePlacement* tables() const { return has_sharded_tables() ? options_.ranks : nullptr; }
 
   bool is_first_rank() const { return group_.rank() == 0; }  // the rank that writes and prints
 
@@ -188,7 +188,7 @@ class TrainingRun {
   /// Returns the time that the remaining steps of this call of train() take at this speed.
   double seconds_left() const;
 
-  /// Returns the sum over ranks, whose ways() describe the transport. Null for one process.
+  /// Returns the sum over ranks. Its ways() describe the transport. Null for one process.
   const GradientSum* gradient_sum() const { return gradients_.sum(); }
 
   /// Describes the version, precision, BLAS and threads of this process. State dicts contain it.
@@ -230,7 +230,7 @@ class TrainingRun {
   void check_can_step() const;
   void in_phase(Phase phase, const auto& body);
   double make_step();
-  std::vector<Batch> read_parts(std::size_t count);
+  std::vector<Batch> read_slices(std::size_t count);
   std::vector<TableLookup> lookups_of(std::span<const Batch> batches) const;
   void add_due_records();
   bool add_losses(TrainingRecord& record, const DataLoader* training, const DataLoader* validation,
@@ -242,9 +242,9 @@ class TrainingRun {
   void check_finite(double loss) const;
   void check_finite(const TrainingRecord& record) const;
   void check_parameters() const;
-  // Returns true if rows of tables are on other ranks.
-  bool has_sharded_tables() const { return parts_.ranks != nullptr && parts_.ranks->has_tables(); }
-  // Returns true if a callback or the last step ends this call of train().
+  bool has_sharded_tables() const {
+    return options_.ranks != nullptr && options_.ranks->has_tables();
+  }
   bool stops() const { return stopped_ || steps() >= last_step_; }
   // Returns true if records of the last step are missing. An evaluation comes first.
   bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
@@ -254,7 +254,7 @@ class TrainingRun {
   void load_own_state(const StateDict& state);
   void check_counts(const StateDict& optimizer) const;
 
-  TrainingRunOptions parts_;
+  TrainingRunOptions options_;
   DataUnit unit_;
   SingleProcess alone_;
   ProcessGroup& group_;
@@ -269,7 +269,7 @@ class TrainingRun {
   bool stopped_ = false;              // true if a callback stopped the run
   Phase phase_ = Phase::kReady;
   struct Epoch {          // so far
-    double loss_sum = 0;  // over all targets, weighted
+    double loss_sum = 0;  // weighted sum over all targets
     double weight = 0;    // total weight of the targets
     // Since the run was started or loaded:
     double seconds = 0;

@@ -32,7 +32,7 @@ void read(double number, std::optional<double>& value) {
 void read(double number, std::size_t& count) {
   check_argument(number >= 0 && number < 0x1p53 && number == std::floor(number),
                  "TrainingRun: the history has a count of ", number,
-                 ", expected a whole number of at least 0");
+                 ", expected a whole number >= 0");
   count = static_cast<std::size_t>(number);
 }
 
@@ -73,18 +73,18 @@ void TrainingRun::check_can_save() const {
 StateDict TrainingRun::state_dict() const {
   check_can_save();
   StateDict state = own_state();
-  state.put("model", parts_.model.state_dict());
-  state.put("optimizer", parts_.optimizer.state_dict());
+  state.put("model", options_.model.state_dict());
+  state.put("optimizer", options_.optimizer.state_dict());
   return state;
 }
 
 // Returns the state without the model and the optimizer, which are large or in files.
 StateDict TrainingRun::own_state() const {
   StateDict state;
-  if (parts_.schedule != nullptr) state.put("schedule", parts_.schedule->state_dict());
-  state.put("progress", parts_.loader.state_dict(progress_));
+  if (options_.schedule != nullptr) state.put("schedule", options_.schedule->state_dict());
+  state.put("progress", options_.loader.state_dict(progress_));
   state.put("steps", steps());
-  state.put("random", parts_.random.state_dict());
+  state.put("random", options_.random.state_dict());
   state.put("history", saved(history_, unit_));
   state.put("arithmetic", arithmetic());
   state.put("epoch_loss_sum", epoch_.loss_sum);
@@ -96,27 +96,27 @@ void TrainingRun::load_state_dict(const StateDict& state) {
   check_argument(state.contains("progress.epoch"),
                  "TrainingRun: not the state of a run, or saved by an older version; its model and "
                  "optimizer can be loaded separately");
-  check_argument(parts_.schedule != nullptr || state.part("schedule").empty(),
+  check_argument(options_.schedule != nullptr || state.part("schedule").empty(),
                  "TrainingRun: the state has a schedule, expected a run with one");
   const StateDict model = state.part("model"), optimizer = state.part("optimizer");
   const std::string arithmetic = state.string("arithmetic");
   const StateDict before = own_state();
-  const auto epoch = epoch_;  // includes times, which a state does not have
+  const auto epoch = epoch_;  // includes times, which are not in states
   data_.reset();
   prefetched_.clear();
   try {
     load_own_state(state);
     check_counts(optimizer);
-    parts_.model.load_state_dict(model, {.dry_run = true});
-    parts_.optimizer.check_state_dict(optimizer);
+    options_.model.load_state_dict(model, {.dry_run = true});
+    options_.optimizer.check_state_dict(optimizer);
   } catch (...) {
     load_own_state(before);
     epoch_ = epoch;
     throw;
   }
   phase_ = Phase::kFailed;  // until all is loaded
-  parts_.model.load_state_dict(model);
-  parts_.optimizer.load_state_dict(optimizer);
+  options_.model.load_state_dict(model);
+  options_.optimizer.load_state_dict(optimizer);
   loaded_arithmetic_ = arithmetic;
   phase_ = Phase::kReady;
   stopped_ = false;
@@ -126,12 +126,12 @@ void TrainingRun::load_own_state(const StateDict& state) {
   history_ = history_in(state.part("history"), unit_);
   epoch_ = {.loss_sum = state.number("epoch_loss_sum"),
             .weight = state.number(concat("epoch_", unit_.name))};
-  progress_ = parts_.loader.progress(state.part("progress"));
+  progress_ = options_.loader.progress(state.part("progress"));
   check_argument(state.count("steps") == steps(), "TrainingRun: the state has ",
                  state.count("steps"), " steps, expected ", steps(),
-                 " for its epoch and batch with accumulate ", parts_.accumulate);
-  parts_.random.load_state_dict(state.part("random"));
-  if (parts_.schedule != nullptr) parts_.schedule->load_state_dict(state.part("schedule"));
+                 " for its epoch and batch with accumulate ", options_.accumulate);
+  options_.random.load_state_dict(state.part("random"));
+  if (options_.schedule != nullptr) options_.schedule->load_state_dict(state.part("schedule"));
 }
 
 // Checks the step counts of the other components against the progress of the run.
@@ -141,7 +141,7 @@ void TrainingRun::check_counts(const StateDict& optimizer) const {
     check_argument(steps <= this->steps(), "TrainingRun: ", what, " is ", steps,
                    ", but the run has made ", this->steps(), " steps");
   };
-  check_argument(batch % parts_.accumulate == 0 && batch < parts_.loader.batches(),
+  check_argument(batch % options_.accumulate == 0 && batch < options_.loader.batches(),
                  "TrainingRun: the state is at batch ", batch,
                  ", expected the first batch of a step");
   std::size_t ended = 0;
@@ -159,11 +159,12 @@ void TrainingRun::check_counts(const StateDict& optimizer) const {
   check_argument(std::isfinite(epoch_.weight) && epoch_.weight >= 0 &&
                      (epoch_.weight > 0 || epoch_.loss_sum == 0),
                  "TrainingRun: the epoch has a weight of ", epoch_.weight, " and a loss sum of ",
-                 epoch_.loss_sum, ", expected a finite weight, and a loss of 0 without weight");
-  check_argument(parts_.schedule == nullptr || parts_.schedule->step_count() == steps(),
-                 "TrainingRun: the schedule is at step ", parts_.schedule->step_count(),
+                 epoch_.loss_sum,
+                 ", expected a finite weight >= 0, and a loss sum of 0 if the weight is 0");
+  check_argument(options_.schedule == nullptr || options_.schedule->step_count() == steps(),
+                 "TrainingRun: the schedule is at step ", options_.schedule->step_count(),
                  ", expected ", steps());
-  for (Parameter* parameter : parts_.optimizer.parameters())
+  for (Parameter* parameter : options_.optimizer.parameters())
     if (const std::string name = parameter->name() + ".step"; optimizer.contains(name))
       check_steps(concat("the optimizer's '", name, '\''), optimizer.count(name));
 }

@@ -47,7 +47,7 @@ TEST(OwnParts, WithNegativeOrNonFiniteWeightsAreRejected) {
     TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
     model.of_a_batch = weight;
     EXPECT_INVALID(concat("TrainingRun: the weight of a batch is ", weight,
-                          ", expected a finite value of at least 0"),
+                          ", expected a finite value >= 0"),
                    run.step());
     EXPECT_EQ(model.user.weight.value(), before);
   }
