@@ -38,17 +38,17 @@ std::size_t rows_of(const Parameter& table) {
 
 }  // namespace
 
-TableHistory::TableHistory(Parameter& table, RowNames names, std::size_t most_rows,
+TableHistory::TableHistory(Parameter& table, RowNames names, std::size_t max_rows,
                            TablePlacement* tables)
     : table_(&table),
       tables_(tables),
       names_(std::move(names)),
-      most_rows_(most_rows),
+      max_rows_(max_rows),
       counts_(rows_of(table)),
       values_(counts_.size(), table.shape()[1]) {
   values_.add_slot();
   // Reserves only addresses; pages are allocated on first use.
-  ids_.reserve(std::min(most_rows, table.shape()[0]));
+  ids_.reserve(std::min(max_rows, table.shape()[0]));
   records_.reserve(ids_.capacity());
   steps_.reserve(kMaxSteps * ids_.capacity());
   if (names_.ngrams != nullptr) ngrams_.emplace(*names_.ngrams);
@@ -92,7 +92,7 @@ void TableHistory::copy_start(bool knows_decay) {
   start_ /= static_cast<real>(kept_of(log_kept_));
 }
 
-// Starts to keep the values of each row after its steps. Called before rows move without a
+// Starts to keep the values of each row after its steps. Must be called before rows move without a
 // gradient.
 void TableHistory::keep_latest() {
   if (keeps_latest_) return;
@@ -104,9 +104,9 @@ void TableHistory::keep_latest() {
     std::copy_n(latest.data() + index * width, width, values_.at(index + 1) + width);
 }
 
-// Tracks a row, or only counts it if most_rows_ rows are tracked already.
+// Tracks a row, or only counts it if max_rows_ rows are tracked already.
 void TableHistory::track(std::int32_t id) {
-  if (ids_.size() < most_rows_) {
+  if (ids_.size() < max_rows_) {
     values_.make({&id, 1});  // may throw; the rest cannot
     ids_.push_back(id);
     records_.emplace_back();
@@ -409,11 +409,12 @@ StateDict TableHistory::state_dict() const {
 }
 
 void TableHistory::load_state_dict(const StateDict& state) {
+  const Shape& shape = table_->shape();
   const auto check = [&](bool holds) {
     check_argument(holds, "RowHistory::load_state_dict: the history of ", table_->name(),
-                   " is damaged or belongs to another table");
+                   " is damaged or belongs to another table, expected a table of shape ",
+                   bracketed(shape));
   };
-  const Shape& shape = table_->shape();
   const std::vector<std::int64_t> saved_shape = state.integers("shape");
   check(ids_.empty() && Shape(saved_shape.begin(), saved_shape.end()) == shape);
   for (const char* name : {"ids", "not_followed"})
@@ -484,7 +485,8 @@ void RowHistory::load_state_dict(const StateDict& state) {
     known += part.names().size();
   }
   check_argument(known == state.names().size(),
-                 "RowHistory::load_state_dict: the state has tables that are not in the model");
+                 "RowHistory::load_state_dict: the state has tables that are not in the model, "
+                 "expected a state of this model");
   tables_ = std::move(loaded);
   first_step_ = first_step;
 }
@@ -499,7 +501,7 @@ TableHistory& RowHistory::history_of(Parameter& table, RowKind kind) {
   return insert(tables_, new_history(table, kind));
 }
 
-// Creates the history of a table. `kind`, the kind of a lookup, is used if no layer names the rows.
+// Creates the history of a table. If no layer names the rows, their kind is `kind`.
 std::shared_ptr<TableHistory> RowHistory::new_history(Parameter& table, RowKind kind) const {
   check_argument(std::ranges::count(model_.parameters_on_tape(), &table) > 0,
                  "RowHistory: ", table.name(), " is not a parameter of the model");
@@ -577,7 +579,7 @@ void RowHistory::after_update(std::uint64_t step) {
   bool is_recorded = true;
   for (const auto& table : tables_) is_recorded &= table->after_update();
   check_state(is_recorded, "RowHistory: step ", step,
-              " was not made, or with another gradient than in before_update()");
+              " was not made with the gradient of before_update()");
 }
 
 }  // namespace rowgrad

@@ -21,7 +21,7 @@
 // is in a file, or if it has more than 131,072 rows and no dense gradient.
 //
 // Changes of rows between two updates, for example by lookups with max_norm, count as movement by
-// momentum. The first of these changes to a table is missed.
+// momentum. The first change of a table is missed.
 
 #include <algorithm>
 #include <array>
@@ -64,7 +64,7 @@ class TableHistory final : public RowWatcher {
    public:
     static constexpr std::size_t kBefore = 8;                  // tokens before the lookup
     static constexpr std::size_t kAfter = 3;                   // tokens after it
-    static constexpr std::size_t kMax = kBefore + 1 + kAfter;  // total number of tokens
+    static constexpr std::size_t kMax = kBefore + 1 + kAfter;  // maximum number of tokens
 
     Text() = default;
     /// Copies the first kMax tokens.
@@ -96,18 +96,18 @@ class TableHistory final : public RowWatcher {
     std::size_t place = 0;      // position of the lookup in `text`
   };
 
-  static constexpr std::size_t kMaxRows = std::size_t{1} << 17;  // maximum of tracked rows
+  static constexpr std::size_t kMaxRows = std::size_t{1} << 17;  // maximum number of tracked rows
   static constexpr std::size_t kMaxSteps = 3;                    // steps kept for each row
 
-  /// Borrows the table [rows, width], RowNames::ngrams and `tables`. If not null, `tables` fetches
-  /// rows before they are read.
-  explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t most_rows = kMaxRows,
+  /// Tracks up to `max_rows` rows of a table [rows, width]. Borrows the table, RowNames::ngrams and
+  /// `tables`, which fetches rows before they are read, unless it is null.
+  explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t max_rows = kMaxRows,
                         TablePlacement* tables = nullptr);
   TableHistory(const TableHistory&) = delete;
   TableHistory& operator=(const TableHistory&) = delete;
 
-  /// Counts lookups before an update. `tokens` are the tokens of these lookups (Tape::Lookup), or
-  /// null.
+  /// Counts the lookups of these ids until the next update. `tokens` are their tokens
+  /// (Tape::Lookup), or null.
   void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
 
   /// An update that an optimizer is about to make.
@@ -119,17 +119,17 @@ class TableHistory final : public RowWatcher {
     bool is_watched = false;  // true if the optimizer calls row_changed() for each row
   };
 
-  /// Call before each update, when the table has its gradient. Unless the update is watched, rows
-  /// are read before and after it. Replaces an earlier update that was not made.
+  /// Starts to record an update. Call it when the table has its gradient. Unless the update is
+  /// watched, rows are read before and after it. Replaces an earlier update that was not made.
   void before_update(std::uint64_t step, const Update& update);
   bool begin_step(const RowGradient& gradient) override;
   void row_changed(std::size_t i, const real* before, const real* after) override;
 
-  /// Call after each update. Returns false, and does not record the step, if the optimizer did not
-  /// use the gradient of before_update().
+  /// Records the update that was made. Returns false, and does not record the step, if the
+  /// optimizer did not use the gradient of before_update().
   bool after_update();
 
-  /// Discards the update of before_update(), which will not be made or recorded.
+  /// Discards the update of before_update(), which is then not recorded.
   void cancel_update() { awaits_update_ = false; }
 
   /// Returns true if the table has changed since before_update() and after_update() is missing.
@@ -179,8 +179,8 @@ class TableHistory final : public RowWatcher {
   /// Returns the kMaxSteps steps that moved row ids()[index] farthest, in descending order.
   std::vector<Step> steps(std::size_t index) const;
 
-  /// Returns the distance from its start of a row that is not touched. `value` is its value now.
-  /// Returns NaN if the start is unknown.
+  /// Returns the distance of an untouched row from its start, or NaN if the start is unknown.
+  /// `value` has its current values.
   double moved_untracked(std::int32_t id, std::span<const real> value) const;
 
   const Parameter& table() const { return *table_; }       // the table of this history
@@ -202,7 +202,7 @@ class TableHistory final : public RowWatcher {
   /// Returns true if a step had an unknown decay.
   bool has_unknown_decay() const { return has_unknown_decay_; }
 
-  /// Returns the history, as a column for each member of rows and steps. Call it between steps.
+  /// Returns the history, with an array for each member of Row and Step. Call it between steps.
   StateDict state_dict() const;
   /// Loads a state into a new history. The table must have the values that it had when the state
   /// was saved. Throws std::invalid_argument for a state of another table.
@@ -213,7 +213,7 @@ class TableHistory final : public RowWatcher {
   struct Lookup {
     std::shared_ptr<const Ids> ids, tokens;
   };
-  // The number of lookups of a row since the last update, and the index of the first one.
+  // The number of lookups of a row since the last update, and the index of the first lookup.
   struct Count {
     std::uint32_t lookups = 0, first = 0;
   };
@@ -247,10 +247,10 @@ class TableHistory final : public RowWatcher {
   TablePlacement* tables_;
   RowNames names_;
   std::optional<NgramCounts> ngrams_;
-  std::size_t most_rows_;
+  std::size_t max_rows_;
   // Lookups until the next update.
   std::vector<Lookup> waiting_;
-  std::size_t lookups_ = 0;                            // number of ids in them
+  std::size_t lookups_ = 0;                            // total number of their ids
   std::vector<std::int32_t> looked_up_;                // the distinct ids
   std::vector<Count, ZeroedAllocator<Count>> counts_;  // for all rows
   // Tracked rows. Record index + 1 has the initial values of row ids_[index] and, if keeps_latest_,
@@ -261,7 +261,7 @@ class TableHistory final : public RowWatcher {
   PoolVector<KeptStep> steps_;        // kMaxSteps for each record
   PoolVector<KeptText> texts_;        // one for each step, if tokens look rows up
   bool keeps_latest_ = false;         // true once rows have moved without a gradient
-  std::vector<bool> is_not_tracked_;  // touched rows beyond most_rows_; empty if there are none
+  std::vector<bool> is_not_tracked_;  // touched rows beyond max_rows_; empty if there are none
   std::size_t not_tracked_ = 0;
   // The current step.
   std::uint64_t step_ = 0;
@@ -315,15 +315,15 @@ class TableHistories {
 };
 
 /// The histories of all tables of a model that are looked up or get row gradients, in a TrainingRun
-/// or your own loop. With several ranks, one history is enough, but it only sees the lookups of its
-/// rank's slices.
+/// or your own loop. With several ranks, one history is enough, but it only counts the lookups of
+/// its rank's slices.
 class RowHistory : public TrainingCallback {
  public:
   /// Measures the time until it goes out of scope.
   class Timer {
    public:
     using Clock = std::chrono::steady_clock;  // the clock for all times
-    /// Will add the time from now on to `cost`.
+    /// Adds the time from now until destruction to `cost`.
     explicit Timer(Clock::duration& cost) : cost_(cost) {}
     ~Timer() { cost_ += Clock::now() - begin_; }
 
@@ -349,13 +349,13 @@ class RowHistory : public TrainingCallback {
   void after_step(const TrainingRun& run, const StepResult& result) override;
   CallbackNeeds needs() const override { return {.gradients = true}; }
 
-  /// Returns the histories of all tables, by the names of the tables. A callback that saves them
-  /// must be added to the run after the history: throws std::logic_error after an update whose
-  /// after_step() was not called yet.
+  /// Returns the histories of all tables, by table name. Throws std::logic_error between an update
+  /// and its after_step(), so a callback that saves the histories must be added to the run after
+  /// this one.
   StateDict state_dict() const;
-  /// Replaces all histories. If the model's values are from the same time, the history continues as
-  /// if it had never stopped. Throws std::invalid_argument for a state of another model, and then
-  /// changes nothing.
+  /// Replaces all histories. If the model has the values of the same step, the history continues as
+  /// if it had never stopped. Throws std::invalid_argument for a state of another model; nothing
+  /// has changed then.
   void load_state_dict(const StateDict& state);
 
   /// Returns the run's step count before the first recorded step; nullopt before that step.
@@ -364,14 +364,14 @@ class RowHistory : public TrainingCallback {
   /// Returns the time that the history has taken.
   Timer::Clock::duration cost() const { return cost_; }
 
-  /// For loops without a TrainingRun: call it after each backward. Throws std::invalid_argument if
-  /// the tape only looks up tables of other models.
+  /// Counts the lookups of a tape. Loops without a TrainingRun call it after each backward pass.
+  /// Throws std::invalid_argument if the tape only looks up tables of other models.
   void after_backward(const Tape& tape);
-  /// Call it before each update; `step` counts from 1. If the update is skipped, call it again
-  /// before the next one.
+  /// Starts to record a step, counted from 1. Call it before each update. If the update is skipped,
+  /// call it again before the next one.
   void before_update(std::uint64_t step, const Optimizer& optimizer);
-  /// Call it after each update. Throws std::logic_error, and does not record the step, if
-  /// before_update() was not called for it or the optimizer used another gradient.
+  /// Records a step. Call it after each update. Throws std::logic_error, and records nothing, if
+  /// before_update() was not called for the step or the optimizer used another gradient.
   void after_update(std::uint64_t step);
 
  private:

@@ -64,12 +64,12 @@ std::vector<ListedRow> list_rows(const TableHistory& history) {
       ListedRow& row = rows.emplace_back(ListedRow{.id = some[i]});
       for (const real x : value) row.norm += static_cast<double>(x) * static_cast<double>(x);
       row.norm = std::sqrt(row.norm);
-      if (const auto place = history.index_of(row.id)) {
-        const TableHistory::Row& what = history.row(*place);
-        row.lookups = what.lookups;
-        row.steps = what.steps;
-        row.gradient_norm = std::sqrt(what.squares);
-        row.moved = moved[*place];
+      if (const auto index = history.index_of(row.id)) {
+        const TableHistory::Row& statistics = history.row(*index);
+        row.lookups = statistics.lookups;
+        row.steps = statistics.steps;
+        row.gradient_norm = std::sqrt(statistics.squares);
+        row.moved = moved[*index];
       } else {
         row.moved = history.moved_untracked(row.id, value);
       }

@@ -14,15 +14,15 @@
 
 namespace rowgrad {
 
-/// Classifies how far a row has moved.
+/// A classification of the distance that a row has moved.
 enum class Learned {
   kNo,      // never looked up
-  kHardly,  // moved less than a tenth of the median distance of rows that were looked up
+  kHardly,  // moved at most a tenth of the median of rows that were looked up, or unknown
   kYes      // moved farther
 };
 const char* name_of(Learned learned);  // "no", "hardly" or "yes"
 
-/// Summarizes the history of a row, and its final values.
+/// A summary of the history of a row and of its final values.
 struct ListedRow {
   std::int32_t id = 0;             // index of the row
   std::uint64_t lookups = 0;       // number of lookups
@@ -33,23 +33,23 @@ struct ListedRow {
   Learned learned = Learned::kNo;  // how far it moved
 };
 
-/// Returns all rows of a table by id. If it has more than TableHistory::kMaxRows rows, returns
-/// only the tracked ones.
+/// Returns all rows of a table by id. If the table has more than TableHistory::kMaxRows rows,
+/// returns only the tracked ones.
 std::vector<ListedRow> list_rows(const TableHistory& history);
 
 /// Returns the text of a token, or its id if the tokenizer is null or does not have it (models may
 /// have more rows than tokens).
 std::string token_label(const Tokenizer* tokenizer, std::int32_t id);
 
-/// Labels rows. A row of an n-gram memory's table is labelled with the n-grams that it was looked
-/// up for, "" if there are none. Other rows have the names given by layers. Tokens have the
-/// tokenizer's strings, if there is a tokenizer. All other rows are labelled with their ids.
+/// The labels of rows. In an n-gram memory's table, the label of a row has the n-grams that looked
+/// it up, "" if there are none. Other rows have the names given by layers. Tokens have the
+/// tokenizer's strings, if there is a tokenizer. The label of any other row is its id.
 class RowLabels {
  public:
-  /// Borrows both. Knows the n-grams counted before this call.
+  /// Borrows both. Includes the n-grams counted so far.
   RowLabels(const TableHistory& history, const Tokenizer* tokenizer);
 
-  std::string of(std::int32_t id) const;  // a row's label
+  std::string of(std::int32_t id) const;  // the label of a row
 
   /// Returns the n-grams that a row was looked up for; none in other tables.
   std::span<const NgramCounts::Ngram> ngrams(std::int32_t id) const;

@@ -65,12 +65,13 @@ void RowMovement::after_backward(const TrainingRun&, const Tape& tape) {
     const std::shared_ptr<const Ids>& tokens = lookup.tokens;
     if (tokens == nullptr) continue;
     const std::size_t context = tokens->shape().back();
-    const std::size_t of_a_token = lookup.ids.size() / tokens->size();
+    const std::size_t lookups_per_token = lookup.ids.size() / tokens->size();
     for (std::size_t begin = 0; begin < tokens->size(); begin += context) {
       std::vector<std::size_t> positions;
       for (std::size_t i = 0; i < context; ++i)
-        if (std::ranges::count(std::span(lookup.ids.data() + (begin + i) * of_a_token, of_a_token),
-                               row_))
+        if (std::ranges::count(
+                std::span(lookup.ids.data() + (begin + i) * lookups_per_token, lookups_per_token),
+                row_))
           positions.push_back(i);
       const std::span window(tokens->data() + begin, context);
       if (!positions.empty() && now_.windows.size() < options_.windows)
@@ -111,8 +112,8 @@ void RowMovement::after_step(const TrainingRun& run, const StepResult& result) {
   now_ = {};
 }
 
-// Keeps a step, and drops the least important one if there are too many. Steps that looked the row
-// up come first, because a dense gradient moves the row in all steps.
+// Keeps a step, and drops the least important one if there are too many. Prefers steps that looked
+// the row up, because a dense gradient moves the row in all steps.
 void RowMovement::keep(KeptStep kept) {
   kept_.push_back(std::move(kept));
   if (kept_.size() <= options_.steps) return;

@@ -8,10 +8,10 @@
 //   run.train();
 //   for (const RowMovement::Step& step : movement.summary().steps) …
 //
-// The movement of a row is the sum of its movements in all steps. The share of a step is the length
-// of its movement in the direction of this sum, divided by the length of the sum. Shares add up to
-// 1; a step that moved the row back has a negative share. With momentum, a step with a gradient
-// also moves the row by earlier gradients.
+// The movement of a row is the vector sum of its movements in all steps. The share of a step is the
+// length of its movement in the direction of this sum, divided by the length of the sum. Shares add
+// up to 1. A step that moved the row back has a negative share. With momentum, a step with a
+// gradient also moves the row by earlier gradients.
 
 #include <cstddef>
 #include <cstdint>
@@ -26,8 +26,8 @@ namespace rowgrad {
 /// Limits of a RowMovement, whose memory does not grow with the length of the run. It keeps the
 /// steps that moved the row farthest, and prefers steps that looked it up.
 struct RowMovementOptions {
-  std::size_t steps = 20;   // maximum of kept steps
-  std::size_t windows = 4;  // maximum of windows for each step
+  std::size_t steps = 20;   // maximum number of kept steps
+  std::size_t windows = 4;  // maximum number of windows per step
 };
 
 class RowMovement : public TrainingCallback {
@@ -58,7 +58,7 @@ class RowMovement : public TrainingCallback {
     double by_gradients = 0;  // share of the steps with a gradient
     double by_momentum = 0;   // share of the steps without a gradient
     double by_decay = 0;      // share of weight decay in all steps
-    bool knows_decay = true;  // false: decay is unknown and included in the other two shares
+    bool knows_decay = true;  // if false, decay is included in the other two shares
     std::vector<Step> steps;  // the kept steps in ascending order
   };
 
@@ -91,13 +91,13 @@ class RowMovement : public TrainingCallback {
   RowMovementOptions options_;
   std::vector<double> start_;
   std::vector<double> latest_;
-  std::vector<double> by_gradients_;  // sum over steps, as the next two
+  std::vector<double> by_gradients_;  // these three are sums over steps
   std::vector<double> by_momentum_;
   std::vector<double> by_decay_;
   Summary counts_;
   Step now_;
   bool has_gradient_ = false;
-  std::optional<double> decay_;  // the fraction that decay takes; nullopt if unknown
+  std::optional<double> decay_;  // fraction that decay takes; nullopt if unknown
   std::vector<KeptStep> kept_;
 };
 

@@ -77,7 +77,8 @@ RunLog::RunLog(Layer& model, const Optimizer& optimizer, const std::filesystem::
                RunLogOptions options)
     : RunLog(nullptr, model, optimizer, path, std::move(options)) {}
 
-// Does not read rows, because fetching rows of sharded tables needs the other ranks.
+// Does not write rows, because the other ranks would have to take part in fetching rows of sharded
+// tables.
 RunLog::~RunLog() {
   if (run_ != nullptr) run_->remove(*this);
   flush();
@@ -138,7 +139,7 @@ Json RunLog::header() const {
   return header;
 }
 
-// Returns the time that the run has taken so far.
+// Returns the time of the run so far.
 double RunLog::seconds() const {
   return counts_.seconds + in_seconds(Timer::Clock::now() - start_);
 }
@@ -310,16 +311,16 @@ void RunLog::write_rows(const TableHistory& table, bool whole) {
   const std::string& name = table.table().name();
   if (!written_.contains(name) && !write("table", table_record(table))) return;
   WrittenSteps& written = written_[name];
-  const std::vector<std::size_t> places = places_to_write(table, written, whole);
-  const Json data = rows_record(table, places,
+  const std::vector<std::size_t> indices = places_to_write(table, written, whole);
+  const Json data = rows_record(table, indices,
                                 {.step = step(),
                                  .since = counts_.last_frame,
                                  .whole = whole,
                                  .tokenizer = options_.tokenizer});
   if (!write("rows", data)) return;
   written.resize(table.ids().size(), 0);
-  for (const std::size_t place : places)
-    written[place] = static_cast<std::int64_t>(table.row(place).steps);
+  for (const std::size_t index : indices)
+    written[index] = static_cast<std::int64_t>(table.row(index).steps);
 }
 
 // --- State --------------------------------------------------------------------------------------
@@ -380,9 +381,10 @@ void RunLog::load_state_dict(const StateDict& state) {
   if (own_rows_) own_rows_->load_state_dict(state.part("rows"));
   counts_ = counts;
   steps_ = saved_step;
-  const bool is_there = file_ && bytes <= file_->bytes() &&
-                        file_->first_line().find(concat("\"id\":\"", id, '"')) != std::string::npos;
-  if (!is_there || bytes == 0) return;  // starts a new log, which writes all rows again
+  const bool file_has_log =
+      file_ && bytes <= file_->bytes() &&
+      file_->first_line().find(concat("\"id\":\"", id, '"')) != std::string::npos;
+  if (!file_has_log || bytes == 0) return;  // a new log starts, and writes all rows again
   begin_ = bytes;
   id_ = id;
   written_ = std::move(written);

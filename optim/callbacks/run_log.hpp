@@ -7,8 +7,8 @@
 //
 // A log has a JSON object on each line (core/base/json_lines.hpp). It only grows, and the cost of a
 // record depends on the changes since the last one. examples/rowgrad/report/FORMAT.md describes the
-// records. If the program is killed, the log lacks at most the last second. A resumed run truncates
-// its log to its length at the checkpoint, because it repeats the later steps.
+// records. If the program is killed, the log usually lacks at most the last second. A resumed run
+// truncates its log to its length at the checkpoint, because it repeats the later steps.
 
 #include <cstdint>
 #include <filesystem>
@@ -42,8 +42,8 @@ struct RunLogOptions {
 /// Writes the log of a run. Its errors never end the run: see first_error().
 class RunLog : public TrainingCallback {
  public:
-  /// Logs a run, and is one of its callbacks until it is destroyed. Borrows the run and the objects
-  /// that the options point to. The first record replaces the log of an earlier run. Throws
+  /// Logs a run, as one of its callbacks until destruction. Borrows the run and the objects that
+  /// the options point to. The first record replaces the log of an earlier run. Throws
   /// std::runtime_error if the file is not a log, is open elsewhere or cannot be written. Only the
   /// first rank opens a file; on other ranks, a log does nothing.
   RunLog(TrainingRun& run, const std::filesystem::path& path, RunLogOptions options = {});
@@ -55,11 +55,12 @@ class RunLog : public TrainingCallback {
   /// Writes the end of the run if at_end() was not called, for example because the run failed.
   ~RunLog() override;
 
-  /// Call it after each backward.
+  /// Records lookups. Call it after each backward pass.
   void after_backward(const Tape& tape);
-  /// Call it when the gradients of a step are complete. A late call is reported by first_error().
+  /// Records gradients. Call it when the gradients of a step are complete; first_error() reports a
+  /// late call.
   void before_update();
-  /// Call it after the optimizer's step.
+  /// Records a step. Call it after the optimizer's step.
   void after_step(double loss);
   /// Writes all rows if the run has ended or a callback has stopped it. Otherwise writes the rows
   /// that had a gradient since they were last written.
@@ -77,8 +78,8 @@ class RunLog : public TrainingCallback {
 
   const RowHistory& rows() const { return rows_; }  // RunLogOptions::rows or the log's own
 
-  /// Writes the log to disk, and returns its length, its counters and its own row history. Save
-  /// this state with the run, in a callback that was added after the log. Throws std::logic_error
+  /// Writes the log to disk. Returns its length, its counters and its own row history. Save this
+  /// state with the run, in a callback that was added after the log. Throws std::logic_error
   /// between before_update() and after_step().
   StateDict state_dict();
 
@@ -132,7 +133,7 @@ class RunLog : public TrainingCallback {
   Layer& model_;
   const Optimizer& optimizer_;
   RunLogOptions options_;
-  std::optional<JsonLines> file_;  // only on the first rank
+  std::optional<JsonLines> file_;  // null on other ranks
   std::string id_;                 // identifies the run
   std::uint64_t begin_ = 0;        // bytes of the file before the first record
   bool has_begun_ = false, fault_is_noted_ = false;

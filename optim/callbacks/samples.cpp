@@ -26,12 +26,12 @@ std::string Samples::write(const TrainingRun& run) {
   return tokenizer_.decode(whole);
 }
 
-// Makes no sample at the end of the run; programs may call write().
+// Makes no sample at the end of the run. Programs can call write() then.
 void Samples::after_step(const TrainingRun& run, const StepResult&) {
   if (run.has_more_steps()) make(run);
 }
 
-// Makes a sample that was stopped, or that was not made before the run was saved.
+// Makes the sample that is due, if it was stopped or the run was saved before it.
 void Samples::before_update(const TrainingRun& run) { make(run); }
 
 void Samples::make(const TrainingRun& run) {

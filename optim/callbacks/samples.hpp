@@ -12,7 +12,7 @@ namespace rowgrad {
 
 /// A text that a model generated.
 struct Sample {
-  std::size_t steps = 0;  // steps made before it
+  std::size_t steps = 0;  // steps made before the sample
   std::string text = {};  // includes the prompt
 };
 

@@ -13,7 +13,7 @@
 namespace rowgrad {
 namespace {
 
-// Limits the rows of a record. At the end of a run, limits rows of n-grams and rows with reasons.
+// Maximum of rows in a record. At the end of a run, only limits rows of n-grams and reasons.
 constexpr std::size_t kMaxRows = 2000;
 constexpr std::size_t kMaxReasons = 100;  // rows with reasons in a record during the run
 constexpr std::size_t kMaxLabels = std::size_t{1} << 18;  // rows of a table whose record has labels
@@ -48,7 +48,7 @@ std::vector<std::size_t> largest(std::vector<std::size_t> indices, std::size_t m
   return indices;
 }
 
-std::vector<std::size_t> counted_to(std::size_t count) {
+std::vector<std::size_t> all_indices(std::size_t count) {
   std::vector<std::size_t> all(count);
   std::iota(all.begin(), all.end(), 0);
   return all;
@@ -78,7 +78,7 @@ std::vector<std::size_t> places_to_write(const TableHistory& table, const Writte
     return static_cast<std::int64_t>(table.row(index).steps);
   };
   const auto is_new = [&](std::size_t index) { return steps_before(index) == 0; };
-  std::vector<std::size_t> indices = counted_to(table.ids().size());
+  std::vector<std::size_t> indices = all_indices(table.ids().size());
   if (!whole) {
     std::erase_if(indices, [&](std::size_t index) { return steps(index) == steps_before(index); });
     const auto news = static_cast<std::size_t>(std::ranges::count_if(indices, is_new));
@@ -143,7 +143,7 @@ Json rows_record(const TableHistory& table, std::span<const std::size_t> indices
       data["labels"].push_back(shown_bytes(labels.of(table.ids()[index])));
   }
   std::size_t left = options.whole ? kMaxRows : kMaxReasons;
-  for (const std::size_t i : largest(counted_to(indices.size()), indices.size(),
+  for (const std::size_t i : largest(all_indices(indices.size()), indices.size(),
                                      [&](std::size_t one) { return frame.moved[one]; })) {
     const std::vector<TableHistory::Step> kept = table.steps(indices[i]);
     const auto is_recent = [&](const auto& one) { return one.step > options.since; };

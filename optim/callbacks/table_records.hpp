@@ -21,8 +21,8 @@ using WrittenSteps = std::vector<std::int64_t>;
 /// Returns the record `table`.
 Json table_record(const TableHistory& table);
 
-/// Returns the indices into TableHistory::ids() of rows to write, in the order of ids. These are
-/// all rows not written before, and other rows that had a gradient since, up to 2,000 rows; rows
+/// Returns indices into TableHistory::ids(), in the order of ids, of the rows to write: all rows
+/// not written before, and other rows that had a gradient since, up to 2,000 rows in total. Rows
 /// with the most steps since take precedence. If `whole`, returns all rows. Tables of n-grams are
 /// limited to 2,000 rows.
 std::vector<std::size_t> places_to_write(const TableHistory& table, const WrittenSteps& written,
@@ -30,7 +30,7 @@ std::vector<std::size_t> places_to_write(const TableHistory& table, const Writte
 
 struct RowsRecordOptions {
   std::uint64_t step = 0;   // current step
-  std::uint64_t since = 0;  // omit the reasons of rows without a later step, unless `whole`
+  std::uint64_t since = 0;  // unless `whole`, omits reasons of rows without a later step
   bool whole = false;       // true for the record at the end of a run
   const Tokenizer* tokenizer = nullptr;  // for labels of n-grams; may be null
 };

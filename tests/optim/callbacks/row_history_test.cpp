@@ -287,7 +287,7 @@ TEST(RowHistory, IgnoresSkippedUpdatesAndOtherGradients) {
   model.backward(Ids{5, 6, 7, 8}, rows, optimizer);
   optimizer.step();  // with another gradient than in before_update()
   EXPECT_ERROR(std::logic_error,
-               "RowHistory: step 2 was not made, or with another gradient than in before_update()",
+               "RowHistory: step 2 was not made with the gradient of before_update()",
                rows.after_update(2));
   EXPECT_EQ(table.row(3).steps, 0U);
   EXPECT_EQ(table.touched(), 4U);
@@ -514,7 +514,7 @@ TEST(RowHistory, CoversAllTablesThatAreLookedUp) {
   EXPECT_NEAR(left.kept_without_gradient().value(), std::pow(0.95, 3), 1e-6);
 }
 
-TEST(RowHistory, RejectsOtherModelsAndUnannouncedSteps) {
+TEST(RowHistory, RejectsOtherModelsAndStepsWithoutBeforeUpdate) {
   Random random(1);
   Pairs model(random), other(random);
   SGD sgd(model.parameters());

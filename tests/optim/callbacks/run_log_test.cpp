@@ -263,9 +263,9 @@ TEST(RunLog, RecordsTheEndOfAFailedRun) {
 TEST(RunLog, RejectsInvalidRecords) {
   const TemporaryFolder folder;
   Logged logged(folder / "run.log");
-  EXPECT_INVALID("RunLog::add: the data of \"note\" are not an object, expected members",
+  EXPECT_INVALID("RunLog::add: the data of \"note\" are not a JSON object, expected one",
                  logged.log.add("note", Json()));
-  EXPECT_INVALID("RunLog::add: the data of \"note\" are not an object, expected members",
+  EXPECT_INVALID("RunLog::add: the data of \"note\" are not a JSON object, expected one",
                  logged.log.add("note", Json::array()));
   EXPECT_INVALID("RunLog::add: the event \"rows\" is reserved for the log, expected another event",
                  logged.log.add("rows", {{"text", "x"}}));
