@@ -341,7 +341,8 @@ void TrainingRun::check_finite(const TrainingRecord& record) const {
 }
 
 // Checks the parameters after the last step, whose update may not be finite even if its gradients
-// are. After other steps, the loss of the next step usually shows such values.
+// are. After other steps, the next loss usually reveals values that are not
+// finite.
 void TrainingRun::check_parameters() const {
   if (options_.allow_non_finite) return;
   const std::string bad = first_not_finite(Values::kParameters);
@@ -409,7 +410,7 @@ void TrainingRun::compare_ranks() const {
   if (group_.size() == 1) return;
   std::vector<std::uint64_t> sums;
   for (Parameter* parameter : options_.optimizer.parameters()) {
-    // Of a table file, only the last updated rows are compared. Shards are not compared, because
+    // Only the last updated rows of a table file are compared. Shards are not compared, because
     // each exists only once.
     const Gradient& last = parameter->gradient();
     sums.push_back(checksum_of(has_sharded_tables() && options_.ranks->find(*parameter) ? Tensor()

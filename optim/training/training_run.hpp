@@ -38,7 +38,7 @@ struct PeriodicEvaluation {
   /// If true, every evaluation also computes accuracies: see EvaluateOptions.
   bool accuracy = false;
   /// Loaders for the evaluations during epochs. `training` is required if `every` is not 0. If
-  /// `validation` is null, there is no validation loss.
+  /// `validation` is null, validation losses are omitted.
   const DataLoader* training = nullptr;
   const DataLoader* validation = nullptr;
 };

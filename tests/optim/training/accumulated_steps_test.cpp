@@ -68,7 +68,7 @@ TEST(AccumulatedSteps, EqualOneLargeBatch) {
                           way.slices, ", ranks ", way.ranks));
       const auto expect_equal = [&](const Trained& small) {
         ASSERT_EQ(small.losses.all.size(), large.losses.all.size());
-        // Gradients of up to 30 targets with values below 10, over four steps.
+        // The tolerance covers sums of up to 30 values below 10 in each of four steps.
         for (std::size_t i = 0; i < small.losses.all.size(); ++i)
           EXPECT_NEAR(small.losses.all[i], large.losses.all[i], 4 * 30 * 10 * kEpsilon);
         for (std::size_t p = 0; p < large.model->parameters().size(); ++p)

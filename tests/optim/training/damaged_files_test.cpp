@@ -11,7 +11,7 @@ struct FileKind {
   std::string name;
   std::function<void(const fs::path& folder)> write;        // writes files into an empty folder
   std::function<std::string(const fs::path& folder)> read;  // returns everything it reads from them
-  std::string damaged;  // part of the names of the files to damage; empty for all files
+  std::string damaged;  // files to damage have this in their names; "" for all files
 };
 
 void PrintTo(const FileKind& kind, std::ostream* out) { *out << kind.name; }
@@ -57,7 +57,7 @@ void write_table(const fs::path& folder) {
   }
 }
 
-// Reads the table, and then the table at its first checkpoint.
+// Reads the table, restores its first checkpoint, and reads it again.
 std::string read_table(const fs::path& folder) {
   TableFile table(folder / "table");
   std::string all = concat(table.named_slots(), table.checkpoint_id());

@@ -4,7 +4,7 @@
 
 namespace {
 
-// Lookups of the token table name the n-grams, even if that table is frozen.
+// N-grams of a memory are counted even if the token table is frozen.
 TEST(RowHistory, TracksTheTableOfAMemory) {
   for (const bool frozen : {false, true}) {
     Random random(1);
@@ -75,7 +75,7 @@ TEST(RowHistory, TracksTheTableOfAMemory) {
   }
 }
 
-// Looks up segment ids, which have the shape of the tokens, before the tokens.
+// Looks up segment ids before the tokens. They have the shape of the tokens.
 struct WithSegments : Layer {
   explicit WithSegments(Random& random)
       : segment(*this, "segment", 10, 4, random),

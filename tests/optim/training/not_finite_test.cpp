@@ -4,7 +4,7 @@
 
 namespace {
 
-/// Has a loss of 0 with an infinite gradient: √0 of a row, or of a parameter.
+/// A model whose gradient is infinite if its loss takes the square root of zeros.
 struct Roots : Model {
   explicit Roots(Random& random, TablePlacement* tables = nullptr)
       : table(*this, "table", kUsers, 2, random, EmbeddingOptions{.init_std = 0, .tables = tables}),

@@ -52,7 +52,7 @@ class Watched : public Model {
     };
     const Variable x = watched(embedding(tape.parameter(table), batch.inputs()),
                                [this, before] { sent.push_back(ranks_.bytes_sent() - before); });
-    // A collective call: all ranks have announced the kind of the head's gradient.
+    // Waits for all ranks, so that each has announced the kind of the head's gradient.
     const Variable y = watched(linear(x, tape.parameter(middle)), [this] { ranks_.any(false); });
     return cross_entropy(linear(y, tape.parameter(head)), batch.targets());
   }
@@ -146,7 +146,7 @@ TEST(RanksOfATrainingRun, ThrowIfParametersDiffer) {
             "equal parameters on all ranks");
 }
 
-// All ranks fail at the same place: before the update, or while gradients are summed.
+// All ranks fail in the same call: before the update, or while gradients are summed.
 TEST(RanksOfATrainingRun, ContinueFromTheirLastStateUnlessASumWasInterrupted) {
   struct Failing : TrainingCallback {
     explicit Failing(bool in_backward) : in_backward_(in_backward) {}

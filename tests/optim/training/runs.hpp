@@ -69,7 +69,7 @@ struct Ratings : Model {
 
 inline constexpr std::size_t kUsers = 30, kFilms = 20;
 
-/// Returns a few frequent tokens and many rare ones.
+/// Returns random tokens, a few of them frequent and many rare.
 inline Ids text_of(std::size_t tokens, std::uint32_t seed) {
   Random random(seed);
   Ids ids = Ids::from_shape({tokens});
@@ -97,7 +97,7 @@ inline Data chosen_targets(std::size_t count, std::uint32_t seed) {
   return std::make_shared<TokenWindows>(text, targets, kWindows);
 }
 
-/// Rates a film 1 if its id is as even or odd as the user's, and otherwise -1.
+/// Returns random ratings: 1 if the ids of user and film are both even or both odd, otherwise -1.
 inline Batch ratings(std::size_t count, std::uint32_t seed) {
   Random random(seed);
   Batch all{.ids = {Ids::from_shape({count}), Ids::from_shape({count})},
@@ -246,7 +246,7 @@ struct RunOf {
 };
 
 /// Collects the bits of all rows and losses at the end of a run and, if `watched`, the rows with
-/// gradients in each step. With sharded tables, only on the first rank.
+/// gradients in each step. If tables are sharded, only the first rank collects them.
 struct RunOutcome : TrainingCallback {
   explicit RunOutcome(bool watched = false) : watches(watched) {}
 

@@ -170,8 +170,9 @@ TEST(TrainingRun, LoadsForeignWeights) {
   EXPECT_EQ(model.head.weight.value(), full({Bigram::kVocabulary, 4}, 3));
 }
 
-// The last evaluation ends an epoch or, if the last step is within an epoch, is one during it. If a
-// callback interrupts it, even after a batch, the run repeats it with the same examples.
+// A run ends with an evaluation: after an epoch or, if the last step is within an epoch, during it.
+// If a callback interrupts this evaluation, even after a batch, the run repeats it with the same
+// examples.
 TEST(TrainingRun, EndsAfterItsLastEvaluation) {
   struct Stops : TrainingCallback {
     bool should_continue(const TrainingRun& run) override {
@@ -361,7 +362,7 @@ TEST(TrainingRun, RejectsInvalidOptionsAndStates) {
       "without target_weights";
   EXPECT_INVALID(message, plain.model.set_loss({.reduction = LossReduction::kSum}));
   EXPECT_INVALID(message, plain.model.set_loss({.target_weights = Tensor{1}}));
-  EXPECT_NO_THROW(run.train(1));  // with the unchanged loss
+  EXPECT_NO_THROW(run.train(1));  // the loss is unchanged
   plain.model.set_loss({.class_weights = Tensor{1, 1}});
   EXPECT_INVALID("total_weight: class_weights has shape [2], expected [7]", run.train(2));
 }
