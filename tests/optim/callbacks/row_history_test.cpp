@@ -9,7 +9,7 @@ double distance(const Tensor& a, const Tensor& b, std::size_t row) {
   return std::sqrt(squares);
 }
 
-// Looks up tokens; each token is its own id.
+// Looks up tokens, whose ids are the ids of their rows.
 void look_up(TableHistory& history, Ids tokens) {
   const auto ids = std::make_shared<const Ids>(std::move(tokens));
   history.look_up(ids, ids);
@@ -49,7 +49,7 @@ struct NaiveRow {
   TableHistory::Row row;
   std::vector<TableHistory::Step> steps;
   Tensor rested;    // the table after the row's last gradient
-  double kept = 1;  // fraction of its values that decay has left since
+  double kept = 1;  // fraction of these values that decay has left
 };
 
 void expect_same(const TableHistory::Row& row, const NaiveRow& expected,
@@ -98,7 +98,7 @@ struct MadeUpStep {
     gradient = RowGradient({kTableRows, 4}, indices, Parameter("", values).rows(indices));
   }
 
-  // Returns the step of a row without `step` and `moved`.
+  // Returns the expected step of a row. Does not set `step` and `moved`.
   TableHistory::Step of(std::int32_t id) const {
     const auto lookups = static_cast<std::uint64_t>(std::ranges::count(tokens, id));
     const auto first = static_cast<std::size_t>(std::ranges::find(tokens, id) - tokens.begin());
@@ -377,7 +377,7 @@ TEST(RowHistory, TruncatesLongTexts) {
   EXPECT_EQ(TableHistory::Text(tokens).size(), TableHistory::Text::kMax);
 }
 
-// The vocabulary equals the context, so sizes cannot distinguish the tables.
+// The vocabulary is as large as the context, so shapes cannot distinguish the tables.
 TEST(RowHistory, NamesPositionsAndDistances) {
   GptOptions options{.vocabulary = 40, .context = 40, .width = 4, .heads = 1, .layers = 1};
   const auto last_table = [&](std::size_t tables) {
@@ -408,7 +408,7 @@ TEST(RowHistory, NamesPositionsAndDistances) {
   EXPECT_EQ((Labels{few[16], few[20], few[31]}), (Labels{"16", "no distance", "17 and more"}));
 }
 
-// A table of segments that looks like the table of tokens.
+// A table of segments with the shape of the token table.
 struct TokensAndSegments : Layer {
   explicit TokensAndSegments(Random& random)
       : segment(*this, "segment", 5, 4, random),

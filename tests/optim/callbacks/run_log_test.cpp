@@ -144,7 +144,7 @@ TEST(RunLog, ReplacesOnlyLogs) {
                     RunLog log(model, sgd, folder / "other", {.about = "no JSON"}));
 }
 
-// Each process is killed some steps after its checkpoint, in the middle of a record.
+// Each process is killed some steps after its checkpoint, while it writes a record.
 TEST(RunLog, IsCompleteAfterARunWasKilledThreeTimes) {
   const TemporaryFolder folder;
   const Path whole = folder / "whole.log", path = folder / "run.log", left = folder / "left.log";
