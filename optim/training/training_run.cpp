@@ -341,8 +341,7 @@ void TrainingRun::check_finite(const TrainingRecord& record) const {
 }
 
 // Checks the parameters after the last step, whose update may not be finite even if its gradients
-// are. After other steps, the next loss usually reveals values that are not
-// finite.
+// are. After other steps, the next loss usually reveals parameters that are not finite.
 void TrainingRun::check_parameters() const {
   if (options_.allow_non_finite) return;
   const std::string bad = first_not_finite(Values::kParameters);

@@ -69,7 +69,7 @@ struct Ratings : Model {
 
 inline constexpr std::size_t kUsers = 30, kFilms = 20;
 
-/// Returns random tokens, a few of them frequent and many rare.
+/// Returns random tokens, a few frequent and many rare.
 inline Ids text_of(std::size_t tokens, std::uint32_t seed) {
   Random random(seed);
   Ids ids = Ids::from_shape({tokens});
@@ -97,7 +97,7 @@ inline Data chosen_targets(std::size_t count, std::uint32_t seed) {
   return std::make_shared<TokenWindows>(text, targets, kWindows);
 }
 
-/// Returns random ratings: 1 if the ids of user and film are both even or both odd, otherwise -1.
+/// Returns random ratings: 1 if both ids are even or both odd, otherwise -1.
 inline Batch ratings(std::size_t count, std::uint32_t seed) {
   Random random(seed);
   Batch all{.ids = {Ids::from_shape({count}), Ids::from_shape({count})},
