@@ -11,7 +11,7 @@
 
 namespace rowgrad {
 
-/// A difference between two values with the same name.
+/// A difference between the values with one name.
 struct CheckpointDifference {
   enum class Kind {
     only_in_first,   // only the first checkpoint has the name
@@ -25,7 +25,7 @@ struct CheckpointDifference {
   Kind kind = Kind::numbers;
 
   /// The first element that differs bitwise, in row-major order. `row` is its index on the first
-  /// axis, and `column` its index in that row. `first` and `second` have all digits.
+  /// axis, `column` its index in that row. `first` and `second` are its values, with all digits.
   std::size_t row = 0;
   std::size_t column = 0;
   std::string first = {};
@@ -36,7 +36,7 @@ struct CheckpointDifference {
   std::string largest_difference = {};  // "nan" if an element is NaN
 };
 
-/// Formats a number so that parsing returns exactly this number.
+/// Formats a number so that parsing the string returns exactly this number.
 std::string digits(std::int64_t number);
 std::string digits(float number);
 std::string digits(double number);

@@ -126,11 +126,11 @@ void FirstRank::at_end(const TrainingRun&) {
 }
 
 void FirstRank::add_validation(RunResults& results) {
-  const TrainingRunOptions& parts = session_.run().parts();
+  const TrainingRunOptions& options = session_.run().parts();
   const double baseline =
       unigram_loss(session_.training_ids(), session_.evaluated_ids(), session_.tokenizer().size());
-  const std::size_t batches = parts.evaluation.batches;
-  const bool is_part = batches > 0 && batches < parts.validation->batches();
+  const std::size_t batches = options.evaluation.batches;
+  const bool is_part = batches > 0 && batches < options.validation->batches();
   results.validation_unigram_loss = baseline;
   if (interrupted()) return;
   const std::vector<TrainingRecord>& history = session_.run().history();
@@ -193,7 +193,8 @@ void FirstRank::print_end(const std::string& rows) const {
                  ? ""
                  : "; continue with: rowgrad train --resume " + shell_word(settings_.save));
   print_file("Weights in ", settings_.gpt2_export,
-             concat(has_config ? " and config.json next to it" : "", ", as Hugging Face's GPT-2"));
+             concat(has_config ? " and config.json next to it" : "",
+                    ", in the format of Hugging Face's GPT-2"));
   print_file("Losses in  ", settings_.metrics);
   print_file("Run in     ", settings_.json);
   print_file("Rows in    ", settings_.row_list, rows);

@@ -22,7 +22,7 @@ namespace rowgrad {
 /// results. Call start(), watch() and train() in this order.
 class FirstRank : public TrainingCallback {
  public:
-  /// Borrows all arguments except the last one. Throws std::invalid_argument if the settings
+  /// Borrows all arguments except `prompt`. Throws std::invalid_argument if the settings
   /// request an export for GPT-2 that the model does not support, and std::runtime_error if the
   /// export would replace the file of another model.
   FirstRank(const TrainSettings& settings, const Corpus& corpus, Session& session,
@@ -41,8 +41,8 @@ class FirstRank : public TrainingCallback {
   /// Returns the state of the callbacks, for checkpoints.
   StateDict watched();
 
-  /// Trains the run, and completes the report even if training throws. First add the callback that
-  /// saves the run, because results follow the last checkpoint.
+  /// Trains the run, and completes the report even if training throws. Requires: the run has the
+  /// callback that saves it, so that results are written after the last checkpoint.
   void train(std::size_t last_step);
 
   void at_end(const TrainingRun& run) override;

@@ -15,7 +15,7 @@ namespace rowgrad {
 /// The purpose of an output.
 struct OutputKind {
   const char* name;  // for messages: "a run"
-  /// Returns true if the file was written for this purpose. If not, it may throw.
+  /// Returns true if the file was written for this purpose. Otherwise returns false or throws.
   std::function<bool(const std::filesystem::path& file)> is_in;
 };
 
@@ -42,12 +42,12 @@ struct Output {
   OutputKind kind;
 };
 
-/// Checks all `outputs` before any work: their folders must exist, a temporary file can be created
-/// next to each, and none is a folder. Rejects a file of another kind unless `force` is true.
-/// Always rejects files that are also inputs or other outputs, under any path: `read`, files in
-/// folders of labelled texts, The Verdict and GPT-2's files where programs look for them, other
-/// outputs, and standard input, output and error. Devices and pipes may be shared. Throws
-/// std::runtime_error.
+/// Checks all `outputs` before any work. Throws std::runtime_error if the folder of an output does
+/// not exist, if no temporary file can be created next to it, if it is a folder, or if it is a file
+/// of another kind and `force` is false. Also throws if it is the same file as an input or another
+/// output, under any path. Inputs are `read`, files in folders of labelled texts, The Verdict and
+/// GPT-2's files where programs look for them, and standard input, output and error. Devices and
+/// pipes may be shared.
 void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,
                    bool force);
 

@@ -55,22 +55,22 @@ std::string bits(double nats) {
   return formatted("%.3f nats (%.2f bits)", nats, nats / std::log(2.0));
 }
 
-void print_losses(const std::string& where, const TrainingRecord& record, int digits,
-                  const std::string& behind) {
-  std::cout << where << formatted("  training loss %.*f", digits, record.training_loss);
+void print_losses(const std::string& prefix, const TrainingRecord& record, int digits,
+                  const std::string& suffix) {
+  std::cout << prefix << formatted("  training loss %.*f", digits, record.training_loss);
   if (record.validation_loss)
     std::cout << formatted("  validation loss %.*f", digits, *record.validation_loss);
-  std::cout << behind << std::endl;
+  std::cout << suffix << std::endl;
 }
 
 std::string ProgressLines::place(const TrainingRun& run) const {
   const std::size_t last = run.steps() - 1;
-  const TrainingRunOptions& parts = run.parts();
+  const TrainingRunOptions& options = run.parts();
   std::string text;
-  if (parts.steps == 0)
-    text = concat("epoch ", last / run.steps_per_epoch() + 1, '/', parts.epochs, "  ");
+  if (options.steps == 0)
+    text = concat("epoch ", last / run.steps_per_epoch() + 1, '/', options.epochs, "  ");
   text += formatted("step %4zu", run.steps());
-  return parts.steps > 0 ? concat(text, '/', parts.steps) : text;
+  return options.steps > 0 ? concat(text, '/', options.steps) : text;
 }
 
 void ProgressLines::after_step(const TrainingRun& run, const StepResult& result) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// Progress lines. A terminal shows one line that is rewritten; files get a line every five seconds.
+// Progress lines. A terminal shows one line that is rewritten. Files get a line every five seconds.
 
 #include <chrono>
 #include <string>
@@ -38,8 +38,8 @@ class ProgressLine {
 /// Returns "1.826 nats (2.63 bits)".
 std::string bits(double nats);
 
-void print_losses(const std::string& where, const TrainingRecord& record, int digits,
-                  const std::string& behind = "");
+void print_losses(const std::string& prefix, const TrainingRecord& record, int digits,
+                  const std::string& suffix = "");
 
 /// Prints the progress of a run.
 class ProgressLines : public TrainingCallback {

@@ -40,7 +40,7 @@ std::int32_t row_named(const std::string& wanted, const RowNames& names, const T
                                      table.shape()[0] - 1));
 }
 
-// Returns the text of each token, with the spaces that decoding puts between tokens.
+// Returns the text of each token, including the space that decoding may put before it.
 std::vector<std::string> pieces_of(const std::vector<std::int32_t>& tokens,
                                    const Tokenizer& tokenizer) {
   std::vector<std::string> pieces;

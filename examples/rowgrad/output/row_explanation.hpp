@@ -19,7 +19,7 @@ struct ExplainOptions {
 /// Trains the run and prints why the row moved.
 void explain_row(ReplayedRun& replayed, const ExplainOptions& options);
 
-/// Returns a line of the window's text around the first of its positions. Positions are bracketed.
+/// Returns a line of text around the window's first position. Tokens at positions are in brackets.
 std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer);
 
 }  // namespace rowgrad

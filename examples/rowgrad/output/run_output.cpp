@@ -13,7 +13,7 @@ namespace rowgrad {
 
 namespace {
 
-constexpr std::size_t kMaxInTable = 24;  // maximum of tensors for a summary
+constexpr std::size_t kMaxInTable = 24;  // maximum number of tensors in a printed summary
 
 // Returns the options that differ from their defaults.
 std::string chosen_options(const Session& session) {
@@ -133,7 +133,7 @@ void RunFile::after_step(const TrainingRun& run, const StepResult& result) {
   if (ends_epoch || (every_ > 0 && run.steps() % every_ == 0)) rewrite();
 }
 
-// Writes the last state, unless it was written already: a pipe would get it twice.
+// Writes the last state, unless it was already written: a pipe would get it twice.
 void RunFile::at_end(const TrainingRun&) {
   if (has_news_ || !has_written_) rewrite();
 }

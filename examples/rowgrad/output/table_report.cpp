@@ -49,7 +49,7 @@ std::string TableReport::untouched_rows() const {
   return text;
 }
 
-// Returns the heads of a memory; none for other tables.
+// Returns the heads of an n-gram memory; none for other tables.
 std::vector<TableReport::Head> TableReport::heads() const {
   std::vector<Head> heads;
   if (history_.ngrams() == nullptr) return heads;
@@ -104,7 +104,7 @@ void TableReport::print(std::size_t limit, bool farthest_first) const {
   const bool names_untouched = history_.kind() != RowKind::kToken && !has_ngrams && untouched > 0;
   std::cout << '\n'
             << name() << " table: " << touched << " of " << size()
-            << formatted(" rows got a gradient (%.3g %%), %zu were never touched",
+            << formatted(" rows got a gradient (%.3g %%), %zu never did",
                          100.0 * static_cast<double>(touched) / static_cast<double>(size()),
                          untouched)
             << (names_untouched ? ": " + untouched_rows() : "") << '\n';

@@ -24,7 +24,7 @@ class TableReport {
   /// Returns the number of rows without a gradient whose bits differ from `start`.
   std::size_t changed_without_gradient(const Tensor& start) const;
 
-  /// Prints at most `limit` rows. Rows shared by the most n-grams come first. Other rows are sorted
+  /// Prints at most `limit` rows. Rows shared by the most n-grams come first. Rows are then sorted
   /// by id or, if `farthest_first`, by the distance they moved.
   void print(std::size_t limit, bool farthest_first) const;
 

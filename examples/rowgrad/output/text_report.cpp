@@ -72,7 +72,7 @@ std::vector<Output> outputs_of(const ReportFiles& files) {
   std::error_code none;
   check_argument(!fs::exists(files.log, none) || fs::is_regular_file(files.log, none),
                  "--log: ", files.log,
-                 " is not a regular file, expected one from which the page is built");
+                 " is not a regular file, expected one because the page is built from the log");
   const char* const option = files.log.empty() ? "--log, by default next to the report" : "--log";
   return {{"--report", files.page, kReportPage},
           {"--report-data", files.data, kReportData},
@@ -140,7 +140,7 @@ void TextReport::try_to_write() {
   }
 }
 
-// Writes the page of the steps so far, unless this would slow the run.
+// Writes the page of the steps so far, unless this would slow down the run.
 void TextReport::after_step(const TrainingRun& run, const StepResult&) {
   const auto begin = Clock::now();
   if (!run.has_more_steps() || begin - last_end_ < kShareOfTime * last_cost_) return;
@@ -163,7 +163,7 @@ void TextReport::read_text() {
                 .goes_on = [] { return !interrupted(); }});
 }
 
-// Reads the corpus as a callback, because this may fetch rows of sharded tables.
+// Reads the corpus during the callback, because this may fetch rows of sharded tables.
 void TextReport::at_end(const TrainingRun&) {
   has_ended_ = true;
   try {

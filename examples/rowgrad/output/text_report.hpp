@@ -21,13 +21,13 @@ bool is_wanted(const ReportFiles& files);
 /// Returns the outputs for these files. Throws std::invalid_argument if the log is a device.
 std::vector<Output> outputs_of(const ReportFiles& files);
 
-/// Writes the log of a run, and, from time to time and at the end, its page and data.
+/// Writes the log of a run and, from time to time and at the end, its page and data.
 class TextReport : public TrainingCallback {
  public:
   /// Adds the log and itself to the run. Borrows the run and `rows`, which must have been added to
   /// the run before. Continues an earlier log if `state` is its state; prints a line if a resumed
-  /// run has a new log. `force` replaces any other file. Throws std::runtime_error if the log
-  /// cannot be written, or if the program was built without the page.
+  /// run has a new log. With `force`, the log may replace any file. Throws std::runtime_error if
+  /// the log cannot be written, or if the program was built without the page.
   TextReport(const CommandLine& line, Session& session, const Corpus& corpus,
              const ReportFiles& files, RowHistory& rows, Ids prompt, const StateDict& state = {},
              bool force = false);
@@ -35,10 +35,10 @@ class TextReport : public TrainingCallback {
 
   RunLog& log() { return log_; }
 
-  /// Calls `train`, which trains the run. If it throws, writes the error to the files.
+  /// Calls `train`, which trains the run. Writes its exceptions to the files and rethrows them.
   void train(const std::function<void()>& train);
 
-  /// Writes the files after the run, and prints their paths. Throws std::runtime_error if the
+  /// Writes the files and prints their paths. Throws std::runtime_error if the
   /// report is incomplete.
   void finish();
 

@@ -7,7 +7,7 @@
 
 namespace {
 
-// Takes minutes, so it runs only if the variable ROWGRAD_TEXTBOOK is set.
+// Takes minutes, so it runs only if the environment variable ROWGRAD_TEXTBOOK is set.
 class TextbookRun : public PublishedData {
  protected:
   void SetUp() override {
@@ -69,8 +69,8 @@ TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
   }
 }
 
-// After the first clipped step, two versions of the book differ, and the order of sums affects the
-// third decimal.
+// After the first clipped step, two versions of the book differ, and the order of summation affects
+// the third decimal.
 TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
   expect_losses(trained("appendix_d.json --stop-after 26 --sample-tokens 0"), "appendix_d");
 }
