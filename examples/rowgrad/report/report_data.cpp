@@ -16,8 +16,8 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kMaxRowsShown = std::size_t{1} << 18;  // limit of a table on a map
-// Limits the rows whose steps are shown, and the rows of an n-gram memory's table.
+constexpr std::size_t kMaxRowsShown = std::size_t{1} << 18;  // maximum number of rows on a map
+// Maximum number of rows whose steps are shown, and of rows of an n-gram memory's table.
 constexpr std::size_t kMaxReasons = 2000;
 
 const Json& member(const Json& object, std::string_view name) {
@@ -114,8 +114,8 @@ void LoggedTable::add(std::uint64_t step, const Json& record) {
   const std::vector<double> momentum = numbers_or_0("momentum"), decay = numbers_or_0("decay");
   for (const std::size_t size : {lookups.size(), steps.size(), last.size(), norm.size(),
                                  moved.size(), momentum.size(), decay.size()})
-    check_runtime(size == distances.size(), "the columns of ", name,
-                  " have different lengths, expected ", distances.size());
+    check_runtime(size == distances.size(), "a column of ", name, " has ", size,
+                  " values, expected ", distances.size());
   const Json* const named = record.find("labels");
   std::map<std::uint64_t, RowState>& frame = frames_[step];
   if (is_true(record, "whole")) rows_.clear();
@@ -240,7 +240,7 @@ Json LoggedTable::to_json() const {
   return table;
 }
 
-// Calls a function with each record of an event. Exceptions get the line as a prefix.
+// Calls a function with each record of an event. Puts the line in front of error messages.
 void each_record(auto& records, std::string_view event, const auto& call) {
   for (auto& record : records) {
     if (record.event != event) continue;
@@ -263,8 +263,8 @@ Json curves_json(const std::vector<LogRecord>& records) {
       steps.push_back(step);
     for (const std::string& name : names) {
       for (const double number : numbers_in(member(record.data, name))) all[name].push_back(number);
-      check_runtime(all[name].size() == steps.size(),
-                    "the curves have different lengths, expected ", steps.size(), " points");
+      check_runtime(all[name].size() == steps.size(), "the curve ", name, " has ", all[name].size(),
+                    " points, expected ", steps.size());
     }
   });
   Json curves{{"step", Json::array()}};
@@ -346,8 +346,9 @@ std::vector<LoggedTable> tables_of(const std::vector<LogRecord>& records, const 
     if (named(record.data) == tables.end()) tables.emplace_back(record.data);
   });
   each_record(records, "rows", [&](const LogRecord& record) {
-    check_runtime(named(record.data) != tables.end(),
-                  "rows of an unknown table, expected its record `table` before");
+    check_runtime(named(record.data) != tables.end(), "the table ",
+                  in_quotes(member(record.data, "table").string()),
+                  " is unknown, expected its record `table` before its rows");
     named(record.data)->add(record.step, record.data);
   });
   const auto order = [&](const LoggedTable& table) {
@@ -381,7 +382,8 @@ std::vector<LogRecord> read_log(const std::filesystem::path& path) {
   check_runtime(file_exists(path), "cannot read ", path.string(), ": the file does not exist");
   const std::string text = read_file(path);
   const auto check_log = [&](bool is_log) {
-    check_runtime(is_log, path.string(), ": not the log of a run, expected a file of RunLog");
+    check_runtime(is_log, path.string(),
+                  ": not the log of a run, expected a file that RunLog wrote");
   };
   check_log(is_run_log(text));
   std::string_view left = std::string_view(text).substr(0, whole_bytes(text));

@@ -11,7 +11,7 @@ namespace rowgrad {
 namespace {
 
 constexpr int kGzip = 16;   // added to zlib's window bits to write gzip's header
-constexpr int kEffort = 4;  // a fifth of the time of level 6, for 12 % more bytes
+constexpr int kEffort = 4;  // takes a fifth of the time of level 6, with 12 % more bytes
 
 std::string gzipped(const std::string& text) {
   z_stream stream{};

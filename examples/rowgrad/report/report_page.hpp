@@ -11,8 +11,8 @@ namespace rowgrad {
 extern const std::string_view kReportBefore;
 extern const std::string_view kReportAfter;
 
-/// Throws std::runtime_error if the programs were built without the chart library. The message says
-/// what to install.
+/// Throws std::runtime_error if the programs were built without the chart library. The message
+/// names the package to install.
 void check_report_page();
 
 /// Returns the page for this JSON data. Throws like check_report_page().

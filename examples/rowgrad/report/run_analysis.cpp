@@ -14,14 +14,14 @@ namespace {
 
 constexpr std::size_t kMaxEmbeddings = 2000;
 constexpr std::size_t kMaxPrompt = 32;  // tokens for attention_json()
-// The analysis reads one token for every 16 trained tokens, within bounds, so that it is short
-// after a short run.
+// The analysis reads one token for every 16 trained tokens, between kMinRead and kMaxRead, so that
+// it is short after a short run.
 constexpr std::size_t kTrainedAToken = 16;
 constexpr std::size_t kMinRead = 1000;
 constexpr std::size_t kMaxRead = 24'000;
 constexpr std::size_t kExpected = 5;
 constexpr std::size_t kNeighbours = 8;
-// Limits of a forward pass, whose values then stay in the cache.
+// Limits of a forward pass, so that its values stay in the cache.
 constexpr std::size_t kMaxLogits = std::size_t{1} << 22;
 constexpr std::size_t kMaxAtOnce = 1024;  // tokens
 

@@ -57,7 +57,7 @@ export class CellMap {
     this.draw();
   }
 
-  /** @param {number | undefined} cell the cell to frame */
+  /** @param {number | undefined} cell the cell to mark */
   mark(cell) {
     this.marked = cell;
     this.draw();
@@ -114,7 +114,7 @@ export class CellMap {
     const x = (cell % this.options.columns) * size;
     const y = Math.floor(cell / this.options.columns) * size;
     const line = 2 * devicePixelRatio;
-    const side = size > 4 * line ? -line : line; // large cells have the frame inside
+    const side = size > 4 * line ? -line : line; // large cells have the mark inside
     for (const [name, place] of /** @type {[string, number][]} */ ([["--surface", 1.5], ["--mark", 0.5]])) {
       const out = place * side;
       context.strokeStyle = cssText(cssColour(name));

@@ -60,7 +60,7 @@ export async function readReport() {
 }
 
 /**
- * A figure of a row.
+ * A figure that the page shows for each row.
  * @typedef {object} Measure
  * @property {string} key
  * @property {string} name
@@ -89,7 +89,7 @@ export function measureOf(key) {
   return /** @type {Measure} */ (measures.find((measure) => measure.key === key));
 }
 
-/** A table at one time, with the index of each row in the frame; −1 for rows that are not in it. */
+/** A frame of a table, with the index of each row in the frame; −1 for rows that are not in it. */
 export class FrameView {
   /** @param {RowTable} table @param {Frame} frame */
   constructor(table, frame) {

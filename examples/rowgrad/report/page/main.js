@@ -66,8 +66,8 @@ addEventListener("beforeprint", () => {
 });
 addEventListener("afterprint", () => openedToPrint.forEach((one) => one.removeAttribute("open")));
 
-// Scrolls to the part in the address or, after a reload, to the last position: the browser tried this
-// before the page had content. If storage is forbidden, the page starts at its top.
+// Scrolls to the part in the address or, after a reload, to the last position. The browser tried this
+// before the page had content. If storage is not allowed, the page starts at its top.
 const placeKey = `place in ${location.pathname}`;
 addEventListener("pagehide", () => sessionStorage.setItem(placeKey, String(scrollY)));
 const [navigation] = /** @type {PerformanceNavigationTiming[]} */ (performance.getEntriesByType("navigation"));

@@ -86,7 +86,7 @@ function showCommand(command) {
   byId("repeat", HTMLElement).hidden = command === undefined;
   if (command === undefined) return;
   const place = byId("command", HTMLElement);
-  // Lines break between arguments, but not after their dashes.
+  // Lines break between arguments, but not after dashes.
   place.append(...formatText(command).split(" ").flatMap((word, i) => [i > 0 ? " " : "", element("span", {}, word)]));
   const button = byId("copy", HTMLButtonElement);
   button.addEventListener("click", async () => {

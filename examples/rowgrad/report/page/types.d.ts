@@ -18,7 +18,7 @@ export interface Run {
   started?: string;
   /** Time since the start. */
   seconds: number;
-  /** The part of it taken by the log and the analysis of the text at the end. */
+  /** The part of this time taken by the log and by the analysis of the text at the end. */
   report_seconds?: number;
   /**
    * "stopped": by Ctrl-C, by --stop-after, or by an error (see `fault`). Text, embeddings and attention
@@ -45,7 +45,7 @@ export interface Run {
   parameters?: { name: string; shape: number[]; count: number; trainable: boolean }[];
 }
 
-/** One entry per step, or per n steps if there are more than 4,096 steps. */
+/** One entry per step, or per n steps if there are more than 2,048 steps. */
 export interface Curves {
   step: number[];
   /** The mean loss of the step. */

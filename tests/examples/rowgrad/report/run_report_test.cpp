@@ -124,8 +124,8 @@ TEST(RunReport, RejectsOtherFilesAndDamagedLines) {
   EXPECT_ERROR(std::runtime_error, path + ", line 2: damaged (wrong checksum)", data(damaged));
   for (const std::string& wrong :
        {std::string(), std::string("mine\n"), whole.substr(0, first - 2)})
-    EXPECT_ERROR(std::runtime_error, path + ": not the log of a run, expected a file of RunLog",
-                 data(wrong));
+    EXPECT_ERROR(std::runtime_error,
+                 path + ": not the log of a run, expected a file that RunLog wrote", data(wrong));
   write_file(path, whole);
   JsonLines(path).append(R"({"event":"evaluation","step":1,"loss":2})");
   EXPECT_ERROR(std::runtime_error,
@@ -209,7 +209,7 @@ TEST(RunReport, ShowsLabelsAndGatesOfMemories) {
   EXPECT_EQ(tables, 2U);
 }
 
-// A tokenizer may have fewer tokens than the model has rows, such as GPT-2's with 50,304 rows.
+// A tokenizer may have fewer tokens than the model has rows, for example GPT-2 with 50,304 rows.
 TEST(RunReport, ShowsTokensOfAnyModel) {
   const auto tokenizer = WordTokenizer::from_text("a dog and a cat");
   Random random(1);
