@@ -13,10 +13,10 @@
 
 namespace rowgrad {
 
-/// Prints the corpus, tokens, batches and model before training.
+/// Prints the corpus, tokens, batches, options and model before training.
 void print_start(const Session& session, const Corpus& corpus);
 
-/// Prints the file and the step from which a run resumes, and the `changes` of its options.
+/// Prints the file and step from which a run resumes, and the `changes` of its options.
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changes);
 
 /// Returns a sentence for each rank whose TrainingRun::arithmetic() differs from the first rank's.

@@ -24,8 +24,8 @@ struct MemoryGates {
 };
 
 /// Runs the model on the first `most` tokens of a corpus, in windows as long as its context.
-/// Returns the gates of each memory by block. If not null, `tables` fetches rows before they are
-/// looked up.
+/// Returns the gates of each memory, in the order of blocks. If not null, `tables` fetches rows
+/// before they are looked up.
 std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& text,
                                     std::uint64_t most = 24'000, TablePlacement* tables = nullptr);
 
@@ -50,7 +50,7 @@ struct AnalysedRun {
   LanguageModel& model;
   const TokenSequence& training;
   const TokenSequence* validation;     // may be null
-  std::uint64_t trained_tokens;        // total of all steps
+  std::uint64_t trained_tokens;        // in all steps
   const Ids& prompt;                   // for attention_json()
   TablePlacement* tables;              // as in read_gates()
   std::function<bool()> goes_on = {};  // as in text_json()
