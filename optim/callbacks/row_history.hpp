@@ -21,7 +21,7 @@
 // is in a file, or if it has more than 131,072 rows and no dense gradient.
 //
 // Changes of rows between two updates, for example by lookups with max_norm, count as movement by
-// momentum. The first change of a table is missed.
+// momentum. The first of these changes of a table is not counted.
 
 #include <algorithm>
 #include <array>
@@ -252,7 +252,7 @@ class TableHistory final : public RowWatcher {
   std::vector<Lookup> waiting_;
   std::size_t lookups_ = 0;                            // total number of their ids
   std::vector<std::int32_t> looked_up_;                // the distinct ids
-  std::vector<Count, ZeroedAllocator<Count>> counts_;  // for all rows
+  std::vector<Count, ZeroedAllocator<Count>> counts_;  // one for each row
   // Tracked rows. Record index + 1 has the initial values of row ids_[index] and, if keeps_latest_,
   // its values after its last step.
   RowRecords values_;

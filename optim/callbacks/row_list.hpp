@@ -17,7 +17,7 @@ namespace rowgrad {
 /// A classification of the distance that a row has moved.
 enum class Learned {
   kNo,      // never looked up
-  kHardly,  // moved at most a tenth of the median of rows that were looked up, or unknown
+  kHardly,  // moved at most a tenth of the median of rows that were looked up, or if unknown
   kYes      // moved farther
 };
 const char* name_of(Learned learned);  // "no", "hardly" or "yes"

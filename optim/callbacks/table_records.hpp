@@ -23,8 +23,8 @@ Json table_record(const TableHistory& table);
 
 /// Returns indices into TableHistory::ids(), in the order of ids, of the rows to write: all rows
 /// not written before, and other rows that had a gradient since, up to 2,000 rows in total. Rows
-/// with the most steps since take precedence. If `whole`, returns all rows. Tables of n-grams are
-/// limited to 2,000 rows.
+/// with the most steps since then take precedence. If `whole`, returns all rows. Tables of n-grams
+/// are limited to 2,000 rows.
 std::vector<std::size_t> places_to_write(const TableHistory& table, const WrittenSteps& written,
                                          bool whole);
 

@@ -243,9 +243,9 @@ double TrainingRun::make_step() {
   return loss.mean;
 }
 
-// Returns a message that names the first of the optimizer's parameters that is not finite, or whose
-// gradient is not finite, and the row of a row gradient. Returns "" if all are finite. All ranks
-// return the same string.
+// Finds the first of the optimizer's parameters that is not finite or, for kGradients, whose
+// gradient is not finite. Returns a message with its name and, for a row gradient, the row; "" if
+// all are finite. All ranks return the same string.
 std::string TrainingRun::first_not_finite(Values values) const {
   constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
   const std::vector<Parameter*>& parameters = options_.optimizer.parameters();

@@ -32,8 +32,8 @@ constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 struct PeriodicEvaluation {
   /// The number of steps between evaluations during epochs, starting after step 1; 0 for none.
   std::size_t every = 0;
-  /// The number of batches of every evaluation, including those after epochs. Taken from the start
-  /// of the loader's first epoch. 0 for all.
+  /// Every evaluation, including those after epochs, uses the first `batches` batches of the
+  /// loader's first epoch; 0 for all.
   std::size_t batches = 0;
   /// If true, every evaluation also computes accuracies: see EvaluateOptions.
   bool accuracy = false;
@@ -70,8 +70,8 @@ struct TrainingRunOptions {
   /// fixed order, so a run is bitwise equal on any number of ranks. With more than one, each slice
   /// has its own random generator.
   std::size_t slices = 1;
-  /// The ranks that share the work (ParallelTraining). Each rank needs equal parts and at least one
-  /// slice. Null for one process. If one rank throws, the others block until they time out.
+  /// The ranks that share the work (ParallelTraining), with equal components and at least one slice
+  /// each. Null for one process. If one rank throws, the others block until they time out.
   TrainingRanks* ranks = nullptr;
   /// The number of bytes of dense gradients that a rank sends at once while it computes others.
   std::size_t bucket_bytes = GradientSum::kBucketBytes;
@@ -199,8 +199,8 @@ class TrainingRun {
   const std::string& loaded_arithmetic() const { return loaded_arithmetic_; }
 
   /// Returns the state of all components and of the run itself. A run with equal components that
-  /// loads it is bitwise equal to an uninterrupted run, if arithmetic() is the same. Examples,
-  /// batches, their order and `accumulate` must be the same (DataLoader::description).
+  /// loads this state is bitwise equal to an uninterrupted run, if arithmetic() is the same.
+  /// Examples, batches, their order and `accumulate` must be the same (DataLoader::description).
   ///
   /// The following may change without an error: the length of the run, the shape of its schedule,
   /// clip_norm and clip_from, the loss and its weights, evaluations, slices and ranks, and options
