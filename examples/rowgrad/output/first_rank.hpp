@@ -22,9 +22,9 @@ namespace rowgrad {
 /// results. Call start(), watch() and train() in this order.
 class FirstRank : public TrainingCallback {
  public:
-  /// Borrows all arguments except `prompt`. Throws std::invalid_argument if the settings
-  /// request an export for GPT-2 that the model does not support, and std::runtime_error if the
-  /// export would replace the file of another model.
+  /// Borrows all arguments except `prompt`. Throws std::invalid_argument if the settings request an
+  /// export for GPT-2 that the model does not support, and std::runtime_error if the export would
+  /// replace the file of another model.
   FirstRank(const TrainSettings& settings, const Corpus& corpus, Session& session,
             const Ids& prompt);
 

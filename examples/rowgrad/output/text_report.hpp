@@ -38,8 +38,8 @@ class TextReport : public TrainingCallback {
   /// Calls `train`, which trains the run. Writes its exceptions to the files and rethrows them.
   void train(const std::function<void()>& train);
 
-  /// Writes the files and prints their paths. Throws std::runtime_error if the
-  /// report is incomplete.
+  /// Writes the files and prints their paths. Throws std::runtime_error if the report is
+  /// incomplete.
   void finish();
 
   void after_step(const TrainingRun& run, const StepResult& result) override;
