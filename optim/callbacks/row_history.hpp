@@ -370,8 +370,8 @@ class RowHistory : public TrainingCallback {
   /// Starts to record a step, counted from 1. Call it before each update. If the update is skipped,
   /// call it again before the next one.
   void before_update(std::uint64_t step, const Optimizer& optimizer);
-  /// Records a step. Call it after each update. Throws std::logic_error, and records nothing, if
-  /// before_update() was not called for the step or the optimizer used another gradient.
+  /// Records a step. Call it after each update. Throws std::logic_error, and does not record the
+  /// step, if before_update() was not called for it or the optimizer used another gradient.
   void after_update(std::uint64_t step);
 
  private:
