@@ -134,11 +134,11 @@ TEST(Bags, TrainLikePaddedIds) {
 TEST(Bags, HaveAnAccuracy) {
   BagRun<BagModel> trained(1);
   DataLoader all(TensorDataset(bags()), {.batch = 7});
-  TrainingRunOptions parts = trained.run.parts();
-  parts.validation = &all;
-  parts.evaluation.accuracy = true;
-  parts.epochs = 40;
-  TrainingRun run(parts);
+  TrainingRunOptions options = trained.run.parts();
+  options.validation = &all;
+  options.evaluation.accuracy = true;
+  options.epochs = 40;
+  TrainingRun run(options);
   run.train();
   const Batch whole = bags();
   Tape tape(Tape::kInference);

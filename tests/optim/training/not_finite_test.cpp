@@ -148,9 +148,9 @@ TEST(NotFinite, RecordsThrow) {
   for (const bool allowed : {false, true}) {
     RootsRun trained(1, nullptr, false, allowed);
     DataLoader validation(TensorDataset({.ids = {ids({2}, {3, 4})}}), {.batch = 2});
-    TrainingRunOptions parts = trained.run.parts();
-    parts.validation = &validation;
-    TrainingRun run(parts);
+    TrainingRunOptions options = trained.run.parts();
+    options.validation = &validation;
+    TrainingRun run(options);
     struct Breaks : TrainingCallback {
       void before_update(const TrainingRun& broken) override {
         if (broken.steps() == 1) std::ranges::fill(parameter->mutable_values(), kInfinity);
@@ -204,7 +204,7 @@ TEST(FailedRuns, CanBeSavedIfTheyFailBetweenSteps) {
     const StateDict good = trained.run.state_dict();
     fails.bad = where;
     EXPECT_ERROR(std::runtime_error, "a failure", trained.run.train(4));
-    EXPECT_TRUE(trained.run.has_more_steps());  // 4 only limits train(4)
+    EXPECT_TRUE(trained.run.has_more_steps());  // the limit is only for train(4)
     EXPECT_ERROR(std::logic_error, "TrainingRun: the run has failed; load the last saved state",
                  trained.run.step());
     StateDict latest = good;

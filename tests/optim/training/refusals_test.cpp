@@ -46,9 +46,9 @@ TEST(OwnParts, WithNegativeOrNonFiniteWeightsAreRejected) {
     DataLoader loader(TensorDataset(ratings(12, 1)), {.batch = 4});
     TrainingRun run({.model = model, .optimizer = optimizer, .loader = loader, .random = random});
     model.of_a_batch = weight;
-    EXPECT_INVALID(concat("TrainingRun: the weight of a batch is ", weight,
-                          ", expected a finite value >= 0"),
-                   run.step());
+    EXPECT_INVALID(
+        concat("TrainingRun: the weight of a batch is ", weight, ", expected a finite value >= 0"),
+        run.step());
     EXPECT_EQ(model.user.weight.value(), before);
   }
   DataLoader loader(TensorDataset(ratings(12, 1)), {.batch = 4});

@@ -102,16 +102,16 @@ TEST(ShardedTablesOfATrainingRun, RejectUnsupportedUse) {
     EXPECT_INVALID("ParallelTraining: weight is already sharded",
                    tables.whole_table(table.weight, 20, {}));
     RunOf made(kShardedCases.front(), {.slices = 2, .ranks = &ranks, .sharded = true});
-    TrainingRunOptions parts = made.run.parts();
-    parts.slices = 1;
+    TrainingRunOptions options = made.run.parts();
+    options.slices = 1;
     EXPECT_INVALID("GradientExchange: 1 slices for 2 ranks, expected at least one per rank",
-                   TrainingRun{parts});
-    parts.slices = 2;
-    parts.ranks = nullptr;
+                   TrainingRun{options});
+    options.slices = 2;
+    options.ranks = nullptr;
     EXPECT_INVALID(
         "TrainingRun: words.weight is a sharded table, expected its ParallelTraining as "
         "TrainingRunOptions::ranks",
-        TrainingRun{parts});
+        TrainingRun{options});
     EXPECT_ERROR_WITH(std::invalid_argument, "has its rows in shards on 2 ranks, expected",
                       SGD({&table.table()}, {.learning_rate = 0.1}));
     const TableLookup looked_up = table.lookup_of(Ids{3});

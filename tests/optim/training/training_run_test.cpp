@@ -14,16 +14,16 @@ struct Plain {
   AdamW optimizer{model.parameters(), {.learning_rate = 0.05}};
   DataLoader loader;
   DataLoader sample;
-  TrainingRunOptions parts{
+  TrainingRunOptions options{
       .model = model, .optimizer = optimizer, .loader = loader, .random = random};
 };
 
-// Makes the steps of an epoch by hand, each with the gradients of parts.accumulate batches.
+// Makes the steps of an epoch by hand, each with the gradients of options.accumulate batches.
 std::vector<double> make_steps(Plain& by_hand, LearningRateSchedule& schedule, auto clip) {
   std::vector<double> losses;
   std::size_t batches = 0;
   double sum = 0;
-  const std::size_t accumulate = by_hand.parts.accumulate;
+  const std::size_t accumulate = by_hand.options.accumulate;
   for (const Batch& batch : by_hand.loader.epoch(0)) {
     const std::size_t left = by_hand.loader.batches() - batches / accumulate * accumulate;
     const std::size_t count = std::min(accumulate, left);
@@ -52,12 +52,12 @@ TEST(TrainingRun, MakesTheStepsOfAHandWrittenLoop) {
     Plain trained, by_hand;
     LearningRateSchedule schedule(trained.optimizer, Schedule::cosine({.steps = 20}));
     LearningRateSchedule by_hand_too(by_hand.optimizer, Schedule::cosine({.steps = 20}));
-    trained.parts.schedule = &schedule;
-    trained.parts.clip_norm = of.clip_norm;
-    trained.parts.clip_from = of.clip_from;
-    trained.parts.accumulate = by_hand.parts.accumulate = of.accumulate;
-    trained.parts.epochs = 1;
-    TrainingRun run(trained.parts);
+    trained.options.schedule = &schedule;
+    trained.options.clip_norm = of.clip_norm;
+    trained.options.clip_from = of.clip_from;
+    trained.options.accumulate = by_hand.options.accumulate = of.accumulate;
+    trained.options.epochs = 1;
+    TrainingRun run(trained.options);
     Losses losses;
     run.add(losses);
     while (run.step()) EXPECT_EQ(run.steps(), losses.all.size());
@@ -183,11 +183,11 @@ TEST(TrainingRun, EndsAfterItsLastEvaluation) {
   for (const std::size_t steps : {0, 4, 7})
     for (const int batches : {0, 1}) {
       const auto evaluated = [&](Plain& plain) {
-        plain.parts.validation = &plain.sample;
-        plain.parts.evaluation = {.every = 6, .training = &plain.sample};
-        plain.parts.epochs = 1;
-        plain.parts.steps = steps;
-        return plain.parts;
+        plain.options.validation = &plain.sample;
+        plain.options.evaluation = {.every = 6, .training = &plain.sample};
+        plain.options.epochs = 1;
+        plain.options.steps = steps;
+        return plain.options;
       };
       Plain plain(0, true), by_steps(0, true), resumed(0, true), reference(0, true);
       Stops stops, stops_too;
@@ -215,14 +215,14 @@ TEST(TrainingRun, EndsAfterItsLastEvaluation) {
 
 TEST(TrainingRun, EvaluatesTheSameExamplesWithoutChangingTheRun) {
   Plain plain;
-  plain.parts.validation = &plain.sample;
-  plain.parts.epochs = 2;
-  plain.parts.evaluation = {.every = 2,
-                            .batches = 1,
-                            .accuracy = true,
-                            .training = &plain.sample,
-                            .validation = &plain.sample};
-  TrainingRun run(plain.parts);
+  plain.options.validation = &plain.sample;
+  plain.options.epochs = 2;
+  plain.options.evaluation = {.every = 2,
+                              .batches = 1,
+                              .accuracy = true,
+                              .training = &plain.sample,
+                              .validation = &plain.sample};
+  TrainingRun run(plain.options);
   run.train();
   EXPECT_EQ(run.history().size(), 6U);  // after steps 1, 3, 4, 5, 7 and 8
   EXPECT_TRUE(run.history().front().training_accuracy.has_value());
@@ -230,10 +230,10 @@ TEST(TrainingRun, EvaluatesTheSameExamplesWithoutChangingTheRun) {
   EXPECT_EQ(run.history().back().validation_loss, expected->loss);
   EXPECT_EQ(run.history().back().validation_accuracy, expected->accuracy);
   Plain without;  // a run without these evaluations
-  without.parts.validation = &without.sample;
-  without.parts.evaluation.batches = 1;
-  without.parts.epochs = 2;
-  TrainingRun twin(without.parts);
+  without.options.validation = &without.sample;
+  without.options.evaluation.batches = 1;
+  without.options.epochs = 2;
+  TrainingRun twin(without.options);
   twin.train();
   ASSERT_EQ(twin.history().size(), 2U);
   EXPECT_EQ(run.history().back().training_loss, twin.history().back().training_loss);
@@ -247,8 +247,8 @@ TEST(TrainingRun, MakesNoStepIfTheNextRateIsInvalid) {
   Plain plain;
   double factor = 1;
   LearningRateSchedule schedule(plain.optimizer, Schedule::lambda([&](auto) { return factor; }));
-  plain.parts.schedule = &schedule;
-  TrainingRun run(plain.parts);
+  plain.options.schedule = &schedule;
+  TrainingRun run(plain.options);
   run.train(1);
   factor = NAN;
   const auto bits = [&] {
@@ -330,23 +330,23 @@ TEST(TrainingRun, RejectsInvalidOptionsAndStates) {
   using Change = std::function<void(TrainingRunOptions&)>;
   for (const auto& [message, change] : std::vector<std::pair<std::string, Change>>{
            {"clip_norm is -1, expected a finite number >= 0",
-            [](auto& parts) { parts.clip_norm = -1; }},
+            [](auto& options) { options.clip_norm = -1; }},
            {"clip_norm is nan, expected a finite number >= 0",
-            [](auto& parts) { parts.clip_norm = NAN; }},
-           {"accumulate is 0, expected at least 1", [](auto& parts) { parts.accumulate = 0; }},
+            [](auto& options) { options.clip_norm = NAN; }},
+           {"accumulate is 0, expected at least 1", [](auto& options) { options.accumulate = 0; }},
            {"compare_every is 0, expected at least 1",
-            [](auto& parts) { parts.compare_every = 0; }},
+            [](auto& options) { options.compare_every = 0; }},
            {"evaluation.every is 5, but evaluation.training is null; expected a loader",
-            [](auto& parts) { parts.evaluation.every = 5; }},
+            [](auto& options) { options.evaluation.every = 5; }},
            {"the schedule has made steps, expected a new one",
-            [&](auto& parts) { parts.schedule = &later; }},
+            [&](auto& options) { options.schedule = &later; }},
            {"the schedule belongs to another optimizer, expected the run's",
-            [&](auto& parts) { parts.schedule = &of_another; }}}) {
-    TrainingRunOptions parts = plain.parts;
-    change(parts);
-    EXPECT_INVALID("TrainingRun: " + message, TrainingRun{parts});
+            [&](auto& options) { options.schedule = &of_another; }}}) {
+    TrainingRunOptions options = plain.options;
+    change(options);
+    EXPECT_INVALID("TrainingRun: " + message, TrainingRun{options});
   }
-  TrainingRun run(plain.parts);
+  TrainingRun run(plain.options);
   const StateDict good = run.state_dict();
   EXPECT_INVALID("TrainingRun: the state has a schedule, expected a run with one",
                  run.load_state_dict(with(good, "schedule.step", std::int64_t{0})));
@@ -369,7 +369,7 @@ TEST(TrainingRun, RejectsInvalidOptionsAndStates) {
 
 TEST(TrainingRun, EndsAfterItsStepsOrEpochs) {
   Plain plain;
-  TrainingRun run(plain.parts);
+  TrainingRun run(plain.options);
   EXPECT_FALSE(run.has_ended());
   const std::string endless =
       "TrainingRun::train: the run has no length, expected steps, epochs or last_step";
@@ -418,11 +418,11 @@ TEST(TrainingRun, CallsItsCallbacksInOrder) {
   };
   for (const std::size_t slices : {1, 3}) {
     Plain plain;
-    plain.parts.accumulate = 2;
-    plain.parts.slices = slices;
-    plain.parts.steps = 3;
-    plain.parts.evaluation = {.every = 2, .batches = 1, .training = &plain.sample};
-    TrainingRun run(plain.parts);
+    plain.options.accumulate = 2;
+    plain.options.slices = slices;
+    plain.options.steps = 3;
+    plain.options.evaluation = {.every = 2, .batches = 1, .training = &plain.sample};
+    TrainingRun run(plain.options);
     ASSERT_EQ(run.steps_per_epoch(), 2U);
     Diary diary;
     run.add(diary);
@@ -447,7 +447,7 @@ TEST(TrainingRun, CallsItsCallbacksInOrder) {
 
 TEST(TrainingRun, SkipsBatchesWithoutUnmaskedTargets) {
   Plain plain(30), nothing(61);  // no targets in the first two batches; no targets at all
-  TrainingRun run(plain.parts);
+  TrainingRun run(plain.options);
   const std::string before = bits_of(plain.model.state_dict());
   run.train(2);
   EXPECT_EQ(bits_of(plain.model.state_dict()), before);
@@ -458,15 +458,15 @@ TEST(TrainingRun, SkipsBatchesWithoutUnmaskedTargets) {
   EXPECT_INVALID(
       "TrainingRun: all targets of epoch 1 have weight 0, expected at least one with nonzero "
       "weight",
-      TrainingRun(nothing.parts).run_epoch());
+      TrainingRun(nothing.options).run_epoch());
 }
 
 TEST(TrainingRun, IgnoresBatchesOfAStepWithoutUnmaskedTargets) {
   const auto losses_with = [](std::size_t accumulate) {
     Plain plain(15);  // no targets in the first batch
     plain.model.eval();
-    plain.parts.accumulate = accumulate;
-    TrainingRun run(plain.parts);
+    plain.options.accumulate = accumulate;
+    TrainingRun run(plain.options);
     Losses losses;
     run.add(losses);
     run.train(accumulate == 1 ? 2 : 1);
