@@ -564,7 +564,7 @@ void RowHistory::before_update(std::uint64_t step, const Optimizer& optimizer) {
 }
 
 void RowHistory::before_update(const TrainingRun& run) {
-  before_update(run.steps() + 1, run.parts().optimizer);
+  before_update(run.steps() + 1, run.options().optimizer);
 }
 
 void RowHistory::after_step(const TrainingRun& run, const StepResult& result) {

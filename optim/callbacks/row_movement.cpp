@@ -87,7 +87,7 @@ void RowMovement::before_update(const TrainingRun& run) {
   double squares = 0;
   for (const real g : gradient) squares += static_cast<double>(g) * static_cast<double>(g);
   now_.gradient_norm = std::sqrt(squares);
-  decay_ = run.parts().optimizer.decay_without_gradient(*trained_);
+  decay_ = run.options().optimizer.decay_without_gradient(*trained_);
 }
 
 void RowMovement::after_step(const TrainingRun& run, const StepResult& result) {

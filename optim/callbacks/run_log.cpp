@@ -69,7 +69,7 @@ RunLog::RunLog(TrainingRun* run, Layer& model, const Optimizer& optimizer,
 }
 
 RunLog::RunLog(TrainingRun& run, const std::filesystem::path& path, RunLogOptions options)
-    : RunLog(&run, run.parts().model, run.parts().optimizer, path, std::move(options)) {
+    : RunLog(&run, run.options().model, run.options().optimizer, path, std::move(options)) {
   if (file_) run.add(*this);
 }
 
@@ -294,7 +294,7 @@ void RunLog::write_end(bool finished) {
 bool RunLog::is_frame() const {
   std::uint64_t every = 1;
   if (run_ != nullptr) {
-    const std::size_t steps = run_->parts().steps, epochs = run_->parts().epochs;
+    const std::size_t steps = run_->options().steps, epochs = run_->options().epochs;
     every = steps > 0 ? std::max<std::uint64_t>(1, steps / kFrames) : run_->steps_per_epoch();
     if (steps == 0 && epochs != kNoLimit) every *= (epochs + kFrames - 1) / kFrames;
   }

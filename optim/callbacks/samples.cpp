@@ -19,7 +19,7 @@ std::string Samples::write(const TrainingRun& run) {
     was_stopped_ = options_.generate.on_token && !options_.generate.on_token(id);
     return !was_stopped_;
   };
-  const Ids more = rowgrad::generate(as_language_model(run.parts().model, "Samples"),
+  const Ids more = rowgrad::generate(as_language_model(run.options().model, "Samples"),
                                      options_.prompt, generate, random);
   std::vector<std::int32_t> whole(options_.prompt.begin(), options_.prompt.end());
   whole.insert(whole.end(), more.begin(), more.end());

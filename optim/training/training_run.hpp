@@ -147,7 +147,8 @@ class TrainingRun {
   std::optional<TrainingRecord> evaluate(const DataLoader& training, const DataLoader* validation,
                                          std::size_t batches = 0);
 
-  const TrainingRunOptions& parts() const { return options_; }  // with the length of set_length()
+  const TrainingRunOptions& options() const { return options_; }  // with the length of set_length()
+  [[deprecated("use options()")]] const TrainingRunOptions& parts() const { return options_; }
   /// Changes the length of the run, in steps or, if `steps` is 0, in epochs.
   void set_length(std::size_t epochs, std::size_t steps);
 

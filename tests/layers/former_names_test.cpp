@@ -19,7 +19,6 @@ TEST(FormerNames, MeanTheirSuccessors) {
   Tape tape(Tape::inference);
   const Variable x = tape.constant(irregular({2, 3}));
   EXPECT_EQ(look_back(x, 2).value(), causal_unfold(x, 2).value());
-  EXPECT_EQ(index_at({2, 3}, 4), (Shape{1, 1}));
   Random random(1);
   EXPECT_EQ(draw_token(std::array<real, 2>{-INFINITY, 0}, 1, 0, random), 1U);
   NextTokenModel model({.vocabulary = 5, .context = 3, .width = 2}, random);

@@ -126,7 +126,7 @@ void FirstRank::at_end(const TrainingRun&) {
 }
 
 void FirstRank::add_validation(RunResults& results) {
-  const TrainingRunOptions& options = session_.run().parts();
+  const TrainingRunOptions& options = session_.run().options();
   const double baseline =
       unigram_loss(session_.training_ids(), session_.evaluated_ids(), session_.tokenizer().size());
   const std::size_t batches = options.evaluation.batches;
@@ -185,8 +185,8 @@ void FirstRank::print_end(const std::string& rows) const {
   std::cout << '\n';
   if (interrupted())
     std::cout << "Stopped by " << interruption() << " at step " << run.steps() << '\n';
-  if (run.parts().ranks != nullptr)
-    print_exchange(session_, run.parts().ranks->group(), run.steps() - first_step_);
+  if (run.options().ranks != nullptr)
+    print_exchange(session_, run.options().ranks->group(), run.steps() - first_step_);
   const bool has_config = !gpt2_config_path(settings_.gpt2_export).empty();
   print_file("Saved to   ", settings_.save,
              run.has_ended()

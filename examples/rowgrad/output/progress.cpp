@@ -65,7 +65,7 @@ void print_losses(const std::string& prefix, const TrainingRecord& record, int d
 
 std::string ProgressLines::place(const TrainingRun& run) const {
   const std::size_t last = run.steps() - 1;
-  const TrainingRunOptions& options = run.parts();
+  const TrainingRunOptions& options = run.options();
   std::string text;
   if (options.steps == 0)
     text = concat("epoch ", last / run.steps_per_epoch() + 1, '/', options.epochs, "  ");
@@ -86,9 +86,9 @@ void ProgressLines::print(const TrainingRun& run, const TrainingRecord& record) 
   clear();
   if (!record.ends_epoch()) {
     print_losses(place(run), record, 3);
-  } else if (run.parts().evaluation.every == 0) {
-    const auto width = static_cast<int>(std::to_string(run.parts().epochs).size());
-    print_losses(formatted("epoch %*zu/%zu", width, record.epoch, run.parts().epochs), record, 4,
+  } else if (run.options().evaluation.every == 0) {
+    const auto width = static_cast<int>(std::to_string(run.options().epochs).size());
+    print_losses(formatted("epoch %*zu/%zu", width, record.epoch, run.options().epochs), record, 4,
                  concat("  ", readable_count(record.speed), ' ', run.unit().name, "/s"));
   }
 }

@@ -43,7 +43,7 @@ void print_start(const Session& session, const Corpus& corpus) {
             << (runs_out(session) ? " ids (the text has no more pairs); " : " ids; ")
             << session.training_ids().size() << " tokens to train on, "
             << session.validation_tokens() << " for validation\n"
-            << "Batches    " << session.run().parts().loader.batches() << " an epoch, each of "
+            << "Batches    " << session.run().options().loader.batches() << " an epoch, each of "
             << session.options().loader.batch << " windows of " << session.options().gpt.context
             << " tokens, stride " << session.options().stride << '\n'
             << "Computing  " << blas::describe() << '\n';
@@ -85,7 +85,7 @@ void print_exchange(const Session& session, const ProcessGroup& ranks, std::size
             << readable_count(static_cast<double>(ranks.bytes_sent()) /
                               static_cast<double>(std::max<std::size_t>(steps, 1)))
             << "B per step, sent by each of " << ranks.size() << " ranks";
-  const std::vector<Parameter*>& parameters = session.run().parts().optimizer.parameters();
+  const std::vector<Parameter*>& parameters = session.run().options().optimizer.parameters();
   const auto& ways = session.run().gradient_sum()->ways();
   for (std::size_t i = 0; i < ways.size(); ++i)
     if (ways[i] == "gathered" || ways[i] == "owners")

@@ -36,7 +36,7 @@ std::string about_run(const CommandLine& line, const Session& session, const Cor
   gmtime_r(&now, &utc);
   std::ostringstream started;
   started << std::put_time(&utc, "%Y-%m-%dT%H:%M:%SZ");
-  const TrainingRanks* ranks = session.run().parts().ranks;
+  const TrainingRanks* ranks = session.run().options().ranks;
   const std::string each = ranks != nullptr ? concat(ranks->group().size(), " ranks, each ") : "";
   TrainOptions train = session.options();  // from the checkpoint if the run was resumed
   OptionTable options = table_of_model(train);

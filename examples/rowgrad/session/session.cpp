@@ -221,7 +221,7 @@ std::optional<TrainingRecord> Session::evaluate_all() {
 std::optional<double> Session::validation_loss() {
   if (!loaders_.validation) return std::nullopt;
   return evaluate(*model_, *loaders_.validation,
-                  {.batches = run_.parts().evaluation.batches, .tables = run_.tables()})
+                  {.batches = run_.options().evaluation.batches, .tables = run_.tables()})
       ->loss;
 }
 
@@ -237,7 +237,7 @@ std::uint64_t Session::validation_tokens() const {
 
 TokenSequence Session::evaluated_ids() const {
   const TokenSequence& all = *validation_ids();
-  const std::uint64_t batches = run_.parts().evaluation.batches;
+  const std::uint64_t batches = run_.options().evaluation.batches;
   if (batches == 0 || batches >= loaders_.validation->batches()) return all;
   return all.slice(
       0, batches * options_.loader.batch * options_.gpt.context + 1);  // + 1 for the last target

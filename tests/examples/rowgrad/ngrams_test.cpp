@@ -31,7 +31,7 @@ TEST(RunsWithNgrams, ScheduleScalesTheRateOfTables) {
   TrainOptions options = with_memories();
   options.warmup = 4;
   const auto training = start(options);
-  const Optimizer& optimizer = training->run().parts().optimizer;
+  const Optimizer& optimizer = training->run().options().optimizer;
   ASSERT_EQ(optimizer.group_count(), 3U);
   EXPECT_DOUBLE_EQ(optimizer.learning_rate(), options.learning_rate / 5);
   for (const double rate : {0.01, 0.02}) {

@@ -6,7 +6,7 @@ constexpr std::int32_t kTracked = 7;
 // Records the norm of the row's gradient in each step.
 struct Norms : TrainingCallback {
   void before_update(const TrainingRun& run) override {
-    const Gradient& gradient = run.parts().optimizer.parameters()[0]->gradient();
+    const Gradient& gradient = run.options().optimizer.parameters()[0]->gradient();
     if (!gradient.is_rows()) return;
     for (const auto [index, values] : gradient.rows()) {
       if (index != kTracked) continue;

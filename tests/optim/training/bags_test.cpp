@@ -134,7 +134,7 @@ TEST(Bags, TrainLikePaddedIds) {
 TEST(Bags, HaveAnAccuracy) {
   BagRun<BagModel> trained(1);
   DataLoader all(TensorDataset(bags()), {.batch = 7});
-  TrainingRunOptions options = trained.run.parts();
+  TrainingRunOptions options = trained.run.options();
   options.validation = &all;
   options.evaluation.accuracy = true;
   options.epochs = 40;

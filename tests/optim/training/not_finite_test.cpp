@@ -148,7 +148,7 @@ TEST(NotFinite, RecordsThrow) {
   for (const bool allowed : {false, true}) {
     RootsRun trained(1, nullptr, false, allowed);
     DataLoader validation(TensorDataset({.ids = {ids({2}, {3, 4})}}), {.batch = 2});
-    TrainingRunOptions options = trained.run.parts();
+    TrainingRunOptions options = trained.run.options();
     options.validation = &validation;
     TrainingRun run(options);
     struct Breaks : TrainingCallback {

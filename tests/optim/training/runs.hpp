@@ -253,7 +253,7 @@ struct RunOutcome : TrainingCallback {
   CallbackNeeds needs() const override { return {.gradients = watches}; }
   void before_update(const TrainingRun& run) override {
     if (!watches || !sees(run)) return;
-    for (const Parameter* parameter : run.parts().model.parameters_on_tape())
+    for (const Parameter* parameter : run.options().model.parameters_on_tape())
       if (parameter->gradient().is_rows())
         for (const std::int32_t row : parameter->gradient().rows().indices())
           seen += concat(run.steps(), ' ', parameter->name(), ' ', row, '\n');
@@ -261,7 +261,7 @@ struct RunOutcome : TrainingCallback {
   void at_end(const TrainingRun& run) override {
     if (!sees(run)) return;
     StateDict end;
-    for (const Parameter* parameter : run.parts().model.parameters_on_tape()) {
+    for (const Parameter* parameter : run.options().model.parameters_on_tape()) {
       if (parameter->shape().size() != 2) {
         end.put(parameter->name(), parameter->copy());
         continue;

@@ -102,7 +102,7 @@ TEST(ShardedTablesOfATrainingRun, RejectUnsupportedUse) {
     EXPECT_INVALID("ParallelTraining: weight is already sharded",
                    tables.whole_table(table.weight, 20, {}));
     RunOf made(kShardedCases.front(), {.slices = 2, .ranks = &ranks, .sharded = true});
-    TrainingRunOptions options = made.run.parts();
+    TrainingRunOptions options = made.run.options();
     options.slices = 1;
     EXPECT_INVALID("GradientExchange: 1 slices for 2 ranks, expected at least one per rank",
                    TrainingRun{options});

@@ -85,7 +85,7 @@ TEST(NumbersOfATrainingRun, EqualPlainLoops) {
                .every = kEvery, .batches = 2, .training = &sample, .validation = &validation}});
       struct Rates : TrainingCallback {
         void before_update(const TrainingRun& run) override {
-          all.push_back(run.parts().optimizer.learning_rate());
+          all.push_back(run.options().optimizer.learning_rate());
         }
         std::vector<double> all;
       } rates;
