@@ -69,7 +69,7 @@ class EmbeddingTable : public Layer {
   /// Constructs the table as Embedding does. Messages start with `layer`.
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
-  /// Uses the existing rows `here`. `rows` is the total of all processes; 0 if all are `here`.
+  /// Uses existing rows. `rows` is the total of all processes; 0 if `here` has all rows.
   EmbeddingTable(const char* layer, std::unique_ptr<RowSource> here,
                  const EmbeddingOptions& options, std::size_t rows = 0);
 
@@ -109,7 +109,7 @@ class Embedding : public EmbeddingTable {
   /// embedding_add.
   Variable forward(Tape& tape, const Ids& ids, const Variable& added);
 
-  /// Looks up one id: → [width].
+  /// Looks up one id and returns its row [width].
   Variable forward(Tape& tape, std::int32_t id);
 };
 

@@ -24,7 +24,7 @@ struct DecodeContext {
   /// last `length` are the tokens of x; earlier tokens are included if the document is read in
   /// chunks. A sliding decoder passes at most the last `context` tokens.
   const Ids& ids;
-  /// State that the layer carries from chunk to chunk of a document: one tensor, at first empty.
+  /// State that the layer carries from chunk to chunk of a document: one tensor, initially empty.
   /// Null if x has all positions.
   Tensor* kept;
   /// If not null, each n-gram memory appends its gates to it.
@@ -117,7 +117,7 @@ enum class PastContext {
   /// not trained that way may write worse text (Xiao et al. 2024, "Efficient Streaming Language
   /// Models with Attention Sinks"). After 500 steps of `rowgrad train --model gpt`, losses past the
   /// context exceeded the losses with kRecompute by less than 0.001 with rotary, ALiBi and Shaw
-  /// positions, but by 0.2 with T5 positions and with none.
+  /// positions, but by 0.2 with T5 positions or no positions.
   kSlidingWindow
 };
 
@@ -139,9 +139,9 @@ struct GenerateOptions {
   PastContext past_context = PastContext::kRecompute;
 };
 
-/// Returns ids that continue the last `context` ids of `prompt`, each drawn from softmax(logits /
-/// temperature) as by torch.multinomial, in evaluation mode. Within the context, an id depends on
-/// all ids before it; past the context, see PastContext.
+/// Continues the last `context` ids of `prompt` in evaluation mode and returns the new ids. Each is
+/// drawn from softmax(logits / temperature), as torch.multinomial does. Within the context, an id
+/// depends on all ids before it; past the context, see PastContext.
 Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& options,
              Random& random);
 

@@ -119,7 +119,7 @@ class Layer : public ParameterOwner {
   /// Describes the rows of `table`, for reports. The default returns nullopt.
   virtual std::optional<RowNames> row_names(const Parameter& table) const;
 
-  /// Combines row_names() of this layer and its parts. Each member comes from the outermost layer
+  /// Combines row_names() of this layer and its parts. Each field comes from the outermost layer
   /// that sets it, so a model can name the tokens of an embedding that only knows its kind. Throws
   /// std::invalid_argument if only some rows have names.
   RowNames resolve_row_names(const Parameter& table) const;
@@ -135,8 +135,8 @@ class Layer : public ParameterOwner {
   /// outlive this layer. Throws std::invalid_argument if `name` is taken or contains a dot.
   void share(std::string_view name, Parameter& parameter);
 
-  /// Registers a layer that is not a member, and not a part of any other layer, as a part of this
-  /// one, until either is destroyed. Used to give a model another head.
+  /// Registers a layer that is not a member as a part of this layer, until either is destroyed. It
+  /// must not be a part of another layer. Used to give a model another head.
   void share(std::string_view name, Layer& part);
 
  private:

@@ -26,7 +26,7 @@ struct NextTokenOptions {
 
 /// Predicts the token after each position: token embedding + positions → ConcatPrevious → hidden
 /// layers → linear head. Parts are constructed in this order, so a seed gives the same weights as
-/// nn.Embedding, nn.Embedding and nn.Linear in PyTorch. With tied weights, the head draws only its
+/// in PyTorch (nn.Embedding, then nn.Linear modules). With tied weights, the head draws only its
 /// bias, and the shared token table gets a dense gradient.
 ///
 /// A derived class can override transform_embeddings(), which training and generation both call.

@@ -59,8 +59,8 @@ struct AdagradRule : RuleDefaults {
 ///   d = ±gradient + weight_decay · w,  s = s + d²
 ///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
 ///
-/// With row gradients, rows that were not looked up do not change. With weight_decay or epsilon 0,
-/// every deferred step of a row is replayed when the row is read.
+/// With row gradients, rows that were not looked up do not change unless weight_decay > 0 or
+/// epsilon = 0. Then every deferred step of a row is replayed when the row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
 extern template class RuleOptimizer<AdagradRule>;
@@ -132,8 +132,9 @@ struct RmsPropRule : RuleDefaults {
 ///   q = d / (√s + epsilon), with centered √s' instead of √s
 ///   w = w − learning_rate · (q, or v = momentum · v + q with momentum)
 ///
-/// With row gradients, deferred steps have a closed form. With weight_decay or epsilon 0, they are
-/// replayed one by one when the row is read.
+/// With row gradients, deferred steps have a closed form. With row gradients, deferred steps have a
+/// closed form unless weight_decay > 0 or epsilon = 0. Then they are replayed one by one when the
+/// row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
 extern template class RuleOptimizer<RmsPropRule>;
@@ -206,7 +207,7 @@ struct AdamRuleOf : RuleDefaults {
     return fades && moderate && decay == 0 ? Deferral::kAdam : Deferral::kReplay;
   }
 
-  /// A step that is negligible with one epsilon may matter again with a smaller one.
+  /// Requires that epsilon does not fall: negligible steps may matter again with a smaller epsilon.
   bool continues(const AdamRuleOf& before) const {
     return amsgrad == before.amsgrad && epsilon >= before.epsilon;
   }

@@ -20,7 +20,7 @@
 namespace rowgrad {
 
 /// Returns (Σ |g|^p)^(1/p) over the values g of a gradient if p is 1 or 2, and max |g| if p is
-/// infinity. The sum is in double; the result is infinite only if a value or the norm itself is.
+/// infinity. The sum is in double; the result is infinite only if a value or the exact norm is.
 double gradient_norm(const Parameter& parameter, double p = 2);
 
 /// Returns the norm of all gradients as one vector; 0 if there are none.
@@ -31,7 +31,7 @@ struct ClipNormOptions {
   double p = 2;                      // order of the norm: 1, 2 or infinity
   bool error_if_not_finite = false;  // throw std::runtime_error and change nothing
   /// For sharded tables: gathers the partial sums, or largest magnitudes, of a parameter's gradient
-  /// from all ranks, as kernels::AllParts does.
+  /// from all ranks, like kernels::AllParts.
   std::function<std::vector<double>(const Parameter&, std::vector<double> parts_here)> all_parts =
       {};
 };

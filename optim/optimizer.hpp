@@ -28,8 +28,8 @@ class Optimizer : private ParameterUser {
   /// Clears all gradients. The cost does not depend on the sizes of the parameters.
   void zero_grad();
 
-  /// Updates every trainable parameter that has a gradient. Throws before anything changes, unless
-  /// memory runs out or a disk fails in the middle of the step: then load the last saved state.
+  /// Updates every trainable parameter that has a gradient. Throws before anything changes, except
+  /// if memory runs out or a disk fails during the step. After that, load the last saved state.
   virtual void step() = 0;
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }  // in the order given
@@ -77,11 +77,12 @@ class Optimizer : private ParameterUser {
 
   /// Loads a state; load the parameters first. Throws std::invalid_argument, and changes nothing,
   /// for duplicate parameter names, for an unexpected name, shape or value, for a slot that the
-  /// options need but the state lacks, and for deferred steps of other parameter values. Loading an
-  /// untrusted state may take long: it can claim any number of steps, and some are replayed.
+  /// options need but the state lacks, and for deferred steps that do not belong to the parameters'
+  /// values. Loading an untrusted state may take long: it can claim any number of steps, and some
+  /// are replayed.
   virtual void load_state_dict(const StateDict& state) = 0;
 
-  /// Checks a state before the parameters are loaded. Throws like load_state_dict().
+  /// Throws as load_state_dict() would after the parameters are loaded. The default checks nothing.
   virtual void check_state_dict(const StateDict& /*state*/) const {}
 
  protected:

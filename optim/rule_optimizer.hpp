@@ -153,7 +153,7 @@ class RuleOptimizer : public RuleEngine {
 };
 
 // Defined outside the class, so that `extern template class` keeps the loops of a rule out of
-// programs. The library's loops are compiled for speed, and the linker might pick other copies.
+// programs. The library's loops are compiled for speed; otherwise, the linker might pick others.
 template <class Rule>
 std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::loops(std::shared_ptr<const Options> options) {
   return std::make_unique<RuleLoopsOf<Rule>>(std::move(options));

@@ -59,9 +59,9 @@ class StepRuns {
   bool makes_state_ = false;          // see makes_state()
 };
 
-/// The steps of one rule. Composing n steps takes O(log n) products, because blocks of
-/// 2^kMinLevel runs and more are kept as maps. Smaller blocks, which would take most of the
-/// memory, are composed when they are needed.
+/// StepRuns with the rule of each run. Composing n steps takes O(log n) products, because blocks of
+/// 2^kMinLevel runs and more are kept as maps. Smaller blocks, which would take most of the memory,
+/// are composed when they are needed.
 template <class Rule>
 class StepHistory : public StepRuns {
  public:

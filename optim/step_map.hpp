@@ -12,8 +12,8 @@
 
 namespace rowgrad {
 
-/// A coefficient of many composed steps. Its range is far wider than the range of `real`, because a
-/// tiny coefficient times a large value may be an ordinary value.
+/// An entry of a StepMap. Its range is far wider than the range of `real`, because a tiny
+/// coefficient times a large value may be an ordinary value.
 using Coefficient = std::conditional_t<std::is_same_v<real, float>, double, long double>;
 
 /// The largest factor by which values may grow, even temporarily, in steps with a closed form.

@@ -182,7 +182,7 @@ class Parameter {
     if (!is_in_memory()) throw_not_in_memory(concat(reason...));
   }
 
-  /// The deferred steps, or null.
+  /// Returns the deferred steps, or null.
   const DeferredUpdates* deferred() const { return deferred_.get(); }
 
   /// Replaces the deferred steps. Applies the deferred steps of another optimizer first.

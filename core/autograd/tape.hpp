@@ -51,8 +51,9 @@ struct BackwardOptions {
   /// rule needs it any more.
   bool keep_values = true;
   /// If set, receives the gradient of each parameter that the loss depends on, instead of adding it
-  /// to the parameter. It is called as soon as the sum over all uses is known, before the rules of
-  /// earlier nodes run: in reverse order of first uses. It must not change parameters.
+  /// to the parameter. It is called once a parameter's sum over all uses is known, before the rules
+  /// of earlier nodes run, so parameters come in reverse order of first use. It must not change
+  /// parameters.
   std::function<void(Parameter& parameter, Gradient gradient)> sink = {};
 };
 
@@ -135,7 +136,7 @@ class Tape {
     const Ids& ids = *owner;  // of any shape; may repeat
   };
 
-  /// All lookups on this tape, in order. Empty on an inference tape.
+  /// Returns all lookups on this tape, in order. Empty on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
   /// Records a lookup. Only read_rows() calls it.

@@ -57,8 +57,8 @@ class ProcessGroup {
   /// Waits until this channel is complete.
   virtual void finish(std::size_t channel) = 0;
 
-  /// Returns the elements of all ranks, in rank order (all-gather). All ranks must pass the same
-  /// number.
+  /// Returns the elements of all ranks, in rank order (all-gather). `mine` must have the same size
+  /// on every rank.
   template <class Number>
   std::vector<Number> all_gather(std::span<const Number> mine) {
     std::vector<Number> all(size() * mine.size());

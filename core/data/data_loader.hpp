@@ -67,7 +67,7 @@ class DataLoader {
   class Iterator;
 
   /// Takes a copy of the dataset, or shares it. Throws if drop_last is set and there are fewer
-  /// examples than one batch.
+  /// examples than a batch has.
   template <std::derived_from<Dataset> Data>
   explicit DataLoader(Data dataset, const DataLoaderOptions& options = {})
       : DataLoader(std::shared_ptr<const Dataset>(std::make_shared<Data>(std::move(dataset))),
@@ -87,8 +87,8 @@ class DataLoader {
   /// Returns the start of an epoch. If draw_order is set, draws its seed from `random`.
   Progress start(std::size_t epoch, Random& random) const;
 
-  /// Returns the batches of epoch `number`, from `from_batch` on. They have only the rows of
-  /// `slice`, which may be none. Throws if draw_order is set, and std::runtime_error if a file has
+  /// Returns the batches of epoch `number`, from `from_batch` on. They contain only the rows of
+  /// `slice`, and may be empty. Throws if draw_order is set, and std::runtime_error if a file has
   /// changed since it was opened.
   Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchSlice& slice = {}) const;
 
@@ -120,7 +120,7 @@ class DataLoader {
 /// The batches of an epoch, as a range or by index. It may outlive the loader.
 class DataLoader::Epoch {
  public:
-  /// Reads the first batch.
+  /// Reads the first batch and returns an iterator to it.
   Iterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 

@@ -1,9 +1,9 @@
 #pragma once
 
-// Hashes the n-grams that end at each position to rows of a table, as n-gram memories look them up
-// (Cheng et al. 2026, "Conditional Memory via Scalable Lookup", arXiv:2601.07372). For each order n
-// there are several heads. Each head has its own part of the table, whose size is a prime that no
-// other part has. So n-grams that share a row of one part rarely share a row of another.
+// Maps the n-grams that end at each position to table rows, for n-gram memories (Cheng et al. 2026,
+// "Conditional Memory via Scalable Lookup", arXiv:2601.07372). For each order n there are several
+// heads. Each head has its own part of the table, whose size is a prime that no other part has. So
+// n-grams that share a row of one part rarely share a row of another.
 //
 //   mixed = (c[t] · m[0]) xor (c[t − 1] · m[1]) xor … xor (c[t − n + 1] · m[n − 1])
 //   row   = first row of the part + mixed mod size of the part

@@ -79,7 +79,8 @@ class TokenFile {
   const std::optional<TokenFileHeader>& header() const { return header_; }
 
   /// Fills `ids` with the ids from index `begin` on. Throws for ids outside the vocabulary. In
-  /// rowgrad's version 2, verifies each block when it is first read, and throws if it is damaged.
+  /// version 2 of rowgrad's format, verifies each block when it is first read, and throws if it is
+  /// damaged.
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
   /// Throws if the length or modification time has changed since the file was opened.

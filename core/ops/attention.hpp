@@ -47,15 +47,15 @@ class KeyValueCache;
 /// the shape of q. If there are fewer queries than keys, the queries are at the last positions.
 /// (In PyTorch's scaled_dot_product_attention(is_causal=True), they are at the first positions.)
 ///
-/// Dropout draws random numbers for all weights [batch, heads, queries, keys] in that order, also
-/// for later keys, as PyTorch does on CPUs without MKL. For backward, the tape keeps the output,
-/// two values per query and head and, for dropout, one bit per weight.
+/// Dropout draws random numbers for all weights [batch, heads, queries, keys] in that order,
+/// including masked ones, as PyTorch does on CPUs without MKL. For backward, the tape keeps the
+/// output, two values per query and head and, for dropout, one bit per weight.
 ///
 /// For generation, `cache` holds the keys and values of earlier positions. q, k and v [1, length,
 /// heads · width] then belong to the next positions, and k and v are appended to the cache. Throws
 /// std::invalid_argument if the cache has no room, if dropout or key_lengths is set, and for
 /// several queries past the window. Throws std::logic_error if the tape is not an inference tape.
-/// The cache does not change then.
+/// In these cases, the cache does not change.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 
@@ -77,7 +77,7 @@ class KeyValueCache {
   /// heads together.
   KeyValueCache(std::size_t window, std::size_t width);
 
-  /// The number of positions read so far, including positions that make_room() discarded.
+  /// Returns the number of positions read so far, including positions that make_room() discarded.
   std::size_t length() const { return length_; }
 
   /// Makes room for `count` more positions. Discards positions that no later query sees, so memory

@@ -78,8 +78,8 @@ Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& 
 
 /// Returns copies of the rows `ids` [...] of a table, for custom ops: → [..., width]. If the table
 /// is a parameter, the tape records the lookup, and the table may change before backward(). Rows
-/// above max_norm are scaled down first. Other rows are neither read nor brought up to date.
-/// `added`, if given, is added to the result, whose last axes must have its shape.
+/// above max_norm are scaled down first. Other rows are neither read nor brought up to date. Adds
+/// `added`, if given; its shape must equal the last axes of the result.
 Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<const Ids> ids,
                  const EmbeddingLookup& options = {}, const Tensor* added = nullptr);
 inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& ids,

@@ -57,7 +57,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
 
 /// The loss of independent binary decisions, −target log sigmoid(logits) − (1 − target) log(1 −
 /// sigmoid(logits)), averaged or summed, for targets in [0, 1]. The shapes must be equal. Does not
-/// overflow; an infinite logit for the right class has the loss 0.
+/// overflow; an infinite logit for the right class gives a loss of 0.
 Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
                                           LossReduction reduction = LossReduction::kMean);
 

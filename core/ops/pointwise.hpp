@@ -2,7 +2,7 @@
 
 // Element-wise ops: arithmetic with broadcasting as in NumPy, functions, and dropout. pointwise()
 // makes an op from a function and its derivative. Wrong arguments and shapes throw
-// std::invalid_argument with the op and both shapes.
+// std::invalid_argument naming the op and both shapes.
 
 #include <type_traits>
 #include <utility>

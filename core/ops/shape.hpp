@@ -41,7 +41,8 @@ std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
 /// Joins variables of the same shape along a new axis; `axis` is its index in the result.
 Variable stack(const std::vector<Variable>& parts, int axis = 0);
 
-/// unsqueeze() inserts an axis of length 1, with index `axis` in the result. squeeze() removes one.
+/// unsqueeze() inserts an axis of length 1, with index `axis` in the result. squeeze() removes axis
+/// `axis`, of length 1.
 Variable unsqueeze(const Variable& x, int axis);
 Variable squeeze(const Variable& x, int axis);
 

@@ -1,7 +1,7 @@
 #pragma once
 
 // Tables that are split over several processes. An Embedding with a TablePlacement trains and saves
-// the rows of this process. Its lookups read a table of all rows, which holds the fetched rows.
+// the rows of this process. Its lookups read a full-size table that holds only the fetched rows.
 
 #include <cstddef>
 #include <cstdint>
@@ -38,8 +38,8 @@ class TablePlacement {
                                  const EmbeddingLookup& lookup) = 0;
 
   /// Fetches rows. They can be read until rows of the same table are fetched again or the table
-  /// changes. Looking up other rows throws std::logic_error. Does nothing for tables of which this
-  /// process holds all rows.
+  /// changes. Looking up other rows throws std::logic_error. Skips tables whose rows are all in
+  /// this process.
   virtual void fetch(std::span<const TableLookup> lookups) = 0;
 };
 

@@ -137,8 +137,7 @@ StateDict take_rows(StateDict& state, const ParallelTraining& training,
   return rows;
 }
 
-// Returns true if `name` has the row indices of put_table() or put_integers(); their values are in
-// base + ".values".
+// Returns true if `name` has the row indices that put_table() or put_integers() wrote for `base`.
 bool is_sparse(const StateDict& part, const std::string& name, const std::string& base) {
   return name == base + ".rows" && part.contains(name) && part.contains(base + ".values") &&
          std::holds_alternative<StateDict::Integers>(part.at(name));

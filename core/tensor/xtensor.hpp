@@ -35,7 +35,7 @@ Number sum_of_lanes(const xsimd::batch<Number>& lanes) {
 
 #if defined(__aarch64__) && XSIMD_VERSION_MAJOR == 8
 // On ARM, xsimd 8 computes float division and square roots from approximate reciprocals: the last
-// digits are wrong, and large values give 0 · ∞. The processor's instructions are exact.
+// digits are wrong, and large values give 0 · ∞. The processor's instructions round correctly.
 template <>
 inline xsimd::batch<float, xsimd::neon64> xsimd::kernel::div<xsimd::neon64>(
     const xsimd::batch<float, xsimd::neon64>& a, const xsimd::batch<float, xsimd::neon64>& b,

@@ -52,7 +52,7 @@ void counted_steps(std::size_t count, const Step& step) {
   });
 }
 
-// Counts `count` training steps. `backward` records batch i on a tape and computes the gradients.
+// Measures `count` training steps. `backward` records batch i on a tape and computes the gradients.
 template <class Backward>
 void counted_training(Optimizer& optimizer, std::size_t count, const Backward& backward) {
   counted_steps(count, [&](std::size_t i) {

@@ -100,8 +100,8 @@ TEST(Random, IsResumable) {
   EXPECT_NO_THROW(Random(1).load_state_dict(with(state, "words", words)));
 }
 
-// Half of all draws from [1000, 1000 + 2 ulp) round to a float outside the interval. Bounds that
-// are not floats round down or up.
+// A quarter of all draws from [1000, 1000 + 2 ulp) round to a float outside the interval. Bounds
+// that are not floats round down or up.
 TEST(Random, DrawsUniformValuesInsideTheInterval) {
   constexpr double kUlp = 0x1p-14;  // unit in the last place of floats from 512 to 1024
   constexpr std::size_t kCount = 10'000;

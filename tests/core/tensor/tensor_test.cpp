@@ -5,13 +5,14 @@ namespace {
 constexpr std::size_t kLarge = std::size_t{1} << 31;
 
 TEST(ElementCount, RejectsShapesTooLargeForMemory) {
-  EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));   // the largest count
-  const std::vector<Shape> impossible{{2 * kLarge, 2 * kLarge},            // 2^64
-                                      {kLarge * kLarge + 2, 4},            // wraps to 8
-                                      {kLarge, kLarge / 4},                // more bytes than 2^63
-                                      {kLarge, 0, kLarge},                 // strides would wrap
-                                      {~std::size_t{0}},                   // −1 as a size
-                                      {3, ~std::size_t{0} / 3, 2, 1, 5}};  // one factor too many
+  EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));  // the largest count
+  const std::vector<Shape> impossible{
+      {2 * kLarge, 2 * kLarge},            // 2^64
+      {kLarge * kLarge + 2, 4},            // wraps to 8
+      {kLarge, kLarge / 4},                // 2^63 bytes of double
+      {kLarge, 0, kLarge},                 // strides would wrap
+      {~std::size_t{0}},                   // −1 as a size
+      {3, ~std::size_t{0} / 3, 2, 1, 5}};  // 2^64 − 1 after two factors
   for (const Shape& shape : impossible) {
     EXPECT_INVALID(
         concat("op: shape ", bracketed(shape), " has more elements than memory could ever hold"),

@@ -69,8 +69,8 @@ TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
   }
 }
 
-// After the first clipped step, two versions of the book differ, and the order of summation affects
-// the third decimal.
+// Stops before clipping begins: after that, two versions of the book differ, and the order of
+// summation affects the third decimal.
 TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
   expect_losses(trained("appendix_d.json --stop-after 26 --sample-tokens 0"), "appendix_d");
 }
