@@ -132,8 +132,8 @@ void Tape::run_rule(Node& node, const Tensor* callers_gradient) {
   node.rule(backward);
   const auto missed = std::find(backward.awaited_.begin(), backward.awaited_.end(), true);
   check_state(missed == backward.awaited_.end(), node.op,
-              ": the backward rule gave no gradient for input ",
-              missed - backward.awaited_.begin());
+              ": the backward rule left the slot of input ", missed - backward.awaited_.begin(),
+              " empty, expected a gradient");
   node.rule = nullptr;  // frees the captured data
 }
 

@@ -101,8 +101,8 @@ NgramHash::NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
 void NgramHash::check_ids(const Ids& tokens) const {
   for (std::size_t i = 0; i < tokens.size(); ++i)
     check_argument(tokens[i] >= 0 && static_cast<std::size_t>(tokens[i]) < vocabulary_,
-                   "NgramHash: id ", tokens[i], " at index ", i, " is outside the vocabulary of ",
-                   vocabulary_, " ids");
+                   "NgramHash: id ", tokens[i], " at index ", i,
+                   " is out of range: the vocabulary has ", vocabulary_, " ids");
 }
 
 Ids NgramHash::rows(const Ids& tokens, std::size_t length) const {

@@ -169,7 +169,7 @@ void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
       id &= own_bytes;
       if (id >= vocabulary_size_) [[unlikely]]
         check_runtime(false, path().string(), ": id ", id, " at index ", begin + done + i,
-                      " is outside the vocabulary of ", vocabulary_size_, " tokens");
+                      " is out of range: the vocabulary has ", vocabulary_size_, " tokens");
       some[i] = static_cast<std::int32_t>(id);
     }
     done += some.size();
@@ -257,7 +257,7 @@ void TokenFileWriter::append(std::span<const std::int32_t> ids) {
     std::memcpy(stored_.data() + i * bytes, &ids[i], sizeof ids[i]);
   }
   check_argument(ids.empty() || largest < header_.vocabulary_size, "TokenFileWriter: id ",
-                 static_cast<std::int32_t>(largest), " is outside the vocabulary of ",
+                 static_cast<std::int32_t>(largest), " is out of range: the vocabulary has ",
                  header_.vocabulary_size, " tokens");
   std::span<const std::byte> rest = std::span(stored_).first(ids.size() * bytes);
   file_.write(sizeof header_ + header_.count * bytes, rest);

@@ -110,7 +110,7 @@ double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
       for (std::size_t i = 0; i < ids.size(); ++i) {
         check_argument(std::cmp_greater_equal(ids[i], 0) && std::cmp_less(ids[i], vocabulary),
                        "unigram_loss: id ", ids[i], " at index ", begin + i,
-                       " is outside the vocabulary of ", vocabulary, " tokens");
+                       " is out of range: the vocabulary has ", vocabulary, " tokens");
         visit(static_cast<std::size_t>(ids[i]));
       }
     }

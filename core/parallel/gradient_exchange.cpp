@@ -100,7 +100,7 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
                    "GradientExchange::start: there are gradients of ", gradients.size(),
                    " parameters, expected ", shapes_.size());
   check_state(ranks_.size() == 1 || own_.empty(),
-              "GradientExchange::start: the previous sum is not finished, call finish() first");
+              "GradientExchange::start: the previous sum is not finished; call finish() first");
   for (Bucket& bucket : buckets_) bucket.missing = bucket.end - bucket.begin;
   submitted_.assign(shapes_.size(), false);
   sharded_ = std::move(sharded);

@@ -265,8 +265,8 @@ OptionTable option_table_of(Options& o) {
       {"--text-column", &o.columns.text, "name of the table's text column", table},
       {"--label-column", &o.columns.label, "name of the table's label column", table},
       {"--corpus", &o.corpus,
-       "without --examples: text whose passages to classify as forwards or backwards (default: the "
-       "corpus of the run)",
+       "text to use instead of --examples: passages are classified as forwards or backwards "
+       "(default: the corpus of the run)",
        existing_file() + excludes({"--classify", "--examples"})},
       {"--train", &o.train,
        "parameters to train: the new head; block (the last block, norm and head); adapters (LoRA); "

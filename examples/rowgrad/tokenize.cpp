@@ -157,7 +157,7 @@ OptionTable option_table_of(Options& o) {
       {"--verify", &o.verify, "check the ids in each FILE against its checksum",
        excludes({"--output", "--decode", "--save", "--tokenizer"})},
       {"--separate", &o.separate, "insert <|endoftext|> between FILEs", needs("--output")},
-      {"--threads", &o.threads, "threads for --output; 0 for one per processor",
+      {"--threads", &o.threads, "number of threads for --output; 0 for one per processor",
        whole_number(0, 1024) + needs("--output")},
       force_option(o.force)};
 }
@@ -173,7 +173,7 @@ void check(const Options& options) {
                  ", expected a name that ends in .bin, so that train recognizes it");
   check_argument(!encodes || !options.save.empty() || !is_made_from_text(options.tokenizer),
                  "--output with --tokenizer ", options.tokenizer,
-                 " requires --save FILE, the tokenizer for train --tokenizer FILE");
+                 " requires --save FILE, which train needs as --tokenizer FILE");
 }
 
 }  // namespace

@@ -161,9 +161,10 @@ void TrainingRun::check_counts(const StateDict& optimizer) const {
                  "TrainingRun: the epoch has a weight of ", epoch_.weight, " and a loss sum of ",
                  epoch_.loss_sum,
                  ", expected a finite weight >= 0, and a loss sum of 0 if the weight is 0");
-  check_argument(options_.schedule == nullptr || options_.schedule->step_count() == steps(),
-                 "TrainingRun: the schedule is at step ", options_.schedule->step_count(),
-                 ", expected ", steps());
+  if (options_.schedule != nullptr)
+    check_argument(options_.schedule->step_count() == steps(),
+                   "TrainingRun: the schedule is at step ", options_.schedule->step_count(),
+                   ", expected ", steps());
   for (Parameter* parameter : options_.optimizer.parameters())
     if (const std::string name = parameter->name() + ".step"; optimizer.contains(name))
       check_steps(concat("the optimizer's '", name, '\''), optimizer.count(name));

@@ -124,9 +124,9 @@ TEST(NgramHash, RejectsInvalidArguments) {
     EXPECT_INVALID(concat("NgramHash: tokens has shape ", bracketed(wrong.shape()),
                           ", expected [batch, positions] with at least 0 positions"),
                    hash.rows(wrong));
-  EXPECT_INVALID("NgramHash: id 9 at index 1 is outside the vocabulary of 9 ids",
+  EXPECT_INVALID("NgramHash: id 9 at index 1 is out of range: the vocabulary has 9 ids",
                  hash.rows(ids({1, 2}, {0, 9})));
-  EXPECT_INVALID("NgramHash: id -1 at index 0 is outside the vocabulary of 9 ids",
+  EXPECT_INVALID("NgramHash: id -1 at index 0 is out of range: the vocabulary has 9 ids",
                  hash.rows(ids({1, 2}, {-1, 9})));
   EXPECT_INVALID(
       "NgramHash: tokens has shape [1, 2], expected [batch, positions] with at least 3 positions",

@@ -150,7 +150,7 @@ rejects 1 "is missing on all ranks: it has the rows of rank 1 of 2" \
   on_ranks 3 "${sharded[@]}" --resume ranks --save ranks
 rm -f ranks ranks.part-*
 ok on_ranks 2 "${sharded[@]}" --ngram-file table --steps 3 --save ranks
-rejects 1 "its sharded tables are in files of 2 ranks, got 3" \
+rejects 1 "got mpirun -n 3, expected -n 2, because its sharded tables are in files" \
   on_ranks 3 "${sharded[@]}" --ngram-file table --resume ranks
 rm -f table*
 echo "a missing part, and table files of another number of ranks: rejected"

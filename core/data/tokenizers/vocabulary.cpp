@@ -40,7 +40,7 @@ Vocabulary::Vocabulary(std::vector<std::string> tokens,
 
 const std::string& Vocabulary::token(std::int32_t id) const {
   check_argument(id >= 0 && std::cmp_less(id, size()), "token: id ", id,
-                 " is outside the vocabulary of ", size(), " tokens");
+                 " is out of range: the vocabulary has ", size(), " tokens");
   return tokens_[static_cast<std::size_t>(id)];
 }
 

@@ -194,7 +194,8 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--rotary-layout",
        choice(o.gpt.rotary_layout,
               {{"halves", RotaryLayout::kHalves}, {"interleaved", RotaryLayout::kInterleaved}}),
-       "pairs of columns to rotate: one from each half, or two adjacent ones", positions("rotary")},
+       "column pairs to rotate: one from each half (halves), or adjacent (interleaved)",
+       positions("rotary")},
       {"--rotary-base", &o.gpt.rotary_base, "base of the rotation angles",
        finite_number(1) + positions("rotary")},
       {"--t5-buckets", &o.gpt.t5_buckets, "number of distance buckets, each with its own bias",
@@ -214,7 +215,7 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--ngram-layers", &memories.blocks,
        "blocks preceded by a memory, counted from 0, for example 1,3", ngrams},
       {"--ngram-file", &o.ngram_file,
-       "keep the table in this file; with several --ngram-layers, in FILE.1, FILE.3 and so on",
+       "keep the table in this file; with several --ngram-layers, in FILE.BLOCK for each block",
        file_name() + ngrams},
       {"--shard-tables", &o.shard_tables, "shard the tables across the ranks of mpirun", ngrams},
       {"--ngram-rate", &o.ngram_rate,
@@ -239,7 +240,7 @@ OptionTable option_table_of(TrainOptions& o) {
        applies_when("--steps", {"0"}) + may_change() + common()},
       {"--steps", &o.steps, "length of the run in steps; 0 to use --epochs",
        may_change() + common()},
-      {"--accumulate", &o.accumulate, "batches per step, whose gradients are accumulated",
+      {"--accumulate", &o.accumulate, "accumulate the gradients of N batches per step",
        whole_number(1)},
       {"--slices", &o.slices,
        "cut each batch into N slices, shared among ranks; results depend on N, not on the number "
@@ -256,10 +257,10 @@ OptionTable option_table_of(TrainOptions& o) {
       {"--weight-decay-for", choice(o.decays_vectors, {{"all", true}, {"matrices", false}}),
        "apply weight decay to all parameters, or only to matrices", applies_when("--weight-decay")},
       {"--schedule", &o.schedule,
-       "learning rate schedule: cosine decays to --min-lr-ratio; step divides by 10 after each "
-       "third of the run; warmup rises over the first tenth",
+       "learning rate schedule: cosine decays to --min-lr-ratio; one-cycle rises, then falls; "
+       "step divides by 10 after each third of the run; warmup rises over the first tenth",
        one_of(kSchedules) + common()},
-      {"--warmup", &o.warmup, "number of warm-up steps, in which the learning rate rises",
+      {"--warmup", &o.warmup, "steps over which the learning rate rises to its full value",
        applies_when("--schedule", {"constant", "warmup", "cosine", "step"})},
       {"--warmup-start", &o.warmup_start,
        "learning rate at the start of the warm-up, as a fraction of --learning-rate; 0 for 1 / "

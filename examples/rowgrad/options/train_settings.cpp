@@ -32,9 +32,8 @@ void add_file(Settings& settings, const std::string& text, const std::string& na
            value->dump() != settings[option].dump();
   };
   const Json* const model = all.find("model");
-  check_argument(!is_overridden("--model", model), name, ": got --model ",
-                 settings["--model"].dump(), ", but these options are for ",
-                 model == nullptr ? "" : model->dump());
+  check_argument(!is_overridden("--model", model), "--model: got ", settings["--model"].dump(),
+                 ", expected ", model == nullptr ? "" : model->dump(), ", the model in ", name);
   std::vector<std::string> dropped;
   if (is_overridden("--optimizer", all.find("optimizer")))
     dropped = {"--learning-rate", "--momentum",         "--beta2",
@@ -184,7 +183,7 @@ OptionTable option_table_of(TrainSettings& o) {
       {"--gpt2-export", &o.gpt2_export,
        "write the trained weights to this file, in Hugging Face's GPT-2 layout", file_name()}};
   const OptionTable process{
-      {"--stop-after", &o.stop_after, "stop once the run has made N steps; 0 to run to the end"},
+      {"--stop-after", &o.stop_after, "stop after step N of the run; 0 to run to the end"},
       {"--threads", &o.threads, "number of threads (default: one per processor)",
        whole_number(1, 1024)},
       {"--rank-timeout", &o.rank_timeout,

@@ -89,8 +89,8 @@ std::vector<Example> read_table(const std::filesystem::path& path,
   std::vector<Example> examples;
   for (const auto& [line, fields] : rows) {
     if (fields.size() == 1 && fields[0].empty()) continue;  // an empty line
-    check_runtime(fields.size() == columns.size(), name, ":", line, ": expected ", columns.size(),
-                  " columns, got ", fields.size());
+    check_runtime(fields.size() == columns.size(), name, ":", line, ": got ", fields.size(),
+                  " columns, expected ", columns.size());
     for (const std::size_t needed : {text, label})
       check_runtime(!is_blank(fields[needed]), name, ":", line, ": the column ",
                     InQuotes(columns[needed]), " is empty");

@@ -51,8 +51,8 @@ void check_ranks_of_tables(const StateDict& file, const TrainOptions& options,
                            const ProcessGroup* ranks) {
   const std::size_t saved = saved_ranks(file), here = ranks == nullptr ? 1 : ranks->size();
   check_argument(!options.shard_tables || options.ngram_file.empty() || saved == here,
-                 "its sharded tables are in files of ", saved, " ranks, got ", here,
-                 (here == 1 ? " rank" : " ranks"), "; resume with mpirun on ", saved, " ranks");
+                 "got mpirun -n ", here, ", expected -n ", saved,
+                 ", because its sharded tables are in files");
 }
 
 void check_folding(const StateDict& file, const LanguageModel& model) {

@@ -111,8 +111,9 @@ TEST(Record, RejectsRulesThatBreakTheirContract) {
       "rule: the backward rule gave input 2 a second gradient, or one that the input does not need";
   const std::string taken = "rule: the backward rule used the gradient again after take_gradient()";
   for (const Case& item : std::vector<Case>{
-           {"rule: the backward rule gave no gradient for input 0", [](Backward&) {}},
-           {"rule: the backward rule gave no gradient for input 2",
+           {"rule: the backward rule left the slot of input 0 empty, expected a gradient",
+            [](Backward&) {}},
+           {"rule: the backward rule left the slot of input 2 empty, expected a gradient",
             [](Backward& node) { node.slot(0).take(zeros({2})); }},
            {second,
             [](Backward& node) {

@@ -21,9 +21,9 @@ TEST(NgramCounts, RejectsIdsOutsideTheVocabulary) {
   for (const std::vector<std::int32_t>& canonical : {Ids32{}, Ids32{0, 0, 1}}) {
     const NgramHash hash(3, {.heads = 1, .rows = 11, .canonical = canonical}, {0}, 0);
     NgramCounts counts(hash);
-    EXPECT_INVALID("NgramHash: id 3 at index 1 is outside the vocabulary of 3 ids",
+    EXPECT_INVALID("NgramHash: id 3 at index 1 is out of range: the vocabulary has 3 ids",
                    counts.add(Ids{{0, 3}}));
-    EXPECT_INVALID("NgramHash: id -1 at index 0 is outside the vocabulary of 3 ids",
+    EXPECT_INVALID("NgramHash: id -1 at index 0 is out of range: the vocabulary has 3 ids",
                    counts.add(Ids{{-1}}));
     EXPECT_INVALID("NgramCounts::add: tokens has shape [], expected at least one axis",
                    counts.add(Ids::from_shape({})));

@@ -155,9 +155,8 @@ TEST_F(TokenFiles, RejectIdsOutsideTheVocabularyWhenRead) {
                        {.raw_bytes = 2, .vocabulary = &ten});
   Ids32 ids(2);
   EXPECT_NO_THROW(file.read(0, ids));
-  const std::string message = file.path().string() +
-                              ": id 10 at index 2 is outside the vocabulary "
-                              "of 10 tokens";
+  const std::string message =
+      file.path().string() + ": id 10 at index 2 is out of range: the vocabulary has 10 tokens";
   EXPECT_ERROR(std::runtime_error, message, file.read(1, ids));
   EXPECT_ERROR(std::runtime_error, message, file.verify());
   const TokenFile large(written(bytes_of(std::vector<std::uint32_t>{0x80000000})),
@@ -229,9 +228,9 @@ TEST_F(TokenFiles, AppearOnlyWhenComplete) {
   TokenFileWriter(path, ten).append(Ids32{1, 2});  // abandoned without finish()
   TokenFileWriter writer(path, ten);
   writer.append(Ids32{3});
-  EXPECT_INVALID("TokenFileWriter: id 10 is outside the vocabulary of 10 tokens",
+  EXPECT_INVALID("TokenFileWriter: id 10 is out of range: the vocabulary has 10 tokens",
                  writer.append(Ids32{4, 10}));
-  EXPECT_INVALID("TokenFileWriter: id -1 is outside the vocabulary of 10 tokens",
+  EXPECT_INVALID("TokenFileWriter: id -1 is out of range: the vocabulary has 10 tokens",
                  writer.append(Ids32{-1}));
   writer.append(Ids32{4, 5});
   EXPECT_EQ(writer.count(), 3U);

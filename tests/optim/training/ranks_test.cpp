@@ -184,7 +184,7 @@ TEST(RanksOfATrainingRun, ContinueFromTheirLastStateUnlessASumWasInterrupted) {
   run_ranks(2, [&](ProcessGroup& ranks) {
     EXPECT_TRUE(trained(&ranks, 8, false) == expected);
     EXPECT_ERROR(std::logic_error,
-                 "GradientExchange::start: the previous sum is not finished, call finish() first",
+                 "GradientExchange::start: the previous sum is not finished; call finish() first",
                  trained(&ranks, 2, true, 2));
   });
 }

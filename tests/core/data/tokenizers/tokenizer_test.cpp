@@ -119,9 +119,9 @@ TEST(Tokenizer, DecodesIdsOfAnyRank) {
 }
 
 TEST(Tokenizer, RejectsUnknownIdsAndSpecialTokens) {
-  EXPECT_INVALID("token: id 8 is outside the vocabulary of 8 tokens",
+  EXPECT_INVALID("token: id 8 is out of range: the vocabulary has 8 tokens",
                  kTokenizer.decode(Ids{{0, 8}}));
-  EXPECT_INVALID("token: id -1 is outside the vocabulary of 8 tokens", kTokenizer.token(-1));
+  EXPECT_INVALID("token: id -1 is out of range: the vocabulary has 8 tokens", kTokenizer.token(-1));
   EXPECT_INVALID(
       "encode: allowed_special has \"a\", which is not a special token of this tokenizer",
       kTokenizer.encode("abc", {.allowed_special = {"<a>", "a"}}));

@@ -141,7 +141,7 @@ TEST(TrainSettings, FilesAreCheckedLikeTheCommandLine) {
   EXPECT_ERROR_WITH(std::invalid_argument, "file: \"width\": got \"0\"",
                     refused(R"({"width": 0})"));
   EXPECT_ERROR_WITH(std::invalid_argument,
-                    "file: got --model \"next-token\", but these options are for \"gpt\"",
+                    "--model: got \"next-token\", expected \"gpt\", the model in file",
                     refused(R"({"model": "gpt"})", "--model next-token"));
   for (const char* epochs : {"3", "15"})
     EXPECT_ERROR_WITH(std::invalid_argument, "file: \"epochs\" requires --steps 0, got 10",
