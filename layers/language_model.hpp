@@ -60,8 +60,9 @@ class TextModel : public Classifier {
   /// default throws std::logic_error.
   virtual Variable hidden_states(Tape& tape, const Ids& ids);
 
-  /// Former name of hidden_states().
-  [[deprecated("use hidden_states()")]] Variable before_head(Tape& tape, const Ids& ids) {
+  /// Former name of hidden_states(). Classes that overrode it do not compile.
+  [[deprecated("use hidden_states()")]] virtual Variable before_head(Tape& tape,
+                                                                     const Ids& ids) final {
     return hidden_states(tape, ids);
   }
 

@@ -22,7 +22,7 @@ CXX=$compiler configure -DCMAKE_BUILD_TYPE=Debug -DROWGRAD_SANITIZE=ON \
 compile "$target"
 
 # Tests that measure time, and a test in which sizes in xtensor overflow. With --core, also the longest tests.
-left_out=(IsCheckedForTensorsPassed RejectsValuesThatItCouldNot InProportion)
+left_out=(IsCheckedForTensorsPassed RejectsValuesThatItCouldNot InProportion InLinear)
 if [[ $target == tests_core ]]; then
   left_out+=(UsesNoListForMoreExamples DetectsEveryFlippedBit)
 else

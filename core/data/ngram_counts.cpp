@@ -45,7 +45,7 @@ void NgramCounts::add(const Ids& tokens) {
         counts_[order].emplace(std::move(ngram), 1);
         ++size_;
       } else {
-        ++collisions_;
+        ++uncounted_;
       }
     }
 }
@@ -92,7 +92,7 @@ StateDict NgramCounts::state_dict() const {
     state.put(concat(order, ".ids"), std::move(ids));
     state.put(concat(order, ".counts"), std::move(counts));
   }
-  state.put("collisions", collisions_);
+  state.put("uncounted", uncounted_);
   return state;
 }
 
@@ -123,7 +123,7 @@ void NgramCounts::load_state_dict(const StateDict& state) {
     check(at == all.size());
     loaded.size_ += counts.size();
   }
-  loaded.collisions_ = state.count("collisions");
+  loaded.uncounted_ = state.count("uncounted");
   *this = std::move(loaded);
 }
 

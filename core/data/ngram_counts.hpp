@@ -42,7 +42,7 @@ class NgramCounts {
   std::map<std::int32_t, std::vector<Ngram>> by_row() const;
 
   /// Returns the number of occurrences of n-grams beyond the limit.
-  std::uint64_t collisions() const { return collisions_; }
+  std::uint64_t uncounted() const { return uncounted_; }
 
   /// Returns the counts as a state dict.
   StateDict state_dict() const;
@@ -62,7 +62,7 @@ class NgramCounts {
       spellings_;               // [id]: lowest id with its canonical id; empty without them
   std::vector<Counts> counts_;  // [order]
   std::size_t size_ = 0;        // number of n-grams in counts_
-  std::uint64_t collisions_ = 0;
+  std::uint64_t uncounted_ = 0;
 };
 
 /// Returns an n-gram's tokens as a string, or their ids if the tokenizer is null or lacks one. The

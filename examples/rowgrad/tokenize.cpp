@@ -114,9 +114,9 @@ void run(const Options& options) {
   check_outputs({{"--save", options.save, kTokenizerFile}, {"--output", options.output, kTokenIds}},
                 read, options.force);
   const auto tokenizer = chosen_tokenizer(options);
-  if (!options.save.empty()) tokenizer->save(options.save);
   check_argument(!options.separate || tokenizer->vocabulary().find_special(kEndOfText),
                  "--separate: the tokenizer has no special token ", kEndOfText);
+  if (!options.save.empty()) tokenizer->save(options.save);
   if (!options.output.empty()) return encode_to_file(*tokenizer, options);
   const std::string input = without_byte_order_mark(read_standard_input(), "standard input");
   if (options.decode) {

@@ -13,7 +13,7 @@ StepGradients::StepGradients(const TrainingRunOptions& options, ProcessGroup& gr
   follow_optimizer();
 }
 
-IndexRange StepGradients::own_shards() const {
+IndexRange StepGradients::own_slices() const {
   return range_of(options_.slices, group_.rank(), group_.size());
 }
 
@@ -52,7 +52,7 @@ double StepGradients::sum_of_slices(const std::vector<double>& own) const {
 StepGradients::Loss StepGradients::add(const std::vector<Batch>& slices, bool watched,
                                        const std::function<void(const Tape&)>& after_backward) {
   follow_optimizer();
-  const IndexRange own = own_shards();
+  const IndexRange own = own_slices();
   const std::size_t count = slices.size() / own.size();  // number of batches
   // [slice][batch]: the weight of each slice, later divided by the step's total weight
   std::vector<double> shares(options_.slices * count);

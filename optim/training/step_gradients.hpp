@@ -30,7 +30,7 @@ class StepGradients {
   StepGradients(const TrainingRunOptions& options, ProcessGroup& group);
 
   /// Returns the slices of each batch that this rank computes.
-  IndexRange own_shards() const;
+  IndexRange own_slices() const;
 
   /// Adds the gradients of a step's loss to the parameters, which must have none. Every slice of
   /// every batch contributes by its share of the total weight (Model::loss_weight), so a step

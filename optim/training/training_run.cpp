@@ -303,7 +303,7 @@ std::vector<TableLookup> TrainingRun::lookups_of(std::span<const Batch> batches)
 // Reads this rank's slices of the next `count` batches, batch by batch.
 std::vector<Batch> TrainingRun::read_slices(std::size_t count) {
   std::vector<Batch> slices = std::exchange(prefetched_, {});
-  const IndexRange own = gradients_.own_shards();
+  const IndexRange own = gradients_.own_slices();
   const auto read = [&](std::size_t batch, std::vector<Batch>& to) {
     for (std::size_t slice = own.begin; slice < own.end; ++slice)
       to.push_back(data_->read(batch, {.index = slice, .count = options_.slices}));

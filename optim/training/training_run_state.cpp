@@ -97,7 +97,7 @@ void TrainingRun::load_state_dict(const StateDict& state) {
                  "TrainingRun: not the state of a run, or saved by an older version; its model and "
                  "optimizer can be loaded separately");
   check_argument(options_.schedule != nullptr || state.part("schedule").empty(),
-                 "TrainingRun: the state has a schedule, expected a run with one");
+                 "TrainingRun: the state has a schedule, but the run has none");
   const StateDict model = state.part("model"), optimizer = state.part("optimizer");
   const std::string arithmetic = state.string("arithmetic");
   const StateDict before = own_state();

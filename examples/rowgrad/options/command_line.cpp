@@ -34,6 +34,7 @@ constexpr FormerOption kFormerOptions[] = {
     {"rowgrad train", "--look-back", "--window"},
     {"rowgrad train", "--floor", "--min-lr-ratio"},
     {"rowgrad train", "--ngram-silent", "--ngram-zero-init"},
+    {"rowgrad rows", "--ngram-silent", "--ngram-zero-init"},
     {"rowgrad train", "--rank-patience", "--rank-timeout"},
     {"rowgrad compare", "--most", "--max-differences"},
     {"rowgrad train", "--sample", "--sample-tokens"},
@@ -72,11 +73,13 @@ CLI::Option* add(CLI::App& app, const Option& option) {
 
 [[noreturn]] void reject_arguments(const std::string& program, bool has_rare_options,
                                    const std::vector<std::string>& arguments) {
-  for (const std::string& argument : arguments)
+  for (const std::string& argument : arguments) {
+    std::string name = argument.substr(0, argument.find('='));
+    if (name.starts_with("--no-")) name.erase(2, 3);
     for (const FormerOption& former : kFormerOptions)
-      check_argument(
-          program != former.program || argument.substr(0, argument.find('=')) != former.name,
-          former.name, " is now ", former.now);
+      check_argument(program != former.program || name != former.name, former.name, " is now ",
+                     former.now);
+  }
   const bool is_option = arguments.front().starts_with('-');
   throw_invalid_argument({is_option ? "unknown option " : "unexpected argument ", arguments.front(),
                           "; see ", program,

@@ -86,7 +86,7 @@ void TableReport::print_heads() const {
     std::cout << formatted("%8zu%6zu%10zu%10zu%10zu%17zu%14zu%13zu\n", head.order, head.head,
                            head.rows, head.touched, head.ngrams, head.sharing, head.shared,
                            head.most);
-  if (const std::uint64_t others = history_.ngrams()->collisions(); others > 0)
+  if (const std::uint64_t others = history_.ngrams()->uncounted(); others > 0)
     std::cout << "  and " << others << " lookups of n-grams beyond the first "
               << NgramCounts::kMaxNgrams << ", which are not counted by n-gram\n";
 }
@@ -142,7 +142,7 @@ Json TableReport::to_json() const {
               {"rows_with_gradient", history_.with_gradient()},
               {"rows_never_touched", size() - history_.with_gradient()},
               {"gradients", std::move(list)}};
-  if (history_.ngrams() != nullptr) report["collisions"] = history_.ngrams()->collisions();
+  if (history_.ngrams() != nullptr) report["uncounted"] = history_.ngrams()->uncounted();
   for (const Head& head : heads())
     report["heads"].push_back({{"tokens", head.order},
                                {"head", head.head},

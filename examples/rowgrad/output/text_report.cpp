@@ -160,7 +160,7 @@ void TextReport::read_text() {
                 .trained_tokens = trained,
                 .prompt = prompt_,
                 .tables = session_.run().tables(),
-                .goes_on = [] { return !interrupted(); }});
+                .should_continue = [] { return !interrupted(); }});
 }
 
 // Reads the corpus during the callback, because this may fetch rows of sharded tables.

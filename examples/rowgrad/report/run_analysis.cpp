@@ -122,7 +122,8 @@ std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& t
 }
 
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
-               const std::function<bool()>& goes_on, std::size_t most, TablePlacement* tables) {
+               const std::function<bool()>& should_continue, std::size_t most,
+               TablePlacement* tables) {
   std::vector<std::int32_t> ids;
   Json losses = Json::array();
   Json expected = Json::array();
@@ -163,7 +164,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
     expected.push_back(Json::array());
     probabilities.push_back(Json::array());
     for (std::size_t first = 0; first + 1 < text.size();) {
-      if (goes_on && !goes_on()) break;
+      if (should_continue && !should_continue()) break;
       const std::size_t left = text.size() - 1 - first;
       const std::size_t pieces = std::min(left, tokens) / length;
       const std::size_t read_now = pieces > 0 ? pieces * length : left;
@@ -195,7 +196,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
       gates[i]["values"].push_back(Json());  // the last token has no gate
     }
   };
-  if (goes_on && !goes_on()) return text;
+  if (should_continue && !should_continue()) return text;
   add_gates(training, trained);
   if (validation != nullptr) add_gates(*validation, untrained);
   if (!gates.empty()) text["gates"] = std::move(gates);
@@ -285,8 +286,8 @@ void add_analysis(RunLog& log, RowHistory& rows, const AnalysedRun& run) {
     log.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
   }
   const std::size_t most = std::clamp(run.trained_tokens / kTrainedAToken, kMinRead, kMaxRead);
-  log.add("text", {{"text", text_json(run.model, run.training, run.validation, run.goes_on, most,
-                                      run.tables)}});
+  log.add("text", {{"text", text_json(run.model, run.training, run.validation, run.should_continue,
+                                      most, run.tables)}});
   if (auto* gpt = dynamic_cast<GptModel*>(&run.model); gpt != nullptr && run.prompt.size() > 0) {
     const std::size_t count = std::min({run.prompt.size(), kMaxPrompt, gpt->context()});
     const Ids prompt = to_ids(std::span(run.prompt.data(), count));

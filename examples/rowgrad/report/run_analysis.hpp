@@ -31,10 +31,10 @@ std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& t
 
 /// Returns the loss of each token and the most likely tokens at its position, for at most `most`
 /// tokens. Up to half of them are from the validation part. Both parts are cut into windows as long
-/// as the model's context. Includes the gates of memories. Calls `goes_on` from time to time, and
-/// omits the rest if it returns false. `tables` is as in read_gates().
+/// as the model's context. Includes the gates of memories. Calls `should_continue` from time to
+/// time, and omits the rest if it returns false. `tables` is as in read_gates().
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
-               const std::function<bool()>& goes_on = {}, std::size_t most = 24'000,
+               const std::function<bool()>& should_continue = {}, std::size_t most = 24'000,
                TablePlacement* tables = nullptr);
 
 /// Returns the nearest neighbours of each of these tokens among the others, and the first two
@@ -49,11 +49,11 @@ Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables =
 struct AnalysedRun {
   LanguageModel& model;
   const TokenSequence& training;
-  const TokenSequence* validation;     // may be null
-  std::uint64_t trained_tokens;        // in all steps
-  const Ids& prompt;                   // for attention_json()
-  TablePlacement* tables;              // as in read_gates()
-  std::function<bool()> goes_on = {};  // as in text_json()
+  const TokenSequence* validation;             // may be null
+  std::uint64_t trained_tokens;                // in all steps
+  const Ids& prompt;                           // for attention_json()
+  TablePlacement* tables;                      // as in read_gates()
+  std::function<bool()> should_continue = {};  // as in text_json()
 };
 
 /// Adds the analysis of a trained model to the log of its run: the embeddings of the most frequent

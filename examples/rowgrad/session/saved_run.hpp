@@ -16,7 +16,7 @@
 namespace rowgrad {
 
 /// The format name stored in checkpoints.
-inline constexpr const char* kRunFormat = "rowgrad training 11";
+inline constexpr const char* kRunFormat = "rowgrad training 12";
 
 /// Returns the options of a checkpoint from the file `name`. A table file that has moved is
 /// searched for next to this file, so both can be moved together. For other files, throws

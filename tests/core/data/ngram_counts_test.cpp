@@ -14,7 +14,7 @@ TEST(NgramCounts, ReturnsTheNgramsOfEachRow) {
     EXPECT_TRUE(std::ranges::is_sorted(ngrams, std::greater<>(), &NgramCounts::Ngram::count));
   }
   EXPECT_EQ(found, counted(hash, batch));
-  EXPECT_EQ(counts.collisions(), 0U);
+  EXPECT_EQ(counts.uncounted(), 0U);
 }
 
 TEST(NgramCounts, RejectsIdsOutsideTheVocabulary) {
@@ -53,7 +53,7 @@ TEST(NgramCounts, CountsNgramsBeyondTheLimitTogether) {
   for (const auto& [row, ngrams] : counts.by_row())
     for (const NgramCounts::Ngram& ngram : ngrams) sum += ngram.count;
   EXPECT_EQ(sum, 7U);
-  EXPECT_EQ(counts.collisions(), 1U);  // the only n-gram with id 3
+  EXPECT_EQ(counts.uncounted(), 1U);  // the only n-gram with id 3
 }
 
 TEST(NgramCounts, LabelsNameAFewNgrams) {

@@ -47,7 +47,7 @@ TEST_F(Programs, CountNgramsThatShareRows) {
       "--ngram-rows 11 --ngram-heads 2 --ngram-width 2 --steps 3");
   const json& table = report["memories.0"];
   ASSERT_EQ(table["heads"].size(), 4U);
-  EXPECT_EQ(table["collisions"], 0);
+  EXPECT_EQ(table["uncounted"], 0);
   std::size_t first = 0;
   for (const json& head : table["heads"]) {
     const std::size_t rows = head["rows"];

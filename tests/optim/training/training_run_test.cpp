@@ -348,7 +348,7 @@ TEST(TrainingRun, RejectsInvalidOptionsAndStates) {
   }
   TrainingRun run(plain.options);
   const StateDict good = run.state_dict();
-  EXPECT_INVALID("TrainingRun: the state has a schedule, expected a run with one",
+  EXPECT_INVALID("TrainingRun: the state has a schedule, but the run has none",
                  run.load_state_dict(with(good, "schedule.step", std::int64_t{0})));
   EXPECT_INVALID(
       "TrainingRun: not the state of a run, or saved by an older version; its model and optimizer "

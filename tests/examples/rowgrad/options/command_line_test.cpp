@@ -45,6 +45,9 @@ TEST(CommandLine, RejectsInvalidArguments) {
                     "--book is now --options examples/textbook/chapter5.json", parse({"--book=5"}));
   EXPECT_ERROR_WITH(std::invalid_argument, "--max-steps is now --stop-after",
                     parse({"--max-steps", "5"}));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--look-back is now --window",
+                    parse({"--look-back", "2"}));
+  EXPECT_ERROR_WITH(std::invalid_argument, "--tie is now --tie-weights", parse({"--no-tie"}));
   EXPECT_ERROR_WITH(
       std::invalid_argument, "unknown option --wide; see rowgrad train --help-all",
       parsed_line({{"--width", &width, "", whole_number(1), "Model"}}, {"--wide", "8"}));
