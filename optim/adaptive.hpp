@@ -59,8 +59,8 @@ struct AdagradRule : RuleDefaults {
 ///   d = ±gradient + weight_decay · w,  s = s + d²
 ///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
 ///
-/// With row gradients, rows that were not looked up do not change unless weight_decay > 0 or
-/// epsilon = 0. Then every deferred step of a row is replayed when the row is read.
+/// With row gradients, rows that were not looked up change only if weight_decay > 0 or epsilon = 0.
+/// If so, every deferred step is replayed when the row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
 extern template class RuleOptimizer<AdagradRule>;
@@ -132,9 +132,8 @@ struct RmsPropRule : RuleDefaults {
 ///   q = d / (√s + epsilon), with centered √s' instead of √s
 ///   w = w − learning_rate · (q, or v = momentum · v + q with momentum)
 ///
-/// With row gradients, deferred steps have a closed form. With row gradients, deferred steps have a
-/// closed form unless weight_decay > 0 or epsilon = 0. Then they are replayed one by one when the
-/// row is read.
+/// With row gradients, deferred steps have a closed form unless weight_decay > 0 or epsilon = 0. If
+/// so, the steps are replayed one by one when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
 extern template class RuleOptimizer<RmsPropRule>;
@@ -196,10 +195,10 @@ struct AdamRuleOf : RuleDefaults {
         Number(step_size) * mean / fma(sqrt(divisor), Number(inverse_correction), Number(epsilon));
   }
 
-  /// Without a gradient, each step multiplies the mean by beta1 and the root of the squares by
-  /// √beta2 or more. The closed form requires that their quotient shrinks faster than decay shrinks
-  /// the value; otherwise, no later step is negligible. It also requires an epsilon in the normal
-  /// range: otherwise, steps stay large after the squares have faded to 0.
+  /// Returns kAdam if there is a closed form. Without a gradient, each step multiplies the mean by
+  /// beta1 and the root of the squares by √beta2 or more. The quotient of the two must shrink
+  /// faster than decay shrinks the value; otherwise, no later step is negligible. Epsilon must be
+  /// in the normal range; otherwise, steps stay large after the squares have faded to 0.
   Deferral deferral() const {
     const real ratio = beta1 / std::sqrt(beta2);
     const bool fades = ratio < 1 && decay_factor >= (1 + 3 * ratio) / 4;
@@ -207,7 +206,8 @@ struct AdamRuleOf : RuleDefaults {
     return fades && moderate && decay == 0 ? Deferral::kAdam : Deferral::kReplay;
   }
 
-  /// Requires that epsilon does not fall: negligible steps may matter again with a smaller epsilon.
+  /// Returns false if amsgrad differs or epsilon fell: negligible steps may matter again with a
+  /// smaller epsilon.
   bool continues(const AdamRuleOf& before) const {
     return amsgrad == before.amsgrad && epsilon >= before.epsilon;
   }
@@ -221,8 +221,8 @@ using AdamWRule = AdamRuleOf<true>;  // the update rule of AdamW
 ///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
-/// With row gradients, deferred steps have a closed form. They are replayed one by one if beta1 ≥
-/// √beta2, if epsilon < 1e-38, or with weight_decay (prefer AdamW).
+/// With row gradients, deferred steps have a closed form unless beta1 ≥ √beta2, epsilon < FLT_MIN
+/// or weight_decay > 0 (prefer AdamW). If so, the steps are replayed one by one.
 using Adam = RuleOptimizer<AdamRule>;
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), the update of

@@ -16,8 +16,8 @@ namespace rowgrad {
 template <bool kDecoupled>
 struct AdamRuleOf;
 
-/// DEFERRED_STEPS.md derives these formulas. Without a gradient, the mean m and the squares are
-/// only scaled, and step k subtracts
+/// The closed form that DEFERRED_STEPS.md derives. Without a gradient, the mean m and the squares
+/// are only scaled, and step k subtracts
 ///
 ///   aₖ · m / (gₖ · s + epsilon)
 ///
@@ -27,7 +27,7 @@ struct AdamRuleOf;
 ///
 ///   m / (g · s + epsilon) · Σₙ (−y)ⁿ · Σₖ aₖ · zₖⁿ,  y = g · s / (g · s + epsilon)
 ///
-/// As y is between 0 and 1 for any squares and any epsilon, a few powers of z are enough. Mostly,
+/// As y is between 0 and 1 for any squares and any epsilon, a few powers of z are enough. Usually,
 /// one piece covers all steps until the mean has faded, that is, until later steps are negligible
 /// compared with the first.
 ///
@@ -35,11 +35,12 @@ struct AdamRuleOf;
 ///
 ///   mₖ · (g₁ · S + epsilon) / (gₖ · S + epsilon)
 ///
-/// where mₖ is the remaining fraction of the mean. This shrinks in each step by beta1 / √beta2 or
-/// faster. So the number of steps to sum is limited: about 300 with the default betas in float, 700
-/// in double. If beta1 is nearly √beta2, the sum ends once m and s fade below the range of `real`.
+/// where mₖ is the remaining fraction of the mean. This bound shrinks in each step by beta1 /
+/// √beta2 or faster. So the number of steps to sum is limited: about 300 with the default betas in
+/// float, 700 in double. If beta1 is nearly √beta2, the sum ends once m and s fade below the range
+/// of `real`.
 ///
-/// Each piece is scaled by a power of two for which g or epsilon is about 1. So g · s does not
+/// Each piece is scaled by a power of two for which g or epsilon is at least 1. So g · s does not
 /// underflow and 1 / (g · s + epsilon) does not overflow, even if g and aₖ are far below the range
 /// of `real`.
 template <bool kDecoupled>
@@ -80,9 +81,8 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
   static constexpr std::size_t kTerms = sizeof(real) == 4 ? 6 : 10;
   static constexpr real kUnit = Limits::epsilon();
 
-  // Multiplies by a coefficient from 0 to 1, which may be far below the range of `real`. Rounds
-  // only the product: the error of a rounded coefficient would have the same sign each time and add
-  // up.
+  // A coefficient from 0 to 1, which may be far below the range of `real`. Only the product is
+  // rounded: the error of a rounded coefficient would have the same sign each time and add up.
   struct Factor {
     // The coefficient is scale · (high + rest). If it is positive, so are `high` and `rest`, so
     // that infinity stays infinite.
@@ -138,7 +138,7 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
     double g = next.inverse_correction, epsilon = next.epsilon;
     const double first = g * most_root + epsilon;  // upper bound of the first step's divisor
     double inverse = 1 / g;
-    double weight = 1;  // upper bound of the quotient of `first` and the divisor of a later step
+    double weight = 1;  // upper bound of (first step's divisor / this piece's divisor)
     double total = 0;
     std::array<double, kTerms> sums{};
     const Factor one(1);

@@ -21,11 +21,11 @@ class DeferredSteps {
  public:
   static constexpr std::size_t kArrays = kArraysOf<Rule>;  // values and slots
   using Simd = kernels::Simd;                              // one vector register
-  using Vectors = RuleVectors<Rule>;                       // a vector of values, one of each slot
+  using Vectors = RuleVectors<Rule>;  // a vector of values and one of each slot
 
-  /// Several steps without gradient as one linear map with coefficients of type `real`. It is valid
-  /// for values small enough that none overflows and that coefficients below the range of `real`
-  /// have no effect.
+  /// Several steps without gradient as one linear map with coefficients of type `real`. The map is
+  /// valid for values small enough that none overflows and that coefficients below the range of
+  /// `real` have no effect.
   class Piece {
    public:
     Piece() = default;
@@ -81,15 +81,15 @@ class DeferredSteps {
     Simd most_ = Simd(real{-1});
   };
 
-  /// Borrows the history. `rows` is an estimate of how many rows follow.
+  /// Borrows the history. `rows` estimates the number of rows.
   DeferredSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t /*rows*/)
       : history_(history), to_(to) {}
 
   std::uint64_t to() const { return to_; }  // the last step
 
   /// Returns true if a row at step `from` is stale. If so, calls call(piece, is_last) for each
-  /// piece of its deferred steps, in order. Apply a piece as Vectors y = piece(x); a copy of it can
-  /// stay in registers. Requires: all steps have a closed form.
+  /// piece of its deferred steps, in order. Apply a piece as Vectors y = piece(x); a copy of the
+  /// piece can stay in registers. Requires: all steps have a closed form.
   bool for_each_piece(std::uint64_t from, const auto& call) {
     if (from == to_) return false;
     if (std::exchange(from_, from) != from)
@@ -117,7 +117,7 @@ class DeferredSteps {
 // --- Values for which a map is not valid ---------------------------------------------------------
 
 // Replays every step for values for which the map is not valid. Values that overflow on the way or
-// were not finite then end up as with the dense optimizer.
+// were not finite end up as with the dense optimizer.
 template <class Rule>
 void DeferredSteps<Rule>::replay(auto holds, Vectors& x) const {
   const Vectors mapped = piece_.apply(x);

@@ -49,7 +49,7 @@ struct OneCycleOptions {
   double final_divisor = 1e4;    // rate at step 0 / last rate
 };
 
-/// A stateless function that maps the step number (0, 1, 2, …) to a factor of the base learning
+/// A function that maps the step number (0, 1, 2, …) to a factor of the base learning
 /// rate, the same for every group. Factory functions throw std::invalid_argument if an option is
 /// outside its range or not finite.
 class Schedule {
@@ -71,7 +71,7 @@ class Schedule {
 
   /// Rises along half a cosine from 1 / start_divisor to 1 at step warmup_fraction · steps − 1,
   /// which may lie between two steps or before the first. From there, falls along half a cosine to
-  /// 1 / (start_divisor · final_divisor) at step steps − 1, and stays there (PyTorch then throws).
+  /// 1 / (start_divisor · final_divisor) at step steps − 1, and stays there (PyTorch throws).
   /// (Smith & Topin 2018, "Super-Convergence"; OneCycleLR with two phases.) The base rate is
   /// OneCycleLR's max_lr. Momentum does not change (cycle_momentum = False).
   static Schedule one_cycle(const OneCycleOptions& options);

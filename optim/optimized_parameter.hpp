@@ -1,7 +1,5 @@
 #pragma once
 
-// A parameter with its optimizer state and its deferred steps.
-
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -16,14 +14,14 @@
 
 namespace rowgrad {
 
-/// A deferred step changes only the rows that have a gradient. It is added to a history, and all
-/// other rows become stale. SlotStore stores the last step applied to each row, counted in the
-/// history (not from the optimizer's first step). The later steps of the history are the row's
-/// deferred steps. When the row is read,
+/// A parameter with its optimizer state and deferred steps. A deferred step changes only the rows
+/// that have a gradient. The step is added to a history, and all other rows become stale. SlotStore
+/// stores the last step applied to each row, counted in the history (not from the optimizer's first
+/// step). The later steps of the history are the row's deferred steps. When the row is read,
 ///
 /// - steps without a closed form are replayed on the stored row, which is then at a later step;
 /// - a closed form is applied to the copy that is read, not to the stored row. So the bits of a run
-///   do not depend on when rows are read, for example for a checkpoint or an evaluation.
+///   do not depend on when rows are read, for example for a checkpoint.
 ///
 /// Before anything changes the whole table (a dense gradient, Parameter::mutable_values), all rows
 /// are brought up to date, and the history is cleared.
@@ -32,26 +30,27 @@ namespace rowgrad {
 /// all rows throw, and the history grows as long as steps differ.
 ///
 /// When all rows are brought up to date, rows without a record (RowView::has_record) are skipped if
-/// the deferred steps do not change them. Momentum leaves them unchanged; weight decay does not.
+/// the deferred steps do not change them (weight decay does).
 class OptimizedParameter final : public DeferredUpdates,
                                  public std::enable_shared_from_this<OptimizedParameter> {
  public:
-  /// The parameter (unless forget() is called) and the names of the rule must outlive this object.
-  /// Requires: `loops` has an empty history.
+  /// Borrows the parameter (until forget() is called) and the names of the rule. Requires: `loops`
+  /// has an empty history.
   OptimizedParameter(Parameter& parameter, const RuleFacts& rule, std::unique_ptr<RuleLoops> loops);
 
   /// Returns the parameter, or null after forget().
   const Parameter* parameter() const { return parameter_; }
 
-  /// Call before the parameter is destroyed.
+  /// Frees the optimizer state. Call before the parameter is destroyed.
   void forget() noexcept;
 
-  /// Call before the optimizer is destroyed. The parameter then owns the deferred steps.
+  /// Leaves the deferred steps to the parameter. Call before the optimizer is destroyed.
   void abandon() noexcept;
 
-  /// Plans a step with the parameter's gradient, and reads the rows to change from a table file.
-  /// Throws std::invalid_argument if the step would visit all rows of a file, std::logic_error if
-  /// deferred steps of the rows have not been loaded yet, and std::runtime_error for damaged rows.
+  /// Plans a step with the parameter's gradient. If the table is in a file, reads the rows to
+  /// change. Throws std::invalid_argument if the step would visit all rows of a file,
+  /// std::logic_error if deferred steps of the rows have not been loaded yet, and
+  /// std::runtime_error for damaged rows.
   StepPlan plan() const;
 
   /// Makes the step of the last plan(). Throws only if memory runs out or the disk fails.
@@ -60,8 +59,9 @@ class OptimizedParameter final : public DeferredUpdates,
   /// Implements Optimizer::decay_without_gradient.
   std::optional<double> decay_without_gradient() const;
 
-  /// Implement Optimizer::changes_without_gradient and Optimizer::watch_next_step.
+  /// Implements Optimizer::changes_without_gradient.
   bool changes_without_gradient() const;
+  /// Implements Optimizer::watch_next_step.
   void watch_next_step(const std::shared_ptr<RowWatcher>& watcher);
 
   /// Implements Optimizer::rows_visited.
@@ -71,14 +71,14 @@ class OptimizedParameter final : public DeferredUpdates,
   /// result of SlotStore::save_rows, the history, and (in memory) a checksum of up-to-date values.
   StateDict state_dict() const;
 
-  /// Returns all names that a state dict may have.
+  /// Returns all names that a state dict may contain.
   static std::vector<std::string> names(const RuleFacts& rule);
 
   /// Returns a new object with a saved state. If values_follow is true (the parameter values are
-  /// loaded later), the state is only checked. Otherwise the values must match its checksum, and
-  /// each saved row, brought up to date, is compared with the parameter's row. If any bit differs
-  /// (for example on another processor), the parameter's row is kept, with its up-to-date slots.
-  /// States of version 0.2.0 have no checksum.
+  /// loaded later), the state is only checked. Otherwise, the values must match the state's
+  /// checksum, and each saved row, brought up to date, is compared with the parameter's row. If any
+  /// bit differs (for example on another processor), the parameter's row is kept; its saved slots
+  /// are brought up to date. States of version 0.2.0 have no checksum.
   std::shared_ptr<OptimizedParameter> loaded(const StateDict& state, bool values_follow) const;
 
   /// Replaces the parameter's deferred steps with the steps that loaded() read.

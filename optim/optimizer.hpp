@@ -1,6 +1,6 @@
 #pragma once
 
-// The interface of all optimizers. An optimizer owns its state and borrows its parameters. They
+// The interface of all optimizers. An optimizer owns its state and borrows its parameters, which
 // must outlive it: functions that need a destroyed parameter throw std::logic_error. The library's
 // optimizers are built from update rules (rule_optimizer.hpp).
 
@@ -23,13 +23,13 @@ class Optimizer : private ParameterUser {
  public:
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  virtual ~Optimizer();  // unregisters it from its parameters
+  virtual ~Optimizer();  // unregisters from the parameters
 
   /// Clears all gradients. The cost does not depend on the sizes of the parameters.
   void zero_grad();
 
   /// Updates every trainable parameter that has a gradient. Throws before anything changes, except
-  /// if memory runs out or a disk fails during the step. After that, load the last saved state.
+  /// if memory runs out or a disk fails. If so, load the last saved state.
   virtual void step() = 0;
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }  // in the order given
@@ -46,9 +46,10 @@ class Optimizer : private ParameterUser {
 
   virtual std::size_t group_count() const = 0;  // the number of parameter groups
 
-  /// Returns the learning rate of a group, or sets it for the next steps. Throws
-  /// std::invalid_argument if the group does not exist, or if the rate is negative or not finite.
+  /// Returns the learning rate of a group. Throws std::invalid_argument if the group does not
+  /// exist.
   virtual double learning_rate(std::size_t group = 0) const = 0;
+  /// Sets the rate for the next steps. Also throws if the rate is negative or not finite.
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;
 
   /// Returns the fraction by which the next step shrinks values that have no gradient (weight
@@ -60,15 +61,15 @@ class Optimizer : private ParameterUser {
   /// Returns false if the next step does not change values that have no gradient.
   virtual bool changes_without_gradient(const Parameter&) const { return true; }
 
-  /// Calls `watcher`, if it still exists, for each row of the parameter's row gradient in the next
-  /// step. Returns false if this optimizer does not support watchers.
+  /// Lets the next step call `watcher`, if it still exists, for each row of the parameter's row
+  /// gradient. Returns false if this optimizer does not support watchers.
   virtual bool watch_next_step(const Parameter&,
                                const std::shared_ptr<RowWatcher>& /*watcher*/) const {
     return false;
   }
 
   /// Returns the number of table rows that were read, updated or brought up to date, plus one for
-  /// each step replayed on a row. This measure of work is the same on any machine.
+  /// each step replayed on a row. This measure is the same on any machine.
   virtual std::uint64_t rows_visited() const = 0;
 
   /// Returns the optimizer state by parameter ("token.weight.momentum"), without the options. Save
@@ -78,8 +79,8 @@ class Optimizer : private ParameterUser {
   /// Loads a state; load the parameters first. Throws std::invalid_argument, and changes nothing,
   /// for duplicate parameter names, for an unexpected name, shape or value, for a slot that the
   /// options need but the state lacks, and for deferred steps that do not belong to the parameters'
-  /// values. Loading an untrusted state may take long: it can claim any number of steps, and some
-  /// are replayed.
+  /// values. Loading an untrusted state may take long: the state can claim any number of steps,
+  /// and some are replayed.
   virtual void load_state_dict(const StateDict& state) = 0;
 
   /// Throws as load_state_dict() would after the parameters are loaded. The default checks nothing.
@@ -104,7 +105,7 @@ class Optimizer : private ParameterUser {
   friend class LearningRateSchedule;
 
   // Returns the handle that a schedule keeps while it sets the learning rates, or null if another
-  // schedule holds it. The handle is shared, because either object may be destroyed first.
+  // schedule holds it. The handle is shared: the schedule or the optimizer may be destroyed first.
   std::shared_ptr<void> claim_rates();
 
   std::weak_ptr<void> schedule_;  // the handle of the schedule that sets the learning rates

@@ -1,6 +1,6 @@
 #pragma once
 
-// The counterpart of gradient_check for optimizers: compares steps with row gradients and steps
+// The counterpart of gradient_check for optimizers: compares steps with row gradients to steps
 // with the same gradients in dense form.
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace rowgrad {
 
 /// The result of row_check().
 struct RowCheckResult {
-  bool passed = true;      // true if both runs agree
+  bool passed = true;      // true if all values agree
   double difference = 0;   // largest difference / max(1, |value|); infinite for NaN
   std::size_t steps = 0;   // the step after which it occurred
   std::int32_t row = 0;    // the row in which it occurred
@@ -35,7 +35,7 @@ struct RowCheckResult {
 
 /// Trains a small table with row gradients and another with the same gradients in dense form, each
 /// with an optimizer from `make`, and compares all values that are read. The seed determines
-/// lookups and reads. Throws what the optimizer throws, or std::invalid_argument if `make` returns
+/// all random choices. Throws what the optimizer throws, or std::invalid_argument if `make` returns
 /// null.
 inline RowCheckResult row_check(const std::function<std::unique_ptr<Optimizer>(Parameter&)>& make,
                                 std::uint64_t seed = 0) {

@@ -18,7 +18,7 @@ class RowWatcher {
   virtual bool begin_step(const RowGradient& gradient) = 0;
 
   /// Called after row `i` of the gradient (RowGradient::row) was applied. `before` and `after` are
-  /// the row's values, up to date. Threads call it concurrently for different rows.
+  /// the row's values, up to date. Threads call this concurrently for different rows.
   virtual void row_changed(std::size_t i, const real* before, const real* after) = 0;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// The loops of a rule over rows: the current step, and the deferred steps of stale rows. Only these
-// loops are compiled for each rule.
+// The loops of a rule over rows: the current step, and the deferred steps of stale rows.
 
 #include <algorithm>
 #include <array>
@@ -70,11 +69,12 @@ class RuleLoops {
   /// Adds `count` steps of a rule to the history.
   virtual void append(const RuleMembers& rule, std::uint64_t count) = 0;
 
-  /// Drops all runs, or the first `count` runs (see StepHistory).
+  /// Drops all runs.
   virtual void clear() = 0;
+  /// Drops the first `count` runs (see StepHistory).
   virtual void drop_runs(std::size_t count) = 0;
 
-  // The loops return the number of rows they changed or copied, plus one for each replayed step.
+  // The loops return how many rows they brought up to date or copied, plus the replayed steps.
 
   /// Applies the deferred steps of rows (none if RowView::steps is null), then the planned step.
   /// The rows are then at step `after`. Calls the watchers for each row.
@@ -256,7 +256,7 @@ class RuleLoopsOf final : public RuleLoops {
 
   // Applies the deferred steps of a row until all later ones have a closed form. Never inlined:
   // otherwise the compiler might fuse multiplications and additions for one caller but not for
-  // another, and their bits would differ.
+  // another, and the results would differ.
   [[gnu::noinline]] std::uint64_t replay(const RowOf& row, std::size_t width) const {
     std::uint64_t& step = *row.step;
     std::uint64_t replayed = 0;

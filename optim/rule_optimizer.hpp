@@ -31,7 +31,7 @@ class RuleEngine : public Optimizer {
   /// Creates an optimizer without parameters.
   explicit RuleEngine(const RuleFacts& rule) : rule_(rule) {}
 
-  /// Adds parameters, each with its own loops like `loops`. Throws like Optimizer::add_parameters,
+  /// Adds parameters, each with loops.fresh(). Throws like Optimizer::add_parameters,
   /// without changing anything.
   void add_optimized(const std::vector<Parameter*>& parameters, const RuleLoops& loops);
 
@@ -52,16 +52,16 @@ class RuleEngine : public Optimizer {
 };
 
 /// An optimizer that applies a rule (update_rule.hpp) to every trainable parameter that has a
-/// gradient. RowUpdates determines how row gradients are handled (optimized_parameter.hpp). The
-/// history of deferred steps is limited. If steps differ (under a schedule, or with Adam's bias
-/// corrections), each step after a few thousand also brings some of the stalest rows up to date.
-/// Rows that these steps do not change are skipped.
+/// gradient. RowUpdates determines how row gradients are handled (optimized_parameter.hpp). In
+/// memory, the history of deferred steps is limited. If steps differ (under a schedule, or with
+/// Adam's bias corrections), each step after a few thousand also brings some of the stalest rows up
+/// to date. Rows that the deferred steps do not change are skipped.
 ///
 /// The destructor applies no deferred steps: they stay with the parameter, with the state that they
 /// need. Before another optimizer changes a table, they are applied to all rows that ever had a
 /// gradient. If they also change rows that never had one, as weight decay does, they are applied to
-/// all rows. This creates optimizer state for rows that never had a gradient only if SGD has
-/// momentum and decay, or if steps are replayed.
+/// all rows. This creates optimizer state for rows that never had a gradient only if steps
+/// are replayed.
 template <class Rule>
 class RuleOptimizer : public RuleEngine {
   static_assert(UpdateRule<Rule>,
@@ -86,7 +86,7 @@ class RuleOptimizer : public RuleEngine {
   explicit RuleOptimizer(std::vector<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Group>{{std::move(parameters), options}}) {}
 
-  /// Overload for a braced list.
+  /// Accepts a braced list.
   RuleOptimizer(std::initializer_list<Parameter*> parameters, const Options& options = {})
       : RuleOptimizer(std::vector<Parameter*>(parameters), options) {}
 
@@ -107,13 +107,13 @@ class RuleOptimizer : public RuleEngine {
 
   std::size_t group_count() const override { return options_.size(); }
 
-  /// Returns the options of a group, or sets them for the next steps. Throws std::invalid_argument
-  /// if the group does not exist, or if an option is outside its range.
+  /// Returns the options of a group. Throws std::invalid_argument if the group does not exist.
   const Options& options(std::size_t group = 0) const {
     check_argument(group < options_.size(), Rule::kName, ": group ", group,
                    " is out of range, expected less than ", options_.size());
     return *options_[group];
   }
+  /// Sets the options for the next steps. Also throws if an option is outside its range.
   void set_options(const Options& options, std::size_t group = 0) {
     this->options(group);
     Rule::check(options);
@@ -153,7 +153,8 @@ class RuleOptimizer : public RuleEngine {
 };
 
 // Defined outside the class, so that `extern template class` keeps the loops of a rule out of
-// programs. The library's loops are compiled for speed; otherwise, the linker might pick others.
+// programs. The library's loops are compiled for speed; otherwise, the linker might pick slower
+// copies.
 template <class Rule>
 std::unique_ptr<RuleLoops> RuleOptimizer<Rule>::loops(std::shared_ptr<const Options> options) {
   return std::make_unique<RuleLoopsOf<Rule>>(std::move(options));

@@ -1,6 +1,6 @@
 #pragma once
 
-// Linear maps of a value and its optimizer state: small matrices that represent one or many steps.
+// Linear maps of a value and its optimizer state: matrices that represent one or many steps.
 
 #include <array>
 #include <cmath>
@@ -49,8 +49,8 @@ template <std::size_t N>
   return result;
 }
 
-/// Returns true if thousands of these steps keep values within kMaxGrowth. Otherwise, values may
-/// overflow in between, which the composed map would not show.
+/// Returns true if thousands of these steps enlarge values at most kMaxGrowth-fold. Otherwise,
+/// values may overflow in between, which the composed map would not show.
 template <std::size_t N>
 bool is_bounded(StepMap<N> map) {
   for (int doubling = 0; doubling <= 12; ++doubling) {

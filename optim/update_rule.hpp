@@ -56,7 +56,7 @@ struct StepNumber {
 ///   using Options        a struct with `double learning_rate` and `RowUpdates rows`
 ///   kName                the name of the optimizer, for messages
 ///   kSlots               the names of its slots (state arrays of the parameter's shape), at most 8
-///   check(options)       throws std::invalid_argument for a value outside its range
+///   check(options)       throws std::invalid_argument for invalid options (default: never)
 ///   uses(options)        returns which slots these options need
 ///   Rule(options, step)  computes the coefficients of one step
 ///   members(rule)        returns std::tie of all data members

@@ -42,7 +42,7 @@ struct RowCopy {
 /// The addresses of rows, for loops over them. In files and arrays, row i is `i` strides after the
 /// first row. If there are records, they hold slots and steps.
 struct RowView {
-  // Pointers to the values of row 0 and to the slots in use: in record 0, if there are records.
+  // Pointers to the values of row 0 and to its slots in use (in record 0 if there are records).
   std::array<real*, 1 + kMaxSlots> first{};
   std::size_t stride = 0;                // from one row to the next, in values
   std::size_t width = 0;                 // values in a row
@@ -51,7 +51,7 @@ struct RowView {
   std::size_t step_stride = 1;           // from one row's step to the next
   const SlotStore* copied_by = nullptr;  // if set, copies rows: reading must not change them
 
-  /// Returns false if there are records, but none for row i. Then row() returns the row's values,
+  /// Returns false if there are records, but none for row i. If so, row() returns the row's values,
   /// which may change, and the slots of record 0, which must not.
   bool has_record(std::size_t i) const { return records == nullptr || records->number_of(i) != 0; }
 
@@ -68,7 +68,7 @@ struct RowView {
     return result;
   }
 
-  /// Prefetches row i and its slots. Prefetch the index of its record some rows earlier.
+  /// Prefetches row i and its slots. Call prefetch_record_number() some rows earlier.
   template <std::size_t N>
   void prefetch(std::size_t i) const {
     kernels::prefetch_row(first[0] + i * stride, width);
@@ -82,7 +82,7 @@ struct RowView {
     if (records != nullptr) __builtin_prefetch(&records->number_of(i));
   }
 
-  /// Returns pointers to value `offset` of a tensor in memory, and to its slots.
+  /// Returns pointers to the value at `offset` and its slots. Requires: there are no records.
   template <std::size_t N>
   std::array<real*, N> at(std::size_t offset) const {
     std::array<real*, N> result;
@@ -110,12 +110,12 @@ struct RowRange {
 
 /// The optimizer state of one parameter: slots, and for each row the last step applied to it,
 /// counted in the history of deferred steps. A store in memory has records for the rows that were
-/// changed in place (row_records.hpp) or, after the first dense gradient, an array for each slot.
+/// changed in place (row_records.hpp) or, once all rows need slots, an array for each slot.
 /// Several optimizers can train a table in memory in turn. A file has the slots next to the values,
 /// for one optimizer at a time.
 class SlotStore {
  public:
-  /// Names for messages and for saving. All must outlive the store.
+  /// Names for messages and for saving. They must outlive the store.
   struct Owner {
     std::string_view optimizer;
     const std::string& parameter;
@@ -159,7 +159,7 @@ class SlotStore {
   /// Sets the steps of all rows to 0. If there are records, visits only these.
   virtual void reset_steps() {}
 
-  /// Tells a file that rows are stale: only this optimizer can bring them up to date.
+  /// Tells a file that it has stale rows, which only this optimizer can bring up to date.
   virtual void note_deferred() {}
 
   /// Call when the optimizer is destroyed. If rows have changed since the last save, a file then
