@@ -43,7 +43,7 @@ template <bool kDecoupled>
 AdamRuleOf<kDecoupled>::AdamRuleOf(const Options& options, const StepNumber& number)
     : beta1(static_cast<real>(options.beta1)),
       enter1(static_cast<real>(1 - options.beta1)),
-      // Turns -0 into 0: beta1 is divided by its root.
+      // Turns -0 into 0, because beta1 is divided by the root of beta2.
       beta2(std::abs(static_cast<real>(options.beta2))),
       enter2(static_cast<real>(1 - options.beta2)),
       step_size(static_cast<real>(options.learning_rate /

@@ -14,7 +14,7 @@ namespace rowgrad {
 namespace {
 
 // The maximum number of runs in a history is kMaxRuns or, for large tables, one for each
-// kValuesPerRun values. This takes at most a third of the table's memory.
+// kValuesPerRun values. A history takes at most a third of a large table's memory.
 constexpr std::size_t kMaxRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
@@ -143,7 +143,7 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   }
   const bool may_be_stale = plan.defers || has_deferred();
   slots_->prepare_write(ids);
-  // Set again below. If memory runs out in the loop, rows are at a step that the history lacks.
+  // If the loop below throws, some rows are at a step that the history lacks.
   parameter_->discard_deferred();
   parameter_->increment_version();
   RowView rows = slots_->rows();
@@ -179,7 +179,7 @@ void OptimizedParameter::apply_all() {
 void OptimizedParameter::gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) {
   const StepRuns& history = loops_->history();
   slots_->fault_in(ids, history.steps());
-  if (history.has_replay(0) && parameter_->is_in_memory()) {  // in a file, copies are replayed
+  if (history.has_replay(0) && parameter_->is_in_memory()) {  // in a file, copy() replays
     // Replay each row only once, even if its id occurs several times.
     std::vector<std::int32_t> due =
         changed_rows(ids, [&](std::uint64_t step) { return history.has_replay(step); });
@@ -209,9 +209,9 @@ bool OptimizedParameter::history_is_full() const {
   return parameter_->is_in_memory() && loops_->history().runs().size() >= 2 * half_history();
 }
 
-// Brings rows up to date that are at a step of the first half of the history. Once the history is
-// half full, each new run does so for a share of the rows. When the history is full, no row needs
-// the first half, and it is dropped.
+// Brings up to date the rows that are at a step of the first half of the history. Once the history
+// is half full, each new run does so for a share of all rows. When the history is full, no row
+// needs its first half, which is dropped.
 void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history();
   const RowSource::Part& part = parameter_->source().part();

@@ -168,7 +168,7 @@ std::optional<double> OptimizedParameter::decay_without_gradient() const {
   one[0] = 1;
   loops_->step_without_gradient(plan, one.data());
   if (one[0] == 1) return 0;
-  // Decay that affects a slot such as momentum accumulates: its fraction differs in each step.
+  // If decay also changes a slot, such as momentum, the fraction differs in each step.
   const bool builds_up = std::any_of(one.begin() + 1, one.end(), [](double x) { return x != 0; });
   return builds_up || deferral == Deferral::kReplay ? std::nullopt : std::optional(1 - one[0]);
 }

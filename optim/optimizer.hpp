@@ -46,8 +46,7 @@ class Optimizer : private ParameterUser {
 
   virtual std::size_t group_count() const = 0;  // the number of parameter groups
 
-  /// Returns the learning rate of a group. Throws std::invalid_argument if the group does not
-  /// exist.
+  /// Returns a group's learning rate. Throws std::invalid_argument if the group does not exist.
   virtual double learning_rate(std::size_t group = 0) const = 0;
   /// Sets the rate for the next steps. Also throws if the rate is negative or not finite.
   virtual void set_learning_rate(double rate, std::size_t group = 0) = 0;

@@ -19,7 +19,7 @@ RuleEngine::~RuleEngine() {
   for (const auto& optimized : optimized_) optimized->abandon();
 }
 
-// Returns what the optimizer stores for a parameter, or null if it does not have the parameter.
+// Returns null if the optimizer does not train the parameter.
 OptimizedParameter* RuleEngine::find(const Parameter& parameter) const {
   for (const auto& optimized : optimized_)
     if (optimized->parameter() == &parameter) return optimized.get();
@@ -54,8 +54,8 @@ bool RuleEngine::watch_next_step(const Parameter& parameter,
   return optimized != nullptr;
 }
 
-// Plans all steps first, so that errors are thrown before any parameter changes. Later, step()
-// throws only if memory runs out or the disk fails.
+// Plans all steps first, so that errors are thrown before any parameter changes. After that,
+// OptimizedParameter::step() throws only if memory runs out or the disk fails.
 void RuleEngine::step() {
   check_parameters_live();
   const auto is_due = [](const auto& optimized) {
@@ -114,7 +114,7 @@ void RuleEngine::load_state_dict(const StateDict& state) {
   auto loaded = this->loaded(state, false);
   for (const auto& optimized : loaded) optimized->commit();
   optimized_.swap(loaded);
-  for (const auto& optimized : loaded) optimized->abandon();  // the replaced ones
+  for (const auto& optimized : loaded) optimized->abandon();  // the replaced objects
 }
 
 // Returns the loaded state. With values_follow, only checks what parameter values do not affect.

@@ -63,8 +63,8 @@ class RowRecords {
   Layout layout_;
   unsigned chunk_bits_;    // a chunk has 2^chunk_bits_ records
   std::size_t in_chunk_;   // mask for the index of a record in its chunk
-  std::size_t count_ = 0;  // number of records, including record 0
-  std::vector<std::uint32_t, ZeroedAllocator<std::uint32_t>> numbers_;  // record of each row
+  std::size_t count_ = 0;  // records, including record 0
+  std::vector<std::uint32_t, ZeroedAllocator<std::uint32_t>> numbers_;  // record index of each row
   std::vector<Chunk> chunks_;
 };
 

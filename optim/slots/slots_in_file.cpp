@@ -118,8 +118,8 @@ class SlotsInFile final : public SlotStore {
  private:
   std::string path() const { return file_.path().string(); }
 
-  // Tells the file whether deferred steps are lost: the optimizer was destroyed without saving
-  // them.
+  // Tells the file whether deferred steps are lost because the optimizer was destroyed without
+  // saving them.
   void note_loss() { file_.set_lost(is_abandoned_ && !is_saved_); }
 
   // Returns the index of slot i among the slots of the file, or nullopt if the file does not have
