@@ -1,6 +1,6 @@
-// Loads checkpoints and table files of earlier versions (golden/compat) and continues training: the
-// results must equal the saved results. Do not change the existing cases. The files of a new case
-// are written if ROWGRAD_WRITE_COMPAT is set and they do not exist.
+// Loads checkpoints and table files of earlier versions (golden/compat) and continues training. The
+// results must match the saved results within rounding errors. Do not change the existing cases.
+// The files of a new case are written if ROWGRAD_WRITE_COMPAT is set and they do not exist.
 
 #include "tests/optim/optimizers.hpp"
 
@@ -16,8 +16,8 @@ struct CompatCase {
   bool further = false;  // true if the table file has another checkpoint, two steps later
   std::optional<Schedule> schedule = std::nullopt;
   bool tied = false;            // every sixth gradient of the table is dense
-  Shape shape = {10, 9};        // rows of one AVX2 vector and one value, or part of AVX-512
-  bool starts_at_zero = false;  // for large tables: saves only rows with gradients
+  Shape shape = {10, 9};        // 9 floats: an AVX2 vector and one more; part of AVX-512
+  bool starts_at_zero = false;  // saves only rows with gradients, if the table is large
   int saved = 29;               // steps before the state was saved
   int end = 41;                 // steps before the final values were saved
 
@@ -29,8 +29,8 @@ struct CompatCase {
 
 void PrintTo(const CompatCase& item, std::ostream* out) { *out << item.name; }
 
-// Returns (7 · step + 5 · row + 3 · column + step · row) modulo 17, scaled to −1/2 … 1/2 in steps
-// of 1/16, which are exact in float and double.
+// Returns ((7 · step + 5 · row + 3 · column + step · row) modulo 17) / 16 − 1/2, which is exact in
+// float and double.
 Tensor compat_gradients(int step, const Ids32& rows, std::size_t width) {
   const auto s = static_cast<std::size_t>(step);
   Tensor result = empty({rows.size(), width});
@@ -51,7 +51,7 @@ struct CompatModel : Layer {
   Parameter bias{*this, "bias", full({5}, real{0.25})};
 };
 
-// Trains a table, in memory or in a file, and a vector, with the gradients above.
+// The training of a table, in memory or in a file, and a vector with the gradients above.
 class CompatTraining {
  public:
   CompatTraining(const CompatCase& item, TableFile* file)
@@ -158,7 +158,7 @@ void write(const CompatCase& item) {
   StateDict all = training.state();
   all.put("now", training.values());
   if (item.further) train_and_save(item.saved + 2);
-  // These steps are in the file and its journal only: opening the file must undo them.
+  // These steps are only in the file and its journal. Opening the file must undo them.
   training.train(made, item.end);
   all.put("later", training.values());
   write_safetensors(item.path("safetensors"), all);
@@ -182,7 +182,7 @@ std::vector<CompatCase> compat_cases() {
   std::vector<CompatCase> cases;
   for (CompatCase& item : std::vector<CompatCase>{
            {"sgd_momentum", {momentum}, 1, true},
-           // This file contains a format version. The others are older.
+           // This file contains a format version. The other files are older.
            {"sgd_momentum_format_1", {momentum}},
            {"sgd_dampening", {dampening}},
            {"sgd_decay", {SgdOptions{.learning_rate = 0.05, .weight_decay = 0.1}}, 0},
@@ -246,9 +246,9 @@ class CompatCheckpoints : public ::testing::TestWithParam<CompatCase> {
   // Compares with a tolerance, because another machine may fuse multiplications and additions, or
   // sum in another order. Each rounding of a step then changes a value by up to half a unit in the
   // last place (ulp). A step has a dozen roundings: 6 ulps of values near 1. A momentum of up to 5
-  // has 3 more. Over the following steps, an error of the momentum moves the value by half of it,
-  // because 0.05 / (1 − 0.9) is 1/2: 4 ulps in all. So 16 ulps for each step are enough, including
-  // the deferred steps that are applied after loading.
+  // has 3 more: 8 ulps. Over the following steps, half of this error moves the value, because 0.05
+  // / (1 − 0.9) is 1/2: 4 ulps. So 16 ulps for each step are enough, including the deferred steps
+  // that are applied after loading.
   static void expect_values(const StateDict& got, const StateDict& expected, int steps) {
     for (const std::string& name : got.names()) {
       const auto& tensor = std::get<Tensor>(got.at(name));

@@ -148,8 +148,8 @@ struct Betas {
 };
 
 // With some betas, the mean fades nearly as slowly as the root of the squares. The longest absence
-// is beyond the last step that is summed, even in double with the smallest epsilon. The squares are
-// then mostly below the range of `double`.
+// is beyond the last step that is summed, even in double with the smallest epsilon. By then, most
+// squares are below the range of `double`.
 constexpr std::array kBetas{
     Betas{0.9, 0.999, 2000},    Betas{0.7, 0.5, 2000},     Betas{0.9, 0.82, 6000},
     Betas{0.97, 0.945, 20'000}, Betas{0.945, 0.9, 10'000}, Betas{0.99, 0.981, 50'000},
@@ -222,7 +222,7 @@ TEST(DeferredAdamSteps, RoundingErrorsOfShortAbsencesAreUnbiased) {
   constexpr int kSteps = 2000;
   Away<true> away({});
   for (int i = 0; i < kSteps; ++i) {
-    // Every second step is replayed: its mean outlasts the squares.
+    // Every second step is replayed, because a mean with beta1 = 0.9999 outlasts the squares.
     away.set_options({.beta1 = i % 2 == 0 ? 0.9 : 0.9999, .weight_decay = 0.123});
     away.defer(1);
   }

@@ -134,7 +134,7 @@ TEST(DeferredRowsState, InvalidStateIsRejected) {
        at + " has 4, expected a number from 0 to 3"},
       {"lazy.at", StateDict::Integers{{3}, {0, 0, 0}}, at + " has 3 values, expected 4"},
       {"lazy.rules", full({1, 6}, NAN), sgd + "'table.lazy.rules' has nan, expected finite values"},
-      // If this were accepted, millions of steps would be replayed.
+      // More steps than the optimizer has made.
       {"lazy.steps", StateDict::Integers{{1}, {16777215}},
        steps + "16777215, expected a number from 1 to 3"},
       {"lazy.steps", StateDict::Integers{{1}, {0}}, steps + "0, expected a number from 1 to 3"},

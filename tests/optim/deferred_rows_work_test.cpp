@@ -79,7 +79,7 @@ TEST(DeferredRowsOf, AdamWDecayMatchesTheDenseStep) {
     const auto factor = static_cast<real>(1 - rate * decay);
     const long double expected = std::pow(static_cast<long double>(factor), kSteps);
     const long double found = table.rows(Ids32{0})(0, 0);
-    // One rounding of the value, and kSteps roundings of the composed coefficient.
+    // One rounding of the value, and at most kSteps roundings of the composed coefficient.
     const long double composed = kSteps * std::numeric_limits<Coefficient>::epsilon();
     EXPECT_LE(std::abs(found - expected), (kEpsilon + composed) * expected) << rate;
     const long double exact = std::pow(1 - static_cast<long double>(rate) * decay, kSteps);
@@ -90,7 +90,7 @@ TEST(DeferredRowsOf, AdamWDecayMatchesTheDenseStep) {
   }
 }
 
-// Makes thousands of different steps of a table with 1,500 rows, and looks up two rows in each.
+// Makes thousands of different steps of a table with 1,500 rows. Two rows have gradients in each.
 TEST(DeferredRowsOf, LongHistoryIsAppliedGradually) {
   constexpr int kSteps = 6500;
   const Shape shape{1500, 2};
@@ -114,7 +114,7 @@ TEST(DeferredRowsOf, LongHistoryIsAppliedGradually) {
       stopped.assign(value);
       optimizer->load_state_dict(state);
     }
-    // The two rows looked up, and one of the 1,500 rows that 2,048 steps bring up to date.
+    // The two rows with gradients, and one of the 1,500 rows that 2,048 steps bring up to date.
     EXPECT_LE(most_visited, 2U + 1U);
     EXPECT_LT(twins.optimizer->state_dict().integers("table.lazy.steps").size(), 4096U);
     EXPECT_TRUE(bits_of(stopped, *optimizer) == bits_of(twins.table, *twins.optimizer));

@@ -57,7 +57,7 @@ inline void step(Optimizer& optimizer, Parameter& table, const Ids32& rows, int 
   optimizer.step();
 }
 
-/// Trains a table with row gradients and another with the same gradients in dense form.
+/// A table trained with row gradients and another with the same gradients, dense.
 struct RowsAndDense {
   RowsAndDense(const Tensor& start, const AnyOptions& options)
       : table("table", start),

@@ -6,9 +6,9 @@
 
 namespace {
 
-// Trains a table with row gradients, a table with row gradients and some dense gradients, and a
-// vector. Row 0 of the first table has no gradient (except in step `poisoned`), and row 1 has one
-// only in early steps.
+// The training of a table with row gradients, a table with row and dense gradients, and a vector.
+// Row 0 of the first table has no gradient (except in step `poisoned`), and row 1 has one only in
+// early steps.
 class RunningOptimizer : public RunningModel {
  public:
   // In step `poisoned`, the gradient in column 3 of rows 0 and 4 is NaN.

@@ -20,7 +20,7 @@ struct Value {
   double value = 0, mean = 0, square = 0;
   double last = 0;  // the step of its last lookup
 
-  // Updates both means with a gradient, `steps` steps after the last one.
+  // Updates both means with a gradient, `steps` steps after the last gradient.
   void add_gradient(double gradient, double steps) {
     const auto [beta1, beta2] = std::pair(kAdamOptions.beta1, kAdamOptions.beta2);
     mean = std::pow(beta1, steps) * mean + (1 - beta1) * gradient;

@@ -1,4 +1,4 @@
-// Features of all optimizers that are built from rules: groups, options, rates.
+// Features of all optimizers that are built from rules, and row_check().
 
 #include "tests/optim/optimizers.hpp"
 
@@ -194,7 +194,8 @@ TEST(RowCheck, DistinguishesExactOptimizers) {
                  row_check([](Parameter&) { return std::unique_ptr<Optimizer>(); }));
 }
 
-/// w = w − learning_rate · gradient / ‖gradient‖, with the norm of a parameter's whole gradient.
+/// An optimizer that is not a rule: w = w − learning_rate · gradient / ‖gradient‖, with the norm of
+/// a parameter's whole gradient.
 class NormalizedSgd : public Optimizer {
  public:
   NormalizedSgd(std::vector<Parameter*> parameters, double learning_rate)

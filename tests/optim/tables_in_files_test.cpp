@@ -205,7 +205,7 @@ TEST_F(TableFileOptimizers, StartWithZeroState) {
   SGD sgd({&words.weight}, {.learning_rate = 1, .momentum = 0.5});
   const Tensor before = words.rows();
   for (int i = 0; i < 2; ++i) words.step(sgd, {1});
-  EXPECT_EQ(words.rows()(0, 0), before(0, 0));  // its momentum is zero
+  EXPECT_EQ(words.rows()(0, 0), before(0, 0));  // the momentum of row 0 is zero
 }
 
 TEST_F(TableFileOptimizers, RejectStatesOfOtherCheckpoints) {
@@ -281,7 +281,7 @@ TEST_F(TableFileOptimizers, DamagedRowThrowsBeforeAnythingChanges) {
   EXPECT_EQ(words.weight.rows(Ids32{2}), row);
 }
 
-// Counts rows, because times depend on the machine: bench_table_file measures times.
+// Counts rows, because times depend on the machine. bench_table_file measures times.
 TEST_F(TableFileOptimizers, StepCostDependsOnlyOnTheRowsLookedUp) {
   constexpr std::size_t kLookups = 100;
   std::set<std::pair<std::uint64_t, std::uint64_t>> costs;
