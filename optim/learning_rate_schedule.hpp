@@ -76,8 +76,8 @@ class Schedule {
   /// OneCycleLR's max_lr. Momentum does not change (cycle_momentum = False).
   static Schedule one_cycle(const OneCycleOptions& options);
 
-  /// Calls any function (LambdaLR). The function should depend only on the step number; otherwise a
-  /// resumed run differs. Throws std::invalid_argument if the function is empty.
+  /// Calls `function` (LambdaLR), which should depend only on the step number; otherwise a resumed
+  /// run differs. Throws std::invalid_argument if the function is empty.
   static Schedule lambda(std::function<double(std::uint64_t)> function);
 
   /// Follows this schedule for steps 0 … at − 1, then `next`, which counts from 0 again

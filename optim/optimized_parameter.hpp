@@ -81,7 +81,7 @@ class OptimizedParameter final : public DeferredUpdates,
   /// are brought up to date. States of version 0.2.0 have no checksum.
   std::shared_ptr<OptimizedParameter> loaded(const StateDict& state, bool values_follow) const;
 
-  /// Replaces the parameter's deferred steps with the steps that loaded() read.
+  /// Gives the parameter the rows and deferred steps that loaded() read.
   void commit() noexcept;
 
  private:

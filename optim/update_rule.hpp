@@ -24,7 +24,7 @@ namespace rowgrad {
 enum class Deferral {
   kNothing,  // neither the value nor its state changes
   kLinear,   // a linear map of value and state: many steps combine into one matrix
-  kAdam,     // Adam only: the state is scaled, and the value changes less and less
+  kAdam,     // Adam and AdamW: the state is scaled, and the value changes less and less
   kReplay    // no closed form: steps are replayed one by one
 };
 

@@ -49,7 +49,7 @@ struct RowView {
   RowRecords* records = nullptr;         // null if slots are in a file or in arrays
   std::uint64_t* steps = nullptr;        // the step of row 0; null if all rows are up to date
   std::size_t step_stride = 1;           // from one row's step to the next
-  const SlotStore* copied_by = nullptr;  // if set, copies rows: reading must not change them
+  const SlotStore* copied_by = nullptr;  // copies rows, if reading must not change them
 
   /// Returns false if there are records, but none for row i. If so, row() returns the row's values,
   /// which may change, and the slots of record 0, which must not.
@@ -162,8 +162,8 @@ class SlotStore {
   /// Tells a file that it has stale rows, which only this optimizer can bring up to date.
   virtual void note_deferred() {}
 
-  /// Call when the optimizer is destroyed. If rows have changed since the last save, a file then
-  /// rejects checkpoints.
+  /// Tells a file that the optimizer is destroyed. If rows have changed since the last save,
+  /// checkpoint() then throws.
   virtual void abandon() noexcept {}
 
   /// Returns true if a row and its slots are stored in the file (see RowView::copied_by).

@@ -1,6 +1,6 @@
 #pragma once
 
-// Creates optimizers from their options, and makes steps with pseudo-random row gradients.
+// Creates optimizers from their options, and makes steps with irregular row gradients.
 
 #include <variant>
 

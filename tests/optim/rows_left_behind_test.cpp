@@ -103,7 +103,7 @@ std::vector<double> moved_by_rowgrad(const RowGradients& gradients) {
   return {row.begin(), row.end()};
 }
 
-// Returns the gradients of a row that is looked up in this fraction of the steps.
+// Returns the gradients of a row that is looked up in about this fraction of the steps.
 RowGradients random_gradients(double share, std::uint64_t seed) {
   Random random(seed);
   RowGradients gradients(kAdamSteps);
