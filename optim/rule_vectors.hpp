@@ -28,7 +28,7 @@ template <class Rule>
 }
 
 /// Changes `count` values and their state in place: calls change(x, g) for each vector, where g is
-/// the gradient, or zeros if there is none. `change` should capture by value (see for_each_vector).
+/// the gradient, or zeros if there is none. `change` should capture by value (see for_vectors).
 template <class Rule>
 [[gnu::always_inline]] inline void change_values(std::size_t count,
                                                  const RulePointers<Rule>& pointers,
