@@ -33,7 +33,7 @@ class RecurrentModel : public LanguageModel {
     return std::make_unique<Decoder>(*this);
   }
 
-  /// Returns the same decoder, which works past the context because its state does not grow.
+  /// Returns decoder(), which works past the context because its state does not grow.
   std::unique_ptr<IncrementalDecoder> sliding_decoder() override { return decoder(); }
 
   Submodule<Embedding> token;

@@ -56,20 +56,20 @@ class EmbeddingTable : public Layer {
   /// Returns the options of lookups in this table.
   const EmbeddingLookup& lookup() const { return lookup_; }
 
-  /// Returns the table [rows, width] that lookups read. It is not `weight` if that is only a shard.
+  /// Returns the table [rows, width] that lookups read: `weight` itself unless it is a shard.
   Parameter& table() const { return *table_; }
   Parameter& on_tape(Parameter& parameter) const override;
 
-  /// Returns the kind of the table's rows, unless it is kRow.
+  /// Returns the kind of the table's rows; nullopt for kRow.
   std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
   Parameter weight;  // [rows of this process, width]
 
  protected:
-  /// Constructs the table as Embedding does. Messages start with `layer`.
+  /// Draws a new table as Embedding does. Messages start with `layer`.
   EmbeddingTable(const char* layer, std::size_t rows, std::size_t width, Random& random,
                  const EmbeddingOptions& options);
-  /// Uses existing rows. `rows` is the total of all processes; 0 if `here` has all rows.
+  /// Uses the rows `here`. `rows` is the total of all processes, or 0 for existing tables.
   EmbeddingTable(const char* layer, std::unique_ptr<RowSource> here,
                  const EmbeddingOptions& options, std::size_t rows = 0);
 
@@ -82,7 +82,7 @@ class EmbeddingTable : public Layer {
   real scale_ = 1;
 };
 
-/// A table of vectors, one for each token: ids [...] of any shape → [..., width]. Parameter: weight
+/// A table of vectors, one for each id: ids [...] of any shape → [..., width]. Parameter: weight
 /// [rows, width].
 class Embedding : public EmbeddingTable {
  public:

@@ -12,8 +12,8 @@ namespace rowgrad {
 using EmbeddingBagOptions = EmbeddingOptions;  // options of EmbeddingBag
 
 /// A table of vectors that reduces each bag of ids to the sum, mean or element-wise maximum of
-/// their vectors: → [bags, width]. The result equals an Embedding followed by a reduction, without
-/// storing a row for each id. Padding ids are skipped. With kMax, the gradient has only the rows
+/// their vectors: → [bags, width]. The result equals an Embedding followed by a reduction, but
+/// stores no row for each id. Padding ids are skipped. With kMax, the gradient has only the rows
 /// that are largest in some column. Parameter: weight [rows, width].
 class EmbeddingBag : public EmbeddingTable {
  public:
@@ -32,7 +32,7 @@ class EmbeddingBag : public EmbeddingTable {
     return scaled(embedding_bag(tape.parameter(table()), std::move(bags), lookup()));
   }
 
-  /// Reduces the bags of a batch (Batch::bags). A template, so that braced lists convert to `Bags`.
+  /// Reduces Batch::bags. Is a template, so that braced lists convert to `Bags`.
   Variable forward(Tape& tape, const std::same_as<RaggedIds> auto& bags) {
     EmbeddingLookup options = lookup();
     options.include_last_offset = false;

@@ -22,7 +22,7 @@ std::vector<TableLookup> lookups_of(const Model& model, std::span<const std::int
   return model.lookups({.ids = {ids, ids}});
 }
 
-// Runs the model on the whole document for each chunk.
+// A decoder that runs the model on the whole document for each chunk.
 class RereadingDecoder : public IncrementalDecoder {
  public:
   explicit RereadingDecoder(LanguageModel& model) : model_(model) {}

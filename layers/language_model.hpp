@@ -27,7 +27,7 @@ struct DecodeContext {
   /// State that the layer carries from chunk to chunk of a document: one tensor, initially empty.
   /// Null if x has all positions.
   Tensor* kept;
-  /// If not null, each n-gram memory appends its gates to it.
+  /// If not null, receives the gates of each n-gram memory.
   std::vector<Tensor>* gates = nullptr;
 };
 
@@ -46,8 +46,8 @@ using TextSoFar [[deprecated("use DecodeContext")]] = DecodeContext;
 using TextReader [[deprecated("use IncrementalDecoder")]] = IncrementalDecoder;
 
 /// A model that computes logits for each position of a document: for the next token, or for classes
-/// of the document. Its batches are windows (TokenWindows); its loss is the cross-entropy in nats.
-/// A derived class overrides output_layer() and hidden_states(), from which loss and evaluation
+/// of the document. Its batches are windows with targets; its loss is the cross-entropy in nats. A
+/// derived class overrides output_layer() and hidden_states(), from which loss and evaluation
 /// follow.
 class TextModel : public Classifier {
  public:
@@ -56,8 +56,8 @@ class TextModel : public Classifier {
   virtual Linear* output_layer() { return nullptr; }
 
   /// Returns the input of the head: ids [batch, length], length ≤ context → [batch, length, inputs
-  /// of the head]. Batches and generation pass ids with two axes; a model may accept others. The
-  /// default throws std::logic_error.
+  /// of the head]. Batches and generation pass ids with two axes; a model may accept other shapes.
+  /// The default throws std::logic_error.
   virtual Variable hidden_states(Tape& tape, const Ids& ids);
 
   /// Former name of hidden_states(). Classes that overrode it do not compile.
@@ -92,8 +92,8 @@ class LanguageModel : public TextModel {
   /// chunk.
   virtual std::unique_ptr<IncrementalDecoder> decoder();
 
-  /// Returns a decoder for a new document that can continue past the context, in bounded memory.
-  /// The default throws std::invalid_argument, as do models that cannot slide.
+  /// Returns a decoder that can read a new document past the context, in bounded memory. The
+  /// default throws std::invalid_argument, as do models that cannot slide.
   virtual std::unique_ptr<IncrementalDecoder> sliding_decoder();
 
   virtual std::size_t vocabulary() const = 0;  // number of tokens
@@ -124,7 +124,7 @@ enum class PastContext {
 
 /// Options of generate().
 struct GenerateOptions {
-  /// The number of tokens to generate. Past the context, each costs as much as reading the whole
+  /// The maximum number of new tokens. Past the context, each costs as much as reading the whole
   /// context, unless past_context is kSlidingWindow.
   std::size_t max_new_tokens = 100;
   /// Divides the logits; at 0, the most likely token is always chosen.

@@ -130,7 +130,7 @@ void Layer::share(std::string_view name, Layer& part) {
   adopt(name, part);
 }
 
-// Called when the owner is destroyed. Its members are destroyed before it, so this layer is shared.
+// Called when the owner is destroyed. Members are destroyed earlier, so this layer was shared.
 void Layer::leave_owner() noexcept {
   owner_ = nullptr;
   try {

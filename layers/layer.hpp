@@ -70,11 +70,11 @@ class Layer : public ParameterOwner {
   /// Returns on_tape() of each parameter, in the order of parameters().
   std::vector<Parameter*> parameters_on_tape() const;
 
-  /// Returns the parameter that tapes see in place of `parameter`, which this layer owns. It has
-  /// more rows if `parameter` is a shard: see EmbeddingTable::table().
+  /// Returns the parameter that tapes see in place of `parameter`, which this layer owns. For a
+  /// shard, the result has more rows: see EmbeddingTable::table().
   virtual Parameter& on_tape(Parameter& parameter) const { return parameter; }
 
-  /// Returns the layers of type L, by dotted name, outer layers first. Includes this layer.
+  /// Returns the layers of type L, including this one, with dotted names, outer layers first.
   template <class L>
   std::vector<std::pair<std::string, L*>> named_layers() {
     std::vector<std::pair<std::string, L*>> found;
@@ -94,7 +94,7 @@ class Layer : public ParameterOwner {
   void eval() { set_training(false); }
   bool training() const { return training_; }
 
-  /// Frozen parameters get no gradient, and optimizers do not change them.
+  /// Freezes or unfreezes parameters. Frozen parameters get no gradient and no updates.
   void freeze(std::string_view names = "*") { set_trainable(names, false); }
   void unfreeze(std::string_view names = "*") { set_trainable(names, true); }
 
@@ -112,31 +112,31 @@ class Layer : public ParameterOwner {
   /// Replaces the values of all parameters and buffers that `state` contains. Strings with unknown
   /// names are ignored. Throws std::invalid_argument, and changes nothing, if a shape differs, if a
   /// table file does not have the checkpoint or, if strict, if names are missing or unexpected. If
-  /// restoring a table file then fails, earlier table files stay restored, and nothing else has
-  /// changed: open that file again, and load the same state.
+  /// restoring a table file then fails, earlier table files stay restored, and nothing else
+  /// changes: open the failed file again, and load the same state.
   LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
 
   /// Describes the rows of `table`, for reports. The default returns nullopt.
   virtual std::optional<RowNames> row_names(const Parameter& table) const;
 
   /// Combines row_names() of this layer and its parts. Each field comes from the outermost layer
-  /// that sets it, so a model can name the tokens of an embedding that only knows its kind. Throws
-  /// std::invalid_argument if only some rows have names.
+  /// that sets it, so a model can name the tokens of an embedding that only sets the kind. Throws
+  /// std::invalid_argument if there are names, but not one for each row.
   RowNames resolve_row_names(const Parameter& table) const;
 
-  /// Returns a printable table with the name, shape and size of every parameter and buffer. For a
-  /// borrowed parameter whose owner is also listed, the owner's name for it replaces the size.
+  /// Returns a printable table of names and shapes, with the sizes of parameters. For a borrowed
+  /// parameter whose owner is also listed, the owner's name for it replaces the size.
   std::string summary() const;
 
  protected:
   Layer() = default;
 
-  /// Registers a parameter that another layer owns and names, such as a tied weight. It should
-  /// outlive this layer. Throws std::invalid_argument if `name` is taken or contains a dot.
+  /// Registers a parameter that another layer owns and names, such as a tied weight. The parameter
+  /// should outlive this layer. Throws std::invalid_argument if `name` is taken or contains a dot.
   void share(std::string_view name, Parameter& parameter);
 
-  /// Registers a layer that is not a member as a part of this layer, until either is destroyed. It
-  /// must not be a part of another layer. Used to give a model another head.
+  /// Adds a layer that is not a member as a part, until either is destroyed. It must not be a part
+  /// of another layer. Used to give a model another head.
   void share(std::string_view name, Layer& part);
 
  private:
@@ -148,7 +148,7 @@ class Layer : public ParameterOwner {
   template <class Member>
   using Named = std::vector<std::pair<std::string, Member*>>;
 
-  // These throw std::invalid_argument if `name` is empty, contains a dot or is taken.
+  // adopt() throws std::invalid_argument if `name` is empty, contains a dot or is taken.
   void adopt(std::string_view name, Parameter& parameter) override;
   void adopt(std::string_view name, Buffer& buffer);
   void adopt(std::string_view name, Layer& part);

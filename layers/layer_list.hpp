@@ -13,7 +13,7 @@
 
 namespace rowgrad {
 
-/// Returns a part if `wanted` is true, otherwise nullopt. Used for optional members.
+/// Constructs and returns a part if `wanted` is true; otherwise returns nullopt.
 template <class L, class... Arguments>
 std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::string_view name,
                                                Arguments&&... arguments) {

@@ -69,7 +69,7 @@ Variable Linear::forward(const Variable& x) {
   return has_lora() ? y + linear(lora_down(x), tape.parameter(*lora_b)) : y;
 }
 
-// Appends the adapter to the columns of x and of the weight.
+// Appends lora_down(x) to the columns of x, and B to the columns of the weight.
 Variable Linear::cross_entropy(const Variable& x, const Ids& targets,
                                const CrossEntropyOptions& options) {
   Tape& tape = x.tape();

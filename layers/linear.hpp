@@ -22,20 +22,20 @@ struct LoraOptions {
   double alpha = 16;     // B · A is multiplied by alpha / rank
 };
 
-/// x [..., inputs] → x · weightᵀ + bias [..., outputs]. Parameters: weight [outputs, inputs] and
-/// bias [outputs], both initialized from uniform(−1/√inputs, 1/√inputs).
+/// A linear layer: x [..., inputs] → x · weightᵀ + bias [..., outputs]. Parameters: weight
+/// [outputs, inputs] and bias [outputs], both from uniform(−1/√inputs, 1/√inputs).
 ///
 /// With a low-rank adapter (Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models"),
-/// the effective weight is weight + alpha / rank · B · A, and only A and B are trained. lora_a
-/// [rank, inputs] starts from the same uniform distribution, lora_b [outputs, rank] from zeros, so
-/// a new adapter changes nothing. lora.hpp adds adapters to a model.
+/// the effective weight is weight + alpha / rank · B · A, and only A and B are trained. A, lora_a
+/// [rank, inputs], starts from the same uniform distribution, and B, lora_b [outputs, rank], from
+/// zeros, so a new adapter changes nothing. lora.hpp adds adapters to a model.
 class Linear : public Layer {
  public:
-  /// Draws weight and bias from uniform(−1/√inputs, 1/√inputs).
+  /// Draws weight and bias from `random`.
   Linear(std::size_t inputs, std::size_t outputs, Random& random,
          const LinearOptions& options = {});
 
-  /// Starts from the given weight [outputs, inputs] and, if there is one, bias [outputs].
+  /// Starts from a weight [outputs, inputs] and, if given, a bias [outputs].
   explicit Linear(Tensor weight_start, std::optional<Tensor> bias_start = std::nullopt);
 
   /// Borrows the weight [outputs, inputs] of another layer, which must outlive this one, and owns
@@ -57,7 +57,7 @@ class Linear : public Layer {
   /// Returns true if the layer has an adapter.
   bool has_lora() const { return lora_scale.has_value(); }
 
-  /// Throws what add_lora would throw, and changes nothing.
+  /// Throws if add_lora would throw.
   void check_lora(const LoraOptions& options) const;
 
   /// Adds the adapter, if any, to the weight, which stays frozen, and removes the adapter.

@@ -21,7 +21,7 @@ struct BatchScore {
   double loss = 0;            // sum of the losses, each times the weight of its target
   double weight = 0;          // sum of the weights of the targets
   std::size_t correct = 0;    // targets predicted correctly
-  std::size_t predicted = 0;  // targets predicted, correctly or not
+  std::size_t predicted = 0;  // targets compared with predictions
 };
 
 /// A layer with a loss, which a TrainingRun can train.
@@ -31,17 +31,17 @@ class Model : public Layer {
   virtual Variable loss(Tape& tape, const Batch& batch) = 0;
 
   /// Returns the divisor of the mean loss: the number of unmasked targets, or the sum of their
-  /// weights. The weights of a batch's slices must add up to its weight. The default is the number
+  /// weights. The weights of slices must add up to their batch's weight. The default is the number
   /// of rows.
   virtual double loss_weight(const Batch& batch) const;
 
-  /// Returns the sums for evaluate(). The default computes only the loss. A Classifier also counts
+  /// Returns the sums for evaluate(). The default ignores `accuracy`. A Classifier also counts
   /// correct targets if `accuracy` is true.
   virtual BatchScore score(Tape& tape, const Batch& batch, bool accuracy);
 
-  /// Returns the rows that loss() and score() will look up for this batch. A run prefetches rows of
-  /// table files, and fetches rows that this process does not have. The default is none; models
-  /// with sharded tables must override it.
+  /// Returns the rows that loss() and score() will look up for this batch. A TrainingRun prefetches
+  /// rows of table files, and fetches rows that this process does not have. The default returns
+  /// none. Models with sharded tables must override lookups().
   virtual std::vector<TableLookup> lookups(const Batch& batch) const;
 };
 
@@ -53,7 +53,7 @@ class Classifier : public Model {
   /// Returns the logits [..., classes] for the targets of a batch.
   virtual Variable logits(Tape& tape, const Batch& batch) = 0;
 
-  /// Returns the class for each row of the logits: [...].
+  /// Returns the true class for each row of logits: [...].
   virtual const Ids& targets(const Batch& batch) const = 0;
 
   virtual std::size_t classes() const = 0;  // number of logits for each target
@@ -74,8 +74,8 @@ class Classifier : public Model {
   CrossEntropyOptions loss_;
 };
 
-/// Counts targets in `score.predicted`, and targets whose logit is the largest of its row in
-/// `logits` [..., classes] in `score.correct`. Skips targets equal to `ignored`.
+/// Adds the number of targets to `score.predicted`, and the number whose logit [..., classes] is
+/// the largest to `score.correct`. Skips targets equal to `ignored`.
 void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
                    std::optional<std::int32_t> ignored = std::nullopt);
 

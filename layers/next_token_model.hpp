@@ -24,16 +24,16 @@ struct NextTokenOptions {
   bool tie_weights = false;      // use the token table as the weight of the head
 };
 
-/// Predicts the token after each position: token embedding + positions → ConcatPrevious → hidden
-/// layers → linear head. Parts are constructed in this order, so a seed gives the same weights as
-/// in PyTorch (nn.Embedding, then nn.Linear modules). With tied weights, the head draws only its
-/// bias, and the shared token table gets a dense gradient.
+/// A language model: token embedding + positions → ConcatPrevious → hidden layers → linear head.
+/// Parts are constructed in this order, so a seed gives the same weights as in PyTorch
+/// (nn.Embedding, then nn.Linear modules). With tied weights, the head draws only its bias, and the
+/// shared token table gets a dense gradient.
 ///
 /// A derived class can override transform_embeddings(), which training and generation both call.
 class NextTokenModel : public LanguageModel {
  public:
-  /// Draws the initial weights from `random`. Throws std::invalid_argument if a size is 0, or if
-  /// weights are tied and the head does not have `width` inputs.
+  /// Draws the initial weights from `random`. Throws std::invalid_argument if a size is 0,
+  /// positions need attention, or a tied head does not have `width` inputs.
   NextTokenModel(const NextTokenOptions& options, Random& random);
   NextTokenModel(const NextTokenOptions& options, Random&& random)
       : NextTokenModel(options, random) {}
@@ -41,7 +41,7 @@ class NextTokenModel : public LanguageModel {
   /// Accepts ids [..., length] with any number of axes.
   Variable hidden_states(Tape& tape, const Ids& ids) final;
 
-  /// Final, because loss() does not call it.
+  /// Returns the logits. Final: loss() does not call this.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
 
@@ -50,8 +50,9 @@ class NextTokenModel : public LanguageModel {
   const NextTokenOptions& options() const { return options_; }  // options passed to the constructor
 
  protected:
-  /// Returns the input of concat_previous. The default is x [..., length, width], the embeddings of
-  /// `ids` [..., length] with their positions. A position must not depend on later positions.
+  /// Returns the input of concat_previous. The default returns x [..., length, width], the
+  /// embeddings of `ids` [..., length] with their positions. A position must not depend on later
+  /// positions.
   virtual Variable transform_embeddings(const Variable& x, const Ids& ids);
 
  private:

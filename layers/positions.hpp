@@ -48,7 +48,8 @@ class PositionalEmbedding : public EmbeddingTable {
   }
 };
 
-/// The angle of column j at position t. Columns 2i are sines, and columns 2i + 1 are cosines.
+/// The angle of column j at position t. In kInterleaved order, even columns are sines, odd columns
+/// cosines.
 enum class FrequencyScheme {
   kPaired,            // t / base^(2i / width): one angle per pair (Vaswani et al. 2017, sec. 3.5)
   kFormalAlgorithms,  // t / base^(2(i + 1) / width) (Phuong & Hutter 2022, algorithm 2)

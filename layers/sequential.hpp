@@ -16,8 +16,8 @@
 
 namespace rowgrad {
 
-/// In training mode, zeroes each element with probability p and divides the others by 1 − p; in
-/// evaluation mode, returns x. Uses the tape's random number generator.
+/// A layer that, in training mode, zeroes each element with probability p and divides the others by
+/// 1 − p; in evaluation mode, it returns x. Uses the tape's random number generator.
 class Dropout : public Layer {
  public:
   /// Requires 0 ≤ p ≤ 1.
@@ -25,18 +25,18 @@ class Dropout : public Layer {
     check_argument(p >= 0 && p <= 1, "Dropout: p is ", p, ", expected 0 to 1");
   }
 
-  /// Throws std::logic_error if the tape needs a random number generator and has none.
+  /// Throws std::logic_error if dropout needs a generator and the tape has none.
   Variable forward(const Variable& x) { return training() ? dropout(x, p_) : x; }
 
  private:
   double p_;
 };
 
-/// Concatenates each position with the positions before it, so that the next layer sees the last
-/// `steps` tokens at once (Bengio et al. 2003): see causal_unfold().
+/// A layer that concatenates each position with the steps − 1 before it, so that the next layer
+/// sees the last `steps` tokens at once (Bengio et al. 2003): see causal_unfold().
 class ConcatPrevious : public Layer {
  public:
-  /// Concatenates each position with the steps − 1 before it; `steps` is at least 1.
+  /// Requires: steps ≥ 1.
   explicit ConcatPrevious(std::size_t steps) : steps_(steps) {
     check_argument(steps > 0, "ConcatPrevious: steps is 0, expected at least 1");
   }

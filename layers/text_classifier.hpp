@@ -23,9 +23,9 @@ struct TextClassifierOptions {
 /// position. The target of a document is at its last token; all other targets are ignored (see
 /// classification_example()).
 ///
-/// The language model is borrowed as the part "body", and must outlive the classifier. Until the
-/// classifier is destroyed, its parameters are named "body.token.weight" …. Freeze parameters that
-/// must not change, and the original head, which gets no gradient unless tied to the token table:
+/// The language model is borrowed as the part "body", and must outlive the classifier. Meanwhile,
+/// the model's parameters are named "body.token.weight" …. Freeze parameters that must not change,
+/// and the original head, which gets no gradient unless tied to the token table:
 ///
 ///   model.freeze();
 ///   model.unfreeze("blocks.11.*,norm.*");
@@ -44,7 +44,7 @@ class TextClassifier : public TextModel {
     return body_.lookups(batch);
   }
 
-  /// Returns the probabilities [classes] of a whole document, in evaluation mode.
+  /// Returns the class probabilities of a whole document, in evaluation mode.
   Tensor probabilities(std::span<const std::int32_t> ids);
 
   std::size_t context() const override { return body_.context(); }

@@ -7,11 +7,11 @@
 //   load_gpt2_weights(model, file);
 //   write_safetensors("mine.safetensors", gpt2_weights(model));
 //
-// In addition to "wte.weight" [vocabulary, width], "wpe.weight" [context, width] and "ln_f", each
-// layer has "h.0.ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc" and "mlp.c_proj". The
-// weights of linear layers are [inputs, outputs]; the columns of c_attn are query, key and value.
-// The head is "lm_head.weight" if present, otherwise wte.weight. All names except the head's may
-// start with "transformer.". Masks ("attn.bias", "attn.masked_bias") are ignored.
+// The names are "wte.weight" [vocabulary, width], "wpe.weight" [context, width], "ln_f" and, after
+// "h.0." for layer 0, "ln_1", "attn.c_attn", "attn.c_proj", "ln_2", "mlp.c_fc" and "mlp.c_proj".
+// The weights of linear layers are [inputs, outputs]; the columns of c_attn are query, key and
+// value. The head is "lm_head.weight" if present, otherwise wte.weight. All names except the head's
+// may start with "transformer.". Masks ("attn.bias", "attn.masked_bias") are ignored.
 //
 // Models that the layout cannot describe (positions that are not learned, or missing biases), and
 // files with missing, unexpected or malformed tensors throw std::invalid_argument.
@@ -24,19 +24,20 @@
 
 namespace rowgrad {
 
-/// Returns the options of the model in `file`. Its head is tied unless lm_head.weight differs from
-/// wte.weight. Dropout, GELU and norm_epsilon are as in OpenAI's models. The number of heads is
-/// `heads` if that is not 0, otherwise the string "n_head" if present, otherwise width / 64. Throws
+/// Returns the options of the model in `file`. The head is tied unless lm_head.weight differs from
+/// wte.weight. Dropout is 0; GELU and norm_epsilon are OpenAI's. The number of heads is `heads` if
+/// that is not 0, otherwise the string "n_head" if present, otherwise width / 64. Throws
 /// std::invalid_argument if width / 64 is needed but is not a whole number.
 GptOptions gpt2_options(const StateDict& file, std::size_t heads = 0);
 
-/// Replaces all weights of the model. An untied head gets wte.weight if the file has no head. Needs
-/// memory for copies of one linear layer. Everything is checked before anything changes: shapes,
-/// the number of heads and, if the model's head is tied, that lm_head.weight equals wte.weight.
+/// Replaces all weights except adapters and memories. An untied head gets wte.weight if the file
+/// has none. Needs memory for copies of one linear layer. Everything is checked before anything
+/// changes: names, shapes, the number of heads and, if the model's head is tied, that
+/// lm_head.weight equals wte.weight.
 void load_gpt2_weights(GptModel& model, const StateDict& file);
 
-/// Returns a copy of the weights, with the string "n_head". As in Hugging Face's own files, names
-/// start with "transformer.", and lm_head.weight is included, if the head is not tied.
+/// Returns a copy of the weights, with the string "n_head". Unless the head is tied, includes
+/// lm_head.weight and puts "transformer." before other names, as Hugging Face does.
 StateDict gpt2_weights(GptModel& model);
 
 /// Throws std::invalid_argument, in the name of `caller`, if the layout cannot describe the model.

@@ -81,7 +81,8 @@ GptOptions options_in(const StateDict& state) {
 }
 
 // Throws std::invalid_argument if options and tensors in the file disagree on sizes, before a model
-// allocates memory. Rotary positions have no tensor in the file, so their context is not checked.
+// allocates memory. Only learned and sinusoidal positions have a tensor with `context` rows, so the
+// context is not checked for other models.
 void check_sizes(const StateDict& model, const GptOptions& options) {
   const std::size_t width = options.width;
   model.check_shape("token.weight", {options.vocabulary, width});

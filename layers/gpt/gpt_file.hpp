@@ -24,14 +24,14 @@ struct SavedGpt {
   std::unique_ptr<GptModel> model;       // in training mode
 };
 
-/// Writes a model, including adapters, and its tokenizer. Throws std::runtime_error if the file
-/// cannot be written, and std::invalid_argument if the class is derived from GptModel.
+/// Writes a model, including adapters, and its tokenizer. Throws std::runtime_error if writing
+/// fails, and std::invalid_argument if the model's class is derived from GptModel.
 void save_gpt(const std::filesystem::path& path, const GptModel& model, const Tokenizer& tokenizer);
 
 /// Reads a model and its tokenizer. If the model has adapters, everything else is frozen. A model
 /// with memories in table files borrows `tables`, in the order of GptMemories::files, and restores
-/// them to its checkpoint. Throws std::invalid_argument for a wrong number of table files, and
-/// std::runtime_error, which names the file, if the file is incomplete or has no GPT.
+/// them to the model's checkpoint. Throws std::invalid_argument for a wrong number of table files,
+/// and std::runtime_error, which names the file, if the file is incomplete or has no GPT.
 SavedGpt load_gpt(const std::filesystem::path& path, const std::vector<TableFile*>& tables = {});
 
 /// Reads a model and its tokenizer from the contents of a file, which messages call `name`.

@@ -302,7 +302,7 @@ class GptModel::Decoder : public IncrementalDecoder {
 
   GptModel& model_;
   bool slides_;                     // can read past the context
-  std::vector<std::int32_t> text_;  // the last `context` ids that were read
+  std::vector<std::int32_t> text_;  // at most the last `context` ids that were read
   std::vector<Tensor> kept_;        // DecodeContext::kept of each block
   std::vector<KeyValueCache> caches_;
 };

@@ -16,7 +16,7 @@ namespace rowgrad {
 
 /// The distribution of initial weights.
 enum class Initialization {
-  /// PyTorch's defaults, drawn in the order of its modules: normal(0, 1) for embeddings,
+  /// PyTorch's defaults, drawn in the order of modules: normal(0, 1) for embeddings,
   /// uniform(−1/√inputs, 1/√inputs) for linear layers.
   kPyTorch,
   /// normal(0, 0.02) and biases of 0; normal(0, 0.02 / √(2 · layers)) for the output layers of
@@ -79,7 +79,7 @@ class GptModel : public LanguageModel {
   /// Accepts ids [..., length] with any number of axes.
   Variable hidden_states(Tape& tape, const Ids& ids) final;
 
-  /// Final, because loss() does not call it.
+  /// Returns the logits. Final: loss() does not call this.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
   std::vector<TableLookup> lookups(const Batch& batch) const override;  // one per memory
@@ -130,7 +130,7 @@ class GptModel : public LanguageModel {
   std::optional<Submodule<Sinusoidal>> sinusoidal;         // for Positions::kSinusoidal
   std::optional<Parameter> t5_table;                       // for Positions::kT5: [buckets, heads]
   /// For Positions::kShaw, shared by all layers and heads: [2 · shaw_max_distance + 1, width of a
-  /// head]. A causal model uses only the first shaw_max_distance + 1 rows.
+  /// head]. The model uses only the first shaw_max_distance + 1 rows.
   std::optional<Parameter> shaw_keys;
   std::optional<Parameter> shaw_values;
   std::optional<RotaryTable> rotary;              // for Positions::kRotary
@@ -141,9 +141,9 @@ class GptModel : public LanguageModel {
   Submodule<LayerList<NgramMemory>> memories;     // in front of options().memories.blocks
 };
 
-/// Applies Initialization::kGpt2 to the parameters of any layer, in order. `layers` is the number
-/// of blocks of the whole model. A class derived from GptModel calls this for its own parts.
-/// Vectors that are not named "bias", such as the weights of norms, are not changed. Throws
+/// Applies Initialization::kGpt2 to the parameters of a layer, in order. `layers` is the number of
+/// blocks of the whole model. A class derived from GptModel calls this for its own parts. Vectors
+/// that are not named "bias", such as the weights of norms, are not changed. Throws
 /// std::invalid_argument for a table in a file.
 void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random);
 

@@ -18,7 +18,7 @@ std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& op
   for (const Linear* layer : chosen) layer->check_lora(options);
   model.freeze();
   for (Linear* layer : chosen) layer->add_lora(random, options);
-  model.unfreeze("*lora_a,*lora_b");  // including earlier adapters
+  model.unfreeze("*lora_a,*lora_b");  // also in earlier adapters
   return chosen.size();
 }
 

@@ -18,13 +18,13 @@ namespace rowgrad {
 /// Freezes the whole model except adapters, and adds an adapter to each linear layer whose name
 /// matches `names` ("blocks.*.query,head", see NamePatterns). Returns the number of added adapters.
 /// Throws std::invalid_argument for a pattern that matches no linear layer and for invalid options,
-/// and std::logic_error for a layer that has an adapter or borrows its weight; then nothing
+/// and std::logic_error for a layer that has an adapter or borrows its weight. On error, nothing
 /// changes.
 std::size_t add_lora(Layer& model, std::string_view names, const LoraOptions& options,
                      Random& random);
 
-/// Returns only the adapters and their scales. Save other trained parameters, such as a
-/// classifier's head, separately: state_dict("head.weight,head.bias").
+/// Returns only the adapters and their scales. Save other parameters, such as a classifier's head,
+/// with state_dict("head.weight,head.bias").
 StateDict lora_state(const Layer& model);
 
 /// Adds the trained adapters of a state dict to a model that has none, and freezes everything else.
@@ -32,7 +32,7 @@ StateDict lora_state(const Layer& model);
 /// model has adapters.
 void load_lora(Layer& model, const StateDict& state);
 
-/// Adds all adapters to their weights and removes them, which does not change the model's results.
+/// Adds all adapters to their weights and removes the adapters. Results change only by rounding.
 /// The weights stay frozen: call unfreeze() to train them.
 void merge_lora(Layer& model);
 

@@ -35,9 +35,9 @@ struct NgramMemoryOptions {
 /// conv is causal and depthwise, without bias; its dilation is the length of the longest n-gram.
 /// Parameters: table.weight [rows, head_width], with row gradients; weight [width, lookups ·
 /// head_width] and bias of key and value; the weights [width] of key_norm, query_norm and
-/// conv_norm; conv [width, kernel]. They start as in PyTorch: normal(0, 1), uniform(−b, b) with b =
-/// 1/√inputs, ones. Throws std::invalid_argument for sizes of 0, a table file of another shape, and
-/// ids that do not match x.
+/// conv_norm; conv [width, kernel]. They start from normal(0, 1) (table), 1 (norms) and
+/// uniform(−1/√inputs, 1/√inputs) (others), as in PyTorch. Throws std::invalid_argument for sizes
+/// of 0, a table file of another shape, and ids that do not match x.
 class NgramMemory : public Layer {
  public:
   /// Draws the rows, then the weights of the parts, in the order of the members. If `file` is not
@@ -45,7 +45,7 @@ class NgramMemory : public Layer {
   NgramMemory(NgramHash hash, std::size_t width, Random& random,
               const NgramMemoryOptions& options = {}, TableFile* file = nullptr);
 
-  /// Appends g [batch, length] to context.gates unless that is null.
+  /// Returns y. Appends g [batch, length] to context.gates if set.
   Variable forward(const Variable& x, const DecodeContext& context);
 
   /// Returns the lookup of all positions of `tokens` [batch, positions].
@@ -72,7 +72,7 @@ class NgramMemory : public Layer {
 
 /// Returns the gate of a memory: sigmoid(sign(s) √max(|s|, 1e-6)) with s = key · x / √width, for
 /// normalized key and x [..., width] → [..., 1]. Its gradient is 0 where |s| < 1e-6. Throws
-/// std::invalid_argument for other shapes and for a width of 0.
+/// std::invalid_argument for other shapes and a width of 0.
 Variable memory_gate(const Variable& key, const Variable& x);
 
 }  // namespace rowgrad

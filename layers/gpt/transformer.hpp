@@ -21,9 +21,8 @@ struct LayerNormOptions {
   bool bias = true;       // add a learned bias
 };
 
-/// Normalizes each row to mean 0 and variance 1, then scales and shifts it: see layer_norm(). x
-/// [..., width] → the same shape. Parameters: weight [width], from ones, and bias [width], from
-/// zeros.
+/// A layer that normalizes each row to mean 0 and variance 1, then scales and shifts it: see
+/// layer_norm(). Parameters: weight [width], from ones, and bias [width], from zeros.
 class LayerNorm : public Layer {
  public:
   /// Creates a norm for rows of `width` elements.
@@ -38,8 +37,8 @@ class LayerNorm : public Layer {
   double epsilon_;
 };
 
-/// Divides each row by its root mean square, then scales it: see rms_norm(). x [..., width] → the
-/// same shape. Parameter: weight [width], from ones.
+/// A layer that divides each row by its root mean square, then scales it: see rms_norm().
+/// Parameter: weight [width], from ones.
 class RmsNorm : public Layer {
  public:
   /// Creates a norm for rows of `width` elements; epsilon is added to the mean square.
