@@ -1,7 +1,7 @@
 #pragma once
 
 // Language models and text classifiers: their loss, and text generation. Invalid options, ids
-// outside the vocabulary, and inputs that are empty or longer than the context throw
+// outside the vocabulary, empty prompts, and inputs longer than the context throw
 // std::invalid_argument.
 
 #include <cstddef>

@@ -40,7 +40,8 @@ void print(const ProcessGroup& ranks, const char* what, std::size_t size, const 
                 std::uintmax_t{cost.sent}, std::string(way).c_str());
 }
 
-// Returns the distinct rows that a rank looks up. As with words, a few are frequent and most rare.
+// Returns the distinct rows that a rank looks up. As with words, a few rows are frequent, and most
+// are rare.
 std::vector<std::int32_t> rows_of(std::size_t table, std::size_t rank) {
   Random random(rank + 1);
   std::vector<std::int32_t> rows;

@@ -1,5 +1,6 @@
-// Measures the training steps of one workload, one per process because peak memory is measured.
-// torch_workloads.py does the same for PyTorch, and compare.sh runs the two in turn.
+// Measures the training steps and the peak memory of one workload. Peak memory is measured for the
+// whole process, so a process measures only one workload. torch_workloads.py does the same for
+// PyTorch, and compare.sh runs the two in turn.
 //
 //   W1   token embedding + learned positions, backward, SGD: the cost of row gradients
 //   W1b  W1 with larger batches and tables of up to four million rows

@@ -74,7 +74,7 @@ GptOptions gpt_options(const Workload& workload);
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
                                           const std::vector<Parameter*>& parameters);
 
-/// Number of batches: enough that rows of large ones leave the cache before they are used again.
+/// Number of batches: enough that rows of large batches leave the cache before their next use.
 constexpr std::size_t kBatches = 16;
 
 std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
@@ -84,10 +84,9 @@ std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
 /// or optimizer.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
-/// Measures a reference time for the workload's step and its parts, with thread_count() threads. It
-/// is the sum of the matrix products at the rate of a large product, the accesses to rows of tables
-/// in plain loops, and all other bytes at memory bandwidth. It is not a lower bound: a step may be
-/// faster.
+/// Measures a reference time for the workload's step and its parts, with thread_count() threads.
+/// This is the sum of times for the matrix products at the rate of a large product, the accesses to
+/// rows of tables in plain loops, and all other bytes at memory bandwidth. A step may be faster.
 nlohmann::json floor_of(const Workload& workload, const Pace& pace);
 
 }  // namespace rowgrad::bench

@@ -1,6 +1,6 @@
-// Runs each fuzz target with the inputs of corpus, and with several hundred random variants of
-// them. Unlike run.sh, this does not need libFuzzer, so it is part of every test run, including the
-// runs under sanitizers.
+// Runs each fuzz target with the inputs in corpus/, and with several hundred random variants of
+// them. Unlike run.sh, this test does not need libFuzzer, so it is part of all tests, including
+// tests with sanitizers.
 
 #include "tests/fuzz/fuzzing.hpp"
 #include "tests/test.hpp"

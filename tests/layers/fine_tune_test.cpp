@@ -104,7 +104,8 @@ void expect_same_training(TextModel& model, TokenWindows windows, const char* ru
                   sizeof(real) == 8 ? 1e-10 : in_float, concat(which, ' ', name));
     };
     expect(Gradient(parameter->gradient()).take_dense(), "last_gradients", 2e-3);
-    // AdamW normalizes gradients, so a rounding error in a gradient near 0 can flip its update.
+    // AdamW normalizes gradients, so a rounding error in a gradient near 0 can change the sign of
+    // an update.
     expect(parameter->value(), "after", 2e-2);
   }
   EXPECT_EQ(trained, run["last_gradients"].size());

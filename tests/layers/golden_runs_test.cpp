@@ -1,4 +1,4 @@
-// Trains whole models on The Verdict and compares each step with PyTorch in float64, which uses
+// Trains whole models on The Verdict and compares each step with PyTorch, which uses float64 and
 // dense gradients. Tables have row gradients here, except a table that is tied to the head.
 
 #include "tests/test.hpp"
@@ -6,7 +6,7 @@
 namespace {
 
 // Relative tolerance. The two programs add the same values in different orders, about 1e4 additions
-// per step. In float, each rounding contributes 2^-24.
+// per step. In float, each rounding contributes at most 2^-24.
 constexpr double kParity = sizeof(real) == 8 ? 1e-10 : 2e-5;
 
 // Reads optimizer options by their PyTorch names.
@@ -217,7 +217,8 @@ std::string our_name(std::string name, const std::vector<std::size_t>& memories)
   return name == "token" || name == "position" ? name + ".weight" : name;
 }
 
-// Returns run `index`. The first runs have different position encodings, the last n-gram memories.
+// Returns run `index`. The first runs have different position encodings, and the last runs have
+// n-gram memories.
 json gpt_run(std::size_t index) {
   const json gpts = golden("gpt_story.json")["runs"];
   return index < gpts.size() ? gpts[index]

@@ -157,7 +157,7 @@ TEST(Generate, UsesSlidingDecoderOfCustomModels) {
   const Ids more =
       generate(model, Ids{6, 1, 2, 3, 4},
                {.max_new_tokens = 9, .past_context = PastContext::kSlidingWindow}, random);
-  std::vector<std::int32_t> expected{1, 2, 3, 4};  // the end of the prompt, then each new id once
+  std::vector<std::int32_t> expected{1, 2, 3, 4};  // the end of the prompt, then new ids
   expected.insert(expected.end(), more.begin(), more.end() - 1);
   EXPECT_EQ(model.seen, expected);
 }
@@ -229,7 +229,7 @@ TEST(TextClassifier, ProbabilitiesMatchLogits) {
     const std::vector<std::int32_t> text{1, 2, 3};
     Tape tape(Tape::kInference);
     const Tensor all = softmax(classifier.forward(tape, ids({1, 3}, text))).value();
-    // A prefix has the probabilities at its last position in the longer document.
+    // A prefix has the same probabilities as its last position in the longer document.
     for (const std::size_t length : {2U, 3U})
       expect_near(classifier.probabilities(std::span(text).first(length)),
                   Tensor{all(0, length - 1, 0), all(0, length - 1, 1)}, 4 * kEpsilon);

@@ -110,9 +110,9 @@ TEST(MaxNorm, LimitsRowsWhoseNormOverflows) {
   struct Case {
     double value, norm_type, expected;  // each row has four equal values
   };
-  std::vector<Case> cases{{1e30, 2, 0.5}, {3e38, 1, 0.25}};  // the norm overflows float
+  std::vector<Case> cases{{1e30, 2, 0.5}, {3e38, 1, 0.25}};  // the sum of powers overflows float
   if (sizeof(real) == 8)
-    cases = {{1e160, 2, 0.5}, {1e308, 2, 0.5}, {1e308, 1, 0.25}};  // overflows double
+    cases = {{1e160, 2, 0.5}, {1e308, 2, 0.5}, {1e308, 1, 0.25}};  // the sum overflows double
   for (const auto& [value, norm_type, expected] : cases) {
     const Tensor start = full({1, 4}, static_cast<real>(value));
     Embedding embedding(start, {.max_norm = 1, .norm_type = norm_type});

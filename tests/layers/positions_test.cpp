@@ -2,7 +2,7 @@
 
 namespace {
 
-// Bounds one rounding of a sine or cosine, and one to float.
+// The rounding of a sine or cosine: one in double and, unless `real` is double, one to float.
 constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
 
 TEST(Sinusoidal, FollowsTheFormulaOfEachScheme) {

@@ -1,4 +1,4 @@
-// Must not compile, for each BASE in tests/CMakeLists.txt.
+// This file must not compile with any BASE in tests/CMakeLists.txt.
 
 #include <rowgrad/layers/gpt/gpt_model.hpp>
 #include <rowgrad/layers/next_token_model.hpp>

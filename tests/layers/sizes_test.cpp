@@ -1,4 +1,4 @@
-// Passes sizes whose product overflows to every layer that multiplies sizes.
+// Tests that layers reject sizes whose product overflows or exceeds memory.
 
 #include "tests/test.hpp"
 

@@ -51,7 +51,7 @@ bool loops_are_shared() {
 // Makes some steps on two threads, then more with system calls for memory forbidden, and ends the
 // process. A thread that joined later would request memory for its stack and computations.
 void make_steps(const std::function<void(int)>& step) {
-  constexpr int kUntilSteady = 40;  // all 16 batches are used more than twice
+  constexpr int kUntilSteady = 40;  // all 16 batches are used at least twice
   constexpr int kSteady = 32;
   constexpr int kMaxSteps = 2000;
   set_threads(2);

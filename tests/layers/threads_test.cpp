@@ -51,7 +51,7 @@ TEST(Threads, LookUpRowsWithMaxNormConcurrently) {
     Tape tape(Tape::kInference);
     return std::pair(token.forward(tape, all).value(), bag.forward(tape, {all}).value());
   };
-  forward();  // scales the rows down to the norm
+  forward();  // scales the rows down to max_norm
   const auto expected = forward();
   at_once(kThreads, [&](std::size_t) { EXPECT_EQ(forward(), expected); });
 }

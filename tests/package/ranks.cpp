@@ -1,5 +1,6 @@
-// Sums a gradient over the ranks that mpirun started, or over a single process. Then sends to a
-// rank that does not exist, which must throw an error that names the rank and MPI's reason.
+// Sums a gradient over the ranks that mpirun started, or over a single process. With several ranks,
+// then sends to a rank that does not exist, which must throw an error that names the rank and MPI's
+// reason.
 
 #include <cstdlib>
 #include <iostream>

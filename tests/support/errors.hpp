@@ -11,7 +11,7 @@
 
 namespace rowgrad::testing {
 
-/// Returns the message of the Error that the action throws, or "no error".
+/// Returns the message of the thrown Error, "another error: …" or "no error".
 template <class Error, class Action>
 std::string error_of(Action&& action) {
   try {
@@ -31,8 +31,8 @@ inline ::testing::AssertionResult has(std::string_view text, std::string_view pa
 
 }  // namespace rowgrad::testing
 
-/// Expects a statement to throw this type of Error with exactly this message. The statement is
-/// last, as it may contain commas.
+/// Expects a statement to throw an Error with exactly this message. The statement is last, as it
+/// may contain commas.
 #define EXPECT_ERROR(Error, message, ...) \
   EXPECT_EQ(::rowgrad::testing::error_of<Error>([&] { __VA_ARGS__; }), message)
 

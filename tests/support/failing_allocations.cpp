@@ -40,9 +40,9 @@ void* allocate_or_throw(std::size_t alignment, std::size_t bytes) {
 
 }  // namespace
 
-// These replace the C++ library's operators in the whole program. The array and sized forms call
-// them. The library's nothrow form would also call them, but AddressSanitizer's would not, and its
-// blocks cannot be freed here.
+// These operators replace the C++ library's in the whole program. The array forms call them. The
+// library's nothrow form would also call them, but AddressSanitizer's nothrow form would not, and
+// its blocks could not be freed here.
 void* operator new(std::size_t bytes) {
   return allocate_or_throw(__STDCPP_DEFAULT_NEW_ALIGNMENT__, bytes);
 }

@@ -12,9 +12,9 @@
 
 namespace rowgrad::testing {
 
-/// While this object exists, some allocations of all threads fail: calls of operator new, in all
-/// its forms, and of std::aligned_alloc, which the buffer pool uses. The constructor releases the
-/// idle blocks of the pool, which would be used without a request. Only one may exist at a time.
+/// A scope in which some allocations of all threads fail: operator new, in all its forms, and
+/// std::aligned_alloc, which the buffer pool uses. The constructor releases the idle blocks of the
+/// pool, which would be used without a request. Only one may exist at a time.
 class FailingAllocations {
  public:
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
@@ -35,9 +35,9 @@ class FailingAllocations {
 
 /// Repeats a call, and lets each of its memory requests fail in turn: this request alone, this and
 /// the next request (as the pool tries twice), and this and all later requests. Each time, `make()`
-/// returns the object for `call`. Then `check(*made, finished)` should verify that the object has
-/// changed if the call finished, and is unchanged if it threw std::bad_alloc. Other exceptions are
-/// not caught. Stops at the first failed expectation.
+/// returns the object for `call`. Afterwards, `check(*made, finished)` should verify that the
+/// object has changed if the call finished, and is unchanged if the call threw std::bad_alloc.
+/// Other exceptions are not caught. Stops at the first failed expectation.
 template <class Make, class Call, class Check>
 void for_every_failure(const Make& make, const Call& call, const Check& check) {
   for (const std::size_t count : {std::size_t{1}, std::size_t{2}, FailingAllocations::kAll}) {

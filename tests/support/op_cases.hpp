@@ -17,10 +17,10 @@ namespace rowgrad::testing {
 
 using Shapes = std::vector<Shape>;  // shapes of an op's inputs
 
-/// Computes the value of an op with simple loops.
+/// The value of an op, computed with simple loops.
 using Reference = std::function<Tensor(const std::vector<Tensor>&)>;
 
-/// Returns the largest allowed error of an element, compared with the reference.
+/// The largest allowed error of an element, compared with the reference.
 using Bound = std::function<double(const std::vector<Tensor>&, const Index&, double expected)>;
 
 struct OpCase {
@@ -29,7 +29,7 @@ struct OpCase {
   Shapes large;               // shapes for several threads, or empty
   Function op;
   Reference reference = {};   // may be empty
-  Bound bound = {};           // empty: values must be exact
+  Bound bound = {};           // empty: must equal the reference
   double low = -2, high = 2;  // range of the inputs
   bool has_quotients = true;  // compare gradients with difference quotients
 
@@ -140,7 +140,7 @@ Tensor from_entries(const Shape& shape, const Entry& entry) {
   return result;
 }
 
-/// Returns the elementwise reference of a function.
+/// Returns a reference that applies a function elementwise.
 inline Reference each(double (*function)(double)) {
   return [function](const std::vector<Tensor>& x) {
     return from_entries(x[0].shape(), [&](const Index& i) { return function(at(x[0], i)); });

@@ -1,7 +1,6 @@
 #pragma once
 
-// Changes of process state that last until the end of a scope. unchanged_process.cpp fails tests
-// that leave the process changed.
+// Scopes that change the process. unchanged_process.cpp fails tests that leave the process changed.
 
 #include <array>
 #include <csignal>
@@ -28,7 +27,7 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 };
 
-/// Sets the current folder.
+/// A scope with another current folder.
 class CurrentFolder : Scope {
  public:
   explicit CurrentFolder(const std::filesystem::path& folder) {
@@ -59,7 +58,7 @@ class EnvironmentVariable : Scope {
   std::optional<std::string> before_;
 };
 
-/// Sets the umask.
+/// A scope with another umask.
 class FileMask : Scope {
  public:
   explicit FileMask(mode_t mask) : before_(::umask(mask)) {}
@@ -81,7 +80,7 @@ class OrdinaryUser : Scope {
   uid_t before_ = ::geteuid();
 };
 
-/// Sets a soft resource limit. Exceeding RLIMIT_FSIZE is then an error instead of a signal.
+/// A scope with another soft resource limit. Exceeding RLIMIT_FSIZE is an error, not a signal.
 class ResourceLimit : Scope {
  public:
   ResourceLimit(int resource, rlim_t limit) : resource_(resource) {

@@ -122,7 +122,7 @@ inline std::vector<std::pair<std::string, StateDict>> damaged(const StateDict& g
   std::vector<std::pair<std::string, StateDict>> all;
   std::set<std::string> parts;
   for (const std::string& name : good.names()) {
-    // Verified only after the values have been loaded.
+    // This checksum is verified only after loading.
     if (name.ends_with(".lazy.checksum")) continue;
     parts.insert(name.substr(0, name.rfind('.') + 1));
     const auto put = [&](const std::string& damage, StateDict::Value value) {

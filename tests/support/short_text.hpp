@@ -13,7 +13,7 @@ namespace rowgrad::testing {
 /// Returns a text for a few dozen steps.
 inline std::string short_text() { return std::string(kBuiltinStory).substr(0, 2500); }
 
-/// Options for a small next-token model with windows of 16 tokens.
+/// Returns options for a next-token model with windows of 16 tokens.
 inline TrainOptions small_run() {
   TrainOptions options;
   options.gpt.context = 16;

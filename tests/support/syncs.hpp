@@ -4,7 +4,7 @@
 
 namespace rowgrad::testing {
 
-/// Replaces fsync() for all threads, until the end of a scope. Only one may exist at a time.
+/// A scope in which fsync() is replaced for all threads. Only one may exist at a time.
 class ReplacedSyncs {
  public:
   explicit ReplacedSyncs(std::function<int(int)> replacement);

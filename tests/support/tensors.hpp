@@ -16,7 +16,7 @@
 
 namespace rowgrad::testing {
 
-/// The spacing of `real` values at 1. Correctly rounded operations have half this relative error.
+/// The spacing of `real` values at 1. Correctly rounded operations have at most half this error.
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
@@ -48,7 +48,7 @@ inline Tensor irregular(const Shape& shape, int seed = 0, double low = -1, doubl
   return result;
 }
 
-/// Returns the elements 1, 2, 3 …, whose sums are exact. Misplaced elements are easy to see.
+/// Returns the elements 1, 2, 3 …. Small sums are exact. Misplaced elements are easy to see.
 inline Tensor counting(const Shape& shape) {
   Tensor result = empty(shape);
   for (std::size_t k = 0; k < result.size(); ++k) result.data()[k] = static_cast<real>(k + 1);
@@ -74,7 +74,7 @@ inline Ids32 values(const Ids& ids) { return {ids.begin(), ids.end()}; }
 
 using Index = Shape;
 
-/// Returns x, broadcast to a larger shape, at an index: axes are aligned at the last axis, and an
+/// Returns x at an index, broadcast to a larger shape: axes are aligned at the last axis, and an
 /// axis of length 1 repeats.
 inline double at(const Tensor& x, const Index& index) {
   const std::size_t missing = index.size() - x.dimension();
@@ -109,7 +109,7 @@ void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
   }
 }
 
-/// Compares the elements of two tensors, with an absolute tolerance.
+/// Expects equal shapes, and elements within an absolute tolerance.
 inline void expect_near(const Tensor& got, const Tensor& expected, double tolerance,
                         const std::string& what = "") {
   ASSERT_EQ(got.shape(), expected.shape()) << what;

@@ -12,7 +12,7 @@
 
 namespace rowgrad::testing {
 
-/// Sets the thread count until the end of a scope.
+/// A scope with another thread count.
 class Threads {
  public:
   explicit Threads(int count) : before_(thread_count()) { set_threads(count); }
