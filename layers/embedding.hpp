@@ -73,8 +73,8 @@ class EmbeddingTable : public Layer {
   EmbeddingTable(const char* layer, std::unique_ptr<RowSource> here,
                  const EmbeddingOptions& options, std::size_t rows = 0);
 
-  bool is_scaled() const { return scale_ != 1; }  // scaled() has an effect
-  Variable scaled(const Variable& rows) const;    // rows · sqrt(width), if is_scaled()
+  bool is_scaled() const { return scale_ != 1; }  // true if scaled() has an effect
+  Variable scaled(const Variable& rows) const;    // rows, times sqrt(width) if is_scaled()
 
  private:
   Parameter* table_;

@@ -26,13 +26,13 @@ class EmbeddingBag : public EmbeddingTable {
   explicit EmbeddingBag(TableFile& table, const EmbeddingOptions& options = {})
       : EmbeddingTable("EmbeddingBag", file_rows(table), options) {}
 
-  /// Reduces ids [bags, length], `forward(tape, {ids})`, or bags of any length, `forward(tape,
+  /// Reduces ids [bags, length] in `forward(tape, {ids})`, or bags of any length in `forward(tape,
   /// {ids, offsets})`: see embedding_bag(). For max_norm, see Embedding::forward.
   Variable forward(Tape& tape, Bags bags) {
     return scaled(embedding_bag(tape.parameter(table()), std::move(bags), lookup()));
   }
 
-  /// Reduces Batch::bags. Is a template, so that braced lists convert to `Bags`.
+  /// Reduces Batch::bags. This is a template, so that braced lists convert to `Bags` above.
   Variable forward(Tape& tape, const std::same_as<RaggedIds> auto& bags) {
     EmbeddingLookup options = lookup();
     options.include_last_offset = false;

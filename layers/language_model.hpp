@@ -109,8 +109,8 @@ enum class PastContext {
   /// Reads the last `context` tokens again for each new token, as a document of their own. Works
   /// with all models. Each token costs a pass over `context` positions.
   kRecompute,
-  /// Reads each token once, with a LanguageModel::sliding_decoder(). Each token costs one position,
-  /// as within the context.
+  /// Reads each token once, with a LanguageModel::sliding_decoder(). Each token costs a pass over
+  /// one position.
   ///
   /// In a GptModel, each layer attends to the last `context` positions, whose keys and values are
   /// not recomputed. So logits depend, through the layers, on the last layers · (context − 1) + 1

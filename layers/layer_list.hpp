@@ -42,8 +42,8 @@ class LayerList : public Layer {
   }
 
   std::size_t size() const { return layers_.size(); }              // number of layers
-  L& operator[](std::size_t i) { return layers_[i]; }              // layer i, below size()
-  const L& operator[](std::size_t i) const { return layers_[i]; }  // layer i, below size()
+  L& operator[](std::size_t i) { return layers_[i]; }              // layer i < size()
+  const L& operator[](std::size_t i) const { return layers_[i]; }  // layer i < size()
   auto begin() { return layers_.begin(); }                         // first layer
   auto end() { return layers_.end(); }                             // past the last layer
 

@@ -74,8 +74,8 @@ class Classifier : public Model {
   CrossEntropyOptions loss_;
 };
 
-/// Adds the number of targets to `score.predicted`, and the number whose logit [..., classes] is
-/// the largest to `score.correct`. Skips targets equal to `ignored`.
+/// Adds the number of targets to `score.predicted`, and the number of targets whose logit is the
+/// largest of their row [..., classes] to `score.correct`. Skips targets equal to `ignored`.
 void count_correct(BatchScore& score, const Tensor& logits, const Ids& targets,
                    std::optional<std::int32_t> ignored = std::nullopt);
 

@@ -58,7 +58,7 @@ class TextClassifier : public TextModel {
   Pooling pooling_;
 
  public:
-  Submodule<Linear> head;  // [classes, width of the body]
+  Submodule<Linear> head;  // [classes, inputs of the body's head]
 };
 
 }  // namespace rowgrad
