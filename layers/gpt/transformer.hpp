@@ -116,7 +116,7 @@ struct FeedForwardOptions {
   double dropout = 0;       // dropout probability of the result
 };
 
-/// The two linear layers of a transformer block: x [..., width] → 4 · width → GELU → [..., width].
+/// The feed-forward layer of a transformer block: x [..., width] → 4 · width → GELU → [..., width].
 class FeedForward : public Layer {
  public:
   /// Draws the weights of `up`, then of `down`.

@@ -39,7 +39,7 @@ class CurrentFolder : Scope {
   std::filesystem::path before_ = std::filesystem::current_path();
 };
 
-/// Sets an environment variable, or removes it if `value` is nullopt.
+/// A scope with another environment variable, or without it if `value` is nullopt.
 class EnvironmentVariable : Scope {
  public:
   EnvironmentVariable(std::string name, const std::optional<std::string>& value)
@@ -68,7 +68,7 @@ class FileMask : Scope {
   mode_t before_;
 };
 
-/// Drops the rights of the superuser, who can write to write-protected files.
+/// A scope without the superuser's right to write to write-protected files.
 class OrdinaryUser : Scope {
  public:
   OrdinaryUser() {
@@ -105,7 +105,7 @@ class ResourceLimit : Scope {
   void (*ignored_)(int) = nullptr;
 };
 
-/// Restores the signal handlers and the new-handler, which run_program() replaces.
+/// A scope in which run_program() may replace signal handlers and the new-handler.
 class Handlers : Scope {
  public:
   Handlers() {
