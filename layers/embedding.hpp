@@ -100,13 +100,11 @@ class Embedding : public EmbeddingTable {
   explicit Embedding(TableFile& table, const EmbeddingOptions& options = {})
       : EmbeddingTable("Embedding", file_rows(table), options) {}
 
-  /// Looks up ids. With max_norm, this changes rows of the table, even in evaluation mode or if
-  /// frozen. Throws std::logic_error if it would change a row after the whole table was read on
-  /// this tape.
+  /// Looks up ids. With max_norm, changes rows of the table, even if frozen or in evaluation mode.
+  /// Throws std::logic_error if a row would change after this tape has read the whole table.
   Variable forward(Tape& tape, const Ids& ids);
 
-  /// Returns forward(tape, ids) + added, in one pass unless scale_by_sqrt_width is set: see
-  /// embedding_add.
+  /// Returns forward(tape, ids) + added, in one pass unless is_scaled(): see embedding_add().
   Variable forward(Tape& tape, const Ids& ids, const Variable& added);
 
   /// Looks up one id and returns its row [width].
