@@ -104,7 +104,7 @@ class Embedding : public EmbeddingTable {
   /// Throws std::logic_error if a row would change after this tape has read the whole table.
   Variable forward(Tape& tape, const Ids& ids);
 
-  /// Returns forward(tape, ids) + added, in one pass unless is_scaled(): see embedding_add().
+  /// Returns forward(tape, ids) + added, in one pass without scale_by_sqrt_width (embedding_add).
   Variable forward(Tape& tape, const Ids& ids, const Variable& added);
 
   /// Looks up one id and returns its row [width].
