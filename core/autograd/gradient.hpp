@@ -14,26 +14,26 @@
 
 namespace rowgrad {
 
-/// The gradient of a table [rows, width] that is zero except in a few rows. Always merged: row
-/// indices are distinct and increasing, and the gradients of repeated ids are summed.
+/// The gradient of a table [rows, width], zero except in a few rows. Row indices are distinct and
+/// increasing, and gradients of repeated ids are summed.
 class RowGradient {
  public:
-  /// `values` is [indices, width]. Throws std::invalid_argument if the shapes do not match, or if
-  /// the row indices are not strictly increasing or out of range.
+  /// Takes `values` [indices, width]. Throws std::invalid_argument if the shapes do not match, or
+  /// if row indices are out of range or not strictly increasing.
   RowGradient(Shape table_shape, std::vector<std::int32_t> indices, Tensor values);
   RowGradient(Shape table_shape, auto merged)  // from kernels::merge_rows()
       : RowGradient(table_shape, std::move(merged.indices), std::move(merged.values)) {}
 
-  /// The shape of the whole table, and its number of columns.
+  /// Return the shape of the whole table, and the number of columns.
   const Shape& table_shape() const { return table_shape_; }
   std::size_t width() const { return table_shape_[1]; }
 
-  /// The number of rows in this gradient.
+  /// Returns the number of rows in this gradient.
   std::size_t size() const { return indices_.size(); }
   bool empty() const { return indices_.empty(); }
 
-  /// The indices of these rows in the table, increasing, and their gradients [size(), width()].
-  /// row(i) is the gradient of row indices()[i].
+  /// Return the increasing indices of the rows, and the gradients [size(), width()]. row(i) returns
+  /// the gradient of row indices()[i].
   const std::vector<std::int32_t>& indices() const { return indices_; }
   const Tensor& values() const { return values_; }
   std::span<const real> row(std::size_t i) const { return {values_.data() + i * width(), width()}; }
@@ -41,7 +41,7 @@ class RowGradient {
   /// Returns the gradient of the whole table, including zeros.
   Tensor to_dense() const;
 
-  /// A row of the gradient, for `for (auto [index, values] : rows)`.
+  /// A row of the gradient, as in `for (auto [index, values] : rows)`.
   struct Row {
     std::int32_t index;            // index in the table
     std::span<const real> values;  // gradient [width]
@@ -51,7 +51,7 @@ class RowGradient {
     const RowGradient* rows;  // borrowed
     std::size_t i;            // position in indices()
 
-    /// The operators of a forward iterator.
+    /// Operators for range-based loops.
     Row operator*() const { return {rows->indices_[i], rows->row(i)}; }
     Iterator& operator++() {
       ++i;
@@ -59,7 +59,7 @@ class RowGradient {
     }
     bool operator==(const Iterator&) const = default;
   };
-  /// The range of all rows.
+  /// Return iterators over all rows.
   Iterator begin() const { return {this, 0}; }
   Iterator end() const { return {this, size()}; }
 
@@ -75,28 +75,28 @@ class RowGradient {
 class Gradient {
  public:
   Gradient() = default;
-  /// A dense gradient, or the gradient of some rows of a table.
+  /// Converts from a dense tensor or a row gradient.
   Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
   Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
 
-  /// The kind of this gradient: exactly one of these is true. A new gradient is none.
+  /// Test the kind of this gradient: exactly one returns true. A new gradient is none.
   bool is_none() const { return std::holds_alternative<std::monostate>(kind_); }
   bool is_dense() const { return std::holds_alternative<Tensor>(kind_); }
   bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }
   std::string_view kind() const;  // "none", "dense" or "rows"
 
-  /// The dense tensor, or the rows. Throws std::logic_error if the gradient is of another kind.
+  /// Return the dense tensor, or the rows. Throw std::logic_error for another kind of gradient.
   const Tensor& dense() const;
   Tensor& dense();
   const RowGradient& rows() const;
 
-  /// The shape of the differentiated value. Throws std::logic_error if the gradient is none.
+  /// Returns the shape of the differentiated value. Throws std::logic_error if none.
   const Shape& shape() const;
 
   /// Returns the gradient as a dense tensor, moved out if dense. Throws std::logic_error if none.
   Tensor take_dense() &&;
 
-  /// The elements of the tensor or of the rows, which may be changed in place. Empty if none.
+  /// Return the elements of the tensor or of the rows, or an empty span.
   std::span<real> values();
   std::span<const real> values() const;
 

@@ -30,8 +30,8 @@ void set_values(const std::vector<Checked>& all, real factor) {
 
 // Estimates the standard deviation of the rounding errors of evaluate() from third differences of
 // its results (Moré & Wild 2011, "Estimating computational noise"). From one result to the next,
-// each parameter changes by a few units in the last place. Returns at least the error of the last
-// rounding. Restores the values.
+// each parameter changes by about ten units in the last place. Returns at least the error of the
+// last rounding. Restores the values.
 double noise_of(const std::vector<Checked>& all, const std::function<double()>& evaluate) {
   std::array<double, 16> results;
   for (std::size_t k = results.size(); k-- > 0;) {

@@ -4,10 +4,10 @@
 // (f(x + h) − f(x − h)) / 2h for each element x of an input.
 //
 // Difference quotients are inexact: rounding error grows as h shrinks, truncation error as h grows.
-// The check estimates both for each element with ever smaller steps, and adds them to the error
-// that it measures. So the tolerance bounds the true error of a rule that passes. Float precision
-// is often too coarse to pass, for example for the mean of thousands of values: link the library
-// `rowgrad_double` then.
+// The check estimates both errors for each element with ever smaller steps, and adds them to the
+// error that it measures. So the tolerance bounds the true error of a rule that passes. Float
+// precision is often too coarse, for example for the mean of thousands of values. Then link the
+// library `rowgrad_double`.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,14 +34,14 @@ struct GradientCheckResult {
   std::size_t entries = 0;  // number of elements compared
   std::string input = {};   // input with the worst element: "input 0" or a parameter's name
   std::vector<std::size_t> index = {};  // index of the worst element
-  double backward = 0;                  // a: its gradient from backward
-  double difference = 0;                // b: its difference quotient
+  double backward = 0;                  // a: the element's gradient from backward
+  double difference = 0;                // b: the element's difference quotient
   double error = 0;                     // |a − b|, relative
   double resolution = 0;                // estimated error of b, relative
 
-  /// Describes the result in one line. A check that did not pass "failed" or is "undecided", which
-  /// means that backward and the difference quotient agree, but the resolution is too coarse. If
-  /// all gradients are 0, an element passes if its difference quotient is exactly 0.
+  /// Describes the result in one line. A check that did not pass "failed" or is "undecided".
+  /// Undecided: backward and the difference quotient agree, but the resolution is too coarse. If
+  /// all gradients are 0, an element passes only if its difference quotient is 0.
   std::string message() const;
 };
 
@@ -49,12 +49,12 @@ struct GradientCheckResult {
 /// given the parameters and the random numbers of the tape. A result with several elements is
 /// reduced to Σ w · result with fixed weights w. Restores all values and leaves gradients alone.
 /// Throws std::invalid_argument if the step or the tolerance is not above 0, if no parameter is
-/// trainable, or if the result does not depend on a trainable parameter.
+/// trainable, or if the function does not use a trainable parameter.
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options = {});
 
-/// Checks a function of tensors, which become parameters "input 0", "input 1" … on its tape.
+/// Checks a function of tensors, which become parameters "input 0", "input 1" … on the tape.
 GradientCheckResult gradient_check(
     const std::function<Variable(std::span<const Variable>)>& function,
     const std::vector<Tensor>& inputs, const GradientCheckOptions& options = {});

@@ -129,8 +129,8 @@ void Parameter::discard_deferred() {
   is_copied_ = false;
 }
 
-// Called before all values are replaced. If the optimizer still exists, its state must be brought
-// up to date with the old values first.
+// Ends the deferred steps before all values are replaced. If the optimizer still exists, its state
+// must be brought up to date with the old values first.
 void Parameter::end_deferred() {
   if (deferred_ != nullptr && deferred_->is_abandoned())
     discard_deferred();

@@ -18,7 +18,7 @@ namespace rowgrad {
 
 class Parameter;
 
-/// Base of classes that keep addresses of parameters. Notified before a parameter is destroyed.
+/// Base of classes that keep addresses of parameters. A parameter's destructor calls forget().
 class ParameterUser {
  protected:
   ParameterUser() = default;
@@ -37,8 +37,8 @@ class ParameterOwner : public ParameterUser {
 };
 
 /// The deferred steps of an optimizer on the rows of a table, shared by the optimizer and the
-/// parameter. The parameter applies them to copies of rows that it returns, and to the stored rows
-/// before these are changed by others.
+/// parameter. The parameter applies the steps to copies of rows that it returns, and to stored rows
+/// before others change the rows.
 class DeferredUpdates {
  public:
   DeferredUpdates(const DeferredUpdates&) = delete;
@@ -51,7 +51,7 @@ class DeferredUpdates {
  private:
   friend class Parameter;
 
-  /// Copies up-to-date rows: out[i] = row ids[i], plus row i of `added` as in gathered_rows(). Ids
+  /// Copies up-to-date rows: out[i] = row ids[i], plus rows of `added` as in gathered_rows(). Ids
   /// may repeat.
   virtual void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
 
@@ -69,18 +69,18 @@ class DeferredUpdates {
 };
 
 /// A named tensor with its gradient. Neither copyable nor movable. It must outlive tapes and
-/// optimizers, which keep its address. (Once a parameter is destroyed, its optimizers throw.)
+/// optimizers, which keep its address. (Optimizers of a destroyed parameter throw.)
 ///
-/// An optimizer may defer the steps of rows that nothing reads. All functions return values that
-/// are up to date. Steps that are still deferred when the optimizer is destroyed stay with the
-/// parameter.
+/// An optimizer may defer the steps of rows without a gradient. All functions except source()
+/// return up-to-date values. Steps that are still deferred when the optimizer is destroyed stay
+/// with the parameter.
 ///
-/// A large table may be in a table file, which must outlive the parameter. Functions for all values
-/// at once (value, copy, mutable_values, assign) then throw std::logic_error.
+/// A large table may be in a table file, which must outlive the parameter. For a table in a file,
+/// functions for all values (value, copy, mutable_values, assign) throw std::logic_error.
 ///
 /// Thread safety: several threads may read at the same time. If steps are deferred, one thread must
-/// call value() after each change, before the others read. No other thread may use the parameter
-/// while one changes it. A table in a file must be used by one thread at a time.
+/// call value() after each change, before the others read. While a thread changes the parameter, no
+/// other thread may use it. A table in a file must be used by one thread at a time.
 class Parameter {
  public:
   /// Creates a parameter from its value or, for a table, from a row source, which must not be null
@@ -96,17 +96,17 @@ class Parameter {
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
-  /// The dotted name from the outermost layer on: "token.weight".
+  /// Returns the dotted name, from the outermost layer on: "token.weight".
   const std::string& name() const { return name_; }
   void rename(const std::string& name) { name_ = name; }
 
-  /// The shape, and the number of elements.
+  /// Return the shape, and the number of elements.
   const Shape& shape() const { return source_->shape(); }
   std::size_t size() const { return element_count(shape()); }
 
   /// Returns all values, up to date. The next change (a step, load or assignment) invalidates the
-  /// tensor's contents: call value() again, or copy() before. While steps are deferred, the first
-  /// call after a change costs a pass over the table.
+  /// contents, so call value() again, or copy() before it. While steps are deferred, the first call
+  /// after a change costs a pass over the table.
   const Tensor& value() const {
     if (deferred_ == nullptr) return whole("value");
     if (!is_copied_) copy_whole();
@@ -116,12 +116,12 @@ class Parameter {
   /// Returns a copy of all values, up to date.
   Tensor copy() const;
 
-  /// Returns the rows `ids` of a table [rows, width], up to date: → [ids, width]. The cost does not
-  /// depend on the size of the table. Throws std::invalid_argument if an id is out of range.
+  /// Returns the up-to-date rows `ids` of a table, [ids, width]. The cost does not depend on the
+  /// size of the table. Throws std::invalid_argument if an id is out of range.
   Tensor rows(std::span<const std::int32_t> ids) const;
 
-  /// Like rows(), without checking the ids. The rows of `added`, if given, are added cyclically:
-  /// their width must equal the table's, and their number must divide the number of ids.
+  /// Works like rows(), without checking ids. Adds the rows of `added`, if given, cyclically.
+  /// Requires: these rows have the table's width, and their number divides the number of ids.
   Tensor gathered_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
   /// Starts to read the rows `ids` of a table in a file from disk, without waiting for them. Throws
@@ -152,10 +152,10 @@ class Parameter {
   /// optimizers load their state from the same checkpoint.
   void load(const StateDict& state, const std::string& name);
 
-  /// The number of changes of the value so far.
+  /// Returns the number of changes of the value so far.
   std::uint64_t version() const { return version_; }
 
-  /// The sum of the gradients that tapes have added since zero_gradient().
+  /// Returns the sum of the gradients added since zero_gradient().
   const Gradient& gradient() const { return gradient_; }
   void zero_gradient() { gradient_ = Gradient(); }
 
@@ -163,20 +163,20 @@ class Parameter {
   /// if no optimizer can apply gradients to the rows.
   void add_gradient(Gradient gradient);
 
-  /// The elements of the gradient (see Gradient::values()), for changing in place.
+  /// Returns the elements of the gradient (see Gradient::values()), for changing in place.
   std::span<real> mutable_gradient_values() { return gradient_.values(); }
 
-  /// Returns true if backward computes its gradient and optimizers train it.
+  /// Returns true if backward computes a gradient and optimizers train the parameter.
   bool trainable() const { return trainable_; }
   void set_trainable(bool trainable) { trainable_ = trainable; }
 
   // --- For optimizers ----------------------------------------------------------------------------
 
-  /// The stored values. Rows may be stale.
+  /// Returns the stored values. Rows may be stale.
   RowSource& source() { return *source_; }
 
-  /// Returns true if one tensor in memory holds all values. check_in_memory() throws
-  /// std::invalid_argument if not, with a message that begins with `reason`.
+  /// Returns true if one tensor in memory holds all values. Otherwise, check_in_memory() throws
+  /// std::invalid_argument with a message that begins with `reason`.
   bool is_in_memory() const { return source_->dense() != nullptr; }
   void check_in_memory(const auto&... reason) const {
     if (!is_in_memory()) throw_not_in_memory(concat(reason...));
@@ -188,14 +188,14 @@ class Parameter {
   /// Replaces the deferred steps. Applies the deferred steps of another optimizer first.
   void set_deferred(std::shared_ptr<DeferredUpdates> updates);
 
-  /// Applies the deferred steps, or discards them.
+  /// Apply or discard the deferred steps.
   void apply_deferred();
   void discard_deferred();
 
-  /// Counts a change. Must be called after the stored rows have changed.
+  /// Counts a change. Call it after the stored rows have changed.
   void increment_version();
 
-  /// Registers or removes a user to notify when the parameter is destroyed.
+  /// Register or remove a user to notify when the parameter is destroyed.
   void add_user(ParameterUser& user) { users_.push_back(&user); }
   void remove_user(const ParameterUser& user) noexcept { std::erase(users_, &user); }
 
@@ -210,7 +210,7 @@ class Parameter {
   std::unique_ptr<RowSource> source_;
   Gradient gradient_;
   std::uint64_t version_ = 0;
-  std::shared_ptr<DeferredUpdates> deferred_;  // uses source_ and name_, so destroyed before them
+  std::shared_ptr<DeferredUpdates> deferred_;  // destroyed before source_ and name_, which it uses
   mutable Tensor up_to_date_ = empty({0});     // copy of all values while steps are deferred
   mutable bool is_copied_ = false;             // true if up_to_date_ is current
   bool trainable_ = true;

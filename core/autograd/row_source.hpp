@@ -18,12 +18,12 @@ namespace rowgrad {
 /// [rows, width] elsewhere. Row ids must be in range.
 class RowSource {
  public:
-  /// A part of a table with `rows` rows, which begins at row `first`.
+  /// A part of a table: `rows` rows, beginning at row `first`.
   struct Part {
     std::size_t first, rows;
   };
 
-  /// `shape` is the shape of these values. They are a whole table unless `part` is given.
+  /// Creates a source of values [`shape`], a whole table unless `part` is given.
   explicit RowSource(Shape shape, std::optional<Part> part = std::nullopt)
       : part_(part.value_or(Part{0, shape.empty() ? 0 : shape[0]})), shape_(std::move(shape)) {}
   RowSource(const RowSource&) = delete;
@@ -32,25 +32,25 @@ class RowSource {
 
   const Shape& shape() const { return shape_; }
 
-  /// The part of the table that these rows are.
+  /// Returns the part of the table that these rows are.
   const Part& part() const { return part_; }
 
-  /// Copies rows: out[i] = row ids[i], plus row i of `added` unless that is null (see
-  /// kernels::gather_rows).
+  /// Copies rows: out[i] = row ids[i], plus rows of `added`, if not null, as in
+  /// kernels::gather_rows.
   virtual void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
 
   /// Replaces rows: row ids[i] = in[i].
   virtual void scatter(std::span<const std::int32_t> ids, const real* in) = 0;
 
-  /// Returns the tensor with all values, or null if they are not in memory.
+  /// Returns the tensor with all values, or null if the values are not in memory.
   virtual Tensor* dense() = 0;
 
-  // --- Values that are not in memory -------------------------------------------------------------
+  // --- Values that are not in memory (defaults do nothing) ---------------------------------------
 
-  /// Returns the location of the rows for messages: the path of a file.
+  /// Returns the location of the rows for messages, such as a path.
   virtual std::string location() const { return {}; }
 
-  /// See Parameter::prefetch.
+  /// Implements Parameter::prefetch.
   virtual void prefetch(std::span<const std::int32_t> /*ids*/) {}
 
   /// Throws std::logic_error if no optimizer can apply gradients to these rows.
@@ -60,8 +60,8 @@ class RowSource {
   /// apply.
   virtual void check_up_to_date() const {}
 
-  /// checkpoint_id() returns the id of the values' checkpoint. restore() returns to a
-  /// checkpoint; check_checkpoint() throws std::invalid_argument if that is impossible.
+  /// checkpoint_id() returns the id of the values' checkpoint. restore() restores a checkpoint;
+  /// check_checkpoint() throws std::invalid_argument if that is impossible.
   virtual std::string checkpoint_id() const { return {}; }
   virtual void check_checkpoint(const std::string& /*id*/) const {}
   virtual void restore(const std::string& /*id*/) {}

@@ -193,7 +193,7 @@ void Tape::go_backward(const Variable& y, const Tensor& gradient, const Backward
     uses.pop_back();
   }
 
-  // From here on, only allocations can fail.
+  // From here on, only allocations and RowSource::check_takes_gradient() can fail.
   has_gradients_ = true;
   for (auto& [parameter, sum] : sums) parameter->add_gradient(std::move(sum));
 }

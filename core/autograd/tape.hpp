@@ -2,7 +2,7 @@
 
 // The tape: values in the order in which they were computed, with their backward rules.
 // Reverse-mode differentiation (Linnainmaa 1970; Griewank & Walther 2008, chapter 3) visits each
-// value once, from last to first. Its rule passes the gradient on to the inputs.
+// value once, from last to first. The value's rule passes the gradient on to the inputs.
 
 #include <concepts>
 #include <cstddef>
@@ -48,21 +48,21 @@ class OpName {
 /// Options of Tape::backward().
 struct BackwardOptions {
   /// If false, backward() saves memory: it releases the value of each op, except the loss, once no
-  /// rule needs it any more.
+  /// rule needs the value.
   bool keep_values = true;
-  /// If set, receives the gradient of each parameter that the loss depends on, instead of adding it
-  /// to the parameter. It is called once a parameter's sum over all uses is known, before the rules
-  /// of earlier nodes run, so parameters come in reverse order of first use. It must not change
-  /// parameters.
+  /// If set, receives the gradient of each parameter that the loss depends on; backward() then adds
+  /// none to parameters. The call comes once a parameter's sum over all uses is known, before the
+  /// rules of earlier nodes run, so parameters come in reverse order of first use. The sink must
+  /// not change parameters.
   std::function<void(Parameter& parameter, Gradient gradient)> sink = {};
 };
 
-/// Records a computation and differentiates it once. Neither copyable nor movable. A tape must not
-/// outlive its parameters or its random number generator. Several tapes may exist at the same time;
-/// each must be used by one thread at a time.
+/// A record of a computation, to be differentiated once. Neither copyable nor movable. A tape must
+/// not outlive its parameters or its random number generator. Each tape must be used by one thread
+/// at a time.
 class Tape {
  public:
-  /// kGradient keeps what backward() needs; kInference keeps only values.
+  /// The mode: kGradient keeps what backward() needs, kInference only values.
   enum Mode { kGradient, kInference };
 
   /// Former names of the modes.
@@ -86,7 +86,7 @@ class Tape {
   /// Records a parameter without copying it. If it is trainable, backward() adds to its gradient.
   Variable parameter(Parameter& parameter);
 
-  /// The random number generator. Throws std::logic_error, naming `caller`, if there is none.
+  /// Returns the random number generator. Throws std::logic_error, naming `caller`, if none is set.
   Random& random(std::string_view caller) const;
 
   /// Adds d loss / d p to the gradient of every trainable parameter p that the loss depends on.
@@ -94,8 +94,8 @@ class Tape {
   ///
   /// Throws std::invalid_argument if the loss does not have exactly one element. Throws
   /// std::logic_error on a second call, on an inference tape, if the loss is on another tape or
-  /// depends on nothing that needs a gradient, if a parameter changed after its whole value was
-  /// read, or if a rule breaks its contract. No parameter changes then (unless memory runs out).
+  /// needs no gradient, if a parameter changed after its whole value was read, or if a rule breaks
+  /// its contract. No parameter changes then, unless Parameter::add_gradient() throws.
   void backward(const Variable& loss, const BackwardOptions& options = {});
 
   /// Starts from a variable y of any shape and its upstream gradient: dp += (dy / dp)ᵀ gradient.
@@ -107,10 +107,10 @@ class Tape {
   }
 
   /// Makes backward() keep the gradient of an intermediate variable. Throws std::logic_error after
-  /// backward(), and for parameters and variables that need no gradient.
+  /// backward(), for variables that need no gradient, and for parameters.
   void retain_gradient(const Variable& variable);
 
-  /// Returns the gradient of a variable from input() or passed to retain_gradient(): none if the
+  /// Returns the gradient of a variable from input() or passed to retain_gradient(), or none if the
   /// loss does not depend on it. Throws std::logic_error before backward() and for other variables.
   const Gradient& gradient(const Variable& variable) const;
 
@@ -118,12 +118,11 @@ class Tape {
   /// the kinds of their gradients after backward().
   std::string to_dot() const;
 
-  /// Returns true if this tape has read the whole value of the parameter, so that gradients may
-  /// depend on it. Lookups do not count, since the tape has copies of their rows. Always false on
-  /// an inference tape.
+  /// Returns true if this tape has read the parameter's whole value, so that gradients may depend
+  /// on the value. A lookup reads only rows. Returns false on an inference tape.
   bool has_read(const Parameter& parameter) const;
 
-  /// The trainable parameters on the tape, without repetitions.
+  /// Returns the trainable parameters on the tape, without repetitions. Empty on an inference tape.
   std::vector<const Parameter*> parameters() const;
 
   /// A lookup: the rows that an op has read from a table. See read_rows() in core/ops.
@@ -131,21 +130,21 @@ class Tape {
     Parameter* table;                  // borrowed
     std::shared_ptr<const Ids> owner;  // owns `ids`, shared with the op's rule
     RowKind kind = RowKind::kRow;      // EmbeddingLookup::kind
-    /// EmbeddingLookup::tokens if given, else the ids if the rows are tokens, else null.
+    /// The tokens from which the ids were computed (EmbeddingLookup::tokens), or null.
     std::shared_ptr<const Ids> tokens = nullptr;
-    const Ids& ids = *owner;  // of any shape; may repeat
+    const Ids& ids = *owner;  // ids of any shape; may repeat
   };
 
   /// Returns all lookups on this tape, in order. Empty on an inference tape.
   const std::vector<Lookup>& lookups() const { return lookups_; }
 
-  /// Records a lookup. Only read_rows() calls it.
+  /// Records a lookup. Only read_rows() calls this.
   void record_lookup(Parameter& table, std::shared_ptr<const Ids> ids, RowKind kind = RowKind::kRow,
                      std::shared_ptr<const Ids> tokens = nullptr) {
     if (!is_inference()) lookups_.push_back({&table, std::move(ids), kind, std::move(tokens)});
   }
 
-  /// The mode of the tape, and the number of recorded values.
+  /// Return true for kInference, and the number of recorded values.
   bool is_inference() const { return mode_ == kInference; }
   std::size_t size() const { return nodes_.size(); }
 
@@ -203,7 +202,7 @@ class GradientSlot {
   explicit operator bool() const { return input_.needs_gradient; }
 
   /// Adds a Tensor, a RowGradient or an xtensor expression such as `a * b` to the input's gradient,
-  /// if it needs one. Throws std::logic_error if the shapes differ, and on a second call.
+  /// if the input needs one. Throws std::logic_error if the shapes differ, and on a second call.
   void take(Gradient gradient);
   template <class Expression>
   requires(!std::same_as<Expression, Tensor>) void take(
@@ -212,8 +211,8 @@ class GradientSlot {
   }
 
   /// Returns memory that the rule fills before the slot is destroyed, instead of calling take(). If
-  /// adds() is true, the memory holds a partial sum of the input's gradient, and the rule adds to
-  /// it. Otherwise the rule must write every element.
+  /// adds() is true, the memory holds a partial sum of the input's gradient, and the rule must add
+  /// to the sum. Otherwise, it must write every element.
   real* data();
   bool adds() const { return adds_; }
 
@@ -233,15 +232,15 @@ class GradientSlot {
 /// and slots for their gradients. Members throw std::logic_error if input i does not exist.
 class Backward {
  public:
-  /// The gradient of the node, dense and of the shape of its value.
+  /// Returns the node's gradient, dense and of the shape of the value.
   const Tensor& gradient() const;
 
-  /// Moves the gradient out, for a rule that reuses its memory. Later calls of gradient() and
+  /// Moves the gradient out, for a rule that reuses the memory. Later calls of gradient() and
   /// take_gradient() throw std::logic_error.
   Tensor take_gradient();
 
-  /// The value of the node, and the value and shape of input i. input() throws std::logic_error if
-  /// the op did not read() the input.
+  /// Return the value of the node, and the value and shape of input i. input() throws
+  /// std::logic_error for a parameter that the op did not read().
   const Tensor& output() const { return node_.value(); }
   const Tensor& input(std::size_t i) const;
   const Shape& input_shape(std::size_t i) const { return input_node(i).shape(); }
@@ -264,9 +263,9 @@ class Backward {
   std::vector<bool> awaited_;       // for each input: true if its gradient is still missing
 };
 
-/// Records the result of an op on the tape of its inputs: its value, and the rule that computes the
-/// gradients of the inputs. The rule may capture other data. It is kept only if an input needs a
-/// gradient. Throws std::invalid_argument if `inputs` is empty or a needed rule is missing, and
+/// Records an op on the tape of its inputs: the value, and the rule that computes the gradients of
+/// the inputs. The rule may capture other data, and is kept only if an input needs a gradient.
+/// Throws std::invalid_argument if `inputs` is empty or a needed rule is missing, and
 /// std::logic_error if the inputs are on different tapes.
 Variable record(OpName op, std::span<const Variable> inputs, Tensor value, BackwardRule rule);
 inline Variable record(OpName op, std::initializer_list<Variable> inputs, Tensor value,

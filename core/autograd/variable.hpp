@@ -18,19 +18,19 @@ class Variable {
  public:
   Variable() = default;
 
-  /// Returns the value, which is valid as long as the tape. A parameter's value is valid until the
-  /// parameter changes.
+  /// Returns the value, valid until the tape is destroyed or backward() releases it. A parameter's
+  /// value is valid until the parameter changes.
   const Tensor& value() const;
-  /// Returns the value for an op. If it belongs to a parameter, the tape records that all of it was
-  /// read, and backward() throws if the parameter has changed since.
+  /// Returns the value for an op. If the value is a parameter's, the tape records that all of it
+  /// was read, and backward() throws if the parameter has changed since.
   const Tensor& read() const;
   const Shape& shape() const;
 
   /// Returns the name of the op or parameter, "input" or "constant".
   std::string name() const;
 
-  /// The parameter that this is the value of, or null. An op that needs only some rows of a table
-  /// calls read_rows() (core/ops/embedding.hpp), as read() brings all rows up to date.
+  /// Returns the parameter whose value this is, or null. An op that needs only some rows of a table
+  /// calls read_rows() (core/ops/embedding.hpp), as read() reads all rows.
   Parameter* parameter() const;
 
   /// Returns the only element. Throws std::invalid_argument if there is not exactly one.
@@ -51,7 +51,7 @@ class Variable {
 };
 
 /// Prints name, shape and value: `add [2] { 1.5, -2. }`. Prints the reason instead of the value if
-/// it was released by backward() or is in a file.
+/// the value was released by backward() or is in a file.
 std::ostream& operator<<(std::ostream& stream, const Variable& variable);
 
 }  // namespace rowgrad
