@@ -11,7 +11,7 @@ namespace {
 using blas::MatrixView;
 using blas::transposed;
 
-// Rotates one head. __restrict lets the compiler vectorize: the arrays must not overlap.
+// Rotates one head. Requires: the arrays do not overlap, so that the compiler can vectorize.
 void rotate_halves(std::size_t pairs, const real* __restrict x, const real* __restrict cosine,
                    const real* __restrict sine, real sign, real* __restrict y) {
   for (std::size_t i = 0; i < pairs; ++i) {
@@ -64,9 +64,10 @@ namespace {
 
 constexpr std::size_t kQueries = 2 * kTileRows;  // the scores of a block stay in the L1 cache
 
-// Computes heads on one thread, a block of queries at a time. For a single query, as in generating
-// text token by token, packing all keys and values would take longer than the products. Values are
-// then read in place, and keys are packed one panel at a time. The results have the same bits.
+// The forward pass of heads on one thread, a block of queries at a time. For a single query, as in
+// generating text token by token, packing all keys and values would take longer than the products.
+// So a single query reads values in place, and packs keys one panel at a time. The results have the
+// same bits.
 class Forward {
  public:
   Forward(const Attention& attention, const HeadView<real>& output, SoftmaxStats* softmax)

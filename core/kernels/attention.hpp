@@ -37,7 +37,7 @@ struct HeadView {
   std::size_t batch_stride = 0;
 };
 
-/// The inputs, or their gradients.
+/// The attention inputs, or their gradients.
 template <class Number>
 struct AttentionOperands {
   HeadView<Number> q;
@@ -53,10 +53,9 @@ struct AttentionOperands {
   Number* relative_values = nullptr;
 };
 
-/// The sizes, options and inputs. If causal, the queries are the last positions of a sequence of
-/// `keys` ≥ `queries`: query i sees the keys up to i + keys − queries. Even so, NaN and ∞ in v may
-/// reach earlier queries, as 0 · ∞ is NaN. If not causal, each query sees all keys, and biases and
-/// tables by distance are not supported.
+/// The sizes, options and inputs. If causal, query i sees the keys up to i + keys − queries, and
+/// queries ≤ keys is required. Even so, NaN and ∞ in v may reach earlier queries, as 0 · ∞ is NaN.
+/// If not causal, each query sees all keys, and biases and tables by distance are not supported.
 struct Attention {
   std::size_t batch;
   std::size_t heads;
@@ -76,7 +75,7 @@ struct Attention {
   AttentionOperands<const real> inputs = {};
 };
 
-/// For each query [batch, heads, queries], the largest score and 1 / Σ exp(score − largest). A
+/// The largest score of each query, and 1 / Σ exp(score − largest): [batch, heads, queries]. A
 /// single float log Σ exp(score) would lose small differences between large scores.
 struct SoftmaxStats {
   Tensor largest;

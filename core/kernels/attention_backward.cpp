@@ -11,10 +11,10 @@ using blas::transposed;
 // Let P be the probabilities of a head, W = P ∘ kept the weights of v, and D = rowsum(dO ∘ O). Then
 //   dV = Wᵀ dO,  dP = (dO Vᵀ) ∘ kept,  dS = P ∘ (dP − D),
 //   dQ = dS K / √width,  dK = dSᵀ Q / √width.
-// 1 / Σ exp and the dropout factor are the same for a whole row. They are multiplied into the rows
-// of dO and D, and P then stands for the exponentials alone.
+// 1 / Σ exp and the dropout factor are the same for a whole row. The rows of dO are multiplied by
+// both, and D by 1 / Σ exp. P then stands for the exponentials alone, and `kept` is 0 or 1.
 
-constexpr std::size_t kQueries = 8 * kTileRows;  // their scores for a panel stay in the L1 cache
+constexpr std::size_t kQueries = 8 * kTileRows;  // queries whose scores for a panel stay in L1
 
 real dot(const real* a, const real* b, std::size_t count) {
   Simd sum(real{0});
@@ -23,8 +23,8 @@ real dot(const real* a, const real* b, std::size_t count) {
   return lanes::sum(sum);
 }
 
-// Inputs and outputs of the backward pass. The last three are gradients that heads share: each head
-// sums its own part, which starts at zero. They are empty if not wanted.
+// Inputs and outputs of the backward pass. The last three members are gradients that heads share:
+// each head sums its own part, which starts at zero. Gradients that are not wanted are empty.
 struct BackwardCall {
   const Attention& attention;
   const SoftmaxStats& softmax;
@@ -33,10 +33,10 @@ struct BackwardCall {
   AttentionOperands<real> gradients;
   ByDistance distance_bias;  // [batch · heads, keys]
   Tensor relative_keys;      // [batch · heads, relative_distances, panel_count(width) · kPanel]
-  Tensor relative_values;    // the same shape
+  Tensor relative_values;    // [batch · heads, relative_distances, panel_count(width) · kPanel]
 };
 
-// Computes heads on one thread, a panel of keys at a time.
+// The backward pass of heads on one thread, a panel of keys at a time.
 class HeadBackward {
  public:
   explicit HeadBackward(BackwardCall& call)
@@ -116,7 +116,8 @@ class HeadBackward {
     weight_sums_.clear();
   }
 
-  // Adds the contribution of `count` keys, starting at `key`, to dQ, and computes their dK and dV.
+  // Adds the contribution of `count` keys, starting at `key`, to dQ, and computes dK and dV of
+  // these keys.
   void add_keys(std::size_t key, std::size_t count) {
     pack_panels(transposed(rows(a_.inputs.k, key, count)), scale_, k_columns_.data());
     pack_panels(transposed(rows(a_.inputs.v, key, count)), 1, v_columns_.data());

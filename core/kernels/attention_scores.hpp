@@ -16,14 +16,14 @@
 
 namespace rowgrad::kernels {
 
-/// Values [rows, distances] that are added to scores, or sums of scores. Columns go from the
-/// farthest distance to 0, which is the order of the keys. The first column also covers all keys
-/// that are farther away.
+/// Values [rows, distances] that are added to scores, or sums of weights or gradients. Columns go
+/// from the farthest distance to 0, in the order of keys. The first column also covers keys that
+/// are farther away.
 ///
-/// A row has the biases of a head, or belongs to a query with relative keys and values (Shaw,
-/// Uszkoreit & Vaswani 2018). There, a score q · (k + row) is q · k + q · row; the products q · row
-/// are added by distance. A result Σ weight · (v + row) is Σ weight · v plus the rows times the
-/// weights, which are summed by distance.
+/// A row has the biases of a head, or belongs to a query with relative keys and values r (Shaw,
+/// Uszkoreit & Vaswani 2018). A score q · (k + r) is q · k + q · r, so the products q · r are added
+/// by distance. A result Σ weight · (v + r) is Σ weight · v + Σ weight · r, so weights are summed
+/// by distance.
 class ByDistance {
  public:
   ByDistance(std::size_t rows, std::size_t distances)
@@ -128,7 +128,7 @@ inline Simd where_kept(std::uint32_t bits, const Simd& x) {
   return select(chosen != Simd(real{1}), x, Simd(real{0}));
 }
 
-/// Returns 32 bits of the mask from bit `first` on. Bits beyond its end are unspecified.
+/// Returns 32 bits of the mask from bit `first` on. Bits beyond the end are unspecified.
 inline std::uint32_t mask_bits(const DropoutMask& mask, std::size_t first) {
   const std::size_t word = first / 32;
   const std::size_t next = std::min(word + 1, mask.size() - 1);

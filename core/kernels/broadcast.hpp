@@ -1,7 +1,7 @@
 #pragma once
 
 // Functions of up to four arrays with NumPy broadcasting: shapes are aligned at their last axis,
-// and an axis that is missing or has length 1 is repeated. Sums undo a broadcast. They add in an
+// and an axis that is missing or has length 1 is repeated. Sums undo a broadcast, and add in an
 // order that depends only on the shape, never on the number of threads. Summation is pairwise, so
 // that sums of millions of values stay accurate.
 
@@ -30,7 +30,7 @@ Shape broadcast_shape(std::string_view op, const Shape& first, const auto&... re
   return broadcast_shape(op, first, broadcast_shape(op, rest...));
 }
 
-/// Sums x over the axes that are repeated where `shape` is broadcast to x's shape.
+/// Sums x over the axes that a broadcast of `shape` to x's shape repeats.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 Tensor sum_to(Tensor&& x, const Shape& shape);
 
@@ -81,7 +81,7 @@ void map_repeated(std::size_t count, real* out, const F& f, std::array<const rea
 }
 
 /// Computes result = f(x …), with each x broadcast to the shape of `result`. `result` may be one of
-/// x if the shape is the same. For `f`, see elementwise.hpp.
+/// x if the shapes are equal. For `f`, see elementwise.hpp.
 template <class F, class... X>
 void broadcast_into(Tensor& result, const F& f, const X&... x) {
   static_assert(sizeof...(X) <= 4);
@@ -109,9 +109,9 @@ Tensor broadcast_map(std::string_view op, const F& f, const X&... x) {
 
 }  // namespace ROWGRAD_VECTORS
 
-/// Returns the sums over `rows` rows, [1, columns]. body(row, sums) adds a row to `columns` sums.
-/// Rows are summed in blocks of a fixed size, so the bits do not depend on the number of threads.
-/// `work` is the cost of a row in simple operations.
+/// Returns the sums of columns over `rows` rows, [1, columns]. body(row, sums) adds a row to the
+/// sums. Rows are summed in blocks of a fixed size, so the bits do not depend on the number of
+/// threads. `work` is the cost of a row in simple operations.
 Tensor sum_of_rows(std::size_t rows, std::size_t columns, std::size_t work, const auto& body) {
   constexpr std::size_t kBlock = 32;
   const std::size_t blocks = (rows + kBlock - 1) / kBlock;

@@ -12,11 +12,11 @@
 
 namespace rowgrad::kernels {
 
-/// Value i is kept if bit i % 32 of mask[i / 32] is set.
+/// A bit for each value: value i is kept if bit i % 32 of mask[i / 32] is set.
 using DropoutMask = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 
-/// Draws a mask that keeps each value with probability 1 − p: if a uniform random number of 53 bits
-/// is below 1 − p, as in PyTorch on CPUs without MKL. Takes two words of `random` per value.
+/// Draws a mask. A value is kept if a uniform random number of 53 bits is below 1 − p, as in
+/// PyTorch on CPUs without MKL. Takes two words of `random` per value.
 DropoutMask draw_dropout_mask(Random& random, std::size_t count, double p);
 
 /// Computes out[i] = x[i] · (kept ? factor : 0). `out` may be x.

@@ -21,9 +21,9 @@ constexpr std::size_t kMaxChunks = 32;  // chunks of classes that backward distr
 // A block of rows of x. In a panel, the lanes of a vector are rows, and consecutive vectors are
 // classes, so that maxima and sums over classes do not shuffle lanes.
 //
-// Each block of classes is shifted by its own maximum instead of the maximum of the row. Each
-// exponential is then computed once, while its logit is in the cache. The softmax is
-// exp(x − maximum of the block) · exp(maximum of the block − maximum of the row) / Σ.
+// Each block of classes is shifted by its own maximum instead of the maximum of the row. So each
+// exponential is computed once, while its logit is in the cache. The softmax is exp(logit − maximum
+// of the block) · exp(maximum of the block − maximum of the row) / Σ.
 class RowBlock {
  public:
   RowBlock(const LinearCrossEntropy& head, std::size_t rows)
@@ -54,8 +54,8 @@ class RowBlock {
     return sum_up_losses();
   }
 
-  // Computes the gradients for these rows. The first block overwrites the gradients of bias and
-  // weight; later blocks add to them.
+  // Computes the gradients for these rows. The first block of rows overwrites the gradients of bias
+  // and weight; later blocks add to these gradients.
   void backward(const HeadGradients& gradients) {
     const std::size_t width = head_.width;
     Tensor x;
@@ -194,7 +194,7 @@ class RowBlock {
         map_span(
             kPanel, of_block(maxima_, panel, block),
             [](const Simd& x, const Simd& factor) {
-              const Simd zero(real{0});  // avoids ∞ · 0 after the last row
+              const Simd zero(real{0});  // avoids ∞ · 0
               return select(factor == zero, zero, x * factor);
             },
             of_block(maxima_, panel, block), inverse.data());
@@ -266,8 +266,8 @@ class RowBlock {
   }
 
   // Computes the transpose of the gradient of x, in panels of rows. Weights that are read often are
-  // first copied to `copy`: with a power-of-two stride, they would evict each other from the L1
-  // cache.
+  // first copied to `copy`, because with a power-of-two stride they would evict each other from the
+  // L1 cache.
   void add_x_gradient(const Classes& classes, real* copy, real* columns, bool add) const {
     const std::size_t width = head_.width;
     blas::MatrixView weight{head_.weight + classes.first * width, classes.count, width};

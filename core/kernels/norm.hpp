@@ -1,7 +1,7 @@
 #pragma once
 
 // Norms of order 1, 2 and infinity of several arrays, taken as one vector. Each row is summed in
-// double, and the sums are added in order. Rows of zeros change no bit: a few rows and a table
+// double, and the sums are added in order. Rows of zeros change no bit, so a few rows and a table
 // that is zero elsewhere have the same norm, on any number of threads.
 
 #include <cstddef>
@@ -20,14 +20,14 @@ struct RowSpan {
   std::size_t width;
 };
 
-/// Gathers the partial sums, or largest magnitudes, of an array. Returns the parts of all ranks in
-/// the order of rows.
+/// A function that gathers the partial sums or largest magnitudes of an array from all ranks, in
+/// row order.
 using AllParts =
     std::function<std::vector<double>(std::size_t array, std::vector<double> parts_here)>;
 
-/// Returns (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity, and 0 without values. It is
-/// NaN if a value is, and infinite only if a value or the exact norm is. Without `all_parts`, all
-/// rows are local.
+/// Returns (Σ |x|^p)^(1/p) for p = 1 or 2, max |x| for p = infinity, and 0 without values. The norm
+/// is NaN if a value is, and infinite only if a value is or the norm overflows. Without
+/// `all_parts`, all rows are local.
 double norm(std::span<const RowSpan> arrays, double p, const AllParts& all_parts = {});
 
 /// Returns the norm of a single row.

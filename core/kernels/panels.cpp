@@ -31,8 +31,8 @@ void put(const Simd& left, const Simd& right, const PanelResult& result, real* t
 }
 
 // Computes `tiles` tiles of `Rows` rows each, from row `first` on. `Segmented` is true if
-// segment_step is not 0. It is a template argument, because a loop of constant length has no
-// mispredicted end.
+// segment_step is not 0. It is a template argument, so that the inner loop has a constant length
+// and no mispredicted end.
 template <std::size_t Rows, bool Segmented>
 void multiply_tiles(const MatrixView& a, std::size_t segment_step, std::size_t first,
                     std::size_t tiles, const real* const panel, const PanelResult& result,

@@ -1,9 +1,9 @@
 #pragma once
 
-// Products of a tall matrix with a few rows or columns, as in an output head. BLAS first copies the
-// tall matrix into its own layout, which for few rows costs as much as the product. Here the tall
-// matrix is read in place, and the small one is copied. A tile of the result stays in registers
-// while the factors stream past (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix
+// Products of a tall matrix and a small one, as in an output head. BLAS first copies the tall
+// matrix into its own layout, which costs as much as a product with few rows. Here the tall matrix
+// is read in place, and the small one is copied. A tile of the result stays in registers while the
+// factors stream past (Goto & van de Geijn 2008, "Anatomy of High-Performance Matrix
 // Multiplication"). Each element of a product is summed in the order of k, whatever the tile.
 
 #include <cstddef>
@@ -47,8 +47,8 @@ struct Prefetch {
   std::size_t step = 0;
 };
 
-/// Computes result[i][j] = Σ a(i, k) · panel[k][j] on the calling thread. `a` may have any
-/// strides. Unless segment_step is 0, its columns lie in segments of kPanel contiguous values,
+/// Computes result[i][j] = Σ a(i, k) · panel[k][j] on the calling thread. `a` may have any strides.
+/// Unless segment_step is 0, a's columns lie in segments of kPanel contiguous values,
 /// `segment_step` values apart.
 void multiply_panel(const blas::MatrixView& a, const real* panel, const PanelResult& result,
                     Prefetch prefetch = {}, std::size_t segment_step = 0);

@@ -1,7 +1,7 @@
 #pragma once
 
-// Parallel loops. Each thread gets a contiguous range, and results must not depend on where ranges
-// end: every kernel gives the same bits for any number of threads.
+// Parallel loops. Each thread gets a contiguous range. Results must not depend on where ranges end,
+// so that kernels give the same bits for any number of threads.
 
 #include <algorithm>
 #include <cstddef>
@@ -43,7 +43,7 @@ inline std::size_t row_grain(std::size_t width) {
 }
 
 /// Calls body(i) for each i in [0, count), at a cost of about `work` simple operations each. Each
-/// range has a copy of `body`. No store can alias it, so its captures stay in registers.
+/// range has a copy of `body`. No store can alias the copy, so captures stay in registers.
 void parallel_for_each(std::size_t count, std::size_t work, const auto& body) {
   parallel_for(count, row_grain(work), [&](std::size_t begin, std::size_t end) {
     const auto own_body = body;

@@ -116,7 +116,7 @@ RowGroups::RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32
     entries_.erase(std::remove_if(entries_.begin(), entries_.end(),
                                   [&](Entry entry) { return id_of(entry) == *left_out; }),
                    entries_.end());
-  // Avoids an unpredictable branch: stores every entry; the next store overwrites an entry that
+  // Avoids an unpredictable branch by storing every entry. The next store overwrites an entry that
   // does not begin a group.
   indices.resize(entries_.size() + 1);
   starts.resize(entries_.size() + 1);

@@ -18,8 +18,8 @@
 
 namespace rowgrad::kernels {
 
-/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids: fewer for wide
-/// rows, so that they stay in the cache until they are used.
+/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids. Wide rows get
+/// fewer, so that they stay in the cache until used.
 inline std::size_t rows_ahead(std::size_t width) {
   constexpr std::size_t kMaxRows = 16, kMaxValues = 16384;
   return std::clamp<std::size_t>(kMaxValues / std::max<std::size_t>(width, 1), 1, kMaxRows);
@@ -40,24 +40,24 @@ void check_table(std::string_view caller, const Shape& table);
 void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const Shape& shape,
                std::size_t rows);
 
-/// Copies rows of `width` values: out[i] = table[ids[i]]. If `added` is not null, also adds its row
-/// i % n, of n rows. Requires: every id is inside the table.
+/// Copies rows of `width` values: out[i] = table[ids[i]]. Unless `added` is null, adds row i % n of
+/// its n rows. Requires: every id is inside the table.
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const Tensor* added = nullptr);
 
-/// Adds row i % n of `added`, which has n rows, to row i of `count` rows.
+/// Adds row i % n of the n rows of `added` to row i of `count` rows.
 void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added);
 
-/// Distinct row indices in increasing order, and one row of values for each: [indices, width].
+/// Distinct row indices in increasing order, and a row of values for each index: [indices, width].
 struct MergedRows {
   std::vector<std::int32_t> indices;
   Tensor values;
 };
 
-/// A view of positions, in increasing order for each id.
+/// A view of the positions of ids, in increasing order for each id.
 class RowPositions {
  public:
-  /// The low half of each entry is a position.
+  /// Views entries whose low halves are positions.
   explicit RowPositions(std::span<const std::uint64_t> entries) : entries_(entries) {}
 
   std::size_t size() const { return entries_.size(); }
@@ -73,7 +73,7 @@ class RowPositions {
 /// Groups of equal ids: indices[g] is the id at position(i) for starts[g] ≤ i < starts[g + 1].
 class RowGroups {
  public:
-  /// Ids equal to `left_out` are not in any group.
+  /// Groups the ids that differ from `left_out`.
   RowGroups(std::span<const std::int32_t> ids, std::optional<std::int32_t> left_out);
 
   RowPositions positions() const { return RowPositions(entries_); }
@@ -144,14 +144,14 @@ MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto&
   return merged;
 }
 
-/// Loads a row of one value into all lanes. A PartialVector would go through memory.
+/// A row of one value, loaded into all lanes. A PartialVector would go through memory.
 struct SingleValue {
   Simd load(const real* from) const { return Simd(*from); }
   void store(const Simd& x, real* to) const { store_partial(x, to, 1); }
 };
 
 /// Returns, for each id, the sum over its positions of term(x, position) for each vector x of
-/// row_at(position). With `mean`, divides it by the number of positions.
+/// row_at(position). With `mean`, divides the sum by the number of positions.
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
   const auto sum_few = [=](const RowPositions& positions, real* to) {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Vectors of values that fill a CPU register. Kernels, `pointwise` functions and update rules are
-// written once, for vectors. Every operation works lane by lane. A comparison returns a Mask, one
-// bool for each lane, with which `select` chooses values:
+// written once, for vectors. Operations work lane by lane, except in namespace `lanes`. A
+// comparison returns a Mask, one bool for each lane, with which `select` chooses values:
 //
 //   select(x > 0, x, 0.1 * x)
 //
@@ -25,7 +25,7 @@
 #endif
 
 // A program may be compiled for another CPU than the library. This namespace is named after the
-// instructions in use, so that the linker keeps their inline functions apart.
+// instructions in use, so that the linker keeps the functions of both apart.
 #if defined(__AVX512F__)
 #define ROWGRAD_VECTORS avx512
 #elif defined(__AVX2__) && defined(__FMA__)
@@ -50,7 +50,7 @@ class Mask {
 
   explicit operator bool() const = delete;  // lanes can differ: use select(condition, a, b)
 
-  /// Logical operators, lane by lane.
+  /// Combine masks lane by lane.
   friend Mask operator&&(const Mask& a, const Mask& b) { return Mask(a.lanes_ && b.lanes_); }
   friend Mask operator||(const Mask& a, const Mask& b) { return Mask(a.lanes_ || b.lanes_); }
   friend Mask operator!(const Mask& a) { return Mask(!a.lanes_); }
@@ -69,12 +69,12 @@ class Simd {
   explicit Simd(const xsimd::batch<real>& lanes) : lanes_(lanes) {}
   const xsimd::batch<real>& batch() const { return lanes_; }
 
-  /// Sets all lanes to `value`. Implicit, so that formulas read like scalar code.
+  /// Sets all lanes to `value`.
   template <class Number>
   requires std::is_arithmetic_v<Number> Simd(Number value)
       : lanes_(static_cast<real>(value)) {}  // NOLINT: implicit
 
-  /// Loads or stores `size` values. The aligned versions require the alignment of a vector.
+  /// Load or store `size` values. The aligned versions require the alignment of a vector.
   static Simd load_aligned(const real* from) {
     return Simd(xsimd::batch<real>::load_aligned(from));
   }
@@ -84,7 +84,7 @@ class Simd {
   void store_aligned(real* to) const { lanes_.store_aligned(to); }
   void store_unaligned(real* to) const { lanes_.store_unaligned(to); }
 
-  /// Arithmetic operators, lane by lane.
+  /// Compute lane by lane.
   friend Simd operator+(const Simd& a, const Simd& b) { return Simd(a.lanes_ + b.lanes_); }
   friend Simd operator-(const Simd& a, const Simd& b) { return Simd(a.lanes_ - b.lanes_); }
   friend Simd operator*(const Simd& a, const Simd& b) { return Simd(a.lanes_ * b.lanes_); }
@@ -95,7 +95,7 @@ class Simd {
   Simd& operator*=(const Simd& other) { return *this = *this * other; }
   Simd& operator/=(const Simd& other) { return *this = *this / other; }
 
-  /// Comparisons, lane by lane. All except != give false where a value is NaN.
+  /// Compare lane by lane. All except != give false where a value is NaN.
   friend Mask operator<(const Simd& a, const Simd& b) { return Mask(a.lanes_ < b.lanes_); }
   friend Mask operator<=(const Simd& a, const Simd& b) { return Mask(a.lanes_ <= b.lanes_); }
   friend Mask operator>(const Simd& a, const Simd& b) { return Mask(a.lanes_ > b.lanes_); }
@@ -114,9 +114,9 @@ inline Simd select(const Mask& condition, const Simd& a, const Simd& b) {
   return Simd(xsimd::select(condition.batch(), a.batch(), b.batch()));
 }
 
-/// The functions of <cmath>. Templates that also take scalars call them without a namespace, after
-/// `using std::sqrt;`. If an argument is NaN, `min` and `max` return either of the two. `fma`
-/// rounds twice on CPUs without FMA instructions.
+/// Compute the functions of <cmath> and <algorithm>. Templates that also take scalars call them
+/// without a namespace, after `using std::sqrt;`. If an argument is NaN, `min` and `max` return
+/// either argument. `fma` rounds twice if compiled without FMA instructions.
 inline Simd abs(const Simd& x) { return Simd(xsimd::abs(x.batch())); }
 inline Simd sqrt(const Simd& x) { return Simd(xsimd::sqrt(x.batch())); }
 inline Simd log1p(const Simd& x) { return Simd(xsimd::log1p(x.batch())); }
@@ -130,9 +130,9 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
-/// Corrects xsimd's exp near the ends of the range, where it overflows too early or returns 0
-/// instead of subnormals. There, shifts x by a multiple of log 2, and multiplies the result by the
-/// matching power of two. Beyond the ends, xsimd correctly returns 0 or ∞.
+/// Computes exp. Near the ends of the range, xsimd's exp overflows too early or returns 0 instead
+/// of subnormals. There, shifts x by a multiple of log 2, and multiplies the result by the matching
+/// power of two. Beyond the ends, xsimd correctly returns 0 or ∞.
 inline Simd exp(const Simd& x) {
   constexpr bool kFloat = sizeof(real) == 4;
   constexpr real kFirst = kFloat ? -104 : -746, kLast = kFloat ? 89 : 710;  // beyond: 0 or ∞
@@ -144,7 +144,7 @@ inline Simd exp(const Simd& x) {
   if (xsimd::none(may_need.batch())) [[likely]]
     return Simd(xsimd::exp(x.batch()));
   constexpr real kPower = kFloat ? 64 : 512;
-  constexpr real kHigh = kPower * static_cast<real>(0.693359375);  // log 2 = high + low
+  constexpr real kHigh = kPower * static_cast<real>(0.693359375);  // kHigh + kLow = kPower · log 2
   constexpr real kLow = kPower * static_cast<real>(0.693147180559945309417L - 0.693359375L);
   const Mask at_ends = may_need && abs(x) > kSafe;
   const Mask is_low = x < 0;
@@ -157,7 +157,7 @@ inline Simd exp(const Simd& x) {
   return select(at_ends, fma(y, rest, y) * factor, y);
 }
 
-/// Uses exp where xsimd's expm1 overflows too early.
+/// Computes expm1, with exp where xsimd's overflows too early.
 inline Simd expm1(const Simd& x) {
   const Simd y(xsimd::expm1(x.batch()));
   const Mask at_end = x > 80 && x < (sizeof(real) == 4 ? 89 : 710);
@@ -166,14 +166,14 @@ inline Simd expm1(const Simd& x) {
   return select(at_end, exp(x), y);
 }
 
-/// Scales subnormal values, because xsimd's log is wrong for subnormal doubles.
+/// Computes log. Scales subnormal values, because xsimd's log is wrong for subnormal doubles.
 inline Simd log(const Simd& x) {
   const Mask subnormal = x < std::numeric_limits<real>::min();
   const Simd y(xsimd::log(select(subnormal, x * 0x1p54, x).batch()));
   return y - select(subnormal, 54 * std::numbers::ln2, 0);
 }
 
-/// Clamps x, because xsimd's erf is NaN for large doubles, whose powers overflow.
+/// Computes erf. Clamps x, because xsimd's erf is NaN for large doubles, whose powers overflow.
 inline Simd erf(const Simd& x) {
   return Simd(xsimd::erf(select(x > 6, 6, select(x < -6, -6, x)).batch()));  // erf(6) rounds to 1
 }
@@ -207,8 +207,7 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #endif
 }
 
-/// Calls the scalar functions. xsimd reduces all arguments as the largest requires, so the last
-/// bits of a lane would depend on other lanes.
+/// Call the scalar functions. With xsimd's, the last bits of a lane would depend on other lanes.
 inline Simd sin(const Simd& x) {
   return map_lanes([](real value) { return std::sin(value); }, x);
 }
@@ -242,7 +241,7 @@ namespace rowgrad {
 using kernels::select;
 using kernels::Simd;
 
-/// Selects between scalars, so that templates support both.
+/// Selects between scalars, for templates that also take scalars.
 inline double select(bool condition, double a, double b) { return condition ? a : b; }
 
 }  // namespace rowgrad

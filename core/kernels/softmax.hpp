@@ -29,14 +29,14 @@ struct ExpSum {
   real shift;
   double sum;
 
-  /// Returns log Σ exp(x) − x, which is the cross-entropy if x is the target's logit.
+  /// Returns log(exp(shift) · sum) − x, the cross-entropy if x is the target's logit.
   double above(real x) const {
     return std::log(sum) + (static_cast<double>(shift) - static_cast<double>(x));
   }
 };
 
-/// Sums exp(x) of each row, shifted by its largest value. If the shift is infinite, the sum is NaN,
-/// like softmax. With `shift_is_finite`, the shift is then 0 and the sum ∞ or 0.
+/// Sums exp(x) of each row, shifted by its largest value. If the largest value is infinite, the sum
+/// is NaN, like softmax. With `shift_is_finite`, the shift is 0 instead, and the sum ∞ or 0.
 void exp_sum_rows(const real* x, std::size_t rows, std::size_t width, bool shift_is_finite,
                   ExpSum* sums);
 /// Computes the gradient of log Σ exp(x): dx = softmax(x) · dy in each row, with one dy per row.

@@ -9,9 +9,10 @@ namespace {
 
 using blas::MatrixView;
 
-// The largest number of multiplications in a product. BLAS divides larger products among threads.
+// The largest number of multiplications in a product. blas::gemm divides larger products among
+// threads.
 constexpr std::size_t kMaxWork = std::size_t{1} << 19;
-constexpr std::size_t kTile = 4;  // vectors whose sums stay in registers
+constexpr std::size_t kTile = 4;  // running sums that stay in registers
 
 // Loads the last kLanes of `count` values. Values that belong to whole vectors become 0.
 Simd load_rest(const real* from, std::size_t count) {
@@ -24,7 +25,8 @@ Simd load_rest(const real* from, std::size_t count) {
   return select(is_rest, Simd::load_unaligned(from + count - kLanes), 0);
 }
 
-// Calls step<N>(first) for [0, count): N = kTile as often as possible, then N = 1.
+// Calls step<N>(first) for steps of N · width values that fit in [0, count): N = kTile as often as
+// possible, then N = 1.
 void for_tiles(std::size_t count, std::size_t width, const auto& step) {
   std::size_t first = 0;
   for (; first + kTile * width <= count; first += kTile * width)
@@ -83,7 +85,7 @@ bool is_vector_product(const MatrixView& a, const MatrixView& b) {
 }
 
 void multiply_vector(const MatrixView& a, const MatrixView& b, const blas::Matrix& result) {
-  if (b.columns == 1 && a.rows != 1)  // the result is its own transpose
+  if (b.columns == 1 && a.rows != 1)  // a vector and its transpose have the same layout
     return multiply_vector(transposed(b), transposed(a), {result.data, 1, result.rows});
   if (b.column_stride == 1 && b.columns >= kLanes)
     add_rows(a, b, result);

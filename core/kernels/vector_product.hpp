@@ -8,8 +8,8 @@
 namespace rowgrad::kernels {
 
 /// Returns true if multiply_vector() can compute a · b faster than blas::gemm: for vectors times
-/// matrices, matrices times vectors, and outer products, as long as one thread is enough for them.
-/// The choice depends only on the sizes and the memory layout of the factors.
+/// matrices, matrices times vectors, and outer products, as long as one thread is enough. The
+/// choice depends only on the sizes and the memory layout of the factors.
 bool is_vector_product(const blas::MatrixView& a, const blas::MatrixView& b);
 
 /// Computes result = a · b on the calling thread. Requires: is_vector_product(a, b).
