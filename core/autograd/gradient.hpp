@@ -75,7 +75,7 @@ class RowGradient {
 class Gradient {
  public:
   Gradient() = default;
-  /// Converts from a dense tensor or a row gradient.
+  /// Convert from a dense tensor or a row gradient.
   Gradient(Tensor dense) : kind_(std::move(dense)) {}     // NOLINT: implicit
   Gradient(RowGradient rows) : kind_(std::move(rows)) {}  // NOLINT: implicit
 

@@ -55,7 +55,7 @@ class DeferredUpdates {
   /// may repeat.
   virtual void gather(std::span<const std::int32_t> ids, real* out, const Tensor* added) = 0;
 
-  /// Copies all rows, up to date.
+  /// Writes up-to-date copies of all rows.
   virtual void gather_all(real* out) = 0;
 
   /// Brings the stored rows `ids` up to date.
@@ -124,7 +124,7 @@ class Parameter {
   /// Requires: these rows have the table's width, and their number divides the number of ids.
   Tensor gathered_rows(std::span<const std::int32_t> ids, const Tensor* added = nullptr) const;
 
-  /// Starts to read the rows `ids` of a table in a file from disk, without waiting for them. Throws
+  /// Starts to read the rows `ids` of a table in a file, without waiting for the rows. Throws
   /// std::invalid_argument if an id is out of range.
   void prefetch(std::span<const std::int32_t> ids) const;
 

@@ -28,13 +28,13 @@ namespace rowgrad {
 class Backward;
 class Random;
 
-/// Computes the gradients of an op's inputs from the gradient of its value.
+/// A function that computes the gradients of an op's inputs from the gradient of its value.
 using BackwardRule = std::function<void(Backward&)>;
 
 /// The name of an op: a string literal, which nodes need not copy.
 class OpName {
  public:
-  /// Converts from a string literal, and to a string view.
+  /// Convert from a string literal, and to a string view.
   template <std::size_t Size>
   consteval OpName(const char (&literal)[Size]) : text_(literal, Size - 1) {  // NOLINT: implicit
     static_assert(Size > 1, "the name of an op must not be empty: unnamed nodes are leaves");
@@ -50,10 +50,10 @@ struct BackwardOptions {
   /// If false, backward() saves memory: it releases the value of each op, except the loss, once no
   /// rule needs the value.
   bool keep_values = true;
-  /// If set, receives the gradient of each parameter that the loss depends on; backward() then adds
-  /// none to parameters. The call comes once a parameter's sum over all uses is known, before the
-  /// rules of earlier nodes run, so parameters come in reverse order of first use. The sink must
-  /// not change parameters.
+  /// If set, receives the gradient of each parameter that the loss depends on, and parameters keep
+  /// their own gradients unchanged. The sink is called once a parameter's sum over all uses is
+  /// known, before the rules of earlier nodes run, so parameters come in reverse order of first
+  /// use. The sink must not change parameters.
   std::function<void(Parameter& parameter, Gradient gradient)> sink = {};
 };
 
@@ -160,7 +160,7 @@ class Tape {
     Tensor owned = {};         // unused for parameters
     std::vector<std::uint32_t> inputs = {};
     BackwardRule rule = {};
-    Gradient gradient = {};                   // kept for inputs, and if retained
+    Gradient gradient = {};                   // kept for inputs and retained variables
     std::string_view gradient_kind = "none";  // for to_dot()
     Parameter* parameter = nullptr;
     bool read_whole = false;         // true if the whole parameter was read

@@ -45,7 +45,7 @@ void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const
 void gather_rows(const real* table, std::size_t width, std::span<const std::int32_t> ids, real* out,
                  const Tensor* added = nullptr);
 
-/// Adds row i % n of the n rows of `added` to row i of `count` rows.
+/// Adds row i % n of the n rows of `added` to row i of `rows`, for i < count.
 void add_rows(real* rows, std::size_t width, std::size_t count, const Tensor& added);
 
 /// Distinct row indices in increasing order, and a row of values for each index: [indices, width].
