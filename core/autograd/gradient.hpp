@@ -90,13 +90,13 @@ class Gradient {
   Tensor& dense();
   const RowGradient& rows() const;
 
-  /// Returns the shape of the differentiated value. Throws std::logic_error if none.
+  /// Returns the shape of the differentiated value. Throws std::logic_error if the kind is none.
   const Shape& shape() const;
 
   /// Returns the gradient as a dense tensor, moved out if dense. Throws std::logic_error if none.
   Tensor take_dense() &&;
 
-  /// Return the elements of the tensor or of the rows, or an empty span.
+  /// Return the elements of the tensor or of the rows, or an empty span if the kind is none.
   std::span<real> values();
   std::span<const real> values() const;
 

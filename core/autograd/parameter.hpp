@@ -105,8 +105,8 @@ class Parameter {
   std::size_t size() const { return element_count(shape()); }
 
   /// Returns all values, up to date. The next change (a step, load or assignment) invalidates the
-  /// contents, so call value() again, or copy() before it. While steps are deferred, the first call
-  /// after a change costs a pass over the table.
+  /// contents, so call value() again, or copy() before the change. While steps are deferred, the
+  /// first call after a change costs a pass over the table.
   const Tensor& value() const {
     if (deferred_ == nullptr) return whole("value");
     if (!is_copied_) copy_whole();

@@ -36,7 +36,7 @@ class Variable {
   /// Returns the only element. Throws std::invalid_argument if there is not exactly one.
   real item() const;
 
-  /// Returns true if backward computes its gradient.
+  /// Returns true if backward computes the variable's gradient.
   bool needs_gradient() const;
 
   Tape& tape() const;  // the tape of the value

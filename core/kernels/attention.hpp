@@ -53,9 +53,10 @@ struct AttentionOperands {
   Number* relative_values = nullptr;
 };
 
-/// The sizes, options and inputs. If causal, query i sees the keys up to i + keys − queries, and
-/// queries ≤ keys is required. Even so, NaN and ∞ in v may reach earlier queries, as 0 · ∞ is NaN.
-/// If not causal, each query sees all keys, and biases and tables by distance are not supported.
+/// The sizes, options and inputs. If causal, query i sees the keys up to i + keys − queries. Even
+/// so, NaN and ∞ in v may reach earlier queries, as 0 · ∞ is NaN. If not causal, each query sees
+/// all keys, and biases and tables by distance are not supported. Requires: queries ≤ keys if
+/// causal.
 struct Attention {
   std::size_t batch;
   std::size_t heads;

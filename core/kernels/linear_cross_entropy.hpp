@@ -34,7 +34,7 @@ struct HeadGradients {
 };
 
 /// Returns the sum over the rows of factor · (log Σ exp(logits) − logit of the target). Writes the
-/// gradients, unless there are no rows or no classes.
+/// gradients, unless `rows` or `classes` is 0.
 double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients& gradients);
 
 }  // namespace rowgrad::kernels

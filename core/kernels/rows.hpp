@@ -18,8 +18,8 @@
 
 namespace rowgrad::kernels {
 
-/// Returns how many rows ahead to prefetch, because the CPU cannot predict ids. Wide rows get
-/// fewer, so that they stay in the cache until used.
+/// Returns how many rows to prefetch ahead, as the CPU cannot predict ids: fewer wide rows, so that
+/// they stay in the cache until used.
 inline std::size_t rows_ahead(std::size_t width) {
   constexpr std::size_t kMaxRows = 16, kMaxValues = 16384;
   return std::clamp<std::size_t>(kMaxValues / std::max<std::size_t>(width, 1), 1, kMaxRows);
@@ -83,7 +83,7 @@ class RowGroups {
   std::vector<std::size_t> starts;
 
  private:
-  // The id in the high half, its position in the low half.
+  // Each has an id in the high half and its position in the low half.
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
@@ -109,7 +109,7 @@ void sum_halves(std::size_t first, std::size_t last, std::size_t width, real* to
   map_span(width, to, std::plus<>(), to, memory);
 }
 
-/// Creates the row of each id. sum(positions, to) writes the contribution of up to kRunningSum
+/// Computes a row for each id. sum(positions, to) writes the contribution of up to kRunningSum
 /// positions of an id to the row `to`. row_at(position) is the row to prefetch. With `mean`,
 /// divides the row by the number of its positions. The bits do not depend on the number of threads.
 MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
@@ -178,7 +178,7 @@ MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto
   return make_rows(std::move(groups), width, mean, row_at, sum_few);
 }
 
-/// Returns true if ids are strictly increasing, as in MergedRows.
+/// Returns true if ids are strictly increasing.
 bool strictly_increasing(std::span<const std::int32_t> ids);
 
 /// Sums the rows of `values` [..., width], one per id, that have the same id. Drops rows with the

@@ -157,7 +157,7 @@ inline Simd exp(const Simd& x) {
   return select(at_ends, fma(y, rest, y) * factor, y);
 }
 
-/// Computes expm1, with exp where xsimd's overflows too early.
+/// Computes expm1, with exp where xsimd's expm1 overflows too early.
 inline Simd expm1(const Simd& x) {
   const Simd y(xsimd::expm1(x.batch()));
   const Mask at_end = x > 80 && x < (sizeof(real) == 4 ? 89 : 710);
@@ -207,7 +207,8 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #endif
 }
 
-/// Call the scalar functions. With xsimd's, the last bits of a lane would depend on other lanes.
+/// Call the scalar functions. With xsimd's functions, the last bits of a lane would depend on other
+/// lanes.
 inline Simd sin(const Simd& x) {
   return map_lanes([](real value) { return std::sin(value); }, x);
 }
@@ -241,7 +242,7 @@ namespace rowgrad {
 using kernels::select;
 using kernels::Simd;
 
-/// Selects between scalars, for templates that also take scalars.
+/// Selects between scalars, for templates that take scalars or vectors.
 inline double select(bool condition, double a, double b) { return condition ? a : b; }
 
 }  // namespace rowgrad
