@@ -30,7 +30,7 @@ constexpr std::size_t kTileRows = 6;
 /// contiguous panels, the last one padded with zeros.
 void pack_panels(const blas::MatrixView& matrix, real factor, real* panels);
 
-/// Returns the panels of a matrix with factor 1.
+/// Returns the panels that pack_panels() writes with factor 1.
 Tensor to_panels(const blas::MatrixView& matrix);
 
 /// The destination of a product: rows of up to kPanel values, `stride` apart.

@@ -9,8 +9,7 @@ namespace {
 
 using blas::MatrixView;
 
-// The largest number of multiplications in a product. blas::gemm divides larger products among
-// threads.
+// The largest number of multiplications. blas::gemm divides larger products among threads.
 constexpr std::size_t kMaxWork = std::size_t{1} << 19;
 constexpr std::size_t kTile = 4;  // running sums that stay in registers
 
