@@ -40,18 +40,18 @@ struct DataLoaderOptions {
   /// The number of examples in a batch.
   std::size_t batch = 8;
   /// If true, each epoch takes the examples in a new random order. For up to 2^24 examples, this is
-  /// the order of torch.randperm, at 4 bytes per example. Orders of more examples take no memory.
+  /// the order of torch.randperm and takes 4 bytes per example. Longer orders take no memory.
   bool shuffle = false;
-  /// The order depends only on this seed, the epoch number and the number of examples. The random
-  /// stream of Dataset::draw() also depends on the batch and the slice.
+  /// The seed of all orders and of the random streams of Dataset::draw(), unless draw_order is set.
+  /// An order also depends on the epoch number and the number of examples.
   std::uint64_t seed = 0;
   /// If true, each epoch drops the examples left over after the last full batch. Otherwise they
   /// form a shorter batch.
   bool drop_last = false;
   /// If true, start() draws each epoch's seed from its Random instead, as PyTorch's DataLoader
   /// draws from the global generator (torch.manual_seed): 64 bits that the order ignores and, to
-  /// shuffle, 64 bits that seed the permutation. PyTorch's `generator` option gives a different
-  /// order.
+  /// shuffle, 64 bits whose lower half seeds the order. PyTorch's `generator` option gives a
+  /// different order.
   bool draw_order = false;
 };
 
@@ -59,15 +59,15 @@ struct DataLoaderOptions {
 ///
 ///   for (const Batch& batch : loader.epoch(n)) { … }
 ///
-/// A loader is immutable, so any number of loops may run at the same time. Callers keep their
-/// position as a Progress. Copies share the dataset.
+/// A loader is immutable, so any number of loops may run at once. Callers keep their position as a
+/// Progress. Copies share the dataset.
 class DataLoader {
  public:
   class Epoch;
   class Iterator;
 
-  /// Takes a copy of the dataset, or shares it. Throws if drop_last is set and there are fewer
-  /// examples than a batch has.
+  /// Stores a copy of the dataset or, given a pointer, shares it. Throws if drop_last is set and
+  /// there is no full batch.
   template <std::derived_from<Dataset> Data>
   explicit DataLoader(Data dataset, const DataLoaderOptions& options = {})
       : DataLoader(std::shared_ptr<const Dataset>(std::make_shared<Data>(std::move(dataset))),
@@ -78,21 +78,21 @@ class DataLoader {
   /// Returns the number of batches in an epoch, at least 1.
   std::size_t batches() const { return batches_; }
 
-  /// Returns the number of rows in a whole batch, before it is sliced.
+  /// Returns the number of rows in a batch, before slicing.
   std::size_t rows(std::size_t batch) const;
 
   /// Returns the dataset.
   const std::shared_ptr<const Dataset>& dataset() const { return dataset_; }
 
-  /// Returns the start of an epoch. If draw_order is set, draws its seed from `random`.
+  /// Returns the start of an epoch. If draw_order is set, draws the epoch's seed from `random`.
   Progress start(std::size_t epoch, Random& random) const;
 
   /// Returns the batches of epoch `number`, from `from_batch` on. They contain only the rows of
-  /// `slice`, and may be empty. Throws if draw_order is set, and std::runtime_error if a file has
-  /// changed since it was opened.
+  /// `slice`, and may be empty. Throws if draw_order is set. Throws std::runtime_error if a file
+  /// has changed since it was opened.
   Epoch epoch(std::size_t number, std::size_t from_batch = 0, const BatchSlice& slice = {}) const;
 
-  /// Returns the batches of an epoch, from `progress` on, also with draw_order.
+  /// Returns the batches of an epoch, from `progress` on, even if draw_order is set.
   Epoch epoch(const Progress& progress, const BatchSlice& slice = {}) const;
 
   /// Returns integers that identify this loader: the dataset's description and the options.
@@ -117,14 +117,14 @@ class DataLoader {
   std::shared_ptr<Description> description_ = std::make_shared<Description>();
 };
 
-/// The batches of an epoch, as a range or by index. It may outlive the loader.
+/// The batches of an epoch, as a range or by index. An Epoch may outlive its loader.
 class DataLoader::Epoch {
  public:
   /// Reads the first batch and returns an iterator to it.
   Iterator begin() const;
   std::default_sentinel_t end() const { return {}; }
 
-  /// Reads a batch of the epoch, or a slice of it. Throws std::runtime_error if an example cannot
+  /// Reads the epoch's slice of a batch, or `slice`. Throws std::runtime_error if an example cannot
   /// be read.
   Batch read(std::size_t batch) const { return read(batch, slice_); }
   Batch read(std::size_t batch, const BatchSlice& slice) const;
@@ -141,7 +141,8 @@ class DataLoader::Epoch {
   std::optional<ExampleOrder> order_;  // null if not shuffled
 };
 
-/// A single-pass input iterator over an Epoch, which must outlive it. Its sentinel is `end()`.
+/// A single-pass input iterator over an Epoch, which must outlive the iterator. Its sentinel is
+/// `end()`.
 class DataLoader::Iterator {
  public:
   using iterator_concept = std::input_iterator_tag;

@@ -23,8 +23,8 @@ struct RaggedIds {
   Ids offsets;  // [rows]: where each bag begins in `ids`; non-decreasing from 0
 };
 
-/// A set of examples: arrays whose first axis indexes the examples. The dataset and the model agree
-/// on the meaning of each array.
+/// A set of examples: arrays whose first axis indexes the examples. The dataset and the model must
+/// agree on the meaning of each array.
 struct Batch {
   std::vector<Ids> ids = {};         // each [rows, …]
   std::vector<Tensor> tensors = {};  // each [rows, …]
@@ -54,11 +54,11 @@ struct Batch {
 
 /// The unit in which a run reports its speed.
 struct DataUnit {
-  std::string name = "examples";  // name, in the plural
+  std::string name = "examples";  // plural name
   std::size_t per_example = 1;    // units per example
 };
 
-/// A collection of examples that never changes.
+/// An immutable collection of examples.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -72,18 +72,18 @@ class Dataset {
   /// Reads examples for a loader. Override it for randomized examples, such as negative sampling,
   /// word dropout or augmentation. The default returns batch(examples).
   ///
-  /// `random` depends only on the epoch's order, the batch and the slice. So a resumed run, an
-  /// evaluation, and any number of ranks with the same slices repeat the draws.
+  /// `random` depends only on Progress::order_seed, the batch and the slice. So resumed runs,
+  /// repeated evaluations, and any number of ranks with the same slices make the same draws.
   virtual Batch draw(std::span<const std::int64_t> examples, Random& random) const;
 
-  /// Returns named integers that identify these examples. A loader adds its own (batch, draw_order,
-  /// drop_last, seed, shuffle). The default is the number of examples.
+  /// Returns named integers that identify these examples. A loader adds its options (batch,
+  /// draw_order, drop_last, seed, shuffle). The default returns the number of examples.
   virtual StateDict description() const;
 
-  /// Throws std::runtime_error if a file has changed since it was opened.
+  /// Throws std::runtime_error if a file has changed since it was opened. The default does nothing.
   virtual void check_unchanged() const {}
 
-  /// Returns the unit of a run's speed. The default is examples.
+  /// Returns the unit of a run's speed, by default examples.
   virtual DataUnit unit() const { return {}; }
 };
 
@@ -92,7 +92,7 @@ class Dataset {
 ///   TensorDataset ratings({.ids = {users, films}, .tensors = {stars}});
 class TensorDataset : public Dataset {
  public:
-  /// Throws if Batch::rows() throws or returns 0.
+  /// Takes examples. Throws if examples.rows() throws or is 0.
   explicit TensorDataset(Batch examples);
 
   std::size_t size() const override { return size_; }  // number of rows

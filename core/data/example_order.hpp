@@ -17,13 +17,13 @@ class KeyedPermutation {
   /// Requires count ≥ 1. `key` selects the permutation.
   KeyedPermutation(std::uint64_t count, std::uint64_t key);
 
-  std::uint64_t operator()(std::uint64_t index) const;  // index < count
+  std::uint64_t operator()(std::uint64_t index) const;  // requires index < count
 
  private:
   std::uint64_t permuted(std::uint64_t number) const;
 
   std::uint64_t count_;
-  int low_bits_, high_bits_;  // widths of the two parts of an index
+  int low_bits_, high_bits_;  // bits in the parts of an index
   std::array<std::uint64_t, 8> keys_;
 };
 

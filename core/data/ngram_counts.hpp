@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts the n-grams that look up each row of an n-gram memory's table during training. Memory
-// grows with the number of distinct n-grams, up to 1,048,576. Further n-grams are counted together.
+// Counts the n-grams that look up each row of an n-gram memory's table during training. By default,
+// at most 1,048,576 distinct n-grams are counted separately, and all others together.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,15 +21,15 @@ namespace rowgrad {
 /// The number of occurrences of each n-gram that a hash looks up.
 class NgramCounts {
  public:
-  /// An n-gram. At the start of a document, it has fewer ids than `order`. Each id is replaced by
-  /// the lowest id with the same canonical id.
+  /// An n-gram and its count. Near the first position, it has fewer ids than `order`. Each id is
+  /// replaced by the lowest id with the same canonical id.
   struct Ngram {
     std::size_t order = 0;    // nominal length in tokens
     std::u32string_view ids;  // borrowed from the counts
     std::uint64_t count = 0;  // number of occurrences
   };
 
-  static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // default limit
+  static constexpr std::size_t kMaxNgrams = std::size_t{1} << 20;  // default of max_ngrams
 
   /// Borrows the hash. Counts up to `max_ngrams` distinct n-grams separately.
   explicit NgramCounts(const NgramHash& hash, std::size_t max_ngrams = kMaxNgrams);
@@ -38,7 +38,8 @@ class NgramCounts {
   /// std::invalid_argument for ids outside the hash's vocabulary.
   void add(const Ids& tokens);
 
-  /// Returns the n-grams of each row, most frequent first. They are valid until the next add().
+  /// Returns the n-grams of each row, most frequent first. Their ids are valid until the counts
+  /// change.
   std::map<std::int32_t, std::vector<Ngram>> by_row() const;
 
   /// Returns the number of occurrences of n-grams beyond the limit.
@@ -46,27 +47,26 @@ class NgramCounts {
 
   /// Returns the counts as a state dict.
   StateDict state_dict() const;
-  /// Loads counts. Throws std::invalid_argument, and changes nothing, if the state is damaged or of
-  /// another hash.
+  /// Loads counts. Throws std::invalid_argument, and changes nothing, if the state is damaged or
+  /// from another hash.
   void load_state_dict(const StateDict& state);
 
-  const NgramHash& hash() const { return *hash_; }  // the hash of the n-grams
+  const NgramHash& hash() const { return *hash_; }  // hash passed to the constructor
 
  private:
-  // Maps the ids of an n-gram to its count. Short strings need no allocation.
+  // The count of each n-gram, by its ids. Short strings need no allocation.
   using Counts = std::unordered_map<std::u32string, std::uint64_t>;
 
   const NgramHash* hash_;
   std::size_t max_ngrams_;
-  std::vector<std::int32_t>
-      spellings_;               // [id]: lowest id with its canonical id; empty without them
-  std::vector<Counts> counts_;  // [order]
-  std::size_t size_ = 0;        // number of n-grams in counts_
+  std::vector<std::int32_t> spellings_;  // [id]: lowest id with the same canonical id; may be empty
+  std::vector<Counts> counts_;           // [order]
+  std::size_t size_ = 0;                 // number of n-grams in counts_
   std::uint64_t uncounted_ = 0;
 };
 
-/// Returns an n-gram's tokens as a string, or their ids if the tokenizer is null or lacks one. The
-/// start of a document is "[start]".
+/// Returns an n-gram's text, or its ids if the tokenizer is null or lacks one of them. Incomplete
+/// n-grams begin with "[start]".
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer);
 
 /// Returns a short label with the n-grams of a row: "the dog | of a | 3 more".

@@ -1,14 +1,14 @@
 #pragma once
 
 // Maps the n-grams that end at each position to table rows, for n-gram memories (Cheng et al. 2026,
-// "Conditional Memory via Scalable Lookup", arXiv:2601.07372). For each order n there are several
+// "Conditional Memory via Scalable Lookup", arXiv:2601.07372). For each order n, there are `heads`
 // heads. Each head has its own part of the table, whose size is a prime that no other part has. So
 // n-grams that share a row of one part rarely share a row of another.
 //
 //   mixed = (c[t] · m[0]) xor (c[t − 1] · m[1]) xor … xor (c[t − n + 1] · m[n − 1])
 //   row   = first row of the part + mixed mod size of the part
 //
-// c are canonical ids, or `vocabulary` before the start of the document. The multipliers m are odd,
+// c are canonical ids, or `vocabulary` before the first position. The multipliers m are odd,
 // derived from a seed (SplitMix64, Steele, Lea & Flood 2014), and so small that no product reaches
 // 2^63.
 
@@ -25,22 +25,23 @@ struct NgramHashOptions {
   std::size_t heads = 4;                     // heads per order
   std::size_t rows = 100'000;                // minimum rows per head; rounded up to an unused prime
   std::uint64_t seed = 0;                    // determines the multipliers
-  /// canonical[id] is the id under which `id` is hashed, less than `vocabulary` (see
-  /// canonical_ids). If empty, every id is hashed as itself.
+  /// The id under which each id is hashed, less than `vocabulary`: see canonical_ids(). If empty,
+  /// every id is hashed as itself.
   std::vector<std::int32_t> canonical = {};
 };
 
 class NgramHash {
  public:
   /// Builds the hash of the memory in front of `block`. `blocks` lists every block with a memory;
-  /// no two of their parts have the same size. Throws std::invalid_argument for invalid options, or
-  /// if the table would have more than 2^31 − 1 rows.
+  /// no two parts of these memories have the same size. Throws std::invalid_argument for invalid
+  /// options, or if the table would have more than 2^31 − 1 rows.
   NgramHash(std::size_t vocabulary, const NgramHashOptions& options,
             const std::vector<std::size_t>& blocks, std::size_t block);
 
   /// Returns the rows that the last `length` positions of `tokens` [batch, positions] look up:
-  /// [batch, length, lookups()]. Throws std::invalid_argument if there are fewer than `length`
-  /// positions, and as check_ids() does.
+  /// [batch, length, lookups()]. Lookup i uses order orders()[i / heads()] and head i % heads().
+  /// Throws std::invalid_argument if there are fewer than `length` positions, and as check_ids()
+  /// does.
   Ids rows(const Ids& tokens, std::size_t length) const;
   /// Returns the rows of all positions.
   Ids rows(const Ids& tokens) const {
@@ -54,9 +55,8 @@ class NgramHash {
   std::size_t table_rows() const { return table_rows_; }  // number of rows of all parts
   std::size_t max_order() const { return multipliers_.size(); }  // largest order
 
-  /// Lookup i of a position uses head i % heads() for n-grams of orders()[i / heads()] tokens.
-  const std::vector<std::size_t>& orders() const { return orders_; }
-  std::size_t heads() const { return heads_; }
+  const std::vector<std::size_t>& orders() const { return orders_; }  // tokens per n-gram
+  std::size_t heads() const { return heads_; }                        // heads per order
 
   /// Returns the canonical id of each token; empty if every id is its own.
   const std::vector<std::int32_t>& canonical_ids() const { return canonical_; }

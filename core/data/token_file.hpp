@@ -56,18 +56,19 @@ inline std::uint32_t bytes_per_id(std::size_t vocabulary_size) {
 struct TokenFileOptions {
   /// Bytes per id of a raw file, 2 or 4. If 0, raw files are rejected.
   std::size_t raw_bytes = 0;
-  /// The expected vocabulary. Opening a file throws if its header has a different vocabulary, and
-  /// reading throws for ids outside it. If null, only the file limits the ids.
+  /// The expected vocabulary. Opening a file throws if its header has a different one, and reading
+  /// throws for ids outside this vocabulary. If null, the header's vocabulary size or the id width
+  /// is the limit.
   const Vocabulary* vocabulary = nullptr;
 };
 
-/// A file of token ids that is read on demand. It is not mapped, because reading a mapped file that
-/// another program truncates kills the process, and pages that were read count as the process's
-/// memory. Movable; several threads may read at once.
+/// A file of token ids that is read on demand. It is not memory-mapped, because reading would kill
+/// the process if another program truncated the file, and because mapped pages count as the
+/// process's memory. Movable; several threads may read at once.
 class TokenFile {
  public:
-  /// Reads only the header. Throws if the format is unknown, the length contradicts the header, or
-  /// the vocabulary differs.
+  /// Reads only the header and the end. Throws if the format is unknown, the length contradicts the
+  /// header, or the vocabulary differs.
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
 
   const std::filesystem::path& path() const { return file_.path(); }  // path of the file
@@ -75,7 +76,7 @@ class TokenFile {
   /// Returns the number of ids.
   std::uint64_t size() const { return size_; }
 
-  /// Returns the header, if the file is in rowgrad's format.
+  /// Returns the header, or nothing in other formats.
   const std::optional<TokenFileHeader>& header() const { return header_; }
 
   /// Fills `ids` with the ids from index `begin` on. Throws for ids outside the vocabulary. In
@@ -90,9 +91,9 @@ class TokenFile {
   /// checksums differ.
   void verify() const;
 
-  /// Returns a hash that distinguishes files with different ids. In rowgrad's format, it covers the
-  /// checksum in the header. In other formats, it covers all ids or, above 1 GiB, their number and
-  /// a sample.
+  /// Returns a hash for telling files apart. In rowgrad's format, it covers the header's checksum,
+  /// vocabulary and count. In other formats, it covers all ids or, above 1 GiB, their number and a
+  /// sample.
   std::uint64_t fingerprint() const;
 
  private:
@@ -114,11 +115,11 @@ class TokenFile {
       verified_;  // one bit per block; null without block checksums
 };
 
-/// A writer of files in rowgrad's format, with a small buffer. An existing file stays in place
-/// until the new one is complete.
+/// A writer of files in rowgrad's format. An existing file stays in place until the new one is
+/// complete.
 class TokenFileWriter {
  public:
-  /// Throws std::system_error if the file cannot be created: see LockedFile::Open::kReplace.
+  /// Creates the file, or throws std::system_error: see LockedFile::Open::kReplace.
   TokenFileWriter(const std::filesystem::path& path, const Vocabulary& vocabulary);
 
   /// Returns the number of ids so far.
@@ -136,7 +137,7 @@ class TokenFileWriter {
   LockedFile file_;
   TokenFileHeader header_;
   Checksum block_;                   // covers the ids after the last full block
-  std::uint64_t block_bytes_ = 0;    // size of these ids
+  std::uint64_t block_bytes_ = 0;    // bytes that block_ covers
   std::vector<std::uint64_t> sums_;  // checksums of full blocks
   std::vector<std::byte> stored_;
 };

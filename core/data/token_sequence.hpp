@@ -15,8 +15,7 @@
 
 namespace rowgrad {
 
-/// An immutable sequence of token ids, in memory or in files. Copies and slices are cheap, as they
-/// share the ids.
+/// An immutable sequence of token ids, in memory or in files. Copies and slices share the ids.
 class TokenSequence {
  public:
   /// Takes ids in memory, of rank 1.
@@ -40,7 +39,7 @@ class TokenSequence {
   Ids ids() const;
 
   /// Returns a checksum of the ids. If there are more than 2^20, it covers their number and a
-  /// sample of 2^14, so that large files need not be read.
+  /// sample of 2^14, so that large files need not be read whole.
   std::uint64_t checksum() const;
 
   /// Throws std::runtime_error if a file has changed since it was opened.
@@ -68,8 +67,9 @@ struct Split {
 Split split(const TokenSequence& source, double validation_fraction);
 
 /// Returns the mean −log p over `text` under a model that knows only token frequencies. They are
-/// the frequencies in `counted`, with 1 added to each count. Reads at most 2^24 ids of each
-/// sequence. Throws std::invalid_argument for an id outside the vocabulary, and if `text` is empty.
+/// the frequencies in `counted`, with 1 added to each count. Reads at most the first 2^24 ids of
+/// each sequence. Throws std::invalid_argument for an id outside the vocabulary, and if `text` is
+/// empty.
 double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary);
 
@@ -88,7 +88,7 @@ struct WindowOptions {
 /// and movable; copies share the ids.
 class TokenWindows : public Dataset {
  public:
-  /// Throws if there are too few ids for one window.
+  /// Takes ids. Throws if there are too few for one window.
   TokenWindows(TokenSequence text, const WindowOptions& options);
 
   /// Takes one explicit target for each id.
@@ -108,7 +108,7 @@ class TokenWindows : public Dataset {
   /// targets: see TokenSequence::checksum().
   StateDict description() const override;
   void check_unchanged() const override;                                   // checks all files
-  DataUnit unit() const override { return {"tokens", options_.context}; }  // all ids of a window
+  DataUnit unit() const override { return {"tokens", options_.context}; }  // counts all ids
 
  private:
   TokenSequence text_;

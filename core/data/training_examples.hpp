@@ -28,8 +28,8 @@ struct TrainingExample {
   std::vector<std::int32_t> targets;  // one target per input
 };
 
-/// Returns a document with its class. The target of the last id is `label`; all other targets are
-/// ignored. Longer documents are cut to `max_ids` ids.
+/// Returns a document with its class. Documents longer than `max_ids` are cut. The target of the
+/// last id is `label`; all other targets are ignored.
 TrainingExample classification_example(
     const Ids& ids, std::size_t label,
     std::size_t max_ids = std::numeric_limits<std::size_t>::max());

@@ -82,8 +82,8 @@ class PieceCache {
  private:
   static constexpr std::size_t kSets = std::size_t{1} << 15;
 
-  // kLongest bytes of ones, then zeros. Read from byte kLongest − n on, the mask keeps n bytes of a
-  // piece.
+  // kLongest bytes 0xFF, then kLongest zeros. The kLongest bytes from index kLongest − n on are a
+  // mask that keeps n bytes of a piece.
   static constexpr auto kMask = [] {
     std::array<unsigned char, 2 * kLongest> mask{};
     std::fill_n(mask.begin(), kLongest, static_cast<unsigned char>(0xFF));
@@ -104,13 +104,13 @@ class PieceCache {
     return key;
   }
 
-  // Rarely called, and not inlined, so that its caller can be inlined.
+  // Adds an entry without ids. Rarely called and not inlined, so that its caller can be inlined.
   [[gnu::noinline]] static Entry& add(Entry* set, const Key& key) {
     set[1] = set[0];
     return set[0] = {.key = key};
   }
 
-  // Branch-free, because nearly always all parts are equal.
+  // Returns true if the keys are equal. Branch-free, because they nearly always are.
   static bool same(const Key& a, const Key& b) {
     return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
   }
@@ -119,8 +119,8 @@ class PieceCache {
   Entry long_;
 };
 
-// Lends each cache to one call at a time, so that encoding is thread-safe without a lock in its
-// loop. There is one cache per simultaneous call.
+// A pool of caches, each lent to one call at a time, so that encoding is thread-safe without a lock
+// in its loop. The pool grows to one cache per simultaneous call.
 class BytePairTokenizer::Caches {
  public:
   // Returns a cache that no other thread uses, an existing one if possible.

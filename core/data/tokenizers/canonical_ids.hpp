@@ -12,14 +12,14 @@
 namespace rowgrad {
 
 /// Returns `text` in compatibility form (NFKD: Unicode Standard Annex 15) and lower case, without
-/// accents (category M) and without whitespace at the ends. Other runs of whitespace, and text of
-/// only whitespace, become one space. Returns text that is not UTF-8, or folds to nothing,
-/// unchanged.
+/// accents (category M) or whitespace at the ends. Other runs of whitespace, and text of only
+/// whitespace, become one space. Text that is not UTF-8, or folds to nothing, stays unchanged.
 std::string fold(std::string_view text);
 
-/// Returns a canonical id for each token id; tokens with the same folded text share one. They count
-/// from 0 in order of first appearance (Cheng et al. 2026, "Conditional Memory via Scalable
-/// Lookup", section 2.2: fewer, better trained n-grams). For NgramHashOptions.
+/// Returns the canonical id of each token, for NgramHashOptions::canonical. Tokens with equal
+/// folded text share one. Canonical ids count from 0 in order of first appearance. This gives
+/// fewer, better trained n-grams (Cheng et al. 2026, "Conditional Memory via Scalable Lookup",
+/// section 2.2).
 std::vector<std::int32_t> canonical_ids(const Tokenizer& tokenizer);
 
 }  // namespace rowgrad

@@ -43,7 +43,7 @@ std::size_t skip_ascii_letters(std::string_view text, std::size_t offset) {
   constexpr std::uint64_t kTop = 0x80 * kEach;
   for (std::uint64_t bytes; text.size() - offset >= sizeof bytes; offset += sizeof bytes) {
     std::memcpy(&bytes, text.data() + offset, sizeof bytes);
-    // The sums set the top bit of bytes ≥ 'a' and of bytes > 'z', without carrying over.
+    // The top bits of from_a mark bytes ≥ 'a', those of past_z bytes > 'z'. No sum carries over.
     const std::uint64_t small = (bytes | 0x20 * kEach) & ~kTop;
     const std::uint64_t from_a = small + (0x80 - 'a') * kEach;
     const std::uint64_t past_z = small + (0x7F - 'z') * kEach;
@@ -75,7 +75,8 @@ std::size_t contraction_length(std::string_view text) {
   return pair ? 3 : 0;
 }
 
-// Matches \s+(?!\S)|\s+ : before a word, a run of whitespace leaves its last character to the word.
+// Returns the end of a match of \s+(?!\S)|\s+ from `begin`. Before a word, two or more whitespace
+// characters leave the last one to the word.
 std::size_t white_space_end(std::string_view text, std::size_t begin) {
   std::size_t last = begin;
   std::size_t end = begin;

@@ -5,7 +5,7 @@
 
 namespace rowgrad {
 
-/// Returns the end of the piece that starts at `begin` (inside `text`), by GPT-2's pattern
+/// Returns the end of the piece that starts at `begin` < text.size(), by GPT-2's pattern
 ///
 ///   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 ///

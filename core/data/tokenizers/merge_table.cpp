@@ -196,7 +196,7 @@ class WordPairs {
   // Returns the pairs that were added since the last call.
   std::vector<Pair> take_fresh() { return std::exchange(fresh_, {}); }
 
-  // Replaces `left` and `right` with `merged`, in each word from left to right.
+  // Replaces each pair `left`, `right` with `merged`, in each word from left to right.
   void merge(std::int32_t left, std::int32_t right, std::int32_t merged) {
     for (const std::size_t word : std::exchange(pairs_.at(pair_of(left, right)).words, {})) {
       std::vector<std::int32_t>& ids = words_[word].ids;

@@ -46,7 +46,7 @@ class MergeTable {
   explicit MergeTable(const Vocabulary& vocabulary);
 
   /// Appends the merge with the next rank. Requires the vocabulary passed to the constructor.
-  /// `left` and `right` must be bytes or made by earlier merges. Together they must be an ordinary
+  /// `left` and `right` must be bytes or made by earlier merges. Joined, they must be an ordinary
   /// token that no earlier merge makes.
   void add(std::string_view left, std::string_view right, const Vocabulary& vocabulary);
 
@@ -56,12 +56,12 @@ class MergeTable {
   /// Returns the merges in rank order.
   const std::vector<Merge>& merges() const { return merges_; }
 
-  /// Returns true if encoding can produce this id: it is a byte or made by a merge.
+  /// Returns true if this id is a byte or made by a merge.
   bool makes(std::int32_t id) const {
     return id >= 0 && std::cmp_less(id, made_.size()) && made_[static_cast<std::size_t>(id)];
   }
 
-  /// Appends the ids of a piece of text, in O(n log n) time.
+  /// Appends the ids of a piece of n bytes, in O(n log n) time.
   void append_ids(std::string_view piece, Workspace& workspace,
                   std::vector<std::int32_t>& ids) const;
 
@@ -75,8 +75,8 @@ class MergeTable {
   std::vector<Merge> merges_;
   std::vector<bool> made_;  // [id]: see makes()
   // Open-addressing table of id pairs, with the rank in the low bits. The number of slots is a
-  // power of two, and at most half are taken. A slot is one word, because cache misses here limit
-  // how fast new words are encoded.
+  // power of two, and at most half are taken. A slot has 64 bits, because cache misses here limit
+  // how fast new pieces are encoded.
   std::vector<std::uint64_t> slots_;
 };
 

@@ -9,11 +9,11 @@ namespace rowgrad {
 /// Options of CharacterTokenizer.
 struct CharacterOptions {
   /// Special tokens, with the ids after the characters. If kUnknown is one of them, its id
-  /// represents all characters that are not in the vocabulary.
+  /// represents all characters without an id.
   std::vector<std::string> special_tokens = {};
 };
 
-/// One token per character, that is, per Unicode code point. Copyable and movable.
+/// A tokenizer with one token per character (Unicode code point). Copyable and movable.
 class CharacterTokenizer final : public Tokenizer {
  public:
   /// Collects the characters of a corpus, with ids in code point order.
@@ -34,12 +34,12 @@ class CharacterTokenizer final : public Tokenizer {
 /// Options of WordTokenizer.
 struct WordOptions {
   /// Special tokens, with the ids after the words. If kUnknown is one of them, its id represents
-  /// all words that are not in the vocabulary.
+  /// all words without an id.
   std::vector<std::string> special_tokens = {std::string(kEndOfText), std::string(kUnknown)};
-  /// Words that occur less often in the corpus get no id.
+  /// The minimum count in the corpus. Rarer words get no id.
   std::size_t min_count = 1;
   /// The maximum number of ids, including special tokens; 0 for no limit. The most frequent words
-  /// get one; ties go to the word that sorts first.
+  /// get ids; ties go to the word that sorts first.
   std::size_t max_tokens = 0;
   /// If true, all words are converted to lower case, in the corpus and when encoding.
   bool lower = false;
@@ -50,7 +50,7 @@ struct WordOptions {
 /// the blank pieces, as in Raschka's *Build a Large Language Model (From Scratch)*, chapter 2.
 std::vector<std::string_view> split_words(std::string_view text);
 
-/// One token per word. Copyable and movable.
+/// A tokenizer with one token per word. Copyable and movable.
 ///
 /// decode() joins words with single spaces, without a space before , . : ; ? ! " ( ) and '. The
 /// original whitespace is lost.

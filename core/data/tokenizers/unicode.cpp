@@ -48,7 +48,7 @@ std::string lower_case(std::string_view text) {
 
 namespace {
 
-// Maps 0x00 … 0x20, 0x7F … 0xA0 and 0xAD to code points from 0x100 on.
+// Maps 0x00 … 0x20, 0x7F … 0xA0 and 0xAD to code points from 0x100 on, other bytes to themselves.
 constexpr char32_t code_point_of(std::uint8_t byte) {
   if (byte <= 0x20) return 0x100U + byte;
   if (byte >= 0x7F && byte <= 0xA0) return 0x121U + byte - 0x7F;

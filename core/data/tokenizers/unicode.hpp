@@ -1,7 +1,7 @@
 #pragma once
 
-// Character classes, lower case, and bytes as printable text. Letters and numbers are the general
-// categories L and N of utf8proc, rowgrad's only source of Unicode data.
+// Character classes, lower case, and bytes as printable text. Letters and numbers are Unicode's
+// general categories L and N, from utf8proc.
 
 #include <cstdint>
 #include <string>

@@ -115,8 +115,9 @@ std::optional<SpecialTokenSearch::Found> SpecialTokenSearch::next(std::size_t be
   return std::nullopt;
 }
 
-// Searches the sorted tokens. The last token that does not sort after `rest` either matches or
-// shares only a prefix with it; then the search goes on with that prefix.
+// Searches the sorted tokens. The last token that does not sort after `rest` either is a prefix of
+// `rest` or has only a shorter prefix in common with it. In the second case, the search goes on
+// with the common prefix.
 const SpecialTokenSearch::Token* SpecialTokenSearch::longest_at(std::size_t begin) const {
   for (std::string_view rest = text_.substr(begin);;) {
     auto token = std::ranges::upper_bound(tokens_, rest, {}, &Token::first);

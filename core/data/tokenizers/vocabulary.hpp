@@ -24,13 +24,13 @@ class Vocabulary {
                       const std::vector<std::int32_t>& special_ids = {});
 
   std::size_t size() const { return tokens_.size(); }                            // number of ids
-  const std::vector<std::string>& tokens() const { return tokens_; }             // by id
-  const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // increasing
+  const std::vector<std::string>& tokens() const { return tokens_; }             // in id order
+  const std::vector<std::int32_t>& special_ids() const { return special_ids_; }  // sorted
 
-  /// Returns the text of one token.
+  /// Returns a token's text.
   const std::string& token(std::int32_t id) const;
 
-  bool is_special(std::int32_t id) const;  // true if its token is special
+  bool is_special(std::int32_t id) const;  // true if the token is special
 
   /// Returns the id of an ordinary token, if there is one.
   std::optional<std::int32_t> find(std::string_view token) const;
