@@ -17,7 +17,7 @@
 
 namespace rowgrad {
 
-/// Bags of ids, one bag per example and of any length: the input of an EmbeddingBag.
+/// Bags of ids of any length, one bag per example: the input of an EmbeddingBag.
 struct RaggedIds {
   Ids ids;      // [count]: the ids of all bags, concatenated
   Ids offsets;  // [rows]: where each bag begins in `ids`; non-decreasing from 0

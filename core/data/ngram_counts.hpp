@@ -1,6 +1,6 @@
 #pragma once
 
-// Counts the n-grams that look up each row of an n-gram memory's table during training. By default,
+// Counts the n-grams that map to each row of an n-gram memory's table during training. By default,
 // at most 1,048,576 distinct n-grams are counted separately, and all others together.
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace rowgrad {
 
-/// The number of occurrences of each n-gram that a hash looks up.
+/// Counts of the n-grams that a hash maps to rows.
 class NgramCounts {
  public:
   /// An n-gram and its count. Near the first position, it has fewer ids than `order`. Each id is

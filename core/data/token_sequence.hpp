@@ -18,7 +18,7 @@ namespace rowgrad {
 /// An immutable sequence of token ids, in memory or in files. Copies and slices share the ids.
 class TokenSequence {
  public:
-  /// Takes ids in memory, of rank 1.
+  /// Takes ids in memory. Requires rank 1.
   TokenSequence(Ids ids);
   TokenSequence(const std::vector<std::int32_t>& ids) : TokenSequence(Ids(ids)) {}
 

@@ -15,7 +15,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // The state of a folder on disk: names as of the last sync of the folder, contents as of the last
-// sync of each file. Each sync and cut_now() record images of what the disk may hold at that time.
+// sync of each file. Each sync, and cut_now(), records images of what the disk may hold at that
+// time.
 class Disk {
  public:
   using Image = std::map<std::string, std::string>;  // contents by name
@@ -60,7 +61,7 @@ class Disk {
 
  private:
   static constexpr std::size_t kSector = 512;
-  // The inode and birth time of a file, as inodes of removed files are reused.
+  // The inode number and birth time of a file, because inode numbers of removed files are reused.
   using Key = std::pair<std::uint64_t, std::int64_t>;
   using File = std::shared_ptr<std::string>;  // contents at the last sync
 
@@ -128,7 +129,8 @@ struct Change {
 };
 
 // Makes the changes one after another. If the power is cut during a change, `state` must return the
-// state before or after it. If the power is cut later, it must return the state after the change.
+// state before or after the change. If the power is cut later, `state` must return the state after
+// the change.
 void expect_all_or_nothing(const fs::path& folder, const std::vector<Change>& changes,
                            const std::function<std::string(const fs::path&)>& state) {
   const TemporaryFolder elsewhere;
@@ -207,7 +209,7 @@ TEST(PowerCut, LeavesATableAtACheckpoint) {
   };
   const auto state = [&](const fs::path& in) {
     if (!file_exists(in / "table")) return std::string("nothing");
-    // Copies the files, as the table is open.
+    // Copies the files, because the table is open.
     const TemporaryFolder copied;
     for (const auto& entry : fs::directory_iterator(in))
       fs::copy_file(entry.path(), copied / entry.path().filename());

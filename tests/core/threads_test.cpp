@@ -1,6 +1,6 @@
 // Calls that the headers document as thread-safe, made by several threads at the same time. The
-// results must equal the results of a single thread. tests/thread_sanitizer.sh runs this under
-// ThreadSanitizer.
+// results must equal the results of a single thread. tests/thread_sanitizer.sh runs these tests
+// under ThreadSanitizer.
 
 #include "tests/test.hpp"
 
@@ -60,7 +60,7 @@ TEST(Threads, ShareTheBufferPool) {
   });
 }
 
-// Trains separate parameters for some steps, and returns the loss of each step.
+// Trains parameters of its own for 30 steps, and returns the loss of each step.
 std::vector<real> train(int seed) {
   Parameter table("table", irregular({50, 6}, seed));
   Parameter weight("weight", irregular({4, 6}, seed + 1));

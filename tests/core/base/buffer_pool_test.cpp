@@ -7,7 +7,8 @@
 
 namespace {
 
-// Under AddressSanitizer, the pool keeps no idle blocks, so that it detects a use after free.
+// Under AddressSanitizer, the pool keeps no idle blocks, so that the sanitizer detects uses after
+// free.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr bool kKeepsBlocks = false;
 #else
@@ -31,7 +32,7 @@ TEST(BufferPool, AlignsBlocksAndWastesAtMostAQuarterOrOnePage) {
     void* block = BufferPool::allocate(bytes);
     const std::size_t taken = BufferPool::statistics().bytes_in_use - before;
     EXPECT_TRUE(aligned(block, 64)) << bytes;
-    // AddressSanitizer would report bytes outside the block.
+    // AddressSanitizer reports writes outside the block.
     if (bytes <= 3 * kHugePage) std::memset(block, 1, bytes);
     BufferPool::deallocate(block, bytes);
     if (bytes >= kMebibyte) BufferPool::release_idle();
@@ -75,7 +76,7 @@ TEST(BufferPool, ReportsStatisticsAndReleasesIdleBlocks) {
 TEST(BufferPool, ReusesFreedLargeBlocksForAnySize) {
   if (!kKeepsBlocks) GTEST_SKIP() << "the pool keeps no blocks under AddressSanitizer";
   BufferPool::release_idle();
-  // In this order, freed blocks join a neighbour before, after, or on both sides.
+  // In this order, freed blocks join a free block before them, after them, or on both sides.
   std::vector<void*> thirds;
   for (int i = 0; i < 9; ++i) thirds.push_back(BufferPool::allocate(3 * kMebibyte));
   for (const int i : {0, 2, 1, 5, 4, 3, 8, 6, 7})
@@ -145,7 +146,8 @@ TEST(BufferPool, UsesHugePagesAgainAfterASparseBlock) {
 TEST(BufferPool, ThrowsForImpossibleSizes) {
   const auto before = BufferPool::statistics();
   EXPECT_THROW(BufferPool::allocate(std::numeric_limits<std::size_t>::max()), std::bad_alloc);
-  for (const std::size_t count : {std::size_t{1} << 60, (std::size_t{1} << 61) + 1})  // wraps to 8
+  // The size of the second block would wrap to 8 bytes.
+  for (const std::size_t count : {std::size_t{1} << 60, (std::size_t{1} << 61) + 1})
     EXPECT_THROW(PoolAllocator<std::uint64_t>().allocate(count), std::bad_alloc);
   BufferPool::deallocate(nullptr, 64);  // accepts nullptr, like free()
   EXPECT_EQ(BufferPool::statistics().bytes_in_use, before.bytes_in_use);

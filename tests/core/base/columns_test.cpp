@@ -23,7 +23,7 @@ TEST(Columns, RejectMalformedStrings) {
   for (const char* wrong :
        {"A", "AA", "A===", "AB C", "gICAgICAgICAgIAB", "gICAgICAgICAAg==", "gA=="})
     EXPECT_THROW(unpack_counts(wrong), std::runtime_error) << wrong;
-  EXPECT_THROW(unpack_numbers("AAAA"), std::runtime_error);  // three bytes
+  EXPECT_THROW(unpack_numbers("AAAA"), std::runtime_error);  // decodes to three bytes
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Makes syncing a folder fail with this error, until the end of a scope.
+// Returns an object that makes syncs of folders fail with `error` as long as it exists.
 ReplacedSyncs failing_syncs_of_folders(int error) {
   return ReplacedSyncs([error](int file) {
     struct stat status {};
@@ -49,8 +49,8 @@ TEST(File, RoundTripsEveryByte) {
   EXPECT_EQ(read_file(folder / "file"), "");
 }
 
-// Otherwise, the output of a program that was started without standard output could end up in a
-// file.
+// If a file got the descriptor 1, a program that was started without standard output would print
+// into the file.
 TEST(File, NeverUsesTheDescriptorsOfStandardStreams) {
   const TemporaryFolder folder;
   std::cout.flush();

@@ -6,7 +6,8 @@ TEST(StringHash, DependsOnEveryByteAndTheLength) {
   std::set<std::size_t> hashes;
   std::size_t count = 0;
   for (const std::size_t length : {0U, 1U, 7U, 8U, 9U, 20U})
-    for (std::size_t changed = 0; changed <= length; ++changed, ++count) {  // length: no change
+    // The string ends before the index `length`, so the last one has no changed byte.
+    for (std::size_t changed = 0; changed <= length; ++changed, ++count) {
       std::string text(length + 1, '\0');
       text[changed] = 1;
       hashes.insert(StringHash()(text.substr(0, length)));

@@ -38,8 +38,8 @@ TEST(RangeCount, GivesEachThreadAtLeastTheGrain) {
   EXPECT_EQ(range_count(0, 0), 1U);
 }
 
-// Each range waits until all ranges have begun. If other programs need the processors, loops stay
-// on one thread for a while, so this tries repeatedly.
+// Each range waits up to 100 ms until all ranges have begun. If other programs need the processors,
+// loops stay on one thread for a while, so the test tries repeatedly.
 TEST(RunRanges, UsesAThreadForEachRangeAndBlocksSignalsThere) {
   const Threads scope(kRanges);
   const std::thread::id caller = std::this_thread::get_id();
@@ -85,7 +85,7 @@ TEST(RunRanges, RunsMoreRangesThanProcessors) {
 TEST(RunRanges, IdleThreadsSleep) {
   const Threads scope(kRanges);
   run_ranges(kRanges, FunctionRef([](std::size_t) {}));
-  std::clock_t used = CLOCKS_PER_SEC;  // of all threads; on a busy machine, they sleep later
+  std::clock_t used = CLOCKS_PER_SEC;  // CPU time; on a busy machine, threads sleep later
   for (int tries = 0; tries < 20 && used >= 0.03 * CLOCKS_PER_SEC; ++tries) {
     std::this_thread::sleep_for(20ms);
     const std::clock_t before = std::clock();
@@ -123,7 +123,7 @@ TEST(RunRanges, UsesAtMostTheThreadsThatWereSet) {
   EXPECT_LE(threads.size(), 2U);
 }
 
-// Functions of OpenMP, if OpenBLAS was built with it.
+// Functions of OpenMP; null if OpenBLAS was not built with OpenMP.
 extern "C" {
 [[gnu::weak]] int omp_get_max_threads();
 [[gnu::weak]] void omp_set_num_threads(int);

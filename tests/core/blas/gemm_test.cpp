@@ -35,8 +35,8 @@ void expect_product(const Sizes& size, bool a_transpose, bool b_transpose, real 
     return total;
   };
   // Rounding error: at most half a unit for each of `inner` products and sums of values below 1, in
-  // any order, and two more for beta · before (Higham 2002, section 3.1). Doubled, because in the
-  // double build, the reference is rounded as well.
+  // any order, and two more for beta · before (Higham 2002, section 3.1). The bound is doubled,
+  // because in the double build, the reference is rounded as well.
   const double n = static_cast<double>(inner) + 2;
   expect_entries(
       result, {rows, columns}, product, [n](auto&, double) { return n * (n + 1) * kEpsilon; },
@@ -55,7 +55,7 @@ TEST(Gemm, MultipliesAllTransposesBetasAndSizes) {
         for (const real beta : {real{0}, real{1}, real{0.5}}) expect_product(size, a, b, beta);
 }
 
-// Splits rows, columns, a single row, and the inner dimension.
+// These sizes make gemm() split rows, columns, a single row, and the inner dimension.
 TEST(Gemm, AgreesForAnyNumberOfThreads) {
   for (const auto& [rows, inner, columns] : std::vector<Sizes>{
            {30, 70, 5001}, {5001, 70, 30}, {700, 300, 500}, {1, 300, 9001}, {400, 901, 30}})

@@ -14,7 +14,8 @@ extern "C" {
 
 namespace {
 
-// Trains a layer whose products, forward and backward, are large enough for OpenBLAS.
+// Trains a layer and returns the loss after two steps. The products, forward and backward, are
+// large enough to be computed by OpenBLAS.
 double loss_after_two_steps() {
   Random random(1);
   Linear layer(700, 900, random);

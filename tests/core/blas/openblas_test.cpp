@@ -16,8 +16,8 @@ Tensor product(std::size_t rows) {
   return result;
 }
 
-// Computes the first product in a new process, in which OpenBLAS has chosen a kernel without AVX,
-// as if it did not know the CPU.
+// A test that starts a new process, in which OpenBLAS has chosen a kernel without AVX, as if it did
+// not know the CPU.
 class OpenBlasAtStart : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -30,7 +30,8 @@ class OpenBlasAtStart : public ::testing::Test {
     kernel_.emplace(kVariable, "Prescott");
   }
 
-  // Calls `start`, which may start threads, prints describe() to standard error and exits.
+  // Calls start(), prints describe() to standard error and exits, with status 0 if the kernel fits
+  // the CPU. start() may start threads.
   [[noreturn]] static void describe_after(const std::function<void()>& start) {
     unsetenv(kVariable);  // as if the user had not chosen a kernel
     start();
@@ -79,7 +80,8 @@ TEST(OpenBlas, UpgradesAKernelOlderThanTheCpu) {
 
     // Without BLAS, the loops of xtensor-blas would give the same bits with any kernel.
     EXPECT_NE(with_new_kernel, with_old_kernel) << rows << " rows were not multiplied by OpenBLAS";
-    // Each kernel sums 96 products of values below 1 in its own order: see the bound in gemm_test.
+    // Each kernel sums 96 products of values below 1 in its own order: see the bound in
+    // gemm_test.cpp.
     const double bound = 2 * kSide * (kSide + 1) * kEpsilon;
     expect_near(with_old_kernel, before, bound, "Prescott");
     expect_near(with_new_kernel, before, bound, info().kernel);

@@ -27,9 +27,10 @@ TEST(KeyedPermutation, VisitsEachIndexOnce) {
     EXPECT_TRUE(is_permutation(KeyedPermutation(count, 7), count)) << count;
 }
 
-// Expects equal counts, by a chi-square test. With d degrees of freedom, chi-square has mean d and
-// variance 2d. By chance, fewer than one in ten thousand tables deviates by more than six
-// standard deviations. The keys are fixed, so the result is always the same.
+// Expects equal probabilities of all bins, by a chi-square test. With d degrees of freedom,
+// chi-square has mean d and variance 2d. By chance, fewer than one in ten thousand lists of counts
+// deviates by more than six standard deviations. The keys are fixed, so the result is always the
+// same.
 void expect_uniform(const std::vector<std::uint64_t>& counts, const char* what) {
   double total = 0, chi = 0;
   for (const std::uint64_t count : counts) total += static_cast<double>(count);

@@ -15,7 +15,7 @@ std::string bytes_of(const std::vector<Number>& numbers) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(Number)};
 }
 
-// Returns a file as llm.c writes it.
+// Returns the contents of a file as llm.c writes it.
 std::string llmc(std::int32_t magic, std::int32_t version, std::int32_t count,
                  const std::string& ids) {
   std::vector<std::int32_t> header(256);
@@ -45,7 +45,7 @@ class TokenFiles : public ::testing::Test {
     return read_file(folder_ / "own.bin");
   }
 
-  // Returns a file as version 0.2.0 wrote it.
+  // Returns the contents of a file as rowgrad 0.2.0 wrote it.
   static std::string of_version_1(std::size_t size, const std::vector<std::uint16_t>& ids) {
     TokenFileHeader header;
     header.version = 1;
@@ -71,7 +71,7 @@ class TokenFiles : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// The files have many blocks.
+// The files in rowgrad's format have many blocks.
 TEST_F(TokenFiles, AreReadInAllFormats) {
   Ids32 large(100'000);
   std::iota(large.begin(), large.end(), 0);
@@ -167,7 +167,7 @@ TEST_F(TokenFiles, RejectIdsOutsideTheVocabularyWhenRead) {
 }
 
 TEST_F(TokenFiles, DetectADamagedIdWhenItsBlockIsRead) {
-  Ids32 ids(20'000);  // 3 blocks of 8,192
+  Ids32 ids(20'000);  // 3 blocks of up to 8,192 ids
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % 10);
   std::string damaged = own(10, ids);
   damaged[64 + 2 * 10'000] ^= 1;

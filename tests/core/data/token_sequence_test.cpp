@@ -52,7 +52,7 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
   EXPECT_EQ(in_files({10, 1, 0, 0, 4, 15}).checksum(), whole.checksum());
   EXPECT_NE(whole.slice(0, 29).checksum(), whole.checksum());
   EXPECT_EQ(whole.slice(3, 9).checksum(), TokenSequence(to_ids(consecutive(9, 3))).checksum());
-  // In long sequences, the first ids, the last ids and a sample of the others count.
+  // In long sequences, the checksum covers the first ids, the last ids and a sample of the others.
   for (const std::size_t size : {std::size_t{1} << 20, std::size_t{3} << 20}) {
     Ids ids = Ids::from_shape({size});
     std::ranges::fill(ids, 7);

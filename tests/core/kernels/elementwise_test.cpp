@@ -5,8 +5,8 @@ namespace rowgrad::kernels {
 namespace {
 
 TEST(Map, GivesTheSameBitsAtAnyPosition) {
-  // Longer than two vectors, so that an element is in a full vector for some counts, and in the
-  // padded last vector for others.
+  // Three vectors, so that an element is in a full vector for some counts, and in the padded last
+  // vector for others.
   const std::size_t most = 3 * kLanes;
   constexpr auto f = [](const Simd& v) { return exp(v); };
   const Tensor x = irregular({most});
@@ -61,9 +61,9 @@ constexpr double kLargestExponent = kDouble ? 708 : 87;
 constexpr real kMin = std::numeric_limits<real>::min(), kMax = std::numeric_limits<real>::max();
 constexpr Range kNearZero{1e-30, 1, true};
 
-// xsimd's polynomials promise these bounds: about two units in the last place, each at most an
-// epsilon. The exception is erf in double (32 epsilon at |x| = 2.2), which is still four digits
-// better than parity with PyTorch requires.
+// Most bounds are two epsilon, because xsimd's polynomials are accurate to about two units in the
+// last place, each at most an epsilon. In double, erf has an error of 32 epsilon at |x| = 2.2,
+// which is still four digits better than comparisons with PyTorch require.
 const VectorFunction kFunctions[] = {
     {"exp", exp, std::exp, {{-kLargestExponent, kLargestExponent}, {-1, 1}}},
     {"log",
@@ -100,7 +100,7 @@ double worst_error(const VectorFunction& function, const Range& range) {
   for (std::size_t i = 0; i < kPoints; ++i) {
     const long double expected = function.of_scalar(x.data()[i]);
     const long double error = std::abs((y.data()[i] - expected) / expected);
-    // This form of the condition treats NaN as the worst error.
+    // The condition also holds if `error` is NaN.
     if (!(error <= worst)) worst = error;
   }
   return static_cast<double>(worst / kEpsilon);

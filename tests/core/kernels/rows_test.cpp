@@ -33,8 +33,8 @@ struct Reference {
   }
 };
 
-// Expects the exact running sum of up to kRunningSum rows, or the sum of more rows within its error
-// bound.
+// Expects the bits of a running sum for up to kRunningSum rows. For more rows, expects the sum
+// within its error bound.
 void expect_sum_of(const std::vector<const real*>& rows, std::size_t column, bool mean, real got,
                    const std::string& what) {
   real running = rows[0][column];
@@ -54,8 +54,8 @@ void expect_sum_of(const std::vector<const real*>& rows, std::size_t column, boo
 }
 
 TEST(MergeRows, SumsTheRowsOfEachIdForAnySizeAndWidth) {
-  // Few ids are sorted by comparison, and many by digits. The largest ids need two and three
-  // digits.
+  // Few ids are sorted by comparison, and many by digits. Ids below 50,257 need two digits, and ids
+  // below 5,000,000 need three.
   for (const std::size_t count : {0, 1, 2, 10, 511, 512, 2000})
     for (const std::int32_t rows : {1, 40, 2049, 50257, 5'000'000})
       for (const std::size_t width : {0UL, 1UL, 5UL, 37UL}) {
@@ -84,7 +84,7 @@ Tensor many_values(std::size_t count) {
   return all;
 }
 
-// Returns the pairwise sum.
+// Returns the sum, computed pairwise in long double.
 long double exact_sum(std::span<const real> values) {
   if (values.size() <= 32) return std::accumulate(values.begin(), values.end(), 0.0L);
   const std::size_t half = values.size() / 2;

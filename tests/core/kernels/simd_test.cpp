@@ -60,8 +60,8 @@ TEST(Simd, SelectsForEachLane) {
   EXPECT_EQ(rowgrad::select(false, 3, 4.5), 4.5);
 }
 
-// Vector libraries may reduce all arguments as the largest lane requires. The bits of other lanes
-// must not depend on it.
+// A vector library may reduce the arguments of all lanes as the largest one requires. This must not
+// change the bits of the other lanes.
 TEST(Simd, ComputesEachLaneIndependently) {
   const std::vector<real> values{-2,        1,    0.5,  -0.25, 3,  0,          -1e4F, 1e-3F, 40,
                                  kInfinity, -720, -100, -95,   88, -kInfinity, 200,   kNaN};

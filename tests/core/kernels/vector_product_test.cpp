@@ -21,7 +21,7 @@ std::vector<std::array<std::size_t, 3>> sizes() {
 }
 
 TEST(VectorProduct, AgreesWithLoopsInDouble) {
-  std::map<std::string, std::size_t> computed;  // by kind, if exactly one size is 1
+  std::map<std::string, std::size_t> computed;  // products with one size of 1, by kind
   for (const auto& [rows, inner, columns] : sizes())
     for (const bool a_transposed : {false, true})
       for (const bool b_transposed : {false, true}) {
@@ -78,7 +78,7 @@ TEST(VectorProduct, CountsEachTermOnceAndPropagatesInfinity) {
   }
 }
 
-// Compares values and gradients of broadcast stacks.
+// Compares values and gradients of stacks of matrices, some of them broadcast.
 TEST(VectorProduct, GivesTheSameBitsOnAnyNumberOfThreads) {
   for (const auto& [of_a, of_b] :
        std::vector<std::pair<Shape, Shape>>{{{64, 6, 100}, {64, 100, 1}},

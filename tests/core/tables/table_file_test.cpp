@@ -74,13 +74,13 @@ class TableFiles : public ::testing::Test {
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
 
-  // Flips bits of a byte.
+  // Flips the given bits of the byte at `offset`.
   void damage(const std::string& name, std::size_t offset, int bits) const {
     const char byte = static_cast<char>(read_file(path(name))[offset] ^ bits);
     overwrite(name, offset, std::string(1, byte));
   }
 
-  // Returns the message of the error when the table is opened.
+  // Opens the table, which must fail, and returns the error message.
   std::string open_error(const std::string& name = "words.table") const {
     return error_of<std::runtime_error>([&] { TableFile table(path(name)); });
   }
@@ -105,7 +105,7 @@ TEST_F(TableFiles, TakeSpaceOnlyForChangedRows) {
   struct stat status {};
   ASSERT_EQ(::stat(path().c_str(), &status), 0);
   EXPECT_LE(status.st_blocks * 512, 100'000);
-  EXPECT_EQ(table.verify(), 2);  // skips the 100 million rows that are not stored
+  EXPECT_EQ(table.verify(), 2);  // skips the rows that are not stored
 }
 
 TEST_F(TableFiles, DrawRowsFromSeedAndIndex) {
@@ -172,7 +172,7 @@ TEST_F(TableFiles, ChangeOnlyRowsPreparedByModify) {
   expect_as_drawn(table, {3});
 }
 
-// The state dict of one rank then fits the tables of all ranks, unless their changes differ.
+// Equal ids let the tables of all ranks load the state dict of one rank.
 TEST_F(TableFiles, HaveEqualIdsAfterEqualChanges) {
   TableFile one(path("one"), kSmall), two(path("two"), kSmall);
   const std::string start = one.checkpoint_id();
@@ -186,7 +186,7 @@ TEST_F(TableFiles, HaveEqualIdsAfterEqualChanges) {
   EXPECT_NE(other.checkpoint_id(), start);
 
   row(one, 1);
-  one.checkpoint();  // without changes
+  one.checkpoint();  // keeps the id, because nothing has changed
   EXPECT_EQ(one.checkpoint_id(), checkpoint);
   set_rows(one, {1}, 2);
   EXPECT_ERROR_WITH(std::logic_error, "has changed since its last checkpoint", one.checkpoint_id());
@@ -279,7 +279,7 @@ TEST_F(TableFiles, DetectEveryDamagedByteAndMissingRows) {
   ASSERT_EQ(std::filesystem::file_size(path()), 4096 + 1000 * kSmallStride);
   std::mt19937 random(1);
   for (const std::int32_t id : {3, 4, 8, 999}) {
-    // Row 8 is not stored, so only its head can be damaged.
+    // Row 8 is not stored, so only its first 16 bytes are verified.
     for (std::size_t i = 0; i < (id == 8 ? 16 : kSmallStride); ++i) {
       const std::size_t offset = 4096 + static_cast<std::size_t>(id) * kSmallStride + i;
       const int bits = 1 << random() % 8;
@@ -404,7 +404,8 @@ TEST_F(TableFiles, OpenAfterAMachineStopsAtAnyTime) {
     stop(round % 2 == 0 ? saved : changed, {saved, halfway, changed}, checkpoint, rows);
     table.checkpoint();
     const std::string later = read_file(path());
-    // While checksums are written; then after the next undo file exists, but before the header.
+    // The machine stops while checksums are written, then when the next undo file exists but the
+    // header is old, then after the header is written.
     stop(changed, {saved, halfway, changed, later}, checkpoint, rows);
     stop(saved, {later}, checkpoint, rows);
     stop(later, {later}, table.checkpoint_id(), later_rows);
@@ -492,7 +493,7 @@ TEST_F(TableFiles, RejectFilesThatAreNotTables) {
     EXPECT_HAS(open_error(), item.message);
     damage(item.file, item.offset, item.bits);
   }
-  std::string head = read_file(path()).substr(0, 56);  // up to its checksum
+  std::string head = read_file(path()).substr(0, 56);  // the header before its checksum
   head[8] = sizeof(real) + 4;
   Checksum sum;
   sum.add_bytes(std::as_bytes(std::span(head)));

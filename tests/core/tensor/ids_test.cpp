@@ -16,7 +16,7 @@ concept IsTakenForIds = requires(const Range& range) {
 static_assert(IsTakenForIds<Ids32> && IsTakenForIds<std::vector<double>>);
 static_assert(!IsTakenForIds<Tensor> && !IsTakenForIds<std::vector<std::string>>);
 
-// True if braces in parentheses compile, which readers would take for a shape.
+// True if braces in parentheses compile. Readers would take the braces for a shape.
 template <class Array>
 constexpr bool kTakesBracesInParentheses = requires {
   Array({64, 6});
@@ -69,7 +69,7 @@ TEST(ToIds, RejectsNumbersThatAreNotIds) {
   expect_refused(std::vector<std::int64_t>{0, (k31 << 1) + 5}, 1);
   expect_refused(std::vector<std::int64_t>{k31}, 0);
   expect_refused(std::vector<std::int64_t>{1, 2, -k31 - 1}, 2);
-  expect_refused(std::vector<std::size_t>{~std::size_t{0}}, 0);  // -1
+  expect_refused(std::vector<std::size_t>{~std::size_t{0}}, 0);  // −1 as a size
   expect_refused(std::vector<std::uint32_t>{3, 4'000'000'000}, 1);
   expect_refused(std::vector<double>{1, 1.9}, 1);
   expect_refused(std::vector<double>{std::nan("")}, 0);

@@ -64,7 +64,8 @@ TEST(Random, EqualsPyTorchCallAfterCall) {
   expect_near(random.uniform({3}), calls[3], "uniform(3)");
 }
 
-// Three normal values leave the second value of a pair. After 78 steps, all words are used up.
+// Every other step leaves the second value of a normal pair. After 78 steps, all 624 words are
+// used.
 class RunningRandom : public Running {
  public:
   explicit RunningRandom(bool other) : random_(other ? 0 : 7) {}

@@ -128,7 +128,7 @@ TEST_F(Safetensors, ReadsFloatsAndDoublesInAnyOrder) {
   EXPECT_EQ(file.doubles("d"), (std::vector<double>{-1.5, 1e300}));
 }
 
-// The other value would not fit into memory.
+// The value that is not wanted would not fit into memory.
 TEST_F(Safetensors, ReadsOnlyTheWantedValues) {
   const std::string header =
       R"({"__metadata__": {"note": "a text"},
@@ -212,7 +212,7 @@ TEST_F(Safetensors, RejectsValuesThatItCouldNotReadBack) {
             "the name \"rowgrad_checksum\" is reserved, expected another name for a string"},
            {"text", "\xff", no_utf8},
            {"\xff", "text", no_utf8},
-           {"text", std::string(50'000'000, '\n'),  // two bytes each
+           {"text", std::string(50'000'000, '\n'),  // two bytes each in JSON
             "the header would have 100000088 bytes, but the format allows at most 100000000"}}) {
     StateDict state;
     state.put(item.name, item.text);

@@ -2,8 +2,8 @@
 
 namespace {
 
-// Returns words of a few different letters, so that they share pairs, with runs of a letter and of
-// spaces, and pieces too long for the cache.
+// Returns words of a few different bytes, so that they share pairs. Some words are too long for the
+// cache, some bytes are not valid UTF-8, and there are runs of spaces.
 std::string random_text(unsigned seed, std::size_t words) {
   std::mt19937 random(seed);
   std::string text;
@@ -22,12 +22,12 @@ TEST(BytePairTokenizer, RestoresAnyTextEvenWithAFullCache) {
   std::string text = random_text(2, 2000);
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(random());
-  // Pieces that differ only in length, and more pieces than the cache holds.
+  // Appends pieces that differ only in length, and so many pieces that sets of the cache overflow.
   for (std::size_t length = 1; length < 30; ++length) text += std::string(length, '\0') + "a";
   for (int i = 0; i < 40'000; ++i) text += ' ' + std::to_string(i);
   const Ids expected = tokenizer.encode(text);
   EXPECT_TRUE(tokenizer.decode(expected) == text);
-  EXPECT_TRUE(Ids(tokenizer.encode(text)) == expected);  // with a full cache
+  EXPECT_TRUE(Ids(tokenizer.encode(text)) == expected);  // with pieces in the cache
 }
 
 TEST(BytePairTokenizer, EncodesOneLongPieceInLinearTime) {
@@ -50,9 +50,9 @@ TEST(BytePairTraining, BreaksTiesByLowerIds) {
       // left id, and so on.
       {{"aaabdaaabac"},
        {{'a', 'a'}, {'a', 'b'}, {256, 257}, {'a', 'c'}, {'d', 258}, {258, 260}, {261, 259}}},
-      {{"bcd"}, {{'b', 'c'}, {256, 'd'}}},  // the lower left id
+      {{"bcd"}, {{'b', 'c'}, {256, 'd'}}},  // ties go to the lower left id
       {{"dcb"}, {{'c', 'b'}, {'d', 256}}},
-      {{"bd!bc"}, {{'b', 'c'}, {'b', 'd'}}},  // then the lower right id
+      {{"bd!bc"}, {{'b', 'c'}, {'b', 'd'}}},  // then to the lower right id
       {{"a b c"}, {{' ', 'b'}, {' ', 'c'}}},  // pieces are not merged with each other
       {{"bc", "", "ad", "ad", "bcd"}, {{'a', 'd'}, {'b', 'c'}, {257, 'd'}}},
       {{"a"}, {}},
@@ -67,7 +67,7 @@ TEST(BytePairTraining, LearnsFromOneLongWordInLinearTime) {
   Pairs expected{{'a', 'a'}};
   for (int i = 1; i < doublings; ++i) expected.emplace_back(255 + i, 255 + i);
   const std::string run(std::size_t{1} << doublings, 'a');
-  // Each takes half a second; scanning the whole word for each merge would take minutes.
+  // Each call takes about half a second.
   EXPECT_LT(seconds_of([&] { EXPECT_EQ(learn_merges({run}, 1000), expected); }), 10.0);
 
   std::mt19937 random(1);

@@ -24,7 +24,7 @@ class Gpt2Files : public ::testing::Test {
     return load_gpt2_tokenizer(folder_ / "vocab.bpe", folder_ / "encoder.json", special);
   }
 
-  // Returns the message after the folder's name.
+  // Returns the error message without the folder's name.
   std::string refusal(const std::string& merges, const std::string& ids) {
     const std::string message = error_of<std::runtime_error>([&] { load(merges, ids); });
     const std::string folder = folder_.path().string() + "/";

@@ -19,7 +19,7 @@ TEST(Gpt2Split, MatchesThePattern) {
            {"Hello world", {"Hello", " world"}},
            {"abc123 456def", {"abc", "123", " 456", "def"}},
            {"a, b... (c)", {"a", ",", " b", "...", " (", "c", ")"}},
-           // Contractions: lower case only, after any character except a space.
+           // Contractions: lower case only, and not after a space or another symbol.
            {"I'm you're he'll we've it's can't I'd",
             {"I", "'m", " you", "'re", " he", "'ll", " we", "'ve", " it", "'s", " can", "'t", " I",
              "'d"}},
@@ -29,7 +29,8 @@ TEST(Gpt2Split, MatchesThePattern) {
            {" 's", {" '", "s"}},
            {"''s", {"''", "s"}},
            {"'r 'v 'l '", {"'", "r", " '", "v", " '", "l", " '"}},
-           // The last of several spaces belongs to the next piece.
+           // Before other text, the last of several whitespace characters is split off. A space
+           // belongs to the next piece.
            {"a  b", {"a", " ", " b"}},
            {"a   b", {"a", "  ", " b"}},
            {"a\nb", {"a", "\n", "b"}},
@@ -53,13 +54,13 @@ TEST(Gpt2Split, MatchesThePattern) {
            {"a\u180E b", {"a", "\u180E", " b"}},
            {" 🙂🙂!a", {" 🙂🙂!", "a"}},
            {std::string("a\0b", 3), {"a", std::string("\0", 1), "b"}},
-           // Words of about eight letters, which are scanned together.
+           // Words of about eight letters, because eight letters are scanned at once.
            {"abcdefg abcdefgh abcdefghi ABCDEFGHIJKLMNOPQRSTUVWXYZ",
             {"abcdefg", " abcdefgh", " abcdefghi", " ABCDEFGHIJKLMNOPQRSTUVWXYZ"}},
            {"abcdefgé12345678", {"abcdefgé", "12345678"}},
            {"abcdefgh`abcdefgh{abcdefgh@abcdefgh[x",
             {"abcdefgh", "`", "abcdefgh", "{", "abcdefgh", "@", "abcdefgh", "[", "x"}},
-           // Invalid bytes are symbols.
+           // Invalid bytes count as symbols.
            {"a\xFF\xC3 \xFFz", {"a", "\xFF\xC3", " \xFF", "z"}},
            {"a\xE4\xB8", {"a", "\xE4\xB8"}},
        })

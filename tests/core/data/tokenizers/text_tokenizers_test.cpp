@@ -44,7 +44,7 @@ TEST(WordTokenizer, SplitsAtWhitespaceAndPunctuationAndDecodesWithSpaces) {
       {"é-é--世", {"é-é", "--", "世"}, "é-é -- 世"},
       {"a\u00A0b\u3000c\x1C"
        "d\u0085e",
-       {"a", "b", "c", "d", "e"},  // as in str.isspace
+       {"a", "b", "c", "d", "e"},  // as in Python's str.isspace
        "a b c d e"},
       {"a\u200Bb", {"a\u200Bb"}, "a\u200Bb"},
       {"für das Café…", {"für", "das", "Café…"}, "für das Café…"},
@@ -93,7 +93,8 @@ TEST(WordTokenizer, GivesASpecialTokenOnlyOneId) {
             (Ids32{1, 2}));
 }
 
-// Some errors follow special tokens. With `offset`, the text continues another string.
+// Some of the invalid text follows special tokens. With `offset`, the text continues another
+// string.
 TEST(TextTokenizers, ReportTextThatHasNoIdWithItsOffset) {
   const auto characters = CharacterTokenizer::from_text("abé", {.special_tokens = {"<end>"}});
   const auto words = WordTokenizer::from_text("on the mat", {.special_tokens = {"<end>"}});

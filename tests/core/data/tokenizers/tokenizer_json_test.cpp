@@ -86,7 +86,7 @@ TEST(TokenizerJson, RejectsContradictoryContents) {
   const json pairs = json::parse(examples()[2]->to_json());
   struct Case {
     const json& original;
-    json patch;  // RFC 6902
+    json patch;  // JSON Patch (RFC 6902)
     std::string message;
   };
   const std::vector<Case> cases = {

@@ -73,11 +73,12 @@ TEST(Tokenizer, PrefersTheLongestSpecialToken) {
   Ids32 ids;
   for (int i = 0; i < kMany; i += 2) {
     text += "a<x" + std::to_string(i) + ">";
-    ids.insert(ids.end(), {0, 6 + i});  // ids after a, x and the first four tokens
+    ids.insert(ids.end(), {0, 6 + i});  // after a, x and four special tokens
   }
   text += "<x99999<x>";
   ids.insert(ids.end(), {4, 5});
-  // Takes less than a tenth of a second; comparing all tokens at each position would take many.
+  // Takes less than a tenth of a second; comparing all tokens at each position would take many
+  // seconds.
   EXPECT_LT(seconds_of([&] {
               EXPECT_EQ(values(tokenizer.encode(text, {.allowed_special = special})), ids);
             }),
@@ -104,7 +105,7 @@ TEST(Tokenizer, EncodesManyDocumentsInLinearMemory) {
       return FailingAllocations::bytes();
     };
     bytes_for(1);  // may fill caches
-    // Doubling capacity takes at most twice the memory needed, for any number of documents.
+    // Doubling the capacity takes at most twice the memory needed, for any number of documents.
     EXPECT_LT(bytes_for(4000), 4 * 2 * bytes_for(1000));
   }
 }
