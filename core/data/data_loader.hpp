@@ -66,8 +66,8 @@ class DataLoader {
   class Epoch;
   class Iterator;
 
-  /// Stores a copy of the dataset or, given a pointer, shares it. Throws if drop_last is set and
-  /// there is no full batch.
+  /// Stores a copy of the dataset or, given a pointer, shares it. Throws if drop_last leaves no
+  /// batch.
   template <std::derived_from<Dataset> Data>
   explicit DataLoader(Data dataset, const DataLoaderOptions& options = {})
       : DataLoader(std::shared_ptr<const Dataset>(std::make_shared<Data>(std::move(dataset))),

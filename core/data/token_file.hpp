@@ -67,8 +67,8 @@ struct TokenFileOptions {
 /// process's memory. Movable; several threads may read at once.
 class TokenFile {
  public:
-  /// Reads only the header and the end. Throws if the format is unknown, the length contradicts the
-  /// header, or the vocabulary differs.
+  /// Reads only the header and the end of the file. Throws if the format is unknown, the length
+  /// contradicts the header, or the vocabulary differs.
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
 
   const std::filesystem::path& path() const { return file_.path(); }  // path of the file

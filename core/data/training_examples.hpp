@@ -51,8 +51,8 @@ struct ExampleWindowOptions {
 TokenWindows padded_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options = {});
 
-/// Fills each window with consecutive examples. This gives fewer windows, but an example sees the
-/// previous examples in its window.
+/// Returns windows filled with consecutive examples. This gives fewer windows, but an example sees
+/// the previous examples in its window.
 TokenWindows packed_windows(std::span<const TrainingExample> examples,
                             const ExampleWindowOptions& options = {});
 

@@ -43,7 +43,8 @@ std::size_t skip_ascii_letters(std::string_view text, std::size_t offset) {
   constexpr std::uint64_t kTop = 0x80 * kEach;
   for (std::uint64_t bytes; text.size() - offset >= sizeof bytes; offset += sizeof bytes) {
     std::memcpy(&bytes, text.data() + offset, sizeof bytes);
-    // The top bits of from_a mark bytes ≥ 'a', those of past_z bytes > 'z'. No sum carries over.
+    // The top bits of from_a mark bytes ≥ 'a', and the top bits of past_z mark bytes > 'z'. The
+    // sums do not carry over.
     const std::uint64_t small = (bytes | 0x20 * kEach) & ~kTop;
     const std::uint64_t from_a = small + (0x80 - 'a') * kEach;
     const std::uint64_t past_z = small + (0x7F - 'z') * kEach;

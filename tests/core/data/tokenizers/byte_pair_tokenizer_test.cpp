@@ -22,7 +22,8 @@ TEST(BytePairTokenizer, RestoresAnyTextEvenWithAFullCache) {
   std::string text = random_text(2, 2000);
   std::mt19937 random(1);
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(random());
-  // Appends pieces that differ only in length, and so many pieces that sets of the cache overflow.
+  // Appends pieces that differ only in length, and enough pieces to overflow some sets of the
+  // cache.
   for (std::size_t length = 1; length < 30; ++length) text += std::string(length, '\0') + "a";
   for (int i = 0; i < 40'000; ++i) text += ' ' + std::to_string(i);
   const Ids expected = tokenizer.encode(text);
