@@ -63,11 +63,11 @@ struct TokenFileOptions {
 };
 
 /// A file of token ids that is read on demand. It is not memory-mapped, because reading would kill
-/// the process if another program truncated the file, and because mapped pages count as the
-/// process's memory. Movable; several threads may read at once.
+/// the process if another program truncated the file, and mapped pages count as the process's
+/// memory. Movable; several threads may read at once.
 class TokenFile {
  public:
-  /// Reads only the header and the end of the file. Throws if the format is unknown, the length
+  /// Reads only the header and the end mark. Throws if the format is unknown, the length
   /// contradicts the header, or the vocabulary differs.
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
 

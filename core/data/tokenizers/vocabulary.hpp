@@ -71,7 +71,7 @@ class SpecialTokenSearch {
   SpecialTokenSearch(std::string_view text, const std::vector<std::string>& tokens,
                      const Vocabulary& vocabulary);
 
-  /// Returns the first special token that starts at `begin` or later, if any.
+  /// Returns the first special token from `begin` on, if any.
   std::optional<Found> next(std::size_t begin) const;
 
  private:
