@@ -7,8 +7,8 @@
 namespace rowgrad {
 namespace {
 
-constexpr std::size_t kLongestLabel =
-    60;  // bytes before the number of others, unless the first n-gram is longer
+// The maximum bytes of a label before " | … more", unless the first n-gram is longer.
+constexpr std::size_t kLongestLabel = 60;
 
 // Returns, for each id, the lowest id with the same canonical id.
 std::vector<std::int32_t> first_spellings(const std::vector<std::int32_t>& canonical) {

@@ -45,9 +45,9 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 //    "merges": [in the order of ranks, "left right"; byte pair only],
 //    "checksum": "16 digits"}
 //
-// The checksum (class Checksum) covers what to_json() writes before the key "checksum". It is
-// verified on what to_json() writes for the tokenizer that was read, so whitespace in the file does
-// not matter. Version 1, written by rowgrad 0.2.0, has no checksum.
+// The checksum (class Checksum) covers what to_json() writes before the key "checksum". When a file
+// is read, its checksum is compared with the to_json() of the new tokenizer, so whitespace in the
+// file does not matter. Version 1, written by rowgrad 0.2.0, has no checksum.
 //
 // Ordinary tokens and merges of byte-pair tokenizers are bytes, written by printable_from_bytes();
 // all other tokens are text.
