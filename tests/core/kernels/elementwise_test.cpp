@@ -100,8 +100,8 @@ double worst_error(const VectorFunction& function, const Range& range) {
   for (std::size_t i = 0; i < kPoints; ++i) {
     const long double expected = function.of_scalar(x.data()[i]);
     const long double error = std::abs((y.data()[i] - expected) / expected);
-    // The condition also holds if `error` is NaN.
-    if (!(error <= worst)) worst = error;
+    if (std::isnan(error)) return static_cast<double>(error);  // fails any bound
+    worst = std::max(worst, error);
   }
   return static_cast<double>(worst / kEpsilon);
 }
