@@ -25,43 +25,43 @@ struct RelativeRows {
 
 /// Options of causal_attention() and attention().
 struct AttentionOptions {
-  std::size_t heads = 1;  // number of heads; divides the width
+  std::size_t heads = 1;  // number of heads; must divide the width
   /// The probability of dropping each attention weight; see dropout().
   double dropout_p = 0;
-  /// For sequences of different lengths in one batch: the number of keys of each row, at least 1.
-  /// Later keys are padding: no query sees them, and their gradients are 0. Empty means no
-  /// padding.
+  /// The number of keys of each sequence in the batch, at least 1. Later keys are padding: no query
+  /// sees them, and their gradients are 0. Empty means no padding.
   std::vector<std::size_t> key_lengths = {};
-  /// A bias [heads, distances] that is added to each score by the distance from the query back to
+  /// A bias [heads, distances]. Each score gets the element for the distance from the query back to
   /// the key; see positions.hpp. Requires: distances ≥ keys. Distances that do not occur get zero
   /// gradients.
   std::optional<Variable> distance_bias = std::nullopt;
-  /// Relative positions. Distances that do not occur get zero gradients.
+  /// Tables of relative positions. Distances that do not occur get zero gradients.
   std::optional<RelativeRows> relative = std::nullopt;
 };
 
 class KeyValueCache;
 
-/// Causal attention: softmax(q kᵀ / √width + bias) v in each head, where a query sees the keys up
-/// to its own position. q [batch, queries, heads · width], k and v [batch, keys, heads · width] →
-/// the shape of q. If there are fewer queries than keys, the queries are at the last positions.
-/// (In PyTorch's scaled_dot_product_attention(is_causal=True), they are at the first positions.)
+/// Computes causal attention: softmax(q kᵀ / √width + bias) v in each head, where a query sees the
+/// keys up to its own position. q [batch, queries, heads · width], k and v [batch, keys, heads ·
+/// width] → the shape of q. If there are fewer queries than keys, the queries are at the last
+/// positions. (In PyTorch's scaled_dot_product_attention(is_causal=True), they are at the first
+/// positions.)
 ///
-/// Dropout draws random numbers for all weights [batch, heads, queries, keys] in that order,
-/// including masked ones, as PyTorch does on CPUs without MKL. For backward, the tape keeps the
+/// Dropout draws random numbers for all weights [batch, heads, queries, keys] in memory order,
+/// including masked weights, as PyTorch does on CPUs without MKL. For backward, the tape keeps the
 /// output, two values per query and head and, for dropout, one bit per weight.
 ///
 /// For generation, `cache` holds the keys and values of earlier positions. q, k and v [1, length,
 /// heads · width] then belong to the next positions, and k and v are appended to the cache. Throws
-/// std::invalid_argument if the cache has no room, if dropout or key_lengths is set, and for
-/// several queries past the window. Throws std::logic_error if the tape is not an inference tape.
+/// std::invalid_argument if the cache has no room, if dropout or key_lengths is set, or if several
+/// queries reach past the window. Throws std::logic_error if the tape is not an inference tape.
 /// In these cases, the cache does not change.
 Variable causal_attention(const Variable& q, const Variable& k, const Variable& v,
                           const AttentionOptions& options, KeyValueCache* cache = nullptr);
 
-/// Attention over all keys, as in an encoder. The number of queries is independent of the number of
-/// keys, as in cross-attention. Throws std::invalid_argument if options.distance_bias or
-/// options.relative is set, as these are for causal attention.
+/// Computes attention over all keys, as in an encoder. The number of queries is independent of the
+/// number of keys, as in cross-attention. Throws std::invalid_argument if options.distance_bias or
+/// options.relative is set.
 Variable attention(const Variable& q, const Variable& k, const Variable& v,
                    const AttentionOptions& options);
 
@@ -77,15 +77,15 @@ class KeyValueCache {
   /// heads together.
   KeyValueCache(std::size_t window, std::size_t width);
 
-  /// Returns the number of positions read so far, including positions that make_room() discarded.
+  /// Returns the number of positions, including positions that make_room() discarded.
   std::size_t length() const { return length_; }
 
   /// Makes room for `count` more positions. Discards positions that no later query sees, so memory
-  /// does not grow with the sequence. Past the window, queries must be read one at a time.
+  /// does not grow with the sequence.
   void make_room(std::size_t count);
 
   /// Removes the positions from `length` on. Throws std::invalid_argument if there are fewer than
-  /// `length`, or if the next query would see discarded positions.
+  /// `length`, or if any of the last `window` remaining positions was discarded.
   void truncate(std::size_t length);
 
  private:

@@ -24,8 +24,8 @@ enum class BagMode {
   kMax    // element-wise maximum
 };
 
-/// Options of lookups. embedding() and embedding_add() reject `mode` and `include_last_offset`,
-/// which are for bags.
+/// Options of lookups. `mode` and `include_last_offset` are for bags: embedding() and
+/// embedding_add() require their defaults.
 struct EmbeddingLookup {
   BagMode mode = BagMode::kMean;  // reduction of bags
   /// The row with this id gets no gradient, and bags ignore it. −1 is the last row.
@@ -37,8 +37,8 @@ struct EmbeddingLookup {
   bool dense_gradient = false;
   /// If set, looked-up rows with a larger norm (Σ |w|^p)^(1/p), p = norm_type, are scaled down to
   /// max_norm. The rows change in the table, which must be a parameter. Throws std::logic_error if
-  /// rows must change after this tape has read the whole table (for example in a tied head).
-  /// Several ranks that train together need a TablePlacement.
+  /// rows must change after this tape has read the whole table (as in a tied head).
+  /// Ranks that train together need a TablePlacement.
   std::optional<double> max_norm = std::nullopt;
   /// The p of max_norm: 1, 2 or infinity (the largest |w|).
   double norm_type = 2;
@@ -47,39 +47,40 @@ struct EmbeddingLookup {
   /// The kind of the rows, for callbacks.
   RowKind kind = RowKind::kRow;
   /// The tokens from which the ids were computed, for callbacks. Defaults to the ids if the rows
-  /// are tokens, except for bags with offsets, which do not tell where a document ends. The shape
-  /// consists of the first axes of the ids: tokens [batch, length] for ids [batch, length, n].
+  /// are tokens, except for bags with offsets, whose ids may span documents. Tokens must have the
+  /// first axes of the ids: tokens [batch, length] for ids [batch, length, n].
   std::optional<Ids> tokens = std::nullopt;
 };
 
-/// Looks up ids [...] of any shape → [..., width]. The gradient of a row that is looked up many
+/// Looks up ids [...] → [..., width]. The gradient of a row that is looked up many
 /// times is as accurate as sum().
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
 
-/// embedding(table, ids, options) + added, in one pass over memory. The shape of `added` equals the
-/// last axes of the result (for example positions [length, width] for ids [..., length]).
+/// Computes embedding(table, ids, options) + added in one pass over memory. The shape of `added`
+/// must equal the last axes of the result (such as positions [length, width] for ids [...,
+/// length]).
 Variable embedding_add(const Variable& table, const Ids& ids, const Variable& added,
                        const EmbeddingLookup& options = {});
 
-/// The bags to look up: ids [bags, length], one bag per row; or ids [count] with offsets. Then each
-/// bag extends from its offset to the next one, and the last bag to the end.
+/// The bags to look up: ids [bags, length], one bag per row; or ids [count] with offsets, where
+/// each bag extends from its offset to the next one, and the last bag to the end.
 struct Bags {
   Ids ids;  // indices of rows
-  /// [bags], or [bags + 1] with include_last_offset. They start at 0 and do not decrease.
+  /// [bags], or [bags + 1] with include_last_offset. Offsets must start at 0 and not decrease.
   std::optional<Ids> offsets = std::nullopt;
   /// Factors of the rows, of the shape of `ids`. Requires kSum.
   std::optional<Variable> per_sample_weights = std::nullopt;
 };
 
 /// Returns the sum, mean or element-wise maximum of the rows of each bag: [bags, width]. A bag that
-/// is empty or all padding gives zeros. The maximum is NaN if an element is NaN. Its gradient goes
-/// to the first of several equal maxima or NaNs.
+/// is empty or all padding gives zeros. The maximum is NaN if an element is NaN. The gradient
+/// of a maximum goes to the first of several equal maxima or NaNs.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
-/// Returns copies of the rows `ids` [...] of a table, for custom ops: → [..., width]. If the table
+/// Copies the rows `ids` [...] of a table → [..., width], for custom ops. If the table
 /// is a parameter, the tape records the lookup, and the table may change before backward(). Rows
-/// above max_norm are scaled down first. Other rows are neither read nor brought up to date. Adds
-/// `added`, if given; its shape must equal the last axes of the result.
+/// above max_norm are scaled down first. Rows that are not in `ids` are neither read nor brought up
+/// to date. Adds `added`, if given; its shape must equal the last axes of the result.
 Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<const Ids> ids,
                  const EmbeddingLookup& options = {}, const Tensor* added = nullptr);
 inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& ids,

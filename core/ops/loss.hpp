@@ -11,11 +11,12 @@
 
 namespace rowgrad {
 
-/// softmax(x) = exp(x) / Σ exp(x) along one axis, and its logarithm; large values do not overflow.
+/// Return exp(x) / Σ exp(x) along one axis, or its logarithm. Large values do not overflow.
 Variable softmax(const Variable& x, int axis = -1);
 Variable log_softmax(const Variable& x, int axis = -1);
 
-/// log Σ exp(x) along one axis, which is removed unless `keep` is kYes; −∞ for an empty axis.
+/// Returns log Σ exp(x) along one axis, which is removed unless `keep` is kYes. An empty axis gives
+/// −∞.
 Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::kNo);
 
 /// The reduction of the losses of all targets.
@@ -28,9 +29,9 @@ enum class LossReduction {
 struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::kMean;  // over unmasked targets
   /// Masks targets with this value, whatever their logits are. Use it for padding, or for prompts
-  /// that should not be learned. The default is PyTorch's.
+  /// not to be learned. The default is PyTorch's.
   std::optional<std::int32_t> ignore_index = -100;
-  /// Weights of the losses, finite and not negative. class_weights [classes] has one for each class
+  /// Weights of the losses, finite and not negative. class_weights [classes] has one per class
   /// (PyTorch's `weight`), target_weights has the shape of the targets. If both are given, they are
   /// multiplied. The mean is Σ weight · loss / Σ weight.
   std::optional<Tensor> class_weights = std::nullopt;
@@ -42,26 +43,26 @@ struct CrossEntropyOptions {
 double total_weight(const Ids& targets, std::size_t classes,
                     const CrossEntropyOptions& options = {});
 
-/// −log softmax(logits)[target], in nats, averaged or summed: logits [..., classes], targets [...]
-/// → a scalar. Fused: does not overflow, and does not store probabilities.
+/// Returns −log softmax(logits)[target], in nats, averaged or summed: logits [..., classes],
+/// targets [...] → a scalar. Neither overflows nor stores probabilities.
 Variable cross_entropy(const Variable& logits, const Ids& targets,
                        const CrossEntropyOptions& options = {});
 
-/// cross_entropy(linear(x, weight, bias), targets, options), but faster and without storing all
-/// logits: x [..., inputs], weight [classes, inputs], bias [classes], targets [...] → a scalar.
-/// Rows with masked targets cost nothing. If an input needs a gradient, the gradients are computed
-/// together with the loss, not in backward: use an inference tape for evaluation.
+/// Computes cross_entropy(linear(x, weight, bias), targets, options), but faster and without
+/// storing all logits: x [..., inputs], weight [classes, inputs], bias [classes], targets [...] → a
+/// scalar. Rows with masked targets are skipped. If an input needs a gradient, the gradients are
+/// computed together with the loss, not in backward, so use an inference tape for evaluation.
 Variable linear_cross_entropy(const Variable& x, const Variable& weight,
                               const std::optional<Variable>& bias, const Ids& targets,
                               const CrossEntropyOptions& options = {});
 
-/// The loss of independent binary decisions, −target log sigmoid(logits) − (1 − target) log(1 −
-/// sigmoid(logits)), averaged or summed, for targets in [0, 1]. The shapes must be equal. Does not
-/// overflow; an infinite logit for the right class gives a loss of 0.
+/// Returns the loss of independent binary decisions, −target log sigmoid(logits) − (1 − target)
+/// log(1 − sigmoid(logits)), averaged or summed, for targets in [0, 1]. The shapes must be equal.
+/// Does not overflow; an infinite logit for the right class gives a loss of 0.
 Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
                                           LossReduction reduction = LossReduction::kMean);
 
-/// (input − target)², averaged or summed. The shapes must be equal.
+/// Returns (input − target)², averaged or summed. The shapes must be equal.
 Variable mse_loss(const Variable& input, const Variable& target,
                   LossReduction reduction = LossReduction::kMean);
 

@@ -8,11 +8,12 @@
 
 namespace rowgrad {
 
-/// Returns the product of a [..., m, k] and b [..., k, n] → [..., m, n]. Leading axes are broadcast
+/// Multiplies a [..., m, k] by b [..., k, n] → [..., m, n]. Leading axes are broadcast
 /// as in NumPy.
 Variable matmul(const Variable& a, const Variable& b);
 
-/// x · weightᵀ + bias: x [..., inputs], weight [outputs, inputs], bias [outputs] → [..., outputs].
+/// Computes x · weightᵀ + bias: x [..., inputs], weight [outputs, inputs], bias [outputs] → [...,
+/// outputs].
 Variable linear(const Variable& x, const Variable& weight,
                 const std::optional<Variable>& bias = std::nullopt);
 

@@ -10,13 +10,13 @@
 
 namespace rowgrad {
 
-/// (x − mean) / sqrt(variance + epsilon) ∘ weight + bias, with the biased variance mean (x − mean)²
-/// (Ba, Kiros & Hinton 2016, "Layer Normalization"). A large mean and huge or tiny values do not
-/// reduce the accuracy.
+/// Computes (x − mean) / sqrt(variance + epsilon) ∘ weight + bias, with the biased variance mean (x
+/// − mean)² (Ba, Kiros & Hinton 2016, "Layer Normalization"). Large means and huge or tiny values
+/// do not reduce accuracy.
 Variable layer_norm(const Variable& x, const std::optional<Variable>& weight = std::nullopt,
                     const std::optional<Variable>& bias = std::nullopt, double epsilon = 1e-5);
 
-/// x / sqrt(mean x² + epsilon) ∘ weight (Zhang & Sennrich 2019, "Root Mean Square Layer
+/// Computes x / sqrt(mean x² + epsilon) ∘ weight (Zhang & Sennrich 2019, "Root Mean Square Layer
 /// Normalization").
 Variable rms_norm(const Variable& x, const std::optional<Variable>& weight = std::nullopt,
                   double epsilon = 1e-5);

@@ -13,14 +13,14 @@
 
 namespace rowgrad {
 
-/// Arithmetic element by element, with broadcasting.
+/// Operate element by element; two operands are broadcast.
 Variable operator+(const Variable& a, const Variable& b);
 Variable operator-(const Variable& a, const Variable& b);
 Variable operator*(const Variable& a, const Variable& b);
 Variable operator/(const Variable& a, const Variable& b);
 Variable operator-(const Variable& x);
 
-/// Arithmetic of every element with a scalar.
+/// Combine every element with a scalar.
 Variable operator+(const Variable& x, real number);
 Variable operator-(real number, const Variable& x);
 Variable operator*(const Variable& x, real number);
@@ -30,7 +30,7 @@ inline Variable operator+(real number, const Variable& x) { return x + number; }
 inline Variable operator-(const Variable& x, real number) { return x + -number; }
 inline Variable operator*(real number, const Variable& x) { return x * number; }
 
-/// y = function(x) for every element of x, vectorized: function takes and returns a Simd
+/// Computes y = function(x) for every element of x. `function` takes and returns a Simd
 /// (kernels/simd.hpp). backward(g, x, y) returns the gradient of x, given the gradient g of y.
 /// Instead of branches, write `select(x > 0, x, 0.1 * x)`.
 template <class Function, class BackwardFunction>
@@ -42,9 +42,9 @@ Variable pointwise(OpName op, const Variable& x, const Function& function,
   });
 }
 
-/// y = function(a, b) for every pair of elements, with broadcasting. of_a(g, a, b) and
+/// Computes y = function(a, b) for every pair of elements, with broadcasting. of_a(g, a, b) and
 /// of_b(g, a, b) return the gradients of a and b. The shorter forms of_a(g, b) and of_b(g, a) are
-/// faster where they suffice.
+/// faster.
 template <class Function, class OfA, class OfB>
 Variable pointwise(OpName op, const Variable& a, const Variable& b, const Function& function,
                    OfA of_a, OfB of_b) {
@@ -86,13 +86,13 @@ Variable pow(const Variable& x, double exponent);
 /// std::invalid_argument unless low ≤ high.
 Variable clamp(const Variable& x, real low, real high);
 
-/// x if it is above 0, else negative_slope · x (Maas, Hannun & Ng 2013).
+/// Returns x if x is above 0, else negative_slope · x (Maas, Hannun & Ng 2013).
 Variable leaky_relu(const Variable& x, double negative_slope = 0.01);
 
-/// x sigmoid(x) (Elfwing, Uchibe & Doya 2018), also known as swish.
+/// Returns x sigmoid(x) (Elfwing, Uchibe & Doya 2018), also known as swish.
 Variable silu(const Variable& x);
 
-/// x Φ(x) (Hendrycks & Gimpel 2016), and the paper's approximation with tanh, which GPT-2 uses.
+/// Return x Φ(x) (Hendrycks & Gimpel 2016), or the paper's approximation with tanh (GPT-2).
 Variable gelu(const Variable& x);
 Variable gelu_tanh(const Variable& x);
 
@@ -101,8 +101,8 @@ Variable detach(const Variable& x);
 
 /// Sets each element to 0 with probability p and divides it by 1 − p otherwise (Srivastava et al.
 /// 2014, inverted, so that evaluation needs no scaling). Draws from the tape's generator as PyTorch
-/// does on CPUs without MKL: 64 bits per element, in memory order. p = 0 returns x itself and draws
-/// nothing. Throws std::logic_error on a tape without a generator.
+/// does on CPUs without MKL: 64 bits per element, in memory order. If p is 0, returns x itself.
+/// Otherwise, throws std::logic_error on a tape without a generator.
 Variable dropout(const Variable& x, double p);
 
 }  // namespace rowgrad

@@ -1,7 +1,7 @@
 #pragma once
 
-// Sums, means, variances and norms, of all elements (the result is a scalar) or along some axes; −1
-// is the last. Axes that are out of range or repeated, and a mean or variance of too few elements,
+// Sums, means, variances and norms, of all elements (the result is a scalar) or along some axes;
+// axis −1 is the last. Axes out of range or repeated, and a mean or variance of too few elements,
 // throw std::invalid_argument.
 
 #include <vector>
@@ -16,7 +16,7 @@ enum class KeepAxes {
   kYes  // kept, with length 1
 };
 
-/// Return the sum or the mean of all elements, or along `axes`.
+/// Return the sum or mean of all elements, or along `axes`.
 Variable sum(const Variable& x);
 Variable mean(const Variable& x);
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
@@ -31,16 +31,16 @@ struct VarianceOptions {
   KeepAxes keep = KeepAxes::kNo;  // for the reduced axes
 };
 
-/// The variance Σ (x − mean)² / (n − correction) of n elements, and its square root, the standard
-/// deviation. The gradient of a standard deviation of 0 is 0. Intermediate squares do not overflow
-/// or underflow.
+/// Return the variance Σ (x − mean)² / (n − correction) of n elements, or its square root, the
+/// standard deviation. The gradient of a standard deviation of 0 is 0. Squares do not overflow or
+/// underflow.
 Variable var(const Variable& x);
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
 Variable stddev(const Variable& x);
 Variable stddev(const Variable& x, const std::vector<int>& axes,
                 const VarianceOptions& options = {});
 
-/// The norm √Σ x², without overflow of squares. The gradient of a norm of 0 is 0.
+/// Returns the norm √Σ x². Squares do not overflow. The gradient of a norm of 0 is 0.
 Variable norm(const Variable& x);
 Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 

@@ -14,7 +14,7 @@
 
 namespace rowgrad {
 
-/// Gives x another shape of the same size; elements are in row-major order.
+/// Gives x another shape of the same size; elements stay in row-major order.
 Variable reshape(const Variable& x, const Shape& shape);
 
 /// Permutes the axes: axis i of the result is axis axes[i] of x.
@@ -29,21 +29,24 @@ Variable transpose(const Variable& x, int first = -2, int second = -1);
 /// Joins variables along one axis, the only one on which their shapes may differ.
 Variable concatenate(const std::vector<Variable>& parts, int axis);
 
-/// Takes the indices begin, begin + step, … below end of one axis. Negative begin and end count
-/// from the end of the axis, as in Python. Ranges beyond the axis throw instead of being truncated.
+/// The end of an axis.
 constexpr std::ptrdiff_t kAxisEnd = std::numeric_limits<std::ptrdiff_t>::max();
+
+/// Takes the indices begin, begin + step, … below end of one axis. Negative begin and end count
+/// from the end of the axis. Ranges beyond the axis throw.
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end = kAxisEnd,
                std::size_t step = 1);
 
-/// Splits x along one axis into parts of length `length`. The last part may be shorter.
+/// Splits x along one axis into parts of length `length`. The last may be shorter.
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
 
 /// Joins variables of the same shape along a new axis; `axis` is its index in the result.
 Variable stack(const std::vector<Variable>& parts, int axis = 0);
 
-/// unsqueeze() inserts an axis of length 1, with index `axis` in the result. squeeze() removes axis
-/// `axis`, of length 1.
+/// Inserts an axis of length 1, with index `axis` in the result.
 Variable unsqueeze(const Variable& x, int axis);
+
+/// Removes axis `axis`, whose length must be 1.
 Variable squeeze(const Variable& x, int axis);
 
 /// Joins each row with the steps − 1 rows before it, oldest first, with zeros before the start:
@@ -76,7 +79,7 @@ inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int
   return marked;
 }
 
-/// A shape [outer, extent, inner] that joins the axes before and after one axis.
+/// A shape [outer, extent, inner] that joins the axes before one axis, and the axes after it.
 struct AxisView {
   std::size_t outer = 1;   // product of the axes before
   std::size_t extent = 1;  // length of the axis

@@ -20,7 +20,7 @@ struct TableLookup {
   std::vector<std::int32_t> ids;
 };
 
-/// Assigns the rows of tables to processes, and fetches rows from other processes.
+/// The assignment of table rows to processes, which fetches rows from other processes.
 class TablePlacement {
  public:
   TablePlacement() = default;
@@ -32,12 +32,12 @@ class TablePlacement {
   virtual IndexRange rows_here(std::size_t rows) const = 0;
 
   /// Returns the table [rows, width] that lookups read instead of `here`, which holds rows_here()
-  /// or is in a file. Returns `here` itself if it holds all rows. Otherwise fetch() applies
-  /// max_norm and norm_type of `lookup`, so lookups must not; other options are ignored.
+  /// or is in a file. Returns `here` itself if this is the only process. Otherwise fetch() applies
+  /// max_norm and norm_type of `lookup`, so lookups must not.
   virtual Parameter& whole_table(Parameter& here, std::size_t rows,
                                  const EmbeddingLookup& lookup) = 0;
 
-  /// Fetches rows. They can be read until rows of the same table are fetched again or the table
+  /// Fetches rows, which can be read until rows of the same table are fetched again or the table
   /// changes. Looking up other rows throws std::logic_error. Skips tables whose rows are all in
   /// this process.
   virtual void fetch(std::span<const TableLookup> lookups) = 0;

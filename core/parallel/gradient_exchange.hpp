@@ -1,7 +1,7 @@
 #pragma once
 
-// Sums gradients over ranks. Each rank sums an equal range of the dense gradients. Row gradients
-// travel as touched rows, never as whole tables. Invalid arguments throw std::invalid_argument, and
+// Sums of gradients over ranks. Each rank sums an equal range of the dense gradients. Row gradients
+// travel as rows, not as whole tables. Invalid arguments throw std::invalid_argument, and
 // calls in the wrong order std::logic_error.
 
 #include <cstddef>
@@ -15,20 +15,20 @@ namespace rowgrad {
 
 /// The sum of gradients over ranks.
 ///
-/// Dense gradients, as one vector, are cut into equal ranges, and each rank owns one. The owner
-/// receives its range from all other ranks, adds it up, and sends the sum back. So each element
-/// travels about twice on any number of ranks (reduce-scatter and all-gather; Rabenseifner 2004,
-/// "Optimization of Collective Reduction Operations"). This is done for buckets of consecutive
-/// parameters. A bucket is sent once all its gradients exist on all ranks, while other gradients
-/// are computed.
+/// The dense gradients of a bucket of consecutive parameters are one vector. Each rank owns an
+/// equal range, receives it from all other ranks, adds it up, and sends the sum back. So each rank
+/// sends each element about twice on any number of ranks (reduce-scatter and all-gather;
+/// Rabenseifner 2004, "Optimization of Collective Reduction Operations"). A bucket is sent once all
+/// ranks have its gradients, while other gradients are computed.
 ///
-/// Row gradients are either gathered, so that every rank gets all rows, or summed by owners of
-/// equal ranges of rows, which send the sums to all other ranks. Each sum uses the way that would
-/// have sent fewer bytes in the previous sum.
+/// Row gradients are either gathered, so every rank gets all rows, or summed by owners of equal
+/// ranges of rows, which send the sums to all ranks. Large gradients use the way that would have
+/// sent fewer bytes in the previous sum; small ones are gathered. Owners of sharded tables keep the
+/// sums.
 class GradientExchange final : public GradientSum {
  public:
-  /// Sums gradients of parameters with these shapes over `slices` slices, at least one per rank. A
-  /// bucket has up to `bucket_bytes` per owner, or one parameter. `ranks` must outlive this object.
+  /// Sums gradients with these shapes over `slices` slices, at least one per rank. A bucket has up
+  /// to `bucket_bytes` per owner, or one parameter. `ranks` must outlive this object.
   GradientExchange(ProcessGroup& ranks, std::size_t slices, std::vector<Shape> shapes,
                    std::size_t bucket_bytes = kBucketBytes);
 
@@ -74,7 +74,7 @@ class GradientExchange final : public GradientSum {
   std::int64_t& count(std::size_t term, std::size_t parameter) {
     return counts_[term * shapes_.size() + parameter];
   }
-  std::size_t term_of(IndexRange slices) const;  // terms_.size() if no rank sums exactly these
+  std::size_t term_of(IndexRange slices) const;  // terms_.size() if no term has these slices
   void send_rows(std::size_t to, const RowGradient& rows, IndexRange sent);
   void start_transfers(std::size_t channel);
   void advance(Bucket& bucket);
@@ -97,12 +97,12 @@ class GradientExchange final : public GradientSum {
   std::vector<double> distinct_share_;  // [parameter]: distinct rows / all rows in the last sum
   std::vector<std::string_view> ways_;  // [parameter]
 
-  // The sum in progress, if this rank has terms:
+  // The sum in progress, if own_ is not empty:
   std::vector<Gradients> own_;          // this rank's terms
   std::vector<Gradients> left_halves_;  // the last term, except its last slice
   std::vector<bool> submitted_;         // [parameter]
   std::vector<bool> sharded_;           // [parameter]
-  std::vector<std::int64_t> counts_;    // [term][parameter]: rows, or kNone or kDense
+  std::vector<std::int64_t> counts_;    // [term][parameter]: number of rows, kNone or kDense
   Gradients sums_;
   std::vector<ProcessGroup::Send> sends_;        // for start_transfers()
   std::vector<ProcessGroup::Receive> receives_;  // for start_transfers()

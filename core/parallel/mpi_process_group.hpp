@@ -1,7 +1,6 @@
 #pragma once
 
-// Processes started by mpirun. In the target rowgrad::mpi, for programs that train in several
-// processes.
+// A process group for programs that mpirun starts in several processes: rowgrad::mpi.
 
 #include <memory>
 #include <string>
@@ -19,20 +18,19 @@ bool started_by_mpi();
 const char* launched_rank();
 
 /// Returns the number of processes that Open MPI or PMI has started; "" with other launchers,
-/// such as PMIx alone, or none.
+/// such as PMIx alone, or without one.
 std::string launched_size();
 
 /// Starts MPI and returns the group of all processes of this run. Call it once. Destroying the
 /// group ends MPI, except during stack unwinding. In that case, the process should exit with an
 /// error, so that MPI ends the others.
 ///
-/// If a rank keeps others waiting for more than `timeout` seconds, they throw std::runtime_error
-/// naming it. If MPI takes that long to start, the process exits with a message. Throws
-/// std::runtime_error if mpirun belongs to another MPI, with which each process would be a run of
-/// its own.
+/// If a rank keeps others waiting for more than `timeout` seconds, the others throw a
+/// std::runtime_error that names it. If MPI takes longer to start, the process exits with a
+/// message. Throws std::runtime_error if mpirun belongs to another MPI.
 ///
-/// In a program that was built without MPI, returns a group of one process. Throws
-/// std::runtime_error if a launcher started this process, except as the only one.
+/// In a program that was built without MPI, returns a group of one process, but throws
+/// std::runtime_error if a launcher started this process, unless launched_size() is "1".
 std::unique_ptr<ProcessGroup> mpi_process_group(double timeout = 50);
 
 }  // namespace rowgrad

@@ -1,6 +1,6 @@
 #pragma once
 
-// Training in several processes: rowgrad::parallel. See core/parallel/README.md.
+// Training in several processes, in rowgrad::parallel. See core/parallel/README.md.
 //
 // Invalid arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
 
@@ -37,8 +37,8 @@ class ParallelTraining final : public TrainingRanks, private ParameterUser {
   IndexRange rows_here(std::size_t rows) const override;
   Parameter& whole_table(Parameter& here, std::size_t rows, const EmbeddingLookup& lookup) override;
 
-  /// Fetches rows. All ranks call it together, each with its own lookups. In
-  /// first_asks(), max_norm is not applied, and only the first rank calls it, except in together().
+  /// Fetches rows. All ranks must call it together, each with its own lookups. In first_asks(), but
+  /// outside together(), only the first rank calls it. first_asks() disables max_norm.
   void fetch(std::span<const TableLookup> lookups) override;
 
   void add_gradient(ShardedTable& table, Gradient gradient, bool watched) const override;

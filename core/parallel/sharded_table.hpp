@@ -16,34 +16,38 @@
 
 namespace rowgrad {
 
-/// The number of parts into which a sharded table is cut.
+/// The number of parts of a sharded table.
 constexpr std::size_t kTableParts = 4096;
 
 /// Returns the rows of a table that a rank holds. The table is cut into 4,096 consecutive parts,
-/// and each rank has a range of them. So the order of ranks is the order of rows, also in sums of
+/// and each rank has a range of parts. So the order of ranks is the order of rows, also in sums of
 /// norms, in gradients and in files.
 IndexRange rows_of_rank(std::size_t rows, std::size_t rank, std::size_t ranks);
 
 /// A table [rows, width] with a shard of its rows on each rank. An optimizer trains the shard, and
 /// checkpoints save it, like any parameter. Lookups read table(), which has only the rows that were
-/// fetched. On one rank, both are the same parameter.
+/// fetched. With one rank, table() is shard().
 class ShardedTable {
  public:
-  /// Borrows `shard`, which has the rows rows_of_rank(). A table file has all rows, of which only
-  /// these are used. fetch() applies the max_norm of `lookup`. All ranks construct it together.
-  /// Throws std::runtime_error naming a rank whose table has another shape.
+  /// Borrows `shard`, which must have the rows rows_of_rank() or, in a file, all rows. fetch()
+  /// applies the max_norm of `lookup`. All ranks must construct the table together. Throws
+  /// std::runtime_error naming a rank whose table has another shape.
   ShardedTable(ProcessGroup& ranks, Parameter& shard, std::size_t rows,
                const EmbeddingLookup& lookup = {});
 
-  Parameter& shard() const { return shard_; }  // the rows of this rank
+  /// Returns the rows of this rank.
+  Parameter& shard() const { return shard_; }
   Parameter& table() { return table_ ? *table_ : shard_; }
-  bool is_whole() const { return !table_; }            // true if this rank has all rows
-  std::size_t first_row() const { return first_; }     // index of the shard's row 0 in the table
-  std::size_t rows() const { return shape_.front(); }  // number of rows of the table
+  /// Returns true if there is only one rank.
+  bool is_whole() const { return !table_; }
+  /// Returns the index of the shard's row 0 in the table.
+  std::size_t first_row() const { return first_; }
+  /// Returns the number of rows of the table.
+  std::size_t rows() const { return shape_.front(); }
 
   /// Fetches rows from the ranks that hold them. These ranks bring the rows up to date and, if
-  /// `scales`, apply max_norm. All ranks call it together, each with its own ids. Forward passes do
-  /// not communicate otherwise.
+  /// `scales`, apply max_norm. All ranks must call it together, each with its own ids. Forward
+  /// passes do not communicate otherwise.
   void fetch(std::span<const std::int32_t> ids, bool scales);
 
   /// Adds this rank's rows of a row gradient of the table to the shard's gradient. If `watched`,
@@ -63,7 +67,7 @@ class ShardedTable {
   std::size_t first_;
   EmbeddingLookup lookup_;
   FetchedRows* fetched_ = nullptr;  // owned by table_
-  std::optional<Parameter> table_;  // null if this rank has all rows
+  std::optional<Parameter> table_;  // null if there is one rank
 };
 
 }  // namespace rowgrad

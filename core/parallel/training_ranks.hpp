@@ -1,7 +1,7 @@
 #pragma once
 
-// Interfaces to the processes that train one model together, so that a TrainingRun in one process
-// needs no core/parallel. ParallelTraining implements them.
+// Interfaces to the processes that train one model together, so that a TrainingRun does not need
+// rowgrad::parallel. ParallelTraining and GradientExchange implement them.
 
 #include <cstddef>
 #include <functional>
@@ -17,7 +17,7 @@ namespace rowgrad {
 
 class ShardedTable;
 
-/// One gradient for each parameter, in the same order on every rank.
+/// One gradient per parameter, in the same order on every rank.
 using Gradients = std::vector<Gradient>;
 
 /// Adds b to a, parameter by parameter.
@@ -26,10 +26,10 @@ inline void add(Gradients& a, Gradients&& b) {
 }
 
 /// The sum of the gradients of a step's slices over all ranks. Gradients are added in the order of
-/// ranges.hpp, so every rank gets the same bits, on any number of ranks.
+/// tree_sum(), so every rank gets the same bits, on any number of ranks.
 class GradientSum {
  public:
-  static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;  // default bucket size
+  static constexpr std::size_t kBucketBytes = std::size_t{1} << 17;  // default size of a bucket
 
   GradientSum() = default;
   GradientSum(const GradientSum&) = delete;
@@ -45,11 +45,11 @@ class GradientSum {
   /// each rank gets the sum of parameter p only for its own rows (rows_of_rank()).
   virtual void start(std::vector<Gradients> earlier, std::vector<bool> sharded) = 0;
 
-  /// Adds a parameter's gradient on the last slice. Call it at most once per parameter, preferably
-  /// from the last to the first.
+  /// Adds a parameter's gradient on the last slice. Call it at most once per parameter, ideally
+  /// from last to first.
   virtual void submit(std::size_t parameter, Gradient gradient) = 0;
 
-  /// Returns the sums. Parameters that were not submitted have no gradient on the last slice.
+  /// Returns the sums. Parameters not submitted have no gradient on the last slice.
   virtual Gradients finish() = 0;
 
   /// Returns how each parameter's gradient travelled in the last sum: "dense", "gathered", "owners"
@@ -60,16 +60,18 @@ class GradientSum {
 /// The ranks of a run, and its sharded tables.
 class TrainingRanks : public TablePlacement {
  public:
-  virtual ProcessGroup& group() const = 0;  // the processes
+  /// Returns the process group.
+  virtual ProcessGroup& group() const = 0;
 
   /// Creates the gradient sum of parameters with these shapes over `slices` slices, at least one
-  /// per rank. Ranks send dense gradients in pieces of up to `bucket_bytes`.
+  /// per rank. Ranks send dense gradients in pieces of about `bucket_bytes`.
   virtual std::unique_ptr<GradientSum> gradient_sum(std::size_t slices, std::vector<Shape> shapes,
                                                     std::size_t bucket_bytes) const = 0;
 
-  virtual bool has_tables() const = 0;  // true if any table is sharded
+  /// Returns true if any table is sharded.
+  virtual bool has_tables() const = 0;
 
-  /// Returns the table whose shard or table() is this parameter; null if there is none.
+  /// Returns the table whose shard or table() is this parameter, or null.
   virtual ShardedTable* find(const Parameter& parameter) const = 0;
 
   /// Adds this rank's rows of a row gradient of the table to its shard's gradient. If `watched`,
@@ -79,18 +81,18 @@ class TrainingRanks : public TablePlacement {
   /// Clears the gradients that table() of each table keeps for callbacks.
   virtual void zero_gradients() const = 0;
 
-  /// Concatenates the partial sums of a shard's gradient on all ranks, in the order of rows. For
-  /// other parameters, returns `parts`.
+  /// Concatenates the partial sums of a shard's gradient on all ranks, in order. For other
+  /// parameters, returns `parts`.
   virtual std::vector<double> all_parts(const Parameter& parameter,
                                         std::vector<double> parts) const = 0;
 
-  /// Calls `work`, which may differ between ranks, on all ranks. The first rank may fetch rows in
-  /// it; other ranks send them after their `work`, or in together(). Ranks must not exchange
-  /// anything else, except in together().
+  /// Calls `work`, which may differ between ranks. All ranks must call first_asks(). The first rank
+  /// may fetch rows in `work`; others send the rows after their `work`, or in together(). Ranks
+  /// must not exchange anything else, except in together().
   virtual void first_asks(const std::function<void()>& work) = 0;
 
-  /// Waits until all ranks have called together(), inside first_asks(), and then calls `work`. In
-  /// `work`, ranks may exchange messages, and fetch rows together.
+  /// With sharded tables, waits until all ranks have called together(), inside first_asks(). Then
+  /// calls `work`. In `work`, ranks may exchange messages, and fetch rows together.
   virtual void together(const std::function<void()>& work) = 0;
 };
 
