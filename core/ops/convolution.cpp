@@ -9,10 +9,10 @@
 namespace rowgrad {
 namespace {
 
-// Taps are the transposed weight, [kernel_size, width], so that the channels of a tap are adjacent.
+// A convolution with taps [kernel_size, width]: the transposed weight, so that a tap is contiguous.
 struct CausalConvolution {
-  std::size_t positions;  // in all sequences together
-  std::size_t length;     // of each sequence
+  std::size_t positions;  // number in all sequences together
+  std::size_t length;     // positions of each sequence
   std::size_t width;
   std::size_t kernel_size;
   std::size_t dilation;
@@ -20,7 +20,7 @@ struct CausalConvolution {
   // Returns the offset of the tap for the position k steps back.
   std::size_t tap(std::size_t k) const { return (kernel_size - 1 - k) * width; }
 
-  // Returns the number of taps in the sequence if it has `remaining` positions in their direction.
+  // Returns the number of taps that fit into the sequence if `remaining` more positions follow.
   std::size_t reach(std::size_t remaining) const {
     return std::min(kernel_size, remaining / dilation + 1);
   }

@@ -31,7 +31,8 @@ void check_tokens(std::string_view caller, const Ids& ids, const Ids& tokens) {
                  ", expected the first axes of the ids' shape ", bracketed(ids.shape()));
 }
 
-// Scales looked-up rows with a larger norm down to max_norm. Requires: the ids have been checked.
+// Scales looked-up rows whose norm exceeds max_norm down to max_norm. Requires: the ids have been
+// checked.
 void renormalize(std::string_view caller, const Variable& variable, const Ids& ids,
                  const EmbeddingLookup& options) {
   if (!options.max_norm) return;
@@ -49,7 +50,7 @@ void renormalize(std::string_view caller, const Variable& variable, const Ids& i
   const auto scale_down = [&](std::span<real> row) {
     double length = kernels::norm(row, options.norm_type);
     if (!(length > *options.max_norm)) return false;
-    if (std::isinf(length)) {  // may be finite relative to the largest value
+    if (std::isinf(length)) {  // the norm relative to the largest value may be finite
       const double unit = kernels::max_abs(row);
       if (std::isfinite(unit))
         for (real& value : row) value = static_cast<real>(value / unit);

@@ -37,8 +37,8 @@ struct BagLayout {
   }
 };
 
-// Divides the row of each bag in `values` [bags, width] by the number of ids in the bag, except
-// padding. Does not change the rows of empty bags.
+// Divides the row of each bag in `values` [bags, width] by the number of ids in the bag that are
+// not padding. Does not change the rows of empty bags.
 void divide_by_counts(const BagLayout& layout, Tensor& values) {
   const std::size_t width = values.shape()[1];
   layout.for_each_bag(width, [&](std::size_t bag) {
@@ -52,7 +52,7 @@ void divide_by_counts(const BagLayout& layout, Tensor& values) {
   });
 }
 
-// Returns the sum of each bag's rows, each multiplied by its weight unless `weights` is null.
+// Returns the sum of each bag's rows. Multiplies each row by its weight unless `weights` is null.
 Tensor sum_bags(const BagLayout& layout, const Tensor& rows, const real* weights) {
   const std::size_t width = rows.shape().back();
   const std::size_t grain = layout.grain(width);
@@ -119,9 +119,9 @@ Tensor max_bags(const BagLayout& layout, const Tensor& rows, ArgMax& argmax) {
 }
 
 // Sums the gradients of each row of the table over the bags that contain it. `upstream` [bags,
-// width] is the gradient of each row of a bag; `weights`, if not null, are its factors. If `mean`,
-// divides the gradient of a row by the number of times that its id occurs. If `argmax` is not null,
-// only the rows with the maximum of a column get the column's gradient.
+// width] has the gradient of the rows of each bag; `weights`, if not null, are factors of the rows.
+// If `mean`, divides the gradient of a row by the number of times that its id occurs. If `argmax`
+// is not null, only the rows with the maximum of a column get the column's gradient.
 kernels::MergedRows rows_gradient(const BagLayout& layout, const Tensor& upstream,
                                   const real* weights, bool mean, const ArgMax* argmax) {
   const std::size_t width = upstream.shape()[1];

@@ -27,7 +27,7 @@ Variable along_rows(OpName op, const Variable& x, int axis, RowsForward forward,
                     RowsBackward backward) {
   const std::size_t rank = x.shape().size();
   const std::size_t along = resolve_axis(op, axis, rank);
-  if (along + 1 != rank)  // the kernels need the last axis
+  if (along + 1 != rank)  // the kernels work along the last axis
     return transpose(along_rows(op, transpose(x, axis, -1), -1, forward, backward), axis, -1);
   const std::size_t width = x.shape().back();
   const std::size_t rows = x.value().size() / std::max<std::size_t>(width, 1);
@@ -85,7 +85,7 @@ using kernels::Simd;
 // The unmasked targets with nonzero weight, and their weights.
 struct Unmasked {
   std::vector<std::int32_t> rows;  // indices of these targets
-  std::vector<real> weights;       // their weights; empty if all are 1
+  std::vector<real> weights;       // their weights; empty without weight options
   double total = 0;                // sum of the weights
 };
 
@@ -143,7 +143,8 @@ double scale_of(const char* caller, const Unmasked& unmasked, const Ids& targets
   return 1 / unmasked.total;
 }
 
-// Also checks that the targets have the shape of the logits without the last axis.
+// Returns the unmasked targets. Also checks that the targets have the shape of the logits without
+// the last axis.
 Unmasked unmasked_targets(const char* caller, const Shape& logits, const Ids& targets,
                           const CrossEntropyOptions& options) {
   check_argument(logits.size() == targets.dimension() + 1 &&
@@ -222,7 +223,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
 
   std::vector<Variable> inputs{x, weight};
   if (bias) inputs.push_back(*bias);
-  std::array<Tensor, 3> gradients;  // of the inputs that need one
+  std::array<Tensor, 3> gradients;  // only for inputs that need one
   std::array<real*, 3> wanted{};
   // If there are logits, the kernel writes every element.
   const bool written = !rows.empty() && logits.back() > 0 && width > 0;
@@ -266,7 +267,7 @@ Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable
   check_pair(kName, logits, targets, reduction);
   const auto loss = [](Simd x, Simd y) {  // softplus(x) − y x
     const Simd share = select(x > 0, real{1} - y, -y);
-    return select(share == 0, 0, share * x) + log1p(exp(-abs(x)));  // 0 for 0 · ∞
+    return select(share == 0, 0, share * x) + log1p(exp(-abs(x)));  // avoids 0 · ∞
   };
   return reduced(pointwise(
                      kName, logits, targets, loss,

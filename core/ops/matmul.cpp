@@ -39,8 +39,8 @@ Matrices transposed(Matrices x) {
   return x;
 }
 
-// Multiplies two stacks of matrices with broadcasting. Many small products are distributed over the
-// threads. If there are only a few, each uses all threads.
+// Multiplies two stacks of matrices with broadcasting. Many products are distributed over the
+// threads. If there are only a few products, each uses all threads.
 Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
   const std::size_t rows = a.first.rows;
   const std::size_t columns = b.first.columns;
@@ -91,7 +91,7 @@ Variable matmul(const Variable& a, const Variable& b) {
   Shape shape = leading;
   shape.push_back(left.first.rows);
   shape.push_back(right.first.columns);
-  // With a single matrix on the right, all products are one larger product.
+  // With a single matrix on the right, all products are computed as one larger product.
   const bool one_right = right.leading.empty();
   Tensor value = one_right ? reshaped(multiply(stacked(left), right, {}), shape)
                            : multiply(left, right, leading);

@@ -18,12 +18,13 @@ using kernels::for_vectors;
 
 enum class Normalization { kLayer, kRootMeanSquare };
 
-// The normalization of a row, x̂ = (x − shift) · scale + offset. Backward needs nothing else.
+// The normalization of a row, x̂ = (x − shift) · scale + offset. Kept for backward.
 //
-// The mean is subtracted in two steps: a value near it, and the rest. So a large mean does not
-// reduce the accuracy of x̂. With n = min(width, 1024) / kLanes + kLanes and the rounding error u =
-// epsilon / 2 of a `real`, the error is below 16 (n + 4) u max(1, |x̂|), and about sqrt(n) u in
-// practice. A row with NaN or infinity becomes NaN; other rows are not affected.
+// The mean is subtracted in two steps: first a value near the mean, then the rest. So a large mean
+// does not reduce the accuracy of x̂. With n = min(width, 1024) / kLanes + kLanes and u = (machine
+// epsilon) / 2, the error is below 16 (n + 4) u max(1, |x̂|), and about sqrt(n) u in practice. A
+// row with NaN becomes NaN, as does a row with infinity in layer normalization. Other rows are not
+// affected.
 //
 // In rows with huge or tiny values, squares and products would overflow or underflow. There, x
 // means unit · x, where `unit` is a power of 2 that brings the largest value near 1.
@@ -74,8 +75,8 @@ struct RowMoments {
           sum < std::ldexp(1, kMaxExponent) && sum > std::ldexp(1, -kMaxExponent)};
 }
 
-// Makes one pass over the row with its first element as the shift. If that is too far from the
-// mean, makes a second pass with the mean as the shift.
+// Returns the moments after one pass over the row, with the first element as the shift. If this
+// shift is too far from the mean, makes a second pass with the mean as the shift.
 RowMoments layer_moments(const real* x, std::size_t width, double epsilon) {
   const auto moments = [&](real shift) {
     const auto mean = row_means<2>(width, [=](auto& sums, const auto& v) {
@@ -104,7 +105,7 @@ RowMoments moments_of(const real* x, std::size_t width, double epsilon) {
 }
 
 // Returns a power of 2 that brings the largest element of a row, or sqrt(epsilon) if that is
-// larger, near 1. Returns 1 for rows of zeros and rows with NaN or infinity.
+// larger, near 1. Returns 1 if both are 0, and for rows with NaN or infinity.
 real unit_of(const real* x, std::size_t width, double epsilon) {
   const double largest = std::max<double>(kernels::max_abs({x, width}), std::sqrt(epsilon));
   if (largest == 0 || !std::isfinite(largest)) return 1;
@@ -228,7 +229,7 @@ Variable row_or(const char* op, const char* name, const Variable& x,
   return *row;
 }
 
-// `inputs` are x, the weight and, in layer normalization, the bias.
+// Records the op. `inputs` are x, the weight and, in layer normalization, the bias.
 template <Normalization kKind>
 Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, double epsilon) {
   constexpr std::size_t kInputs = kKind == Normalization::kLayer ? 3 : 2;
@@ -261,7 +262,7 @@ Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, 
     const bool wants_weights = node.slot(1) || (kInputs > 2 && node.slot(2));
     const Tensor sums =
         wants_weights ? go_back.template operator()<true>() : go_back.template operator()<false>();
-    if (scaled && of_x)  // converts the gradient of unit · x
+    if (scaled && of_x)  // converts the gradient of unit · x to that of x
       for (std::size_t i = 0; i < scalings.size(); ++i) {
         real* const dx = upstream.data() + i * width;
         scale_row(dx, width, scalings[i].unit, dx);

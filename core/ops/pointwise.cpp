@@ -23,8 +23,8 @@ namespace {
         return slope;                                                                  \
       })
 
-// Records a + sign · b. Backward first computes the gradient of b, which is usually broadcast. Then
-// the gradient of a reuses the memory of the upstream gradient.
+// Records a + sign · b. Backward first computes the gradient of b, because b is the one that is
+// usually broadcast. Then the gradient of a reuses the memory of the upstream gradient.
 Variable add_signed(OpName op, const Variable& a, const Variable& b, const auto& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.read(), b.read()), [sign](Backward& node) {
     if (GradientSlot slot = node.slot(1)) {
@@ -124,7 +124,7 @@ Simd gelu_share(Simd x) {
   return real{1} / (real{1} + exp(Simd(-kTwice) * fma(Simd(kCubic) * x * x, x, x)));
 }
 
-// log(1 + exp(−|x|)) = softplus(x) − max(x, 0), which is in (0, log 2].
+// Returns log(1 + exp(−|v|)) = softplus(v) − max(v, 0), which is in (0, log 2].
 Simd softplus_rest(Simd v) { return log1p(exp(-abs(v))); }
 
 // Records y = function(x).first, where function(x).second is the slope. Computing both in one pass

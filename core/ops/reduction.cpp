@@ -114,7 +114,7 @@ class Block {
   std::size_t width() const { return width_; }
   std::size_t result(std::size_t k) const { return result_ + k; }  // index of column k's result
 
-  // Calls f(x, i, k) for each element x with index i in column k.
+  // Calls f(x, i, k) for each element x of column k, where i is the index of x in values().
   void for_each(const auto& f) const {
     const real* const x = values_;
     const std::size_t end = begin_ + extent_ * stride_;

@@ -44,7 +44,7 @@ struct AxisPart {
     const std::size_t runs = step == 1 ? 1 : count;
     const std::size_t length = step == 1 ? count * whole.inner : whole.inner;
     if (runs * length == 0) return;
-    const std::size_t stride = step * whole.inner;  // from one run to the next
+    const std::size_t stride = step * whole.inner;  // distance between runs
     const std::size_t grain = kernels::row_grain(runs * length);
     kernels::parallel_for(whole.outer, grain, [=, *this](std::size_t begin, std::size_t end) {
       std::size_t in_part = begin * runs * length;
@@ -90,7 +90,7 @@ Variable reshape(const Variable& x, const Shape& shape) {
   const std::size_t count = element_count(shape, "reshape");
   check_argument(count == x.value().size(), "reshape: x has shape ", bracketed(x.shape()), " with ",
                  x.value().size(), " elements, expected ", count, " for shape ", bracketed(shape));
-  Tensor copy = kernels::map([](Simd v) { return v; }, x.read());  // in parallel
+  Tensor copy = kernels::map([](Simd v) { return v; }, x.read());  // copies in parallel
   return record("reshape", {x}, reshaped(std::move(copy), shape), [](Backward& node) {
     node.slot(0).take(reshaped(node.take_gradient(), node.input_shape(0)));
   });

@@ -17,7 +17,7 @@ std::span<std::byte> bytes_of(real* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
 
-// Returns the positions in a row gradient of its rows that lie in `range` of the table.
+// Returns the positions, in a row gradient, of the rows that lie in `range` of the table.
 IndexRange rows_within(const RowGradient& rows, IndexRange range) {
   const auto index_of = [&](std::size_t row) {
     const auto found = std::ranges::lower_bound(rows.indices(), static_cast<std::int64_t>(row));
@@ -144,7 +144,7 @@ Gradients GradientExchange::finish() {
   for (std::size_t p = shapes_.size(); p-- > 0;)
     if (!submitted_[p]) submit(p, {});
   if (ranks_.size() == 1) sums_ = std::move(own_.front());
-  // All buckets finish a step before the first bucket waits for its next, so that transfers
+  // All buckets finish a step before the first bucket waits for its next step, so that transfers
   // overlap.
   for (const auto step : {Bucket::kCounts, Bucket::kPieces, Bucket::kSums})
     for (Bucket& bucket : buckets_)
@@ -197,7 +197,8 @@ void GradientExchange::exchange_counts(Bucket& bucket) {
   bucket.awaits = Bucket::kCounts;
 }
 
-// Returns the pieces that `owner` sums. Together they are its range of a bucket's dense gradients.
+// Returns the pieces that `owner` sums. Together, the pieces are the owner's range of a bucket's
+// dense gradients.
 std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& bucket,
                                                                  std::size_t owner) const {
   const auto size = [&](std::size_t p) {
@@ -217,7 +218,7 @@ std::vector<GradientExchange::Piece> GradientExchange::pieces_of(const Bucket& b
 }
 
 // Sends pieces of dense gradients to their owners. If some slices have a dense gradient of a
-// parameter and others have rows, all become dense.
+// parameter and others have rows, all its gradients become dense.
 void GradientExchange::exchange_pieces(Bucket& bucket) {
   for (std::size_t p = bucket.begin; p < bucket.end; ++p) {
     for (std::size_t s = 0; s < terms_.size(); ++s)
@@ -256,7 +257,7 @@ void GradientExchange::exchange_pieces(Bucket& bucket) {
 
 // Adds up this rank's pieces, and sends the sums to all other ranks.
 void GradientExchange::exchange_sums(Bucket& bucket) {
-  // Sums are stored in the memory of a gradient of this rank, if it has one.
+  // Sums are stored in the memory of a dense gradient of this rank, if there is one.
   const auto stored_in = [&](std::size_t p) -> Gradient& {
     for (Gradients& gradients : own_)
       if (gradients[p].is_dense()) return gradients[p];
@@ -319,7 +320,8 @@ void GradientExchange::sum_rows(std::size_t p) {
   }
   if (std::ranges::max(counts) < 0) return;
   // Gathering sends all N rows to each rank. With owners, each rank receives N / ranks rows, and
-  // then the distinct rows. Small gradients are always gathered, because that takes fewer messages.
+  // then the distinct rows. Small gradients are gathered, because gathering takes fewer messages.
+  // Sharded tables always use owners.
   const double bytes = rows * static_cast<double>(shapes_[p][1] * sizeof(real));
   const bool owners =
       sharded_[p] ||
@@ -383,7 +385,7 @@ Gradient GradientExchange::sum_by_owners(std::size_t p) {
                                                : 0);
   }
   for (const Term& term : terms_)
-    arriving[term.rank].push_back(0);  // entries of own terms are not read
+    arriving[term.rank].push_back(0);  // the entries of this rank's terms are not read
   ranks_.all_to_all(sizes, arriving);
   std::vector<std::int64_t> of_terms;
   for (const auto& its : arriving) of_terms.insert(of_terms.end(), its.begin(), its.end());

@@ -38,10 +38,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongest = 1UL << 30;  // maximum bytes per message: MPI counts them as int
-constexpr auto kSpins = std::chrono::microseconds(200);  // how long to spin before yielding
+constexpr std::size_t kLongest = 1UL
+                                 << 30;  // maximum bytes per message, as MPI counts bytes as int
+constexpr auto kSpins = std::chrono::microseconds(200);  // spin time before yielding
 
-// Ends the process with a message if this object still exists after `seconds`.
+// A time limit, which ends the process with a message if this object still exists after `seconds`.
 class StartLimit {
  public:
   explicit StartLimit(double seconds)
@@ -64,7 +65,8 @@ class StartLimit {
 class MpiProcessGroup : public ProcessGroup {
  public:
   explicit MpiProcessGroup(double timeout) : timeout_(timeout) {
-    // Read before MPI starts: without a launcher that it knows, MPI sets these variables itself.
+    // Read before MPI starts, because MPI sets these variables itself if it does not know the
+    // launcher.
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
     const std::string of = given == nullptr ? "" : launched_size();
@@ -161,7 +163,8 @@ class MpiProcessGroup : public ProcessGroup {
     while (first_open(requests) < requests.open.size()) {
       const bool news = advance(requests);
       const auto now = Clock::now();
-      if (news || now - std::exchange(tested, now) > timeout_ / 2) {  // or this rank was suspended
+      if (news ||
+          now - std::exchange(tested, now) > timeout_ / 2) {  // the latter: this rank was suspended
         last = now;
       } else if (now - start > kSpins) {
         std::this_thread::yield();
@@ -170,7 +173,8 @@ class MpiProcessGroup : public ProcessGroup {
       std::set<std::size_t> silent;
       for (std::size_t i = 0; i < requests.open.size(); ++i)
         if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
-      // Silent ranks may be waiting for the rank that hangs. This gives them time to name it.
+      // Silent ranks may be waiting for the rank that hangs. Waiting longer gives them time to name
+      // it.
       if (silent.size() > 1 && now - last < 1.25 * timeout_) continue;
       throw std::runtime_error(concat(name_of(*silent.begin()),
                                       silent.size() > 1 ? " or another rank" : "",

@@ -56,7 +56,7 @@ void ParallelTraining::fetch(std::span<const TableLookup> lookups) {
         ids.insert(ids.end(), lookup.ids.begin(), lookup.ids.end());
     if (asking_ == Asking::kFirst) {
       if (ids.empty()) continue;
-      group_.all_gather(std::span<const std::uint64_t>(&i, 1));  // answered by meet()
+      group_.all_gather(std::span<const std::uint64_t>(&i, 1));  // meet() answers on other ranks
     }
     tables_[i]->fetch(ids, scales_);
   }

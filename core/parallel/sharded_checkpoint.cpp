@@ -86,7 +86,7 @@ bool is_part(const fs::path& path, const std::string& names) {
   }
 }
 
-// Removes the files with these names that is_part() confirms to be parts.
+// Removes the files with the common name `names` that is_part() confirms to be parts.
 void remove_parts(const fs::path& path, const std::string& names) {
   if (names.empty()) return;
   const std::string start = concat(path.filename().string(), ".part-", names, '-');
@@ -111,8 +111,8 @@ const ShardedTable* table_of(const std::string& name, const ParallelTraining& tr
 }
 
 // Moves the rows of sharded tables and their optimizer state out of a state dict. Values that apply
-// to all rows stay: "step", "lazy.steps", "lazy.rules" and, for tables in memory, strings.
-// Checksums are dropped, because they cover only this rank's values.
+// to all rows stay: integers such as "step", "lazy.steps", "lazy.rules" and, for tables in memory,
+// strings. Checksums are dropped, because they cover only this rank's values.
 StateDict take_rows(StateDict& state, const ParallelTraining& training,
                     std::span<Parameter* const> parameters) {
   StateDict rows;

@@ -47,7 +47,7 @@ class ShardedTable::FetchedRows final : public RowSource {
   bool is_watched = false;         // true if the gradient is for callbacks
   std::vector<std::int32_t> rows;  // increasing
   Tensor values = empty({0});      // values of these rows
-  std::uint64_t version = 0;       // version of the shard when they were fetched
+  std::uint64_t version = 0;       // version of the shard when the rows were fetched
 
  private:
   const Parameter& shard_;
@@ -81,7 +81,7 @@ ShardedTable::ShardedTable(ProcessGroup& ranks, Parameter& shard, std::size_t ro
   table_.emplace(shard.name(), std::move(fetched));
 }
 
-// Returns, for each rank, the range of `sorted` that it holds.
+// Returns, for each rank, the range of `sorted` that the rank holds.
 std::vector<IndexRange> ShardedTable::by_rank(std::span<const std::int32_t> sorted) const {
   std::vector<IndexRange> ranges;
   std::size_t begin = 0;
