@@ -11,8 +11,8 @@ namespace {
 
 // A convolution with taps [kernel_size, width]: the transposed weight, so that a tap is contiguous.
 struct CausalConvolution {
-  std::size_t positions;  // number in all sequences together
-  std::size_t length;     // positions of each sequence
+  std::size_t positions;  // number of positions in all sequences
+  std::size_t length;     // number of positions in each sequence
   std::size_t width;
   std::size_t kernel_size;
   std::size_t dilation;

@@ -19,21 +19,21 @@ Variable log_softmax(const Variable& x, int axis = -1);
 /// −∞.
 Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::kNo);
 
-/// The reduction of the losses of all targets.
+/// The reduction of the losses of all targets. Weights are 1 by default.
 enum class LossReduction {
-  kMean,  // mean
-  kSum    // sum
+  kMean,  // Σ weight · loss / Σ weight
+  kSum    // Σ weight · loss
 };
 
 /// Options of cross_entropy().
 struct CrossEntropyOptions {
   LossReduction reduction = LossReduction::kMean;  // over unmasked targets
   /// Masks targets with this value, whatever their logits are. Use it for padding, or for prompts
-  /// not to be learned. The default is PyTorch's.
+  /// not to be learned.
   std::optional<std::int32_t> ignore_index = -100;
   /// Weights of the losses, finite and not negative. class_weights [classes] has one per class
   /// (PyTorch's `weight`), target_weights has the shape of the targets. If both are given, they are
-  /// multiplied. The mean is Σ weight · loss / Σ weight.
+  /// multiplied.
   std::optional<Tensor> class_weights = std::nullopt;
   std::optional<Tensor> target_weights = std::nullopt;
 };

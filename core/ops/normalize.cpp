@@ -18,7 +18,7 @@ using kernels::for_vectors;
 
 enum class Normalization { kLayer, kRootMeanSquare };
 
-// The normalization of a row, x̂ = (x − shift) · scale + offset. Kept for backward.
+// The normalization of a row, x̂ = (x − shift) · scale + offset, kept for backward.
 //
 // The mean is subtracted in two steps: first a value near the mean, then the rest. So a large mean
 // does not reduce the accuracy of x̂. With n = min(width, 1024) / kLanes + kLanes and u = (machine
@@ -262,7 +262,7 @@ Variable normalize_last_axis(OpName op, std::initializer_list<Variable> inputs, 
     const bool wants_weights = node.slot(1) || (kInputs > 2 && node.slot(2));
     const Tensor sums =
         wants_weights ? go_back.template operator()<true>() : go_back.template operator()<false>();
-    if (scaled && of_x)  // converts the gradient of unit · x to that of x
+    if (scaled && of_x)  // converts the gradient of unit · x to the gradient of x
       for (std::size_t i = 0; i < scalings.size(); ++i) {
         real* const dx = upstream.data() + i * width;
         scale_row(dx, width, scalings[i].unit, dx);

@@ -23,7 +23,7 @@ namespace {
         return slope;                                                                  \
       })
 
-// Records a + sign · b. Backward first computes the gradient of b, because b is the one that is
+// Records a + sign · b. Backward first computes the gradient of b, because b is the operand that is
 // usually broadcast. Then the gradient of a reuses the memory of the upstream gradient.
 Variable add_signed(OpName op, const Variable& a, const Variable& b, const auto& f, real sign) {
   return record(op, {a, b}, broadcast_map(op, f, a.read(), b.read()), [sign](Backward& node) {

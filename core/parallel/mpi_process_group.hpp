@@ -1,6 +1,6 @@
 #pragma once
 
-// A process group for programs that mpirun starts in several processes: rowgrad::mpi.
+// The process group of programs that mpirun starts in several processes (target rowgrad::mpi).
 
 #include <memory>
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-// Training in several processes, in rowgrad::parallel. See core/parallel/README.md.
+// Training in several processes (target rowgrad::parallel). See core/parallel/README.md.
 //
 // Invalid arguments throw std::invalid_argument, and calls in the wrong order std::logic_error.
 

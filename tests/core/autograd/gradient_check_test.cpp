@@ -23,7 +23,7 @@ TEST(GradientCheck, DoesNotWeightSingleElementResults) {
   for (const Shape& shape : {Shape{}, Shape{1, 1}}) {
     const auto result = gradient_check([](Inputs x) { return x[0] * x[0]; }, {full(shape, 3)});
     EXPECT_TRUE(result.passed) << result.message();
-    // The weights of larger results would change the gradient.
+    // Results with several elements are weighted, which would change the gradient.
     EXPECT_NEAR(result.backward, 6, 1e-5);
   }
 }
@@ -37,7 +37,7 @@ TEST(GradientCheck, ReportsTheWorstElementOfAWrongRule) {
   EXPECT_EQ(result.entries, 7U);
   EXPECT_EQ(result.input, "input 1");
   EXPECT_EQ(result.index, (std::vector<std::size_t>{1, 1}));
-  // 5 instead of 10; the largest gradient is 12.
+  // The rule gives 5 instead of 10; the largest gradient is 12.
   EXPECT_EQ(result.backward, 5);
   EXPECT_NEAR(result.difference, 10, 12 * result.resolution);
   EXPECT_NEAR(result.error, 5.0 / 12, result.resolution);
@@ -56,7 +56,7 @@ TEST(GradientCheck, FailsRulesThatSwapElementsOrGiveNoneOrNaN) {
   };
   const auto swapped = result_of([](Backward& node) {
     const real* g = node.gradient().data();
-    node.slot(0).take(tensor({2}, {g[1], g[0]}));  // only their sum is right
+    node.slot(0).take(tensor({2}, {g[1], g[0]}));  // only the sum of the elements is right
   });
   EXPECT_FALSE(swapped.passed);
   const auto forgotten = result_of([](Backward& node) { node.slot(0).take({}); });

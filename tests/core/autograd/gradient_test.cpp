@@ -65,7 +65,7 @@ TEST(Gradient, AddsEveryKindToEveryKind) {
 
   struct Case {
     Gradient left, right;
-    std::optional<Ids32> rows;  // row indices of the sum, unless it is dense
+    std::optional<Ids32> rows;  // row indices of the sum, unless the sum is dense
     std::vector<real> sum;
   };
   const std::vector<real> few_dense{0, 0, 10, 20, 0, 0, 30, 40, 0, 0};

@@ -65,7 +65,7 @@ TEST(Backward, LeavesTheUpstreamGradientUnchanged) {
   const Tensor given = tensor({2}, {7, 8});
   Tape tape;
   const Variable x = tape.input(full({2}, 1));
-  const Variable y = exp(x);  // its rule reuses the memory of the gradient
+  const Variable y = exp(x);  // the rule of exp reuses the memory of the gradient
   EXPECT_INVALID("Tape::backward: the gradient has shape [2, 2], expected [2]",
                  tape.backward(y, zeros({2, 2})));
   tape.backward(y, given);
@@ -218,7 +218,7 @@ TEST(GradientSink, ReceivesEachGradientBeforeEarlierNodesRun) {
                  }});
   EXPECT_EQ(events, (std::vector<std::string>{"rule of the second", "second", "rule of the first",
                                               "first"}));
-  EXPECT_TRUE(first.gradient().is_none());  // only the sink has it
+  EXPECT_TRUE(first.gradient().is_none());  // only the sink has the gradient
 }
 
 TEST(GradientSink, ReceivesTheSumOverAllUses) {

@@ -8,7 +8,7 @@ struct AttentionCase {
   double p = 0;
   bool causal = true;
   std::vector<std::size_t> key_lengths = {};
-  std::size_t distances = 0;  // rows of relative keys and values
+  std::size_t distances = 0;  // number of rows of the relative tables
 
   std::string what() const {
     return concat("batch ", batch, ", heads ", heads, ", queries ", queries, ", keys ", keys,
@@ -41,8 +41,9 @@ Variable fused(Inputs in, const AttentionCase& item) {
                      : attention(in[0], in[1], in[2], options);
 }
 
-// For each query and key: the distance back to the key (0 for later keys), its row in the relative
-// tables, and 1 if the query does not see the key.
+// Arrays with an element for each query and key: the distance back to the key (0 for later keys and
+// without causality), the row of this distance in the relative tables, and 1 if the query does not
+// see the key.
 struct Distances {
   Ids distance, row;
   Tensor is_unseen;
@@ -90,10 +91,9 @@ Variable plain(Inputs in, const AttentionCase& item) {
   return reshape(transpose(mixed, 1, 2), in[0].shape());
 }
 
-// Bounds of the rounding differences between two ways of computing attention, for the output and
-// the gradients of the inputs. Inputs are in (−1, 1), keys and values with relative rows below 2,
-// and the upstream gradient below 1.5. The error of a sum of n products is at most n epsilon times
-// the sum of their magnitudes.
+// Bounds of the rounding differences between two ways of computing attention. Inputs are in (−1,
+// 1), keys and values with relative rows below 2, and the upstream gradient below 1.5. The error of
+// a sum of n products is at most n epsilon times the sum of their magnitudes.
 struct Tolerance {
   double output;
   std::vector<double> gradients;

@@ -1,6 +1,6 @@
-// Checks the contracts of every op in a table. Values match loops, gradients match difference
-// quotients, and both match PyTorch. Results have the same bits on any number of threads. A step
-// can be repeated after a failed allocation.
+// Checks the contracts of all ops with a table of cases. Values match loops, gradients match
+// difference quotients, and both match PyTorch. Results have the same bits on any number of
+// threads. A step can be repeated after a failed allocation.
 
 #include <numbers>
 #include <regex>
@@ -107,8 +107,8 @@ double gelu_by_tanh(double x) {
 
 // Bounds the error of vectorized functions: 2 epsilon relative to the argument or result (erf in
 // double precision: 40; see elementwise_test). Other operations add epsilon / 2 each. gelu
-// subtracts values near 1 and multiplies by x. The factor |x tanh'| of the error of its cubic is
-// below 1.
+// subtracts values near 1 and multiplies by x. The error of gelu's cubic polynomial is multiplied
+// by |x tanh'|, which is below 1.
 double near_function(const std::vector<Tensor>& x, const Index& i, double expected) {
   return (sizeof(real) == 8 ? 44 : 6) * kEpsilon *
          std::max(std::abs(expected), std::abs(at(x[0], i)));
@@ -187,7 +187,7 @@ void add_plain_ops(OpTable& table) {
                           {"minimum", minimum, [](double a, double b) { return std::min(a, b); }}})
     table.add(name, both_ways({{{4}, {2, 4}}, {{3, 7}, {7}}}), kLargePair, two(op))
         .gives(pairs(reference));
-  // The upstream gradient is the same for all elements; it is summed over broadcast axes.
+  // The upstream gradient, which is the same for all elements, is summed over broadcast axes.
   table.add("subtract, summed", kBroadcasts, [](Inputs x) { return sum(x[0] - x[1]); });
   struct OfOne {
     const char* name;
@@ -573,7 +573,7 @@ void add_reductions(OpTable& table) {
           return result;
         };
         // Elements are below 2. Each takes part in fewer than `count` additions, and in fewer than
-        // 64, as long sums are added pairwise.
+        // 64, because long sums are added pairwise.
         const auto near = [=](const std::vector<Tensor>& x, auto&, double) {
           const double most = count(x[0]);
           return (is_mean ? 1 : most) * (std::min(most, 64.0) + is_mean) * kEpsilon;
@@ -835,11 +835,11 @@ void add_losses(OpTable& table) {
            {{4, 3}, {1, 2, 0, 2}, {.ignore_index = 2}},
            {{4, 3}, {1, -100, 0, -100}, {.ignore_index = -100}},
            {{4, 3}, {1, -100, 0, 2}, {.reduction = LossReduction::kSum, .ignore_index = -100}},
-           {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // does not occur
+           {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // 7 does not occur
            {{2, 3}, {0, 0}, {.reduction = LossReduction::kSum, .ignore_index = 0}},
            {{0, 3}, {}, {.reduction = LossReduction::kSum}},
            {{3, 1}, {0, 0, 0}},        // with one class, the loss is 0
-           {{4, 3}, {1, -100, 0, 2}},  // PyTorch's default
+           {{4, 3}, {1, -100, 0, 2}},  // -100 is ignored by default
            {{4, 3}, {1, 2, 0, 1}, {.class_weights = Tensor{0.5, 2, 0}}},
            {{2, 2, 3}, {1, -100, 0, 2}, {.target_weights = Tensor{{3, 1}, {0.25, 0}}}},
            {{3, 3},
@@ -1113,7 +1113,7 @@ TEST(OpTable, CoversTheCasesOfPyTorch) {
 }
 
 // Ops whose values are compared neither with loops nor with PyTorch here, and the tests that check
-// them.
+// these values.
 const std::map<std::string, std::string> kValuesElsewhere{
     {"embedding_add", "EmbeddingAdd.EqualsALookupAndASum"},
     {"embedding_bag", "EmbeddingBag.MatchesPyTorchInEveryModeWithEveryOption"},
@@ -1147,8 +1147,8 @@ TEST(OpTable, ChecksTheValuesOfEveryOp) {
   EXPECT_EQ(unchecked, elsewhere);
 }
 
-// The tolerance covers the rounding of sums of up to 60 terms of at most 3, and their conversion to
-// float.
+// The tolerance covers the rounding of sums of up to 60 terms of at most 3, and the conversion of
+// the sums to float.
 OP_TEST(MatchesPyTorch, OpCase, ops(), is_of_pytorch) {
   constexpr double kTolerance = 100 * kEpsilon;
   static const json all = golden("ops.json");

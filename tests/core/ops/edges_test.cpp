@@ -16,7 +16,7 @@ struct Edge {
   Function op;
   std::vector<Tensor> inputs;
   Tensor value;
-  std::vector<Tensor> gradients = {};  // if upstream is 1, 2, 3 …; not checked if empty
+  std::vector<Tensor> gradients = {};  // for the upstream gradient 1, 2, 3 …; not checked if empty
 };
 
 Function of_class(std::int32_t target) {
@@ -257,7 +257,7 @@ TEST(Argmin, AcceptsNoRowsLikePyTorch) {
   EXPECT_EQ(argmin(tape.input(zeros({0, 3})), 1).shape(), std::vector<std::size_t>({0}));
 }
 
-// The other elements include −∞, the smallest value.
+// The other elements are 1 or −∞, the smallest value.
 TEST(Ops, PropagateNaNFromAnyPosition) {
   for (const std::size_t width : {1U, 2U, 9U, 19U})
     for (std::size_t i = 0; i < width; ++i)

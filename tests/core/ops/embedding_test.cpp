@@ -3,7 +3,7 @@
 namespace {
 
 TEST(Embedding, CostDoesNotDependOnTheSizeOfTheTable) {
-  // Four million rows: a dense gradient would be as large as the table.
+  // A dense gradient of four million rows would exceed the memory limit below.
   constexpr std::size_t kRows = 4'000'000;
   Parameter table("table", empty({kRows, 2}));
   for (const std::int32_t id : {0, 3'999'999}) table.assign_rows(std::vector{id}, full({1, 2}, 1));

@@ -79,9 +79,10 @@ TEST(LinearCrossEntropy, MatchesLinearAndCrossEntropy) {
         const std::vector<Variable> variables = inputs_on(tape, inputs);
         return op(variables, item).item();
       };
-      // All inputs are in (−1, 1), so a logit is a sum of width + 1 products below 1, each of which
-      // adds an error of at most epsilon / 2. Two orders of addition differ by twice that.
-      // The relative error of an exponential is 6 epsilon, of their sum epsilon / 2 per class.
+      // All inputs are in (−1, 1), so a logit is a sum of width + 1 products below 1. Each addition
+      // rounds by at most (width + 1) epsilon / 2. Results of two orders of addition differ by at
+      // most twice the error of a logit. The relative error of an exponential is 6 epsilon, and the
+      // sum of exponentials adds epsilon / 2 per class.
       const auto width = static_cast<double>(item.x.back());
       const auto classes = static_cast<double>(item.classes);
       const auto rows = static_cast<double>(targets_of(item).size());

@@ -1,4 +1,5 @@
-// Invalid arguments of ops: each is rejected before anything changes, with a message that names it.
+// Tests that ops reject invalid arguments before anything changes, with a message that names the
+// argument.
 
 #include "tests/test.hpp"
 

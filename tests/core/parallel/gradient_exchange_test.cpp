@@ -130,7 +130,7 @@ TEST(GradientExchange, SendsABucketWhileOthersAreComputed) {
       exchange.start({});
       exchange.submit(2, irregular({1000}, 1));
       EXPECT_EQ(ranks.bytes_sent() - before, 8);  // the kind of the gradient
-      ranks.any(false);                           // now both ranks know it
+      ranks.any(false);                           // now both ranks know the kind
       exchange.submit(0, {});
       EXPECT_EQ(ranks.bytes_sent() - before, 8 + 1 + 8 + 500 * sizeof(real));
       ranks.any(false);
