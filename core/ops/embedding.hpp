@@ -37,8 +37,8 @@ struct EmbeddingLookup {
   bool dense_gradient = false;
   /// If set, looked-up rows with a larger norm (Σ |w|^p)^(1/p), p = norm_type, are scaled down to
   /// max_norm. The rows change in the table, which must be a parameter. Throws std::logic_error if
-  /// rows must change after this tape has read the whole table (as in a tied head).
-  /// Ranks that train together need a TablePlacement.
+  /// rows must change after this tape has read the whole table (as in a tied head). Ranks that
+  /// train together need a TablePlacement.
   std::optional<double> max_norm = std::nullopt;
   /// The p of max_norm: 1, 2 or infinity (the largest |w|).
   double norm_type = 2;
@@ -52,8 +52,8 @@ struct EmbeddingLookup {
   std::optional<Ids> tokens = std::nullopt;
 };
 
-/// Looks up ids [...] → [..., width]. The gradient of a row that is looked up many
-/// times is as accurate as sum().
+/// Looks up ids [...] → [..., width]. The gradient of a row that is looked up many times is as
+/// accurate as sum().
 Variable embedding(const Variable& table, const Ids& ids, const EmbeddingLookup& options = {});
 
 /// Computes embedding(table, ids, options) + added in one pass over memory. The shape of `added`
@@ -73,14 +73,14 @@ struct Bags {
 };
 
 /// Returns the sum, mean or element-wise maximum of the rows of each bag: [bags, width]. A bag that
-/// is empty or all padding gives zeros. The maximum is NaN if an element is NaN. The gradient
-/// of a maximum goes to the first of several equal maxima or NaNs.
+/// is empty or all padding gives zeros. The maximum is NaN if an element is NaN. The gradient of a
+/// maximum goes to the first of several equal maxima or NaNs.
 Variable embedding_bag(const Variable& table, Bags bags, const EmbeddingLookup& options = {});
 
-/// Copies the rows `ids` [...] of a table → [..., width], for custom ops. If the table
-/// is a parameter, the tape records the lookup, and the table may change before backward(). Rows
-/// above max_norm are scaled down first. Rows that are not in `ids` are neither read nor brought up
-/// to date. Adds `added`, if given; its shape must equal the last axes of the result.
+/// Copies the rows `ids` [...] of a table → [..., width], for custom ops. If the table is a
+/// parameter, the tape records the lookup, and the table may change before backward(). Rows above
+/// max_norm are scaled down first. Rows that are not in `ids` are neither read nor brought up to
+/// date. Adds `added`, if given; its shape must equal the last axes of the result.
 Tensor read_rows(std::string_view op, const Variable& table, std::shared_ptr<const Ids> ids,
                  const EmbeddingLookup& options = {}, const Tensor* added = nullptr);
 inline Tensor read_rows(std::string_view op, const Variable& table, const Ids& ids,

@@ -8,8 +8,7 @@
 
 namespace rowgrad {
 
-/// Multiplies a [..., m, k] by b [..., k, n] → [..., m, n]. Leading axes are broadcast
-/// as in NumPy.
+/// Multiplies a [..., m, k] by b [..., k, n] → [..., m, n]. Leading axes are broadcast as in NumPy.
 Variable matmul(const Variable& a, const Variable& b);
 
 /// Computes x · weightᵀ + bias: x [..., inputs], weight [outputs, inputs], bias [outputs] → [...,

@@ -1,10 +1,10 @@
 #pragma once
 
-// Position encodings inside attention. Two kinds depend on
-// the distance from a query back to its key: a bias [heads, distances] is added to the score
-// (AttentionOptions::distance_bias), or rows are added to keys and values
-// (AttentionOptions::relative). The third kind rotates queries and keys by angles that grow with
-// the position (Su et al. 2021, "RoFormer"), so that their products depend on the distance.
+// Position encodings inside attention. Two kinds depend on the distance from a query back to its
+// key: a bias [heads, distances] is added to the score (AttentionOptions::distance_bias), or rows
+// are added to keys and values (AttentionOptions::relative). The third kind rotates queries and
+// keys by angles that grow with the position (Su et al. 2021, "RoFormer"), so that their products
+// depend on the distance.
 //
 // Invalid arguments throw std::invalid_argument.
 
@@ -82,9 +82,8 @@ class RotaryTable {
   Tensor sines_;
 };
 
-/// Rotates x [..., length, heads · head_width] → the same shape. Each pair (a, b)
-/// becomes (a cos − b sin, a sin + b cos). The first row of x is at first_position. The table must
-/// outlive the tape.
+/// Rotates x [..., length, heads · head_width] → the same shape. Each pair (a, b) becomes (a cos −
+/// b sin, a sin + b cos). The first row of x is at first_position. The table must outlive the tape.
 Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
                 std::size_t first_position = 0);
 Variable rotary(const Variable& x, const RotaryTable&& table, std::size_t heads,

@@ -32,8 +32,8 @@ struct VarianceOptions {
 };
 
 /// Return the variance Σ (x − mean)² / (n − correction) of n elements, or its square root, the
-/// standard deviation. The gradient of a standard deviation of 0 is 0. Squares do not overflow or
-/// underflow.
+/// standard deviation. The gradient of a standard deviation of 0 is 0. Intermediate squares do not
+/// overflow or underflow.
 Variable var(const Variable& x);
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options = {});
 Variable stddev(const Variable& x);

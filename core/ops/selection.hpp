@@ -12,9 +12,8 @@ namespace rowgrad {
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 
-/// Return the largest or smallest element along one axis, which is removed and must not be
-/// empty. The result is NaN if any element is. The gradient goes to the first of several equal
-/// elements.
+/// Return the largest or smallest element along one axis, which is removed and must not be empty.
+/// The result is NaN if any element is. The gradient goes to the first of several equal elements.
 Variable max(const Variable& x, int axis);
 Variable min(const Variable& x, int axis);
 
@@ -22,9 +21,9 @@ Variable min(const Variable& x, int axis);
 Ids argmax(const Variable& x, int axis);
 Ids argmin(const Variable& x, int axis);
 
-/// Picks elements along one axis, like torch.gather: for axis 1 of three, y[i, j, k] =
-/// x[i, ids[i, j, k], k]. The ids must have the rank of x; only this axis may be longer.
-/// y has the shape of the ids. The gradient of an element is the sum over its uses.
+/// Picks elements along one axis, like torch.gather: for axis 1 of three, y[i, j, k] = x[i, ids[i,
+/// j, k], k]. The ids must have the rank of x; only this axis may be longer. y has the shape of the
+/// ids. The gradient of an element is the sum over its uses.
 Variable gather(const Variable& x, int axis, const Ids& ids);
 
 /// Returns a where the condition is nonzero or NaN, else b, with broadcasting. The condition gets

@@ -59,7 +59,7 @@ Variable causal_unfold(const Variable& x, std::size_t steps);
   return causal_unfold(x, steps);
 }
 
-/// Returns an axis counted from 0, for ops with an axis argument.
+/// Returns `axis` counted from 0.
 inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank) {
   const int count = static_cast<int>(rank);
   check_argument(axis >= -count && axis < count, op, ": axis ", axis, " is out of range for rank ",
@@ -81,9 +81,9 @@ inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int
 
 /// A shape [outer, extent, inner] that joins the axes before one axis, and the axes after it.
 struct AxisView {
-  std::size_t outer = 1;   // product of the axes before
+  std::size_t outer = 1;   // product of the lengths of earlier axes
   std::size_t extent = 1;  // length of the axis
-  std::size_t inner = 1;   // product of the axes after
+  std::size_t inner = 1;   // product of the lengths of later axes
 
   /// Requires: axis < shape.size().
   AxisView(const Shape& shape, std::size_t axis) : extent(shape[axis]) {

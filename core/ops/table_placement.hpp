@@ -20,7 +20,8 @@ struct TableLookup {
   std::vector<std::int32_t> ids;
 };
 
-/// The assignment of table rows to processes, which fetches rows from other processes.
+/// An interface that assigns the rows of tables to processes, and fetches rows from other
+/// processes.
 class TablePlacement {
  public:
   TablePlacement() = default;

@@ -27,7 +27,7 @@ std::string launched_size();
 ///
 /// If a rank keeps others waiting for more than `timeout` seconds, the others throw a
 /// std::runtime_error that names it. If MPI takes longer to start, the process exits with a
-/// message. Throws std::runtime_error if mpirun belongs to another MPI.
+/// message. Throws std::runtime_error if mpirun belongs to another MPI than this program.
 ///
 /// In a program that was built without MPI, returns a group of one process, but throws
 /// std::runtime_error if a launcher started this process, unless launched_size() is "1".
