@@ -443,7 +443,7 @@ void add_plain_ops(OpTable& table) {
       "embedding_bag, weighted sum", {{{5, 3}, {3, 4}}}, {{3000, 67}, {2048, 8}},
       [](Inputs x) { return embedding_bag(x[0], weighted_bags(x), {.mode = BagMode::kSum}); });
 
-  // The shapes include x without rows, a single row and several ranks.
+  // The shapes of x include no rows, a single row, and different numbers of axes.
   table.add("layer_norm", with_vectors(2), {{700, 130}, {130}, {130}},
             [](Inputs x) { return layer_norm(x[0], x[1], x[2]); });
   table.add("layer_norm of x alone", {{{3, 5}}}, [](Inputs x) { return layer_norm(x[0]); });
@@ -455,7 +455,7 @@ void add_plain_ops(OpTable& table) {
             [](Inputs x) { return rms_norm(x[0], x[1]); });
   table.add("rms_norm of x alone", {{{3, 5}}}, {{5, 20001}},
             [](Inputs x) { return rms_norm(x[0]); });
-  // The product is recorded last, so its gradient comes first.
+  // The product is recorded last, so backward first adds the gradient of the product to x.
   table.add("layer_norm of a variable with other uses", {{{7, 5}}},
             [](Inputs x) { return layer_norm(x[0]) + rms_norm(x[0]) + x[0] * x[0]; });
   table.add("where", {{{3}, {2, 3}}}, kLargeRowAndMatrix,
@@ -866,8 +866,8 @@ void add_losses(OpTable& table) {
       return scalar(static_cast<real>(mean ? total / counted : total));
     };
     // Σ exp(x − max) has a relative error of (4 / 2 + 2) epsilon from its exponentials, and of
-    // epsilon / 2 from each addition. This equals the absolute error of its logarithm. The rest is
-    // in double precision.
+    // epsilon / 2 from each addition. The relative error of the sum equals the absolute error of
+    // its logarithm. Other operations are in double precision.
     const double a_row = (4 + static_cast<double>(classes) / 2) * kEpsilon;
     const double rows = mean ? 1 : 3 * static_cast<double>(item.targets.size());
     table
@@ -893,7 +893,7 @@ const std::vector<OpCase>& ops() {
 
 // --- The table is complete ----------------------------------------------------------------------
 
-// Functions of the headers that need no case or no large shape, and the reason.
+// Functions of the headers that need no case, and the reasons.
 const std::map<std::string, std::string> kWithoutCase{
     {"alibi_bias", "takes no variables; see positions_test"},
     {"argmax", "returns ids, which have no gradient; see edges_test"},
@@ -905,6 +905,7 @@ const std::map<std::string, std::string> kWithoutCase{
     {"permuted", "takes no variables; part of permute"},
     {"read_rows", "has no gradient; part of embedding"},
     {"relative_rows", "part of attention with Shaw's tables"}};
+// Functions that need no large shape, and the reasons.
 const std::map<std::string, std::string> kWithoutLargeCase{{"negate", "works like subtract"},
                                                            {"split", "consists of slices"},
                                                            {"squeeze", "is a reshape"},

@@ -94,7 +94,7 @@ TEST(LinearCrossEntropy, MatchesLinearAndCrossEntropy) {
 
       // The gradient of a logit is at most the weight of its loss. The gradients of weight and bias
       // are sums over all rows, and the gradient of x is a sum over all classes. These sums are at
-      // most 2.
+      // most 2 · losses.
       const auto of_plain = gradients_of([&](Inputs in) { return plain_head(in, item); }, inputs);
       const auto of_fused = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
       const double of_gradient = losses * 2 * (a_row + (rows + classes) * kEpsilon);
