@@ -23,14 +23,14 @@ struct AxisPart {
   std::size_t count = 0;
   std::size_t step = 1;
 
-  // Copies the part from an array of the whole shape to `to` or, if `add`, adds it.
+  // Copies the part from an array of the whole shape to `to` or, if `add`, adds the part.
   void take(const real* from, real* to, bool add) const {
     for_each_run([=](std::size_t in_whole, std::size_t in_part, std::size_t length) {
       copy_or_add(from + in_whole, length, to + in_part, add);
     });
   }
 
-  // Copies an array of the part's shape into the whole array `to` or, if `add`, adds it.
+  // Copies an array of the part's shape into the whole array `to` or, if `add`, adds the array.
   void put(const real* from, real* to, bool add) const {
     for_each_run([=](std::size_t in_whole, std::size_t in_part, std::size_t length) {
       copy_or_add(from + in_part, length, to + in_whole, add);
@@ -44,7 +44,7 @@ struct AxisPart {
     const std::size_t runs = step == 1 ? 1 : count;
     const std::size_t length = step == 1 ? count * whole.inner : whole.inner;
     if (runs * length == 0) return;
-    const std::size_t stride = step * whole.inner;  // distance between runs
+    const std::size_t stride = step * whole.inner;  // distance between the starts of runs
     const std::size_t grain = kernels::row_grain(runs * length);
     kernels::parallel_for(whole.outer, grain, [=, *this](std::size_t begin, std::size_t end) {
       std::size_t in_part = begin * runs * length;

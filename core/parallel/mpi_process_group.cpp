@@ -38,8 +38,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongest = 1UL
-                                 << 30;  // maximum bytes per message, as MPI counts bytes as int
+constexpr std::size_t kLongest = 1UL << 30;              // maximum bytes per message, an int in MPI
 constexpr auto kSpins = std::chrono::microseconds(200);  // spin time before yielding
 
 // A time limit, which ends the process with a message if this object still exists after `seconds`.
@@ -163,8 +162,7 @@ class MpiProcessGroup : public ProcessGroup {
     while (first_open(requests) < requests.open.size()) {
       const bool news = advance(requests);
       const auto now = Clock::now();
-      if (news ||
-          now - std::exchange(tested, now) > timeout_ / 2) {  // the latter: this rank was suspended
+      if (news || now - std::exchange(tested, now) > timeout_ / 2) {  // or this rank was suspended
         last = now;
       } else if (now - start > kSpins) {
         std::this_thread::yield();

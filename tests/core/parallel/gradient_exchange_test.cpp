@@ -19,7 +19,7 @@ Gradients gradients_of(std::size_t slice, std::size_t rows, bool crowded) {
   std::ranges::sort(ids);
   if (slice != 1) all[0] = RowGradient(kShapes[0], ids, irregular({ids.size(), kWidth}, slice + 1));
   if (slice != 2) all[1] = irregular(kShapes[1], slice + 10);
-  // A row gradient on one slice and dense gradients on the others, as for a tied table.
+  // One slice has a row gradient and the others have dense gradients, as for a tied table.
   all[2] = slice == 3 ? Gradient(RowGradient(kShapes[2], ids, irregular({ids.size(), kWidth}, 3)))
                       : Gradient(irregular(kShapes[2], slice + 20));
   if (slice == 0) all[3] = irregular(kShapes[3], 5);
@@ -72,7 +72,7 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
             // With few rows, each parameter is a bucket of its own.
             GradientExchange exchange(ranks, slices, kShapes,
                                       rows < 1000 ? 0 : GradientExchange::kBucketBytes);
-            for (int again = 0; again < 3; ++again) {  // the first sum chooses the ways of the next
+            for (int again = 0; again < 3; ++again) {  // each sum chooses the ways of the next
               std::vector<Gradients> partial;
               for (const IndexRange node : exchange.subtrees())
                 partial.push_back(of_node(node, all));
