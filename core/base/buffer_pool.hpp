@@ -15,15 +15,15 @@ namespace rowgrad {
 struct BufferPoolStatistics {
   std::size_t bytes_in_use = 0;     // bytes of blocks handed out
   std::size_t bytes_idle = 0;       // bytes of blocks kept for reuse
-  std::size_t system_requests = 0;  // blocks requested from the operating system so far
+  std::size_t system_requests = 0;  // successful requests to mmap or malloc
 };
 
 /// The memory pool of the process. Thread-safe. Blocks are aligned to 64 bytes. Blocks of 1 MiB or
-/// more are cut from page ranges, aligned to 64 KiB, for which huge pages are requested.
+/// more are aligned to 64 KiB and cut from page ranges for which huge pages are requested.
 class BufferPool {
  public:
   /// Returns an uninitialised block of at least `bytes` bytes. If the system has no memory left,
-  /// frees all idle blocks and tries once more; throws std::bad_alloc if that fails too.
+  /// frees all idle blocks and tries again. Throws std::bad_alloc if that also fails.
   static void* allocate(std::size_t bytes);
 
   /// Takes back a block that allocate(bytes) returned. Accepts nullptr.
@@ -33,7 +33,7 @@ class BufferPool {
   /// memory again only once they are written.
   static void clear(void* block, std::size_t bytes) noexcept;
 
-  static BufferPoolStatistics statistics();  // current statistics
+  static BufferPoolStatistics statistics();  // returns current statistics
 
   /// Frees every idle block.
   static void release_idle();

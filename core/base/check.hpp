@@ -13,20 +13,20 @@ namespace rowgrad {
 /// A string stream that propagates exceptions such as std::bad_alloc. The standard stream swallows
 /// them and leaves the string truncated.
 struct StringStream : std::ostringstream {
-  StringStream();  // an empty stream that throws if writing to it fails
+  StringStream();  // creates an empty stream that throws if writing fails
 };
 
 /// A reference to a value of any type that has an `operator<<`. Type-erased, so that join() is
 /// compiled only once.
 class StringPiece {
  public:
-  /// Prints a C string; borrows it.
+  /// Borrows a C string.
   StringPiece(const char* text)
       : value_(text), print_([](std::ostream& out, const void* value) {
           out << static_cast<const char*>(value);
         }) {}
 
-  /// Prints a value of any other type; borrows it.
+  /// Borrows a value of any other type.
   template <class Value>
   StringPiece(const Value& value)
       : value_(&value), print_([](std::ostream& out, const void* object) {
@@ -53,8 +53,9 @@ std::string concat(const Arguments&... arguments) {
   return join({arguments...});
 }
 
-/// Prints a range such as a shape, an index or a list of axes as `[2, 3]`, truncated if it is long.
-/// Refers to the range, so use it within the statement that creates it.
+/// A range such as a shape, an index or a list of axes, which prints as `[2, 3]`, truncated if it
+/// is long. Holds a reference to the range, so use this object only in the statement that creates
+/// it.
 template <class Range>
 struct bracketed {
   /// Refers to the range.
@@ -80,7 +81,7 @@ struct bracketed {
   const Range& elements;  // the range
 };
 
-/// Throw the named exception, with the joined pieces as its message. The checks below use these.
+/// Throw the named exception, with the joined pieces as its message.
 [[noreturn, gnu::cold]] void throw_invalid_argument(std::initializer_list<StringPiece> pieces);
 [[noreturn, gnu::cold]] void throw_logic_error(std::initializer_list<StringPiece> pieces);
 [[noreturn, gnu::cold]] void throw_runtime_error(std::initializer_list<StringPiece> pieces);

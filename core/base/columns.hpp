@@ -21,11 +21,11 @@ double rounded(double number);
 /// Encodes a column of integers.
 std::string pack_counts(std::span<const std::uint64_t> numbers);
 
-/// Decodes a column of integers. Throws std::runtime_error for any other string.
+/// Decodes a column of pack_counts(). Throws std::runtime_error for invalid strings.
 std::vector<std::uint64_t> unpack_counts(std::string_view column);
 
-/// Encodes a column of numbers with three significant digits: d.dd · 10^e, with e from −32 to 31,
-/// has the code 1 + 900 · (e + 32) + (ddd − 100). Smaller and negative numbers have the code 0,
+/// Encodes a column of numbers with three significant digits. The number d.dd · 10^e, with e from
+/// −32 to 31, has code 1 + 900 · (e + 32) + (ddd − 100). Smaller and negative numbers have code 0,
 /// larger numbers the code of 10^32, NaN and infinity 65535.
 std::string pack_numbers(std::span<const double> numbers);
 

@@ -6,7 +6,7 @@
 namespace rowgrad {
 
 /// Returns the number of CPUs that control groups grant this process, or nullopt without a limit.
-/// This is the smallest quota / period of its group and all mounted parent groups, rounded up.
+/// The number is the smallest quota / period of its group and mounted parent groups, rounded up.
 /// Reads cpu.max (version 2) and cpu.cfs_quota_us (version 1); see cgroups(7). Tests pass another
 /// `root`.
 std::optional<int> cpu_quota(const std::filesystem::path& root = "/");

@@ -25,9 +25,9 @@ std::string read_file(const std::filesystem::path& path);
 std::string read_standard_input();
 
 /// Replaces the contents of a file atomically. Writes `contents`, or the concatenated `pieces`, to
-/// a new file in the same folder, syncs it to the disk, and renames it to `path`. (If the folder
-/// then cannot be synced, this throws although the new contents are in place.) The file keeps its
-/// permissions. A symbolic link stays a link, and its target is replaced. A device or a pipe
+/// a new file in the same folder, syncs it to the disk, and renames it to `path`. (If syncing the
+/// folder then fails, write_file() throws although the new contents are in place.) The file keeps
+/// its permissions. A symbolic link stays a link, and its target is replaced. A device or a pipe
 /// (/dev/stdout) is written to directly.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> pieces);
 inline void write_file(const std::filesystem::path& path, std::string_view contents) {
@@ -51,7 +51,7 @@ class OpenFile {
   const std::filesystem::path& path() const { return path_; }  // as passed to the constructor
   int descriptor() const { return descriptor_; }               // negative: no file
 
-  /// Fills `bytes` from `offset` on. Throws if the file is too short.
+  /// Reads bytes.size() bytes at `offset`. Throws if the file is too short.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
@@ -66,7 +66,7 @@ class InputFile : public OpenFile {
   /// Opens a file for reading. Throws std::system_error if that fails.
   explicit InputFile(const std::filesystem::path& path);
 
-  std::uint64_t size_bytes() const { return size_bytes_; }  // length when the file was opened
+  std::uint64_t size_bytes() const { return size_bytes_; }  // returns the length when opened
 
   /// Throws if the file was modified after it was opened. Replacing it by renaming another file to
   /// its path is harmless: the old file is still read.
@@ -90,15 +90,15 @@ class LockedFile : public OpenFile {
 
   /// Opens the file. kOpenExisting and kOpenOrCreate throw if the file is already open, and
   /// kOpenExisting if it is missing. kReplace follows symbolic links, and throws for a folder, a
-  /// device or a write-protected file. A new file has a temporary name in the same folder until
-  /// publish(); others may create the target meanwhile. If the program ends first, the temporary
-  /// file is removed, at the latest by the next program that creates the same file.
+  /// device or a write-protected file. With kCreateNew and kReplace, the file has a temporary name
+  /// in the same folder until publish(). If the program ends first, the temporary file is removed,
+  /// at the latest by the next program that creates `path`.
   LockedFile(const std::filesystem::path& path, Open how);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;
   LockedFile& operator=(const LockedFile&) = delete;
 
-  std::uint64_t size_bytes() const;  // current length
+  std::uint64_t size_bytes() const;  // returns the length
 
   /// Writes bytes at an offset.
   void write(std::uint64_t offset, std::span<const std::byte> bytes);
@@ -109,7 +109,7 @@ class LockedFile : public OpenFile {
   /// Waits until everything written is on the disk.
   void sync();
 
-  /// Syncs a new file and gives it its name, with the permissions of the file that it replaces.
+  /// Syncs a new file, and gives it its name and the permissions of the file that it replaces.
   /// Throws if the file exists already (kCreateNew).
   void publish();
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// Hashes of integers and strings.
+// Checksums and hashes.
 
 #include <algorithm>
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace rowgrad {
 
-/// A checksum of integers, strings and bytes: XXH64 of the xxHash library. The same on every
-/// machine, unlike StringHash. Detects accidental damage, but not deliberate changes.
+/// A checksum of integers, strings and bytes: XXH64 of the xxHash library. Gives the same value on
+/// every machine, unlike StringHash. Detects accidental damage, but not deliberate changes.
 class Checksum {
  public:
   explicit Checksum(std::uint64_t seed = 0);  // different seeds give different checksums
@@ -43,7 +43,7 @@ class LegacyChecksum {
     for (const char byte : text) add(std::uint64_t{static_cast<unsigned char>(byte)});
   }
 
-  /// Adds bytes as integers of eight bytes each; the last one is padded with zeros.
+  /// Adds bytes as integers of eight bytes each; the last integer is padded with zeros.
   void add_bytes(std::span<const std::byte> bytes) {
     for (std::size_t i = 0; i < bytes.size(); i += sizeof(std::uint64_t)) {
       std::uint64_t word = 0;
@@ -52,7 +52,7 @@ class LegacyChecksum {
     }
   }
 
-  std::uint64_t value() const { return value_; }  // the checksum of everything added
+  std::uint64_t value() const { return value_; }  // returns the checksum of everything added
 
  private:
   std::uint64_t value_ = 0xCBF29CE484222325;
@@ -61,10 +61,10 @@ class LegacyChecksum {
 /// Formats a checksum as 16 hexadecimal digits.
 std::string checksum_digits(std::uint64_t checksum);
 
-/// A hash of strings with a secret per process, so that no file can be crafted with strings that
-/// all collide in a hash table. (For std::hash, which has no secret, this is easy.)
+/// A hash function for strings. It has a secret per process, so that nobody can craft a file whose
+/// strings all collide in a hash table.
 struct StringHash {
-  std::size_t operator()(std::string_view text) const {  // equal for equal strings
+  std::size_t operator()(std::string_view text) const {  // returns the hash of a string
     __extension__ using Product = unsigned __int128;
     static const std::uint64_t secret = [] {
       std::random_device device;
@@ -83,8 +83,8 @@ struct StringHash {
   }
 };
 
-/// The finaliser of SplitMix64 (Steele, Lea & Flood 2014). Flipping an input bit flips about half
-/// of the output bits.
+/// Mixes the bits of x by SplitMix64 (Steele, Lea & Flood 2014). Flipping one input bit flips about
+/// half of the output bits.
 constexpr std::uint64_t splitmix64(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15;
   x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9;

@@ -26,19 +26,19 @@ namespace rowgrad {
 ///   Json run{{"steps", 7}, {"losses", losses}};
 ///   write_file("run.json", run.dump());
 ///
-/// Accessors throw std::runtime_error if the value has another type. If it was parsed, the message
-/// says where: `encoder.json, at "ab": expected a string`; otherwise,
+/// Accessors throw std::runtime_error if the value has another type. If the value was parsed, the
+/// message says where: `encoder.json, at "ab": expected a string`. Otherwise, it is
 /// `JSON value: expected a string`. Movable, not copyable.
 class Json {
  public:
   using Members = std::map<std::string, Json, std::less<>>;  // members of an object, sorted by key
 
-  /// Parses a string with nlohmann/json. Messages call it `name`. Throws std::runtime_error if the
-  /// string is not JSON or not UTF-8, for values nested more than 64 levels deep, numbers too large
-  /// for a double and duplicate keys in an object (`encoder.json, byte 17: not valid JSON`).
+  /// Parses a string with nlohmann/json. Messages start with `name`. Throws std::runtime_error if
+  /// the string is not JSON (`encoder.json, byte 17: not valid JSON`) or not UTF-8, for values
+  /// nested more than 64 levels deep, numbers too large for a double and duplicate keys.
   Json(std::string_view text, std::string name);
 
-  /// Converts a value to JSON. The default value and empty optionals are null.
+  /// Converts a value to JSON. The default constructor and empty optionals give null.
   Json() = default;
   Json(bool value) : value_(value) {}
   Json(double number) : value_(number) {}
@@ -61,16 +61,16 @@ class Json {
   Json(Json&&) = default;
   Json& operator=(Json&&) = default;
 
-  const Members& members() const;             // the members of an object
-  const std::vector<Json>& elements() const;  // the elements of an array
-  const std::string& string() const;          // a string in UTF-8
-  double number() const;                      // any number
-  bool boolean() const;                       // true or false
+  const Members& members() const;             // returns an object's members
+  const std::vector<Json>& elements() const;  // returns an array's elements
+  const std::string& string() const;          // returns a UTF-8 string
+  double number() const;                      // returns any number
+  bool boolean() const;                       // returns true or false
 
   /// Returns a number below 2^64 without sign, fraction or exponent.
   std::uint64_t whole_number() const;
 
-  /// Returns the member of an object with this key, or nullptr.
+  /// Returns an object's member with this key, or nullptr.
   const Json* find(std::string_view key) const;
 
   /// Returns an array of strings.
@@ -112,7 +112,7 @@ struct Json::Member {
   mutable Json value;  // moved into the object
 };
 
-/// Formats a JSON string in ASCII, with its quotation marks. Throws std::invalid_argument if `text`
+/// Formats `text` as a JSON string in ASCII, in quotation marks. Throws std::invalid_argument if it
 /// is not UTF-8.
 std::string json_string(std::string_view text);
 

@@ -17,8 +17,8 @@ bool is_whole_line(std::string_view line);
 std::size_t whole_bytes(std::string_view text);
 
 /// An append-only file with one JSON object per line. The last member of each object is `sum`, the
-/// checksum (Checksum, 16 hexadecimal digits) of the line up to the comma before it. The file is
-/// locked: only one program at a time writes it.
+/// checksum (Checksum, 16 hexadecimal digits) of the line up to the comma before `sum`. The file is
+/// locked: only one program at a time can write it.
 class JsonLines {
  public:
   /// Opens or creates a file. Throws std::system_error or std::runtime_error if it is already open
@@ -29,7 +29,7 @@ class JsonLines {
   /// "" if the file was empty.
   const std::string& first_line() const { return first_line_; }
 
-  /// Returns the length of all intact lines: see whole_bytes().
+  /// Returns whole_bytes() of the file.
   std::uint64_t bytes() const { return bytes_; }
 
   const std::filesystem::path& path() const { return file_.path(); }  // as passed on construction
@@ -38,8 +38,8 @@ class JsonLines {
   void truncate(std::uint64_t bytes);
 
   /// Appends an object such as `{"a":1}` after the last intact line. Throws std::invalid_argument
-  /// if it is not an object with a member. Throws std::system_error or std::runtime_error if it
-  /// cannot be written or if the file was deleted; the lines are then unchanged.
+  /// if it is not an object with a member. Throws std::system_error or std::runtime_error, and
+  /// keeps the intact lines, if it cannot be written or the file was deleted.
   void append(std::string object);
 
   void sync() { file_.sync(); }  // waits until everything written is on the disk

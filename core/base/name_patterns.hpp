@@ -6,14 +6,14 @@
 
 namespace rowgrad {
 
-/// Selects names by shell patterns (POSIX fnmatch), such as "blocks.11.*,norm.*": * matches any
-/// characters, including dots; ? matches one character; [0-4] matches one of these characters.
+/// Shell patterns (POSIX fnmatch) that select names, such as "blocks.11.*,norm.*": * matches any
+/// characters, including dots; ? matches one character; [0-4] matches one digit from 0 to 4.
 class NamePatterns {
  public:
   /// Splits a comma-separated list of patterns.
   explicit NamePatterns(std::string_view patterns);
 
-  /// Returns true if any pattern matches. Remembers which patterns have matched.
+  /// Returns true if any pattern matches. Remembers the patterns that matched.
   bool match(const std::string& name);
 
   /// Throws std::invalid_argument if a pattern other than "*" has matched no name, probably because
@@ -26,7 +26,7 @@ class NamePatterns {
     bool matched = false;
   };
   std::vector<Pattern> patterns_;
-  std::vector<std::string> seen_;  // the first names, for the message
+  std::vector<std::string> seen_;  // first names, for messages
 };
 
 }  // namespace rowgrad

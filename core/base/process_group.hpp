@@ -13,8 +13,8 @@
 namespace rowgrad {
 
 /// A group of processes that exchange messages (MPI's communicator), as seen by one of them. Each
-/// process has a rank, counted from 0. All ranks must call the functions that exchange messages in
-/// the same order. These throw std::runtime_error, naming the rank, if a rank cannot be reached.
+/// process has a rank, counted from 0. Functions that exchange messages must be called in the same
+/// order on all ranks. They throw std::runtime_error, naming the rank, if a rank is unreachable.
 class ProcessGroup {
  public:
   /// A message to another rank.
@@ -36,7 +36,7 @@ class ProcessGroup {
   virtual std::size_t size() const = 0;  // number of ranks
   virtual std::size_t rank() const = 0;  // rank of this process
 
-  /// Names a rank in messages: "rank 1", or "rank 1 on h2" if hosts are known and differ.
+  /// Names a rank in error messages: "rank 1", or "rank 1 on h2" if hosts are known and differ.
   virtual std::string name_of(std::size_t rank) const { return "rank " + std::to_string(rank); }
 
   /// Returns all ranks except this one.
@@ -48,7 +48,7 @@ class ProcessGroup {
 
   /// Starts an exchange() and returns at once. Until done() returns true or finish() returns, the
   /// messages' memory must stay valid, and the channel must not be started again. Channels count
-  /// from 1. Ranks may start them in different orders: each channel has its own messages.
+  /// from 1. Ranks may start channels in different orders: each has its own messages.
   void start(std::size_t channel, std::span<const Send> sends, std::span<const Receive> receives);
 
   /// Makes progress on all channels without waiting. Returns true if this channel is complete.

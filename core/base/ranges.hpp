@@ -1,9 +1,9 @@
 #pragma once
 
-// Ranges of indices, of equal size or as nodes of a binary tree.
+// Ranges of indices, of nearly equal size or as nodes of a binary tree.
 //
 // The slices of a step's batch are the leaves of a binary tree. The children of a node cover the
-// halves of its range, and its gradient is the sum of their gradients. So the order of additions,
+// halves of its range, and its gradient is the sum of its children's. So the order of additions,
 // and the bits of the result, do not depend on the number of ranks.
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct IndexRange {
   bool operator==(const IndexRange&) const = default;
 };
 
-/// Returns range `range` of [0, count), cut into `ranges` ranges whose sizes differ by at most 1.
+/// Cuts [0, count) into `ranges` ranges whose sizes differ by at most 1. Returns range `range`.
 inline IndexRange range_of(std::size_t count, std::size_t range, std::size_t ranges) {
   // count · i / ranges, without overflow
   const auto cut = [=](std::size_t i) { return count / ranges * i + count % ranges * i / ranges; };
@@ -41,8 +41,8 @@ inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) 
   return subtrees;
 }
 
-/// Returns the sum over a tree. value(subtree, result) stores the sum of a subtree, or returns
-/// false if it is unknown. The sums of leaves must be known. add(a, b) adds b to a.
+/// Returns the sum over a tree. value(subtree, result) stores a subtree's sum and returns true, or
+/// returns false if it is unknown. Leaves must have known sums. add(a, b) adds b to a.
 template <class Value>
 Value tree_sum(IndexRange tree, const auto& value, const auto& add) {
   Value result{};

@@ -3,10 +3,10 @@
 // The threads that all loops and matrix products share. They are created on first use. Idle threads
 // spin for 2 ms, as the next loop often follows at once, then sleep. The calling thread takes part:
 // after its own range, it runs the ranges that no other thread has begun. If a spinning thread is
-// preempted, other programs need the processors: loops then stay on their calling thread for a
+// preempted, other programs need the processors. Loops then stay on their calling thread for a
 // while, so a busy machine needs no settings. Several threads of a program may run loops at the
-// same time; one of them gets help, and the others work alone. After a fork while no loop runs, the
-// child process creates its own threads.
+// same time; one gets help, and the others work alone. If the process forks while no loop runs, the
+// child creates its own threads.
 
 #include <cstddef>
 #include <memory>
@@ -20,10 +20,10 @@ int thread_count();
 
 /// Sets the thread count of the process. Requires: no other thread computes. Throws
 /// std::invalid_argument for a count below 1, std::runtime_error if there is not enough memory for
-/// the threads, and std::logic_error inside run_ranges(); nothing changes then.
+/// the threads, and std::logic_error inside run_ranges(). On failure, the count is unchanged.
 void set_threads(int count);
 
-/// Returns the number of threads that loops have started in this process.
+/// Returns the number of threads started for loops in this process.
 std::size_t worker_count();
 
 /// Returns true if there is address space for `more` threads. OpenBLAS maps a buffer for each

@@ -15,11 +15,11 @@
 
 namespace rowgrad {
 
-/// An undo file: a journal of the records that changed since a checkpoint of their file, by
-/// write-ahead logging of old values (Gray & Reuter 1993, "Transaction Processing", chapter 9). All
-/// records have the same length. Records are added before they change. After a crash, writing the
-/// journal's records back restores the checkpoint. core/tables/FORMAT.md describes the file. All
-/// functions throw std::system_error if the file cannot be used.
+/// An undo file: a journal of old contents of records that changed since a checkpoint of their file
+/// (write-ahead logging; Gray & Reuter 1993, "Transaction Processing", chapter 9). All records have
+/// the same length. Records must be added before they change. After a crash, writing the journal's
+/// records back restores the checkpoint. core/tables/FORMAT.md describes the file. All functions
+/// throw std::system_error if the file cannot be used.
 class UndoJournal {
  public:
   /// The checkpoint that the journal restores.
@@ -30,7 +30,7 @@ class UndoJournal {
   };
 
   /// Creates a journal and syncs it to the disk. Replaces an older, possibly incomplete journal.
-  /// Throws std::runtime_error if `path` is another file.
+  /// Throws std::runtime_error for any other file.
   UndoJournal(const std::filesystem::path& path, const Header& header);
 
   /// The expected contents of a journal.
@@ -48,8 +48,8 @@ class UndoJournal {
   static void remove(const std::filesystem::path& path);
 
   const Header& header() const { return start_.header; }  // as passed on creation
-  std::uint64_t size_bytes() const { return end_; }       // bytes on the disk
-  bool empty() const { return end_ == sizeof(Start); }    // true without records
+  std::uint64_t size_bytes() const { return end_; }       // synced bytes
+  bool empty() const { return end_ == sizeof(Start); }    // true without records on the disk
 
   /// Adds the old contents of a record. The record must not change before flush() returns.
   void add(std::uint64_t record, std::span<const std::byte> before);

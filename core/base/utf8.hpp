@@ -26,10 +26,10 @@ Utf8Character decode_utf8(std::string_view text, std::size_t offset);
 /// `caller` and gives the first invalid byte and its offset.
 void check_utf8(std::string_view caller, std::string_view text);
 
-/// Appends the UTF-8 encoding of a code point, at most U+10FFFF.
+/// Appends a code point in UTF-8. Requires: at most U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
-/// Replaces bytes that are not UTF-8 by <0xNN>.
+/// Returns the string with invalid bytes as <0xNN>.
 std::string shown_bytes(std::string_view text);
 /// Formats a byte as <0xNN>.
 std::string shown_byte(unsigned char byte);

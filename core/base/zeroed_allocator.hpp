@@ -7,12 +7,12 @@
 namespace rowgrad {
 
 /// A standard allocator of zeroed blocks from the pool. A large block uses memory only for written
-/// pages. Vectors do not initialise new elements. Requires: an element of zero bytes equals T(),
-/// and no vector shrinks before it grows.
+/// pages. Vectors that use it do not initialise new elements. Requires: an element of zero bytes
+/// equals T(), and no vector shrinks before it grows.
 template <class T>
 class ZeroedAllocator : public PoolAllocator<T> {
  public:
-  ZeroedAllocator() = default;  // all allocators are equal
+  ZeroedAllocator() = default;  // stateless
   /// Converts an allocator of another type.
   template <class Other>
   ZeroedAllocator(const ZeroedAllocator<Other>&) noexcept {}
