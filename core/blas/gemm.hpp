@@ -5,11 +5,11 @@
 // OpenBLAS selects its kernel by CPU model number. On a CPU newer than itself, it silently falls
 // back to a kernel without AVX, which is five times slower. Before the first product, rowgrad
 // compares this selection with what the CPU reports, and selects a better kernel if there is one.
-// If the program has started threads, which could be computing products, describe() tells the user
-// how to select the better kernel. A kernel that the user named in OPENBLAS_CORETYPE is kept.
+// If the program has started threads, which could be computing products, rowgrad only reports the
+// better kernel in describe(). A kernel that the user named in OPENBLAS_CORETYPE is kept.
 //
-// OpenBLAS's own threads are not used, even by programs that call it directly. gemm() cuts large
-// products into ranges for the threads of core/base/threads.hpp, which loops and products share.
+// gemm() does not use OpenBLAS's own threads. Direct calls do not either, unless OpenBLAS was built
+// on OpenMP. gemm() cuts large products into ranges for the threads of core/base/threads.hpp.
 
 #include <cstddef>
 #include <string>
@@ -21,8 +21,8 @@ namespace rowgrad::blas {
 
 /// The instruction set, kernel and threads in use.
 struct Info {
-  std::string level;        // what rowgrad was compiled for: "native", "x86-64-v3" …
-  std::string kernel;       // OpenBLAS's name for it: "Haswell", "Zen", "SkylakeX" …
+  std::string level;        // instruction set of this build: "native", "x86-64-v3" …
+  std::string kernel;       // OpenBLAS's name: "Haswell", "Zen", "SkylakeX" …
   bool reselected = false;  // true if rowgrad replaced OpenBLAS's choice
   std::string better;       // a better kernel for OPENBLAS_CORETYPE, or empty
   int threads = 1;          // thread_count()
@@ -35,8 +35,9 @@ Info info();
 /// follows `Zen`: `(OPENBLAS_CORETYPE=SkylakeX would be faster)`.
 std::string describe();
 
-/// Selects the kernel, and sets OpenBLAS to one thread. gemm() calls it; it is cheap after the
-/// first call. Call it before you start threads or initialize MPI.
+/// Selects the kernel, and sets OpenBLAS to one thread unless it was built on OpenMP. gemm() calls
+/// prepare(), which is cheap after the first call. Call it before you start threads or initialize
+/// MPI.
 void prepare();
 
 /// The newest vector instructions that a kernel uses or a CPU supports.
@@ -48,8 +49,8 @@ VectorLevel kernel_level(const std::string& kernel);
 /// Returns the level of this CPU.
 VectorLevel cpu_level();
 
-/// Replaces a kernel that is older than the CPU with the best one available. Returns true if it
-/// did. prepare() may call it once. Must not run during a product.
+/// Replaces a kernel that is older than the CPU with the best one available. Returns true if the
+/// kernel was replaced. Must not run during a product.
 bool upgrade_kernel();
 
 /// Selects a kernel by OpenBLAS's name, as OPENBLAS_CORETYPE does at startup. Returns true if that
@@ -89,7 +90,7 @@ struct Matrix {
 
 /// Computes result = a · b + beta · result; `result` is not read if beta is 0. A large product
 /// whose inner dimension is the longest is computed as the sum of two halves, which takes memory of
-/// the result's size. This depends on the sizes alone, not on the number of threads. Throws
+/// the result's size. This choice depends only on the sizes, not on the number of threads. Throws
 /// std::invalid_argument if the sizes do not match or exceed BLAS's 32-bit integers, and for a
 /// factor without a stride of 1 or with overlapping rows. Throws std::bad_alloc if memory runs out.
 void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real beta = 0);

@@ -1,6 +1,6 @@
 #pragma once
 
-// The row source of a table file.
+// Row sources for table files.
 
 #include <memory>
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace rowgrad {
 
-/// Reads and writes the rows of a table file: `Parameter words("words", file_rows(file))`.
+/// The row source of a table file: `Parameter words("words", file_rows(file))`.
 class FileRows final : public RowSource {
  public:
-  /// Requires: the file outlives this object. Throws std::invalid_argument if another parameter
-  /// uses the file.
+  /// Reserves the file. Requires: it outlives this object. Throws std::invalid_argument if another
+  /// parameter uses the file.
   explicit FileRows(TableFile& file) : RowSource(file.shape()), file_(file), lease_(file.lease()) {}
 
   /// Returns the file, which stores slots next to the values.

@@ -1,6 +1,6 @@
 #pragma once
 
-// Files of records that are mapped into memory and survive a crash.
+// Memory-mapped files of records that survive a crash.
 
 #include <array>
 #include <cstddef>
@@ -23,25 +23,25 @@ namespace rowgrad {
 class RecordWriter;
 
 /// A file of records of one size. FORMAT.md describes the file, its journals, and what a crash
-/// leaves. Messages call the file a table and a record a row, as users know them.
+/// leaves. Error messages call the file a table and a record a row, as users know them.
 ///
-/// Only modify() gives write access. It stores records that are not stored yet; all others take no
-/// space, because the file is sparse. Reading changes nothing.
+/// Only modify() gives write access to records. It stores records that are not stored yet. Records
+/// that are not stored take no space, because the file is sparse. Reading changes nothing.
 ///
 /// A record is verified when it is first used after the file was opened. A damaged record or
-/// journal throws std::runtime_error. Two kinds of damage go unnoticed: damage to a record that was
-/// already verified, and zeros in place of a stored record, which only verify() finds.
+/// journal throws std::runtime_error. Only verify() finds damage to a record that was already
+/// verified, and zeros in place of a stored record.
 ///
 /// Only one program at a time can open the file, and only one thread can use it. All functions
 /// throw std::system_error if the files cannot be used. After a failed write, functions that use
-/// records throw std::logic_error until the file is opened again. A record
-/// index out of range throws std::invalid_argument.
+/// records throw std::logic_error until the file is opened again. A record index out of range
+/// throws std::invalid_argument.
 class RecordFile {
  public:
   /// Constants of the owner, such as sizes.
   using Facts = std::array<std::uint64_t, 6>;
 
-  /// Variables of the owner, which go back to a checkpoint together with the records.
+  /// Variables of the owner, which are restored together with the records.
   struct State {
     std::uint64_t flags;
     std::uint64_t generation;  // 1 at first; an increment makes all stored records outdated
@@ -57,7 +57,7 @@ class RecordFile {
     std::pair<std::size_t, std::size_t> (*layout)(const Facts& facts,
                                                   const std::filesystem::path& path);
 
-    /// Fills the content of a new record, which is all zeros.
+    /// Fills the content of a new record, initially all zeros.
     void (*fill)(const Facts& facts, std::size_t record, std::byte* content);
 
     /// Clears the outdated part of a record's content.
@@ -69,8 +69,8 @@ class RecordFile {
   RecordFile(const std::filesystem::path& path, const Kind& kind, const Facts& facts);
 
   /// Opens a file as it was at its last checkpoint. Throws std::runtime_error for another kind of
-  /// file, a later format, and a damaged header, and if the journal is missing, damaged, or belongs
-  /// to another file.
+  /// file, an unknown format, and a damaged header, and if the journal is missing, damaged, or
+  /// belongs to another file.
   RecordFile(const std::filesystem::path& path, const Kind& kind);
 
   RecordFile(const RecordFile&) = delete;
@@ -89,8 +89,8 @@ class RecordFile {
   /// Starts reading records that are not in memory, in another thread.
   void prefetch(std::span<const std::int32_t> ids);
 
-  /// Returns the verified content of a record, or an empty span if it is not stored. Valid as long
-  /// as the file.
+  /// Returns the verified content of a record, or an empty span if the record is not stored. Valid
+  /// as long as this object.
   std::span<const std::byte> read(std::size_t record) const {
     if (failed_ || record >= size_ || !is_verified(record)) verify_first(record);
     if (head_of(record).generation == 0) return {};
@@ -115,16 +115,16 @@ class RecordFile {
   /// Returns true if records or the state have changed since the last checkpoint.
   bool has_changed() const;
 
-  /// Makes the current contents the last checkpoint, which is on the disk when this returns. Drops
-  /// the checkpoint before the previous one. Does nothing if nothing has changed.
+  /// Makes the current contents the last checkpoint, which is on the disk when this returns. Keeps
+  /// the previous checkpoint, and drops older ones. Does nothing if nothing has changed.
   void commit();
 
-  /// Returns the id of the last checkpoint, which depends only on the facts and all changes. Throws
+  /// Returns the id of the last checkpoint. It depends only on the facts and on all changes. Throws
   /// std::logic_error if the file has changed since.
   std::string checkpoint_id() const;
 
-  /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
-  /// one or the one before, and std::runtime_error if the required journal is damaged.
+  /// Goes back to the last checkpoint or the one before. Throws std::invalid_argument if `id` names
+  /// neither, and std::runtime_error if the required journal is damaged.
   void rollback(std::string_view id);
 
   /// Checks the id and the journal as rollback() does.
@@ -149,7 +149,7 @@ class RecordFile {
     std::uint64_t checksum;  // checksum of the fields above
     Version version;
     std::uint64_t journal_bytes;  // length of the checkpoint's journal on the disk
-    std::uint64_t identity;       // random, so that records and journals of other files do not fit
+    std::uint64_t identity;       // random, so that other files' records and journals do not match
   };
   struct Head {  // the beginning of a record, before its content
     std::uint64_t note;
@@ -195,7 +195,7 @@ class RecordFile {
   std::unique_ptr<LockedFile> file_;
   std::span<std::byte> mapped_;
   std::size_t size_ = 0, content_bytes_ = 0, stride_ = 0;
-  // One bit for each record, set once it is verified. Only touched pages take memory.
+  // One bit for each record, set once the record is verified. Only touched pages take memory.
   std::unique_ptr<std::uint64_t[], decltype(&std::free)> verified_{nullptr, &std::free};
   std::unique_ptr<UndoJournal> journal_;
   std::vector<std::byte> new_record_;  // a record before it is stored
@@ -203,7 +203,7 @@ class RecordFile {
   bool failed_ = false;  // true if the file must be opened again
 };
 
-/// Access to records that modify() has prepared. Valid as long as the file.
+/// Write access to records that modify() has prepared. Valid as long as the RecordFile.
 class RecordWriter {
  public:
   /// Returns the content of a record. Throws std::logic_error if modify() has not prepared the
@@ -226,7 +226,7 @@ class RecordWriter {
     return reinterpret_cast<Value*>(file_->bytes_of(0) + sizeof(RecordFile::Head));
   }
 
-  /// Returns the note of record 0, likewise.
+  /// Returns the note of record 0, like first_content().
   std::uint64_t* first_note() const { return &file_->head_of(0).note; }
   std::size_t stride() const { return file_->stride_; }  // bytes from one record to the next
 

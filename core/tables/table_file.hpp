@@ -24,7 +24,7 @@ struct TableFileOptions {
   /// The number of slots (arrays of optimizer state): 1 for SGD with momentum, Adagrad and RMSprop,
   /// 2 for Adam and AdamW, and one more for each of amsgrad, centered, and RMSprop's momentum.
   std::size_t slots = 0;
-  /// Initial values are normal(0, init_std), and depend only on the seed and the row's index.
+  /// Initial values are normal(0, init_std), and depend only on the options and the row's index.
   std::uint64_t seed = 0;
   double init_std = 1;
 };
@@ -34,18 +34,17 @@ struct TableFileOptions {
 ///   TableFile words("words.table", {.rows = 100'000'000, .width = 64, .slots = 1});
 ///   Embedding embedding(words);
 ///
-/// core/tables/README.md explains usage and cost. Each row is next to its optimizer state, and
-/// takes space from its first change on.
+/// core/tables/README.md explains usage and cost. Each row is stored next to its optimizer state,
+/// and takes space from its first change on.
 ///
 /// Even if the program or the machine crashes, the table opens as it was at its last checkpoint().
-/// Layer::state_dict() saves this checkpoint's id, and load_state_dict() takes the table back to
-/// it.
+/// Layer::state_dict() saves this checkpoint's id, and load_state_dict() restores the checkpoint.
 ///
 /// Only one program can open a table at a time, and only one layer and one thread can use it. The
-/// table must outlive the layer. RecordFile lists the damage and failures that are detected. A full
-/// disk throws std::system_error on file systems that overwrite blocks of 4 KiB in place (ext4,
-/// XFS). On others (Btrfs, tmpfs), and if the disk cannot be read, the operating system kills the
-/// program (SIGBUS).
+/// table must outlive the layer. RecordFile lists the detected damage and failures. A full disk
+/// throws std::system_error on file systems that overwrite blocks of 4 KiB in place (ext4, XFS). On
+/// other file systems (Btrfs, tmpfs), and if the disk cannot be read, the operating system kills
+/// the program (SIGBUS).
 class TableFile {
  public:
   static constexpr std::size_t kMaxSlots = 8;  // per table
@@ -55,7 +54,7 @@ class TableFile {
   TableFile(const std::filesystem::path& path, const TableFileOptions& options);
 
   /// Opens a table as it was at its last checkpoint. Throws std::runtime_error if the file is
-  /// damaged, is not a table of `real`, or has a later format, and if its undo file is missing.
+  /// damaged, is not a table of `real`, or has an unknown format, and if its undo file is missing.
   explicit TableFile(const std::filesystem::path& path);
   ~TableFile();
 
@@ -63,7 +62,7 @@ class TableFile {
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
-  std::size_t slots() const;                         // per row
+  std::size_t slots() const;                         // see TableFileOptions
   std::uint64_t stored_rows() const;                 // rows that take space
 
   /// Reads all stored rows and returns their number. Throws std::runtime_error if rows are damaged
@@ -71,7 +70,7 @@ class TableFile {
   std::uint64_t verify() const;
 
   /// Makes the current rows the last checkpoint, which is on the disk when this returns. The
-  /// checkpoint before can still be restored. Does nothing if nothing has changed. Throws
+  /// previous checkpoint can still be restored. Does nothing if nothing has changed. Throws
   /// std::logic_error if rows have deferred updates of an optimizer that was destroyed.
   void checkpoint();
 
@@ -84,9 +83,9 @@ class TableFile {
 
   using Lease = std::shared_ptr<const bool>;  // a layer's right to use the table
 
-  /// Goes back to the checkpoint with this id. Throws std::invalid_argument unless it is the last
-  /// one or the one before, std::runtime_error if an undo file is damaged, and std::logic_error if
-  /// a layer uses the table and `lease` is not its lease.
+  /// Goes back to the last checkpoint or the one before. Throws std::invalid_argument if `id` names
+  /// neither, std::runtime_error if an undo file is damaged, and std::logic_error if a layer uses
+  /// the table and `lease` is not its lease.
   void restore(std::string_view id, const Lease& lease = {});
 
   /// Checks the id and the undo files as restore() does.
@@ -119,7 +118,7 @@ class TableFile {
   /// has verified the row.
   bool is_current(std::size_t row) const;
 
-  /// Returns the step that a row is up to date with, or 0 if not current. Requires: as
+  /// Returns the step that a row is up to date with, or 0 unless is_current(row). Requires: as
   /// is_current().
   std::uint64_t step(std::size_t row) const;
 
@@ -135,7 +134,7 @@ class TableFile {
   /// Throws std::logic_error if the optimizer's state is lost.
   void check_not_lost() const;
 
-  /// Returns the index of the slot with this name.
+  /// Returns the index of the slot with this name, or nullopt.
   std::optional<std::size_t> find_slot(std::string_view name) const;
 
   /// Names the next slot and returns its index. Throws std::logic_error if none is left or `name`
@@ -144,7 +143,7 @@ class TableFile {
 
   /// Clears all slots and their names, for another optimizer.
   void clear_slots();
-  std::size_t named_slots() const;  // slots with names
+  std::size_t named_slots() const;  // returns the number of named slots
 
  private:
   struct Rep;

@@ -45,7 +45,7 @@ class Ids {
   template <std::same_as<std::int32_t> Id>
   Ids(std::initializer_list<std::initializer_list<Id>> rows) : array_(array_of(rows)) {}
 
-  // `Ids({2, 3})` selects these, as they are more specialized. `Ids{2, 3}` does not, because a
+  // `Ids({2, 3})` selects these constructors, as they are more specialized. `Ids{2, 3}` does not: a
   // constructor with a parameter pack is not an initializer-list constructor.
   template <class... None>
   Ids(std::initializer_list<std::int32_t>, None...) = delete;  // write Ids{…} or Ids::from_shape(…)

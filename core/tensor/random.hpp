@@ -66,7 +66,7 @@ class MersenneTwister {
   void seed();
   void advance();
 
-  Words state_;  // only its first word before it is seeded
+  Words state_;  // before seed(), only the first word is set
   std::size_t next_;
 };
 
@@ -81,9 +81,9 @@ class Random {
   Tensor normal(const Shape& shape, double mean = 0, double stddev = 1);
   static constexpr double kMaxNormal = 8.6;  // bound of standard normal draws
 
-  /// Draws uniform values in [low, high), or `low` if both are equal. Requires: low <= high, and
-  /// low, high and high − low fit in a float. A value that PyTorch would round to outside the
-  /// interval becomes the nearest float inside.
+  /// Draws uniform values in [low, high), or `low` if low = high. Requires: low <= high, and low,
+  /// high and high − low fit in a float. A value that PyTorch would round out of the interval
+  /// becomes the nearest float inside.
   Tensor uniform(const Shape& shape, double low = 0, double high = 1);
 
   /// Returns a random permutation of 0 … count − 1, as torch.randperm does.

@@ -24,7 +24,7 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& state
 
 /// Reads any file in the format. F16, BF16 and F32 become tensors; F64 becomes double-precision
 /// numbers, or tensors in the double library; I8 to I64, U8 to U64 and BOOL become integers;
-/// metadata becomes strings. The header is checked before memory is allocated for its tensors.
+/// metadata becomes strings. The header is checked before memory is allocated for the tensors.
 /// Throws std::runtime_error, naming file and tensor, if the file is truncated or inconsistent, if
 /// a dtype or the `rowgrad_format` is unknown, or if the checksum is wrong. (Files of version 0.2.0
 /// and of other frameworks have no checksum.)

@@ -30,13 +30,13 @@
 
 namespace rowgrad {
 
-/// A rule for renaming values. Each `*` in `from` matches one or more characters, for which the
-/// corresponding `*` in `to` stands:
+/// A rule for renaming values. Each `*` in `from` matches one or more characters, which replace the
+/// corresponding `*` in `to`:
 /// {.from = "h.*.mlp.c_fc.weight", .to = "blocks.*.up.weight", .transpose = true}.
 struct Renaming {
   std::string from;        // pattern of the whole name
   std::string to;          // pattern of the new name
-  bool transpose = false;  // for matrices only
+  bool transpose = false;  // requires a matrix
 };
 
 /// A state dict: tensors, integers, double-precision numbers and strings by name. Has value
@@ -73,7 +73,7 @@ class StateDict {
   /// Adds all values of another state dict as "prefix.name". If it throws, nothing is added.
   void put(const std::string& prefix, const StateDict& part);
 
-  /// Returns the values called "prefix.name", under the names "name".
+  /// Returns the values called "prefix.name", renamed to "name".
   StateDict part(const std::string& prefix) const;
 
   /// Returns a copy with new names. The first matching rule applies to each name; names that match
@@ -86,25 +86,25 @@ class StateDict {
   /// Returns true if this name exists.
   bool contains(const std::string& name) const { return values_.contains(name); }
   bool empty() const { return values_.empty(); }  // true without values
-  std::vector<std::string> names() const;         // all names, sorted
+  std::vector<std::string> names() const;         // returns all names, sorted
 
-  const Value& at(const std::string& name) const;            // a value of any type
-  const std::string& string(const std::string& name) const;  // a string
+  const Value& at(const std::string& name) const;            // returns a value of any type
+  const std::string& string(const std::string& name) const;  // returns a string
   [[deprecated("use string()")]] const std::string& text(const std::string& name) const {
     return string(name);
   }
-  std::vector<std::int64_t> integers(const std::string& name) const;  // an array of integers
-  std::int64_t integer(const std::string& name) const;                // a single integer
-  std::uint64_t count(const std::string& name) const;                 // a single integer >= 0
+  std::vector<std::int64_t> integers(const std::string& name) const;  // returns an integer array
+  std::int64_t integer(const std::string& name) const;                // returns a single integer
+  std::uint64_t count(const std::string& name) const;                 // returns an integer >= 0
 
   /// Returns the values of a tensor, of double-precision numbers, or of integers from −2^53 to
   /// 2^53.
   std::vector<double> doubles(const std::string& name) const;
 
-  /// Returns doubles(), which must be a single value.
+  /// Returns a single value, converted like doubles().
   double number(const std::string& name) const;
 
-  /// Returns a tensor of this shape, or double-precision numbers as a tensor.
+  /// Returns a tensor, or double-precision numbers as a tensor. The shape must be `expected`.
   Tensor tensor(const std::string& name, const Shape& expected) const;
 
   /// Returns the shape of a tensor or of double-precision numbers.
@@ -133,10 +133,10 @@ class StateDict {
 /// Former name of StateDict.
 using Checkpoint [[deprecated("use StateDict")]] = StateDict;
 
-// Sparse form: few rows of a large table may ever have been updated. A table of 1 MiB or more is
-// saved as its nonzero rows, "name.rows" [n] and "name.values" [n, width], if they take at most
-// half the memory. Otherwise, it is saved in dense form, as `name`. The same applies to lists of
-// integers, which have values [n].
+// Sparse form, for large tables of which few rows were ever updated. A table of 1 MiB or more is
+// saved as its nonzero rows, "name.rows" [n] and "name.values" [n, width], if these take at most
+// half the memory. Other tables are saved in dense form, as `name`. The same applies to lists of
+// integers, with "name.values" [n].
 
 /// The nonzero rows of a table.
 struct SparseRows {
@@ -153,14 +153,14 @@ struct SparseIntegers {
 /// Adds a tensor to a state dict, in dense or sparse form as described above.
 void put_table(StateDict& state, const std::string& name, const Tensor& table);
 
-/// Adds a table of this shape, whose nonzero rows are all in `sparse`, like put_table().
+/// Adds a table like put_table(). Requires: `sparse` has all its nonzero rows.
 void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
                      SparseRows sparse);
 
 /// Adds a list of integers, like put_table().
 void put_integers(StateDict& state, const std::string& name, std::vector<std::int64_t> all);
 
-/// Adds a list of `count` integers, which are 0 except those in `sparse`, like put_table().
+/// Adds a list of `count` integers like put_table(). Integers not in `sparse` are 0.
 void put_sparse_integers(StateDict& state, const std::string& name, std::size_t count,
                          SparseIntegers sparse);
 

@@ -22,7 +22,7 @@
 namespace rowgrad {
 
 /// The element type of tensors: float in the library `rowgrad`, double in `rowgrad_double`. A
-/// program uses only one of the two libraries.
+/// program must use only one of these libraries.
 #if defined(ROWGRAD_DOUBLE)
 using real = double;
 #else
@@ -41,7 +41,7 @@ extern const char numbers_are_float;
 #endif
 }  // namespace link_check
 
-/// An array that owns its memory. As in xtensor, rows in braces must have equal lengths, which is
+/// An array that owns its memory. As in xtensor, rows in braces must have equal lengths; this is
 /// not checked.
 using Tensor = xt::xarray<real, xt::layout_type::row_major, PoolAllocator<real>>;
 
@@ -58,7 +58,7 @@ Tensor empty(const Shape& shape);
 Tensor full(const Shape& shape, real value);
 inline Tensor zeros(const Shape& shape) { return full(shape, 0); }
 
-/// Returns zeros for a table: a large one uses memory only for the rows that are written.
+/// Returns zeros for a table. A large table uses memory only for rows that are written.
 Tensor sparse_zeros(const Shape& shape);
 
 /// Returns a tensor of rank 0.

@@ -1,10 +1,10 @@
 #pragma once
 
-// Includes xtensor and xsimd, and handles all differences between their versions. Tested with
-// xtensor 0.24, 0.25 and 0.27 and with xsimd 8, 13 and 14.
+// Includes xtensor and xsimd, and handles differences between their versions. Tested with xtensor
+// 0.24, 0.25 and 0.27 and with xsimd 8, 13 and 14.
 
 // In programs compiled without NDEBUG, xtensor throws std::runtime_error for an index that is out
-// of range. This does not change any type.
+// of range. The macro does not change any type.
 #if !defined(NDEBUG) && !defined(XTENSOR_ENABLE_ASSERT)
 #define XTENSOR_ENABLE_ASSERT
 #endif
