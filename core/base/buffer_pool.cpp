@@ -23,7 +23,8 @@ constexpr std::size_t kPage = std::size_t{64} << 10;  // a multiple of every sys
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
 constexpr std::size_t kLarge = std::size_t{1} << 20;   // smallest block that is cut from pages
 constexpr std::size_t kChunk = std::size_t{64} << 20;  // requested from the system at once
-constexpr std::size_t kSteps = 4;  // sizes of small blocks per octave: at most 25 % is wasted
+// Sizes of small blocks per octave. From 256 bytes on, rounding up adds at most 25 %.
+constexpr std::size_t kSteps = 4;
 constexpr std::size_t kClasses = 64 * kSteps;
 
 // AddressSanitizer detects a use after free only if blocks are freed at once.
@@ -99,8 +100,8 @@ struct Pool {
       if (first == nullptr) return nullptr;
       block = std::exchange(first, first->next);
     } else {
-      // The shortest range that is long enough. For ranges that are too short, the difference wraps
-      // around and is huge.
+      // Finds the shortest range that is long enough. For ranges that are too short, the difference
+      // wraps around and is huge.
       const auto best = std::ranges::min_element(
           ranges, {}, [&](const Range& range) { return range.bytes - size.bytes; });
       if (best == ranges.end() || best->bytes < size.bytes) return nullptr;
@@ -138,8 +139,8 @@ struct Pool {
     return false;
   }
 
-  // Requests a new block from the system. For a large block, requests a whole chunk first, from
-  // which later blocks are cut. Returns nullptr if out of memory.
+  // Requests a new block from the system. For a large block, first tries to map whole chunks, from
+  // which later blocks are also cut. Returns nullptr if out of memory.
   void* request(SizeClass size) {
     std::size_t bytes = size.is_large() ? round_up(size.bytes, kChunk) : size.bytes;
     void* block =

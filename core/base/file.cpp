@@ -84,8 +84,9 @@ void write_to_device(const fs::path& path, std::span<const std::string_view> pie
   }
 }
 
-// Follows the symbolic links of a path. Throws if the file must not be replaced. Renaming alone
-// would also replace write-protected files, because it needs write permission only for the folder.
+// Returns the file that a path names, after symbolic links. Throws if it must not be replaced.
+// Renaming alone would also replace write-protected files, because renaming needs write permission
+// only for the folder.
 fs::path replaceable(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {
@@ -100,8 +101,8 @@ std::int64_t changed_ns(const struct stat& status) {
   return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
-// A new file that will replace `target` is called TARGET.NUMBERS.rowgrad.tmp, in the same folder.
-// It stays locked while its writer runs, so an unlocked file is left over from a killed process.
+// A new file that will become `target` is called TARGET.NUMBERS.rowgrad.tmp, in the same folder. It
+// stays locked while its writer runs, so an unlocked file is left over from a killed process.
 constexpr std::string_view kTemporary = ".rowgrad.tmp";
 
 std::string temporary_prefix(const fs::path& target) {
@@ -110,7 +111,7 @@ std::string temporary_prefix(const fs::path& target) {
 }
 
 // Removes the temporary files of killed processes. Ignores errors, as these files only take up
-// space. Does not use a directory_iterator, which terminates the process if out of memory.
+// space. Does not use a directory_iterator, which terminates the process if memory runs out.
 void remove_abandoned(const fs::path& target, std::string_view prefix) {
   const fs::path parent = target.has_parent_path() ? target.parent_path() : ".";
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(parent.c_str()), ::closedir);
@@ -128,7 +129,7 @@ void remove_abandoned(const fs::path& target, std::string_view prefix) {
   }
 }
 
-// The temporary path of a new file (otherwise empty), and the file.
+// The temporary path of a new file (empty for an existing file), and the file.
 using Opened = std::pair<fs::path, OpenFile>;
 
 Opened create_temporary(const fs::path& target) {
@@ -155,7 +156,7 @@ Opened create_temporary(const fs::path& target) {
 Opened open_locked(const fs::path& path, int flags) {
   OpenFile file = open_file(path, path.c_str(), O_RDWR | flags);
   if (file.descriptor() < 0) fail("cannot write", path);
-  // File systems without locks let all writers continue.
+  // On file systems without locks, all writers continue.
   const bool locked = TEMP_FAILURE_RETRY(::flock(file.descriptor(), LOCK_EX | LOCK_NB)) == 0;
   check_runtime(locked || errno != EWOULDBLOCK, path.string(),
                 ": is already open, in this or another program");
@@ -169,7 +170,6 @@ OpenFile::~OpenFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-// A rename is on the disk once its folder is synced.
 void sync_folder(const fs::path& folder) {
   const char* const name = folder.empty() ? "." : folder.c_str();
   const OpenFile opened = open_file({}, name, O_RDONLY | O_DIRECTORY);
@@ -262,7 +262,7 @@ void LockedFile::publish() {
   if (replaces_ && ::stat(path().c_str(), &replaced) == 0 &&
       ::fchmod(descriptor(), replaced.st_mode & 07777) != 0)
     fail("cannot write", path());
-  // Without this, a crash soon after the rename could leave an empty file.
+  // Without sync(), a crash soon after the rename could leave an empty file.
   sync();
   fs::path name = path();
   // Copied before rename(), after which only disk errors may throw.

@@ -6,9 +6,9 @@
 
 namespace rowgrad {
 
-// Handler for nlohmann/json's SAX interface, which continues as long as these functions return
-// true. (The library's own tree silently accepts duplicate keys, and does not say where a number is
-// too large.)
+// A handler for nlohmann/json's SAX parser, which continues as long as the handler's functions
+// return true. (The library's own tree silently accepts duplicate keys, and does not say where a
+// number is too large.)
 class Json::Parser {
  public:
   explicit Parser(Json& root) : name_(root.name_), next_(&root) {}

@@ -8,7 +8,8 @@
 namespace rowgrad {
 namespace {
 
-// Returns the end of the line that begins with `record`, an object without its closing brace.
+// Returns the end of the line that begins with `record`. `record` is an object without its closing
+// brace.
 std::string end_of_line(std::string_view record) {
   Checksum sum;
   sum.add_bytes(std::as_bytes(std::span(record)));

@@ -24,11 +24,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Time that a thread spins before it sleeps, while it waits for the next loop, or for other threads
-// to finish the current loop. Waking a thread takes about 12 µs, mostly spent by the waking thread.
+// Time that a thread spins before it sleeps: while it waits for the next loop (kLoopSpin), or for
+// other threads to finish the current loop (kEndSpin). Waking a thread takes about 12 µs, mostly in
+// the thread that wakes it.
 constexpr std::chrono::microseconds kLoopSpin{2000};
 constexpr std::chrono::microseconds kEndSpin{200};
-// A gap this long while spinning means that the thread was preempted.
+// A longer gap between two checks of a spinning thread can mean that the thread was preempted.
 constexpr std::chrono::microseconds kPreemptionGap{300};
 // After a preemption, loops stay on their calling thread for the minimum time. If a thread is soon
 // preempted again, the time doubles, up to the maximum.
@@ -218,7 +219,8 @@ class Workers {
   std::atomic<std::size_t> started_ = 0;  // workers_.size(), for readers without the mutex
 };
 
-// Never destroyed, as its threads never end. Replaced after a fork, which copies no threads.
+// Never destroyed, as its threads never end. Replaced after a fork, which does not copy the
+// workers' threads.
 std::atomic<Workers*> current_workers = nullptr;
 
 Workers& workers() {

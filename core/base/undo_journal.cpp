@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kJournalName = "rgundo";  // magic bytes; the format follows
 constexpr std::string_view kFormat = "02";
 constexpr std::string_view kLegacyFormat = "01";           // uses LegacyChecksum, without a seed
-constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // approximate bytes kept in memory
+constexpr std::size_t kGroupBytes = std::size_t{4} << 20;  // bytes after which a group is written
 
 template <class Value>
 std::span<const std::byte> bytes_of(const Value& value) {

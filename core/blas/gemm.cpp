@@ -18,10 +18,11 @@
 #include <rowgrad/core/blas/gemm.hpp>
 
 extern "C" {
-// From OpenBLAS. Its cblas.h is not included, as xtensor-blas declares other types for its
-// functions.
+// From OpenBLAS, whose cblas.h is not included because xtensor-blas declares the same functions
+// with other types.
 int openblas_get_parallel();
-// Allocate and free the buffer of a product. No header declares them; another BLAS may lack them.
+// Allocate and free the buffer of a product. No header declares these functions, and another BLAS
+// may lack them.
 [[gnu::weak]] void* blas_memory_alloc(int);
 [[gnu::weak]] void blas_memory_free(void*);
 // From OpenMP, if OpenBLAS was built on it.
@@ -36,8 +37,8 @@ constexpr std::size_t kFewestProducts = std::size_t{1} << 19;  // multiplication
 constexpr std::size_t kRangeStep = 192;                        // a multiple of BLAS's tile sizes
 constexpr std::size_t kFewestSums = std::size_t{1} << 15;      // additions worth a thread
 
-// Limits an OpenBLAS that was built on OpenMP to the calling thread, in this scope. Such a build
-// follows OpenMP's number of threads for the calling thread.
+// A scope in which an OpenBLAS that was built on OpenMP uses only the calling thread. Such a build
+// uses the number of threads that OpenMP has set for the calling thread.
 class SingleThreadScope {
  public:
   SingleThreadScope()
@@ -54,8 +55,8 @@ class SingleThreadScope {
   int threads_before_;
 };
 
-// Makes OpenBLAS map the buffers of `products` products in advance; it keeps them. If a product
-// could not map its buffer, OpenBLAS would retry forever. Returns false if memory is too small.
+// Makes OpenBLAS map, and keep, the buffers of `products` products in advance. If a product could
+// not map its buffer, OpenBLAS would retry forever. Returns false if memory is too small.
 bool reserve_buffers(int products) {
   if (blas_memory_alloc == nullptr) return true;
   if (!room_for_threads(products)) return false;
@@ -66,8 +67,8 @@ bool reserve_buffers(int products) {
 }
 
 // Returns true if products must be computed one at a time: if memory is too small for more buffers,
-// or if OpenBLAS was built without threads. There is no
-// way to ask whether such a build is thread-safe.
+// or if OpenBLAS was built without threads. There is no way to ask whether such a build is
+// thread-safe.
 bool takes_turns() {
   static std::mutex mutex;
   static std::atomic<int> prepared = 0;  // number of threads with buffers
@@ -110,8 +111,8 @@ void add(const real* terms, real* sums, std::size_t count) {
              }));
 }
 
-// Computes to = a · b + beta · to on the calling thread. The rows of `to` are
-// `stride` elements apart.
+// Computes to = a · b + beta · to on the calling thread. The rows of `to` are `stride` elements
+// apart.
 void multiply(const MatrixView& a, const MatrixView& b, real* to, std::size_t stride, real beta) {
   using Index = xt::blas_index_t;
   const auto lock = turn();
@@ -161,11 +162,10 @@ void gemm(const MatrixView& a, const MatrixView& b, const Matrix& result, real b
   prepare();
   if (inner * rows * columns < 2 * kFewestProducts)  // too little for two threads
     return multiply(a, b, result.data, columns, beta);
-  // The longest of the three dimensions is cut. If it is the inner one, as for the gradient of a
-  // weight, the result is the sum of two halves on any number of threads. Each of two threads then
-  // reads half of the factors, usually the half that it has written itself. The longer side of the
-  // result (or of each half) is cut into ranges, because every range reads and packs the factor
-  // along the other side.
+  // If the inner dimension is the longest, as for the gradient of a weight, the result is the sum
+  // of two halves on any number of threads. Each of two threads then reads half of the factors,
+  // usually the half that the thread has written itself. The longer side of the result (or of each
+  // half) is cut into ranges, because every range reads and packs the factor along the other side.
   const bool by_inner = inner > std::max(rows, columns);
   const bool by_rows = rows > columns;
   const std::size_t halves = by_inner ? 2 : 1;

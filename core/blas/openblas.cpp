@@ -37,7 +37,8 @@ bool is_same_kernel(const std::string& a, const std::string& b) {
   return strcasecmp(a.c_str(), b.c_str()) == 0;
 }
 
-// Returns the kernel to select on this CPU, or an empty string if the current kernel is not older.
+// Returns the kernel to select on this CPU, or an empty string if the current kernel is not older
+// than the CPU or cannot be replaced.
 std::string newer_kernel() {
   const VectorLevel cpu = cpu_level();
   if (!can_select() || cpu < VectorLevel::kAvx2 || kernel_level(openblas_get_corename()) >= cpu)
@@ -101,7 +102,7 @@ bool select_kernel(const std::string& kernel) {
   const std::string before = openblas_get_corename();
   reselect(kernel);
   if (is_same_kernel(openblas_get_corename(), kernel)) return true;
-  reselect(before);  // OpenBLAS has replaced the unknown name by a kernel of its own choice
+  reselect(before);  // OpenBLAS has chosen another kernel, because it does not know this name
   return false;
 }
 
@@ -119,8 +120,8 @@ void prepare() {
       else
         better = newer_kernel();
     }
-    // In an OpenMP build, this would also limit the caller's own loops to one thread; there, gemm()
-    // sets the limit for each product.
+    // With an OpenMP build, this call would also limit the caller's own loops to one thread. With
+    // such a build, gemm() sets the limit for each product.
     constexpr int kOpenMp = 2;
     if (openblas_get_parallel() != kOpenMp) openblas_set_num_threads(1);
   });

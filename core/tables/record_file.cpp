@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFormat = '3', kLegacyFormat = '2';  // 0.2.0 wrote 2, with LegacyChecksum
+constexpr char kFormat = '3', kLegacyFormat = '2';  // version 0.2.0 wrote 2, with LegacyChecksum
 constexpr std::size_t kRecordAlignment = 16;
 constexpr std::size_t kVerifiedBytes = std::size_t{1} << 20;  // bytes that verify() reads at a time
 
@@ -197,8 +197,8 @@ std::string RecordFile::checkpoint_id() const {
   return id_text(header().version.number, header().version.id);
 }
 
-// Returns the journal of the checkpoint before the last one if `id` names it, and null if `id`
-// names the last one.
+// Returns null if `id` names the last checkpoint, or the journal of the checkpoint before if `id`
+// names that one.
 std::unique_ptr<UndoJournal> RecordFile::journal_before(std::string_view id) const {
   check_usable();
   Version before = header().version;
@@ -227,7 +227,7 @@ void RecordFile::rollback(std::string_view id) {
   remove_journal(last);
 }
 
-// Undoes all changes since the checkpoint in the header. If interrupted, it can be repeated.
+// Undoes all changes since the checkpoint in the header. Can be repeated if it was interrupted.
 void RecordFile::take_back_changes() {
   if (!has_changed()) return;
   failed_ = true;
@@ -245,7 +245,7 @@ void RecordFile::take_back_changes() {
     }
   });
   std::memcpy(&header().version, journal_->header().notes.data(), sizeof(Version));
-  header().journal_bytes = 0;  // set first, so that the journal never looks too short
+  header().journal_bytes = 0;  // before clear(), so that the journal never looks too short
   sync();
   failed_ = true;
   journal_->clear();
@@ -289,8 +289,8 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
   }
 }
 
-// Returns true if any record of a sample is not in memory. If none is, fetch() is not worth its
-// system calls.
+// Returns true if any record of a sample is not in memory. If all are in memory, fetch() is not
+// worth its system calls.
 bool RecordFile::any_not_resident(std::span<const std::int32_t> ids) const {
   constexpr std::size_t kSampled = 32;
   const std::size_t step = ids.size() / kSampled + 1;
@@ -371,7 +371,7 @@ RecordWriter RecordFile::modify(std::span<const std::int32_t> ids) {
       journal_->add(record, {bytes_of(record), stride_});
   journal_->flush();
   if (!ids.empty()) header().journal_bytes = journal_->size_bytes();
-  for (const std::int32_t id : ids) {  // first the stored records, which cannot fail
+  for (const std::int32_t id : ids) {  // stored records first, as preparing them cannot fail
     const auto record = static_cast<std::size_t>(id);
     Head& head = head_of(record);
     if (head.generation == 0) continue;

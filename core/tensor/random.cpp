@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLag = 397;
 
-// Returns word i of the next state, from words i, i + 1 and i + kLag of this state.
+// Returns word i + kWords of the sequence of untempered words, from words i, i + 1 and i + kLag.
 std::uint32_t twist(std::uint32_t a, std::uint32_t b, std::uint32_t lagged) {
   const std::uint32_t y = (a & 0x80000000U) | (b & 0x7FFFFFFFU);
   return lagged ^ (y >> 1) ^ (-(y & 1U) & 0x9908B0DFU);

@@ -78,7 +78,7 @@ struct Half {
     const std::uint32_t rest = static_cast<std::uint32_t>(bits & 0x7FFFU) << 13;
     if (rest >= 0x0F800000U)  // infinity or NaN
       return std::bit_cast<float>(sign | 0x7F800000U | rest);
-    // Multiplying by 2^112 corrects the bias of the exponent, even for subnormal numbers.
+    // Multiplying by 2^112 corrects the exponent's bias, even for subnormal numbers.
     return std::bit_cast<float>(
         sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(rest) * 0x1p112F));
   }
@@ -160,7 +160,8 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
-  // Reads the strings and the wanted values, or all values if `wanted` is null.
+  // Reads the strings and the wanted values. A null pointer means all values, a pointer to a null
+  // function means no values.
   StateDict read(const WantedValues* wanted) {
     std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();

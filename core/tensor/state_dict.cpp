@@ -18,8 +18,8 @@ std::vector<std::string_view> split_at_stars(std::string_view pattern) {
   }
 }
 
-// Returns the part of `name` that each `*` between the pieces matches: as few characters as
-// possible, from left to right. Returns nullopt if `name` does not match.
+// Returns the parts of `name` that the `*` between the pieces match. From left to right, each `*`
+// matches as few characters as possible. Returns nullopt if `name` does not match.
 std::optional<std::vector<std::string_view>> match(std::span<const std::string_view> pieces,
                                                    std::string_view name) {
   std::vector<std::string_view> stars;
@@ -222,7 +222,8 @@ void StateDict::copy_to(const std::string& name, std::span<real> values) const {
 
 namespace {
 
-// Returns true if `rows` rows with their indices take at most half the memory of all rows.
+// Returns true if all rows take at least 1 MiB, and `rows` rows with their indices at most half of
+// that.
 bool are_few(std::size_t rows, std::size_t all, std::size_t row_bytes) {
   constexpr std::size_t kMinBytes = std::size_t{1} << 20;
   return all * row_bytes >= kMinBytes &&
@@ -260,8 +261,8 @@ Tensor whole_table(const SparseRows& sparse, const Shape& shape) {
   return table;
 }
 
-// Returns the row indices of a table in sparse form. Throws std::invalid_argument unless they are
-// increasing and in range.
+// Returns the row indices of a table in sparse form. Throws std::invalid_argument if the dense form
+// is also present, and unless the indices are increasing and in range.
 std::vector<std::int64_t> row_indices_in(const StateDict& state, const std::string& name,
                                          const Shape& shape) {
   check_argument(!state.contains(name), "load_state_dict: '", name,
