@@ -33,7 +33,7 @@ class BufferPool {
   /// memory again only once they are written.
   static void clear(void* block, std::size_t bytes) noexcept;
 
-  static BufferPoolStatistics statistics();  // returns current statistics
+  static BufferPoolStatistics statistics();  // returns the current statistics
 
   /// Frees every idle block.
   static void release_idle();

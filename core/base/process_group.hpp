@@ -33,8 +33,8 @@ class ProcessGroup {
   ProcessGroup& operator=(const ProcessGroup&) = delete;
   virtual ~ProcessGroup() = default;
 
-  virtual std::size_t size() const = 0;  // number of ranks
-  virtual std::size_t rank() const = 0;  // rank of this process
+  virtual std::size_t size() const = 0;  // returns the number of ranks
+  virtual std::size_t rank() const = 0;  // returns the rank of this process
 
   /// Names a rank in error messages: "rank 1", or "rank 1 on h2" if hosts are known and differ.
   virtual std::string name_of(std::size_t rank) const { return "rank " + std::to_string(rank); }
@@ -67,7 +67,7 @@ class ProcessGroup {
   }
 
   /// Sends sent[rank] to each other rank, and receives received[rank] from it (all-to-all). Both
-  /// hold spans, strings or vectors, and received[rank] must have the length of the message.
+  /// hold spans, strings or vectors. received[rank] must have the message's length.
   void all_to_all(const auto& sent, auto& received) {
     std::vector<Send> sends;
     std::vector<Receive> receives;
@@ -100,7 +100,7 @@ class ProcessGroup {
   /// Returns true if `mine` is true on any rank.
   bool any(bool mine);
 
-  /// Returns the bytes that this rank has sent so far.
+  /// Returns the bytes that this rank has sent.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:

@@ -16,8 +16,10 @@ struct IndexRange {
   std::size_t begin = 0;  // first index
   std::size_t end = 0;    // past the last index
 
-  std::size_t size() const { return end - begin; }           // number of indices
-  std::size_t middle() const { return begin + size() / 2; }  // first index of the second half
+  /// Returns the number of indices.
+  std::size_t size() const { return end - begin; }
+  /// Returns the first index of the second half.
+  std::size_t middle() const { return begin + size() / 2; }
   bool operator==(const IndexRange&) const = default;
 };
 
@@ -28,7 +30,7 @@ inline IndexRange range_of(std::size_t count, std::size_t range, std::size_t ran
   return {cut(range), cut(range + 1)};
 }
 
-/// Returns the largest subtrees of [0, count) inside `range`, from left to right.
+/// Returns the largest subtrees of [0, count) inside `range`, left to right.
 inline std::vector<IndexRange> subtrees_in(IndexRange range, std::size_t count) {
   std::vector<IndexRange> subtrees;
   const auto add_of = [&](IndexRange tree, const auto& add) -> void {

@@ -120,8 +120,8 @@ void prepare() {
       else
         better = newer_kernel();
     }
-    // With an OpenMP build, this call would also limit the caller's own loops to one thread. With
-    // such a build, gemm() sets the limit for each product.
+    // With an OpenMP build, this call would also limit the caller's own loops to one thread, so
+    // gemm() sets the limit for each product instead.
     constexpr int kOpenMp = 2;
     if (openblas_get_parallel() != kOpenMp) openblas_set_num_threads(1);
   });

@@ -76,12 +76,14 @@ class RecordFile {
   RecordFile(const RecordFile&) = delete;
   RecordFile& operator=(const RecordFile&) = delete;
 
-  const std::filesystem::path& path() const { return file_->path(); }  // absolute path
-  std::size_t size() const { return size_; }                           // number of records
-  std::uint64_t stored() const { return header().version.stored; }     // number of stored records
-  const Facts& facts() const { return header().facts; }                // constants of the owner
-  const State& state() const { return header().version.state; }        // variables of the owner
-  State& state() { return header().version.state; }                    // writable
+  /// Returns the absolute path.
+  const std::filesystem::path& path() const { return file_->path(); }
+  std::size_t size() const { return size_; }  // returns the number of records
+  /// Returns the number of stored records.
+  std::uint64_t stored() const { return header().version.stored; }
+  const Facts& facts() const { return header().facts; }          // returns the owner's constants
+  const State& state() const { return header().version.state; }  // returns the owner's variables
+  State& state() { return header().version.state; }              // returns writable variables
 
   /// Reads records from the disk, all at once, unless they are in memory, and verifies them.
   void fault_in(std::span<const std::int32_t> ids) const;

@@ -63,7 +63,7 @@ class TableFile {
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
   std::size_t slots() const;                         // see TableFileOptions
-  std::uint64_t stored_rows() const;                 // rows that take space
+  std::uint64_t stored_rows() const;                 // returns the number of stored rows
 
   /// Reads all stored rows and returns their number. Throws std::runtime_error if rows are damaged
   /// or missing, and std::logic_error if the table has changed since its last checkpoint.

@@ -1,7 +1,7 @@
 #pragma once
 
-// Arrays of ids, of the same type in both libraries, rowgrad and rowgrad_double. Wrong arguments
-// throw std::invalid_argument.
+// Arrays of ids, of the same type in rowgrad and rowgrad_double. Wrong arguments throw
+// std::invalid_argument.
 
 #include <cmath>
 #include <concepts>
@@ -52,7 +52,7 @@ class Ids {
   template <class... None>
   Ids(std::initializer_list<std::initializer_list<std::int32_t>>, None...) = delete;
 
-  /// Copies ids, such as a tokenizer's, into an array of rank 1.
+  /// Copies ids into an array of rank 1.
   Ids(const std::vector<std::int32_t>& ids);
 
   /// Wraps an xtensor array.
@@ -66,10 +66,10 @@ class Ids {
   Array::storage_type& storage() { return array_.storage(); }
   const Array::storage_type& storage() const { return array_.storage(); }
 
-  const shape_type& shape() const { return array_.shape(); }                // all extents
-  std::size_t shape(std::size_t axis) const { return array_.shape(axis); }  // extent of an axis
-  std::size_t dimension() const { return array_.dimension(); }              // number of axes
-  std::size_t size() const { return array_.size(); }                        // number of ids
+  const shape_type& shape() const { return array_.shape(); }                // returns all extents
+  std::size_t shape(std::size_t axis) const { return array_.shape(axis); }  // returns one extent
+  std::size_t dimension() const { return array_.dimension(); }  // returns the number of axes
+  std::size_t size() const { return array_.size(); }            // returns the number of ids
 
   /// Changes the shape. Throws if the new shape has a different number of elements.
   void reshape(const shape_type& shape);

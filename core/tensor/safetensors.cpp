@@ -160,8 +160,8 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : file_(path) {}
 
-  // Reads the strings and the wanted values. A null pointer means all values, a pointer to a null
-  // function means no values.
+  // Reads the strings and the wanted values. A null pointer means all values; a null function means
+  // no values.
   StateDict read(const WantedValues* wanted) {
     std::string header_text = read_header();
     data_start_ = kLengthBytes + header_text.size();

@@ -222,8 +222,8 @@ void StateDict::copy_to(const std::string& name, std::span<real> values) const {
 
 namespace {
 
-// Returns true if all rows take at least 1 MiB, and `rows` rows with their indices at most half of
-// that.
+// Returns true if all rows take at least 1 MiB, and `rows` rows with their indices take at most
+// half as much.
 bool are_few(std::size_t rows, std::size_t all, std::size_t row_bytes) {
   constexpr std::size_t kMinBytes = std::size_t{1} << 20;
   return all * row_bytes >= kMinBytes &&

@@ -85,7 +85,7 @@ class StateDict {
 
   /// Returns true if this name exists.
   bool contains(const std::string& name) const { return values_.contains(name); }
-  bool empty() const { return values_.empty(); }  // true without values
+  bool empty() const { return values_.empty(); }  // returns true without values
   std::vector<std::string> names() const;         // returns all names, sorted
 
   const Value& at(const std::string& name) const;            // returns a value of any type
@@ -135,8 +135,8 @@ using Checkpoint [[deprecated("use StateDict")]] = StateDict;
 
 // Sparse form, for large tables of which few rows were ever updated. A table of 1 MiB or more is
 // saved as its nonzero rows, "name.rows" [n] and "name.values" [n, width], if these take at most
-// half the memory. Other tables are saved in dense form, as `name`. The same applies to lists of
-// integers, with "name.values" [n].
+// half the memory. Other tables are saved in dense form, as `name`. Lists of integers are saved
+// likewise, with "name.values" [n].
 
 /// The nonzero rows of a table.
 struct SparseRows {
