@@ -3,8 +3,8 @@
 // Ranges of indices, of nearly equal size or as nodes of a binary tree.
 //
 // The slices of a step's batch are the leaves of a binary tree. The children of a node cover the
-// halves of its range, and its gradient is the sum of its children's. So the order of additions,
-// and the bits of the result, do not depend on the number of ranks.
+// halves of its range, and its gradient is the sum of its children's. So the order of additions and
+// the result's bits do not depend on the number of ranks.
 
 #include <cstddef>
 #include <vector>
