@@ -77,7 +77,7 @@ class InputFile : public OpenFile {
   std::int64_t changed_ns_ = 0;  // modification time, in nanoseconds since 1970
 };
 
-/// A file open for writing, and locked: only one program at a time has it open.
+/// A file open for writing, and locked: only one program at a time can have it open.
 class LockedFile : public OpenFile {
  public:
   /// Modes of opening a file.

@@ -38,8 +38,8 @@ class JsonLines {
   void truncate(std::uint64_t bytes);
 
   /// Appends an object such as `{"a":1}` after the last intact line. Throws std::invalid_argument
-  /// if it is not an object with a member. Throws std::system_error or std::runtime_error, and
-  /// keeps the intact lines, if it cannot be written or the file was deleted.
+  /// if `object` is not an object with a member. Throws std::system_error or std::runtime_error,
+  /// and keeps the intact lines, if `object` cannot be written or the file was deleted.
   void append(std::string object);
 
   void sync() { file_.sync(); }  // waits until everything written is on the disk

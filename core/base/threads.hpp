@@ -30,8 +30,8 @@ std::size_t worker_count();
 /// thread, and retries forever if that fails.
 bool room_for_threads(int more);
 
-/// Returns the number of ranges for a loop over `count` items: at most one for each thread, and
-/// each of at least `grain` items. Inside another loop, returns 1.
+/// Returns the number of ranges for a loop over `count` items: at most one per thread. Several
+/// ranges have at least `grain` items each. Inside another loop, returns 1.
 std::size_t range_count(std::size_t count, std::size_t grain);
 
 /// A reference to a function of a range's index.

@@ -91,8 +91,8 @@ class RecordFile {
   /// Starts reading records that are not in memory, in another thread.
   void prefetch(std::span<const std::int32_t> ids);
 
-  /// Returns the verified content of a record, or an empty span if the record is not stored. Valid
-  /// as long as this object.
+  /// Returns the verified content of a record, or an empty span if the record is not stored. The
+  /// span is valid as long as this object.
   std::span<const std::byte> read(std::size_t record) const {
     if (failed_ || record >= size_ || !is_verified(record)) verify_first(record);
     if (head_of(record).generation == 0) return {};
@@ -104,7 +104,7 @@ class RecordFile {
     return head_of(record).generation == state().generation;
   }
 
-  /// Returns RecordWriter::note(record), or 0 if the record is not current. Requires: as
+  /// Returns RecordWriter::note(record), or 0 if the record is not current. Requires: see
   /// is_current().
   std::uint64_t note(std::size_t record) const {
     return is_current(record) ? head_of(record).note : 0;

@@ -118,7 +118,7 @@ class TableFile {
   /// has verified the row.
   bool is_current(std::size_t row) const;
 
-  /// Returns the step that a row is up to date with, or 0 unless is_current(row). Requires: as
+  /// Returns the step that a row is up to date with, or 0 unless is_current(row). Requires: see
   /// is_current().
   std::uint64_t step(std::size_t row) const;
 
