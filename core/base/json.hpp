@@ -27,7 +27,7 @@ namespace rowgrad {
 ///   write_file("run.json", run.dump());
 ///
 /// Accessors throw std::runtime_error if the value has another type. If the value was parsed, the
-/// message says where: `encoder.json, at "ab": expected a string`. Otherwise, it is
+/// message says where: `encoder.json, at "ab": expected a string`. Otherwise, the message is
 /// `JSON value: expected a string`. Movable, not copyable.
 class Json {
  public:

@@ -15,11 +15,11 @@
 
 namespace rowgrad {
 
-/// An undo file: a journal of old contents of records that changed since a checkpoint of their file
-/// (write-ahead logging; Gray & Reuter 1993, "Transaction Processing", chapter 9). All records have
-/// the same length. Records must be added before they change. After a crash, writing the journal's
-/// records back restores the checkpoint. core/tables/FORMAT.md describes the file. All functions
-/// throw std::system_error if the file cannot be used.
+/// An undo file: a journal of the old contents of records that changed since a checkpoint of their
+/// file (write-ahead logging; Gray & Reuter 1993, "Transaction Processing", chapter 9). All records
+/// have the same length. Records must be added before they change. After a crash, writing the
+/// journal's records back restores the checkpoint. core/tables/FORMAT.md describes the file. All
+/// functions throw std::system_error if the file cannot be used.
 class UndoJournal {
  public:
   /// The checkpoint that the journal restores.

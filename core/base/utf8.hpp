@@ -26,7 +26,7 @@ Utf8Character decode_utf8(std::string_view text, std::size_t offset);
 /// `caller` and gives the first invalid byte and its offset.
 void check_utf8(std::string_view caller, std::string_view text);
 
-/// Appends a code point in UTF-8. Requires: at most U+10FFFF.
+/// Appends a code point in UTF-8. Requires: code_point <= U+10FFFF.
 void append_utf8(std::string& text, char32_t code_point);
 
 /// Returns the string with invalid bytes as <0xNN>.

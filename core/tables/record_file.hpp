@@ -23,7 +23,7 @@ namespace rowgrad {
 class RecordWriter;
 
 /// A file of records of one size. FORMAT.md describes the file, its journals, and what a crash
-/// leaves. Error messages call the file a table and a record a row, as users know them.
+/// leaves. Error messages call the file a table and a record a row.
 ///
 /// Only modify() gives write access to records. It stores records that are not stored yet. Records
 /// that are not stored take no space, because the file is sparse. Reading changes nothing.
