@@ -14,14 +14,14 @@
 // The first 131,072 rows of a table that get a gradient are tracked. A tracked row takes some 250
 // bytes, 180 more if tokens look it up, and one or two copies of its values. Later rows are only
 // counted, with a bit each. Each table also reserves 12 bytes of address space a row, but uses
-// memory only for pages with rows that were looked up.
+// memory only for pages with looked-up rows.
 //
 // Dense gradients and an unknown weight decay move all rows, and a row's start cannot be computed
-// afterwards. The table is therefore copied before the first of these steps. It is not copied if it
-// is in a file, or if it has more than 131,072 rows and no dense gradient.
+// afterwards. The table is therefore copied before the first step with either, unless it is in a
+// file, or has more than 131,072 rows and no dense gradient.
 //
 // Changes of rows between two updates, for example by lookups with max_norm, count as movement by
-// momentum. The first of these changes of a table is not counted.
+// momentum. The first change of each table is not counted.
 
 #include <algorithm>
 #include <array>
@@ -67,16 +67,20 @@ class TableHistory final : public RowWatcher {
     static constexpr std::size_t kMax = kBefore + 1 + kAfter;  // maximum number of tokens
 
     Text() = default;
-    /// Copies the first kMax tokens.
+    /// Copies at most kMax tokens.
     explicit Text(std::span<const std::int32_t> tokens)
         : size_(static_cast<std::uint32_t>(std::min(tokens.size(), kMax))) {
       std::copy_n(tokens.begin(), size_, tokens_.begin());
     }
 
-    const std::int32_t* begin() const { return tokens_.data(); }  // the first token
-    const std::int32_t* end() const { return begin() + size_; }   // after the last token
-    std::size_t size() const { return size_; }                    // the number of tokens
-    bool empty() const { return size_ == 0; }                     // true if there are none
+    /// Returns a pointer to the first token.
+    const std::int32_t* begin() const { return tokens_.data(); }
+    /// Returns a pointer after the last token.
+    const std::int32_t* end() const { return begin() + size_; }
+    /// Returns the number of tokens.
+    std::size_t size() const { return size_; }
+    /// Returns true without tokens.
+    bool empty() const { return size_ == 0; }
     bool operator==(const Text&) const = default;
 
    private:
@@ -100,43 +104,44 @@ class TableHistory final : public RowWatcher {
   static constexpr std::size_t kMaxSteps = 3;                    // steps kept for each row
 
   /// Tracks up to `max_rows` rows of a table [rows, width]. Borrows the table, RowNames::ngrams and
-  /// `tables`, which fetches rows before they are read, unless it is null.
+  /// `tables`, which fetches rows before they are read; may be null.
   explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t max_rows = kMaxRows,
                         TablePlacement* tables = nullptr);
   TableHistory(const TableHistory&) = delete;
   TableHistory& operator=(const TableHistory&) = delete;
 
-  /// Counts the lookups of these ids until the next update. `tokens` are their tokens
-  /// (Tape::Lookup), or null.
+  /// Counts lookups of these ids in the next update. `tokens` are their tokens (Tape::Lookup), or
+  /// null.
   void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
 
   /// An update that an optimizer is about to make.
   struct Update {
     /// The fraction by which weight decay shrinks all rows, including rows without a gradient. If
-    /// unknown, movement by decay counts as movement by momentum.
+    /// nullopt, movement by decay counts as other movement.
     std::optional<double> decay = 0;
     bool moves_all = true;    // false if rows without a gradient do not change
     bool is_watched = false;  // true if the optimizer calls row_changed() for each row
   };
 
   /// Starts to record an update. Call it when the table has its gradient. Unless the update is
-  /// watched, rows are read before and after it. Replaces an earlier update that was not made.
+  /// watched, rows are read before and after the update. Replaces an earlier update that was not
+  /// made.
   void before_update(std::uint64_t step, const Update& update);
   bool begin_step(const RowGradient& gradient) override;
   void row_changed(std::size_t i, const real* before, const real* after) override;
 
-  /// Records the update that was made. Returns false, and does not record the step, if the
-  /// optimizer did not use the gradient of before_update().
+  /// Records the update that was made. Returns false, and does not record the step, if a watched
+  /// update did not use the gradient of before_update().
   bool after_update();
 
-  /// Discards the update of before_update(), which is then not recorded.
+  /// Discards the update of before_update() without recording it.
   void cancel_update() { awaits_update_ = false; }
 
-  /// Returns true if the table has changed since before_update() and after_update() is missing.
+  /// Returns true if the update of before_update() was made, but after_update() was not called.
   bool is_between() const { return awaits_update_ && table_->version() != version_before_; }
 
-  /// Returns the number of rows with a gradient in this step. If it is dense, only rows that were
-  /// looked up count.
+  /// Returns the number of rows with a gradient in this step. If the gradient is dense, only
+  /// looked-up rows count.
   std::size_t rows_in_step() const { return now_.size(); }
 
   /// Returns the number of touched rows, tracked or not: rows that had a row gradient, or were
@@ -162,7 +167,7 @@ class TableHistory final : public RowWatcher {
   /// Returns a snapshot of all rows of ids().
   Frame now(std::uint64_t step) const;
 
-  /// Returns the `count` tracked rows with the most lookups, in descending order.
+  /// Returns up to `count` tracked rows with the most lookups, in descending order.
   std::vector<std::int32_t> most_frequent(std::size_t count) const;
 
   /// Returns the tracked rows, in the order of their first gradients.
@@ -171,29 +176,34 @@ class TableHistory final : public RowWatcher {
   std::optional<std::size_t> index_of(std::int32_t id) const;
   /// Returns the statistics of row ids()[index].
   const Row& row(std::size_t index) const { return records_[index].row; }
-  /// Returns the distance of each row of ids() from its start. If the start is unknown (a table
-  /// file with unknown decay, or decay had shrunk the row to nothing), the distance is measured
-  /// from the values before the row's first gradient.
+  /// Returns the distance of each row of ids() from its start. If the start is unknown (rows moved
+  /// without a copy of the table, or decay had shrunk the row to nothing), measures from the values
+  /// before the row's first gradient.
   std::vector<double> moved() const { return now(0).moved; }
 
-  /// Returns the kMaxSteps steps that moved row ids()[index] farthest, in descending order.
+  /// Returns up to kMaxSteps steps that moved row ids()[index] farthest, in descending order.
   std::vector<Step> steps(std::size_t index) const;
 
   /// Returns the distance of an untouched row from its start, or NaN if the start is unknown.
-  /// `value` has its current values.
+  /// `value` has the row's current values.
   double moved_untracked(std::int32_t id, std::span<const real> value) const;
 
-  const Parameter& table() const { return *table_; }       // the table of this history
-  Tensor values(std::span<const std::int32_t> ids) const;  // the current values of these rows
-  RowKind kind() const { return names_.kind; }             // the kind of thing a row represents
-  std::string noun() const { return names_.word(); }       // the word for a row: "token", "user"
-  const std::vector<std::string>& labels() const { return names_.names; }  // see RowNames
+  /// Returns the table of this history.
+  const Parameter& table() const { return *table_; }
+  /// Returns the current values of these rows.
+  Tensor values(std::span<const std::int32_t> ids) const;
+  /// Returns the kind of thing a row represents.
+  RowKind kind() const { return names_.kind; }
+  /// Returns the word for a row: "token", "user".
+  std::string noun() const { return names_.word(); }
+  /// Returns RowNames::names.
+  const std::vector<std::string>& labels() const { return names_.names; }
 
   /// Returns the n-grams of an n-gram memory's table; null for other tables.
   const NgramCounts* ngrams() const { return ngrams_ ? &*ngrams_ : nullptr; }
 
-  /// Returns true if the table has had a dense gradient. Then only rows that were looked up are
-  /// tracked, although all rows have a gradient.
+  /// Returns true if the table has had a dense gradient. If so, only rows that were looked up are
+  /// tracked.
   bool is_dense() const { return is_dense_; }
 
   /// Returns the fraction of the initial values that weight decay has left in rows that never had a
@@ -222,7 +232,7 @@ class TableHistory final : public RowWatcher {
     std::array<float, kMaxSteps> kept{-1, -1, -1};  // distances moved in the kept steps
     Row row;
   };
-  // A step that moved a row farthest, in the order of Record::kept, and its text.
+  // One of the steps that moved a row farthest, in the order of Record::kept.
   struct KeptStep {
     std::uint64_t step = 0;  // 0: unused
     std::uint64_t lookups = 0;
@@ -253,14 +263,14 @@ class TableHistory final : public RowWatcher {
   std::size_t lookups_ = 0;                            // total number of their ids
   std::vector<std::int32_t> looked_up_;                // the distinct ids
   std::vector<Count, ZeroedAllocator<Count>> counts_;  // one for each row
-  // Tracked rows. Record index + 1 has the initial values of row ids_[index] and, if keeps_latest_,
-  // its values after its last step.
+  // Tracked rows. Record index + 1 of values_ has the initial values of row ids_[index] and, if
+  // keeps_latest_, its values after its last step.
   RowRecords values_;
   std::vector<std::int32_t> ids_;
   PoolVector<Record> records_;
   PoolVector<KeptStep> steps_;        // kMaxSteps for each record
   PoolVector<KeptText> texts_;        // one for each step, if tokens look rows up
-  bool keeps_latest_ = false;         // true once rows have moved without a gradient
+  bool keeps_latest_ = false;         // true once rows may have moved without a gradient
   std::vector<bool> is_not_tracked_;  // touched rows beyond max_rows_; empty if there are none
   std::size_t not_tracked_ = 0;
   // The current step.
@@ -281,12 +291,12 @@ class TableHistory final : public RowWatcher {
   bool is_dense_ = false;
 };
 
-/// A view of the histories that a RowHistory owns.
+/// A view of the histories in a RowHistory.
 class TableHistories {
  public:
   using List = std::vector<std::shared_ptr<TableHistory>>;  // the list of RowHistory
 
-  /// Iterates over the list.
+  /// An iterator over the list.
   struct Iterator {
     List::const_iterator at;  // points to the current history
 
@@ -301,14 +311,20 @@ class TableHistories {
   /// Borrows the list.
   explicit TableHistories(const List& list) : list_(list) {}
 
-  std::size_t size() const { return list_.size(); }  // the number of tables
-  bool empty() const { return list_.empty(); }       // true if there are none
+  /// Returns the number of tables.
+  std::size_t size() const { return list_.size(); }
+  /// Returns true without tables.
+  bool empty() const { return list_.empty(); }
   /// Returns the history of table `i`, unchecked.
   const TableHistory& operator[](std::size_t i) const { return *list_[i]; }
-  const TableHistory& front() const { return *list_.front(); }  // the first table
-  const TableHistory& back() const { return *list_.back(); }    // the last table
-  Iterator begin() const { return {list_.begin()}; }            // at the first table
-  Iterator end() const { return {list_.end()}; }                // after the last table
+  /// Returns the first history.
+  const TableHistory& front() const { return *list_.front(); }
+  /// Returns the last history.
+  const TableHistory& back() const { return *list_.back(); }
+  /// Returns an iterator at the first history.
+  Iterator begin() const { return {list_.begin()}; }
+  /// Returns an iterator after the last history.
+  Iterator end() const { return {list_.end()}; }
 
  private:
   const List& list_;
@@ -319,7 +335,7 @@ class TableHistories {
 /// its rank's slices.
 class RowHistory : public TrainingCallback {
  public:
-  /// Measures the time until it goes out of scope.
+  /// A stopwatch for a scope.
   class Timer {
    public:
     using Clock = std::chrono::steady_clock;  // the clock for all times
@@ -332,12 +348,13 @@ class RowHistory : public TrainingCallback {
     Clock::time_point begin_ = Clock::now();
   };
 
-  /// Borrows both. `tables` fetches rows from other processes (TrainingRun::tables); null if all
-  /// rows are in this one.
+  /// Borrows both arguments. `tables` fetches rows from other processes (TrainingRun::tables); null
+  /// if all rows are in this process.
   explicit RowHistory(Layer& model, TablePlacement* tables = nullptr)
       : model_(model), tables_of_model_(tables) {}
 
-  /// Returns the token tables and then the others, both in the order of the model's parameters.
+  /// Returns the histories of token tables and then of others, both in the model's order of
+  /// parameters.
   TableHistories tables() const { return TableHistories(tables_); }
 
   /// Returns the history of a table (EmbeddingTable::table), and starts it if necessary. Throws
@@ -350,11 +367,10 @@ class RowHistory : public TrainingCallback {
   CallbackNeeds needs() const override { return {.gradients = true}; }
 
   /// Returns the histories of all tables, by table name. Throws std::logic_error between an update
-  /// and its after_step(), so a callback that saves the histories must be added to the run after
-  /// this one.
+  /// and its after_step(), so a callback that saves the histories must be added after this one.
   StateDict state_dict() const;
-  /// Replaces all histories. If the model has the values of the same step, the history continues as
-  /// if it had never stopped. Throws std::invalid_argument for a state of another model; nothing
+  /// Replaces all histories. If the model has the values of the saved step, the history continues
+  /// as if it had never stopped. Throws std::invalid_argument for a state of another model; nothing
   /// has changed then.
   void load_state_dict(const StateDict& state);
 

@@ -17,10 +17,11 @@ namespace rowgrad {
 /// A classification of the distance that a row has moved.
 enum class Learned {
   kNo,      // never looked up
-  kHardly,  // moved at most a tenth of the median of rows that were looked up, or if unknown
+  kHardly,  // moved at most a tenth of the median of looked-up rows, or an unknown distance
   kYes      // moved farther
 };
-const char* name_of(Learned learned);  // "no", "hardly" or "yes"
+/// Returns "no", "hardly" or "yes".
+const char* name_of(Learned learned);
 
 /// A summary of the history of a row and of its final values.
 struct ListedRow {
@@ -33,23 +34,24 @@ struct ListedRow {
   Learned learned = Learned::kNo;  // how far it moved
 };
 
-/// Returns all rows of a table by id. If the table has more than TableHistory::kMaxRows rows,
-/// returns only the tracked ones.
+/// Returns all rows of a table, sorted by id. If there are more than TableHistory::kMaxRows rows,
+/// returns only tracked rows.
 std::vector<ListedRow> list_rows(const TableHistory& history);
 
-/// Returns the text of a token, or its id if the tokenizer is null or does not have it (models may
-/// have more rows than tokens).
+/// Returns the text of a token, or its id if the tokenizer is null or lacks the id (models may have
+/// more rows than tokens).
 std::string token_label(const Tokenizer* tokenizer, std::int32_t id);
 
-/// The labels of rows. In an n-gram memory's table, the label of a row has the n-grams that looked
-/// it up, "" if there are none. Other rows have the names given by layers. Tokens have the
-/// tokenizer's strings, if there is a tokenizer. The label of any other row is its id.
+/// The labels of rows. In an n-gram memory's table, the label lists the n-grams that looked up the
+/// row, or is "". Other rows have the names given by layers. Tokens have the tokenizer's strings,
+/// if there is a tokenizer. The label of any other row is its id.
 class RowLabels {
  public:
-  /// Borrows both. Includes the n-grams counted so far.
+  /// Borrows both arguments. Includes the n-grams counted so far.
   RowLabels(const TableHistory& history, const Tokenizer* tokenizer);
 
-  std::string of(std::int32_t id) const;  // the label of a row
+  /// Returns the label of a row.
+  std::string of(std::int32_t id) const;
 
   /// Returns the n-grams that a row was looked up for; none in other tables.
   std::span<const NgramCounts::Ngram> ngrams(std::int32_t id) const;

@@ -23,8 +23,8 @@
 
 namespace rowgrad {
 
-/// Limits of a RowMovement, whose memory does not grow with the length of the run. It keeps the
-/// steps that moved the row farthest, and prefers steps that looked it up.
+/// The limits of a RowMovement. A RowMovement keeps the steps that moved the row farthest, and
+/// prefers steps that looked up the row. Its memory does not grow.
 struct RowMovementOptions {
   std::size_t steps = 20;   // maximum number of kept steps
   std::size_t windows = 4;  // maximum number of windows per step

@@ -5,10 +5,10 @@
 //   RunLog log(run, "run.log");
 //   run.train();
 //
-// A log has a JSON object on each line (core/base/json_lines.hpp). It only grows, and the cost of a
-// record depends on the changes since the last one. examples/rowgrad/report/FORMAT.md describes the
-// records. If the program is killed, the log usually lacks at most the last second. A resumed run
-// truncates its log to its length at the checkpoint, because it repeats the later steps.
+// A log has a JSON object on each line (core/base/json_lines.hpp). The cost of a record depends on
+// the changes since the last record. examples/rowgrad/report/FORMAT.md describes the records. If
+// the program is killed, the log usually lacks at most the last second. A resumed run truncates its
+// log to its length at the checkpoint, because it repeats the later steps.
 
 #include <cstdint>
 #include <filesystem>
@@ -39,7 +39,7 @@ struct RunLogOptions {
   RowHistory* rows = nullptr;
 };
 
-/// Writes the log of a run. Its errors never end the run: see first_error().
+/// A callback that writes the log of a run. Errors of the log never end the run: see first_error().
 class RunLog : public TrainingCallback {
  public:
   /// Logs a run, as one of its callbacks until destruction. Borrows the run and the objects that
@@ -52,7 +52,7 @@ class RunLog : public TrainingCallback {
   /// step, and at_end() after the last one.
   RunLog(Layer& model, const Optimizer& optimizer, const std::filesystem::path& path,
          RunLogOptions options = {});
-  /// Writes the end of the run if at_end() was not called, for example because the run failed.
+  /// Writes the end of the run if at_end() was not called, for example after a failure.
   ~RunLog() override;
 
   /// Records lookups. Call it after each backward pass.
@@ -62,8 +62,8 @@ class RunLog : public TrainingCallback {
   void before_update();
   /// Records a step. Call it after the optimizer's step.
   void after_step(double loss);
-  /// Writes all rows if the run has ended or a callback has stopped it. Otherwise writes the rows
-  /// that had a gradient since they were last written.
+  /// Writes all rows in your own loop, or if the run has ended or a callback has stopped it.
+  /// Otherwise writes rows that changed.
   void at_end();
 
   /// Adds a record. FORMAT.md lists the members of `sample`, `evaluation` and other events that a
@@ -76,9 +76,10 @@ class RunLog : public TrainingCallback {
   /// file as soon as possible. Later records are still written.
   const std::string& first_error() const { return fault_; }
 
-  const RowHistory& rows() const { return rows_; }  // RunLogOptions::rows or the log's own
+  /// Returns RunLogOptions::rows or the log's own history.
+  const RowHistory& rows() const { return rows_; }
 
-  /// Writes the log to disk. Returns its length, its counters and its own row history. Save this
+  /// Writes the log to disk. Returns the log's length, counters and own row history. Save this
   /// state with the run, in a callback that was added after the log. Throws std::logic_error
   /// between before_update() and after_step().
   StateDict state_dict();
@@ -88,7 +89,8 @@ class RunLog : public TrainingCallback {
   /// std::logic_error after the first record, and std::invalid_argument for a state of another step
   /// or model.
   void load_state_dict(const StateDict& state);
-  bool continues() const { return begin_ > 0; }  // true if it appends to the log in the file
+  /// Returns true if the log in the file continues.
+  bool continues() const { return begin_ > 0; }
 
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
   void before_update(const TrainingRun&) override { before_update(); }
@@ -101,7 +103,8 @@ class RunLog : public TrainingCallback {
   // The counters in the state.
   struct Counts {
     std::uint64_t last_frame = 0;  // step of the last rows
-    // A point of a curve is the mean over steps_a_point steps, which doubles every kPoints points.
+    // A point of a curve is the mean over steps_a_point steps. This number doubles every kPoints
+    // points.
     std::uint64_t steps_a_point = 1, points = 0, summed = 0;
     double loss_sum = 0, row_sum = 0;     // sums over the steps since the last point
     std::uint64_t lookups = 0;            // lookups in the first table, without a TrainingRun
@@ -133,7 +136,7 @@ class RunLog : public TrainingCallback {
   Layer& model_;
   const Optimizer& optimizer_;
   RunLogOptions options_;
-  std::optional<JsonLines> file_;  // null on other ranks
+  std::optional<JsonLines> file_;  // empty on other ranks
   std::string id_;                 // identifies the run
   std::uint64_t begin_ = 0;        // bytes of the file before the first record
   bool has_begun_ = false, fault_is_noted_ = false;
@@ -144,7 +147,7 @@ class RunLog : public TrainingCallback {
   RowHistory& rows_;
   std::uint64_t changes_ = 0;  // last changes(), without a TrainingRun
   bool is_late_ = false, awaits_step_ = false;
-  Json curves_{{"steps", Json::array()}}, norms_{{"steps", Json::array()}};  // unwritten
+  Json curves_{{"steps", Json::array()}}, norms_{{"steps", Json::array()}};  // not yet written
   Counts counts_;
   double rate_now_ = 0;                          // learning rate of this step
   std::map<std::string, WrittenSteps> written_;  // by name of the table

@@ -20,27 +20,28 @@ struct Sample {
 struct SampleOptions {
   /// The ids that the model continues; at least one.
   Ids prompt;
-  /// If `on_token` stops a sample, it is not kept. A count of 0 disables samples.
+  /// If `on_token` stops a sample, the sample is not kept. A max_new_tokens of 0 disables samples.
   GenerateOptions generate = {};
   /// Each sample uses a new generator with this seed.
   std::uint64_t seed = 0;
   std::size_t every = 0;  // steps between samples; 0 for none
-  bool epochs = false;    // if true, also after each epoch
-  /// Called with each sample of the run.
+  bool epochs = false;    // if true, also samples after epochs
+  /// Called with each sample.
   std::function<void(const std::string& text)> show = {};
 };
 
-/// Generates samples with the model during training. They begin with the prompt.
+/// A callback that generates samples with the model. Samples begin with the prompt.
 class Samples : public TrainingCallback {
  public:
   /// Borrows `samples` and the tokenizer. Appends to `samples`, which may contain the samples of a
   /// resumed run.
   Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options);
 
-  /// Generates a sample now, without adding it.
+  /// Returns a new sample, without adding it.
   std::string write(const TrainingRun& run);
 
-  const Ids& prompt() const { return options_.prompt; }  // starts every sample
+  /// Returns SampleOptions::prompt.
+  const Ids& prompt() const { return options_.prompt; }
 
   void before_update(const TrainingRun& run) override;
   void after_step(const TrainingRun& run, const StepResult&) override;

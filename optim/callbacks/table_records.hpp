@@ -21,21 +21,21 @@ using WrittenSteps = std::vector<std::int64_t>;
 /// Returns the record `table`.
 Json table_record(const TableHistory& table);
 
-/// Returns indices into TableHistory::ids(), in the order of ids, of the rows to write: all rows
-/// not written before, and other rows that had a gradient since, up to 2,000 rows in total. Rows
-/// with the most steps since then take precedence. If `whole`, returns all rows. Tables of n-grams
-/// are limited to 2,000 rows.
+/// Returns the rows to write as indices into TableHistory::ids(), sorted by id: all new rows, and
+/// other rows that had a gradient since they were written, up to 2,000 rows in total. Rows with the
+/// most steps since then take precedence. If `whole`, returns all rows. Tables of n-grams are
+/// limited to 2,000 rows.
 std::vector<std::size_t> places_to_write(const TableHistory& table, const WrittenSteps& written,
                                          bool whole);
 
 struct RowsRecordOptions {
-  std::uint64_t step = 0;   // current step
-  std::uint64_t since = 0;  // unless `whole`, omits reasons of rows without a later step
-  bool whole = false;       // true for the record at the end of a run
+  std::uint64_t step = 0;                // current step
+  std::uint64_t since = 0;               // unless `whole`, omits reasons without a later step
+  bool whole = false;                    // true for the record at the end of a run
   const Tokenizer* tokenizer = nullptr;  // for labels of n-grams; may be null
 };
 
-/// Returns the record `rows` for these rows. Some include the steps that moved them farthest.
+/// Returns the record `rows` for these rows. Some rows include the steps that moved them farthest.
 Json rows_record(const TableHistory& table, std::span<const std::size_t> indices,
                  const RowsRecordOptions& options);
 

@@ -25,7 +25,7 @@ struct EvaluateOptions {
   /// The ranks that share the batches; all must call evaluate(). The result is the same on any
   /// number of ranks. Null for one process.
   ProcessGroup* ranks = nullptr;
-  /// Fetches rows of tables before they are looked up; null if all rows are in this process.
+  /// The source of rows of other processes; null if all rows are in this process.
   TablePlacement* tables = nullptr;
 };
 
@@ -33,12 +33,12 @@ struct EvaluateOptions {
 struct Score {
   double loss = 0;  // weighted mean over targets
   /// The unweighted share of correctly predicted targets. Nullopt if not requested, or if the model
-  /// does not count them.
+  /// does not compute it.
   std::optional<double> accuracy = std::nullopt;
 };
 
 /// Evaluates the model on the first epoch of the loader, in evaluation mode. Returns nullopt if
-/// `after_batch` stopped it. Throws std::invalid_argument if all targets have weight 0.
+/// `after_batch` returned false. Throws std::invalid_argument if all targets have weight 0.
 std::optional<Score> evaluate(Model& model, const DataLoader& loader,
                               const EvaluateOptions& options = {});
 

@@ -26,15 +26,15 @@ class StepGradients {
     double weight = 0;  // total weight of the targets
   };
 
-  /// Borrows both. Throws std::invalid_argument for fewer slices than ranks.
+  /// Borrows both arguments. Throws std::invalid_argument for fewer slices than ranks.
   StepGradients(const TrainingRunOptions& options, ProcessGroup& group);
 
   /// Returns the slices of each batch that this rank computes.
   IndexRange own_slices() const;
 
   /// Adds the gradients of a step's loss to the parameters, which must have none. Every slice of
-  /// every batch contributes by its share of the total weight (Model::loss_weight), so a step
-  /// equals a step on one batch of all its examples.
+  /// every batch contributes by its share of the total weight (Model::loss_weight), so the step
+  /// equals a step on one large batch.
   ///
   /// `slices` has this rank's slices, batch by batch. `after_backward` is called with each tape
   /// after its backward pass. For sharded tables, each rank gets the gradients of its own rows. If
@@ -45,7 +45,7 @@ class StepGradients {
   Loss add(const std::vector<Batch>& slices, bool watched,
            const std::function<void(const Tape&)>& after_backward);
 
-  /// Returns the sum over ranks, or null for one process.
+  /// Returns the gradient sum over ranks, or null for one process.
   const GradientSum* sum() const { return sum_.get(); }
 
  private:
@@ -56,7 +56,7 @@ class StepGradients {
   const TrainingRunOptions& options_;
   ProcessGroup& group_;
   std::unique_ptr<GradientSum> sum_;  // over ranks; null for one process
-  // Maps each of the optimizer's parameters, as it is on tapes, to its index.
+  // Maps parameters on tapes to their indices in the optimizer.
   std::unordered_map<const Parameter*, std::size_t> indices_;
 };
 

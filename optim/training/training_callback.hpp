@@ -14,21 +14,22 @@ namespace rowgrad {
 
 class TrainingRun;
 
-/// The result of an evaluation, at the end of an epoch or during it (see PeriodicEvaluation).
-/// Losses are means and accuracies are shares, as in Score.
+/// The result of an evaluation, during or after an epoch (see PeriodicEvaluation). Losses are means
+/// and accuracies are shares, as in Score.
 struct TrainingRecord {
   std::size_t steps = 0;  // since the start of the run
   std::size_t epoch = 0;  // epochs completed if this record ends one, otherwise 0
-  /// At the end of an epoch, the mean over all targets of its steps, measured in these steps.
-  /// During an epoch, the mean over PeriodicEvaluation::training.
+  /// At the end of an epoch, the mean over all targets, computed during training. During an epoch,
+  /// the mean over PeriodicEvaluation::training.
   double training_loss = 0;
   double speed = 0;                                      // see TrainingRun::speed()
   std::optional<double> validation_loss = std::nullopt;  // nullopt without validation data
-  /// Nullopt if not requested. The training accuracy is only computed during epochs.
+  /// Nullopt if not requested, and at the end of an epoch.
   std::optional<double> training_accuracy = std::nullopt;
-  std::optional<double> validation_accuracy = std::nullopt;
+  std::optional<double> validation_accuracy = std::nullopt;  // nullopt if not requested
 
-  bool ends_epoch() const { return epoch > 0; }  // false for a record during an epoch
+  /// Returns false for a record during an epoch.
+  bool ends_epoch() const { return epoch > 0; }
 };
 
 /// The results of a step.
@@ -36,23 +37,23 @@ struct StepResult {
   /// The mean loss over the targets of the step. Nullopt if TrainingRun::step() made no step, but
   /// only added the records that were missing after a callback had stopped the run.
   std::optional<double> loss;
-  /// The records that were added after the step: an evaluation, and the epoch if it ended.
+  /// The records added after the step: of an evaluation, and of the epoch if it ended.
   std::span<const TrainingRecord> records;
 };
 
 /// The requirements of a callback.
 struct CallbackNeeds {
-  /// True if the functions of this callback exchange messages between ranks. Every rank must then
-  /// add the callback, in the same order. Other callbacks run on each rank by itself. On the first
-  /// rank, they may fetch rows of sharded tables (TrainingRun::tables), except in
+  /// True if the functions of this callback exchange messages between ranks. If so, every rank must
+  /// add the callback, in the same order. Other callbacks run independently on each rank. On the
+  /// first rank, they may fetch rows of sharded tables (TrainingRun::tables), except in
   /// should_continue() and after_backward().
   bool all_ranks = false;
-  /// True if the callback reads row gradients. Each rank then gets the gradients of all rows of
+  /// True if the callback reads row gradients. If so, each rank gets the gradients of all rows of
   /// sharded tables (ShardedTable::table).
   bool gradients = false;
 };
 
-/// Watches a training run. The default functions do nothing.
+/// An observer of a training run. The default functions do nothing.
 class TrainingCallback {
  public:
   TrainingCallback() = default;
@@ -67,16 +68,16 @@ class TrainingCallback {
   /// evaluation. The run stops on all ranks if any callback returns false.
   virtual bool should_continue(const TrainingRun&) { return true; }
 
-  /// Called after each `backward`, once for each slice of each batch that this rank computes. The
-  /// tape lists its lookups, but has released its values. It is destroyed after the call.
+  /// Called after each `backward`, once for each slice of nonzero weight on this rank. The tape
+  /// lists its lookups, but has released its values. The tape is destroyed after the call.
   virtual void after_backward(const TrainingRun&, const Tape&) {}
 
   /// Called when the gradients of a step are complete, before clipping and the update. run.steps()
   /// does not count this step yet.
   virtual void before_update(const TrainingRun&) {}
 
-  /// Called after each step, with the records added after it, which are also in run.history(). Save
-  /// the run here.
+  /// Called after each step(), also if it only added records. run.history() contains the records.
+  /// Save the run here.
   virtual void after_step(const TrainingRun&, const StepResult&) {}
 
   /// Called at the end of train() and run_epoch(), also after a callback has stopped them.

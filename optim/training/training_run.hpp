@@ -24,20 +24,20 @@
 
 namespace rowgrad {
 
-/// No limit.
+/// An unlimited number of steps or epochs.
 constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-/// Evaluations of a run. They use the run's random generator only for loaders that draw their
-/// order.
+/// The options of evaluations. Evaluations use the run's random generator only for loaders that
+/// draw their order.
 struct PeriodicEvaluation {
   /// The number of steps between evaluations during epochs, starting after step 1; 0 for none.
   std::size_t every = 0;
-  /// Every evaluation, including those after epochs, uses the first `batches` batches of the
-  /// loader's first epoch; 0 for all.
+  /// The number of batches, from the start of the loader's first epoch; 0 for all. Also applies to
+  /// evaluations after epochs.
   std::size_t batches = 0;
   /// If true, every evaluation also computes accuracies: see EvaluateOptions.
   bool accuracy = false;
-  /// Loaders for the evaluations during epochs. `training` is required if `every` is not 0. If
+  /// The loaders for evaluations during epochs. `training` is required if `every` is not 0. If
   /// `validation` is null, validation losses are omitted.
   const DataLoader* training = nullptr;
   const DataLoader* validation = nullptr;
@@ -46,14 +46,16 @@ struct PeriodicEvaluation {
 /// The components and options of a run, which borrows all components.
 struct TrainingRunOptions {
   /// The model to train. The loss of a step is the mean over all targets of its batches, weighted
-  /// by Model::loss_weight. It does not depend on how many batches, slices and ranks compute it. If
-  /// all weights are 0, the step has no gradients and a loss of 0.
+  /// by Model::loss_weight. Without dropout, the loss does not depend on how many batches, slices
+  /// and ranks compute it, except for rounding. If all weights are 0, the step has no gradients and
+  /// a loss of 0.
   Model& model;
   Optimizer& optimizer;  // updates the model's parameters
   const DataLoader& loader;
   /// The generator for dropout, and for loaders that draw their order.
   Random& random;
-  /// The run calls its step() after each step of the optimizer. Null for a constant learning rate.
+  /// The schedule, whose step() follows each step of the optimizer. Null for a constant learning
+  /// rate.
   LearningRateSchedule* schedule = nullptr;
   /// The data for the evaluation after each epoch. Null for no evaluation.
   const DataLoader* validation = nullptr;
@@ -61,34 +63,33 @@ struct TrainingRunOptions {
   /// `clip_from` steps are not clipped.
   double clip_norm = 0;
   std::size_t clip_from = 0;
-  /// The number of batches in a step; the last step of an epoch takes the batches that are left. A
-  /// step equals, up to rounding, a step on one batch of all their examples, because each batch
-  /// contributes by its weight. (A PyTorch loop over `(loss / accumulate).backward()` weights all
-  /// batches equally.)
+  /// The number of batches in a step; the last step of an epoch takes the remaining batches. Each
+  /// batch contributes by its weight, as in one large batch.
   std::size_t accumulate = 1;
   /// The number of slices of each batch. Their gradients are computed one by one and added in a
-  /// fixed order, so a run is bitwise equal on any number of ranks. With more than one, each slice
-  /// has its own random generator.
+  /// fixed order, so a run is bitwise equal on any number of ranks. With several slices, each has
+  /// its own random generator.
   std::size_t slices = 1;
   /// The ranks that share the work (ParallelTraining), with equal components and at least one slice
-  /// each. Null for one process. If one rank throws, the others block until they time out.
+  /// each. Null for one process. If only one rank throws, the others block until they time out.
   TrainingRanks* ranks = nullptr;
-  /// The number of bytes of dense gradients that a rank sends at once while it computes others.
+  /// The number of bytes of dense gradients that a rank sends at once while it computes other
+  /// gradients.
   std::size_t bucket_bytes = GradientSum::kBucketBytes;
   /// Ranks check that their parameters are equal after the first step, every `compare_every` steps,
   /// and after each epoch.
   std::size_t compare_every = 1000;
-  /// If true, parameters may have no gradient in the first step, as in models that use different
-  /// layers for each batch (find_unused_parameters of PyTorch's DistributedDataParallel).
+  /// If true, parameters may have no gradient in the first step, as in models with different layers
+  /// for each batch (find_unused_parameters of PyTorch's DistributedDataParallel).
   bool allow_unused = false;
-  /// If true, training continues if a loss, a gradient or a parameter is infinite or NaN, as in
-  /// PyTorch. Otherwise step() and state_dict() throw.
+  /// If true, training continues if a loss, a gradient or a parameter is infinite or NaN. Otherwise
+  /// step() and state_dict() throw.
   bool allow_non_finite = false;
   /// The length of the run, in steps or, if `steps` is 0, in epochs. Without a length, train()
   /// requires a last step.
   std::size_t epochs = kNoLimit;
   std::size_t steps = 0;
-  PeriodicEvaluation evaluation = {};  // during epochs
+  PeriodicEvaluation evaluation = {};  // `batches` and `accuracy` also apply after epochs
 };
 
 /// Former names.
@@ -98,8 +99,8 @@ using TrainingParts [[deprecated("use TrainingRunOptions")]] = TrainingRunOption
 /// A loop of training steps and evaluations, with its progress, its history and a state dict.
 class TrainingRun {
  public:
-  /// Throws std::invalid_argument if the schedule has made steps, if clip_norm is negative or not
-  /// finite, if `accumulate` is 0, or if there are fewer slices than ranks.
+  /// Throws std::invalid_argument if the schedule has made steps, if an option is out of range, or
+  /// if there are fewer slices than ranks.
   explicit TrainingRun(const TrainingRunOptions& options);
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
@@ -114,24 +115,24 @@ class TrainingRun {
 
   /// Makes a step. Then adds the record of an evaluation if one is due, and of the epoch if it has
   /// ended. Returns false without a step if the run has ended, and once after a callback has
-  /// stopped it. If the stop left out records, the next call only adds these records.
+  /// stopped it. If the stop left out records, the next call that returns true only adds these
+  /// records.
   ///
-  /// An exception in the model, the optimizer or a callback ends the run: further calls throw
+  /// An exception in the model, the optimizer or a callback ends the run. Further calls throw
   /// std::logic_error until a state is loaded. After a failure between two steps (in an evaluation,
   /// should_continue(), after_step() or at_end()), the run can still be saved. With several ranks,
-  /// restart all processes. (An invalid learning rate also ends the run, but before anything has
-  /// changed.)
+  /// restart all processes.
   ///
   /// Throws std::runtime_error on all ranks:
   /// - if the loss or a gradient is not finite, before the update (see allow_non_finite);
   /// - if the loss of a record is not finite;
-  /// - if a parameter in memory is not finite, after the last step of the run or of train(), and
-  ///   before a stop;
+  /// - if a parameter in memory is not finite, after the last step of the run or of train(), or
+  ///   when a callback stops the run;
   /// - if parameters differ between ranks.
   ///
-  /// Throws std::logic_error if a parameter gets a gradient but is not the optimizer's. In the
-  /// first step, also if one of the optimizer's parameters gets none (see allow_unused). Groups may
-  /// be added to the optimizer between steps.
+  /// Throws std::logic_error if a parameter that the optimizer does not train gets a gradient. In
+  /// the first step, also throws if one of the optimizer's parameters gets no gradient (see
+  /// allow_unused). Optimizer groups may be added between steps.
   bool step();
 
   /// Makes steps until the run has ended, a callback stops it, or step `last_step` was made, and
@@ -139,26 +140,32 @@ class TrainingRun {
   /// std::invalid_argument if neither a length nor a last step is given.
   bool train(std::size_t last_step = kNoLimit);
 
-  /// Trains to the end of the epoch. Returns true if the record of the epoch was added.
+  /// Trains to the end of the epoch. Returns true if its record was added.
   bool run_epoch();
 
-  /// Computes the losses on the first epoch of each loader. `validation` may be null. Returns
-  /// nullopt if a callback stops the run meanwhile.
+  /// Computes the losses on the first `batches` batches (0: all) of each loader's first epoch.
+  /// `validation` may be null. Returns nullopt if a callback stops the run meanwhile.
   std::optional<TrainingRecord> evaluate(const DataLoader& training, const DataLoader* validation,
                                          std::size_t batches = 0);
 
-  const TrainingRunOptions& options() const { return options_; }  // with the length of set_length()
+  /// Returns the options, with the current length.
+  const TrainingRunOptions& options() const { return options_; }
   [[deprecated("use options()")]] const TrainingRunOptions& parts() const { return options_; }
   /// Changes the length of the run, in steps or, if `steps` is 0, in epochs.
   void set_length(std::size_t epochs, std::size_t steps);
 
-  /// Returns all records by step. At the same step, an evaluation precedes the record of an epoch.
+  /// Returns all records, sorted by step. At the same step, an evaluation precedes the record of an
+  /// epoch.
   const std::vector<TrainingRecord>& history() const { return history_; }
 
-  std::size_t epochs() const;           // epochs that have ended and have a record
-  std::size_t steps() const;            // steps made
-  std::size_t steps_per_epoch() const;  // includes a last step with fewer batches
-  std::size_t total_steps() const;      // steps of the whole run; kNoLimit without a length
+  /// Returns the number of epochs with a record.
+  std::size_t epochs() const;
+  /// Returns the number of steps made.
+  std::size_t steps() const;
+  /// Returns the steps per epoch, including a last step with fewer batches.
+  std::size_t steps_per_epoch() const;
+  /// Returns the steps of the run; kNoLimit without a length.
+  std::size_t total_steps() const;
   /// Returns the number of steps until the end of the run.
   std::size_t steps_left() const { return total_steps() - std::min(steps(), total_steps()); }
 
@@ -168,35 +175,38 @@ class TrainingRun {
   /// Returns true if all steps and evaluations of the run are complete.
   bool has_ended() const;
 
-  bool is_stopped() const { return stopped_; }  // true if a callback stopped this train()
+  /// Returns true if a callback stopped this train().
+  bool is_stopped() const { return stopped_; }
 
   /// Returns true if this call of train() will make another step.
   bool has_more_steps() const { return steps_left() > 0 && !stops(); }
   [[deprecated("use has_more_steps()")]] bool makes_more_steps() const { return has_more_steps(); }
   [[deprecated("use total_steps()")]] std::size_t steps_in_all() const { return total_steps(); }
 
-  /// Returns the clip_norm of the next step; 0 for none.
+  /// Returns the clip_norm of the next step; 0 for no limit.
   double next_clip_norm() const { return steps() < options_.clip_from ? 0 : options_.clip_norm; }
 
-  /// For callbacks: fetches rows of sharded tables. Null if no table is sharded.
+  /// Returns the source of rows of sharded tables, for callbacks; null if no table is sharded.
   TablePlacement* tables() const { return has_sharded_tables() ? options_.ranks : nullptr; }
 
-  bool is_first_rank() const { return group_.rank() == 0; }  // the rank that writes and prints
+  /// Returns true on the rank that writes and prints.
+  bool is_first_rank() const { return group_.rank() == 0; }
 
-  /// Returns the units per second in the steps of this epoch that this process made since the run
-  /// was started or loaded.
+  /// Returns the mean speed in units per second, over the steps of this epoch since the run was
+  /// started or loaded.
   double speed() const;
-  /// Returns the time that the remaining steps of this call of train() take at this speed.
+  /// Returns the seconds that the remaining steps of this train() take at this speed().
   double seconds_left() const;
 
-  /// Returns the sum over ranks. Its ways() describe the transport. Null for one process.
+  /// Returns the sum of gradients over ranks; null for one process. Its ways() describe the
+  /// transport.
   const GradientSum* gradient_sum() const { return gradients_.sum(); }
 
-  /// Describes the version, precision, BLAS and threads of this process. State dicts contain it.
+  /// Describes the version, precision, BLAS and threads of this process.
   static std::string arithmetic();
 
   /// Returns arithmetic() of the process that saved the loaded state; "" if none was loaded. If it
-  /// differs, results may differ in the last bits from an uninterrupted run.
+  /// differs from arithmetic(), results may differ in the last bits from an uninterrupted run.
   const std::string& loaded_arithmetic() const { return loaded_arithmetic_; }
 
   /// Returns the state of all components and of the run itself. A run with equal components that
@@ -207,24 +217,24 @@ class TrainingRun {
   /// clip_norm and clip_from, the loss and its weights, evaluations, slices and ranks, and options
   /// that the optimizer and the model do not save (betas, weight decay, dropout, learning rates).
   /// Options and learning rates that you changed during the run must be set again. A schedule saves
-  /// its initial rates; loading sets the rates of its step.
+  /// its initial rates; loading sets the rates of the saved step.
   ///
-  /// Throws std::logic_error between a step's gradients and its update, and after a failure there,
-  /// because the components are then at different steps. Throws std::runtime_error if a trained
+  /// Throws std::logic_error in after_backward() and before_update(), and after a step failed,
+  /// because the components may be at different steps. Throws std::runtime_error if a trained
   /// parameter in memory is not finite (see allow_non_finite). If tables are sharded, all ranks
   /// must call state_dict(), check_can_save() and load_state_dict().
   StateDict state_dict() const;
-  /// Throws where state_dict() would.
+  /// Throws if state_dict() would throw.
   void check_can_save() const;
-  /// Loads a state. Throws std::invalid_argument if it does not fit a component or contradicts
-  /// itself, or if an older version saved it; nothing has changed then (if the optimizer has
-  /// check_state_dict()). After any other exception, load a state again.
+  /// Loads a state. Throws std::invalid_argument if the state does not fit a component or
+  /// contradicts itself, or if an older version saved it. Nothing has changed then, if the
+  /// optimizer implements check_state_dict(). After any other exception, load a state again.
   void load_state_dict(const StateDict& state);
 
  private:
-  // The phase of a run. Its components are at different steps during kUpdates and after kFailed.
-  // During kReports and after kReportsFailed, they are at the same step, so the run can be saved. A
-  // failed run makes no further steps.
+  // The phase of a run. The components may be at different steps in kUpdates and kFailed. In the
+  // other phases, they are at the same step, so the run can be saved. A failed run makes no further
+  // steps.
   enum class Phase { kReady, kUpdates, kReports, kFailed, kReportsFailed };
   enum class Values { kParameters, kGradients };
 
@@ -247,7 +257,7 @@ class TrainingRun {
     return options_.ranks != nullptr && options_.ranks->has_tables();
   }
   bool stops() const { return stopped_ || steps() >= last_step_; }
-  // Returns true if records of the last step are missing. An evaluation comes first.
+  // Returns true if records of the last step are missing.
   bool is_due() const { return evaluation_is_due() || epoch_is_due(); }
   bool evaluation_is_due() const;
   bool epoch_is_due() const { return progress_.epoch > epochs(); }
@@ -261,15 +271,15 @@ class TrainingRun {
   ProcessGroup& group_;
   StepGradients gradients_;
   Progress progress_;                      // counts the steps made
-  std::optional<DataLoader::Epoch> data_;  // the epoch, from its next step on
+  std::optional<DataLoader::Epoch> data_;  // the current epoch, from its next step on
   std::vector<Batch> prefetched_;          // this rank's slices of the next batch; may be empty
   std::string loaded_arithmetic_;
   std::vector<TrainingCallback*> callbacks_;
   std::vector<TrainingRecord> history_;
-  std::size_t last_step_ = kNoLimit;  // limit of this train()
+  std::size_t last_step_ = kNoLimit;  // last step of this train()
   bool stopped_ = false;              // true if a callback stopped the run
   Phase phase_ = Phase::kReady;
-  struct Epoch {          // so far
+  struct Epoch {          // the current epoch so far
     double loss_sum = 0;  // weighted sum over all targets
     double weight = 0;    // total weight of the targets
     // Since the run was started or loaded:
