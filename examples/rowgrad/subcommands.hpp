@@ -4,8 +4,8 @@
 
 namespace rowgrad {
 
-/// Run a subcommand and return its exit status. argv[0] is its name. Exceptions are reported to the
-/// user as errors.
+/// Run a subcommand and return its exit status. argv[0] is the subcommand's name. Exceptions are
+/// reported as errors.
 int train_command(int argc, const char* const* argv);
 int generate_command(int argc, const char* const* argv);
 int rows_command(int argc, const char* const* argv);

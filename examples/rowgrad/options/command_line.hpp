@@ -10,7 +10,7 @@ namespace rowgrad {
 /// Returns the program's version, CPU level and BLAS kernel, for --version.
 std::string program_version();
 
-/// Exception that ends the program with status 0, after help.
+/// An exception that ends the program with status 0, after help.
 struct EndOfProgram {};
 
 /// Quotes a string for a shell if necessary.
@@ -19,11 +19,12 @@ std::string shell_word(const std::string& text);
 /// The command line of a program.
 class CommandLine {
  public:
-  /// Adds presets and other sources to the settings of the command line. `reads_files` is false if
-  /// only help will be printed: help shows presets but reads no files.
+  /// A function that adds presets and other sources to the settings. `reads_files` is false before
+  /// help, which shows presets but reads no files.
   using Complete = std::function<void(Settings& settings, bool reads_files)>;
 
-  /// `program` is a name such as "rowgrad train"; `about` describes it in the help.
+  /// Creates the command line of `program`, such as "rowgrad train". `about` describes the program
+  /// in the help.
   CommandLine(std::string program, std::string about, OptionTable options);
 
   /// Parses the arguments, calls `complete`, and sets the variables of the options. Throws
@@ -35,8 +36,9 @@ class CommandLine {
 
   const OptionTable& options() const { return settings_.options(); }
 
-  /// Return the program's name, and its command with all arguments, quoted for a shell.
+  /// Returns the program's name.
   const std::string& program() const { return program_; }
+  /// Returns the command with all arguments, quoted for a shell.
   std::string repeated() const;
 
  private:

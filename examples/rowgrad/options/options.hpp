@@ -1,7 +1,7 @@
 #pragma once
 
 // A program's options as a table, with the variable, help text and rules of each option. Settings,
-// JSON, the command line and its help are generated from it.
+// JSON, the command line and its help use the table.
 
 #include <cstdint>
 #include <functional>
@@ -20,8 +20,8 @@ namespace rowgrad {
 constexpr double kAnyNumber = std::numeric_limits<double>::max();
 constexpr std::uint64_t kAnyWhole = std::numeric_limits<std::uint64_t>::max();
 
-/// Holds if the value of `option` is one of `values` or, if `values` is empty, is neither 0 nor an
-/// empty list.
+/// A condition that the value of `option` is one of `values` or, if `values` is empty, is neither 0
+/// nor empty.
 struct Condition {
   std::string option;
   std::vector<std::string> values = {};
@@ -36,8 +36,8 @@ struct OptionRules {
   bool required = false;
   std::vector<std::string> needs = {};       // options that must also be set
   std::vector<std::string> excludes = {};    // options that must not be set
-  std::vector<Condition> applies_when = {};  // all must hold
-  bool may_change = false;                   // when a run is resumed
+  std::vector<Condition> applies_when = {};  // must all hold
+  bool may_change = false;                   // in a resumed run
   bool common = false;                       // listed by --help despite a heading
 };
 
@@ -76,8 +76,8 @@ struct Choice {
   std::function<void(std::size_t)> set;
 };
 
-/// `choice(options.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}})`. `value` must be one of the
-/// named values.
+/// Returns a Choice, as in `choice(options.gelu, {{"tanh", Gelu::kTanh}, {"erf", Gelu::kErf}})`.
+/// Requires: `value` is one of the named values.
 template <class Value>
 Choice choice(Value& value,
               const std::vector<std::pair<std::string, std::type_identity_t<Value>>>& names) {
@@ -100,7 +100,7 @@ struct Option {
   std::string help;
   // By default, numbers must be at least 0.
   OptionRules rules = {};
-  std::string heading = {};  // section of --help-all; if empty, --help lists the option too
+  std::string heading = {};  // section of --help-all; if empty, --help also lists the option
 };
 
 using OptionTable = std::vector<Option>;
@@ -108,7 +108,7 @@ using OptionTable = std::vector<Option>;
 /// Concatenates tables.
 OptionTable joined(const std::vector<OptionTable>& tables);
 
-/// Returns the options with their heading set.
+/// Returns the options with this heading.
 OptionTable under(const std::string& heading, OptionTable options);
 
 /// Returns the option with this name, or null.
@@ -124,7 +124,7 @@ bool is_flag(const Option& option);
 /// Returns the rules of an option, including rules implied by the variable's type.
 OptionRules rules_of(const Option& option);
 
-/// Return the variable's value as JSON.
+/// Return a variable's value as JSON.
 Json value_of(const Option& option);
 std::string json_of(const Option& option);
 
@@ -132,8 +132,8 @@ std::string json_of(const Option& option);
 std::vector<std::string> words_of(const Json& value);
 std::string text_of(const Json& value);
 
-/// Parse a value. Throw std::invalid_argument, which names the option or its key, if its rules
-/// reject the value.
+/// Parse a value. Throw std::invalid_argument, which names the option, if the option's rules reject
+/// the value.
 Json parse_words(const Option& option, const std::vector<std::string>& words);
 Json parse_json(const Option& option, const Json& value);
 

@@ -9,7 +9,7 @@
 namespace rowgrad {
 
 /// The source of a value. The highest source wins. kOptionsOfRun is an options file written by a
-/// run: it lists all options, including those without effect.
+/// run, which lists all options, including options without effect.
 enum class Source { kDefault, kPreset, kSavedRun, kOptionsOfRun, kOptionsFile, kCommandLine };
 
 /// The values of a program's options, each with its source.
@@ -20,10 +20,11 @@ class Settings {
 
   const OptionTable& options() const { return options_; }
 
-  /// Add values of a source, as JSON or as words, and replace earlier values of the same source.
-  /// Throw std::invalid_argument for a value that the option's rules reject and, like all functions
-  /// here, for an unknown option. Messages name `file`, the origin of the values.
+  /// Adds values of a source, and replaces its earlier values. Throws std::invalid_argument for a
+  /// value that the option's rules reject and, like all functions here, for an unknown option.
+  /// Messages name `file`, the origin of the values.
   void add(Source source, const Json& values, const std::string& file = "");
+  /// Adds a value as words.
   void add_words(Source source, const std::string& option, const std::vector<std::string>& words);
 
   /// Removes an option's value from a source, except kDefault.
@@ -33,20 +34,22 @@ class Settings {
   /// option.
   void remove_overridden();
 
-  /// Return the value of the highest source, or of the highest source below `limit`.
+  /// Returns the value of the highest source.
   const Json& operator[](const std::string& option) const;
+  /// Returns the value of the highest source below `limit`.
   const Json& below(Source limit, const std::string& option) const;
 
-  /// Return the highest source with a value, and true if it is an options file or the command line.
+  /// Returns the highest source with a value.
   Source source(const std::string& option) const;
+  /// Returns true if an options file or the command line sets the option.
   bool is_given(const std::string& option) const { return source(option) >= Source::kOptionsOfRun; }
 
   /// Returns the name of an option for messages: --width, or file: "width" if a file sets it.
   std::string named(const std::string& option) const;
 
-  /// Check that the options set by the user may be combined; check() also considers their values.
-  /// Throw std::invalid_argument.
+  /// Throws std::invalid_argument if options set by the user cannot be combined.
   void check_combinations() const;
+  /// Like check_combinations(), but also considers values.
   void check() const;
 
   /// Sets the variables of all options.

@@ -19,7 +19,7 @@
 namespace rowgrad {
 
 /// The table files of a model. Unless keep() is called, the destructor removes the files that
-/// make() created, so a rejected option leaves none behind.
+/// make() created, so a rejected option leaves no files.
 class TableFileSet {
  public:
   TableFileSet() = default;
@@ -38,8 +38,8 @@ class TableFileSet {
   std::vector<std::string> made_;
 };
 
-/// The options that determine the result of a training run; its checkpoints contain them. Each is
-/// an option of `rowgrad train`, described by its help: --weight-decay for weight_decay.
+/// The options that determine the result of a training run. Checkpoints contain them. The help of
+/// `rowgrad train` describes each, for example --weight-decay for weight_decay.
 struct TrainOptions {
   std::string model = "next-token";  // or "gpt"
 
@@ -47,7 +47,7 @@ struct TrainOptions {
   std::uint64_t vocabulary = 512;
   double validation = 0.1;
   std::uint64_t stride = 8;
-  DataLoaderOptions loader{.batch = 16, .shuffle = true};  // its seed is not used
+  DataLoaderOptions loader{.batch = 16, .shuffle = true};  // `seed` replaces its seed
   bool draws_as_pytorch = false;
 
   /// The options of a GPT. `vocabulary` is not used, nor are memories without n-gram orders.
@@ -88,9 +88,10 @@ struct TrainOptions {
   std::uint64_t seed = 123;
   PeriodicEvaluation evaluation = {};  // its loaders are not used
 
-  /// Return the options of the model for a vocabulary. Throw std::invalid_argument for widths or
-  /// positions that the model does not support.
+  /// Returns a next-token model's options. Throws std::invalid_argument for widths or positions
+  /// that the model does not support.
   NextTokenOptions next_token_options(std::size_t vocabulary_size) const;
+  /// Returns a GPT's options.
   GptOptions gpt_options(std::size_t vocabulary_size) const;
 
   bool is_gpt() const { return model == "gpt"; }
@@ -101,8 +102,8 @@ struct TrainOptions {
 
   /// Creates the model. Opens or creates its table files in `tables`, which must outlive the model.
   /// If `resumed`, the files must exist; otherwise, existing files must not have been trained.
-  /// `placement` places tables that are sharded over `ranks`. Throws std::invalid_argument, before
-  /// it allocates memory, if the machine has too little for the model.
+  /// `placement` places tables that are sharded over `ranks`. Throws std::invalid_argument before
+  /// allocating if the machine has too little memory for the model.
   std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
                                             TableFileSet& tables, bool resumed,
                                             ProcessGroup* ranks = nullptr,
@@ -129,13 +130,14 @@ extern const char* const kGptDefaults;
 /// Adds the defaults that depend on --optimizer.
 void add_optimizer_presets(Settings& settings);
 
-/// Return a table of all options, or only of the model's options. `options` must outlive it.
+/// Return a table of all options, or only of the model's options. `options` must outlive the table.
 OptionTable option_table_of(TrainOptions& options);
 OptionTable table_of_model(TrainOptions& options);
 
-/// Convert the model's options to a JSON object and back. Throw std::runtime_error for invalid
-/// JSON, and std::invalid_argument for missing or invalid options.
+/// Returns the model's options as a JSON object.
 std::string to_json(TrainOptions options);
+/// Parses the model's options. Throws std::runtime_error for invalid JSON, and
+/// std::invalid_argument for missing or invalid options.
 TrainOptions train_options(const std::string& json);
 
 }  // namespace rowgrad

@@ -11,7 +11,7 @@
 
 namespace rowgrad {
 
-/// All options of `rowgrad train`, described by its help.
+/// All options of `rowgrad train`, which its help describes.
 struct TrainSettings {
   std::string file = "";  // --options
   std::vector<std::string> corpus = {};

@@ -17,9 +17,9 @@
 
 namespace rowgrad {
 
-/// Prints the start of the run, progress and samples, and writes metrics, the row history and the
-/// report if requested. As a callback, it evaluates the model at the end, and writes and prints the
-/// results. Call start(), watch() and train() in this order.
+/// The output of the first rank: the run's start, progress, samples and, if requested, metrics, the
+/// row list and the report. At the end, evaluates the model, and writes and prints the results.
+/// Call start(), watch() and train() in this order.
 class FirstRank : public TrainingCallback {
  public:
   /// Borrows all arguments except `prompt`. Throws std::invalid_argument if the settings request an
@@ -29,7 +29,7 @@ class FirstRank : public TrainingCallback {
             const Ids& prompt);
 
   /// Prints the corpus and the model. Also prints the step of a saved run that will be `replaced`,
-  /// the `changes` of a resumed run, and other_arithmetic() of the ranks.
+  /// the `changes` of a resumed run, and `others`, the result of other_arithmetic().
   void start(std::optional<std::uint64_t> replaced, const std::string& changes,
              const std::vector<std::string>& others) const;
 

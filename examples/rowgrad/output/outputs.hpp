@@ -42,12 +42,12 @@ struct Output {
   OutputKind kind;
 };
 
-/// Checks all `outputs` before any work. Throws std::runtime_error if the folder of an output does
-/// not exist, if no temporary file can be created next to it, if it is a folder, or if it is a file
-/// of another kind and `force` is false. Also throws if it is the same file as an input or another
-/// output, under any path. Inputs are `read`, files in folders of labelled texts, The Verdict and
-/// GPT-2's files where programs look for them, and standard input, output and error. Devices and
-/// pipes may be shared.
+/// Checks all `outputs`. Throws std::runtime_error if the folder of an output does not exist, if no
+/// temporary file can be created next to the output, if the output is a folder, or if it is a file
+/// of another kind and `force` is false. Also throws if an output is the same file as an input or
+/// another output, under any path. Inputs are `read`, files in folders of labelled texts, The
+/// Verdict and GPT-2's files where programs look for them, and standard input, output and error.
+/// Devices and pipes may be shared.
 void check_outputs(const std::vector<Output>& outputs, const std::vector<std::string>& read,
                    bool force);
 

@@ -41,7 +41,7 @@ std::string bits(double nats);
 void print_losses(const std::string& prefix, const TrainingRecord& record, int digits,
                   const std::string& suffix = "");
 
-/// Prints the progress of a run.
+/// A callback that prints progress.
 class ProgressLines : public TrainingCallback {
  public:
   /// Removes the progress line, before other output.
@@ -57,7 +57,7 @@ class ProgressLines : public TrainingCallback {
   ProgressLine progress_;
 };
 
-/// Stops a run when the user stops the program. Requires: a HeldInterrupts exists.
+/// A callback that stops a run after a recorded signal. Requires: a HeldInterrupts exists.
 struct StopsOnInterrupts : TrainingCallback {
   bool should_continue(const TrainingRun&) override { return !interrupted(); }
 };

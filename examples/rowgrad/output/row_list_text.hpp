@@ -16,7 +16,7 @@ namespace rowgrad {
 ///
 /// With tabs, fields are never quoted (IANA's text/tab-separated-values). Quotes become \", because
 /// many programs would start a quoted field. With another separator, tokens are quoted (RFC 4180).
-/// Then a \ precedes a leading =, +, - or @, because spreadsheets would read a formula.
+/// Also, a \ precedes a leading =, +, - or @, because spreadsheets would read a formula.
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator = '\t');
 

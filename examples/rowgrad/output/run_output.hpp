@@ -13,7 +13,7 @@
 
 namespace rowgrad {
 
-/// Prints the corpus, tokens, batches, options and model before training.
+/// Prints the corpus, tokens, batches, options and model.
 void print_start(const Session& session, const Corpus& corpus);
 
 /// Prints the file and step from which a run resumes, and the `changes` of its options.
@@ -26,7 +26,7 @@ std::vector<std::string> other_arithmetic(ProcessGroup* ranks);
 /// Prints how ranks exchanged gradients in the last `steps` steps.
 void print_exchange(const Session& session, const ProcessGroup& ranks, std::size_t steps);
 
-/// The results at the end of a run.
+/// The final results of a run.
 struct RunResults {
   std::optional<double> validation_loss = {}, validation_unigram_loss = {};
   std::optional<std::string> sample = {};
@@ -39,8 +39,8 @@ std::string run_json(const Session& session, const Corpus& corpus, const RunResu
 /// without validation), tokens_per_second.
 std::string metrics_csv(const TrainingRun& run);
 
-/// Writes a file after each epoch, every `every` steps (0: only after epochs), and when the run
-/// ends or stops. Does nothing if `path` is "".
+/// A callback that writes a file after each epoch, every `every` steps (0: only after epochs), and
+/// when the run ends or stops. Does nothing if `path` is "".
 class RunFile : public TrainingCallback {
  public:
   using Write = std::function<void(const std::string& path)>;

@@ -14,18 +14,19 @@
 
 namespace rowgrad {
 
-/// The report of one table after the last step. Borrows the history and the tokenizer.
+/// The report of a table. Borrows the history and the tokenizer.
 class TableReport {
  public:
   TableReport(const TableHistory& history, const Tokenizer& tokenizer);
 
-  std::string name() const;  // "token", "t5", "memories.0"
+  /// Returns a short name, such as "token".
+  std::string name() const;
 
   /// Returns the number of rows without a gradient whose bits differ from `start`.
   std::size_t changed_without_gradient(const Tensor& start) const;
 
-  /// Prints at most `limit` rows. Rows shared by the most n-grams come first. Rows are then sorted
-  /// by id or, if `farthest_first`, by the distance they moved.
+  /// Prints at most `limit` rows. Rows shared by the most n-grams come first. Ties are sorted by id
+  /// or, if `farthest_first`, by the distance they moved.
   void print(std::size_t limit, bool farthest_first) const;
 
   Json to_json() const;
@@ -60,7 +61,7 @@ class TableReport {
   const TableHistory& history_;
   const Tokenizer& tokenizer_;
   RowLabels labels_;
-  std::vector<ListedRow> rows_;  // rows of list_rows() with a gradient
+  std::vector<ListedRow> rows_;  // rows with a gradient
 };
 
 }  // namespace rowgrad

@@ -21,7 +21,7 @@ bool is_wanted(const ReportFiles& files);
 /// Returns the outputs for these files. Throws std::invalid_argument if the log is a device.
 std::vector<Output> outputs_of(const ReportFiles& files);
 
-/// Writes the log of a run and, from time to time and at the end, its page and data.
+/// A callback that writes the log of a run and, from time to time, its page and data.
 class TextReport : public TrainingCallback {
  public:
   /// Adds the log and itself to the run. Borrows the run and `rows`, which must have been added to
@@ -35,7 +35,7 @@ class TextReport : public TrainingCallback {
 
   RunLog& log() { return log_; }
 
-  /// Calls `train`, which trains the run. Writes its exceptions to the files and rethrows them.
+  /// Calls `train`, which trains the run. Writes exceptions to the files and rethrows them.
   void train(const std::function<void()>& train);
 
   /// Writes the files and prints their paths. Throws std::runtime_error if the report is

@@ -19,7 +19,7 @@ struct LogRecord {
   Json data;          // the whole object
 };
 
-/// Reads a log. Ignores incomplete lines that a killed program may leave at its end (see
+/// Reads a log. Ignores incomplete lines that a killed program may leave at the end (see
 /// whole_bytes()). Throws std::system_error or std::runtime_error if the file is not a log, cannot
 /// be read, or has a damaged line; the message names the line.
 std::vector<LogRecord> read_log(const std::filesystem::path& path);
@@ -28,8 +28,8 @@ std::vector<LogRecord> read_log(const std::filesystem::path& path);
 /// not follow FORMAT.md; the message names the line.
 Json report_data(std::vector<LogRecord> records);
 
-/// Reads a log and writes its page and its data to the files `page` and `data`, unless empty.
-/// Throws like read_log() and report_data(), and like check_report_page() if `page` is not empty.
+/// Reads a log and writes its page and its data to the files `page` and `data`, unless "". Throws
+/// like read_log() and report_data(), and like check_report_page() if `page` is not empty.
 void write_report(const std::filesystem::path& log, const std::string& page,
                   const std::string& data);
 

@@ -7,7 +7,7 @@
 
 namespace rowgrad {
 
-/// The page before and after its data; empty if the programs were built without the chart library.
+/// The page before and after the data; empty if the programs were built without the chart library.
 extern const std::string_view kReportBefore;
 extern const std::string_view kReportAfter;
 

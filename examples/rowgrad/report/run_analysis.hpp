@@ -50,7 +50,7 @@ struct AnalysedRun {
   LanguageModel& model;
   const TokenSequence& training;
   const TokenSequence* validation;             // may be null
-  std::uint64_t trained_tokens;                // in all steps
+  std::uint64_t trained_tokens;                // total of all steps
   const Ids& prompt;                           // for attention_json()
   TablePlacement* tables;                      // as in read_gates()
   std::function<bool()> should_continue = {};  // as in text_json()

@@ -37,8 +37,8 @@ class Corpus {
 
   bool has_ids() const { return !ids_.empty(); }
 
-  /// Calls rowgrad::make_tokenizer with the text. Throws std::invalid_argument if the tokenizer is
-  /// trained on text but the corpus is token ids.
+  /// Makes a tokenizer like rowgrad::make_tokenizer. Throws std::invalid_argument if the tokenizer
+  /// is trained on text but the corpus is token ids.
   std::unique_ptr<Tokenizer> make_tokenizer(const std::string& name, std::size_t vocabulary) const;
 
   /// Returns a hash, equal for equal texts, and for files with equal ids (TokenFile::fingerprint).
@@ -47,13 +47,13 @@ class Corpus {
   /// Returns true if all files have checksums of their ids.
   bool has_checksums() const { return has_checksums_; }
 
-  /// Returns true if split() verifies the ids, because it takes less than about a second.
+  /// Returns true if split() verifies the ids, which then takes at most about a second.
   bool is_verified() const { return bytes_ <= std::uint64_t{1} << 30; }
 
   /// Splits the ids: the first part is for training, the rest for validation. A text is split by
   /// characters before it is encoded. In a file without a header, the vocabulary size determines
-  /// the bytes per id. Throws like TokenFile for ids from another tokenizer, and for damaged ids if
-  /// it verifies them.
+  /// the bytes per id. Throws like TokenFile for ids from another tokenizer, and, if is_verified(),
+  /// for damaged ids.
   Split split(const Tokenizer& tokenizer, double validation) const;
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 
 // Finds the corpus to train on, and GPT-2's vocabulary. Files published by others are not part of
-// rowgrad; examples/texts.sh downloads them. Each is searched for in this order:
-//   1. $ROWGRAD_DATA, a folder of the user: any file of its name is used
-//   2. the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad: used if its checksum is right
+// rowgrad; examples/texts.sh downloads them. rowgrad searches in this order:
+//   1. $ROWGRAD_DATA, a folder of the user: files are not checked
+//   2. the cache, $XDG_CACHE_HOME/rowgrad or ~/.cache/rowgrad: files need the right checksum
 
 #include <filesystem>
 #include <stdexcept>
@@ -22,7 +22,7 @@ struct DataFile {
 /// The story built into the program: examples/data/the-slow-clock.txt.
 extern const std::string_view kBuiltinStory;
 
-/// Thrown if a file is in neither place. The message says how to get it.
+/// An exception for a file in neither place. The message says how to get the file.
 class Unavailable : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -32,7 +32,7 @@ class Unavailable : public std::runtime_error {
 /// cannot be read or is empty, and if $ROWGRAD_DATA is not a folder.
 DataFile find_corpus(const std::filesystem::path& chosen = {});
 
-/// The bytes that some editors put at the start of UTF-8 files. They are not part of the text.
+/// The bytes that some editors put before UTF-8 text.
 inline constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// Removes a byte order mark from the text. If there is one, prints a note with the text's `name`
@@ -44,7 +44,7 @@ struct Gpt2Files {
   DataFile encoder;  // encoder.json
 };
 
-/// Throws Unavailable, and std::runtime_error like find_corpus().
+/// Finds GPT-2's files. Throws Unavailable, and std::runtime_error like find_corpus().
 Gpt2Files find_gpt2_files();
 
 /// Returns all paths where published files are searched for, whether or not they exist.

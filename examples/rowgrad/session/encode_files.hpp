@@ -28,8 +28,8 @@ struct EncodeFilesOptions {
 
 /// Encodes text files of any size and appends their ids to `writer`, as if each file were encoded
 /// as a whole. Skips byte order marks with a note on standard error. Throws std::invalid_argument
-/// for a special token that the tokenizer lacks, and std::runtime_error for a file that is empty,
-/// cannot be read, changes meanwhile or has text without an id.
+/// for a separator that the tokenizer lacks, and std::runtime_error for a file that is empty,
+/// cannot be read, changes meanwhile or cannot be encoded.
 void encode_files(const Tokenizer& tokenizer, const std::vector<std::filesystem::path>& files,
                   TokenFileWriter& writer, const EncodeFilesOptions& options = {});
 

@@ -21,14 +21,14 @@ StateDict read_gpt2_weights(const std::filesystem::path& folder);
 /// not JSON, and for activations other than GELU.
 GptOptions read_gpt2_config(const std::filesystem::path& folder);
 
-/// Reads the weights in a folder, but only `options.context` rows of the position table, and sets
-/// the options that they determine. Throws std::runtime_error for models other than GPT-2, and
-/// std::invalid_argument if --context exceeds the context of the weights.
+/// Reads the weights in a folder, but only `options.gpt.context` rows of the position table. Sets
+/// the options that the weights determine. Throws std::runtime_error for models other than GPT-2,
+/// and std::invalid_argument if --context exceeds the context of the weights.
 StateDict read_gpt2(const CommandLine& line, const std::string& folder, TrainOptions& options);
 
-/// Return the config.json with which Hugging Face's from_pretrained() reads gpt2_weights(), and its
-/// path next to the weights, or "" if they go to a device or a pipe.
+/// Returns the config.json with which Hugging Face's from_pretrained() reads gpt2_weights().
 std::string gpt2_config(const GptOptions& options);
+/// Returns the path of config.json next to the weights; "" for a device or a pipe.
 std::filesystem::path gpt2_config_path(const std::filesystem::path& weights);
 
 }  // namespace rowgrad

@@ -15,14 +15,14 @@ namespace rowgrad {
 /// The process exits at once, with a message, if it runs out of memory (status `failure`), and
 /// after Ctrl-C, SIGTERM or SIGHUP (status 130, 143 or 129, as in shells) unless a HeldInterrupts
 /// exists. Under nohup, SIGHUP is ignored. Exceeding the file size limit (ulimit -f) is a write
-/// error, like a full disk.
+/// error.
 ///
 /// Messages name the program and, under mpirun, rank and host. Ranks after the first wait 4 seconds
 /// before they print, so that an error of all ranks is printed once.
 int run_program(const std::string& name, const std::function<int()>& work, int failure = 1);
 
-/// While one exists, the first of these signals is only recorded, so that work can stop without
-/// losing results: its loops check interrupted(). The next signal ends the program at once. A
+/// A guard under which the first Ctrl-C, SIGTERM or SIGHUP is only recorded, so that work can check
+/// interrupted() and stop without losing results. The next signal ends the program at once. A
 /// recorded signal determines the status that run_program returns.
 class HeldInterrupts {
  public:
@@ -32,8 +32,9 @@ class HeldInterrupts {
   HeldInterrupts& operator=(const HeldInterrupts&) = delete;
 };
 
-/// Return true if a signal has been recorded, and its name: "Ctrl-C", "SIGTERM" or "SIGHUP".
+/// Returns true if a signal has been recorded.
 bool interrupted();
+/// Returns the name of the recorded signal: "Ctrl-C", "SIGTERM" or "SIGHUP".
 const char* interruption();
 
 }  // namespace rowgrad

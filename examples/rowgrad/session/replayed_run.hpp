@@ -14,24 +14,24 @@ namespace rowgrad {
 
 class ReplayedRun {
  public:
-  /// Starts the run of the checkpoint `path` at its first step or, unless `from` is "", at this
-  /// earlier checkpoint. Reads the run's own corpus, or the files in `corpus` if there are any.
+  /// Starts the run of the checkpoint `path` at its first step or, if given, at the earlier
+  /// checkpoint `from`. Reads the run's own corpus, or the files in `corpus` if there are any.
   /// Leaves the run's table files alone and makes new ones in a temporary folder. Throws like
   /// Session::resume(), and std::invalid_argument if `from` is not earlier or the run has table
   /// files, which can only be made from its start.
   ReplayedRun(const std::string& path, const std::string& from,
               const std::vector<std::string>& corpus);
 
-  /// Trains up to the checkpoint. Throws std::runtime_error unless all parameters in memory then
-  /// equal the checkpoint, bit for bit.
+  /// Trains up to the checkpoint. Throws std::runtime_error unless all parameters in memory equal
+  /// the checkpoint, bit for bit.
   void train();
 
   /// Describes the result of train().
   std::string outcome() const;
 
-  /// Returns true if rows were recorded from the start of the run, so that the checkpoint has their
-  /// history. Then, load() can replace train(): it reads the checkpoint and this history.
+  /// Returns true if the checkpoint has the history of rows from the start of the run.
   bool has_history() const;
+  /// Replaces train() if has_history(): reads the checkpoint and the history.
   void load(RowHistory& rows);
 
   Session& session() { return *session_; }
@@ -40,8 +40,10 @@ class ReplayedRun {
   /// Returns the run's table files on all ranks, and their undo files.
   std::vector<std::string> table_files() const;
 
-  std::size_t first() const { return first_; }  // the step before training again
-  std::size_t last() const { return last_; }    // the step of the checkpoint
+  /// Returns the step before training again.
+  std::size_t first() const { return first_; }
+  /// Returns the step of the checkpoint.
+  std::size_t last() const { return last_; }
 
  private:
   bool has_table_files() const { return !options_.table_paths().empty(); }

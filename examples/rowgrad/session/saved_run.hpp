@@ -19,8 +19,8 @@ namespace rowgrad {
 inline constexpr const char* kRunFormat = "rowgrad training 12";
 
 /// Returns the options of a checkpoint from the file `name`. A table file that has moved is
-/// searched for next to this file, so both can be moved together. For other files, throws
-/// std::runtime_error, which says that the file cannot be `purpose`.
+/// searched for next to this file, so both can be moved together. Throws std::runtime_error for
+/// other files and, as explaining() does, for invalid options.
 TrainOptions saved_options(const StateDict& file, const std::string& name,
                            const char* purpose = "read");
 

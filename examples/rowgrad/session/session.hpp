@@ -1,6 +1,6 @@
 #pragma once
 
-// A training run on a corpus, with all the parts described by program options.
+// A training run on a corpus, described by program options.
 
 #include <filesystem>
 #include <memory>
@@ -17,17 +17,17 @@
 
 namespace rowgrad {
 
-/// Owns the parts of a training run, and saves and resumes them as one file.
+/// The parts of a training run, saved in one file.
 class Session {
  public:
-  /// Starts a run, whose work `ranks` share unless null. Throws std::invalid_argument if the
-  /// options do not fit the corpus.
+  /// Starts a run. `ranks` share the work; may be null. Throws std::invalid_argument if the options
+  /// do not fit the corpus.
   static std::unique_ptr<Session> create(const TrainOptions& options,
                                          std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
                                          ProcessGroup* ranks = nullptr);
 
   /// Resumes the run of a checkpoint as if it had never stopped. `name` is the checkpoint's file.
-  /// Throws std::runtime_error unless it is a checkpoint of a run on this corpus.
+  /// Throws std::runtime_error unless the file is a checkpoint of a run on this corpus.
   static std::unique_ptr<Session> resume(const StateDict& file, const std::string& name,
                                          const Corpus& corpus, ProcessGroup* ranks = nullptr);
 
@@ -37,8 +37,8 @@ class Session {
                                          const Corpus& corpus, const std::filesystem::path& tables);
 
   /// Writes everything that resume() needs, and checkpoints the table files. Replaces the file like
-  /// write_file. Throws std::runtime_error, and keeps the old file, if the run has diverged. On
-  /// several ranks, all must call it; the first writes the file, all write shards. `watched` is the
+  /// write_file. Throws std::runtime_error, and keeps the old file, if a parameter is not finite.
+  /// All ranks must call save(); the first writes the file, all write shards. `watched` is the
   /// state of callbacks that recorded the run, which resume() does not read.
   void save(const std::filesystem::path& path, const StateDict& watched = {});
 
@@ -48,27 +48,30 @@ class Session {
   /// Returns the losses on the whole corpus. Draws no random numbers of the run.
   std::optional<TrainingRecord> evaluate_all();
 
-  /// Returns the loss on evaluated_ids(), computed by this process alone.
+  /// Returns the loss on evaluated_ids(), computed by this process alone; nullopt without
+  /// validation.
   std::optional<double> validation_loss();
 
-  /// Returns all samples so far as a JSON array in ASCII.
+  /// Returns all samples as a JSON array in ASCII.
   std::string samples_json() const;
 
   TrainingRun& run() { return run_; }
   const TrainingRun& run() const { return run_; }
   LanguageModel& model() { return *model_; }
   const LanguageModel& model() const { return *model_; }
-  std::vector<Sample>& samples() { return samples_; }  // generated during the run
+  /// Returns the samples of the run.
+  std::vector<Sample>& samples() { return samples_; }
   const TrainOptions& options() const { return options_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& text_hash() const { return text_hash_; }
 
   const TokenSequence& training_ids() const;
-  const TokenSequence* validation_ids() const;  // null without validation
+  /// Returns the validation tokens; null without validation.
+  const TokenSequence* validation_ids() const;
   std::uint64_t validation_tokens() const;
   /// Returns the part of the validation tokens that evaluations read.
   TokenSequence evaluated_ids() const;
-  /// Returns the first tokens of the corpus as a prompt: a window, but at most `most` tokens.
+  /// Returns the first tokens of the corpus as a prompt, at most a window and `most` tokens.
   Ids first_words(std::uint64_t most = 16) const;
 
  private:
