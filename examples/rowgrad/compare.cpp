@@ -23,7 +23,7 @@ namespace {
 struct Run {
   std::string file;
   StateDict state;
-  std::string prefix = "";  // of the TrainingRun's names: "run." if saved by put("run", …)
+  std::string prefix = "";  // before the TrainingRun's names: "run." if saved by put("run", …)
   std::unique_ptr<Tokenizer> tokenizer = nullptr;  // null if the file has none
 
   bool has(const std::string& name) const { return state.contains(prefix + name); }

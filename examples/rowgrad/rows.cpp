@@ -1,6 +1,6 @@
 // Shows which rows of the embedding tables get gradients, and how far they move, in the first steps
 // of a small model or in a saved run. The small model is a next-token model, or a GPT for relative
-// positions and n-gram memories. For a saved run, it also explains why a row moved.
+// positions and n-gram memories. For a saved run, also explains why a row moved.
 
 #include <algorithm>
 #include <functional>
@@ -77,7 +77,7 @@ void print(const MemoryGates& gate, const TokenSequence& text, const Tokenizer& 
   }
 }
 
-// Records the losses of the first and the last step.
+// A callback that records the losses of the first and the last step.
 struct Losses : TrainingCallback {
   void after_step(const TrainingRun&, const StepResult& result) override {
     if (!first) first = result.loss;
@@ -101,7 +101,7 @@ void check_files(const Options& options, std::vector<std::string> read) {
   check_outputs(outputs, read, options.force);
 }
 
-// Copies the values of all tables.
+// Returns copies of all tables.
 std::map<const Parameter*, Tensor> values_of(const LanguageModel& model) {
   std::map<const Parameter*, Tensor> values;
   for (const Parameter* parameter : model.parameters())
@@ -140,7 +140,7 @@ void write_to(const std::string& file, const std::string& contents, const char* 
 
 using TableValues = std::map<const Parameter*, Tensor>;
 
-// Records the rows of a run, and reports how they moved.
+// A record of the rows of a run, and a report of how the rows moved.
 class Inspection {
  public:
   Inspection(const CommandLine& line, const Options& options, const Corpus& corpus,

@@ -138,8 +138,8 @@ void train(const Options& options, Session& session, std::optional<FirstRank>& f
       options.save_every, {.all_ranks = true});
   run.add(checkpoint);
   const std::size_t last_step = options.stop_after > 0 ? options.stop_after : kNoLimit;
-  // Table files can only be restored to a checkpoint, so a new run writes one before it changes
-  // them.
+  // Table files can only be restored to a checkpoint, so a new run writes a checkpoint before its
+  // first step.
   if (run.steps() == 0 && !session.options().table_paths().empty()) checkpoint.rewrite();
   if (first)
     first->train(last_step);

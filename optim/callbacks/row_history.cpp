@@ -16,15 +16,15 @@ namespace rowgrad {
 namespace {
 
 constexpr double kMaxDecay = 0.999999;  // fraction of a value in a step
-constexpr double kMinKept = 1e-30;      // fraction from which initial values can be computed
-constexpr double kRounding = 1e-6;      // fraction of a row's length that may be rounding
+constexpr double kMinKept = 1e-30;  // minimum fraction from which initial values can be computed
+constexpr double kRounding = 1e-6;  // fraction of a row's length that may be rounding
 constexpr std::size_t kAhead = 4, kLookupsAhead = 16;  // rows and lookups to prefetch
 constexpr std::size_t kRowsPerRead = 1024;
 
 using kernels::distance;
 
-// Returns the fraction of each value that decay has left, or 1 if it is too small to compute the
-// initial values.
+// Returns the fraction of each value that decay has left, or 1 if this fraction is too small to
+// compute the initial values.
 double kept_of(double log_kept) {
   const double kept = std::exp(log_kept);
   return kept < kMinKept ? 1 : kept;
@@ -84,7 +84,7 @@ void TableHistory::look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const
   waiting_.push_back({std::move(ids), std::move(tokens)});
 }
 
-// Copies the table if the update moves rows that are not tracked and cannot be undone.
+// Copies the table if the update moves untracked rows in a way that cannot be undone.
 void TableHistory::copy_start(bool knows_decay) {
   const bool moves_all = is_dense_ || (!knows_decay && table_->shape()[0] <= kMaxRows);
   if (!moves_all || start_.size() > 0 || !table_->is_in_memory()) return;
@@ -139,8 +139,8 @@ void TableHistory::begin(real* first, std::int32_t id, const real* value) const 
     std::transform(value, value + width, first, [kept](real x) { return x / kept; });
 }
 
-// Adds the movement from `then`, the values after the row's last update, to `now` to the distances
-// moved without gradients.
+// Adds the movement between `then` and `now` to the distances moved without gradients. `then` has
+// the values after the row's last update.
 void TableHistory::settle(Row& row, const real* now, const real* then, double log_kept) const {
   const std::size_t width = table_->shape()[1];
   const double kept = log_kept != row.log_kept ? std::exp(log_kept - row.log_kept) : 1;
@@ -160,7 +160,7 @@ void TableHistory::before_update(std::uint64_t step, const Update& update) {
   const Gradient& gradient = table_->gradient();
   is_dense_ |= gradient.is_dense();
   copy_start(update.decay.has_value());
-  if (gradient.is_dense())  // every row has a gradient: track rows that are looked up
+  if (gradient.is_dense())  // track only rows that are looked up
     std::ranges::sort(now_ = looked_up_);
   else if (gradient.is_rows())
     now_ = gradient.rows().indices();

@@ -23,7 +23,7 @@ constexpr int kFlushShare = 100;  // writing takes at most 1/100 of the time
 constexpr std::uint64_t kPoints = 2048;
 constexpr std::uint64_t kFrames = 20;
 constexpr std::size_t kNorms = 200;     // approximate number of gradient norms in a run
-constexpr std::size_t kNormSteps = 10;  // steps between them if the length of the run is unknown
+constexpr std::size_t kNormSteps = 10;  // steps between norms if the length of the run is unknown
 
 Json parameters_json(const Layer& model) {
   const std::vector<Parameter*> own = model.parameters(), on_tape = model.parameters_on_tape();
@@ -87,7 +87,7 @@ RunLog::~RunLog() {
 
 // --- Records ------------------------------------------------------------------------------------
 
-// Returns true if `call` does not throw. Stores and prints the first exception.
+// Runs `call` and returns true if it does not throw. Stores and prints the first exception.
 bool RunLog::attempt(const std::function<void()>& call) {
   try {
     call();
@@ -215,7 +215,7 @@ void RunLog::measure_norm(std::uint64_t step) {
       1, steps != kNoLimit ? steps / kNorms
                            : kNormSteps * std::bit_floor(step / (kNormSteps * kNorms) | 1));
   if (step % every != 0 && step > 1) return;
-  const double limit = run_ == nullptr ? 0 : run_->next_clip_norm();  // 0: none
+  const double limit = run_ == nullptr ? 0 : run_->next_clip_norm();  // 0: no limit
   const double norm = gradient_norm(model_.parameters_on_tape());
   norms_["steps"].push_back(step);
   norms_["norm"].push_back(rounded(norm));
@@ -289,8 +289,8 @@ void RunLog::write_end(bool finished) {
 
 // --- Rows ---------------------------------------------------------------------------------------
 
-// Returns true after each epoch or each twentieth of the steps. If the length of the run is
-// unknown, the distance between frames doubles from time to time.
+// Returns true after about each twentieth of the run, in whole steps or epochs. If the length of
+// the run is unknown, the distance between frames doubles from time to time.
 bool RunLog::is_frame() const {
   std::uint64_t every = 1;
   if (run_ != nullptr) {

@@ -31,7 +31,7 @@ void Samples::after_step(const TrainingRun& run, const StepResult&) {
   if (run.has_more_steps()) make(run);
 }
 
-// Makes the sample that is due, if it was stopped or the run was saved before it.
+// Makes a sample that is still due because it was stopped, or because the run was saved before it.
 void Samples::before_update(const TrainingRun& run) { make(run); }
 
 void Samples::make(const TrainingRun& run) {

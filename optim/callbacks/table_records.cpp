@@ -13,7 +13,8 @@
 namespace rowgrad {
 namespace {
 
-// Maximum number of rows in a record. At the end of a run, only limits rows of n-grams and reasons.
+// Maximum number of rows in a record, unless more rows are new. At the end of a run, only limits
+// rows of n-grams and reasons.
 constexpr std::size_t kMaxRows = 2000;
 constexpr std::size_t kMaxReasons = 100;  // rows with reasons in a record during the run
 constexpr std::size_t kMaxLabels = std::size_t{1} << 18;  // rows of a table whose record has labels
@@ -109,7 +110,7 @@ Json rows_record(const TableHistory& table, std::span<const std::size_t> indices
     for (const Row& row : frame.rows) all.push_back(row.*number);
     return pack_numbers(all);
   };
-  std::vector<std::uint64_t> distances;  // between the ids of rows
+  std::vector<std::uint64_t> distances;  // between successive ids
   std::vector<double> norms;
   std::uint64_t before = 0;
   for (const std::size_t index : indices) {

@@ -72,7 +72,8 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& slices, bool wa
   const std::uint32_t seed = options_.slices > 1 ? options_.random.bits() : 0;
   std::vector<double> losses(options_.slices * count);  // [slice][batch]: loss · share
   // Returns the gradients of a slice of all batches. If `submit`, gradients are submitted to sum_
-  // during the backward pass of the last batch instead, and only the others are returned.
+  // during the backward pass of the last batch instead, and only the remaining gradients are
+  // returned.
   const auto gradients_of = [&](std::size_t slice, bool submit) {
     Gradients sums(indices_.size());
     std::optional<Random> random_of_slice;

@@ -243,9 +243,9 @@ double TrainingRun::make_step() {
   return loss.mean;
 }
 
-// Finds the first of the optimizer's parameters that is not finite or, for kGradients, whose
-// gradient is not finite. Returns a message with its name and, for a row gradient, the row; "" if
-// all are finite. All ranks return the same string.
+// Finds the first of the optimizer's parameters whose values or, for kGradients, whose gradient is
+// not finite. Returns a message with its name and, for a row gradient, the row; "" if all are
+// finite. All ranks return the same string.
 std::string TrainingRun::first_not_finite(Values values) const {
   constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
   const std::vector<Parameter*>& parameters = options_.optimizer.parameters();
@@ -279,7 +279,7 @@ std::string TrainingRun::first_not_finite(Values values) const {
                 parameters[first[0]]->name(), " is not finite", row);
 }
 
-// Checks a step before its update.
+// Throws if the loss or a gradient of a step is not finite, before the update.
 void TrainingRun::check_finite(double loss) const {
   if (options_.allow_non_finite) return;
   std::string what, bad;

@@ -18,8 +18,8 @@ bool is_empty(const Settings& settings, const char* option) {
   return settings[option].string().empty();
 }
 
-// Adds the options in a file. The file must not be for another model, and its learning rates and
-// decays are dropped if another optimizer is given. If a run wrote the file (--json), --slices
+// Adds the options in a file. Throws if the file is for another model. If another optimizer is
+// given, drops the file's options for its optimizer. If a run wrote the file (--json), --slices
 // becomes a preset, because the ranks determine it, and --epochs drops the file's --warmup, which
 // was chosen for the run's length.
 void add_file(Settings& settings, const std::string& text, const std::string& name) {

@@ -33,8 +33,8 @@ std::string shown(const std::string& name, Number number) {
   return digits(number);
 }
 
-// Compares two values with the same name. Returns true if they differ, and describes the difference
-// in `result`.
+// A function that compares two values with the same name. Returns true if the values differ, and
+// describes the difference in `result`.
 struct Comparison {
   CheckpointDifference& result;
 

@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Returns the first bytes of a file. Its kind depends on them; only files that start like one of
-// our formats are read whole, because others may be larger than memory.
+// Returns the first bytes of a file. They determine the kind of the file. Only files that start
+// like one of our formats are read whole, because other files may be larger than memory.
 std::string first_bytes(const fs::path& path) {
   constexpr std::uint64_t kBytes = 4096;
   const InputFile file(path);

@@ -163,7 +163,7 @@ void TextReport::read_text() {
                 .should_continue = [] { return !interrupted(); }});
 }
 
-// Reads the corpus during the callback, because this may fetch rows of sharded tables.
+// Reads the corpus during the callback, because reading may fetch rows of sharded tables.
 void TextReport::at_end(const TrainingRun&) {
   has_ended_ = true;
   try {

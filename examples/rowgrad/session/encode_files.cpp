@@ -17,9 +17,9 @@
 namespace rowgrad {
 namespace {
 
-// Returns the last offset of one of `blanks` at which the text can be cut without changing its ids,
-// or 0 if there is none. A blank that does not follow whitespace is a boundary for every tokenizer:
-// it starts a piece of byte pair encoding, ends a word, and is a character.
+// Returns the last offset at which the text can be cut before one of `blanks` without changing its
+// ids, or 0 if it cannot be cut. A blank that does not follow whitespace is a boundary for every
+// tokenizer: it starts a piece of byte pair encoding, ends a word, and is a character.
 std::size_t last_cut(std::string_view text, std::string_view blanks) {
   for (std::size_t cut = text.size(); cut > 0;) {
     cut = text.find_last_of(blanks, cut - 1);

@@ -18,7 +18,7 @@ struct TableRow {
 };
 
 // Splits a table into rows. If the separator is a comma, a quoted field may contain commas, line
-// ends and doubled quotes (RFC 4180). If it is a tab, quotes are ordinary characters.
+// ends and doubled quotes (RFC 4180). If the separator is a tab, quotes are ordinary characters.
 std::vector<TableRow> rows_of(const std::string& name, std::string_view text, char separator) {
   std::vector<TableRow> rows;
   std::size_t line = 1;

@@ -77,8 +77,9 @@ auto& program = *new std::string;  // never destroyed: a signal may arrive after
 int status_of_failure = 1;
 bool is_follower = false;  // true for ranks of mpirun except the first
 
-// Other ranks delay their messages by this time. If the first rank also fails, Open MPI ends them
-// earlier (within 3 seconds on several machines), so only the first rank prints a message.
+// Ranks after the first delay their messages by this time. If the first rank also fails, Open MPI
+// ends them earlier (within 3 seconds on several machines), so only the first rank prints a
+// message.
 constexpr auto kFollowerDelay = std::chrono::seconds(4);
 
 void handle(int signal) {
@@ -91,7 +92,7 @@ void handle(int signal) {
 }
 
 void handle_signals() {
-  ::signal(SIGXFSZ, SIG_IGN);  // exceeding the file size limit then fails with a message
+  ::signal(SIGXFSZ, SIG_IGN);  // writing beyond the file size limit then fails with a message
   struct sigaction action {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;  // a recorded signal must not interrupt saving
@@ -122,7 +123,7 @@ void open_standard_files() {
 
 void report_error(std::initializer_list<std::string_view> texts) {
   std::cout.flush();
-  held = false;  // a signal ends the program again
+  held = false;  // from here on, a signal ends the program
   if (is_follower) std::this_thread::sleep_for(kFollowerDelay);
   print_error(texts);
 }

@@ -21,9 +21,9 @@ namespace rowgrad {
 /// before they print, so that an error of all ranks is printed once.
 int run_program(const std::string& name, const std::function<int()>& work, int failure = 1);
 
-/// A guard under which the first Ctrl-C, SIGTERM or SIGHUP is only recorded, so that work can check
-/// interrupted() and stop without losing results. The next signal ends the program at once. A
-/// recorded signal determines the status that run_program returns.
+/// A guard under which the first Ctrl-C, SIGTERM or SIGHUP is only recorded, so that work that
+/// checks interrupted() can stop without loss. The next signal ends the program at once. A recorded
+/// signal determines the status that run_program returns.
 class HeldInterrupts {
  public:
   HeldInterrupts();

@@ -28,7 +28,7 @@ ReplayedRun::ReplayedRun(const std::string& path, const std::string& from,
     session_ = Session::replay(file_, path, corpus_, tables ? tables->path() : "");
   } else {
     session_ = Session::resume(read_safetensors(from), from, corpus_);
-    session_->set_options(options_);  // they may have changed after `from`
+    session_->set_options(options_);  // options may have changed after `from`
   }
   first_ = session_->run().steps();
   check_argument(first_ < last_, "--from is at step ", first_, ", but RUN is at step ", last_,
