@@ -1,5 +1,4 @@
-// Runs the programs like a user: executes the commands in commands.txt, whose format is described
-// there.
+// Runs the programs like a user: executes the commands in commands.txt, which describes its format.
 
 #include <regex>
 

@@ -17,8 +17,8 @@ struct Job {
 };
 const Job kShortJob{"the cat sat on the mat; a dog sat there.", 30, 0.25, 6, 2, 0.5};
 
-// Bounds the rounding error of float: a loss below 4 is rounded several times with a relative error
-// of 6e-8, and so are the parameters in a few steps.
+// A bound on the rounding errors of float. A loss below 4 is rounded several times with a relative
+// error of 6e-8, and so are the parameters in a few steps.
 constexpr double kFloat = 2e-6;
 
 struct Window {
@@ -433,7 +433,7 @@ TEST_F(ReportedNumbers, EqualAPlainModelOnATerminal) {
     EXPECT_GT(step, last);
     last = step;
     ++lines;
-    // Half a unit of the fourth digit, and the same again for float rounding errors in all steps.
+    // Half a unit of the fourth decimal, and as much for float rounding errors in all steps.
     if (step <= kMaxSteps) {
       EXPECT_NEAR(loss, plain.losses[step - 1], 1e-4);
     }

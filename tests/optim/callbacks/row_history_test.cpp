@@ -15,7 +15,7 @@ void look_up(TableHistory& history, Ids tokens) {
   history.look_up(ids, ids);
 }
 
-// Makes a step with gradients for some rows and records it.
+// Makes a step with gradients for some rows and records the step.
 void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::uint64_t number,
           const std::vector<std::int32_t>& rows, double decay = 0) {
   table.zero_gradient();
@@ -26,7 +26,7 @@ void step(Optimizer& optimizer, Parameter& table, TableHistory& history, std::ui
   history.after_update();
 }
 
-// Computes the history of a row by definition, from the table before and after each step.
+// The history of a row by definition, computed from the table before and after each step.
 struct NaiveRow {
   // Adds the movement since the row's last gradient.
   void settle(const Tensor& now, std::size_t id) {
@@ -223,7 +223,7 @@ void expect_history(const AnyOptions& options, Table kind) {
   }
 }
 
-// With momentum, the decay of SGD is unknown.
+// With momentum and weight decay, the decay of SGD is unknown.
 TEST(RowHistory, EqualsItsDefinition) {
   const std::vector<AnyOptions> all{
       SgdOptions{.learning_rate = 0.5},
@@ -408,7 +408,7 @@ TEST(RowHistory, NamesPositionsAndDistances) {
   EXPECT_EQ((Labels{few[16], few[20], few[31]}), (Labels{"16", "no distance", "17 and more"}));
 }
 
-// A table of segments with the shape of the token table.
+// A model whose segment table has the shape of its token table.
 struct TokensAndSegments : Layer {
   explicit TokensAndSegments(Random& random)
       : segment(*this, "segment", 5, 4, random),

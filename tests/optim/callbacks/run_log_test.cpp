@@ -310,7 +310,7 @@ TEST(RunLog, ErrorsDoNotEndTheRun) {
     return logged.log.first_error();
   };
   EXPECT_HAS(faults([&] { std::filesystem::remove(path); }, [] {}), "run.log: was removed");
-  // The file cannot grow for a while; the log then notes the error.
+  // The file cannot grow for a while. Afterwards, the log notes the error.
   std::optional<ResourceLimit> limit;
   EXPECT_HAS(faults([&] { limit.emplace(RLIMIT_FSIZE, std::filesystem::file_size(path) + 10); },
                     [&] { limit.reset(); }),

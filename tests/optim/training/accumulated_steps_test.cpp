@@ -4,7 +4,7 @@
 
 namespace {
 
-/// Trains a model by SGD and collects the losses.
+/// A model trained by SGD, with its losses.
 struct Trained {
   Trained(const MakeModel& make, const Data& data, std::size_t batch, std::size_t accumulate,
           std::size_t slices, ProcessGroup* ranks = nullptr)

@@ -24,7 +24,7 @@ struct BagModel : Opinions {
   explicit BagModel(Random& random) : Opinions(kTokens, random) {}
 };
 
-/// Equals BagModel, but takes ids [rows, length] with padding that bags ignore.
+/// A BagModel that takes ids [rows, length] with padding, which its bags ignore.
 struct PaddedModel : BagModel {
   using BagModel::BagModel;
   Variable logits(Tape& tape, const Batch& batch) override {
@@ -51,7 +51,7 @@ Batch bags() {
   return all;
 }
 
-/// Drops half of the words, and draws a negative word for each bag.
+/// Bags that lose about half of their words and get a negative word, both drawn at random.
 struct DrawnBags : TensorDataset {
   using TensorDataset::TensorDataset;
   Batch draw(std::span<const std::int64_t> examples, Random& random) const override {

@@ -11,7 +11,7 @@ struct FileKind {
   std::string name;
   std::function<void(const fs::path& folder)> write;        // writes files into an empty folder
   std::function<std::string(const fs::path& folder)> read;  // returns everything it reads from them
-  std::string damaged;  // files to damage have this in their names; "" for all files
+  std::string damaged;  // (part of) the name of the files to damage; "" for all files
 };
 
 void PrintTo(const FileKind& kind, std::ostream* out) { *out << kind.name; }
@@ -43,7 +43,7 @@ void write_sharded(const fs::path& folder) {
   });
 }
 
-// Writes a table with two checkpoints and later changes, and the first checkpoint's id to a file.
+// Writes a table with two checkpoints and later changes, and a file with the first checkpoint's id.
 void write_table(const fs::path& folder) {
   TableFile table(folder / "table", {.rows = 40, .width = 6, .slots = 1, .seed = 7});
   table.add_slot("momentum");

@@ -75,7 +75,8 @@ TEST(RowHistory, TracksTheTableOfAMemory) {
   }
 }
 
-// Looks up segment ids before the tokens. They have the shape of the tokens.
+// A model that looks up segment ids before the tokens. The segment ids have the shape of the
+// tokens.
 struct WithSegments : Layer {
   explicit WithSegments(Random& random)
       : segment(*this, "segment", 10, 4, random),

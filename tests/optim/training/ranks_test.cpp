@@ -33,7 +33,8 @@ TEST(RanksOfATrainingRun, AreBitwiseEqualToOne) {
       }
 }
 
-// Records the bytes that this rank has sent before the gradients of the first layers are computed.
+// A model that records how many bytes this rank has sent before the gradients of the first layers
+// are computed.
 class Watched : public Model {
  public:
   Watched(Random& random, ProcessGroup& ranks)

@@ -1,4 +1,4 @@
-// Checkpoints and errors of sharded tables. ranks_test compares runs with runs of whole tables.
+// Checkpoints and errors of sharded tables. ranks_test compares sharded with whole tables.
 
 #include "tests/optim/training/runs.hpp"
 
@@ -141,7 +141,7 @@ TEST(ShardedTablesOfATrainingRun, RejectUnsupportedUse) {
                     }));
 }
 
-// A head tied to a shard would mix up classes: the shard's first row is not class 0.
+// A head tied to a shard would mix up classes, because the shard's first row may not be class 0.
 TEST(ShardedTablesOfATrainingRun, RejectGradientsOfAShard) {
   struct Tied : TwoTables {
     using TwoTables::TwoTables;
@@ -159,7 +159,7 @@ TEST(ShardedTablesOfATrainingRun, RejectGradientsOfAShard) {
                     }));
 }
 
-// Callbacks on the first rank can fetch rows of other ranks; other ranks do not get them.
+// Callbacks on the first rank can fetch rows of other ranks. The other ranks do not get these rows.
 TEST(ShardedTablesOfATrainingRun, SendRowsThatTheFirstRankFetches) {
   run_ranks(3, [](ProcessGroup& ranks) {
     ParallelTraining tables(ranks);
@@ -294,7 +294,7 @@ TEST(ShardedTablesOfATrainingRun, SaveSparseStateOnAnyNumberOfRanks) {
         EXPECT_EQ(get_table(read, "weight.momentum", own.shape()), own);
         EXPECT_EQ(get_integers(read, "weight.lazy.at", at.size()), at);
         for (const char* rows : {"weight.momentum.rows", "weight.lazy.at.rows"})
-          EXPECT_EQ(read.contains(rows), tables.group().size() < 3) << rows;  // above 1 MiB
+          EXPECT_EQ(read.contains(rows), tables.group().size() < 3) << rows;  // sparse above 1 MiB
       });
     }
 }
@@ -398,7 +398,7 @@ TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheReplacedCheckpoint) {
   save_of_two_ranks(run, 1, 5);
   const std::filesystem::path first = part_of(run, 0);
   write_file(first.string() + "0", "text");  // has the name of a part
-  // Parts of an interrupted save.
+  // Restore the manifest, as after an interrupted save.
   const StateDict before = read_safetensors(run);
   const std::string good = read_file(run);
   save_of_two_ranks(run, 2, 6);
@@ -408,7 +408,7 @@ TEST(ShardedTablesOfATrainingRun, RemoveOnlyPartsOfTheReplacedCheckpoint) {
   EXPECT_EQ(part_of(run, 0), run.string() + ".part-" + before.string("split.next") + "-0");
   EXPECT_EQ(read_sharded(run).tensor("model.weight", {20, 4})(19, 0), 4);
   EXPECT_EQ(files(), 3 + 1 + 3);
-  // A save that was interrupted while it removed parts.
+  // Restore a part, as after a save that was interrupted while it removed parts.
   const std::filesystem::path third = part_of(run, 1);
   const std::string left = read_file(third);
   save_of_two_ranks(run, 4, 8);

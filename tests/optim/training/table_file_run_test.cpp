@@ -53,7 +53,7 @@ class RunsWithTablesInFiles : public ::testing::Test {
     return file;
   }
 
-  // Returns the initial rows of these files.
+  // Returns the initial rows of the files.
   Tensor in_memory() const {
     const auto file = open_or_make("start");
     return Parameter("start", file_rows(*file)).rows(all_rows(kTokens));
@@ -146,7 +146,8 @@ struct OwnedFile {
   std::unique_ptr<TableFile> file;
 };
 
-// Each save() also writes a checkpoint of the table, which can return to its last two checkpoints.
+// A run whose save() also writes a checkpoint of the table. The table can return to its last two
+// checkpoints.
 struct RunningTableTraining : OwnedFile, RunningTraining<RunOf> {
   explicit RunningTableTraining(std::unique_ptr<TableFile> of)
       : OwnedFile{std::move(of)}, RunningTraining(case_of(*file)) {}
@@ -155,7 +156,7 @@ struct RunningTableTraining : OwnedFile, RunningTraining<RunOf> {
     file->checkpoint();
     return RunningTraining::save();
   }
-  // Without the checkpoint id, which depends on the checkpoints before it.
+  // Omits the checkpoint id, which depends on the checkpoints before it.
   std::string bits() override {
     RunOutcome outcome;
     outcome.at_end(trained.run);
@@ -180,7 +181,7 @@ TEST_F(RunsWithTablesInFiles, AreResumable) {
   EXPECT_THROW(training.run.state_dict(), std::logic_error);  // the table has no checkpoint
 }
 
-// One rank writes the state for all, because their tables have equal checkpoint ids.
+// One rank writes the state for all ranks, because their tables have equal checkpoint ids.
 TEST_F(RunsWithTablesInFiles, ResumeOnSeveralRanksFromTheStateOfOne) {
   const std::string in_memory = expected();
   StateDict saved;

@@ -31,7 +31,7 @@ Batch points(std::size_t count, int seed) {
   return {.tensors = {irregular({count}, seed), irregular({count}, seed + 1), weight}};
 }
 
-/// Computes Line in double. sums() adds up examples begin … end − 1.
+/// Line, computed in double. sums() adds up examples begin … end − 1.
 struct LineInDouble {
   struct Sums {
     double loss = 0, slope = 0, offset = 0, weight = 0;
@@ -57,7 +57,8 @@ struct LineInDouble {
 
 TEST(NumbersOfATrainingRun, EqualPlainLoops) {
   constexpr std::size_t kExamples = 22, kBatch = 3, kEpochs = 3, kEvery = 2;
-  // A loss and its gradient have some 30 roundings, which add up over 12 steps.
+  // A loss and its gradient have some 30 roundings. There are at most 24 steps, whose roundings
+  // partly cancel.
   constexpr double kTolerance = 12 * 30 * kEpsilon;
   for (const std::size_t accumulate : {1, 2, 3, 8})
     for (const std::size_t slices : {1, 2, 3}) {
@@ -177,7 +178,7 @@ TEST(NumbersOfATrainingRun, MatchAClock) {
     void before_update(const TrainingRun&) override { std::this_thread::sleep_for(kElsewhere); }
     void after_step(const TrainingRun& run, const StepResult&) override {
       std::this_thread::sleep_for(kElsewhere);
-      const double left = 4 * static_cast<double>(run.steps_left());  // in batches of 4
+      const double left = 4 * static_cast<double>(run.steps_left());  // examples, in batches of 4
       EXPECT_NEAR(run.seconds_left() * run.speed(), left, 1e-9);
     }
   };

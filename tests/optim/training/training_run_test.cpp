@@ -87,7 +87,7 @@ TEST(TrainingRun, IsResumable) {
                     .steps = 15,
                     .taken = kTakenByRuns};
       if (name == "a recommender") run.failing = {1};
-      // A GPT has more states than the other models, but not more kinds of them.
+      // A GPT has more states than the other models, but not more kinds of states.
       if (slices == 1 && !name.starts_with("a GPT"))
         expect_resumable(run);
       else
@@ -390,7 +390,7 @@ TEST(TrainingRun, EndsAfterItsStepsOrEpochs) {
 }
 
 TEST(TrainingRun, CallsItsCallbacksInOrder) {
-  // Records each call with the number of steps.
+  // A callback that records each call with the number of steps.
   struct Diary : TrainingCallback {
     void after_backward(const TrainingRun& run, const Tape& tape) override {
       EXPECT_EQ(tape.parameters().size(), 3U);  // table, weight and bias

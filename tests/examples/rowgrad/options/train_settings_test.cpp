@@ -120,7 +120,7 @@ TEST(TrainSettings, JsonOfARunRestoresItsOptions) {
   };
   const CommandLine line =
       parsed_line(option_table_of(settings), {"--options", "file"}, complete_with);
-  EXPECT_FALSE(line.was_given("--slices"));  // ranks of mpirun determine it
+  EXPECT_FALSE(line.was_given("--slices"));  // the number of ranks determines it
   EXPECT_TRUE(line.was_given("--width"));
 }
 

@@ -3,7 +3,7 @@
 
 namespace {
 
-// The first bytes show that a file is of another kind; this one is larger than memory.
+// The first bytes show that a file is of another kind. The file of this test is larger than memory.
 TEST(Outputs, ReadOnlyTheFirstBytesOfForeignFiles) {
   const TemporaryFolder folder;
   const std::string path = folder / "large";

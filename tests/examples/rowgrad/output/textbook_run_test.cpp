@@ -7,7 +7,7 @@
 
 namespace {
 
-// Takes minutes, so it runs only if the environment variable ROWGRAD_TEXTBOOK is set.
+// Tests that take minutes and run only if the environment variable ROWGRAD_TEXTBOOK is set.
 class TextbookRun : public PublishedData {
  protected:
   void SetUp() override {
@@ -69,8 +69,8 @@ TEST_F(TextbookRun, PrintsTheBooksLossesAndSamples) {
   }
 }
 
-// Stops before clipping begins: after that, two versions of the book differ, and the order of
-// summation affects the third decimal.
+// Stops before clipping begins, because two versions of the book differ in later steps, and the
+// order of summation affects the third decimal there.
 TEST_F(TextbookRun, WarmsUpAsInAppendixD) {
   expect_losses(trained("appendix_d.json --stop-after 26 --sample-tokens 0"), "appendix_d");
 }

@@ -91,7 +91,7 @@ TEST_F(EncodeFiles, IdsDoNotDependOnTheBlockSize) {
   }
   EXPECT_GT(blocks_, 1000U) << "too few cuts to test";
   // Texts are cut before each blank that follows a non-blank, unless a special token may contain
-  // it.
+  // the blank.
   const auto blocks = [&](const std::string& text, const std::vector<std::string>& special) {
     blocks_ = 0;
     encoded({file("lines", text)}, {.allowed_special = special, .block_bytes = 1});

@@ -7,8 +7,8 @@
 
 namespace {
 
-// Skipped unless the environment variables ROWGRAD_DATA and ROWGRAD_GPT2 are set. ROWGRAD_GPT2
-// names a folder with the model.safetensors of openai-community/gpt2.
+// Tests that are skipped unless the environment variables ROWGRAD_DATA and ROWGRAD_GPT2 are set.
+// ROWGRAD_GPT2 names a folder with the model.safetensors of openai-community/gpt2.
 class PublishedGpt2 : public PublishedData {
  protected:
   void SetUp() override {

@@ -94,7 +94,7 @@ TEST(Session, SplitsTextBetweenCharacters) {
   EXPECT_EQ(split_text("\x80\x80", 0.5), Parts("\x80\x80", ""));  // only continuation bytes
 }
 
-// Changes the checkpoint of a run; refusal() returns why it is rejected, without the path.
+// Changed checkpoints of a run. refusal() returns why a checkpoint is rejected, without the path.
 class ChangedRuns : public ::testing::Test {
  protected:
   explicit ChangedRuns(TrainOptions options = small_run()) {
@@ -131,7 +131,7 @@ class ChangedRuns : public ::testing::Test {
 TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
   const std::string deep(100'000, '['), longest(100'000, 'x');
   const std::int64_t million = 1 << 24, steps = epoch_ + 2;
-  // A step count that, if it were accepted, would apply millions of deferred steps to a row.
+  // If this step count were accepted, millions of deferred steps would be applied to a row.
   const StateDict replayed =
       with(good_, "optimizer.token.weight.lazy.steps", std::vector<std::int64_t>{million});
   using Rows = std::vector<std::pair<StateDict, std::string>>;
@@ -172,7 +172,7 @@ TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
   EXPECT_FALSE(has(refusal(with_option("context", 1 << 30)), "e+"));  // prints all digits
 }
 
-// load_model() also rejects them before it allocates memory for the model.
+// load_model() also rejects huge models before it allocates memory for them.
 TEST_F(ChangedRuns, WithHugeModelsCannotBeLoaded) {
   write_safetensors(path_, good_);
   EXPECT_NO_THROW(load_model(path_));
