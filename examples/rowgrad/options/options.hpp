@@ -36,7 +36,7 @@ struct OptionRules {
   bool required = false;
   std::vector<std::string> needs = {};       // options that must also be set
   std::vector<std::string> excludes = {};    // options that must not be set
-  std::vector<Condition> applies_when = {};  // must all hold
+  std::vector<Condition> applies_when = {};  // conditions that must hold
   bool may_change = false;                   // in a resumed run
   bool common = false;                       // listed by --help despite a heading
 };

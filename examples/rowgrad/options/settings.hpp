@@ -24,7 +24,7 @@ class Settings {
   /// value that the option's rules reject and, like all functions here, for an unknown option.
   /// Messages name `file`, the origin of the values.
   void add(Source source, const Json& values, const std::string& file = "");
-  /// Adds a value as words.
+  /// Adds one option's value as words.
   void add_words(Source source, const std::string& option, const std::vector<std::string>& words);
 
   /// Removes an option's value from a source, except kDefault.

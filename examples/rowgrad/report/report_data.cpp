@@ -72,7 +72,7 @@ class LoggedTable {
   std::string name, kind;
   bool is_tokens;
   std::uint64_t count, width;
-  std::vector<std::string> labels;  // for all rows, or empty
+  std::vector<std::string> labels;  // one for each row, or empty
 
  private:
   bool has_too_many_ngrams() const { return has_ngrams_ && followed_ > kMaxReasons; }
@@ -148,7 +148,7 @@ void LoggedTable::add(std::uint64_t step, const Json& record) {
   }
 }
 
-// Returns all rows of the log by the distance they moved, in descending order.
+// Returns the ids of all rows in the log, sorted by the distance moved, in descending order.
 std::vector<std::uint64_t> LoggedTable::farthest() const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, row] : rows_) ids.push_back(id);
@@ -157,7 +157,7 @@ std::vector<std::uint64_t> LoggedTable::farthest() const {
   return ids;
 }
 
-// Returns the title of a table that is shown in part. It describes the rows shown.
+// Returns the title of a table that is shown in part. The title describes the rows shown.
 std::string LoggedTable::title(std::size_t shown) const {
   return concat(
       name, ": ", shown < followed_ ? concat("the ", shown, " that moved farthest of ") : "",

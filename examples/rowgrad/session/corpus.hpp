@@ -47,7 +47,7 @@ class Corpus {
   /// Returns true if all files have checksums of their ids.
   bool has_checksums() const { return has_checksums_; }
 
-  /// Returns true if split() verifies the ids, which then takes at most about a second.
+  /// Returns true if split() verifies the ids, as it does for at most 1 GiB.
   bool is_verified() const { return bytes_ <= std::uint64_t{1} << 30; }
 
   /// Splits the ids: the first part is for training, the rest for validation. A text is split by

@@ -17,8 +17,8 @@ class ReplayedRun {
   /// Starts the run of the checkpoint `path` at its first step or, if given, at the earlier
   /// checkpoint `from`. Reads the run's own corpus, or the files in `corpus` if there are any.
   /// Leaves the run's table files alone and makes new ones in a temporary folder. Throws like
-  /// Session::resume(), and std::invalid_argument if `from` is not earlier or the run has table
-  /// files, which can only be made from its start.
+  /// Session::resume(), and std::invalid_argument if `from` is not earlier, or if it is given and
+  /// the run has table files.
   ReplayedRun(const std::string& path, const std::string& from,
               const std::vector<std::string>& corpus);
 
