@@ -104,7 +104,7 @@ class TableHistory final : public RowWatcher {
   static constexpr std::size_t kMaxSteps = 3;                    // steps kept for each row
 
   /// Tracks up to `max_rows` rows of a table [rows, width]. Borrows the table, RowNames::ngrams and
-  /// `tables`, which fetches rows before they are read; may be null.
+  /// `tables` (may be null), which fetches rows before they are read.
   explicit TableHistory(Parameter& table, RowNames names = {}, std::size_t max_rows = kMaxRows,
                         TablePlacement* tables = nullptr);
   TableHistory(const TableHistory&) = delete;

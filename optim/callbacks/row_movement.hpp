@@ -24,7 +24,7 @@
 namespace rowgrad {
 
 /// The limits of a RowMovement. A RowMovement keeps the steps that moved the row farthest, and
-/// prefers steps that looked up the row. Its memory does not grow.
+/// prefers steps that looked up the row. Its memory does not grow with the run.
 struct RowMovementOptions {
   std::size_t steps = 20;   // maximum number of kept steps
   std::size_t windows = 4;  // maximum number of windows per step

@@ -41,8 +41,8 @@ class FirstRank : public TrainingCallback {
   /// Returns the state of the callbacks, for checkpoints.
   StateDict watched();
 
-  /// Trains the run, and completes the report even if training throws. Requires: the run has the
-  /// callback that saves it, so that results are written after the last checkpoint.
+  /// Trains the run, and completes the report even if training throws. Requires: the callback that
+  /// saves the run was added before, so that results follow the last checkpoint.
   void train(std::size_t last_step);
 
   void at_end(const TrainingRun& run) override;
