@@ -50,7 +50,7 @@ class Variable {
   std::uint32_t index_ = 0;
 };
 
-/// Prints name, shape and value: `add [2] { 1.5, -2. }`. Prints the reason instead of the value if
+/// Prints name, shape and value: `add [2] { 1.5, -2.5 }`. Prints the reason instead of the value if
 /// the value was released by backward() or is in a file.
 std::ostream& operator<<(std::ostream& stream, const Variable& variable);
 

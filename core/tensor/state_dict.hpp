@@ -90,6 +90,7 @@ class StateDict {
 
   const Value& at(const std::string& name) const;            // returns a value of any type
   const std::string& string(const std::string& name) const;  // returns a string
+  /// Former name of string().
   [[deprecated("use string()")]] const std::string& text(const std::string& name) const {
     return string(name);
   }

@@ -30,9 +30,9 @@ std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& t
                                     std::uint64_t most = 24'000, TablePlacement* tables = nullptr);
 
 /// Returns the loss of each token and the most likely tokens at its position, for at most `most`
-/// tokens. Up to half of them are from the validation part. Both parts are cut into windows as long
-/// as the model's context. Includes the gates of memories. Calls `should_continue` from time to
-/// time, and omits the rest if it returns false. `tables` is as in read_gates().
+/// tokens. Up to half of these tokens are validation tokens. Windows have at most the length of the
+/// model's context. Includes the gates of memories. Calls `should_continue` from time to time, and
+/// omits the rest if it returns false. `tables` is as in read_gates().
 Json text_json(LanguageModel& model, const TokenSequence& training, const TokenSequence* validation,
                const std::function<bool()>& should_continue = {}, std::size_t most = 24'000,
                TablePlacement* tables = nullptr);
