@@ -19,8 +19,8 @@ const NextTokenOptions& checked(const NextTokenOptions& options) {
   check_argument(options.positions == Positions::kNone ||
                      options.positions == Positions::kLearned ||
                      options.positions == Positions::kSinusoidal,
-                 "NextTokenModel: got positions that need attention, expected none, "
-                 "learned or sinusoidal");
+                 "NextTokenModel: got positions for attention, expected kNone, "
+                 "kLearned or kSinusoidal");
   const std::size_t head_inputs = hidden_widths(options).back();
   check_argument(!options.tie_weights || head_inputs == options.width,
                  "NextTokenModel: the head has ", head_inputs, " inputs, expected the ",

@@ -129,7 +129,7 @@ class DeferredSteps<AdamRuleOf<kDecoupled>> {
     }
   };
 
-  // Appends the pieces of steps from + 1 … to_ to pieces_.
+  // Appends to pieces_ the pieces of steps from + 1 … to_.
   [[gnu::noinline]] void find_pieces(std::uint64_t from) {
     const double most_root = std::sqrt(double{Limits::max()});
     const auto& runs = history_.runs();

@@ -72,7 +72,7 @@ class RuleOptimizer : public RuleEngine {
                 "a rule has at most 8 slots and 32 members");
 
  public:
-  using Options = typename Rule::Options;  // the options of the rule
+  using Options = typename Rule::Options;  // options of one group
 
   /// Parameters with their own options.
   struct Group {

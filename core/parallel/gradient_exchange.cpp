@@ -117,7 +117,7 @@ void GradientExchange::start(std::vector<Gradients> earlier, std::vector<bool> s
 }
 
 void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
-  check_state(!own_.empty(), "GradientExchange::submit: no sum was started, call start() first");
+  check_state(!own_.empty(), "GradientExchange::submit: no sum was started; call start() first");
   check_state(!submitted_.at(parameter), "GradientExchange::submit: the gradient of parameter ",
               parameter, " was already submitted");
   if (!gradient.is_none())
@@ -140,7 +140,7 @@ void GradientExchange::submit(std::size_t parameter, Gradient gradient) {
 }
 
 Gradients GradientExchange::finish() {
-  check_state(!own_.empty(), "GradientExchange::finish: no sum was started, call start() first");
+  check_state(!own_.empty(), "GradientExchange::finish: no sum was started; call start() first");
   for (std::size_t p = shapes_.size(); p-- > 0;)
     if (!submitted_[p]) submit(p, {});
   if (ranks_.size() == 1) sums_ = std::move(own_.front());

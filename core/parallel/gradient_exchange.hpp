@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums of gradients over ranks. Each rank sums an equal range of the dense gradients. Row gradients
+// Sums of gradients over ranks. Each rank sums an equal share of the dense gradients. Row gradients
 // travel as rows, not as whole tables. Invalid arguments throw std::invalid_argument, and calls in
 // the wrong order std::logic_error.
 

@@ -57,7 +57,7 @@ bool is_name(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
 
-// kNames, kNext and kBefore of a checkpoint. Names that are missing or damaged are empty.
+// The values of kNames, kNext and kBefore. Names that are missing or damaged are empty.
 struct Names {
   std::string present, next, before;
 };

@@ -50,8 +50,8 @@ class ShardedTable {
   /// passes do not communicate otherwise.
   void fetch(std::span<const std::int32_t> ids, bool scales);
 
-  /// Adds this rank's rows of a row gradient of the table to the shard's gradient. If `watched`,
-  /// also adds all rows to the gradient of table().
+  /// Adds this rank's rows of the gradient `of_table` to the shard's gradient. If `watched`, also
+  /// adds all rows to the gradient of table().
   void add_gradient(Gradient of_table, bool watched);
 
  private:

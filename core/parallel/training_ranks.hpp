@@ -74,8 +74,8 @@ class TrainingRanks : public TablePlacement {
   /// Returns the table whose shard or table() is this parameter, or null.
   virtual ShardedTable* find(const Parameter& parameter) const = 0;
 
-  /// Adds this rank's rows of a row gradient of the table to its shard's gradient. If `watched`,
-  /// also adds all rows to the gradient of table().
+  /// Adds this rank's rows of `gradient` to the gradient of the table's shard. If `watched`, also
+  /// adds all rows to the gradient of table().
   virtual void add_gradient(ShardedTable& table, Gradient gradient, bool watched) const = 0;
 
   /// Clears the gradients that table() of each table keeps for callbacks.

@@ -119,7 +119,7 @@ std::unique_ptr<UndoJournal> RecordFile::open_journal(const Version& version,
   return std::make_unique<UndoJournal>(path, expected);
 }
 
-// Removes a journal. Ignores errors, because a leftover journal only takes space.
+// Removes a journal. Ignores errors, as a leftover journal only takes up space.
 void RecordFile::remove_journal(std::uint64_t number) const {
   try {
     UndoJournal::remove(journal_path(number));

@@ -193,8 +193,10 @@ std::size_t TableFile::named_slots() const {
 
 std::size_t TableFile::add_slot(std::string_view name) {
   const std::size_t slot = named_slots();
-  check_state(slot < slots() && name.size() < sizeof(Rep::Name), path().string(),
-              ": cannot add slot ", name, ": ", slot, " of ", slots(), " slots are in use");
+  check_state(slot < slots(), path().string(), ": cannot add slot ", name, ": all ", slots(),
+              " slots are in use");
+  check_state(name.size() < sizeof(Rep::Name), path().string(), ": slot name ", name, " has ",
+              name.size(), " bytes, expected at most ", sizeof(Rep::Name) - 1);
   std::ranges::copy(name, rep_->names()[slot].begin());
   return slot;
 }

@@ -34,7 +34,7 @@ namespace rowgrad {
 /// corresponding `*` in `to`:
 /// {.from = "h.*.mlp.c_fc.weight", .to = "blocks.*.up.weight", .transpose = true}.
 struct Renaming {
-  std::string from;        // pattern of the whole name
+  std::string from;        // must match the whole name
   std::string to;          // pattern of the new name
   bool transpose = false;  // requires a matrix
 };

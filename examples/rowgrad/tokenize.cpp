@@ -180,11 +180,12 @@ void check(const Options& options) {
 
 int tokenize_command(int argc, const char* const* argv) {
   Options options;
-  CommandLine line("rowgrad tokenize",
-                   "Convert text to token ids: from standard input to standard output or, with "
-                   "--output, from text files of any size to a file of ids. With --decode, convert "
-                   "ids to text.",
-                   option_table_of(options));
+  CommandLine line(
+      "rowgrad tokenize",
+      "Convert text on standard input to token ids (with --decode, ids to text) or, with "
+      "--output, text files of any size to a file of ids. With --save, save the "
+      "tokenizer.",
+      option_table_of(options));
   line.parse(argc, argv);
   check(options);
   std::ios::sync_with_stdio(false);

@@ -50,7 +50,7 @@ struct GptOptions {
   Gelu gelu = Gelu::kTanh;     // form of GELU
   double norm_epsilon = 1e-5;  // added to variances in the norms
   Initialization initialization = Initialization::kPyTorch;  // initial values of weights
-  /// For Positions::kRotary: the columns of a head that are rotated together, and the base.
+  /// For Positions::kRotary: the layout of column pairs, and the base of the angles.
   RotaryLayout rotary_layout = RotaryLayout::kHalves;
   double rotary_base = 10000;
   /// For Positions::kT5: the number of buckets. All distances from t5_max_distance on share the

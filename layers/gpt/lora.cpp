@@ -26,7 +26,7 @@ StateDict lora_state(const Layer& model) { return model.state_dict(kAdapters); }
 
 void load_lora(Layer& model, const StateDict& state) {
   NamePatterns patterns(kAdapters);
-  std::size_t unmatched = 0;  // adapter tensors in the state without a layer
+  std::size_t unmatched = 0;  // adapter tensors that belong to no layer
   for (const std::string& name : state.names()) unmatched += patterns.match(name) ? 1U : 0U;
   std::vector<std::pair<Linear*, LoraOptions>> chosen;
   for (const auto& [name, layer] : model.named_layers<Linear>()) {

@@ -37,7 +37,7 @@ namespace {
 
 std::size_t checked_width(std::size_t width, std::size_t heads) {
   check_argument(heads > 0 && width > 0 && width % heads == 0, "CausalSelfAttention: width is ",
-                 width, ", expected a multiple of the ", heads, " heads, both above 0");
+                 width, ", expected a multiple of heads (", heads, "), both above 0");
   return width;
 }
 

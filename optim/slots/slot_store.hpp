@@ -146,7 +146,7 @@ class SlotStore {
   virtual RowView rows() = 0;
 
   /// Reads rows of a file from the disk. Call it before rows are used. Throws std::runtime_error if
-  /// a row is damaged, or if it belongs to another optimizer (is at a step after `last`).
+  /// a row is damaged, or is at a step after `last` (written by another optimizer).
   virtual void fault_in(std::span<const std::int32_t> /*ids*/, std::uint64_t /*last*/) {}
 
   /// Prepares to change rows, slots and steps: creates records, or writes the old rows of a file to
@@ -194,7 +194,7 @@ class SlotStore {
   const Owner owner_;  // names for messages and for saving
 };
 
-/// Returns all names that SlotStore::save may add for slots of these names.
+/// Returns all names that SlotStore::save may add for the slots `names`.
 std::vector<std::string> saved_names(std::span<const std::string_view> names);
 
 /// Returns an empty store for a parameter, in memory or in its table file. Throws

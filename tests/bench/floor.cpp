@@ -134,7 +134,7 @@ double head_accesses(const Workload& workload) {
          + parameters * optimizer_accesses(workload.optimizer);
 }
 
-// Returns the shortest time for the rows of the workload's tables in a step. `pace` counts steps.
+// Returns the shortest time for the rows of the workload's tables in a step. `pace` is in steps.
 double row_seconds(const Workload& workload, const Pace& pace) {
   const auto runs = [](std::size_t steps) { return (steps + kBatches - 1) / kBatches; };
   const Pace run_pace{runs(pace.warm_up), runs(pace.repeats), pace.seconds};

@@ -407,7 +407,7 @@ TEST(GptModel, RejectsInvalidArguments) {
   options.layers = 1;
   options.heads = 5;
   EXPECT_EQ(message(options),
-            "CausalSelfAttention: width is 12, expected a multiple of the 5 heads, both above 0");
+            "CausalSelfAttention: width is 12, expected a multiple of heads (5), both above 0");
   options = small(Positions::kShaw);
   options.shaw_max_distance = std::size_t{1} << 63;
   EXPECT_EQ(message(options),

@@ -79,7 +79,7 @@ TEST(MaxNorm, LimitsRowsOfTableShardedOverOneRank) {
     const Variable rows = sharded.forward(tape, some);
     EXPECT_EQ(rows.value(), whole.forward(tape, some).value());
     tape.backward(sum(rows));
-    EXPECT_EQ(sharded.weight.value(), whole.weight.value());  // row 2 is unchanged
+    EXPECT_EQ(sharded.weight.value(), whole.weight.value());  // also rows 2 and 3
   }
 }
 

@@ -42,9 +42,8 @@ TEST(NextTokenModel, RejectsInvalidArguments) {
   };
   EXPECT_EQ(refusal({.vocabulary = 0, .context = 4, .width = 6}),
             "NextTokenModel: vocabulary is 0, context is 4 and width is 6, expected all above 0");
-  EXPECT_EQ(
-      refusal({.vocabulary = 9, .positions = Positions::kRotary}),
-      "NextTokenModel: got positions that need attention, expected none, learned or sinusoidal");
+  EXPECT_EQ(refusal({.vocabulary = 9, .positions = Positions::kRotary}),
+            "NextTokenModel: got positions for attention, expected kNone, kLearned or kSinusoidal");
   const auto tied = [](std::size_t inputs) {
     return concat("NextTokenModel: the head has ", inputs,
                   " inputs, expected the 6 of the tied token table: make the last hidden layer 6 "

@@ -17,8 +17,8 @@
 namespace rowgrad::testing {
 
 /// A fixture for tests with the-verdict.txt, vocab.bpe and encoder.json in the folder ROWGRAD_DATA,
-/// where examples/texts.sh stores them. Without the variable, tests are skipped; with it, a missing
-/// file is a failure.
+/// where examples/texts.sh stores them. Tests are skipped if ROWGRAD_DATA is not set, and fail if a
+/// file is missing.
 class PublishedData : public ::testing::Test {
  protected:
   void SetUp() override {

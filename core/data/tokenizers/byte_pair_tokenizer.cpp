@@ -67,8 +67,8 @@ class PieceCache {
 
   PieceCache() : entries_(2 * kSets) {}
 
-  // Returns the entry of the piece of `length` bytes at text[begin]. The entry of a piece that is
-  // not cached is new, without ids. Pieces longer than kLongest share one temporary entry.
+  // Returns the entry of the piece of `length` bytes at text[begin]. A piece that is not cached
+  // gets a new entry without ids. Pieces longer than kLongest share one temporary entry.
   Entry& operator()(std::string_view text, std::size_t begin, std::size_t length) {
     if (length > kLongest) return long_ = Entry();
     const Key key = key_of(text, begin, length);
@@ -110,7 +110,7 @@ class PieceCache {
     return set[0] = {.key = key};
   }
 
-  // Returns true if the keys are equal. Branch-free, because they nearly always are.
+  // Returns true if the keys are equal. Branch-free: keys are nearly always equal.
   static bool same(const Key& a, const Key& b) {
     return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
   }

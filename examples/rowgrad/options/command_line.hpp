@@ -19,7 +19,7 @@ std::string shell_word(const std::string& text);
 /// The command line of a program.
 class CommandLine {
  public:
-  /// A function that adds presets and other sources to the settings. `reads_files` is false before
+  /// A function that adds presets and other sources to the settings. `reads_files` is false for
   /// help, which shows presets but reads no files.
   using Complete = std::function<void(Settings& settings, bool reads_files)>;
 

@@ -13,7 +13,7 @@ namespace rowgrad {
 struct ReportFiles {
   std::string page = {};  // HTML
   std::string data = {};  // JSON
-  std::string log = {};   // default: the name of another file + ".log"
+  std::string log = {};   // default: page (or else data) + ".log"
 };
 OptionTable option_table_of(ReportFiles& files);
 

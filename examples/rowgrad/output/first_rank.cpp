@@ -144,7 +144,7 @@ void FirstRank::add_validation(RunResults& results) {
   if (report_)
     report_->log().add("evaluation", {{"training_loss", Json()}, {"validation_loss", loss}});
   std::cout << "\nValidation " << bits(loss) << " a token"
-            << (is_part ? concat(" of ", batches, " batches") : "")
+            << (is_part ? concat(" in ", batches, " batches") : "")
             << "; token frequencies alone give " << bits(baseline) << '\n';
 }
 

@@ -19,7 +19,7 @@ struct ExplainOptions {
 /// Trains the run and prints why the row moved.
 void explain_row(ReplayedRun& replayed, const ExplainOptions& options);
 
-/// Returns a line of text around the window's first position. Tokens at positions are in brackets.
+/// Returns a line of text around the window's first position. Brackets mark tokens at `positions`.
 std::string text_around(const RowMovement::Window& window, const Tokenizer& tokenizer);
 
 }  // namespace rowgrad

@@ -71,7 +71,7 @@ std::vector<Example> read_table(const std::filesystem::path& path,
   const std::string name = path.string();
   const std::string content = text_in(path);
   check_runtime(path.extension() == ".csv" || path.extension() == ".tsv", name,
-                ": expected a folder, or a table that ends in .csv or .tsv");
+                ": expected a folder, or a .csv or .tsv table");
   std::vector<TableRow> rows = rows_of(name, content, path.extension() == ".tsv" ? '\t' : ',');
   check_runtime(!rows.empty(), name, ": the table has no header row");
   const std::vector<std::string> columns = rows.front().fields;

@@ -2,7 +2,7 @@
 
 namespace {
 
-// The fuzz target json compares accepted inputs and their values with another library.
+// The fuzz target json checks accepted inputs and values against nlohmann/json.
 
 std::string refusal(const auto& read, const std::string& text) {
   return error_of<std::runtime_error>([&] { read(Json(text, "text")); });

@@ -147,7 +147,7 @@ TEST(GradientExchange, RejectsCallsInTheWrongOrder) {
   run_ranks(2, [](ProcessGroup& ranks) {
     GradientExchange exchange(ranks, 4, {{2}, {3}});
     EXPECT_ERROR(std::logic_error,
-                 "GradientExchange::submit: no sum was started, call start() first",
+                 "GradientExchange::submit: no sum was started; call start() first",
                  exchange.submit(0, {}));
     EXPECT_THROW(exchange.finish(), std::logic_error);
     EXPECT_INVALID(

@@ -170,9 +170,8 @@ TEST(TrainingRun, LoadsForeignWeights) {
   EXPECT_EQ(model.head.weight.value(), full({Bigram::kVocabulary, 4}, 3));
 }
 
-// A run ends with an evaluation: after an epoch or, if the last step is within an epoch, during it.
-// If a callback interrupts this evaluation, even after a batch, the run repeats it with the same
-// examples.
+// A run ends with an evaluation, even if its last step is in the middle of an epoch. If a callback
+// interrupts this evaluation, even after a batch, the run repeats it with the same examples.
 TEST(TrainingRun, EndsAfterItsLastEvaluation) {
   struct Stops : TrainingCallback {
     bool should_continue(const TrainingRun& run) override {
