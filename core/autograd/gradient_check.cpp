@@ -167,7 +167,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
       elements[i] = checked.values.data()[i];
       seen = seen || differs(entry);
       if (entries++ > 0 && badness(entry) <= badness(worst)) continue;
-      const Shape index = unravel_index(shape, i);
+      const Shape index = index_at(shape, i);
       entry.input = name;
       entry.index.assign(index.begin(), index.end());
       worst = entry;

@@ -81,7 +81,7 @@ void check_ids(std::string_view caller, std::span<const std::int32_t> ids, const
     return id < 0 || static_cast<std::size_t>(id) >= rows;
   });
   check_argument(false, caller, ": id ", *wrong, " at ",
-                 bracketed(unravel_index(shape, static_cast<std::size_t>(wrong - ids.begin()))),
+                 bracketed(index_at(shape, static_cast<std::size_t>(wrong - ids.begin()))),
                  " is out of range: the table has ", rows, " rows");
 }
 

@@ -116,7 +116,7 @@ Unmasked unmasked_targets(const char* caller, const Ids& targets, std::size_t cl
     const std::int32_t target = targets.data()[i];
     if (target == options.ignore_index) continue;
     if (target < 0 || static_cast<std::size_t>(target) >= classes)
-      check_argument(false, caller, ": target ", target, " at ", bracketed(unravel_index(shape, i)),
+      check_argument(false, caller, ": target ", target, " at ", bracketed(index_at(shape, i)),
                      " is out of range: there are ", classes, " classes");
     double product = 1;
     if (options.class_weights) product *= options.class_weights->data()[target];
@@ -124,9 +124,8 @@ Unmasked unmasked_targets(const char* caller, const Ids& targets, std::size_t cl
     const auto weight = static_cast<real>(product);
     if (weight == 0) continue;
     if (!std::isfinite(weight))
-      check_argument(false, caller, ": the weight of the target at ",
-                     bracketed(unravel_index(shape, i)), " is ", product, ", expected at most ",
-                     std::numeric_limits<real>::max());
+      check_argument(false, caller, ": the weight of the target at ", bracketed(index_at(shape, i)),
+                     " is ", product, ", expected at most ", std::numeric_limits<real>::max());
     if (weighted) unmasked.weights.push_back(weight);
     unmasked.rows.push_back(static_cast<std::int32_t>(i));
     unmasked.total += weight;

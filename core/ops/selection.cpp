@@ -125,7 +125,7 @@ Variable gather(const Variable& x, int axis, const Ids& ids) {
   for (std::size_t k = 0; k < ids.size(); ++k) {
     const std::int32_t id = ids.data()[k];
     if (id < 0 || static_cast<std::size_t>(id) >= shape[along])
-      check_argument(false, "gather: id ", id, " at ", bracketed(unravel_index(ids.shape(), k)),
+      check_argument(false, "gather: id ", id, " at ", bracketed(index_at(ids.shape(), k)),
                      " is out of range for axis ", axis, " of ", bracketed(shape));
   }
 

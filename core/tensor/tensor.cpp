@@ -64,7 +64,7 @@ Tensor reshaped(Tensor x, const Shape& shape) {
   return x;
 }
 
-Shape unravel_index(const Shape& shape, std::size_t offset) {
+Shape index_at(const Shape& shape, std::size_t offset) {
   Shape index(shape.size());
   for (std::size_t axis = shape.size(); axis-- > 0;) {
     index[axis] = offset % shape[axis];

@@ -69,7 +69,7 @@ inline Tensor scalar(real value) { return full({}, value); }
 Tensor reshaped(Tensor x, const Shape& shape);
 
 /// Returns the index of the element at `offset` in row-major order.
-Shape unravel_index(const Shape& shape, std::size_t offset);
+Shape index_at(const Shape& shape, std::size_t offset);
 
 /// Prints a tensor, abbreviated if it is long: {{1., 2.5}, {0., 3.}}.
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);

@@ -136,7 +136,7 @@ template <class Entry>
 Tensor from_entries(const Shape& shape, const Entry& entry) {
   Tensor result = empty(shape);
   for (std::size_t k = 0; k < result.size(); ++k)
-    result.data()[k] = static_cast<real>(entry(unravel_index(shape, k)));
+    result.data()[k] = static_cast<real>(entry(index_at(shape, k)));
   return result;
 }
 

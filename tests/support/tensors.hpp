@@ -91,7 +91,7 @@ void expect_entries(const Tensor& got, const Shape& shape, const Entry& entry,
                     const Tolerance& tolerance, const std::string& what = "") {
   ASSERT_EQ(got.shape(), shape) << what;
   for (std::size_t k = 0; k < got.size(); ++k) {
-    const Index index = unravel_index(shape, k);
+    const Index index = index_at(shape, k);
     const double expected = entry(index);
     ASSERT_NEAR(got.data()[k], expected, tolerance(index, expected))
         << what << " at " << bracketed(index);
@@ -104,7 +104,7 @@ void expect_exact(const Tensor& got, const Shape& shape, const Entry& entry,
                   const std::string& what = "") {
   ASSERT_EQ(got.shape(), shape) << what;
   for (std::size_t k = 0; k < got.size(); ++k) {
-    const Index index = unravel_index(shape, k);
+    const Index index = index_at(shape, k);
     ASSERT_EQ(got.data()[k], static_cast<real>(entry(index))) << what << " at " << bracketed(index);
   }
 }
@@ -116,8 +116,7 @@ inline void expect_near(const Tensor& got, const Tensor& expected, double tolera
   for (std::size_t k = 0; k < got.size(); ++k) {
     const double found = got.data()[k], wanted = expected.data()[k];
     if (std::abs(found - wanted) <= tolerance) continue;  // much faster than ASSERT_NEAR
-    ASSERT_NEAR(found, wanted, tolerance)
-        << what << " at " << bracketed(unravel_index(got.shape(), k));
+    ASSERT_NEAR(found, wanted, tolerance) << what << " at " << bracketed(index_at(got.shape(), k));
   }
 }
 

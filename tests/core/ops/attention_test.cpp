@@ -323,7 +323,7 @@ TEST(AttentionWeights, ReproduceTheOutput) {
     ASSERT_EQ(weights.shape(), Shape({2, 3, 5, 7}));
     const Distances distances(item);
     for (std::size_t k = 0; k < weights.size(); ++k) {
-      const Index index = unravel_index(weights.shape(), k);
+      const Index index = index_at(weights.shape(), k);
       EXPECT_EQ(weights.data()[k] == 0, distances.is_unseen(index[0], 0, index[2], index[3]) != 0);
     }
     const Variable of_queries = tape.constant(weights);

@@ -561,7 +561,7 @@ void add_reductions(OpTable& table) {
               dropped.push_back(kept[axis]);
           std::vector<double> totals(element_count(kept));
           for (std::size_t k = 0; k < x[0].size(); ++k) {
-            const Index from = unravel_index(x[0].shape(), k);
+            const Index from = index_at(x[0].shape(), k);
             std::size_t to = 0;
             for (std::size_t axis = 0; axis < kept.size(); ++axis)
               to = to * kept[axis] + (is_summed[axis] ? 0 : from[axis]);
