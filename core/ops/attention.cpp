@@ -99,7 +99,7 @@ Attention checked_call(std::string_view op, bool causal, const Shape& of_q, cons
           .key_lengths = options.key_lengths};
 }
 
-// The keys and values of a cache, which include k and v and are read instead.
+// The keys and values of a cache. They end with k and v, and are read instead of k and v.
 struct Cached {
   std::size_t length;
   const real* keys;
@@ -234,7 +234,7 @@ Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOp
 KeyValueCache::KeyValueCache(std::size_t window, std::size_t width)
     : keys_(empty({window, width})), values_(empty({window, width})), window_(window) {}
 
-// The capacity is at least twice the window, so that each position is copied about once on average.
+// The new capacity is at least twice the window, so on average, each position is copied about once.
 void KeyValueCache::make_room(std::size_t count) {
   const std::size_t held = length_ - first_;
   if (held + count <= keys_.shape()[0]) return;

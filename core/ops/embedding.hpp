@@ -19,8 +19,8 @@ namespace rowgrad {
 
 /// The reduction of the rows of a bag.
 enum class BagMode {
-  kSum,   // sum, weighted with per_sample_weights if given
-  kMean,  // mean, ignoring padding
+  kSum,   // element-wise sum, weighted with per_sample_weights if given
+  kMean,  // element-wise mean
   kMax    // element-wise maximum
 };
 

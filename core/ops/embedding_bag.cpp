@@ -118,7 +118,7 @@ Tensor max_bags(const BagLayout& layout, const Tensor& rows, ArgMax& argmax) {
   return largest;
 }
 
-// Sums the gradients of each row of the table over the bags that contain it. `upstream` [bags,
+// Sums the gradients of each row of the table over the bags that contain the row. `upstream` [bags,
 // width] has the gradient of the rows of each bag; `weights`, if not null, are factors of the rows.
 // If `mean`, divides the gradient of a row by the number of times that its id occurs. If `argmax`
 // is not null, only the rows with the maximum of a column get the column's gradient.

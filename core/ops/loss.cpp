@@ -85,7 +85,7 @@ using kernels::Simd;
 // The unmasked targets with nonzero weight, and their weights.
 struct Unmasked {
   std::vector<std::int32_t> rows;  // indices of these targets
-  std::vector<real> weights;       // their weights; empty without weight options
+  std::vector<real> weights;       // weights of these targets; empty without weight options
   double total = 0;                // sum of the weights
 };
 
@@ -224,7 +224,7 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   if (bias) inputs.push_back(*bias);
   std::array<Tensor, 3> gradients;  // only for inputs that need one
   std::array<real*, 3> wanted{};
-  // If there are logits, the kernel writes every element.
+  // If there are logits, the kernel writes every element of the gradients.
   const bool written = !rows.empty() && logits.back() > 0 && width > 0;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].needs_gradient()) continue;

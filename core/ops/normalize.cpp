@@ -27,7 +27,7 @@ enum class Normalization { kLayer, kRootMeanSquare };
 // affected.
 //
 // In rows with huge or tiny values, squares and products would overflow or underflow. There, x
-// means unit · x, where `unit` is a power of 2 that brings the largest value near 1.
+// means unit · x, where `unit` is a power of 2 that brings the largest magnitude near 1.
 struct RowScaling {
   real shift;
   real scale;
@@ -104,7 +104,7 @@ RowMoments moments_of(const real* x, std::size_t width, double epsilon) {
                                         : rms_moments(x, width, epsilon);
 }
 
-// Returns a power of 2 that brings the largest element of a row, or sqrt(epsilon) if that is
+// Returns a power of 2 that brings the largest magnitude in a row, or sqrt(epsilon) if that is
 // larger, near 1. Returns 1 if both are 0, and for rows with NaN or infinity.
 real unit_of(const real* x, std::size_t width, double epsilon) {
   const double largest = std::max<double>(kernels::max_abs({x, width}), std::sqrt(epsilon));

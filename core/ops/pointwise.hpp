@@ -1,8 +1,8 @@
 #pragma once
 
-// Element-wise ops: arithmetic with broadcasting as in NumPy, functions, and dropout. pointwise()
-// makes an op from a function and its derivative. Wrong arguments and shapes throw
-// std::invalid_argument naming the op and both shapes.
+// Element-wise ops: arithmetic with broadcasting as in NumPy, mathematical functions, and dropout.
+// pointwise() makes an op from a function and its derivative. Wrong arguments and shapes throw
+// std::invalid_argument naming the op.
 
 #include <type_traits>
 #include <utility>
@@ -73,7 +73,7 @@ Variable sin(const Variable& x);          // the sine of x in radians
 Variable cos(const Variable& x);          // the cosine of x in radians
 Variable tanh(const Variable& x);         // (eˣ − e⁻ˣ) / (eˣ + e⁻ˣ)
 Variable sigmoid(const Variable& x);      // 1 / (1 + exp(−x))
-Variable log_sigmoid(const Variable& x);  // log(sigmoid(x)), which does not underflow
+Variable log_sigmoid(const Variable& x);  // log(sigmoid(x)), accurate for large |x|
 Variable softplus(const Variable& x);     // log(1 + exp(x)), which does not overflow
 Variable relu(const Variable& x);         // max(x, 0), NaN for NaN; the gradient at 0 is 0
 Variable sqrt(const Variable& x);         // the square root: NaN below 0
@@ -92,8 +92,9 @@ Variable leaky_relu(const Variable& x, double negative_slope = 0.01);
 /// Returns x sigmoid(x) (Elfwing, Uchibe & Doya 2018), also known as swish.
 Variable silu(const Variable& x);
 
-/// Return x Φ(x) (Hendrycks & Gimpel 2016), or the paper's approximation with tanh (GPT-2).
+/// Returns x Φ(x) (Hendrycks & Gimpel 2016).
 Variable gelu(const Variable& x);
+/// Approximates gelu() with tanh (GPT-2).
 Variable gelu_tanh(const Variable& x);
 
 /// Returns the values of x as a constant, so that backward stops there.

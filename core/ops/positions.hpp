@@ -83,7 +83,7 @@ class RotaryTable {
 };
 
 /// Rotates x [..., length, heads · head_width] → the same shape. Each pair (a, b) becomes (a cos −
-/// b sin, a sin + b cos). The first row of x is at first_position. The table must outlive the tape.
+/// b sin, a sin + b cos). Each sequence starts at first_position. The table must outlive the tape.
 Variable rotary(const Variable& x, const RotaryTable& table, std::size_t heads,
                 std::size_t first_position = 0);
 Variable rotary(const Variable& x, const RotaryTable&& table, std::size_t heads,

@@ -1,7 +1,7 @@
 #pragma once
 
 // Ops that rearrange elements. Negative axes count from the end: −1 is the last. Invalid arguments
-// throw std::invalid_argument with the op and the shapes.
+// throw std::invalid_argument naming the op.
 
 #include <cstddef>
 #include <limits>
@@ -37,7 +37,7 @@ constexpr std::ptrdiff_t kAxisEnd = std::numeric_limits<std::ptrdiff_t>::max();
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end = kAxisEnd,
                std::size_t step = 1);
 
-/// Splits x along one axis into parts of length `length`. The last may be shorter.
+/// Splits x along one axis into parts of length `length`. The last part may be shorter.
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
 
 /// Joins variables of the same shape along a new axis; `axis` is its index in the result.
@@ -50,7 +50,7 @@ Variable unsqueeze(const Variable& x, int axis);
 Variable squeeze(const Variable& x, int axis);
 
 /// Joins each row with the steps − 1 rows before it, oldest first, with zeros before the start:
-/// x [..., length, width] → [..., length, steps · width]. One step returns x itself.
+/// x [..., length, width] → [..., length, steps · width]. If steps is 1, returns x itself.
 Variable causal_unfold(const Variable& x, std::size_t steps);
 
 /// Former name of causal_unfold().

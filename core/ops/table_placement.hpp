@@ -20,8 +20,7 @@ struct TableLookup {
   std::vector<std::int32_t> ids;
 };
 
-/// An interface that assigns the rows of tables to processes, and fetches rows from other
-/// processes.
+/// An interface that assigns table rows to processes, and fetches rows from other processes.
 class TablePlacement {
  public:
   TablePlacement() = default;
@@ -34,7 +33,7 @@ class TablePlacement {
 
   /// Returns the table [rows, width] that lookups read instead of `here`, which holds rows_here()
   /// or is in a file. Returns `here` itself if this is the only process. Otherwise fetch() applies
-  /// max_norm and norm_type of `lookup`, so lookups must not.
+  /// max_norm and norm_type of `lookup`, so lookups must not apply them.
   virtual Parameter& whole_table(Parameter& here, std::size_t rows,
                                  const EmbeddingLookup& lookup) = 0;
 

@@ -1,4 +1,4 @@
-// Measures the exchange of gradients between ranks, started by mpirun:
+// Measures the exchange of gradients between ranks. Run it with mpirun:
 //   mpirun -n 2 build/tests/bench/bench_ranks
 // Measures the latency of a small message, dense gradients of several sizes, and row gradients of
 // tables of several sizes.

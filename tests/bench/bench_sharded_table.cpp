@@ -1,4 +1,4 @@
-// Measures a table that is sharded over ranks, started by mpirun:
+// Measures a table that is sharded over ranks. Run it with mpirun:
 //   mpirun -n 4 build/tests/bench/bench_sharded_table ROWS [FOLDER]
 // Trains a table [ROWS, 64], in memory or in files in FOLDER, by SGD with momentum. Prints for each
 // rank:

@@ -16,7 +16,7 @@
 
 namespace rowgrad::testing {
 
-/// The spacing of `real` values at 1. Correctly rounded operations have at most half this error.
+/// The spacing of `real` values at 1. The relative error of correct rounding is at most half.
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();
@@ -55,7 +55,7 @@ inline Tensor counting(const Shape& shape) {
   return result;
 }
 
-/// Returns ids of any shape.
+/// Returns ids of this shape.
 inline Ids ids(const std::vector<std::size_t>& shape, const Ids32& numbers) {
   Ids result = to_ids(numbers);
   result.reshape(shape);

@@ -443,7 +443,7 @@ void add_plain_ops(OpTable& table) {
       "embedding_bag, weighted sum", {{{5, 3}, {3, 4}}}, {{3000, 67}, {2048, 8}},
       [](Inputs x) { return embedding_bag(x[0], weighted_bags(x), {.mode = BagMode::kSum}); });
 
-  // The shapes of x include no rows, a single row, and different numbers of axes.
+  // The shapes of x have no row, one row or several rows, and different numbers of axes.
   table.add("layer_norm", with_vectors(2), {{700, 130}, {130}, {130}},
             [](Inputs x) { return layer_norm(x[0], x[1], x[2]); });
   table.add("layer_norm of x alone", {{{3, 5}}}, [](Inputs x) { return layer_norm(x[0]); });

@@ -335,7 +335,7 @@ const std::vector<ScaledOp> kScaledOps{
     {"stddev of all", 1, [](Inputs x) { return stddev(x[0]); }}};
 
 // For any scale s, f(s x) = sᵈ f(x), and the gradient at s x is sᵈ⁻¹ times the gradient at x. The
-// scales are powers of 2, which do not round.
+// scales are powers of 2, so scaling does not round.
 OP_TEST(IsEquallyAccurateAtAnyScale, ScaledOp, kScaledOps, any_case) {
   constexpr int kMax = std::numeric_limits<real>::max_exponent;
   const auto& [name, degree, op] = item;

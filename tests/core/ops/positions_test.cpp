@@ -56,7 +56,7 @@ TEST(Rotary, DependsOnlyOnTheDistanceAtLargePositions) {
     const RotaryTable table(6, 8, {.first_position = first});
     return sum(rotary(q, table, 1, first + 5) * rotary(k, table, 1, first)).item();
   };
-  // Angles near 10^6 are rounded to 2^-34.
+  // The angles, up to 10^6, have rounding errors of up to 2^-34.
   EXPECT_NEAR(product(1'000'000), product(0), std::max(40 * kEpsilon, 1e-9));
   const RotaryTable all(9, 8), last(2, 8, {.first_position = 7});
   EXPECT_EQ(rotary(q, last, 1, 8).value(), rotary(q, all, 1, 8).value());

@@ -5,7 +5,7 @@
 
 namespace {
 
-// A rejected call must not record anything or draw random numbers.
+// Checks after each test that rejected calls recorded no op and drew no random numbers.
 class RefusedByOps : public ::testing::Test {
  protected:
   Variable of(const Shape& shape) {
