@@ -91,8 +91,8 @@ Tensor weights_gradient(const BagLayout& layout, const Tensor& upstream, const T
   return gradient;
 }
 
-// For each bag and column: the index of the first id whose row has the maximum or NaN, or kNone if
-// the bag is empty.
+// The index of the first id whose row has the maximum or NaN, for each bag and column. The index is
+// kNone if the bag has no ids, or only padding.
 using ArgMax = std::vector<std::uint32_t, PoolAllocator<std::uint32_t>>;
 constexpr std::uint32_t kNone = 0xFFFFFFFF;
 

@@ -124,7 +124,8 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name,
     return sgd({.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.01});
   check_argument(name == "adamw" || name == "sparse-adam", "workloads.json: optimizer ", name,
                  ", expected sgd, momentum, momentum-decay, adamw or sparse-adam");
-  // In GPTs, the table of a memory has five times the learning rate, and no weight decay.
+  // In GPTs, the table of a memory has five times the learning rate of other parameters, and no
+  // weight decay.
   AdamW::Group others{{}, {}}, tables{{}, {.learning_rate = 5e-3, .weight_decay = 0}};
   if (name == "sparse-adam") tables.options.rows = RowUpdates::kTouchedOnly;
   for (Parameter* parameter : parameters)

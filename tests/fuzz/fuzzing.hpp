@@ -32,8 +32,8 @@ struct Finding {
 void expect(bool condition, std::string_view message);
 
 /// Calls `read`, which reads an untrusted input. If it rejects the input with a std::runtime_error
-/// or std::invalid_argument, returns the message. Throws a Finding if the message is long or is
-/// another library's and, under AddressSanitizer, for memory use above a small multiple of the
+/// or std::invalid_argument, returns the message. Throws a Finding if the message is long or
+/// another library's. Under AddressSanitizer, also limits memory use to a small multiple of the
 /// input. Any other exception of `read` ends the test.
 std::optional<std::string> refusal_of(std::string_view input, const std::function<void()>& read);
 

@@ -79,8 +79,8 @@ struct Resumable {
 
 inline void PrintTo(const Resumable& what, std::ostream* out) { *out << what.name; }
 
-/// Stops at each point and resumes from a file, in a new object each time. Then loads each saved
-/// state into the same object, last state first, and repeats the steps after it.
+/// Stops before each step in `stops`, and resumes from a file in a new object. Then loads each
+/// saved state into the same object, last state first, and repeats the steps after it.
 inline void expect_to_go_on(const Resumable& what) {
   std::vector<std::size_t> stops = what.stops;
   for (std::size_t i = 0; what.stops.empty() && i < what.steps; ++i) stops.push_back(i);

@@ -44,7 +44,7 @@ inline Outcome shell(const std::string& command) {
   return outcome;
 }
 
-/// A folder with two text files: corpus, with 3,440 characters, and story, which is part of
+/// A folder with two text files: corpus, with 3,440 characters, and story, a built-in text of
 /// rowgrad.
 class CommandFolder : public TemporaryFolder {
  public:

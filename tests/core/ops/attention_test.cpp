@@ -15,7 +15,7 @@ struct AttentionCase {
                   ", width ", width, ", bias ", bias, ", p ", p, ", causal ", causal,
                   ", key_lengths ", bracketed(key_lengths), ", distances ", distances);
   }
-  // Returns q, k, v, relative keys and values, and the bias.
+  // Returns q, k, v and, if the case has them, relative keys and values, and the bias.
   std::vector<Tensor> inputs() const {
     std::vector<Tensor> all{irregular({batch, queries, heads * width}, 1),
                             irregular({batch, keys, heads * width}, 2),
@@ -105,8 +105,8 @@ struct Tolerance {
     const auto batch = static_cast<double>(item.batch);
     const double most = item.distances > 0 ? 2 : 1;
     const double kept = item.p < 1 ? 1 / (1 - item.p) : 0;
-    // A score is at most √width + 1. The relative error of the weights is the error of the scores
-    // plus the errors of an exponential and a sum over the keys.
+    // A score is below most · (√width + 1). The relative error of the weights is the error of the
+    // scores plus the errors of an exponential and a sum over the keys.
     const double of_score = most * (width + 3 + most) * (std::sqrt(width) + 1) * kEpsilon;
     const double of_weight = 2 * of_score + (12 + keys) * kEpsilon;
     output = most * kept * (of_weight + keys * kEpsilon);
