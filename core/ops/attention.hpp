@@ -84,8 +84,8 @@ class KeyValueCache {
   /// does not grow with the sequence.
   void make_room(std::size_t count);
 
-  /// Removes the positions from `length` on. Throws std::invalid_argument if there are fewer
-  /// positions, or if any of the last `window` remaining positions was discarded.
+  /// Removes the positions from `length` on. Throws std::invalid_argument if `length` >
+  /// length(), or if any of the last `window` remaining positions was discarded.
   void truncate(std::size_t length);
 
  private:

@@ -19,8 +19,8 @@ struct Workload {
   std::string name;
   // embed: token and position tables; toy: also head and cross-entropy; gpt: also blocks
   std::string model;
-  // sgd, momentum, momentum-decay, adamw, or sparse-adam (only rows of a memory that were looked
-  // up)
+  // sgd, momentum, momentum-decay, adamw, or sparse-adam (adamw that updates only looked-up
+  // rows of a memory)
   std::string optimizer;
   std::size_t vocabulary = 0;
   std::size_t width = 0;

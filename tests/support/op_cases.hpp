@@ -29,9 +29,9 @@ struct OpCase {
   Shapes large;               // shapes for several threads, or empty
   Function op;
   Reference reference = {};   // may be empty
-  Bound bound = {};           // if empty: equality with the reference
+  Bound bound = {};           // empty: equality with the reference
   double low = -2, high = 2;  // range of the inputs
-  bool has_quotients = true;  // gradients are compared with difference quotients
+  bool has_quotients = true;  // true: gradients match difference quotients
 
   OpCase& gives(Reference expected, Bound within = {}) {
     reference = std::move(expected);

@@ -16,7 +16,7 @@
 
 namespace rowgrad::testing {
 
-/// The spacing of `real` values at 1. Rounding causes relative errors of at most kEpsilon / 2.
+/// The spacing of `real` values at 1. Relative rounding errors are at most kEpsilon / 2.
 constexpr double kEpsilon = std::numeric_limits<real>::epsilon();
 
 constexpr real kInfinity = std::numeric_limits<real>::infinity();

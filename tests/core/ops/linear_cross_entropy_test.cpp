@@ -122,7 +122,7 @@ TEST(LinearCrossEntropy, DoesNotOverflowAndAcceptsExcludedClasses) {
     for (std::size_t i = 0; i < item.classes; ++i) {
       real& bias = inputs[2].data()[i];
       const bool is_target = i == 299 || i == 6 || i == 13;
-      bias = i < 192 && !is_target ? never : bias + offset;  // also excludes a whole block
+      bias = i < 192 && !is_target ? never : bias + offset;  // excludes a whole block of classes
     }
     const auto gradients = gradients_of([&](Inputs in) { return fused_head(in, item); }, inputs);
     const auto expected = gradients_of([&](Inputs in) { return plain_head(in, item); }, inputs);
