@@ -85,7 +85,7 @@ class Gradient {
   bool is_rows() const { return std::holds_alternative<RowGradient>(kind_); }
   std::string_view kind() const;  // "none", "dense" or "rows"
 
-  /// Return the dense tensor, or the rows. Throw std::logic_error for another kind of gradient.
+  /// Return the dense tensor, or the rows. Throw std::logic_error for another kind.
   const Tensor& dense() const;
   Tensor& dense();
   const RowGradient& rows() const;
@@ -93,7 +93,7 @@ class Gradient {
   /// Returns the shape of the differentiated value. Throws std::logic_error if the kind is none.
   const Shape& shape() const;
 
-  /// Returns the gradient as a dense tensor, moved out if dense. Throws std::logic_error if none.
+  /// Moves the gradient out as a dense tensor. Throws std::logic_error if the kind is none.
   Tensor take_dense() &&;
 
   /// Return the elements of the tensor or of the rows, or an empty span if the kind is none.

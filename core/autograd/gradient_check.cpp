@@ -150,7 +150,7 @@ GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& functio
   const struct Restore {
     const std::vector<Checked>& all;
     ~Restore() { set_values(all, 1); }
-  } restore{all};  // also if the function throws
+  } restore{all};  // restores the values even if the function throws
   const double noise = noise_of(all, evaluate);
   GradientCheckResult worst;
   std::size_t entries = 0;

@@ -4,7 +4,7 @@
 // (f(x + h) − f(x − h)) / 2h for each element x of an input.
 //
 // Difference quotients are inexact: rounding error grows as h shrinks, truncation error as h grows.
-// The check estimates both errors for each element with ever smaller steps, and adds them to the
+// The check estimates both errors for each element with ever smaller steps, and adds both to the
 // error that it measures. So the tolerance bounds the true error of a rule that passes. Float
 // precision is often too coarse, for example for the mean of thousands of values. Then link the
 // library `rowgrad_double`.
@@ -23,7 +23,7 @@ namespace rowgrad {
 struct GradientCheckOptions {
   double step = sizeof(real) == 8 ? 4e-4 : 0.4;        // the largest h / max(1, |x|)
   double tolerance = sizeof(real) == 8 ? 1e-7 : 8e-3;  // limit of error + resolution
-  std::uint64_t seed = 0;  // seed of the random numbers of each evaluation
+  std::uint64_t seed = 0;                              // seed of each evaluation's random numbers
 };
 
 /// The result of gradient_check(). Errors are relative to the largest of three values: the
@@ -49,7 +49,7 @@ struct GradientCheckResult {
 /// given the parameters and the random numbers of the tape. A result with several elements is
 /// reduced to Σ w · result with fixed weights w. Restores all values and leaves gradients alone.
 /// Throws std::invalid_argument if the step or the tolerance is not above 0, if no parameter is
-/// trainable, or if the function does not use a trainable parameter.
+/// trainable, or if the function leaves a trainable parameter unused.
 GradientCheckResult gradient_check(const std::function<Variable(Tape&)>& function,
                                    const std::vector<Parameter*>& parameters,
                                    const GradientCheckOptions& options = {});

@@ -92,7 +92,7 @@ class Parameter {
       : Parameter(std::string(name), std::move(value_or_rows)) {
     owner.adopt(name, *this);
   }
-  ~Parameter();  // notifies its users first
+  ~Parameter();  // notifies its users
   Parameter(const Parameter&) = delete;
   Parameter& operator=(const Parameter&) = delete;
 
@@ -144,8 +144,8 @@ class Parameter {
   /// was destroyed before its state was saved.
   StateDict::Value saved() const;
 
-  /// Throws std::invalid_argument if the entry is missing or of another shape, or if the table file
-  /// cannot be restored to it.
+  /// Throws std::invalid_argument if entry `name` is missing or of another shape, or if the table
+  /// file cannot be restored to it.
   void check_saved(const StateDict& state, const std::string& name) const;
 
   /// Loads an entry that check_saved() has accepted. Throws only if the disk fails. Requires:

@@ -23,7 +23,7 @@ class RowSource {
     std::size_t first, rows;
   };
 
-  /// Creates a source of values of this shape, a whole table unless `part` is given.
+  /// Creates a source of shape `shape`, for a whole table unless `part` is given.
   explicit RowSource(Shape shape, std::optional<Part> part = std::nullopt)
       : part_(part.value_or(Part{0, shape.empty() ? 0 : shape[0]})), shape_(std::move(shape)) {}
   RowSource(const RowSource&) = delete;
@@ -32,7 +32,7 @@ class RowSource {
 
   const Shape& shape() const { return shape_; }
 
-  /// Returns the part of the table that these rows are.
+  /// Returns the part of the table that this source holds.
   const Part& part() const { return part_; }
 
   /// Copies rows: out[i] = row ids[i], plus rows of `added`, if not null, as in

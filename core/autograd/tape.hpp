@@ -51,7 +51,7 @@ struct BackwardOptions {
   /// rule needs the value.
   bool keep_values = true;
   /// If set, receives the gradient of each parameter that the loss depends on, and parameters keep
-  /// their own gradients unchanged. The sink is called once a parameter's sum over all uses is
+  /// their own gradients unchanged. The sink is called when a parameter's sum over all uses is
   /// known, before the rules of earlier nodes run, so parameters come in reverse order of first
   /// use. The sink must not change parameters.
   std::function<void(Parameter& parameter, Gradient gradient)> sink = {};
@@ -225,14 +225,14 @@ class GradientSlot {
   std::size_t index_;
   Tape::Node& input_;
   bool adds_ = input_.gradient.is_dense();
-  Gradient written_ = {};  // through data()
+  Gradient written_ = {};  // memory that data() returned
 };
 
 /// The argument of a backward rule: the value and gradient of its node, the values of the inputs,
 /// and slots for their gradients. Members throw std::logic_error if input i does not exist.
 class Backward {
  public:
-  /// Returns the node's gradient, dense and of the shape of the value.
+  /// Returns the node's gradient, dense and in the value's shape.
   const Tensor& gradient() const;
 
   /// Moves the gradient out, for a rule that reuses the memory. Later calls of gradient() and

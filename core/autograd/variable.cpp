@@ -9,7 +9,8 @@ namespace rowgrad {
 
 /// A slot through which variables detect that their tape was destroyed, without touching freed
 /// memory. Each tape has a slot, which outlives the tape and is reused by later tapes. A variable
-/// stores the slot and its serial number. If this number has changed, the tape is gone.
+/// stores the slot and the slot's serial number. If the slot's number has changed, the tape is
+/// gone.
 struct TapeSlot {
   std::atomic<std::uint64_t> serial = 0;  // odd while a tape uses the slot
   Tape* tape = nullptr;

@@ -12,7 +12,7 @@ class Parameter;
 class Tape;
 struct TapeSlot;
 
-/// A value on a tape: a small handle (tape, index), whose copies refer to the same value. Members
+/// A value on a tape: a handle (tape, index), whose copies refer to the same value. Members
 /// throw std::logic_error if the tape was destroyed or the variable is default-constructed.
 class Variable {
  public:
@@ -39,7 +39,7 @@ class Variable {
   /// Returns true if backward computes the variable's gradient.
   bool needs_gradient() const;
 
-  Tape& tape() const;  // the tape of the value
+  Tape& tape() const;  // the tape that recorded the value
 
  private:
   friend Tape;

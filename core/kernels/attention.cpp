@@ -66,7 +66,7 @@ constexpr std::size_t kQueries = 2 * kTileRows;  // the scores of a block stay i
 
 // The forward pass of heads on one thread, a block of queries at a time. For a single query, as in
 // generating text token by token, packing all keys and values would take longer than the products.
-// So a single query reads values in place, and packs keys one panel at a time. The results have the
+// So a single query reads values in place, and packs keys one panel at a time. Both ways give the
 // same bits.
 class Forward {
  public:
@@ -116,7 +116,8 @@ class Forward {
     for (std::size_t tile = 0; tile < count; tile += kTileRows) {
       const std::size_t rows = std::min(kTileRows, count - tile);
       std::array<real, kTileRows> factors;
-      const std::size_t most = seen(first + tile + rows - 1);  // keys seen by the last query
+      // The last query of a tile sees the most keys.
+      const std::size_t most = seen(first + tile + rows - 1);
       for (std::size_t i = tile; i < tile + rows; ++i)
         factors[i - tile] = exponentiate(first + i, scores_.data() + i * stride_, most);
       if (a.relative_distances > 0) sum_weights(first, tile, rows);

@@ -53,10 +53,10 @@ struct AttentionOperands {
   Number* relative_values = nullptr;
 };
 
-/// The sizes, options and inputs. If causal, query i sees the keys up to i + keys − queries. Even
-/// so, NaN and ∞ in v may reach earlier queries, as 0 · ∞ is NaN. If not causal, each query sees
-/// all keys, and biases and tables by distance are not supported. Requires: queries ≤ keys if
-/// causal.
+/// The sizes, options and inputs of attention. If causal, query i sees the keys up to
+/// i + keys − queries, but NaN and ∞ in v may reach earlier queries, as 0 · ∞ is NaN. If not
+/// causal, each query sees all keys, and biases and tables by distance are not supported.
+/// Requires: queries ≤ keys if causal.
 struct Attention {
   std::size_t batch;
   std::size_t heads;
@@ -66,8 +66,8 @@ struct Attention {
   bool causal = true;
   std::size_t distances = 0;           // columns of distance_bias
   std::size_t relative_distances = 0;  // rows of relative_keys and relative_values
-  /// For each row of the batch, the number of leading keys that are used, 1 to `keys`. The others
-  /// are padding: they are not read, and their gradient is zero. Empty: all keys are used.
+  /// For each row of the batch, the number of leading keys that are used, 1 to `keys`. The other
+  /// keys are padding: they are not read and get zero gradients. Empty: all keys are used.
   std::vector<std::size_t> key_lengths = {};
   /// Dropout mask of the probabilities [batch, heads, queries, keys]. The weights of v are
   /// multiplied by mask_factor. Empty: keeps all.
@@ -83,7 +83,7 @@ struct SoftmaxStats {
   Tensor inverse_sum;
 };
 
-/// Writes the output, which has the shape of q, and fills `softmax` unless it is null.
+/// Writes the output, in the shape of q, and fills `softmax` unless it is null.
 void attention_forward(const Attention& attention, const HeadView<real>& output,
                        SoftmaxStats* softmax);
 

@@ -163,7 +163,7 @@ class HeadBackward {
   }
 
   // Adds left · right to `to`, whose rows are whole panels. `right` is packed in panels of `rows`
-  // rows; the product starts at its row `first`.
+  // rows; the product starts at row `first` of `right`.
   void add_product(const MatrixView& left, const Tensor& right, std::size_t rows, std::size_t first,
                    real* to) const {
     for (std::size_t column = 0; column < a_.width; column += kPanel)

@@ -59,7 +59,7 @@ class ByDistance {
 
   /// Sets all values to zero, before sums.
   void clear() { values_.fill(0); }
-  /// Completes row i: adds the sums of keys that are farther away to its first column.
+  /// Completes row i: adds the sums of keys that are farther away to the first column.
   void add_up(std::size_t i) { *row(i) = std::accumulate(row(i) - kPanel, row(i), *row(i)); }
 
  private:

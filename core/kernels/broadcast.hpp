@@ -54,7 +54,8 @@ struct BroadcastLoops {
     return result;
   }
 };
-/// Returns the loops for a result of shape `result`. Requires: each of `shapes` broadcasts to it.
+/// Returns the loops for a result of shape `result`. Requires: each of `shapes` broadcasts to
+/// `result`.
 BroadcastLoops broadcast_loops(const Shape& result, std::initializer_list<const Shape*> shapes);
 
 inline namespace ROWGRAD_VECTORS {
@@ -80,8 +81,8 @@ void map_repeated(std::size_t count, real* out, const F& f, std::array<const rea
         out + whole, rest);
 }
 
-/// Computes result = f(x …), with each x broadcast to the shape of `result`. `result` may be one of
-/// x if the shapes are equal. For `f`, see elementwise.hpp.
+/// Computes result = f(x …), with each x broadcast to the shape of `result`. `result` may also be
+/// an x of the same shape. For `f`, see elementwise.hpp.
 template <class F, class... X>
 void broadcast_into(Tensor& result, const F& f, const X&... x) {
   static_assert(sizeof...(X) <= 4);

@@ -59,7 +59,7 @@ struct PartialVector {
 };
 
 /// Calls body(vector) for the vectors of [begin, end) on the calling thread. `body` is passed by
-/// value and inlined. No array can alias its members, so they stay in registers.
+/// value and inlined. No array can alias `body`, so its members stay in registers.
 template <class Body>
 [[gnu::always_inline]] inline void for_vectors(std::size_t begin, std::size_t end,
                                                const Body body) {

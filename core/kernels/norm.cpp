@@ -54,7 +54,8 @@ constexpr auto kLastLanes = [] {
 // Returns Σ x² of a short row in the precision of `real`. at(i) is one value, and at_vector(i) is
 // the vector from i on.
 double fast_sum(std::size_t width, const auto& at_vector, const auto& at) {
-  std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};  // two hide the latency of an addition
+  // Two sums hide the latency of an addition.
+  std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};
   std::size_t i = 0;
   for (; i + 2 * kLanes <= width; i += 2 * kLanes)
     for (std::size_t k = 0; k < 2; ++k) {

@@ -18,8 +18,8 @@
 
 namespace rowgrad::kernels {
 
-/// Returns how many rows to prefetch ahead, as the CPU cannot predict ids: fewer wide rows, so that
-/// they stay in the cache until used.
+/// Returns how many rows to prefetch ahead, as the CPU cannot predict ids. Returns fewer for wide
+/// rows, so that they stay in the cache.
 inline std::size_t rows_ahead(std::size_t width) {
   constexpr std::size_t kMaxRows = 16, kMaxValues = 16384;
   return std::clamp<std::size_t>(kMaxValues / std::max<std::size_t>(width, 1), 1, kMaxRows);
@@ -83,13 +83,13 @@ class RowGroups {
   std::vector<std::size_t> starts;
 
  private:
-  // Each has an id in the high half and its position in the low half.
+  // Each entry has an id in the high half and its position in the low half.
   std::vector<std::uint64_t, PoolAllocator<std::uint64_t>> entries_;
 };
 
 /// The largest number of rows that are added one after another. More rows are summed as two halves,
 /// so that the error grows with the logarithm of the number of rows (Higham 1993, "The accuracy of
-/// floating point summation"), and not linearly.
+/// floating point summation"), not linearly.
 constexpr std::size_t kRunningSum = 32;
 
 /// Returns the number of rows of memory that sum_halves() needs for `count` terms.
@@ -150,8 +150,8 @@ struct SingleValue {
   void store(const Simd& x, real* to) const { store_partial(x, to, 1); }
 };
 
-/// Returns, for each id, the sum over its positions of term(x, position) for each vector x of
-/// row_at(position). With `mean`, divides the sum by the number of positions.
+/// Sums term(x, position) over the positions of each id, for each vector x of row_at(position).
+/// With `mean`, divides the sum by the number of positions.
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
   const auto sum_few = [=](const RowPositions& positions, real* to) {

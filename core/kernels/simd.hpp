@@ -130,7 +130,7 @@ inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
 
-/// Computes exp. Near the ends of the range, xsimd's exp overflows too early or returns 0 instead
+/// Computes exp. Near the ends of its range, xsimd's exp overflows too early or returns 0 instead
 /// of subnormals. There, shifts x by a multiple of log 2, and multiplies the result by the matching
 /// power of two. Beyond the ends, xsimd correctly returns 0 or ∞.
 inline Simd exp(const Simd& x) {

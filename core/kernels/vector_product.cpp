@@ -33,8 +33,8 @@ void for_tiles(std::size_t count, std::size_t width, const auto& step) {
   for (; first + width <= count; first += width) step.template operator()<1>(first);
 }
 
-// Computes each row of the result as a sum of rows of b, which are contiguous and have at least one
-// vector. The last vector of a row may overlap the one before it.
+// Computes each row of the result as a sum of rows of b, which are contiguous and have at least
+// kLanes values. The last vector of a row may overlap the one before it.
 void add_rows(const MatrixView& a, const MatrixView& b, const blas::Matrix& result) {
   for (std::size_t row = 0; row < a.rows; ++row) {
     const auto add = [&, to = result.data + row * b.columns]<std::size_t N>(std::size_t column) {
@@ -55,7 +55,7 @@ void add_rows(const MatrixView& a, const MatrixView& b, const blas::Matrix& resu
 }
 
 // Computes each value of one row as a dot product of `a` and a column of b, both of which are
-// contiguous and have at least one vector.
+// contiguous and have at least kLanes values.
 void dot_products(const real* a, const MatrixView& b, real* result) {
   for_tiles(b.columns, 1, [&]<std::size_t N>(std::size_t first) {
     Simd sums[N];
