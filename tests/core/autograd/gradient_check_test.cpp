@@ -202,7 +202,8 @@ TEST(GradientCheck, ChecksParametersAndRestoresThem) {
   EXPECT_TRUE(result.message().starts_with("passed, 10 elements compared; the worst is "))
       << result.message();
   expect_restored();
-  // The first call is for backward, later calls are for difference quotients.
+  // The first call is for backward, the next 16 calls estimate the noise, and later calls are for
+  // difference quotients.
   for (const int call : {1, 2, 3, 4, 5, 20}) {
     failing_call = calls + call;
     EXPECT_ERROR(std::runtime_error, "failed", gradient_check(function, {&table, &scale}));

@@ -121,7 +121,7 @@ TEST(Backward, SkipsRulesWhoseGradientIsNotNeededOrNone) {
   const Variable step =
       record("step", {noted(weight), tape.constant(zeros({2}))}, zeros({2}), [](Backward& node) {
         node.slot(0).take({});
-        node.slot(1).take(zeros({7}));  // ignored: not needed
+        node.slot(1).take(zeros({7}));  // ignored, as a constant needs no gradient
       });
   tape.backward(sum(weight * noted(tape.parameter(frozen)) + step));
   EXPECT_FALSE(ran);
@@ -145,7 +145,7 @@ TEST(Backward, AccumulatesGradientsInPlace) {
         }
     });
   };
-  // The table gets a row gradient first, so the dense gradient is not accumulated in place.
+  // The table gets a row gradient first, so its first dense gradient is not added in place.
   tape.backward(sum(tripled() + tripled()) + sum(embedding(rows, ids({1}, {1}))));
   EXPECT_EQ(added, (std::vector{false, false, true, true}));
   EXPECT_EQ(tape.gradient(a).dense(), full({2}, 6));
@@ -158,7 +158,7 @@ TEST(Backward, EvaluatesExpressionsOnlyIfNeeded) {
   const auto product = [&] {
     return record("product", {x, fixed}, x.read() * fixed.read(), [](Backward& node) {
       node.slot(0).take(node.gradient() * node.input(1));
-      node.slot(1).take(zeros({7}) + zeros({7}));  // not evaluated: not needed
+      node.slot(1).take(zeros({7}) + zeros({7}));  // not evaluated, as a constant needs no gradient
     });
   };
   tape.backward(sum(product() + product()));
@@ -194,7 +194,7 @@ TEST(Backward, KeepsRowGradientsOfTablesThatAreOnlyLookedUp) {
   EXPECT_EQ(doubled.gradient().dense(), tensor({4, 2}, {0, 0, 4, 4, 0, 0, 2, 2}));
 }
 
-// An identity op whose backward rule records an event.
+// Records an identity op whose backward rule appends `name` to `events`.
 Variable noted(const Variable& x, std::vector<std::string>& events, const char* name) {
   return record("noted", {x}, x.read(), [&events, name](Backward& node) {
     events.emplace_back(name);

@@ -3,7 +3,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// Sums of equal values are the hardest, because all rounding errors have the same sign.
+// Sums of equal values are the hardest, because many rounding errors have the same sign.
 TEST(Sum, StaysAccurateForMillionsOfValues) {
   constexpr double kTolerance = std::is_same_v<real, float> ? 1e-6 : 1e-13;
   for (const std::size_t columns : {1, 3, 200})

@@ -116,7 +116,7 @@ TEST(LargestMagnitude, IsFoundAtAnyPosition) {
 TEST(AllFinite, DetectsOneNonFiniteValueAtAnyPosition) {
   const real largest = std::numeric_limits<real>::max();
   for (const std::size_t count : {0, 1, 3, 8, 17, 100'000}) {
-    std::vector<real> values(count, -largest);  // their sum overflows
+    std::vector<real> values(count, -largest);  // the sum of two overflows
     EXPECT_TRUE(kernels::all_finite(values)) << count;
     for (std::size_t i = 0; i < count; i += 1 + count / 30)
       for (const real wrong : {kNaN, kInfinity, -kInfinity}) {

@@ -4,7 +4,7 @@
 namespace rowgrad::kernels {
 namespace {
 
-// Returns ids with frequencies as in text: a few occur often, most rarely.
+// Returns ids with frequencies as in text: a few ids occur often, and most occur rarely.
 Ids32 text_like_ids(std::size_t count, std::int32_t rows) {
   Ids32 ids;
   std::uint32_t state = 1;
@@ -76,7 +76,8 @@ TEST(MergeRows, SumsTheRowsOfEachIdForAnySizeAndWidth) {
       }
 }
 
-// Returns a column of values. Half of them are equal: all their rounding errors have the same sign.
+// Returns a column of values. Half of the values are equal, so many rounding errors have the same
+// sign.
 Tensor many_values(std::size_t count) {
   const Tensor values = irregular({count, 1}, 1, 0, 1);
   Tensor all = full({count, 1}, 0.1);

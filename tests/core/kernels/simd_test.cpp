@@ -35,7 +35,7 @@ static_assert(!std::is_constructible_v<bool, Simd> && !std::is_constructible_v<r
 static_assert(!std::is_constructible_v<Simd, Mask>);
 static_assert(std::is_trivially_copyable_v<Simd> && sizeof(Simd) == kLanes * sizeof(real));
 
-// Applies f to values, in vectors whose lanes differ.
+// Applies f to the values, one vector at a time.
 std::vector<real> mapped(const auto& f, const std::vector<real>& values) {
   std::vector<real> result(values.size());
   map_span(values.size(), result.data(), f, values.data());

@@ -78,7 +78,7 @@ TEST(VectorProduct, CountsEachTermOnceAndPropagatesInfinity) {
   }
 }
 
-// Compares values and gradients of stacks of matrices, some of them broadcast.
+// Compares the values and gradients of products of stacked matrices. The last product broadcasts.
 TEST(VectorProduct, GivesTheSameBitsOnAnyNumberOfThreads) {
   for (const auto& [of_a, of_b] :
        std::vector<std::pair<Shape, Shape>>{{{64, 6, 100}, {64, 100, 1}},
