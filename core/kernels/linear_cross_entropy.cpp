@@ -265,9 +265,9 @@ class RowBlock {
                      {}, kBackwardBlock * kPanel);
   }
 
-  // Computes the transpose of the gradient of x, in panels of rows. Weights that are read often are
-  // first copied to `copy`, because with a power-of-two stride they would evict each other from the
-  // L1 cache.
+  // Computes the transpose of the gradient of x, in panels of rows. If many panels read the
+  // weights, first copies the weights to `copy`, because with a power-of-two stride they would
+  // evict each other from the L1 cache.
   void add_x_gradient(const Classes& classes, real* copy, real* columns, bool add) const {
     const std::size_t width = head_.width;
     blas::MatrixView weight{head_.weight + classes.first * width, classes.count, width};

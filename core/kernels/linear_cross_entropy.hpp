@@ -25,7 +25,7 @@ struct LinearCrossEntropy {
   const real* row_weights = nullptr;  // [rows], factors of the losses; null: all 1
 };
 
-/// Destinations for the gradients of scale · Σ factor · loss, or null.
+/// Destinations, or null, for the gradients of scale · Σ factor · loss.
 struct HeadGradients {
   real* x = nullptr;
   real* weight = nullptr;
@@ -33,7 +33,7 @@ struct HeadGradients {
   real scale = 1;
 };
 
-/// Returns the sum over the rows of factor · (log Σ exp(logits) − logit of the target). Writes the
+/// Returns Σ factor · (log Σ exp(logits) − logit of the target) over the rows. Writes the
 /// gradients, unless `rows` or `classes` is 0.
 double linear_cross_entropy(const LinearCrossEntropy& head, const HeadGradients& gradients);
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Norms of order 1, 2 and infinity of several arrays, taken as one vector. Each row is summed in
-// double, and the sums are added in order. Rows of zeros change no bit, so a few rows and a table
-// that is zero elsewhere have the same norm, on any number of threads.
+// Norms of order 1, 2 and infinity of several arrays, taken as one vector. Pieces of rows are
+// summed in double, and added in order. Rows of zeros change no bit, so a few rows and a table that
+// is zero elsewhere have the same norm, on any number of threads.
 
 #include <cstddef>
 #include <functional>
