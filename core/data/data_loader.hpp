@@ -48,9 +48,9 @@ struct DataLoaderOptions {
   /// If true, each epoch drops the examples left over after the last full batch. Otherwise they
   /// form a shorter batch.
   bool drop_last = false;
-  /// If true, start() draws each epoch's seed from its Random instead, as PyTorch's DataLoader
-  /// draws from the global generator (torch.manual_seed): 64 bits that the order ignores and, to
-  /// shuffle, 64 bits whose lower half seeds the order. PyTorch's `generator` option gives a
+  /// If true, start() draws each epoch's seed from its `random`, as PyTorch's DataLoader draws from
+  /// the global generator (torch.manual_seed). It draws 64 bits that the order ignores and, if
+  /// `shuffle`, 64 bits whose lower half seeds the order. PyTorch's `generator` option gives a
   /// different order.
   bool draw_order = false;
 };
@@ -98,7 +98,7 @@ class DataLoader {
   /// Returns integers that identify this loader: the dataset's description and the options.
   StateDict description() const;
 
-  /// Returns a progress and the description as a state dict.
+  /// Returns `progress` and description() as a state dict.
   StateDict state_dict(const Progress& progress) const;
 
   /// Returns the saved progress. Throws if the state is from a loader with another description.

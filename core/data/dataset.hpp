@@ -33,7 +33,7 @@ struct Batch {
   /// Returns the inputs of windows [rows, context]: the first array of `ids`. Throws unless `ids`
   /// has exactly two arrays.
   const Ids& inputs() const { return window_ids(0); }
-  /// Returns the targets of these inputs: the second array. Throws as inputs() does.
+  /// Returns the targets of inputs(): the second array. Throws as inputs() does.
   const Ids& targets() const { return window_ids(1); }
 
   /// Returns the number of examples. Throws if the batch has no arrays, arrays differ in their

@@ -253,7 +253,7 @@ void TokenFileWriter::append(std::span<const std::int32_t> ids) {
   std::uint32_t largest = 0;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     largest = std::max(largest, static_cast<std::uint32_t>(ids[i]));
-    // Writes four bytes; the next id overwrites those that exceed bytes_per_id.
+    // Writes four bytes. The next id overwrites the bytes beyond bytes_per_id.
     std::memcpy(stored_.data() + i * bytes, &ids[i], sizeof ids[i]);
   }
   check_argument(ids.empty() || largest < header_.vocabulary_size, "TokenFileWriter: id ",

@@ -67,7 +67,7 @@ struct TokenFileOptions {
 /// memory. Movable; several threads may read at once.
 class TokenFile {
  public:
-  /// Reads only the header and the end mark. Throws if the format is unknown, the length
+  /// Reads only the header and "rgtokend". Throws if the format is unknown, the length
   /// contradicts the header, or the vocabulary differs.
   explicit TokenFile(const std::filesystem::path& path, const TokenFileOptions& options = {});
 
@@ -80,8 +80,8 @@ class TokenFile {
   const std::optional<TokenFileHeader>& header() const { return header_; }
 
   /// Fills `ids` with the ids from index `begin` on. Throws for ids outside the vocabulary. In
-  /// version 2 of rowgrad's format, verifies each block when it is first read, and throws if it is
-  /// damaged.
+  /// version 2 of rowgrad's format, verifies each block when it is first read, and throws if the
+  /// block is damaged.
   void read(std::uint64_t begin, std::span<std::int32_t> ids) const;
 
   /// Throws if the length or modification time has changed since the file was opened.
@@ -128,7 +128,7 @@ class TokenFileWriter {
   /// Appends ids. Throws, and appends nothing, if one of them is outside the vocabulary.
   void append(std::span<const std::int32_t> ids);
 
-  /// Completes the file and moves it into place. No other function may be called afterwards.
+  /// Completes the file and moves it into place. Call no other function afterwards.
   void finish();
 
  private:

@@ -108,7 +108,7 @@ class TokenWindows : public Dataset {
   /// targets: see TokenSequence::checksum().
   StateDict description() const override;
   void check_unchanged() const override;                                   // checks all files
-  DataUnit unit() const override { return {"tokens", options_.context}; }  // counts padding
+  DataUnit unit() const override { return {"tokens", options_.context}; }  // padding included
 
  private:
   TokenSequence text_;

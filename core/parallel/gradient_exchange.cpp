@@ -17,7 +17,7 @@ std::span<std::byte> bytes_of(real* data, std::size_t count) {
   return std::as_writable_bytes(std::span(data, count));
 }
 
-// Returns the positions, in a row gradient, of the rows that lie in `range` of the table.
+// Returns the positions in `rows` of the rows whose indices lie in `range`.
 IndexRange rows_within(const RowGradient& rows, IndexRange range) {
   const auto index_of = [&](std::size_t row) {
     const auto found = std::ranges::lower_bound(rows.indices(), static_cast<std::int64_t>(row));

@@ -16,12 +16,12 @@ namespace rowgrad {
 /// The sum of gradients over ranks.
 ///
 /// The dense gradients of a bucket of consecutive parameters are one vector. Each rank owns an
-/// equal range, receives it from all other ranks, adds it up, and sends the sum back. So each rank
-/// sends each element about twice on any number of ranks (reduce-scatter and all-gather;
+/// equally long range, receives its values from all other ranks, and sends their sums back. So each
+/// rank sends each element about twice on any number of ranks (reduce-scatter and all-gather;
 /// Rabenseifner 2004, "Optimization of Collective Reduction Operations"). A bucket is sent once all
 /// ranks have its gradients, while other gradients are computed.
 ///
-/// Row gradients are either gathered, so every rank gets all rows, or summed by owners of equal
+/// Row gradients are either gathered, so every rank gets all rows, or summed by owners of
 /// ranges of rows, which send the sums to all ranks. Large gradients use the way that would have
 /// sent fewer bytes in the previous sum; small ones are gathered. Owners of sharded tables keep the
 /// sums.
@@ -50,7 +50,7 @@ class GradientExchange final : public GradientSum {
     std::size_t rank;
     IndexRange slices;
   };
-  // The parameters [begin, end), and the state of the exchange of their dense gradients.
+  // The parameters [begin, end), and the state of exchanging their dense gradients.
   struct Bucket {
     enum Step { kNothing, kCounts, kPieces, kSums };
     std::size_t channel;

@@ -38,7 +38,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kLongest = 1UL << 30;              // maximum bytes per message, an int in MPI
+constexpr std::size_t kLongest = 1UL << 30;  // maximum bytes per message; MPI takes an int
 constexpr auto kSpins = std::chrono::microseconds(200);  // spin time before yielding
 
 // A time limit, which ends the process with a message if this object still exists after `seconds`.
@@ -58,14 +58,14 @@ class StartLimit {
  private:
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread watch_;  // the last member: uses the others until it is joined
+  std::jthread watch_;  // last, because the thread uses the other members
 };
 
 class MpiProcessGroup : public ProcessGroup {
  public:
   explicit MpiProcessGroup(double timeout) : timeout_(timeout) {
-    // Read before MPI starts, because MPI sets these variables itself if it does not know the
-    // launcher.
+    // Reads the launcher's environment variables before MPI starts, because MPI sets them itself if
+    // it does not know the launcher.
     const char* const given = launched_rank();
     const std::string launched = given == nullptr ? "" : given;
     const std::string of = given == nullptr ? "" : launched_size();
@@ -162,7 +162,8 @@ class MpiProcessGroup : public ProcessGroup {
     while (first_open(requests) < requests.open.size()) {
       const bool news = advance(requests);
       const auto now = Clock::now();
-      if (news || now - std::exchange(tested, now) > timeout_ / 2) {  // or this rank was suspended
+      // A gap of more than timeout_ / 2 between two tests means that this rank was suspended.
+      if (news || now - std::exchange(tested, now) > timeout_ / 2) {
         last = now;
       } else if (now - start > kSpins) {
         std::this_thread::yield();
@@ -171,8 +172,8 @@ class MpiProcessGroup : public ProcessGroup {
       std::set<std::size_t> silent;
       for (std::size_t i = 0; i < requests.open.size(); ++i)
         if (requests.open[i] != MPI_REQUEST_NULL) silent.insert(requests.others[i]);
-      // Silent ranks may be waiting for the rank that hangs. Waiting longer gives them time to name
-      // it.
+      // Silent ranks may be waiting for the rank that hangs. Waiting longer gives the waiting
+      // ranks time to name the hanging rank.
       if (silent.size() > 1 && now - last < 1.25 * timeout_) continue;
       throw std::runtime_error(concat(name_of(*silent.begin()),
                                       silent.size() > 1 ? " or another rank" : "",

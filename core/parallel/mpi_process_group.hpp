@@ -22,15 +22,15 @@ const char* launched_rank();
 std::string launched_size();
 
 /// Starts MPI and returns the group of all processes of this run. Call it once. Destroying the
-/// group ends MPI, except during stack unwinding. In that case, the process should exit with an
-/// error, so that MPI ends the others.
+/// group ends MPI, except during stack unwinding. Then, the process should exit with an error,
+/// so that MPI ends the other processes.
 ///
 /// If a rank keeps others waiting for more than `timeout` seconds, the others throw a
 /// std::runtime_error that names it. If MPI takes longer to start, the process exits with a
 /// message. Throws std::runtime_error if mpirun belongs to another MPI than this program.
 ///
-/// In a program that was built without MPI, returns a group of one process, but throws
-/// std::runtime_error if a launcher started this process, unless launched_size() is "1".
+/// In a program that was built without MPI, returns a group of one process. Throws
+/// std::runtime_error if a launcher started this process and launched_size() is not "1".
 std::unique_ptr<ProcessGroup> mpi_process_group(double timeout = 50);
 
 }  // namespace rowgrad

@@ -52,7 +52,8 @@ void check_part(const fs::path& path, const StateDict& part, const StateDict& fi
                 described(file, rank));
 }
 
-// Returns true if random_name() can return `name`. Other names must not become part of a path.
+// Returns true if `name` has only digits and hyphens, like the names that random_name() returns.
+// Other names must not become part of a path.
 bool is_name(std::string_view name) {
   return !name.empty() && name.find_first_not_of("0123456789-") == std::string_view::npos;
 }
@@ -111,8 +112,8 @@ const ShardedTable* table_of(const std::string& name, const ParallelTraining& tr
 }
 
 // Moves the rows of sharded tables and their optimizer state out of a state dict. Values that apply
-// to all rows stay: integers such as "step", "lazy.steps", "lazy.rules" and, for tables in memory,
-// strings. Checksums are dropped, because they cover only this rank's values.
+// to all rows stay: single integers such as "step", values named "lazy.steps" or "lazy.rules" and,
+// for tables in memory, strings. Checksums are dropped, because they cover only this rank's values.
 StateDict take_rows(StateDict& state, const ParallelTraining& training,
                     std::span<Parameter* const> parameters) {
   StateDict rows;

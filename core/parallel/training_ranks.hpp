@@ -25,7 +25,7 @@ inline void add(Gradients& a, Gradients&& b) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i].add(std::move(b[i]));
 }
 
-/// The sum of the gradients of a step's slices over all ranks. Gradients are added in the order of
+/// The sum of a step's gradients over all slices and ranks. Gradients are added in the order of
 /// tree_sum(), so every rank gets the same bits, on any number of ranks.
 class GradientSum {
  public:
@@ -36,8 +36,8 @@ class GradientSum {
   GradientSum& operator=(const GradientSum&) = delete;
   virtual ~GradientSum() = default;
 
-  /// Returns the subtrees of the tree of slices whose gradients this rank computes. The last one is
-  /// a single slice; compute the others first.
+  /// Returns the subtrees of slices whose gradients this rank computes. The last one is a single
+  /// slice; compute the others first.
   virtual const std::vector<IndexRange>& subtrees() const = 0;
 
   /// Starts a sum, with the gradients of all subtrees() except the last. A slice may have no
@@ -71,7 +71,7 @@ class TrainingRanks : public TablePlacement {
   /// Returns true if any table is sharded.
   virtual bool has_tables() const = 0;
 
-  /// Returns the table whose shard or table() is this parameter, or null.
+  /// Returns the table whose shard() or table() is this parameter, or null.
   virtual ShardedTable* find(const Parameter& parameter) const = 0;
 
   /// Adds this rank's rows of `gradient` to the gradient of the table's shard. If `watched`, also
@@ -81,8 +81,8 @@ class TrainingRanks : public TablePlacement {
   /// Clears the gradients that table() of each table keeps for callbacks.
   virtual void zero_gradients() const = 0;
 
-  /// Concatenates the partial sums of a shard's gradient on all ranks, in order. For other
-  /// parameters, returns `parts`.
+  /// Concatenates the partial sums of a shard's gradient on all ranks, in the order of ranks. For
+  /// other parameters, returns `parts`.
   virtual std::vector<double> all_parts(const Parameter& parameter,
                                         std::vector<double> parts) const = 0;
 

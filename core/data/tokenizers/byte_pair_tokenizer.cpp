@@ -50,7 +50,8 @@ BytePairTokenizer BytePairTokenizer::train(std::string_view text, const BytePair
 }
 
 // A cache of the ids of recent pieces. Words repeat, so nearly all pieces of a document are found
-// here. The size is fixed (4 MiB): each set holds two pieces, and a third one evicts the older.
+// here. The size is fixed (4 MiB). Each set holds two pieces, and a third piece evicts the older
+// one.
 class PieceCache {
  public:
   static constexpr std::size_t kLongest = 24;  // maximum bytes of a cached piece

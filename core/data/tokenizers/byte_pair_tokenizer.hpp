@@ -55,14 +55,15 @@ struct NamedText {
 
 /// Builds GPT-2's tokenizer from its two published files. `vocab_bpe` has a line `#version: …`,
 /// then one merge per line, such as `Ġ t`, in rank order. `encoder_json` is an object that maps
-/// tokens to ids. Both write bytes as printable_from_bytes() does. The ids must be 0, 1, 2 …
-/// without gaps, and all `special_tokens` must occur. Every other token must be a byte or made by a
-/// merge. Otherwise throws std::runtime_error naming the file and, for vocab_bpe, the line.
+/// tokens to ids. In both, bytes are printable text: see printable_from_bytes(). The ids must be 0,
+/// 1, 2 … without gaps, and all `special_tokens` must occur. Every other token must be a byte or
+/// made by a merge. Otherwise throws std::runtime_error naming the file and, for vocab_bpe, the
+/// line.
 BytePairTokenizer gpt2_tokenizer(const NamedText& vocab_bpe, const NamedText& encoder_json,
                                  const std::vector<std::string>& special_tokens = {
                                      std::string(kEndOfText)});
 
-/// Reads both files and builds the tokenizer. Also throws if a file cannot be read.
+/// Calls gpt2_tokenizer() with two files. Also throws if a file cannot be read.
 BytePairTokenizer load_gpt2_tokenizer(const std::filesystem::path& vocab_bpe,
                                       const std::filesystem::path& encoder_json,
                                       const std::vector<std::string>& special_tokens = {

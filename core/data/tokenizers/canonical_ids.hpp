@@ -17,7 +17,7 @@ namespace rowgrad {
 std::string fold(std::string_view text);
 
 /// Returns the canonical id of each token, for NgramHashOptions::canonical. Tokens with equal
-/// folded text share one. Canonical ids count from 0 in order of first appearance. Sharing gives
+/// folded text share an id. Canonical ids count from 0 in order of appearance. Sharing gives
 /// fewer, better trained n-grams (Cheng et al. 2026, "Conditional Memory via Scalable Lookup",
 /// section 2.2).
 std::vector<std::int32_t> canonical_ids(const Tokenizer& tokenizer);

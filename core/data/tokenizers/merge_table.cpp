@@ -250,7 +250,7 @@ std::vector<std::pair<std::int32_t, std::int32_t>> learn_merges(
     const auto [expected, complement] = candidates.top();
     candidates.pop();
     if (const std::int64_t now = pairs.count(~complement); now != expected) {
-      candidates.emplace(now, complement);  // other merges have taken some of its occurrences
+      candidates.emplace(now, complement);  // other merges have changed the count
       continue;
     }
     const auto left = static_cast<std::int32_t>(~complement >> 32);

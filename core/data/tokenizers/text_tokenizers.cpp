@@ -44,7 +44,8 @@ CharacterTokenizer::CharacterTokenizer(Vocabulary tokens) : Tokenizer(std::move(
 
 void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
                                     std::vector<std::int32_t>& ids) const {
-  // At least doubles the capacity: exact reservations would copy all ids for each part of the text.
+  // At least doubles the capacity, because exact reservations would copy all ids for each part of
+  // the text.
   if (const std::size_t most = ids.size() + text.size(); most > ids.capacity())
     ids.reserve(std::max(most, 2 * ids.capacity()));
   const std::optional<std::int32_t> unknown = vocabulary().find_special(kUnknown);
@@ -72,7 +73,8 @@ void CharacterTokenizer::append_ids(std::string_view text, std::size_t offset,
 
 namespace {
 
-// Returns true if \s of Python's re matches: for White_Space and the four information separators.
+// Returns true if \s of Python's re matches the character, which is then White_Space or one of the
+// four information separators.
 bool is_blank(char32_t code_point) {
   return (code_point >= 0x1C && code_point <= 0x1F) ||
          character_class(code_point) == CharacterClass::white_space;

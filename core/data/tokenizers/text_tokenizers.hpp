@@ -56,8 +56,8 @@ std::vector<std::string_view> split_words(std::string_view text);
 /// original whitespace is lost.
 class WordTokenizer final : public Tokenizer {
  public:
-  /// Collects the words of a corpus, except those spelled like a special token, with ids in code
-  /// point order. Throws if max_tokens leaves no id for words.
+  /// Collects the words of a corpus, with ids in code point order. Skips words spelled like special
+  /// tokens. Throws if max_tokens leaves no id for words.
   static WordTokenizer from_text(std::string_view text, const WordOptions& options = {});
 
   /// Throws if an ordinary token is not exactly one word or, with `lower`, not in lower case. With

@@ -58,8 +58,8 @@ constexpr std::string_view kFormat = "rowgrad tokenizer";
 constexpr std::uint64_t kVersion = 2;
 
 // --- Writing ---
-// One token per line, so that diffs are readable, and in ASCII, so that all editors show the same
-// text.
+// Returns a member of the JSON object: a list with one item per line, so that diffs are readable.
+// `print` must return ASCII, so that all editors show the same text.
 
 template <class Items, class Print>
 std::string list(const char* name, const Items& items, const Print& print) {

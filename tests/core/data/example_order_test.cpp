@@ -48,7 +48,7 @@ TEST(KeyedPermutation, IsUniformOverKeysAndNeighbours) {
   const auto bin = [](std::uint64_t number) { return number * kBins / kCount; };
   std::vector<std::uint64_t> one(kBins), pairs(kBins * kBins), keys(kBins * kBins),
       differences(kBins);
-  for (std::uint64_t key = 0; key < kKeys; ++key) {  // the same two positions under many keys
+  for (std::uint64_t key = 0; key < kKeys; ++key) {  // the same positions under many keys
     const KeyedPermutation permutation(kCount, key);
     ++one[bin(permutation(0))];
     ++pairs[bin(permutation(0)) * kBins + bin(permutation(1))];
@@ -75,7 +75,7 @@ TEST(ExampleOrder, EqualsRandpermUpTo2To24Examples) {
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(order[i], expected[i]) << count << ' ' << i;
   }
   const ExampleOrder order(ExampleOrder::kMaxListed, 9);
-  Random random(9);  // torch.randperm first swaps the first element with another
+  Random random(9);  // torch.randperm first draws the index of the first element
   EXPECT_EQ(order[0], random.bits() % ExampleOrder::kMaxListed);
 }
 

@@ -69,7 +69,7 @@ TEST(GradientExchange, GivesTheSameBitsOnAnyNumberOfRanks) {
         const Gradients expected = of_node({0, slices}, all);
         for (std::size_t count = 1; count <= 4; ++count)
           run_ranks(count, [&](ProcessGroup& ranks) {
-            // With few rows, each parameter is a bucket of its own.
+            // With few rows, no two parameters with elements share a bucket.
             GradientExchange exchange(ranks, slices, kShapes,
                                       rows < 1000 ? 0 : GradientExchange::kBucketBytes);
             for (int again = 0; again < 3; ++again) {  // each sum chooses the ways of the next

@@ -105,7 +105,7 @@ TEST(Tokenizer, EncodesManyDocumentsInLinearMemory) {
       return FailingAllocations::bytes();
     };
     bytes_for(1);  // may fill caches
-    // Doubling the capacity takes at most twice the memory needed, for any number of documents.
+    // Four times the text takes four times the memory. The factor 2 allows for unused capacity.
     EXPECT_LT(bytes_for(4000), 4 * 2 * bytes_for(1000));
   }
 }
