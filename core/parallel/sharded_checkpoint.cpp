@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of values in `path` and its parts. Each checkpoint has its own id. `path` also determines
-// the file names of the next checkpoint's parts, so that a save overwrites parts of an interrupted
-// save.
+// Names of values in the main file and the parts. Each checkpoint has its own id. The main file
+// also names the parts of the next checkpoint, so that a save overwrites the parts of an
+// interrupted save.
 constexpr const char* kId = "split.id";
-constexpr const char* kNames = "split.names";    // common part of the parts' file names
+constexpr const char* kNames = "split.names";    // substring that the names of all parts share
 constexpr const char* kNext = "split.next";      // kNames of the next checkpoint
 constexpr const char* kBefore = "split.before";  // kNames of the replaced checkpoint
 constexpr const char* kRanks = "split.ranks";    // number of parts

@@ -91,8 +91,8 @@ class TrainingRanks : public TablePlacement {
   /// must not exchange anything else, except in together().
   virtual void first_asks(const std::function<void()>& work) = 0;
 
-  /// With sharded tables, waits until all ranks have called together(), inside first_asks(). Then
-  /// calls `work`. In `work`, ranks may exchange messages, and fetch rows together.
+  /// Call it in first_asks(). With sharded tables, waits until all ranks call it. Then calls
+  /// `work`, in which ranks may exchange messages, and fetch rows together.
   virtual void together(const std::function<void()>& work) = 0;
 };
 

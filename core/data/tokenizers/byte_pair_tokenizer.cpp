@@ -105,13 +105,13 @@ class PieceCache {
     return key;
   }
 
-  // Adds an entry without ids. Rarely called and not inlined, so that its caller can be inlined.
+  // Adds an entry without ids. Not inlining this rare call lets the compiler inline its caller.
   [[gnu::noinline]] static Entry& add(Entry* set, const Key& key) {
     set[1] = set[0];
     return set[0] = {.key = key};
   }
 
-  // Returns true if the keys are equal. Branch-free: keys are nearly always equal.
+  // Returns true if the keys are equal. Has no branches, because keys are nearly always equal.
   static bool same(const Key& a, const Key& b) {
     return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3])) == 0;
   }

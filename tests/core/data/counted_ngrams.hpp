@@ -7,7 +7,7 @@ namespace rowgrad::testing {
 
 inline Ids two_texts() { return ids({2, 4}, {1, 2, 1, 2, 3, 2, 1, 2}); }
 
-// Returns the count of each row's n-grams, by row.
+// Returns the n-grams of each row with their counts.
 inline std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> counted(
     const NgramHash& hash, const Ids& batch) {
   std::map<std::int32_t, std::map<std::vector<std::int32_t>, std::uint64_t>> all;
