@@ -41,7 +41,7 @@ void check_offsets(const RaggedIds& bags) {
   }
 }
 
-// Returns copies of these bags, in this order.
+// Returns copies of the bags `indices`, in this order.
 RaggedIds copies_of_bags(const RaggedIds& bags, std::span<const std::int64_t> indices) {
   std::vector<std::int32_t> offsets;
   std::size_t count = 0;

@@ -41,7 +41,7 @@ struct Batch {
   /// ids.
   std::size_t rows() const;
 
-  /// Returns copies of these rows, in this order. Validates the whole batch first.
+  /// Returns copies of the rows `indices`, in this order. Validates the whole batch first.
   Batch select(std::span<const std::int64_t> indices) const;
 
  private:
@@ -76,7 +76,7 @@ class Dataset {
   /// repeated evaluations, and any number of ranks with the same slices make the same draws.
   virtual Batch draw(std::span<const std::int64_t> examples, Random& random) const;
 
-  /// Returns named integers that identify these examples. A loader adds its options (batch,
+  /// Returns named integers that identify this dataset. A loader adds its options (batch,
   /// draw_order, drop_last, seed, shuffle). The default returns the number of examples.
   virtual StateDict description() const;
 

@@ -65,7 +65,7 @@ class NgramCounts {
   std::uint64_t uncounted_ = 0;
 };
 
-/// Returns an n-gram's text, or its ids if the tokenizer is null or lacks one of them. Incomplete
+/// Returns an n-gram's text, or its ids if the tokenizer is null or lacks an id. Incomplete
 /// n-grams begin with "[start]".
 std::string text_of(const NgramCounts::Ngram& ngram, const Tokenizer* tokenizer);
 

@@ -20,8 +20,8 @@ bool is_prime(std::size_t number) {
   return true;
 }
 
-// Returns the sizes of the parts of `block`. For each order, these are the smallest primes, at
-// least `rows`, that no earlier part of this block or a previous block has.
+// Returns the sizes of the parts of `block`. Each size is the smallest prime, at least `rows`, that
+// no earlier part of this block or a previous block has.
 std::vector<std::size_t> part_sizes(const NgramHashOptions& options,
                                     const std::vector<std::size_t>& blocks, std::size_t block) {
   std::set<std::size_t> used;

@@ -13,7 +13,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the files are little-endian");
 
-// Larger files are sampled. Reading this number of bytes takes about a second.
+// The maximum bytes of a file that fingerprint() reads whole, in about a second.
 constexpr std::uint64_t kReadWhole = std::uint64_t{1} << 30;
 
 constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;  // ids per read of a whole file

@@ -56,9 +56,9 @@ inline std::uint32_t bytes_per_id(std::size_t vocabulary_size) {
 struct TokenFileOptions {
   /// Bytes per id of a raw file, 2 or 4. If 0, raw files are rejected.
   std::size_t raw_bytes = 0;
-  /// The expected vocabulary. Opening a file throws if its header has a different one, and reading
-  /// throws for ids outside this vocabulary. If null, the header's vocabulary size or the id width
-  /// is the limit.
+  /// The expected vocabulary. Opening a file throws if its header has another vocabulary, and
+  /// reading throws for ids outside the expected one. If null, the header's vocabulary size or the
+  /// id width is the limit.
   const Vocabulary* vocabulary = nullptr;
 };
 
@@ -125,7 +125,7 @@ class TokenFileWriter {
   /// Returns the number of ids so far.
   std::uint64_t count() const { return header_.count; }
 
-  /// Appends ids. Throws, and appends nothing, if one of them is outside the vocabulary.
+  /// Appends ids. Throws, and appends nothing, if an id is outside the vocabulary.
   void append(std::span<const std::int32_t> ids);
 
   /// Completes the file and moves it into place. Call no other function afterwards.

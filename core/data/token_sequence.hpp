@@ -38,8 +38,8 @@ class TokenSequence {
   /// Returns a copy of all ids.
   Ids ids() const;
 
-  /// Returns a checksum of the ids. If there are more than 2^20, it covers their number and a
-  /// sample of 2^14, so that large files need not be read whole.
+  /// Returns a checksum of the ids. For more than 2^20 ids, it covers their number and a sample
+  /// of 2^14 ids, so that large files need not be read whole.
   std::uint64_t checksum() const;
 
   /// Throws std::runtime_error if a file has changed since it was opened.
@@ -101,7 +101,7 @@ class TokenWindows : public Dataset {
   /// Returns true if the targets were given explicitly.
   bool has_explicit_targets() const { return has_own_targets_; }
 
-  /// Returns the inputs and targets of these windows, both [rows, context].
+  /// Returns the inputs and targets of `windows`, both [rows, context].
   Batch batch(std::span<const std::int64_t> windows) const override;
 
   /// Returns the number of windows, context, stride, and a checksum of the ids and of explicit

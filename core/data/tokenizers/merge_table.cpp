@@ -103,9 +103,9 @@ void MergeTable::grow() {
   }
 }
 
-// Runs a tournament among the tokens by the rank of their merge with the next token. The leaves are
-// lowest[size + i], each inner node is the lower of its two children, and lowest[1] is the winner.
-// A merge changes three leaves, so it takes O(log n).
+// Runs a tournament among the tokens by the rank of each token's merge with the next token. The
+// leaves are lowest[size + i], each inner node is the lower of its two children, and lowest[1] is
+// the winner. A merge changes three leaves, so it takes O(log n) time.
 void MergeTable::append_ids(std::string_view piece, Workspace& workspace,
                             std::vector<std::int32_t>& ids) const {
   if (piece.empty()) return;

@@ -84,8 +84,8 @@ bool is_one_of(std::string_view characters, std::string_view word) {
   return word.size() == 1 && characters.find(word.front()) != std::string_view::npos;
 }
 
-// ASCII characters that are always part of a word. Most characters are among them, and are skipped
-// without decoding.
+// ASCII characters that are always part of a word. Most text consists of these characters, which
+// are skipped without decoding.
 constexpr auto kPlain = [] {
   std::array<bool, 256> plain{};
   for (char byte = '!'; byte <= '~'; ++byte)
