@@ -10,7 +10,7 @@ namespace rowgrad {
 /// Returns the program's version, CPU level and BLAS kernel, for --version.
 std::string program_version();
 
-/// An exception that ends the program with status 0, after help.
+/// An exception that ends the program successfully after --help or --version.
 struct EndOfProgram {};
 
 /// Quotes a string for a shell if necessary.

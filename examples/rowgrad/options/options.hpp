@@ -37,7 +37,7 @@ struct OptionRules {
   std::vector<std::string> needs = {};       // options that must also be set
   std::vector<std::string> excludes = {};    // options that must not be set
   std::vector<Condition> applies_when = {};  // conditions that must hold
-  bool may_change = false;                   // in a resumed run
+  bool may_change = false;                   // a resumed run may change it
   bool common = false;                       // listed by --help despite a heading
 };
 
@@ -114,8 +114,7 @@ OptionTable under(const std::string& heading, OptionTable options);
 /// Returns the option with this name, or null.
 const Option* find(const OptionTable& options, const std::string& name);
 
-/// Returns the option with a JSON key, such as "weight_decay". Throws std::invalid_argument if
-/// there is none.
+/// Returns the option with a JSON key such as "weight_decay", or throws std::invalid_argument.
 const Option& option_for(const OptionTable& options, const std::string& key);
 std::string key_of(const Option& option);
 
@@ -137,7 +136,7 @@ std::string text_of(const Json& value);
 Json parse_words(const Option& option, const std::vector<std::string>& words);
 Json parse_json(const Option& option, const Json& value);
 
-/// Sets the variable to a parsed value.
+/// Sets the option's variable to a value.
 void assign(const Option& option, const Json& value);
 
 /// Returns all nonempty values by option name.

@@ -49,7 +49,7 @@ class Settings {
 
   /// Throws std::invalid_argument if options set by the user cannot be combined.
   void check_combinations() const;
-  /// Like check_combinations(), but also considers values.
+  /// Calls check_combinations(), and checks applies_when conditions.
   void check() const;
 
   /// Sets the variables of all options.

@@ -113,7 +113,7 @@ struct TrainOptions {
   /// 0 ranks, sharded tables do not count.
   double min_parameter_count(std::size_t vocabulary_size, std::size_t ranks = 0) const;
 
-  /// Creates the optimizer, whose last group has the tables of n-gram memories.
+  /// Creates the optimizer. Any tables of n-gram memories are its last group.
   std::unique_ptr<Optimizer> make_optimizer(const std::vector<Parameter*>& parameters) const;
 
   /// Returns the learning rate of each group before any schedule.

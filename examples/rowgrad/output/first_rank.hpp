@@ -42,7 +42,7 @@ class FirstRank : public TrainingCallback {
   StateDict watched();
 
   /// Trains the run, and completes the report even if training throws. Requires: the callback that
-  /// saves the run was added before, so that results follow the last checkpoint.
+  /// saves the run has been added, so that results follow the last checkpoint.
   void train(std::size_t last_step);
 
   void at_end(const TrainingRun& run) override;

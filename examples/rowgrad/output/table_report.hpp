@@ -26,7 +26,7 @@ class TableReport {
   std::size_t changed_without_gradient(const Tensor& start) const;
 
   /// Prints at most `limit` rows. Rows shared by the most n-grams come first. Ties are sorted by id
-  /// or, if `farthest_first`, by the distance they moved.
+  /// or, if `farthest_first`, by distance moved.
   void print(std::size_t limit, bool farthest_first) const;
 
   Json to_json() const;

@@ -28,7 +28,7 @@ std::vector<LogRecord> read_log(const std::filesystem::path& path);
 /// not follow FORMAT.md; the message names the line.
 Json report_data(std::vector<LogRecord> records);
 
-/// Reads a log and writes its page and its data to the files `page` and `data`, unless "". Throws
+/// Reads a log and writes its page to `page` and its data to `data`; "" for none. Throws
 /// like read_log() and report_data(), and like check_report_page() if `page` is not empty.
 void write_report(const std::filesystem::path& log, const std::string& page,
                   const std::string& data);

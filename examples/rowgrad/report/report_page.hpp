@@ -1,13 +1,14 @@
 #pragma once
 
-// Builds the page of a report from examples/rowgrad/report/page and its data.
+// Builds a report's page from its data and examples/rowgrad/report/page.
 
 #include <string>
 #include <string_view>
 
 namespace rowgrad {
 
-/// The page before and after the data; empty if the programs were built without the chart library.
+/// The page's parts before and after the data; empty if the programs were built without the
+/// chart library.
 extern const std::string_view kReportBefore;
 extern const std::string_view kReportAfter;
 

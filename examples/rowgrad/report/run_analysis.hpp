@@ -23,7 +23,7 @@ struct MemoryGates {
   std::vector<double> values = {};  // one for each token, from 0 to 1
 };
 
-/// Runs the model on the first `most` tokens of a corpus, in windows as long as its context.
+/// Runs the model, in windows as long as its context, on the first `most` tokens of a corpus.
 /// Returns the gates of each memory, in the order of blocks. If not null, `tables` fetches rows
 /// before they are looked up.
 std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& text,
@@ -37,7 +37,7 @@ Json text_json(LanguageModel& model, const TokenSequence& training, const TokenS
                const std::function<bool()>& should_continue = {}, std::size_t most = 24'000,
                TablePlacement* tables = nullptr);
 
-/// Returns the nearest neighbours of each of these tokens among the others, and the first two
+/// Returns the nearest neighbours of each token in `ids` among the others, and the first two
 /// principal components (Pearson 1901, "On Lines and Planes of Closest Fit to Systems of Points in
 /// Space").
 Json embeddings_json(const Parameter& table, const std::vector<std::int32_t>& ids);

@@ -22,7 +22,7 @@ class Corpus {
  public:
   /// If all names in `chosen` end in .bin, concatenates the ids in these files. Otherwise, `chosen`
   /// may have at most one file, which find_corpus() reads. Throws std::invalid_argument for several
-  /// files of which one is text, and std::runtime_error like TokenFile.
+  /// files if any is text, and std::runtime_error like TokenFile.
   static Corpus find(const std::vector<std::string>& chosen);
 
   Corpus(std::string text) : bytes_(text.size()), text_(std::move(text)) {}

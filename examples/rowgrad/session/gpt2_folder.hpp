@@ -16,7 +16,7 @@ namespace rowgrad {
 /// to get the file of the GPT-2 with 124 million parameters.
 StateDict read_gpt2_weights(const std::filesystem::path& folder);
 
-/// Reads the options that the weights do not determine from the folder's config.json: heads (0 if
+/// Reads from the folder's config.json the options that the weights do not determine: heads (0 if
 /// missing), GELU and norm_epsilon (GPT-2's if missing). Throws std::runtime_error if the file is
 /// not JSON, and for activations other than GELU.
 GptOptions read_gpt2_config(const std::filesystem::path& folder);

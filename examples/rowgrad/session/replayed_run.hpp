@@ -17,8 +17,8 @@ class ReplayedRun {
   /// Starts the run of the checkpoint `path` at its first step or, if given, at the earlier
   /// checkpoint `from`. Reads the run's own corpus, or the files in `corpus` if there are any.
   /// Leaves the run's table files alone and makes new ones in a temporary folder. Throws like
-  /// Session::resume(), and std::invalid_argument if `from` is not earlier, or if it is given and
-  /// the run has table files.
+  /// Session::resume(), and std::invalid_argument if `from` is not earlier, or given for a run with
+  /// table files.
   ReplayedRun(const std::string& path, const std::string& from,
               const std::vector<std::string>& corpus);
 
@@ -29,9 +29,10 @@ class ReplayedRun {
   /// Describes the result of train().
   std::string outcome() const;
 
-  /// Returns true if the checkpoint has the history of rows from the start of the run.
+  /// Returns true if load() can replace train(): the checkpoint has the row history of all steps,
+  /// and no table is in a file.
   bool has_history() const;
-  /// Replaces train() if has_history(): reads the checkpoint and the history.
+  /// Reads the checkpoint and the history.
   void load(RowHistory& rows);
 
   Session& session() { return *session_; }
@@ -40,7 +41,7 @@ class ReplayedRun {
   /// Returns the run's table files on all ranks, and their undo files.
   std::vector<std::string> table_files() const;
 
-  /// Returns the step before training again.
+  /// Returns the step before train().
   std::size_t first() const { return first_; }
   /// Returns the step of the checkpoint.
   std::size_t last() const { return last_; }
