@@ -95,7 +95,7 @@ bool depends_on_machine(const Run& run, const std::string& name) {
   return rest == "arithmetic" || (rest.starts_with("history.") && rest.ends_with("_per_second"));
 }
 
-// Returns true for differences between logs, and for records that only one run has.
+// Returns true for differences between logs, and for callback state that only one run saved.
 bool is_recording(const CheckpointDifference& difference) {
   using enum CheckpointDifference::Kind;
   const bool is_in_one = difference.kind == only_in_first || difference.kind == only_in_second;

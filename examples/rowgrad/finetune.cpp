@@ -54,7 +54,7 @@ struct Task {
   std::vector<TrainingExample> validation = {};
 };
 
-// Encodes text. Error messages name its source.
+// Encodes the text. Error messages name `source`.
 Ids encode(const Tokenizer& tokenizer, const std::string& text, const std::string& source) {
   try {
     const Ids ids = tokenizer.encode(text);

@@ -63,7 +63,7 @@ int print_version() {
   return 0;
 }
 
-// Prints help or the version, or throws if `name` is not a subcommand.
+// Prints help or the version. Throws std::invalid_argument for any other name.
 int other_than_subcommand(std::string_view name) {
   if (name == "--help" || name == "-h" || name == "help") return print_help();
   if (name == "--version") return print_version();
@@ -75,7 +75,7 @@ int other_than_subcommand(std::string_view name) {
   throw_invalid_argument({"unknown subcommand ", in_quotes(name), ", expected one of ", names});
 }
 
-// If mpirun started this process, replaces it with the MPI version of the program, if installed.
+// Under mpirun, replaces this process with the MPI version of the program if it is installed.
 void use_mpi(char** argv) {
   if (launched_rank() == nullptr) return;
   std::error_code unknown;

@@ -1,6 +1,6 @@
 // Shows which rows of the embedding tables get gradients, and how far they move, in the first steps
-// of a small model or in a saved run. The small model is a next-token model, or a GPT for relative
-// positions and n-gram memories. For a saved run, also explains why a row moved.
+// of a small model or in a saved run. The small model is a next-token model, or a GPT if it has
+// relative positions or n-gram memories. For a saved run, also explains why a row moved.
 
 #include <algorithm>
 #include <functional>
@@ -101,7 +101,7 @@ void check_files(const Options& options, std::vector<std::string> read) {
   check_outputs(outputs, read, options.force);
 }
 
-// Returns copies of all tables.
+// Returns copies of all parameters with two axes, which include the tables.
 std::map<const Parameter*, Tensor> values_of(const LanguageModel& model) {
   std::map<const Parameter*, Tensor> values;
   for (const Parameter* parameter : model.parameters())

@@ -106,7 +106,8 @@ std::string shown_default(const Option& option, const Json& value) {
   return text;
 }
 
-// Prints text in lines of at most 100 columns, with `indent` spaces before all lines but the first.
+// Prints `first` and the text in lines of at most 100 columns. Indents later lines by `indent`
+// spaces.
 void print_wrapped(const std::string& first, std::size_t indent, const std::string& text) {
   constexpr std::size_t kColumns = 100;
   std::string line = first;

@@ -15,7 +15,7 @@ namespace rowgrad {
 
 namespace {
 
-// Returns "{word,char}".
+// Returns the names as a placeholder such as "{word,char}".
 std::string list_of(const std::vector<std::string>& names) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "{" : ",") + name;
@@ -49,7 +49,7 @@ Json typed(const Option& option, const std::vector<std::string>& words) {
       option.value);
 }
 
-// Describes the expected JSON, by the index of the variable's type in Option::value.
+// Descriptions of the expected JSON, by the index of the variable's type in Option::value.
 constexpr std::array<const char*, 7> kKinds{
     "true or false",     "a whole number",          "a number", "a string",
     "a list of strings", "a list of whole numbers", "a string"};

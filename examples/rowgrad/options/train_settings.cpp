@@ -18,10 +18,10 @@ bool is_empty(const Settings& settings, const char* option) {
   return settings[option].string().empty();
 }
 
-// Adds the options in a file. Throws if the file is for another model. If another optimizer is
-// given, drops the file's options for its optimizer. If a run wrote the file (--json), --slices
-// becomes a preset, because the ranks determine it, and --epochs drops the file's --warmup, which
-// was chosen for the run's length.
+// Adds the options in a file. Throws if the file is for another model. If the user chooses another
+// optimizer, drops the file's options for the old optimizer. If a run wrote the file (--json),
+// --slices becomes a preset, because the ranks determine it, and --epochs drops the file's
+// --warmup, which was chosen for the run's length.
 void add_file(Settings& settings, const std::string& text, const std::string& name) {
   const Json file(text, name);
   const Json* const of_run = file.find("options");
@@ -89,8 +89,8 @@ std::string add_saved_run(Settings& settings, const TrainOptions& run) {
   return changes;
 }
 
-// Adds the defaults of --gpt2, and rejects options that the weights determine. Another tokenizer
-// may be unable to encode the default prompt.
+// Adds the defaults of --gpt2, and rejects options that the weights determine. If a tokenizer is
+// given, clears the default prompt, which this tokenizer may be unable to encode.
 void add_gpt2(Settings& settings) {
   for (const char* name : {"--width", "--heads", "--layers", "--positions", "--tie-weights",
                            "--qkv-bias", "--bias", "--gelu", "--norm-epsilon", "--initialization"})
@@ -100,7 +100,7 @@ void add_gpt2(Settings& settings) {
   if (settings.is_given("--tokenizer")) settings.add(Source::kPreset, {{"prompt", ""}});
 }
 
-// Checks that something uses the prompt: samples or a report.
+// Checks that samples or a report use the prompt.
 void check_prompt(const Settings& settings) {
   for (const char* file : {"--report", "--report-data", "--log"})
     if (!is_empty(settings, file)) return;

@@ -43,7 +43,7 @@ auto begins_with(Texts texts) {
   };
 }
 
-// Returns a check for JSON objects with these members.
+// Returns a check for JSON objects that have all these keys.
 auto has_keys(Texts keys) {
   return [=](const fs::path& path) {
     if (!first_bytes(path).starts_with('{')) return false;
@@ -52,7 +52,7 @@ auto has_keys(Texts keys) {
   };
 }
 
-// Returns a check for safetensors files with these strings, none of them empty.
+// Returns a check for safetensors files that have a nonempty string for each name.
 auto has_texts(Texts names) {
   return [=](const fs::path& path) {
     const StateDict file = read_safetensors_metadata(path);

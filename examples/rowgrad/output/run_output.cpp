@@ -133,7 +133,7 @@ void RunFile::after_step(const TrainingRun& run, const StepResult& result) {
   if (ends_epoch || (every_ > 0 && run.steps() % every_ == 0)) rewrite();
 }
 
-// Writes the last state, unless it was already written, because a pipe would get it twice.
+// Writes the last state unless it was already written, so that a pipe does not receive it twice.
 void RunFile::at_end(const TrainingRun&) {
   if (has_news_ || !has_written_) rewrite();
 }

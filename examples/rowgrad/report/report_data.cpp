@@ -17,7 +17,7 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kMaxRowsShown = std::size_t{1} << 18;  // maximum number of rows on a map
-// Maximum number of rows whose steps are shown, and of rows of an n-gram memory's table.
+// Maximum number of rows whose steps are shown, and of rows shown of an n-gram memory's table.
 constexpr std::size_t kMaxReasons = 2000;
 
 const Json& member(const Json& object, std::string_view name) {
@@ -240,7 +240,7 @@ Json LoggedTable::to_json() const {
   return table;
 }
 
-// Calls a function with each record of an event. Puts the line in front of error messages.
+// Calls a function with each record of an event. Error messages start with the record's line.
 void each_record(auto& records, std::string_view event, const auto& call) {
   for (auto& record : records) {
     if (record.event != event) continue;
@@ -308,7 +308,7 @@ std::uint64_t steps_of(const LogRecord& record) {
   return steps != nullptr ? steps->whole_number() : record.step;
 }
 
-// Returns evaluations during epochs, and after epochs if they have a validation loss.
+// Returns evaluations during epochs, and evaluations after epochs that have a validation loss.
 Json evaluations_json(std::vector<LogRecord>& records) {
   Json all = Json::array();
   std::optional<std::uint64_t> last;
@@ -446,7 +446,7 @@ Json report_data(std::vector<LogRecord> records) {
     });
   run["seconds"] = rounded(seconds + reading);
   run["report_seconds"] = rounded(spent + reading);
-  // Results of the analysis are shown only if no step followed it.
+  // Results of an analysis are shown only if no step followed the analysis.
   const std::uint64_t last = records.back().step;
   for (const char* name : {"text", "embeddings", "attention"})
     each_record(records, name, [&](LogRecord& record) {

@@ -78,8 +78,8 @@ int status_of_failure = 1;
 bool is_follower = false;  // true for ranks of mpirun except the first
 
 // Ranks after the first delay their messages by this time. If the first rank also fails, Open MPI
-// ends them earlier (within 3 seconds on several machines), so only the first rank prints a
-// message.
+// ends the other ranks earlier (within 3 seconds on several machines), so only the first rank
+// prints a message.
 constexpr auto kFollowerDelay = std::chrono::seconds(4);
 
 void handle(int signal) {

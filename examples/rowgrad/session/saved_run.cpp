@@ -10,8 +10,8 @@
 namespace rowgrad {
 namespace {
 
-// Throws unless all table files are at the checkpoint of this state. Loading would restore older
-// rows, so that later checkpoints could no longer be loaded.
+// Throws unless all table files are at the checkpoint of this state. Loading an older checkpoint
+// would restore its rows, so that later checkpoints could no longer be loaded.
 void check_tables(const LanguageModel& model, const StateDict& state) {
   for (Parameter* parameter : model.parameters()) {
     if (parameter->is_in_memory()) continue;

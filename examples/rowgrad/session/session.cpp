@@ -182,8 +182,7 @@ void Session::start_schedule(std::uint64_t step) {
 void Session::save(const std::filesystem::path& path, const StateDict& watched) {
   run_.check_can_save();
   tables_.checkpoint();
-  // Wait for all ranks, because the checkpoint refers to table checkpoints, which must exist by
-  // then.
+  // Wait until all ranks have written the table checkpoints, to which the checkpoint refers.
   if (ranks_ && !tables_.empty()) ranks_->group().any(false);
   const bool is_sharded = ranks_ && ranks_->has_tables();
   if (!run_.is_first_rank() && !is_sharded) return;

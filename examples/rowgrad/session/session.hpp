@@ -38,8 +38,8 @@ class Session {
 
   /// Writes everything that resume() needs, and checkpoints the table files. Replaces the file like
   /// write_file. Throws std::runtime_error, and keeps the old file, if a parameter is not finite.
-  /// All ranks must call save(); the first writes the file, all write shards. `watched`,
-  /// which resume() does not read, is the state of callbacks that recorded the run.
+  /// All ranks must call save(); the first writes the file, all write shards. `watched`, which
+  /// resume() does not read, is the state of callbacks that recorded the run.
   void save(const std::filesystem::path& path, const StateDict& watched = {});
 
   /// Sets options that may change in a resumed run: --epochs, --steps and --learning-rate.

@@ -1,4 +1,4 @@
-// Runs the programs like a user: executes the commands in commands.txt, which describes its format.
+// Runs the programs like a user: executes the commands in commands.txt, which explains the format.
 
 #include <regex>
 
@@ -15,7 +15,7 @@ void PrintTo(const Block& block, std::ostream* out) { *out << block.title; }
 
 std::vector<Block> blocks() {
   std::ifstream file(ROWGRAD_TEST_DATA "/../examples/rowgrad/commands.txt");
-  std::vector<Block> all(1);  // the first holds the lines before all blocks
+  std::vector<Block> all(1);  // all[0] has the lines before the first title
   for (std::string line; std::getline(file, line);) {
     for (std::string more; line.ends_with('\\') && std::getline(file, more);) line += '\n' + more;
     if (line.starts_with("## ")) {

@@ -154,8 +154,8 @@ TEST(RunProgram, NohupDisablesSighup) {
   EXPECT_EQ(run_program("some", [] { return std::raise(SIGHUP); }), 0);
 }
 
-// Calls the handler like operator new, which may run where no exception is allowed, such as in a
-// destructor of JSON.
+// Calls the handler as operator new does. It may be called where no exception is allowed, such as
+// in a destructor of JSON.
 TEST(RunProgram, ExitsIfMemoryRunsOut) {
   EXPECT_EXIT(run_program("some",
                           [] {

@@ -192,7 +192,7 @@ std::string printed(const char* format, T... values) {
   return text.data();
 }
 
-// Rounds like reports.
+// Formats a value as reports round it.
 std::string three_digits(double value) { return printed("%.3g", value); }
 
 double seconds_until_now(std::chrono::steady_clock::time_point start) {
@@ -214,7 +214,7 @@ class ReportedNumbers : public ::testing::Test {
     return outcome.output;
   }
 
-  // Returns the run before its first step.
+  // Returns the checkpoint of the run before its first step.
   StateDict start(const Job& job) const {
     write_file(folder_ / "text", job.text);
     run(job, "--epochs 0 --save start");
@@ -433,7 +433,7 @@ TEST_F(ReportedNumbers, EqualAPlainModelOnATerminal) {
     EXPECT_GT(step, last);
     last = step;
     ++lines;
-    // Half a unit of the fourth decimal, and as much for float rounding errors in all steps.
+    // 1e-4 is half a unit of the fourth decimal, plus 5e-5 for float rounding errors in all steps.
     if (step <= kMaxSteps) {
       EXPECT_NEAR(loss, plain.losses[step - 1], 1e-4);
     }
@@ -446,7 +446,7 @@ TEST_F(ReportedNumbers, EqualAPlainModelOnATerminal) {
   EXPECT_GE(lines, 2U);
   for (const double speed : saved.doubles("history.tokens_per_second"))
     seconds += static_cast<double>(windows * kContext) / speed;
-  // The remaining time is spent on startup and output.
+  // The rest of the elapsed time is spent on startup and output.
   EXPECT_LT(seconds, elapsed);
   EXPECT_GT(seconds, elapsed / 5);
 }

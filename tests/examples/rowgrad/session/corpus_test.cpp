@@ -17,7 +17,7 @@ void write_ids(const std::filesystem::path& path, const std::string& text) {
   writer.finish();
 }
 
-// With characters, a text and its ids are split at the same position.
+// With the character tokenizer, a text and its ids are split at the same position.
 TEST(Corpus, TokenIdsTrainLikeTheirText) {
   const TemporaryFolder folder;
   write_ids(folder / "ids.bin", short_text());

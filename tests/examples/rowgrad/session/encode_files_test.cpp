@@ -9,7 +9,7 @@ using namespace std::string_literals;
 
 const std::vector<std::string> kSpecial = {"<|endoftext|>", "<|a b|>", "a'"};
 
-// A tokenizer with merges that would span a wrong cut.
+// Returns a tokenizer with merges that would span a wrong cut.
 const BytePairTokenizer& byte_pairs() {
   static const auto tokenizer = BytePairTokenizer::train(
       "we're you'll it's  don't   I've 's 'll ''s naïve été 世界 世界\n\n\n  a  b \t \n x12 123 "
@@ -18,7 +18,7 @@ const BytePairTokenizer& byte_pairs() {
   return tokenizer;
 }
 
-// Texts of random pieces that are sensitive to where the text is cut.
+// Returns texts of random pieces, whose ids could change if the texts were cut in wrong places.
 std::vector<std::string> hostile_texts() {
   const std::vector<std::string> pieces = {" ",       "  ",     "\n",
                                            "\n\n",    "\t",     "\r\n",

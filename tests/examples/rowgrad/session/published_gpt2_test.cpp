@@ -22,7 +22,7 @@ class PublishedGpt2 : public PublishedData {
   }
 
   std::vector<std::int32_t> continued(const Ids& prompt, std::size_t count) {
-    Random greedy(0);  // draws nothing
+    Random greedy(0);  // not drawn from at temperature 0
     const Ids ids = generate(*model, prompt, {.max_new_tokens = count, .temperature = 0}, greedy);
     return {ids.begin(), ids.end()};
   }

@@ -33,12 +33,12 @@ class RunningText : public Running {
   std::unique_ptr<Session> training_;
 };
 
-// Resumes in the middle of an epoch, at its end, and one step into the next.
+// Resumes in the middle of an epoch, at its end, and one step into the next epoch.
 TEST(Session, IsResumable) {
   TrainOptions sinusoidal = small_run();
   sinusoidal.gpt.positions = Positions::kSinusoidal;
   sinusoidal.tokenizer = "bpe";
-  // With words, most rows always have deferred steps.
+  // With the word tokenizer, most rows have deferred steps after every step.
   TrainOptions words = small_run();
   words.tokenizer = "word";
   words.momentum = 0.9;
@@ -169,7 +169,7 @@ TEST_F(ChangedRuns, AreRejectedWithShortMessages) {
              ": its options describe a model of at least "},
             {with_option("context", 100'000), ": its options describe a model of at least "}})
     EXPECT_HAS(refusal(changed), words);
-  EXPECT_FALSE(has(refusal(with_option("context", 1 << 30)), "e+"));  // prints all digits
+  EXPECT_FALSE(has(refusal(with_option("context", 1 << 30)), "e+"));  // the message has all digits
 }
 
 // load_model() also rejects huge models before it allocates memory for them.
