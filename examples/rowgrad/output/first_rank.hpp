@@ -61,7 +61,7 @@ class FirstRank : public TrainingCallback {
   const TrainSettings& settings_;
   const Corpus& corpus_;
   Session& session_;
-  std::size_t first_step_;  // steps made before this process
+  std::size_t first_step_;  // steps before this process started
   RowHistory rows_;
   std::optional<TextReport> report_;
   ProgressLines progress_;

@@ -19,14 +19,14 @@ void print_start(const Session& session, const Corpus& corpus);
 /// Prints the file and step from which a run resumes, and the `changes` of its options.
 void print_resumed(const TrainingRun& run, const std::string& file, const std::string& changes);
 
-/// Returns a sentence for each rank whose TrainingRun::arithmetic() differs from the first rank's.
-/// All `ranks` must call it; null for one process.
+/// Returns a sentence for each rank whose TrainingRun::arithmetic() differs from rank 0's. All
+/// ranks must call it; `ranks` is null for one process.
 std::vector<std::string> other_arithmetic(ProcessGroup* ranks);
 
 /// Prints how ranks exchanged gradients in the last `steps` steps.
 void print_exchange(const Session& session, const ProcessGroup& ranks, std::size_t steps);
 
-/// The final results of a run.
+/// The results of a run.
 struct RunResults {
   std::optional<double> validation_loss = {}, validation_unigram_loss = {};
   std::optional<std::string> sample = {};
@@ -35,8 +35,8 @@ struct RunResults {
 /// Returns the options, sizes, history and results as JSON.
 std::string run_json(const Session& session, const Corpus& corpus, const RunResults& results);
 
-/// Returns the losses of each epoch as CSV: epoch, steps, training_loss, validation_loss (empty
-/// without validation), tokens_per_second.
+/// Returns epochs as CSV: epoch, steps, training_loss, validation_loss (empty without validation),
+/// and a speed, usually tokens_per_second.
 std::string metrics_csv(const TrainingRun& run);
 
 /// A callback that writes a file after each epoch, every `every` steps (0: only after epochs), and

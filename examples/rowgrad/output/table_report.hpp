@@ -46,7 +46,7 @@ class TableReport {
     std::size_t ngrams = 0;
     std::size_t sharing = 0;  // n-grams that share their row
     std::size_t shared = 0;   // rows shared by n-grams
-    std::size_t most = 0;     // largest number of n-grams in a row
+    std::size_t most = 0;     // largest number of n-grams of one row
   };
 
   std::size_t size() const { return history_.table().shape()[0]; }

@@ -13,7 +13,7 @@
 namespace rowgrad {
 
 /// Reads model.safetensors in the folder. If that fails, throws std::runtime_error, which says how
-/// to get the file of the GPT-2 with 124 million parameters.
+/// to download GPT-2 (124 million parameters).
 StateDict read_gpt2_weights(const std::filesystem::path& folder);
 
 /// Reads from the folder's config.json the options that the weights do not determine: heads (0 if
