@@ -20,11 +20,11 @@ class Settings {
 
   const OptionTable& options() const { return options_; }
 
-  /// Adds values of a source, and replaces its earlier values. Throws std::invalid_argument for a
-  /// value that the option's rules reject and, like all functions here, for an unknown option.
+  /// Sets the values of options in a source. Throws std::invalid_argument for a value that the
+  /// option's rules reject and, like all functions here, for an unknown option.
   /// Messages name `file`, the origin of the values.
   void add(Source source, const Json& values, const std::string& file = "");
-  /// Adds one option's value as words.
+  /// Sets one option's value, given as words.
   void add_words(Source source, const std::string& option, const std::vector<std::string>& words);
 
   /// Removes an option's value from a source, except kDefault.

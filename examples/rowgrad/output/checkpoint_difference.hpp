@@ -17,7 +17,7 @@ struct CheckpointDifference {
     only_in_first,   // only the first checkpoint has the name
     only_in_second,  // only the second checkpoint has the name
     type_or_shape,   // different kinds of values, or shapes
-    text,            // different strings; first and second are empty
+    text,            // different strings
     numbers,         // different elements; see the members below
   };
 

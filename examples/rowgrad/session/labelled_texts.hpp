@@ -11,7 +11,7 @@ namespace rowgrad {
 struct LabelledText {
   std::string text;       // in UTF-8
   std::size_t label = 0;  // an index of LabelledTexts::labels
-  std::string source;     // for messages: the file, with the line in a table
+  std::string source;     // for messages: the file and, in tables, the line
 };
 
 /// The result of read_labelled_texts().

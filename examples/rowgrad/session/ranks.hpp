@@ -16,7 +16,7 @@ namespace rowgrad {
 std::unique_ptr<ProcessGroup> program_ranks(double timeout);
 
 /// Throws std::runtime_error, which names a rank and a fact, if facts differ between ranks.
-/// `facts` maps names to values of one line.
+/// `facts` maps names to one-line values.
 void check_same_on_all(ProcessGroup& ranks, const std::map<std::string, std::string>& facts);
 
 }  // namespace rowgrad

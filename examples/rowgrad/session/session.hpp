@@ -17,11 +17,11 @@
 
 namespace rowgrad {
 
-/// The parts of a training run, saved in one file.
+/// The parts of a training run, saved and resumed together.
 class Session {
  public:
-  /// Starts a run. `ranks` share the work; may be null. Throws std::invalid_argument if the options
-  /// do not fit the corpus.
+  /// Starts a run. `ranks`, if not null, share the work. Throws std::invalid_argument if the
+  /// options do not fit the corpus.
   static std::unique_ptr<Session> create(const TrainOptions& options,
                                          std::unique_ptr<Tokenizer> tokenizer, const Corpus& corpus,
                                          ProcessGroup* ranks = nullptr);
