@@ -104,10 +104,10 @@ class Embedding : public EmbeddingTable {
   /// Throws std::logic_error if a row would change after this tape has read the whole table.
   Variable forward(Tape& tape, const Ids& ids);
 
-  /// Returns forward(tape, ids) + added, in one pass without scale_by_sqrt_width (embedding_add).
+  /// Returns forward(tape, ids) + added, in one pass unless scale_by_sqrt_width is set.
   Variable forward(Tape& tape, const Ids& ids, const Variable& added);
 
-  /// Looks up one id and returns its row [width].
+  /// Returns the row [width] of one id.
   Variable forward(Tape& tape, std::int32_t id);
 };
 

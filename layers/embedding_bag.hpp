@@ -12,9 +12,9 @@ namespace rowgrad {
 using EmbeddingBagOptions = EmbeddingOptions;  // options of EmbeddingBag
 
 /// A table of vectors that reduces each bag of ids to the sum, mean or element-wise maximum of
-/// their vectors: → [bags, width]. The result equals an Embedding followed by a reduction, but
-/// stores no row for each id. Padding ids are skipped. With kMax, the gradient has only the rows
-/// that are largest in some column. Parameter: weight [rows, width].
+/// their vectors: → [bags, width]. The result equals an Embedding followed by a reduction,
+/// without storing a row for each id. Padding ids are skipped. With kMax, the gradient has only the
+/// rows that are largest in some column. Parameter: weight [rows, width].
 class EmbeddingBag : public EmbeddingTable {
  public:
   /// The constructors create the table as Embedding's do.

@@ -90,9 +90,9 @@ LanguageModel& as_language_model(Layer& model, std::string_view caller) {
       ", expected one that predicts the next token"));
 }
 
-// Chooses the token with the largest p / E, where E is drawn for each token from the exponential
-// distribution, as torch.multinomial does for one sample (the "exponential trick"). Computes in
-// float, as PyTorch does.
+// Chooses the token with the largest p / E, where p is its probability, and E is drawn for each
+// token from the exponential distribution, as torch.multinomial does for one sample (the
+// "exponential trick"). Computes in float, as PyTorch does.
 std::size_t sample_token(std::span<const real> logits, double temperature, std::size_t top_k,
                          Random& random) {
   check_argument(!logits.empty(), "sample_token: got no logits, expected at least one");
@@ -145,7 +145,7 @@ Ids generate(LanguageModel& model, const Ids& prompt, const GenerateOptions& opt
   const bool slides = options.past_context == PastContext::kSlidingWindow;
   std::unique_ptr<IncrementalDecoder> decoder = slides ? model.sliding_decoder() : model.decoder();
   std::size_t unread = std::min(text.size(), model.context());
-  std::size_t first = text.size() - unread;  // first token of the window
+  std::size_t first = text.size() - unread;  // index of the window's first token
   for (std::size_t i = 0; i < options.max_new_tokens; ++i) {
     if (text.size() - first > model.context()) {
       ++first;

@@ -31,7 +31,7 @@ struct DecodeContext {
   std::vector<Tensor>* gates = nullptr;
 };
 
-/// Reads one document in chunks, in evaluation mode, and keeps the state that later chunks need.
+/// A reader of one document, in chunks, in evaluation mode. It keeps state for later chunks.
 class IncrementalDecoder {
  public:
   virtual ~IncrementalDecoder() = default;
@@ -60,7 +60,7 @@ class TextModel : public Classifier {
   /// The default throws std::logic_error.
   virtual Variable hidden_states(Tape& tape, const Ids& ids);
 
-  /// Former name of hidden_states(). Classes that overrode it do not compile.
+  /// Former name of hidden_states(). Classes that override before_head() do not compile.
   [[deprecated("use hidden_states()")]] virtual Variable before_head(Tape& tape,
                                                                      const Ids& ids) final {
     return hidden_states(tape, ids);

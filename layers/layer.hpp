@@ -104,16 +104,16 @@ class Layer : public ParameterOwner {
   void apply_deferred_steps() const;
 
   /// Returns copies of the parameters and buffers, by dotted name ("token.weight"). A shared
-  /// parameter is saved and loaded only by its owner, under the owner's name for it. The value of a
-  /// table file is the id of its last checkpoint (TableFile::checkpoint_id), which loading
-  /// restores.
+  /// parameter is saved and loaded only by its owner, under the owner's name for it. A table file
+  /// is saved as the id of its last checkpoint (TableFile::checkpoint_id). Loading restores that
+  /// checkpoint.
   StateDict state_dict(std::string_view names = "*") const;
 
   /// Replaces the values of all parameters and buffers that `state` contains. Strings with unknown
   /// names are ignored. Throws std::invalid_argument, and changes nothing, if a shape differs, if a
-  /// table file does not have the checkpoint or, if strict, if names are missing or unexpected. If
+  /// table file lacks the saved checkpoint or, if strict, if names are missing or unexpected. If
   /// restoring a table file then fails, earlier table files stay restored, and nothing else
-  /// changes: open the failed file again, and load the same state.
+  /// changes. To recover, open the failed file again and load the same state.
   LoadReport load_state_dict(const StateDict& state, const LoadOptions& options = {});
 
   /// Describes the rows of `table`, for reports. The default returns nullopt.
@@ -135,8 +135,8 @@ class Layer : public ParameterOwner {
   /// should outlive this layer. Throws std::invalid_argument if `name` is taken or contains a dot.
   void share(std::string_view name, Parameter& parameter);
 
-  /// Adds a layer that is not a member as a part, until either is destroyed. It must not be a part
-  /// of another layer. Used to give a model another head.
+  /// Makes `part`, which is not a member, a part until either layer is destroyed. `part` must not
+  /// belong to another layer. Used to give a model another head.
   void share(std::string_view name, Layer& part);
 
  private:
@@ -214,7 +214,7 @@ class Submodule : public L {
 template <class L>
 using Part [[deprecated("use Submodule")]] = Submodule<L>;
 
-/// Keeps a layer in evaluation mode while this object exists.
+/// A scope in which a layer is in evaluation mode.
 class EvaluationMode {
  public:
   /// Puts `layer` and all its parts into evaluation mode. The destructor restores their modes.

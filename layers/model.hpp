@@ -36,7 +36,7 @@ class Model : public Layer {
   virtual double loss_weight(const Batch& batch) const;
 
   /// Returns the sums for evaluate(). The default ignores `accuracy`. A Classifier also counts
-  /// correct targets if `accuracy` is true.
+  /// correct predictions if `accuracy` is true.
   virtual BatchScore score(Tape& tape, const Batch& batch, bool accuracy);
 
   /// Returns the rows that loss() and score() will look up for this batch. A TrainingRun prefetches

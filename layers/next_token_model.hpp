@@ -41,7 +41,7 @@ class NextTokenModel : public LanguageModel {
   /// Accepts ids [..., length] with any number of axes.
   Variable hidden_states(Tape& tape, const Ids& ids) final;
 
-  /// Returns the logits. Final: loss() does not call this.
+  /// Returns the logits. Final because loss() bypasses it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
 

@@ -22,7 +22,7 @@ enum class Positions {
   // In attention, by the distance from query to key:
   kRotary,  // queries and keys are rotated (Su et al. 2021, "RoPE"): rotary()
   kAlibi,   // a slope per head (Press et al. 2022): alibi_bias()
-  kT5,      // a trained bias per bucket of distances and head (Raffel et al. 2020): t5_bias()
+  kT5,      // a trained bias per head and distance bucket (Raffel et al. 2020): t5_bias()
   kShaw,    // trained rows added to keys and values (Shaw et al. 2018): relative_rows()
 };
 
@@ -48,8 +48,8 @@ class PositionalEmbedding : public EmbeddingTable {
   }
 };
 
-/// The angle of column j at position t. In kInterleaved order, even columns are sines, odd columns
-/// cosines.
+/// The angle at position t of column j, in pair i = ⌊j / 2⌋. In kInterleaved order, even columns
+/// are sines, odd columns cosines.
 enum class FrequencyScheme {
   kPaired,            // t / base^(2i / width): one angle per pair (Vaswani et al. 2017, sec. 3.5)
   kFormalAlgorithms,  // t / base^(2(i + 1) / width) (Phuong & Hutter 2022, algorithm 2)
@@ -71,7 +71,7 @@ struct SinusoidalOptions {
 
 /// Fixed positions: x [..., length, width] → x + the first `length` rows of a table of sinusoids.
 /// If the width is odd, the last column is a sine in both layouts. Buffer: table [max_length,
-/// width], saved with the model and never trained.
+/// width].
 class Sinusoidal : public Layer {
  public:
   /// Requires options.base above 0.

@@ -1,7 +1,6 @@
 #pragma once
 
-// A sequence of layers and functions, and small layers without parameters for it. Invalid sizes
-// throw std::invalid_argument.
+// Sequential, Mlp, and small layers without parameters. Invalid sizes throw std::invalid_argument.
 
 #include <cstddef>
 #include <functional>
@@ -32,8 +31,8 @@ class Dropout : public Layer {
   double p_;
 };
 
-/// A layer that concatenates each position with the steps − 1 before it, so that the next layer
-/// sees the last `steps` tokens at once (Bengio et al. 2003): see causal_unfold().
+/// A layer that concatenates each position with the steps − 1 positions before it, so that the next
+/// layer sees the last `steps` tokens at once (Bengio et al. 2003): see causal_unfold().
 class ConcatPrevious : public Layer {
  public:
   /// Requires: steps ≥ 1.

@@ -13,7 +13,7 @@
 // value. The head is "lm_head.weight" if present, otherwise wte.weight. All names except the head's
 // may start with "transformer.". Masks ("attn.bias", "attn.masked_bias") are ignored.
 //
-// Models that the layout cannot describe (positions that are not learned, or missing biases), and
+// Models that the layout cannot describe (without learned positions, or without biases), and
 // files with missing, unexpected or malformed tensors throw std::invalid_argument.
 
 #include <cstddef>
@@ -31,7 +31,7 @@ namespace rowgrad {
 GptOptions gpt2_options(const StateDict& file, std::size_t heads = 0);
 
 /// Replaces all weights except adapters and memories. An untied head gets wte.weight if the file
-/// has none. Needs memory for copies of one linear layer. Everything is checked before anything
+/// has no head. Needs memory for copies of one linear layer. Everything is checked before anything
 /// changes: names, shapes, the number of heads and, if the model's head is tied, that
 /// lm_head.weight equals wte.weight.
 void load_gpt2_weights(GptModel& model, const StateDict& file);

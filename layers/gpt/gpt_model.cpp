@@ -44,7 +44,7 @@ Submodule<Linear> make_head(Layer& owner, const GptOptions& options, Parameter& 
   return Submodule<Linear>(owner, "head", options.width, options.vocabulary, random, no_bias);
 }
 
-// Returns the distances in each of T5's buckets: "5", "19 to 22", "113 and more".
+// Returns the distances in each of T5's buckets: "5", "16 to 18", "113 and more".
 std::vector<std::string> t5_names(std::size_t buckets, std::size_t max_distance) {
   const auto first_of = [&](std::size_t bucket) {  // binary search: buckets rise with distances
     std::size_t first = 0, end = max_distance;
@@ -243,7 +243,7 @@ class GptModel::Decoder : public IncrementalDecoder {
       caches_.emplace_back(options.context, options.width);
   }
 
-  // If this throws, it has read none of the ids.
+  // If this function throws, the decoder has read none of the ids.
   Tensor next_logits(std::span<const std::int32_t> ids) override {
     const std::size_t before = caches_.front().length();
     const std::size_t free = model_.context() - text_.size();

@@ -29,7 +29,7 @@ struct GptMemories {
   std::vector<std::size_t> blocks = {};  // blocks with a memory, counted from 0
   NgramHashOptions ngrams = {};          // hash options of all memories
   NgramMemoryOptions memory = {};        // other options of all memories
-  /// Borrowed table files, one for each of the blocks; empty for tables in memory.
+  /// Borrowed table files, one for each element of `blocks`; empty for tables in memory.
   std::vector<TableFile*> files = {};
 };
 
@@ -79,11 +79,11 @@ class GptModel : public LanguageModel {
   /// Accepts ids [..., length] with any number of axes.
   Variable hidden_states(Tape& tape, const Ids& ids) final;
 
-  /// Returns the logits. Final: loss() does not call this.
+  /// Returns the logits. Final because loss() bypasses it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
   std::vector<TableLookup> lookups(const Batch& batch) const override;  // one per memory
-  /// Names the rows of relative positions by distance, such as "8 to 11".
+  /// Names the rows of relative positions by distance, such as "16 to 18".
   std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<IncrementalDecoder> decoder() final;
   /// Returns a decoder that slides past the context, where it reads ids one at a time. Requires
@@ -142,9 +142,9 @@ class GptModel : public LanguageModel {
 };
 
 /// Applies Initialization::kGpt2 to the parameters of a layer, in order. `layers` is the number of
-/// blocks of the whole model. A class derived from GptModel calls this for its own parts. Vectors
-/// that are not named "bias", such as the weights of norms, are not changed. Throws
-/// std::invalid_argument for a table in a file.
+/// blocks of the whole model. Derived models can call this for their own parts. Vectors that are
+/// not named "bias", such as the weights of norms, are not changed. Throws std::invalid_argument
+/// for a table in a file.
 void initialize_as_gpt2(Layer& layer, std::size_t layers, Random& random);
 
 }  // namespace rowgrad

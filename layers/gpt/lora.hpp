@@ -32,7 +32,7 @@ StateDict lora_state(const Layer& model);
 /// model has adapters.
 void load_lora(Layer& model, const StateDict& state);
 
-/// Adds all adapters to their weights and removes the adapters. Results change only by rounding.
+/// Adds all adapters to the weights and removes the adapters. Results change only by rounding.
 /// The weights stay frozen: call unfreeze() to train them.
 void merge_lora(Layer& model);
 

@@ -88,8 +88,8 @@ std::optional<RowNames> NgramMemory::row_names(const Parameter& of_table) const 
   return RowNames{.kind = RowKind::kNgram, .ngrams = &hash_};
 }
 
-// Returns silu(conv(rms_norm(u))). If `kept` is not null, stores in it the positions that the next
-// chunk needs.
+// Returns silu(conv(rms_norm(u))). Unless `kept` is null, replaces *kept with the positions that
+// the next chunk needs.
 Variable NgramMemory::convolved(const Variable& u, Tensor* kept) {
   const Variable taps = u.tape().parameter(conv);
   const Variable x = conv_norm.forward(u);

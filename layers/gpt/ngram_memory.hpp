@@ -26,7 +26,8 @@ struct NgramMemoryOptions {
   TablePlacement* tables = nullptr;  // see EmbeddingOptions::tables
 };
 
-/// x [batch, length, width] → the same shape. With e, the concatenated rows of a position:
+/// A memory of n-grams: x [batch, length, width] → the same shape. If e is the concatenated rows of
+/// a position:
 ///
 ///   k = rms_norm(key(e)),  q = rms_norm(x),  s = k · q / √width
 ///   g = sigmoid(sign(s) √max(|s|, 1e-6)),    u = g · value(e)
@@ -40,8 +41,8 @@ struct NgramMemoryOptions {
 /// of 0, a table file of another shape, and ids that do not match x.
 class NgramMemory : public Layer {
  public:
-  /// Draws the rows, then the weights of the parts, in the order of the members. If `file` is not
-  /// null, borrows this table file and uses its rows unchanged, for tables larger than memory.
+  /// Draws parameters in the order of the members. If `file` is not null, borrows this table file
+  /// and uses its rows unchanged, for tables larger than memory.
   NgramMemory(NgramHash hash, std::size_t width, Random& random,
               const NgramMemoryOptions& options = {}, TableFile* file = nullptr);
 
@@ -61,7 +62,7 @@ class NgramMemory : public Layer {
   NgramHash hash_;
 
  public:
-  Submodule<Embedding> table;     // the rows
+  Submodule<Embedding> table;     // rows of n-grams
   Submodule<Linear> key;          // computes the key of the gate from e
   Submodule<Linear> value;        // computes the value to add from e
   Submodule<RmsNorm> key_norm;    // normalizes the key

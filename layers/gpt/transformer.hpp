@@ -70,8 +70,8 @@ struct CausalSelfAttentionOptions {
 };
 
 /// Multi-head attention in which each position sees itself and earlier positions (Vaswani et al.
-/// 2017): x [batch, length, width] → the same shape. Head h reads columns h · width / heads to (h +
-/// 1) · width / heads of the query, key and value projections.
+/// 2017): x [batch, length, width] → the same shape. Head h reads columns [h · width / heads, (h +
+/// 1) · width / heads) of the query, key and value projections.
 class CausalSelfAttention : public Layer {
  public:
   /// Requires a `width` that is a multiple of options.heads.
@@ -107,7 +107,7 @@ class CausalSelfAttention : public Layer {
 /// The form of GELU (Hendrycks & Gimpel 2016).
 enum class Gelu {
   kTanh,  // approximated with tanh, as in GPT-2: gelu_tanh()
-  kErf    // exact: gelu()
+  kErf    // with erf: gelu()
 };
 
 struct FeedForwardOptions {
@@ -143,7 +143,7 @@ struct TransformerBlockOptions {
 /// feed_forward(norm2(y)).
 class TransformerBlock : public Layer {
  public:
-  /// Constructs the parts in the order of the members below.
+  /// Constructs the parts in the order of the members.
   TransformerBlock(std::size_t width, Random& random, const TransformerBlockOptions& options = {});
 
   /// x [batch, length, width] → the same shape. With a cache: see CausalSelfAttention.
