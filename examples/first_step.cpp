@@ -1,5 +1,5 @@
 // A minimal program: trains a model on a sentence for a few steps, and prints the losses and the
-// rows that got gradients.
+// rows that got gradients in the last step.
 
 #include <iostream>
 

@@ -28,7 +28,7 @@ class RecurrentModel : public LanguageModel {
   std::size_t context() const override { return context_; }
   std::size_t vocabulary() const override { return token.weight.shape()[0]; }
 
-  /// Reads each token once. The default would read the whole text again for each token.
+  /// Returns a decoder that reads each token once. The default rereads the whole text each time.
   std::unique_ptr<IncrementalDecoder> decoder() override {
     return std::make_unique<Decoder>(*this);
   }
@@ -54,7 +54,7 @@ class RecurrentModel : public LanguageModel {
       text.reshape(Ids::shape_type{1, ids.size()});
       const Variable last = split(model_.states(tape.constant(state_), text), 1, 1).back();
       const Tensor logits = model_.head.forward(last).value();
-      state_ = squeeze(last, 1).value();  // last, so that a failed call has no effect
+      state_ = squeeze(last, 1).value();  // assigned last, so a failed call has no effect
       return reshaped(logits, {model_.vocabulary()});
     }
 

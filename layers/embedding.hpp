@@ -53,7 +53,7 @@ class EmbeddingTable : public Layer {
   /// Returns the lookup of `ids`, for Model::lookups.
   TableLookup lookup_of(const Ids& ids) const { return {table_, {ids.begin(), ids.end()}}; }
 
-  /// Returns the options of lookups in this table.
+  /// Returns the lookup options.
   const EmbeddingLookup& lookup() const { return lookup_; }
 
   /// Returns the table [rows, width] that lookups read: `weight` itself unless it is a shard.
@@ -73,8 +73,8 @@ class EmbeddingTable : public Layer {
   EmbeddingTable(const char* layer, std::unique_ptr<RowSource> here,
                  const EmbeddingOptions& options, std::size_t rows = 0);
 
-  bool is_scaled() const { return scale_ != 1; }  // true if scaled() has an effect
-  Variable scaled(const Variable& rows) const;    // rows, times sqrt(width) if is_scaled()
+  bool is_scaled() const { return scale_ != 1; }  // returns true if scaled() has an effect
+  Variable scaled(const Variable& rows) const;    // returns rows, times sqrt(width) if is_scaled()
 
  private:
   Parameter* table_;

@@ -82,21 +82,20 @@ class TextModel : public Classifier {
     return loss(tape, batch.inputs(), batch.targets(), options);
   }
 
-  virtual std::size_t context() const = 0;  // longest input, in tokens
+  virtual std::size_t context() const = 0;  // returns the maximum input length, in tokens
 };
 
 /// A model that predicts the token after each position: its classes are the vocabulary.
 class LanguageModel : public TextModel {
  public:
-  /// Returns a decoder for a new document. The default reads the whole document again for each
-  /// chunk.
+  /// Returns a decoder for a new document. The default rereads the document for each chunk.
   virtual std::unique_ptr<IncrementalDecoder> decoder();
 
-  /// Returns a decoder that can read a new document past the context, in bounded memory. The
-  /// default throws std::invalid_argument, as do models that cannot slide.
+  /// Returns a decoder that can read a new document past the context, in bounded memory.
+  /// Models that cannot slide throw std::invalid_argument.
   virtual std::unique_ptr<IncrementalDecoder> sliding_decoder();
 
-  virtual std::size_t vocabulary() const = 0;  // number of tokens
+  virtual std::size_t vocabulary() const = 0;  // returns the number of tokens
   std::size_t classes() const final { return vocabulary(); }
 };
 

@@ -85,8 +85,8 @@ class Layer : public ParameterOwner {
     return found;
   }
 
-  std::size_t parameter_count() const;            // elements of all parameters, each counted once
-  std::size_t trainable_parameter_count() const;  // elements of the trainable parameters
+  std::size_t parameter_count() const;            // counts elements; shared parameters count once
+  std::size_t trainable_parameter_count() const;  // counts elements of trainable parameters
 
   /// Puts this layer and all its parts into training mode (the default) or evaluation mode. The
   /// mode affects only dropout.
@@ -190,8 +190,8 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  const Tensor& value() const { return value_; }         // the saved tensor
-  const Shape& shape() const { return value_.shape(); }  // shape of the value
+  const Tensor& value() const { return value_; }         // returns the saved tensor
+  const Shape& shape() const { return value_.shape(); }  // returns value().shape()
 
  private:
   friend Layer;

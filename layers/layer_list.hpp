@@ -22,7 +22,7 @@ std::optional<Submodule<L>> optional_submodule(bool wanted, Layer& owner, std::s
   return Made(std::in_place, owner, name, std::forward<Arguments>(arguments)...);
 }
 
-/// Layers of one type, named by index: "0", "1", …. Their number is known only at run time.
+/// Layers of one type, named by index: "0", "1", ….
 template <class L>
 class LayerList : public Layer {
  public:
@@ -41,11 +41,11 @@ class LayerList : public Layer {
                                 std::forward<Arguments>(arguments)...);
   }
 
-  std::size_t size() const { return layers_.size(); }              // number of layers
-  L& operator[](std::size_t i) { return layers_[i]; }              // layer i < size()
-  const L& operator[](std::size_t i) const { return layers_[i]; }  // layer i < size()
-  auto begin() { return layers_.begin(); }                         // first layer
-  auto end() { return layers_.end(); }                             // past the last layer
+  std::size_t size() const { return layers_.size(); }              // returns the number of layers
+  L& operator[](std::size_t i) { return layers_[i]; }              // returns layer i < size()
+  const L& operator[](std::size_t i) const { return layers_[i]; }  // returns layer i < size()
+  auto begin() { return layers_.begin(); }                         // points to the first layer
+  auto end() { return layers_.end(); }                             // points past the last layer
 
  private:
   std::deque<Submodule<L>> layers_;  // a deque keeps addresses valid

@@ -19,7 +19,7 @@ namespace rowgrad {
 /// The losses and predictions of a batch, summed over its targets.
 struct BatchScore {
   double loss = 0;            // sum of the losses, each times the weight of its target
-  double weight = 0;          // sum of the weights of the targets
+  double weight = 0;          // sum of the targets' weights
   std::size_t correct = 0;    // targets predicted correctly
   std::size_t predicted = 0;  // targets compared with predictions
 };
@@ -56,7 +56,7 @@ class Classifier : public Model {
   /// Returns the true class for each row of logits: [...].
   virtual const Ids& targets(const Batch& batch) const = 0;
 
-  virtual std::size_t classes() const = 0;  // number of logits for each target
+  virtual std::size_t classes() const = 0;  // returns the number of logits for each target
 
   /// Returns cross_entropy(logits(tape, batch), targets(batch), options). An override can compute
   /// this without storing all logits: see Linear::cross_entropy().

@@ -46,8 +46,10 @@ class NextTokenModel : public LanguageModel {
   Linear* output_layer() final { return &head; }
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }  // number of tokens
-  const NextTokenOptions& options() const { return options_; }  // options passed to the constructor
+  /// Returns the number of tokens.
+  std::size_t vocabulary() const final { return options_.vocabulary; }
+  /// Returns the options passed to the constructor.
+  const NextTokenOptions& options() const { return options_; }
 
  protected:
   /// Returns the input of concat_previous. The default returns x [..., length, width], the

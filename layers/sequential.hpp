@@ -74,7 +74,7 @@ class Sequential : public Layer {
 
   Variable forward(const Variable& x);  // applies all steps in order
 
-  std::size_t size() const { return steps_.size(); }  // number of steps
+  std::size_t size() const { return steps_.size(); }  // returns the number of steps
 
  private:
   std::vector<std::unique_ptr<Layer>> layers_;

@@ -82,7 +82,7 @@ class GptModel : public LanguageModel {
   /// Returns the logits. Final because loss() bypasses it.
   Variable forward(Tape& tape, const Ids& ids) final { return LanguageModel::forward(tape, ids); }
   Linear* output_layer() final { return &head; }
-  std::vector<TableLookup> lookups(const Batch& batch) const override;  // one per memory
+  std::vector<TableLookup> lookups(const Batch& batch) const override;  // returns one per memory
   /// Names the rows of relative positions by distance, such as "16 to 18".
   std::optional<RowNames> row_names(const Parameter& table) const override;
   std::unique_ptr<IncrementalDecoder> decoder() final;
@@ -99,8 +99,10 @@ class GptModel : public LanguageModel {
   std::vector<Tensor> memory_gates(const Ids& ids);
 
   std::size_t context() const final { return options_.context; }
-  std::size_t vocabulary() const final { return options_.vocabulary; }  // number of tokens
-  const GptOptions& options() const { return options_; }  // options passed to the constructor
+  /// Returns the number of tokens.
+  std::size_t vocabulary() const final { return options_.vocabulary; }
+  /// Returns the options passed to the constructor.
+  const GptOptions& options() const { return options_; }
 
  protected:
   /// Returns the input of block `block`: by default, the output of the memory in front of the

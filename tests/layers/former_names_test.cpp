@@ -1,4 +1,4 @@
-// Names of version 0.2.0 that still compile, as deprecated aliases.
+// Tests that deprecated names of version 0.2.0 still compile.
 #include "tests/test.hpp"
 
 #pragma GCC diagnostic push

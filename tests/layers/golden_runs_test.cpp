@@ -5,8 +5,8 @@
 
 namespace {
 
-// Relative tolerance. The two programs add the same values in different orders, about 1e4 additions
-// per step. In float, each rounding contributes at most 2^-24.
+// Relative tolerance. rowgrad and PyTorch add the same values in different orders, about 1e4
+// additions per step. In float, each rounding contributes at most 2^-24.
 constexpr double kParity = sizeof(real) == 8 ? 1e-10 : 2e-5;
 
 // Reads optimizer options by their PyTorch names.
@@ -135,7 +135,7 @@ TEST_P(ToyParity, MatchesPyTorchStepByStep) {
     for (std::size_t i = 0; i < values.size(); ++i)
       EXPECT_NEAR(row(0, i), values[i].get<double>(), kParity) << id << " " << i;
   }
-  if (sizeof(real) == 4) return;  // sums of millions of rounded values
+  if (sizeof(real) == 4) return;  // rounded values make the sums too inaccurate
   const auto expect_sum = [&](const Tensor& of, const char* key) {
     const double expected = run[key];
     EXPECT_NEAR(sum_of(of), expected, 1e-9 * std::max(1.0, std::abs(expected))) << key;
@@ -253,7 +253,7 @@ TEST_P(GptStory, MatchesPyTorchStepByStep) {
   const bool has_gates = sizeof(real) == 4 && run.contains("ngram");
   const double of_gradients = has_gates ? 2e-2 : 10 * kParity;
   const double of_a_step = has_gates ? 1e-1 : of_gradients;
-  std::size_t near_a_pole = 0;  // steps close to score 0
+  std::size_t near_a_pole = 0;  // steps whose norm has an error above 1e-3
   const auto norms = run["gradient_norm"].get<std::vector<double>>();
   const double clip = run.value("clip_norm", json()).is_null() ? 0 : run["clip_norm"].get<double>();
   const auto optimizer = optimizer_in(run, model.parameters());
@@ -268,7 +268,7 @@ TEST_P(GptStory, MatchesPyTorchStepByStep) {
 
   for (const auto& [name, expected] : run["norm_after"].items()) {
     // The exact gradient of a key's bias is 0, because the bias adds the same to the scores of all
-    // keys. Adam amplifies its rounding errors.
+    // keys. Adam amplifies the rounding errors of this gradient.
     if (sizeof(real) == 4 && name.ends_with("key.bias")) continue;
     const Tensor& value = parameters.at(our_name(name, options.memories.blocks))->value();
     const double squares = std::inner_product(value.begin(), value.end(), value.begin(), 0.0);

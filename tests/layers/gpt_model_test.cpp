@@ -19,7 +19,7 @@ constexpr Positions kAll[] = {Positions::kNone,   Positions::kLearned, Positions
                               Positions::kShaw};
 
 // A GPT with n-gram memories, which keep state between chunks. Each pass decrements `passes_left`,
-// and throws in the last block if it was 0.
+// and throws in the last block if `passes_left` was 0.
 class WithMemories : public GptModel {
  public:
   WithMemories(Positions positions, std::size_t kernel)

@@ -49,7 +49,7 @@ TEST(MaxNorm, RejectedAfterTheWholeTableWasRead) {
   const Variable x = tape.input(full({1, 2}, 1));
   for (Parameter* table : {&embedding.weight, &bag.weight, &frozen.weight})
     linear(x, tape.parameter(*table));
-  EXPECT_NO_THROW(embedding.forward(tape, ids({1}, {1})));  // small enough
+  EXPECT_NO_THROW(embedding.forward(tape, ids({1}, {1})));  // the norm is below max_norm
   EXPECT_ERROR(
       std::logic_error,
       "embedding: max_norm would scale rows of weight, which this tape has already read as a "

@@ -2,7 +2,7 @@
 
 namespace {
 
-// The rounding of a sine or cosine: one in double and, unless `real` is double, one to float.
+// The largest rounding error of a sine or cosine, computed in double and rounded to `real`.
 constexpr double kRounding = sizeof(real) == 8 ? 1e-15 : 6e-8;
 
 TEST(Sinusoidal, FollowsTheFormulaOfEachScheme) {

@@ -5,7 +5,7 @@
 namespace {
 
 TEST(Sizes, OverflowingSizesAreRejected) {
-  constexpr std::size_t kLarge = std::size_t{1} << 61;  // times 8 it is 0
+  constexpr std::size_t kLarge = std::size_t{1} << 61;  // 8 · 2^61 wraps to 0
   Random random(1);
   const std::string before = bits_of(random.state_dict());
   const std::string refused =
