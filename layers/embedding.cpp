@@ -49,7 +49,7 @@ EmbeddingTable::EmbeddingTable(const char* layer, std::unique_ptr<RowSource> her
         ": got a table with all rows, but `tables` keeps only some of them here; "
         "expected a new table, or a table file");
     table_ = &options.tables->whole_table(weight, rows, lookup_);
-    if (table_ != &weight) lookup_.max_norm = std::nullopt;  // fetch() applies it
+    if (table_ != &weight) lookup_.max_norm = std::nullopt;  // tables->fetch() applies it
   }
   check_argument(!options.dense_gradient || table_->is_in_memory(), layer, ": got a table in ",
                  table_->source().location(), ", expected one in memory for dense_gradient");

@@ -60,7 +60,7 @@ class EmbeddingTable : public Layer {
   Parameter& table() const { return *table_; }
   Parameter& on_tape(Parameter& parameter) const override;
 
-  /// Returns the kind of the table's rows; nullopt for kRow.
+  /// Returns the kind of the table's rows; nullopt for kRow or other tables.
   std::optional<RowNames> row_names(const Parameter& of_table) const override;
 
   Parameter weight;  // [rows of this process, width]

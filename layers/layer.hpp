@@ -40,7 +40,7 @@ struct LoadOptions {        // options of Layer::load_state_dict()
 
 struct LoadReport {                     // result of Layer::load_state_dict()
   std::vector<std::string> missing;     // names that only the layer has
-  std::vector<std::string> unexpected;  // names that only the state dict has
+  std::vector<std::string> unexpected;  // names that only the state dict has, except strings
 };
 
 /// The meaning of a table's rows, for reports.

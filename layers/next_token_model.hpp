@@ -48,7 +48,7 @@ class NextTokenModel : public LanguageModel {
   std::size_t context() const final { return options_.context; }
   /// Returns the number of tokens.
   std::size_t vocabulary() const final { return options_.vocabulary; }
-  /// Returns the options passed to the constructor.
+  /// Returns the constructor's options.
   const NextTokenOptions& options() const { return options_; }
 
  protected:

@@ -101,7 +101,7 @@ class GptModel : public LanguageModel {
   std::size_t context() const final { return options_.context; }
   /// Returns the number of tokens.
   std::size_t vocabulary() const final { return options_.vocabulary; }
-  /// Returns the options passed to the constructor.
+  /// Returns the constructor's options.
   const GptOptions& options() const { return options_; }
 
  protected:

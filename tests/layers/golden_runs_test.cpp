@@ -217,7 +217,7 @@ std::string our_name(std::string name, const std::vector<std::size_t>& memories)
   return name == "token" || name == "position" ? name + ".weight" : name;
 }
 
-// Returns run `index`. The first runs have different position encodings, and the last runs have
+// Returns run `index`. Runs 0 to 4 use learned, rotary, ALiBi or T5 positions. Runs 5 and 6 have
 // n-gram memories.
 json gpt_run(std::size_t index) {
   const json gpts = golden("gpt_story.json")["runs"];
