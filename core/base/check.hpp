@@ -78,7 +78,7 @@ struct bracketed {
     return out << ']';
   }
 
-  const Range& elements;  // the range
+  const Range& elements;  // borrowed
 };
 
 /// Throw the named exception, with the joined pieces as its message.

@@ -84,9 +84,9 @@ void write_to_device(const fs::path& path, std::span<const std::string_view> pie
   }
 }
 
-// Returns the file that a path names, after symbolic links. Throws if it must not be replaced.
-// Renaming alone would also replace write-protected files, because renaming needs write permission
-// only for the folder.
+// Returns the file that a path names, after following symbolic links. Throws if the file must not
+// be replaced. Renaming alone would also replace write-protected files, because renaming needs
+// write permission only for the folder.
 fs::path replaceable(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0) {

@@ -48,7 +48,7 @@ class OpenFile {
       : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
   ~OpenFile();
 
-  const std::filesystem::path& path() const { return path_; }  // as passed to the constructor
+  const std::filesystem::path& path() const { return path_; }  // returns the file's path
   int descriptor() const { return descriptor_; }               // negative: no file
 
   /// Reads bytes.size() bytes at `offset`. Throws if the file is too short.
@@ -77,7 +77,7 @@ class InputFile : public OpenFile {
   std::int64_t changed_ns_ = 0;  // modification time, in nanoseconds since 1970
 };
 
-/// A file open for writing, and locked: only one program at a time can have it open.
+/// A file open for writing, and locked, so only one program at a time can open it.
 class LockedFile : public OpenFile {
  public:
   /// Modes of opening a file.

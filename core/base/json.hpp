@@ -64,7 +64,7 @@ class Json {
   const Members& members() const;             // returns an object's members
   const std::vector<Json>& elements() const;  // returns an array's elements
   const std::string& string() const;          // returns a UTF-8 string
-  double number() const;                      // returns any number
+  double number() const;                      // returns a number
   bool boolean() const;                       // returns true or false
 
   /// Returns a number below 2^64 without sign, fraction or exponent.
@@ -79,8 +79,8 @@ class Json {
   /// Returns an array of whole numbers: see whole_number().
   std::vector<std::uint64_t> whole_numbers() const;
 
-  /// Returns the member of an object, created if missing. Null becomes an object. Throws
-  /// std::invalid_argument for other values.
+  /// Returns an object's member, created if missing. Null becomes an object.
+  /// Throws std::invalid_argument for other values.
   Json& operator[](const std::string& key);
 
   /// Appends an element to an array. Null becomes an array. Throws std::invalid_argument for other
@@ -108,7 +108,7 @@ class Json {
 
 /// A key-value pair for building an object.
 struct Json::Member {
-  std::string key;     // the key
+  std::string key;     // name of the member
   mutable Json value;  // moved into the object
 };
 

@@ -18,21 +18,21 @@ std::size_t whole_bytes(std::string_view text);
 
 /// An append-only file with one JSON object per line. The last member of each object is `sum`, the
 /// checksum (Checksum, 16 hexadecimal digits) of the line up to the comma before `sum`. The file is
-/// locked: only one program at a time can write it.
+/// locked, so only one program at a time can write it.
 class JsonLines {
  public:
   /// Opens or creates a file. Throws std::system_error or std::runtime_error if it is already open
   /// or cannot be written.
   explicit JsonLines(const std::filesystem::path& path);
 
-  /// Returns the first line that the file had when it was opened, with its newline if it has one;
-  /// "" if the file was empty.
+  /// Returns the first line that was in the opened file, including any newline; "" if the file was
+  /// empty.
   const std::string& first_line() const { return first_line_; }
 
   /// Returns whole_bytes() of the file.
   std::uint64_t bytes() const { return bytes_; }
 
-  const std::filesystem::path& path() const { return file_.path(); }  // as passed on construction
+  const std::filesystem::path& path() const { return file_.path(); }  // returns the file's path
 
   /// Truncates the file to its first `bytes` bytes. Throws std::system_error on failure.
   void truncate(std::uint64_t bytes);

@@ -26,7 +26,7 @@ class NamePatterns {
     bool matched = false;
   };
   std::vector<Pattern> patterns_;
-  std::vector<std::string> seen_;  // first names, for messages
+  std::vector<std::string> seen_;  // earliest names, for messages
 };
 
 }  // namespace rowgrad

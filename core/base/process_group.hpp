@@ -46,9 +46,9 @@ class ProcessGroup {
   /// the order of the lists, and must have the lengths that the receiver expects.
   void exchange(std::span<const Send> sends, std::span<const Receive> receives);
 
-  /// Starts an exchange() and returns at once. Until done() returns true or finish() returns, the
-  /// messages' memory must stay valid, and the channel must not be started again. Channels count
-  /// from 1. Ranks may start channels in different orders: each has its own messages.
+  /// Starts an exchange() without waiting. Until done() returns true or finish() returns, the
+  /// messages' memory must stay valid, and the channel must not be started again. Channel numbers
+  /// start at 1. Ranks may start channels in different orders: each channel has its own messages.
   void start(std::size_t channel, std::span<const Send> sends, std::span<const Receive> receives);
 
   /// Makes progress on all channels without waiting. Returns true if this channel is complete.
@@ -66,7 +66,7 @@ class ProcessGroup {
     return all;
   }
 
-  /// Sends sent[rank] to each other rank, and receives received[rank] from it (all-to-all). Both
+  /// Sends sent[rank] to every other rank, and receives received[rank] from it (all-to-all). Both
   /// hold spans, strings or vectors. received[rank] must have the message's length.
   void all_to_all(const auto& sent, auto& received) {
     std::vector<Send> sends;

@@ -2,8 +2,8 @@
 
 // Ranges of indices, of nearly equal size or as nodes of a binary tree.
 //
-// The slices of a step's batch are the leaves of a binary tree. The children of a node cover the
-// halves of its range, and its gradient is the sum of its children's. So the order of additions and
+// The slices of a step's batch are the leaves of a binary tree. A node's children cover the halves
+// of its range, and their gradients add up to the node's gradient. So the order of additions and
 // the result's bits do not depend on the number of ranks.
 
 #include <cstddef>

@@ -61,8 +61,8 @@ std::uint64_t UndoJournal::checksum_of(const Records& records, std::uint64_t at)
                                                   : with(Checksum(start_.checksum + at));
 }
 
-// Throws unless the file is a journal, empty or all zeros. A crash during the creation of a journal
-// may leave an empty file or zeros.
+// Throws unless the file is a journal, or is empty or all zeros. A crash during the creation of a
+// journal may leave an empty file or zeros.
 void UndoJournal::check_replaceable(const LockedFile& file) {
   const std::uint64_t size = file.size_bytes();
   Start start{}, none{};

@@ -47,9 +47,9 @@ class UndoJournal {
   /// Removes a journal, even an incomplete one. Throws std::runtime_error for any other file.
   static void remove(const std::filesystem::path& path);
 
-  const Header& header() const { return start_.header; }  // as passed on creation
-  std::uint64_t size_bytes() const { return end_; }       // synced bytes
-  bool empty() const { return end_ == sizeof(Start); }    // true without records on the disk
+  const Header& header() const { return start_.header; }  // returns the checkpoint's header
+  std::uint64_t size_bytes() const { return end_; }       // returns the synced length
+  bool empty() const { return end_ == sizeof(Start); }    // true without synced records
 
   /// Adds the old contents of a record. The record must not change before flush() returns.
   void add(std::uint64_t record, std::span<const std::byte> before);

@@ -35,7 +35,7 @@ std::string shown_bytes(std::string_view text);
 std::string shown_byte(unsigned char byte);
 
 /// A string that prints in quotation marks, for messages. Control characters and invalid bytes
-/// print as \x0a, and long strings are truncated. Nothing is formatted until it is printed.
+/// print as \xNN, and long strings are truncated. Nothing is formatted until it is printed.
 struct InQuotes {
   explicit InQuotes(std::string_view quoted) : text(quoted) {}  // borrows the string
   std::string_view text;                                        // the string to quote

@@ -7,8 +7,8 @@
 namespace rowgrad {
 
 /// A standard allocator of zeroed blocks from the pool. A large block uses memory only for written
-/// pages. Vectors with this allocator do not initialise new elements. Requires: an element of zero
-/// bytes equals T(), and no vector shrinks before it grows.
+/// pages. Vectors with this allocator do not initialise new elements. Requires: all-zero bytes
+/// are the value T(), and no vector grows after shrinking.
 template <class T>
 class ZeroedAllocator : public PoolAllocator<T> {
  public:

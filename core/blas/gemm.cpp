@@ -67,7 +67,7 @@ bool reserve_buffers(int products) {
 }
 
 // Returns true if products must be computed one at a time: if memory is too small for more buffers,
-// or if OpenBLAS was built without threads, as this build may not be thread-safe.
+// or if OpenBLAS was built without threads, as such a build may not be thread-safe.
 bool takes_turns() {
   static std::mutex mutex;
   static std::atomic<int> prepared = 0;  // number of threads with buffers

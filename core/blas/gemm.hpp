@@ -2,14 +2,15 @@
 
 // Matrix products. Only this module calls BLAS routines and chooses OpenBLAS's kernel.
 //
-// OpenBLAS selects its kernel by CPU model number. On a CPU newer than itself, it silently falls
-// back to a kernel without AVX, which is five times slower. Before the first product, rowgrad
+// OpenBLAS selects its kernel by CPU model number. On a CPU newer than itself, it falls back
+// to a kernel without AVX, which is five times slower. Before the first product, rowgrad
 // compares this selection with what the CPU reports, and selects a better kernel if there is one.
 // If the program has started threads, which could be computing products, rowgrad only reports the
 // better kernel in describe(). A kernel that the user named in OPENBLAS_CORETYPE is kept.
 //
-// gemm() does not use OpenBLAS's own threads. Direct calls do not either, unless OpenBLAS was built
-// on OpenMP. gemm() cuts large products into ranges for the threads of core/base/threads.hpp.
+// gemm() does not use OpenBLAS's threads. Direct calls to OpenBLAS do not either, unless OpenBLAS
+// was built on OpenMP. gemm() cuts large products into ranges for the threads of
+// core/base/threads.hpp.
 
 #include <cstddef>
 #include <string>
@@ -49,8 +50,8 @@ VectorLevel kernel_level(const std::string& kernel);
 /// Returns the level of this CPU.
 VectorLevel cpu_level();
 
-/// Replaces a kernel that is older than the CPU with the best one available. Returns true if the
-/// kernel was replaced. Must not run during a product.
+/// Selects a better kernel for the CPU if there is one. Returns true if the kernel was replaced.
+/// Must not run during a product.
 bool upgrade_kernel();
 
 /// Selects a kernel by OpenBLAS's name, as OPENBLAS_CORETYPE does at startup. Returns true if that

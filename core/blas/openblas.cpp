@@ -37,8 +37,8 @@ bool is_same_kernel(const std::string& a, const std::string& b) {
   return strcasecmp(a.c_str(), b.c_str()) == 0;
 }
 
-// Returns the kernel to select on this CPU, or an empty string if the current kernel is not older
-// than the CPU or cannot be replaced.
+// Returns the kernel to select on this CPU, or an empty string if the current kernel cannot be
+// replaced, or if no other kernel uses newer vector instructions of this CPU.
 std::string newer_kernel() {
   const VectorLevel cpu = cpu_level();
   if (!can_select() || cpu < VectorLevel::kAvx2 || kernel_level(openblas_get_corename()) >= cpu)
@@ -46,8 +46,8 @@ std::string newer_kernel() {
   return cpu == VectorLevel::kAvx512 ? "SkylakeX" : "Haswell";
 }
 
-// Returns true if no other thread can be in OpenBLAS: all others are rowgrad's, which enter it
-// after prepare(), or OpenBLAS's own, which wait.
+// Returns true if no other thread can be in OpenBLAS. The other threads must be rowgrad's workers,
+// which enter OpenBLAS only after prepare(), or OpenBLAS's own threads, which wait.
 bool is_alone() {
   constexpr int kPosixThreads = 1;  // a build that starts its threads with the program
   const int own = openblas_get_parallel() == kPosixThreads ? openblas_get_num_threads() - 1 : 0;

@@ -14,8 +14,8 @@ namespace rowgrad {
 /// The row source of a table file: `Parameter words("words", file_rows(file))`.
 class FileRows final : public RowSource {
  public:
-  /// Reserves the file. Requires: it outlives this object. Throws std::invalid_argument if another
-  /// parameter uses the file.
+  /// Reserves the file. Requires: `file` outlives this object. Throws std::invalid_argument if
+  /// another parameter uses the file.
   explicit FileRows(TableFile& file) : RowSource(file.shape()), file_(file), lease_(file.lease()) {}
 
   /// Returns the file, which stores slots next to the values.

@@ -197,8 +197,8 @@ std::string RecordFile::checkpoint_id() const {
   return id_text(header().version.number, header().version.id);
 }
 
-// Returns null if `id` names the last checkpoint, or the journal of the checkpoint before if `id`
-// names that one.
+// Returns null if `id` names the last checkpoint, or the journal of the previous checkpoint if `id`
+// names the previous checkpoint.
 std::unique_ptr<UndoJournal> RecordFile::journal_before(std::string_view id) const {
   check_usable();
   Version before = header().version;
@@ -276,8 +276,8 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids) check_id(static_cast<std::size_t>(id));
   if (!any_not_resident(ids)) return;
   // A disk takes a limited number of requests at once. A thread with more requests would wait, so
-  // another thread makes them. It first waits for the previous thread and drops its future, so that
-  // futures do not keep each other alive.
+  // another thread makes them. The new thread first waits for the previous thread and drops the
+  // previous future, so that futures do not keep each other alive.
   try {
     prefetching_ =
         std::async(std::launch::async, [this, before = std::move(prefetching_),
@@ -285,7 +285,7 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
           before = {};
           fetch(records);
         });
-  } catch (const std::system_error&) {  // no thread: records are read when they are used
+  } catch (const std::system_error&) {  // records are then read on use
   }
 }
 
@@ -387,8 +387,8 @@ RecordWriter RecordFile::modify(std::span<const std::int32_t> ids) {
   return RecordWriter(*this);
 }
 
-// Writes a new record with system calls: through the mapping, a full disk would kill the program.
-// The head is written last, because it marks the record as stored.
+// Writes a new record with system calls, because a full disk would kill a program that writes
+// through the mapping. The head is written last, because it marks the record as stored.
 void RecordFile::store(std::size_t record) {
   const Head head{.note = 0,
                   .journal = journal_number(),

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kMaxRows = std::numeric_limits<std::int32_t>::max();  // ids have 32 bits
 constexpr std::size_t kMaxBytes = std::size_t{1} << 62;
 
-// The facts of a table, in the order of the file.
+// The facts of a table, in the order in which the file stores them.
 struct Facts {
   std::uint64_t element_bytes, slots, rows, width, seed;
   double init_std;

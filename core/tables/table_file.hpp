@@ -58,11 +58,11 @@ class TableFile {
   explicit TableFile(const std::filesystem::path& path);
   ~TableFile();
 
-  const std::filesystem::path& path() const;  // undo files are next to it
+  const std::filesystem::path& path() const;  // returns the file's path
   std::size_t rows() const;
   std::size_t width() const;
   Shape shape() const { return {rows(), width()}; }  // [rows, width]
-  std::size_t slots() const;                         // see TableFileOptions
+  std::size_t slots() const;                         // returns TableFileOptions::slots
   std::uint64_t stored_rows() const;                 // returns the number of stored rows
 
   /// Reads all stored rows and returns their number. Throws std::runtime_error if rows are damaged
@@ -122,7 +122,7 @@ class TableFile {
   /// is_current().
   std::uint64_t step(std::size_t row) const;
 
-  /// Returns true if rows have deferred updates, which only an optimizer's state can apply.
+  /// Returns true if rows have deferred updates, which need the optimizer's state.
   bool has_deferred() const;
 
   /// Makes has_deferred() true.

@@ -33,8 +33,8 @@ StateDict read_safetensors(const std::filesystem::path& path);
 /// A function that returns true for the values to read, by their name and shape.
 using WantedValues = std::function<bool(const std::string& name, const Shape& shape)>;
 
-/// Reads the strings, and the values for which `wanted` returns true (no values if it is null).
-/// Allocates memory only for these and the header. Does not verify the checksum.
+/// Reads the strings, and the values for which `wanted` returns true (no values if `wanted` is
+/// null). Allocates memory only for these and the header. Does not verify the checksum.
 StateDict read_safetensors(const std::filesystem::path& path, const WantedValues& wanted);
 
 /// Reads only the strings. Does not verify the checksum.

@@ -38,7 +38,7 @@ std::optional<std::vector<std::string_view>> match(std::span<const std::string_v
   return stars;
 }
 
-// Transposes a matrix tile by tile, so that both matrices stay in the cache.
+// Transposes a matrix tile by tile, so that the tiles of both matrices stay in the cache.
 template <class Number>
 void transpose(const Number* from, std::size_t rows, std::size_t columns, Number* to) {
   constexpr std::size_t kTile = 32;
@@ -262,7 +262,7 @@ Tensor whole_table(const SparseRows& sparse, const Shape& shape) {
 }
 
 // Returns the row indices of a table in sparse form. Throws std::invalid_argument if the dense form
-// is also present, and unless the indices are increasing and in range.
+// is also present, or if the indices do not increase or are out of range.
 std::vector<std::int64_t> row_indices_in(const StateDict& state, const std::string& name,
                                          const Shape& shape) {
   check_argument(!state.contains(name), "load_state_dict: '", name,

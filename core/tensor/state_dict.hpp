@@ -154,7 +154,7 @@ struct SparseIntegers {
 /// Adds a tensor to a state dict, in dense or sparse form as described above.
 void put_table(StateDict& state, const std::string& name, const Tensor& table);
 
-/// Adds a table like put_table(). Requires: `sparse` has all its nonzero rows.
+/// Adds a table like put_table(). Requires: `sparse` has all nonzero rows.
 void put_sparse_rows(StateDict& state, const std::string& name, const Shape& shape,
                      SparseRows sparse);
 

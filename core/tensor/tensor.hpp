@@ -3,7 +3,7 @@
 // Tensors: row-major xtensor arrays of any rank in pooled memory. All xtensor functions accept
 // them. Assign an xtensor expression to a Tensor in the statement that creates it, never to `auto`:
 // the expression refers to its operands. Functions throw std::invalid_argument for a shape that no
-// memory could hold, before they allocate any.
+// memory could hold, before they allocate memory.
 //
 // Braces hold values, even in parentheses: `Tensor({2, 3})` has the values 2 and 3, like
 // torch.tensor([2, 3]). Use zeros({2, 3}), full() or empty() for a shape. `Tensor()` has one

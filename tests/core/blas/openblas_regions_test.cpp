@@ -1,4 +1,4 @@
-// Training in a user's OpenMP region, whose threads an OpenBLAS built on OpenMP uses.
+// Trains in a user's OpenMP region. An OpenBLAS built on OpenMP uses the threads of the region.
 
 #include <atomic>
 #include <unistd.h>

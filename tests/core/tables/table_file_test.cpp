@@ -254,7 +254,7 @@ TEST_F(TableFiles, RemoveOnlyTheirOwnUndoFiles) {
     TableFile table(path(), kSmall);
     for (const real step : {1, 2}) checkpoint_with(table, {1}, step);
   }
-  copy("words.table.undo-1", "words.table.undo-0");  // its own file, as left by a killed program
+  copy("words.table.undo-1", "words.table.undo-0");  // as left by a killed program
   { TableFile table(path()); }
   EXPECT_EQ(files().count("words.table.undo-0"), 0);
   for (const char* name : {"words.table.undo-0", "words.table.undo-3"})

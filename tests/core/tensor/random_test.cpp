@@ -3,7 +3,7 @@
 
 namespace {
 
-// rowgrad and PyTorch differ by a few units in the last place of |x| < 4.
+// Values with |x| < 4 differ from PyTorch's by a few units in the last place.
 constexpr double kTolerance = 2e-6;
 
 void expect_near(const Tensor& got, const json& expected, const std::string& what) {
@@ -117,7 +117,7 @@ TEST(Random, DrawsUniformValuesInsideTheInterval) {
     const auto start = static_cast<float>(low), end = static_cast<float>(high);
     for (const real x : random.uniform({kCount}, low, high)) {
       ASSERT_TRUE(x >= low && x < high) << x << " in [" << low << ", " << high << ")";
-      // Equals PyTorch's value if that is inside the interval.
+      // The value equals PyTorch's `sum` if `sum` is inside the interval.
       const float unit = static_cast<float>(same.bits() & 0xFFFFFF) * 0x1p-24F;
       const float sum = unit * (end - start) + start;
       ASSERT_TRUE(x == sum || sum < low || sum >= high) << x;

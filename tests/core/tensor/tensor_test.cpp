@@ -5,7 +5,7 @@ namespace {
 constexpr std::size_t kLarge = std::size_t{1} << 31;
 
 TEST(ElementCount, RejectsShapesTooLargeForMemory) {
-  EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));  // the largest count
+  EXPECT_EQ(element_count({kLarge, kLarge / 8}), kLarge * (kLarge / 8));  // 2^62 bytes of double
   const std::vector<Shape> impossible{
       {2 * kLarge, 2 * kLarge},            // 2^64
       {kLarge * kLarge + 2, 4},            // wraps to 8
@@ -27,7 +27,7 @@ TEST(ElementCount, RejectsShapesTooLargeForMemory) {
 }
 
 TEST(ElementCount, IsCheckedForTensorsPassedToTheLibrary) {
-  // xtensor multiplies extents without checks: this tensor has eight elements.
+  // xtensor multiplies extents without checks, so this tensor has eight elements.
   const Tensor wrapped = Tensor::from_shape({kLarge * kLarge + 2, 4});
   ASSERT_EQ(wrapped.size(), 8U);
   Tape tape;
