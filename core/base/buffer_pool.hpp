@@ -1,8 +1,8 @@
 #pragma once
 
-// Memory for tensors. Blocks freed in one training step are reused in the next, so a steady state
-// requests nothing from the operating system. The page faults of a fresh large buffer cost more
-// than the arithmetic done in it.
+// Memory for tensors. Blocks freed in one training step are reused in the next, so later steps
+// request nothing from the operating system. The page faults of a fresh large buffer cost more than
+// the arithmetic done in it.
 
 #include <cstddef>
 #include <limits>

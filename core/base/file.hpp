@@ -63,7 +63,7 @@ class OpenFile {
 /// once. Movable.
 class InputFile : public OpenFile {
  public:
-  /// Opens a file for reading. Throws std::system_error if that fails.
+  /// Opens a file for reading. Throws std::system_error on failure.
   explicit InputFile(const std::filesystem::path& path);
 
   std::uint64_t size_bytes() const { return size_bytes_; }  // returns the length when opened
@@ -88,11 +88,11 @@ class LockedFile : public OpenFile {
     kOpenOrCreate   // open an existing file, or create one
   };
 
-  /// Opens the file. kOpenExisting and kOpenOrCreate throw if the file is already open, and
-  /// kOpenExisting if it is missing. kReplace follows symbolic links, and throws for a folder, a
-  /// device or a write-protected file. With kCreateNew and kReplace, the file has a temporary name
-  /// in the same folder until publish(). If the program ends first, the temporary file is removed,
-  /// at the latest by the next program that creates `path`.
+  /// Opens the file. kOpenExisting and kOpenOrCreate throw if the file is already open.
+  /// kOpenExisting throws if the file is missing. kReplace follows symbolic links, and throws for a
+  /// folder, a device or a write-protected file. With kCreateNew and kReplace, the file has a
+  /// temporary name in the same folder until publish(). If the program ends first, the temporary
+  /// file is removed, at the latest by the next program that creates `path`.
   LockedFile(const std::filesystem::path& path, Open how);
   ~LockedFile();
   LockedFile(const LockedFile&) = delete;

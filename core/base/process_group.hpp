@@ -100,7 +100,7 @@ class ProcessGroup {
   /// Returns true if `mine` is true on any rank.
   bool any(bool mine);
 
-  /// Returns the bytes that this rank has sent.
+  /// Returns the number of bytes this rank sent.
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
  private:

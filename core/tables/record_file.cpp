@@ -285,7 +285,7 @@ void RecordFile::prefetch(std::span<const std::int32_t> ids) {
           before = {};
           fetch(records);
         });
-  } catch (const std::system_error&) {  // records are then read on use
+  } catch (const std::system_error&) {  // no thread could start; records are read on use
   }
 }
 

@@ -41,7 +41,7 @@ class RecordFile {
   /// Constants of the owner, such as sizes.
   using Facts = std::array<std::uint64_t, 6>;
 
-  /// Variables of the owner, which are restored together with the records.
+  /// Variables of the owner, which are restored with the records.
   struct State {
     std::uint64_t flags;
     std::uint64_t generation;  // 1 at first; an increment makes all stored records outdated
@@ -52,7 +52,7 @@ class RecordFile {
   struct Kind {
     std::string_view magic;  // the first 7 bytes of the file; the format is the next byte
 
-    /// Returns the number of records and the bytes of content in each record. Throws
+    /// Returns the number of records and the bytes of content per record. Throws
     /// std::runtime_error if these facts are not valid.
     std::pair<std::size_t, std::size_t> (*layout)(const Facts& facts,
                                                   const std::filesystem::path& path);
@@ -92,7 +92,7 @@ class RecordFile {
   void prefetch(std::span<const std::int32_t> ids);
 
   /// Returns the verified content of a record, or an empty span if the record is not stored. The
-  /// span is valid as long as this object.
+  /// span is valid as long as this object exists.
   std::span<const std::byte> read(std::size_t record) const {
     if (failed_ || record >= size_ || !is_verified(record)) verify_first(record);
     if (head_of(record).generation == 0) return {};
@@ -205,7 +205,7 @@ class RecordFile {
   bool failed_ = false;  // true if the file must be opened again
 };
 
-/// Write access to records that modify() has prepared. Valid as long as the RecordFile.
+/// Write access to records that modify() has prepared. Valid while the RecordFile exists.
 class RecordWriter {
  public:
   /// Returns the content of a record. Throws std::logic_error if modify() has not prepared the
@@ -230,7 +230,8 @@ class RecordWriter {
 
   /// Returns the note of record 0, like first_content().
   std::uint64_t* first_note() const { return &file_->head_of(0).note; }
-  std::size_t stride() const { return file_->stride_; }  // bytes from one record to the next
+  /// Returns the bytes from one record to the next.
+  std::size_t stride() const { return file_->stride_; }
 
  private:
   friend class RecordFile;

@@ -61,7 +61,7 @@ class TableFile {
   const std::filesystem::path& path() const;  // returns the file's path
   std::size_t rows() const;
   std::size_t width() const;
-  Shape shape() const { return {rows(), width()}; }  // [rows, width]
+  Shape shape() const { return {rows(), width()}; }  // returns [rows, width]
   std::size_t slots() const;                         // returns TableFileOptions::slots
   std::uint64_t stored_rows() const;                 // returns the number of stored rows
 

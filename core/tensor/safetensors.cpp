@@ -34,7 +34,7 @@ constexpr std::size_t kBlockBytes = std::size_t{1} << 18;  // fits in the L2 cac
 
 // Returns the beginning of a header of format 2, up to the digits of the checksum. The checksum
 // covers the length of the header, the header with zeros in place of these digits, and the
-// checksums of the blocks of each tensor. Several threads read and hash the blocks.
+// checksums of the tensors' blocks. Several threads read and hash the blocks.
 std::string header_begin() {
   return concat('{', json_string(kMetadataKey), ":{", json_string(kFormatKey), ':',
                 json_string(kFormat), ',', json_string(kChecksumKey), ":\"");

@@ -235,7 +235,7 @@ void copy_row(const Tensor& from, std::size_t row, Tensor& to, std::size_t to_ro
   std::copy_n(from.data() + row * width, width, to.data() + to_row * width);
 }
 
-// Returns the indices of the nonzero rows. Compares bits: a row with -0 is nonzero.
+// Returns the indices of the nonzero rows. Compares bits, so a row with -0 is nonzero.
 std::vector<std::int64_t> nonzero_rows(const Tensor& table) {
   const std::size_t width = table.shape()[1];
   const std::vector<real> zero(width);

@@ -1,8 +1,8 @@
 #pragma once
 
 // The state of layers, optimizers, schedules, loaders, random generators and training runs. Each
-// returns its state from state_dict() and restores it with load_state_dict(). A program combines
-// these state dicts and writes them to a checkpoint file (core/tensor/safetensors.hpp):
+// object returns its state from state_dict() and restores it with load_state_dict(). A program
+// combines these state dicts and writes them to a checkpoint file (core/tensor/safetensors.hpp):
 //
 //   StateDict all;
 //   all.put("model", model.state_dict());  // "model.token.weight", …

@@ -345,7 +345,7 @@ TEST_F(TableFiles, DetectSwappedRowsAndUndoFiles) {
              "one.undo-1: is damaged, or is not the undo file of this checkpoint");
   copy("of one", "one.undo-1");
   for (const std::string name : {"one", "two"}) {
-    TableFile table(path(name));  // goes back to its checkpoint
+    TableFile table(path(name));  // goes back to the last checkpoint
     EXPECT_EQ(table.stored_rows(), 2);
   }
   const auto record = [&](const std::string& name, std::size_t id) {

@@ -21,8 +21,8 @@ std::string header_of(const std::string& dtype, const std::string& shape,
                 ",\"data_offsets\":", offsets, "}}");
 }
 
-// Replaces the zeros after kBegin in `header` by the checksum of the file, and appends the tensors,
-// each at most one block long.
+// Replaces the zeros after kBegin in `header` by the checksum of the file, and appends the tensors.
+// Each tensor must fit in one block.
 const std::string kBegin = R"({"__metadata__":{"rowgrad_format":"2","rowgrad_checksum":")";
 std::string with_checksum(std::string header, const std::vector<std::string>& tensors) {
   const auto add = [](Checksum& sum, const std::string& bytes) {

@@ -23,7 +23,7 @@ TEST(StateDict, ReturnsTheValuesThatWerePut) {
   EXPECT_EQ(state.count("step"), 7U);
   EXPECT_EQ(state.integers("steps"), (std::vector<std::int64_t>{1, -2}));
   EXPECT_EQ(state.string("note"), "a text");
-  // Tensors and doubles convert to each other, and integers to doubles.
+  // Tensors and doubles convert to each other, and integers convert to doubles.
   EXPECT_EQ(state.tensor("rates", {2}), (Tensor{real(0.1), real(0.2)}));
   EXPECT_EQ(state.doubles("weight"), (std::vector<double>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(state.number("step"), 7);
