@@ -3,7 +3,7 @@
 
 namespace {
 
-// Values with |x| < 4 differ from PyTorch's by a few units in the last place.
+// Normal values below 4 in magnitude may differ from PyTorch's by a few units in the last place.
 constexpr double kTolerance = 2e-6;
 
 void expect_near(const Tensor& got, const json& expected, const std::string& what) {
