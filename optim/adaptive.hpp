@@ -132,8 +132,8 @@ struct RmsPropRule : RuleDefaults {
 ///   q = d / (√s + epsilon), with centered √s' instead of √s
 ///   w = w − learning_rate · (q, or v = momentum · v + q with momentum)
 ///
-/// With row gradients, deferred steps have a closed form unless weight_decay > 0 or epsilon = 0. If
-/// so, the steps are replayed one by one when the row is read.
+/// With row gradients, deferred steps have a closed form if weight_decay = 0 and epsilon > 0.
+/// Otherwise, the steps are replayed one by one when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
 extern template class RuleOptimizer<RmsPropRule>;
@@ -145,12 +145,12 @@ template <bool kDecoupled>
 struct AdamOptionsOf {
   double learning_rate = 1e-3;  // 0 or more
   double beta1 = 0.9;           // decay factor of the running mean of the gradients
-  double beta2 = 0.999;         // decay factor of the running mean of their squares
+  double beta2 = 0.999;         // decay factor of the running mean of squared gradients
   double epsilon = 1e-8;        // added to the square root
   /// Adam adds weight_decay · w to the gradient; AdamW first subtracts learning_rate · weight_decay
   /// · w from w.
   double weight_decay = kDecoupled ? 1e-2 : 0;
-  bool amsgrad = false;   // divide by the largest mean of squares so far (Reddi et al. 2018)
+  bool amsgrad = false;   // use the largest mean of squares so far (Reddi et al. 2018)
   bool maximize = false;  // ascend the gradient
   RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
@@ -165,8 +165,8 @@ struct AdamRuleOf : RuleDefaults {
                                                           "max_exp_avg_sq"};
 
   real beta1, enter1, beta2, enter2, step_size, inverse_correction, epsilon, sign;
-  real decay;         // weight decay in the gradient: Adam
-  real decay_factor;  // factor of w, for decoupled weight decay: AdamW
+  real decay;         // weight_decay for Adam, 0 for AdamW
+  real decay_factor;  // 1 for Adam, 1 − learning_rate · weight_decay for AdamW
   real amsgrad;       // 1 or 0
   static auto members(const AdamRuleOf& r) {
     return std::tie(r.beta1, r.enter1, r.beta2, r.enter2, r.step_size, r.inverse_correction,
@@ -221,8 +221,8 @@ using AdamWRule = AdamRuleOf<true>;  // the update rule of AdamW
 ///   m = beta1 · m + (1 − beta1) · d,  v = beta2 · v + (1 − beta2) · d²
 ///   w = w − learning_rate / (1 − beta1ᵗ) · m / (√v / √(1 − beta2ᵗ) + epsilon)
 ///
-/// With row gradients, deferred steps have a closed form unless beta1 ≥ √beta2, epsilon < FLT_MIN
-/// or weight_decay > 0 (prefer AdamW). If so, the steps are replayed one by one.
+/// With row gradients, deferred steps have a closed form if beta1 < √beta2, epsilon ≥ FLT_MIN and
+/// weight_decay = 0 (for decay, prefer AdamW). Otherwise, steps are replayed one by one.
 using Adam = RuleOptimizer<AdamRule>;
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter 2019, algorithm 2), the update of

@@ -29,7 +29,7 @@ class DeferredSteps {
   class Piece {
    public:
     Piece() = default;
-    /// Creates the piece of a map. Values for which the map is not valid are replayed by `steps`.
+    /// Creates the piece of a map. `steps` replays every step where the map is not valid.
     Piece(const DeferredSteps& steps, const typename StepHistory<Rule>::Map& map) : steps_(&steps) {
       using Limits = std::numeric_limits<real>;
       constexpr Coefficient kLargest = Limits::max(), kFinest = Limits::denorm_min();
@@ -85,7 +85,7 @@ class DeferredSteps {
   DeferredSteps(const StepHistory<Rule>& history, std::uint64_t to, std::size_t /*rows*/)
       : history_(history), to_(to) {}
 
-  std::uint64_t to() const { return to_; }  // the last step
+  std::uint64_t to() const { return to_; }  // returns the last step
 
   /// Returns true if a row at step `from` is stale. If so, calls call(piece, is_last) for each
   /// piece of its deferred steps, in order. Apply a piece as Vectors y = piece(x); a copy of the

@@ -50,7 +50,7 @@ struct OneCycleOptions {
 };
 
 /// A function that maps the step number (0, 1, 2, …) to a factor of the base learning
-/// rate, the same for every group. Factory functions throw std::invalid_argument if an option is
+/// rate, equal for every group. Factory functions throw std::invalid_argument if an option is
 /// outside its range or not finite.
 class Schedule {
  public:
@@ -60,10 +60,10 @@ class Schedule {
   /// Changes linearly from start_factor to end_factor, then stays constant (LinearLR).
   static Schedule linear_warmup(const LinearWarmupOptions& options = {});
 
-  /// Falls along half a cosine from 1 to min_factor, and stays there (PyTorch's rises again):
-  /// min_factor + (1 − min_factor) · (1 + cos(π · step / steps)) / 2 (Loshchilov & Hutter 2017,
-  /// "SGDR", without restarts; CosineAnnealingLR in closed form, with a floor relative to the base
-  /// rate of each group).
+  /// Falls along half a cosine from 1 to min_factor, and stays there (PyTorch's schedule rises
+  /// again): min_factor + (1 − min_factor) · (1 + cos(π · step / steps)) / 2 (Loshchilov & Hutter
+  /// 2017, "SGDR", without restarts; CosineAnnealingLR in closed form, with a floor relative to the
+  /// base rate of each group).
   static Schedule cosine(const CosineOptions& options);
 
   /// Changes every `every` steps: factor^⌊step / every⌋ (StepLR).

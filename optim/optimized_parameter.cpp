@@ -13,8 +13,8 @@
 namespace rowgrad {
 namespace {
 
-// The maximum number of runs in a history is kMaxRuns or, for large tables, one for each
-// kValuesPerRun values. A history takes at most a third of a large table's memory.
+// A history has at most kMaxRuns runs or, for large tables, one for each kValuesPerRun values. It
+// takes at most a third of a large table's memory.
 constexpr std::size_t kMaxRuns = 4096;
 constexpr std::size_t kValuesPerRun = 128;
 
@@ -134,8 +134,8 @@ void OptimizedParameter::step_rows(const RowGradient& gradient, const StepPlan& 
   const std::span<const std::int32_t> ids = gradient.indices();
   const real* const values = gradient.values().data();
   const StepRuns& history = loops_->history();
-  // Begin a new history after another optimizer's steps, after options whose steps cannot be
-  // combined with earlier ones, or if the history was not shortened in time.
+  // Begin a new history if no steps are deferred, if steps with the new options cannot be combined
+  // with earlier steps, or if the history was not shortened in time.
   if (!has_deferred() || (plan.defers && !plan.continues) || history_is_full()) {
     parameter_->apply_deferred();
     loops_->clear();
@@ -210,8 +210,8 @@ bool OptimizedParameter::history_is_full() const {
 }
 
 // Brings up to date the rows that are at a step of the first half of the history. Once the history
-// is half full, each new run does so for a share of all rows. When the history is full, no row
-// needs its first half, which is dropped.
+// is half full, each new run checks a share of all rows. When the history is full, no row needs the
+// first half, which is dropped.
 void OptimizedParameter::shorten_history() {
   const std::size_t half = half_history();
   const RowSource::Part& part = parameter_->source().part();

@@ -44,7 +44,7 @@ class Optimizer : private ParameterUser {
   /// as used even if no id was looked up. Do not call this if steps use different parameters.
   void check_uses_all() const;
 
-  virtual std::size_t group_count() const = 0;  // the number of parameter groups
+  virtual std::size_t group_count() const = 0;  // returns the number of parameter groups
 
   /// Returns a group's learning rate. Throws std::invalid_argument if the group does not exist.
   virtual double learning_rate(std::size_t group = 0) const = 0;
@@ -110,7 +110,7 @@ class Optimizer : private ParameterUser {
   std::weak_ptr<void> schedule_;  // the handle of the schedule that sets the learning rates
   std::vector<Parameter*> parameters_;
   bool lost_ = false;      // true if a parameter was destroyed
-  std::string lost_name_;  // the name of the destroyed parameter
+  std::string lost_name_;  // name of the destroyed parameter
 };
 
 }  // namespace rowgrad

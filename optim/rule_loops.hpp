@@ -32,10 +32,10 @@ struct RuleFacts {
 /// The next step of one parameter, after all checks.
 struct StepPlan {
   std::uint64_t step;      // step number, from 1
-  SlotStore::Needs slots;  // the slots that it uses
-  RuleMembers rule;        // its coefficients
-  bool defers = false;     // true if it is deferred for rows without a gradient
-  bool continues = true;   // true if its closed form can be combined with the history
+  SlotStore::Needs slots;  // slots that the step uses
+  RuleMembers rule;        // coefficients of the step
+  bool defers = false;     // true if deferred for rows without a gradient
+  bool continues = true;   // true if the closed form can be combined with the history
 };
 
 /// Interface to the history and the loops of any rule; RuleLoopsOf<Rule> implements it.
@@ -63,7 +63,7 @@ class RuleLoops {
 
   /// Returns the deferred steps as runs of equal steps.
   virtual const StepRuns& history() const = 0;
-  /// Returns the data members of the rule of a run.
+  /// Returns the data members of a run's rule.
   virtual RuleMembers members(std::size_t run) const = 0;
 
   /// Adds `count` steps of a rule to the history.
@@ -74,7 +74,7 @@ class RuleLoops {
   /// Drops the first `count` runs (see StepHistory).
   virtual void drop_runs(std::size_t count) = 0;
 
-  // The loops return how many rows they brought up to date or copied, plus the replayed steps.
+  // The loops below return how many rows they updated or copied, plus the number of replayed steps.
 
   /// Applies the deferred steps of rows (none if RowView::steps is null), then the planned step.
   /// The rows are then at step `after`. Calls the watchers for each row.
@@ -179,9 +179,9 @@ class RuleLoopsOf final : public RuleLoops {
       if (!changes(range, i)) continue;
       RowOf row = range.rows.row<kArrays>(range[i]);
       std::uint64_t first_step = 0;
-      // Record 0 is read-only: a row without a record gets no slots, and a local step.
+      // Record 0 is read-only, so a row without a record gets no slots and a local step.
       if (!range.rows.has_record(range[i])) row = {{row.arrays[0]}, &first_step};
-      // Replay first: otherwise, the row's step would depend on whether it was read before.
+      // Replay first: otherwise, the row's step would depend on whether the row was read.
       if (history_.has_replay(*row.step)) visited += replay(row, range.rows.width);
       if (*row.step >= closed_before) continue;
       apply_closed(row, deferred, range.rows.width);
@@ -254,7 +254,7 @@ class RuleLoopsOf final : public RuleLoops {
     return arrays[0];
   }
 
-  // Applies the deferred steps of a row until all later ones have a closed form. Never inlined:
+  // Applies the deferred steps of a row until all later steps have a closed form. Never inlined:
   // otherwise the compiler might fuse multiplications and additions for one caller but not for
   // another, and the results would differ.
   [[gnu::noinline]] std::uint64_t replay(const RowOf& row, std::size_t width) const {

@@ -69,7 +69,7 @@ class StepHistory : public StepRuns {
 
   using Map = StepMap<kArrays>;  // maps a value and its state
 
-  const Rule& rule(std::size_t run) const { return rules_[run]; }  // the rule of a run's steps
+  const Rule& rule(std::size_t run) const { return rules_[run]; }  // returns the rule of a run
 
   /// Adds `count` equal steps.
   void append(const Rule& rule, std::uint64_t count = 1) {

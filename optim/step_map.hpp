@@ -1,6 +1,6 @@
 #pragma once
 
-// Linear maps of a value and its optimizer state: matrices that represent one or many steps.
+// Linear maps of a value and its optimizer state: matrices for one or many steps.
 
 #include <array>
 #include <cmath>
@@ -33,7 +33,7 @@ StepMap<N> identity() {
 
 /// Returns the map that applies `before`, then `after`. Zero coefficients are skipped, so that 0 ·
 /// ∞ does not give NaN. Other products do not underflow to 0, so that infinity stays infinite. Not
-/// inlined, so that its bits do not depend on the caller.
+/// inlined, so that the bits do not depend on the caller.
 template <std::size_t N>
 [[gnu::noinline]] StepMap<N> compose(const StepMap<N>& after, const StepMap<N>& before) {
   constexpr Coefficient kMin = std::numeric_limits<Coefficient>::min();
@@ -49,8 +49,8 @@ template <std::size_t N>
   return result;
 }
 
-/// Returns true if thousands of these steps enlarge values at most kMaxGrowth-fold. Otherwise,
-/// values may overflow in between, which the composed map would not show.
+/// Returns true if applying `map` thousands of times enlarges values at most kMaxGrowth-fold.
+/// Otherwise, values may overflow in between, which the composed map would not show.
 template <std::size_t N>
 bool is_bounded(StepMap<N> map) {
   for (int doubling = 0; doubling <= 12; ++doubling) {

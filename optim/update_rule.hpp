@@ -61,7 +61,7 @@ struct StepNumber {
 ///   Rule(options, step)  computes the coefficients of one step
 ///   members(rule)        returns std::tie of all data members
 ///   update(w, g, state)  makes the step; written once for `double` and for vectors of `real`
-///                        (kernels/simd.hpp), so it branches on coefficients only and chooses
+///                        (kernels/simd.hpp), so it must branch on coefficients only and choose
 ///                        between values with select(g > 0, a, b)
 ///   deferral()           returns what update does if g = 0; kReplay is always correct
 struct RuleDefaults {
@@ -80,7 +80,7 @@ struct RuleDefaults {
   bool continues(const auto& /*before*/) const { return true; }
 };
 
-/// The data members of a rule of any type, in order, padded with zeros.
+/// The data members of any rule, in order, padded with zeros.
 using RuleMembers = std::array<real, 32>;
 
 /// Returns the data members of a rule.
@@ -112,7 +112,7 @@ constexpr bool kListsItsMembers = []<class... Members>(std::type_identity<std::t
          sizeof...(Members) * sizeof(real) == sizeof(Rule);
 }(std::type_identity<decltype(Rule::members(std::declval<const Rule&>()))>());
 
-/// The requirements of RuleOptimizer on a rule; RuleDefaults documents each of them.
+/// The requirements of RuleOptimizer on a rule, which RuleDefaults documents.
 template <class Rule>
 concept UpdateRule = requires(const Rule& rule, const typename Rule::Options& options,
                               double number, std::array<double, Rule::kSlots.size()> state) {

@@ -8,15 +8,15 @@ namespace rowgrad {
 namespace {
 
 constexpr std::size_t kChunkBytes = std::size_t{2} << 20;            // the size of a huge page
-constexpr std::size_t kStep = sizeof(std::uint64_t) / sizeof(real);  // the size of a step
-constexpr std::size_t kLine = 64 / sizeof(real);                     // the size of a cache line
-constexpr std::size_t kAhead = 16;                                   // prefetch distance in rows
+constexpr std::size_t kStep = sizeof(std::uint64_t) / sizeof(real);  // a step, in units of `real`
+constexpr std::size_t kLine = 64 / sizeof(real);  // a cache line, in units of `real`
+constexpr std::size_t kAhead = 16;                // prefetch distance in rows
 
 std::size_t round_up(std::size_t count, std::size_t step) {
   return (count + step - 1) / step * step;
 }
 
-// Aligns long records to cache lines, and short ones to quarters of a line, to save memory.
+// Pads long records to whole cache lines, and short records to quarters of a line to save memory.
 std::size_t padded(std::size_t count) {
   return round_up(count, count >= 4 * kLine ? kLine : kLine / 4);
 }

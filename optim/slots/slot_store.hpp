@@ -44,11 +44,11 @@ struct RowCopy {
 struct RowView {
   // Pointers to the values of row 0 and to its slots in use (in record 0 if there are records).
   std::array<real*, 1 + kMaxSlots> first{};
-  std::size_t stride = 0;                // from one row to the next, in values
+  std::size_t stride = 0;                // distance from one row to the next, in values
   std::size_t width = 0;                 // values in a row
   RowRecords* records = nullptr;         // null if slots are in a file or in arrays
   std::uint64_t* steps = nullptr;        // the step of row 0; null if all rows are up to date
-  std::size_t step_stride = 1;           // from one row's step to the next
+  std::size_t step_stride = 1;           // distance from one row's step to the next
   const SlotStore* copied_by = nullptr;  // copies rows, if reading must not change them
 
   /// Returns false if there are records, but none for row i. If so, row() returns the row's values,
@@ -103,7 +103,7 @@ struct RowRange {
   const std::int32_t* ids;  // row indices; null for all rows from begin to end
   std::size_t begin, end;   // range of `ids`, or of row indices if `ids` is null
 
-  std::size_t operator[](std::size_t i) const {  // the row index of element i
+  std::size_t operator[](std::size_t i) const {  // returns the row index of element i
     return ids != nullptr ? static_cast<std::size_t>(ids[i]) : i;
   }
 };
@@ -156,7 +156,7 @@ class SlotStore {
   /// Allocates slots and steps for all rows.
   virtual void make_all() {}
 
-  /// Sets the steps of all rows to 0. If there are records, visits only these.
+  /// Sets the steps of all rows to 0. If there are records, visits only the records.
   virtual void reset_steps() {}
 
   /// Tells a file that it has stale rows, which only this optimizer can bring up to date.
@@ -174,8 +174,8 @@ class SlotStore {
   /// Adds the slots to `state`, by name: their values, or the checkpoint id of their file.
   virtual void save(StateDict& state) const = 0;
 
-  /// Loads each slot i with saved[i] into this new store. Throws std::invalid_argument if values
-  /// are missing or have another shape, or if the file is at another checkpoint (with
+  /// Loads each slot i whose saved[i] is true into this new store. Throws std::invalid_argument if
+  /// values are missing or have another shape, or if the file is at another checkpoint (with
   /// values_follow: if it cannot be restored to the saved checkpoint).
   virtual void load(const StateDict& state, const std::array<bool, kMaxSlots>& saved,
                     bool values_follow) = 0;
@@ -191,7 +191,7 @@ class SlotStore {
   virtual void commit() noexcept {}
 
  protected:
-  const Owner owner_;  // names for messages and for saving
+  const Owner owner_;
 };
 
 /// Returns all names that SlotStore::save may add for the slots `names`.

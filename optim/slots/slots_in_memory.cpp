@@ -171,7 +171,7 @@ class SlotsInMemory final : public SlotStore {
 
   Tensor& values_;
   std::vector<std::size_t> slots_;       // the slots in use, in the order of a record
-  std::unique_ptr<RowRecords> records_;  // null while there are none
+  std::unique_ptr<RowRecords> records_;  // null if there are no records
   bool in_arrays_;                       // true if slots and steps are arrays, not records
   std::array<std::optional<Tensor>, kMaxSlots> arrays_;
   std::optional<Steps> steps_;    // one for each row, once a step was deferred
