@@ -16,8 +16,8 @@ struct CompatCase {
   bool further = false;  // true if the table file has another checkpoint, two steps later
   std::optional<Schedule> schedule = std::nullopt;
   bool tied = false;            // every sixth gradient of the table is dense
-  Shape shape = {10, 9};        // 9 floats: an AVX2 vector and one more; part of AVX-512
-  bool starts_at_zero = false;  // saves only rows with gradients, if the table is large
+  Shape shape = {10, 9};        // 9 floats: an AVX2 vector and one float
+  bool starts_at_zero = false;  // values start at 0; only compared_rows() are saved
   int saved = 29;               // steps before the state was saved
   int end = 41;                 // steps before the final values were saved
 
@@ -158,7 +158,7 @@ void write(const CompatCase& item) {
   StateDict all = training.state();
   all.put("now", training.values());
   if (item.further) train_and_save(item.saved + 2);
-  // These steps are only in the file and its journal. Opening the file must undo them.
+  // A table file has no checkpoint after these steps, so opening the file must undo them.
   training.train(made, item.end);
   all.put("later", training.values());
   write_safetensors(item.path("safetensors"), all);
@@ -216,7 +216,7 @@ std::vector<CompatCase> compat_cases() {
     item.name += "_in_file";
     cases.push_back(item);
   }
-  // In double, only some cases of each kind, because all files would take several hundred
+  // In double, only some cases of each kind run, because all files would take several hundred
   // kilobytes.
   const std::set<std::string> in_double{"sgd_momentum",     "sgd_momentum_in_file",
                                         "adam_amsgrad",     "adagrad",

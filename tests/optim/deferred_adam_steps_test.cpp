@@ -136,7 +136,6 @@ TEST(DeferredAdamSteps, AreExactAfterAnyAbsence) {
   expect_exact_for_any_epsilon<false>({.amsgrad = true}, 4000);
   expect_exact_for_any_epsilon<true>({}, 20'000);
   expect_exact_for_any_epsilon<true>({.weight_decay = 10, .amsgrad = true}, 4000);
-  // Here the squares fade nearly as fast as the mean.
   expect_exact_for_any_epsilon<false>({.beta2 = 0.95}, 4000);
   expect_exact_for_any_epsilon<true>({.beta1 = 0.5, .beta2 = 0.6}, 4000);
   expect_exact_for_any_epsilon<true>({.beta1 = 0.99, .beta2 = 0.999}, 4000);

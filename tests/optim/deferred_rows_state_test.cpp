@@ -7,7 +7,7 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-// Makes steps in which two of 13 rows have gradients: never row 0, and row 1 only in early steps.
+// Makes steps in which two of the rows 1 … 12 have gradients, and row 1 only in early steps.
 void train(Optimizer& optimizer, Parameter& table, int from, int to) {
   for (int i = from; i < to; ++i) {
     const std::int32_t row = 2 + i % 10;

@@ -22,7 +22,8 @@ TEST(DeferredRowsOf, AStepCostsTheRowsLookedUpNotTheTableSize) {
        {AnyOptions(kMomentum), AnyOptions(RmsPropOptions()), AnyOptions(AdagradOptions()),
         AnyOptions(kAdam), AnyOptions(AdamWOptions())}) {
     const std::uint64_t work = work_of_steps(1000, options);
-    // Each of 50 steps looks up three rows and updates two; the first lookup has no deferred steps.
+    // Each of 50 steps looks up three ids and updates two rows; the first lookup has no deferred
+    // steps.
     EXPECT_LE(work, 50U * 5);
     EXPECT_GE(work, 50U * 2);
     for (const std::size_t rows : {10'000, 200'000})
@@ -90,7 +91,8 @@ TEST(DeferredRowsOf, AdamWDecayMatchesTheDenseStep) {
   }
 }
 
-// Makes thousands of different steps of a table with 1,500 rows. Two rows have gradients in each.
+// Makes thousands of different steps of a table with 1,500 rows. Two rows have gradients in each
+// step.
 TEST(DeferredRowsOf, LongHistoryIsAppliedGradually) {
   constexpr int kSteps = 6500;
   const Shape shape{1500, 2};

@@ -1,6 +1,6 @@
 // Compares row gradients with the rules themselves. Random programs of steps, changes and saves run
-// in several modes. The values must be close to the same steps in long double, and all modes with
-// row gradients must have the same bits.
+// in several modes. The values must be close to the results of the same steps in long double, and
+// all modes with row gradients must have the same bits.
 
 #include "tests/optim/optimizers.hpp"
 
@@ -353,7 +353,7 @@ std::string printed(const Program& program) {
   return text + "}}";
 }
 
-// Returns a random one of the values.
+// Returns one of the values at random.
 template <class T>
 T any(std::mt19937& random, std::initializer_list<T> values) {
   return values.begin()[random() % values.size()];
@@ -371,8 +371,8 @@ void set_any(AdamOptionsOf<kDecoupled>& options, std::mt19937& random) {
   options.beta2 = any(random, {0.5, 0.9, 0.999});
   options.epsilon = any(random, {1e-8, 1e-4});
   options.amsgrad = any(random, {true, false});
-  // With only decay and a small epsilon, steps are ±learning_rate around zero: two dense runs that
-  // are one rounding apart when options change may end 1e-6 apart.
+  // With only decay and a small epsilon, steps are ±learning_rate around zero. So two dense runs
+  // that are one rounding apart when options change may end 1e-6 apart.
   if (!kDecoupled && options.weight_decay != 0) options.epsilon = 1e-2;
 }
 
@@ -501,8 +501,9 @@ Program shrunk(Program program, const auto& fails) {
 
 // --- Comparing ----------------------------------------------------------------------------------
 
-// In double, 450,000 roundings of values near 1. In float, 17,000, because the quotients of Adam
-// and similar optimizers amplify the relative error of a root of differences a few hundred times.
+// In double, the tolerance is 450,000 roundings of values near 1. In float, it is 17,000
+// roundings, because the quotients of Adam and similar optimizers amplify the relative error of a
+// root of differences a few hundred times.
 constexpr double kTolerance = sizeof(real) == 8 ? 1e-10 : 2e-3;
 
 void check_near(const Tensor& found, const Tensor& expected) {
@@ -514,7 +515,7 @@ void check_near(const Tensor& found, const Tensor& expected) {
   }
 }
 
-// Runs a program in all modes. Returns a description of the first difference, or "" without one.
+// Runs a program in all modes. Returns a description of the first difference, or an empty string.
 std::string difference(const AnyOptions& options, const Program& program) {
   std::vector<Mode> modes{{.name = "unwatched"}};
   const bool large = program.rows > 100;
@@ -569,7 +570,7 @@ void expect_no_difference(const OptimizerCase& item, const Program& program) {
   FAIL() << item.name << ", " << printed(less) << '\n' << difference(item.options, less);
 }
 
-// Only 1 / kShare of the programs run, because AddressSanitizer makes them slow.
+// With AddressSanitizer, which is slow, only 1 / kShare of the programs run.
 #if defined(ROWGRAD_ADDRESS_SANITIZER)
 constexpr std::uint32_t kShare = 4;
 #else

@@ -70,7 +70,7 @@ TEST(GradientClipping, AcceptsMissingGradients) {
 TEST(ClipGradientNorm, DoesNotChangeSmallGradients) {
   const Tensor gradient = tensor({3}, {3, std::numeric_limits<real>::denorm_min(), -4});
   const auto one = with_gradient(gradient);
-  one->set_trainable(false);  // is clipped nevertheless
+  one->set_trainable(false);  // frozen parameters are also clipped
   for (const double max_norm : {5.00001, 6.0, 1e300}) {
     EXPECT_EQ(clip_grad_norm(std::vector{one.get()}, max_norm), 5);
     EXPECT_TRUE(same_values(one->gradient().dense(), gradient));

@@ -1,4 +1,4 @@
-// Deferred steps after their optimizer is destroyed, or another optimizer trains the table.
+// Deferred steps after their optimizer is destroyed, or after another optimizer trains the table.
 
 #include <fstream>
 #include <numeric>
@@ -21,7 +21,7 @@ const OptimizerCase kDeferring[] = {
 
 const Shape kShape{40, 9};
 
-// Makes steps in which rows 0 … 9 have gradients now and then, and rows 10 … 39 never.
+// Makes steps in which rows 0 … 9 have gradients now and then, and other rows never do.
 void train_ten_rows(Optimizer& optimizer, Parameter& table, int from, int to) {
   for (int i = from; i < to; ++i) step(optimizer, table, {i % 7, 7 + i % 3}, i);
 }

@@ -57,7 +57,7 @@ inline void step(Optimizer& optimizer, Parameter& table, const Ids32& rows, int 
   optimizer.step();
 }
 
-/// A table trained with row gradients and another with the same gradients, dense.
+/// A table trained with row gradients, and another with their dense forms.
 struct RowsAndDense {
   RowsAndDense(const Tensor& start, const AnyOptions& options)
       : table("table", start),

@@ -113,7 +113,7 @@ TEST(Optimizers, AreResumable) {
   }
 }
 
-// If an option needs an additional slot, loading must not silently start it from zeros.
+// If an option needs an additional slot, loading must not silently start the slot from zeros.
 TEST(Optimizers, RejectStatesWithoutRequiredSlots) {
   struct Case {
     AnyOptions without, with;
@@ -152,7 +152,7 @@ TEST(Optimizers, RejectStatesWithoutRequiredSlots) {
       set_options(*loading, without);
       loading->load_state_dict(good);
       set_options(*loading, with);
-      const StateDict changed = loading->state_dict();  // has a slot that does not exist yet
+      const StateDict changed = loading->state_dict();  // marks a slot that does not exist yet
       loading->load_state_dict(changed);
       make_step(*loading, other);
       set_options(*saved, with);

@@ -24,7 +24,7 @@ void expect_same(const Tensor& rows, const Tensor& dense, double roundings) {
 struct Phase {
   AnyOptions options;
   int steps;
-  real gradient = 0;  // gradient of row 0 in the first step
+  real gradient = 0;  // gradient of row 0 in the first step; 0 for none
 };
 
 // Compares training with row gradients and with dense gradients after each phase, with a tolerance
@@ -103,7 +103,7 @@ TEST(RowRange, OverflowIsPermanent) {
       {kMax / 8, -kMax / 16, 1},
       {{SgdOptions{.learning_rate = 0.1, .momentum = 0.5, .nesterov = true, .weight_decay = 11},
         60}});
-  // A row stops changing after a gradient whose square is infinite.
+  // In float, a row stops changing after a gradient whose square overflows.
   for (const AnyOptions& options :
        {AnyOptions(AdamOptions()), AnyOptions(AdamWOptions()), AnyOptions(RmsPropOptions())})
     expect_dense_values({-0.3F, 0.5F, 0.9F}, {{options, 3}, {options, 897, power_of_ten(22)}}, 1);

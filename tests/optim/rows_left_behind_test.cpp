@@ -15,7 +15,7 @@ double bias_correction(double t) {
   return std::sqrt(1 - std::pow(kAdamOptions.beta2, t)) / (1 - std::pow(kAdamOptions.beta1, t));
 }
 
-// A value of the row with its optimizer state, in double.
+// A value of a row with its optimizer state, in double.
 struct Value {
   double value = 0, mean = 0, square = 0;
   double last = 0;  // the step of its last lookup
@@ -58,8 +58,8 @@ void smart_decay(Value& x, double t, double rate, const double* gradient) {
   x.last = t;
 }
 
-// HugeCTR's LazyGlobal (sparse_optimizer.cu): a lookup applies all steps since the last lookup,
-// including its own step. It uses the current rate, but the old square and correction.
+// HugeCTR's LazyGlobal (sparse_optimizer.cu): a lookup applies the step of the previous lookup
+// and all steps since. It uses the current rate, but the old square and correction.
 void lazy_global(Value& x, double t, double rate, const double* gradient) {
   if (gradient == nullptr) return;
   const double beta1 = kAdamOptions.beta1;
@@ -94,7 +94,7 @@ std::vector<double> moved_by_rowgrad(const RowGradients& gradients) {
   for (const std::optional<Tensor>& gradient : gradients) {
     adam.zero_grad();
     Tape tape;
-    const Variable row = table.forward(tape, gradient ? 0 : 1);  // without a gradient, another row
+    const Variable row = table.forward(tape, gradient ? 0 : 1);  // row 1 if there is no gradient
     tape.backward(row, gradient ? *gradient : zeros({kRowWidth}));
     adam.step();
     schedule.step();
@@ -103,7 +103,7 @@ std::vector<double> moved_by_rowgrad(const RowGradients& gradients) {
   return {row.begin(), row.end()};
 }
 
-// Returns the gradients of a row that is looked up in about this fraction of the steps.
+// Returns the gradients of a row that is looked up in about `share` of the steps.
 RowGradients random_gradients(double share, std::uint64_t seed) {
   Random random(seed);
   RowGradients gradients(kAdamSteps);

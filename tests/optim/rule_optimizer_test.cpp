@@ -147,7 +147,7 @@ TEST(RuleOptimizer, DetectsWrongDeferral) {
       "Adagrad: deferral() promises that a step without gradient is linear, but the value "
       "becomes ",
       ClaimsLinear({&table}, {.learning_rate = 0.5, .weight_decay = 1}));
-  for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors must not throw
+  for (const double rate : {0.0, 1e-30, 1e10, 1e30}) {  // rounding errors must not cause exceptions
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .weight_decay = 0.5}));
     EXPECT_NO_THROW(SGD({&table}, {.learning_rate = rate, .momentum = 0.9, .nesterov = true}));
     EXPECT_NO_THROW(RMSprop({&table}, {.learning_rate = rate, .momentum = 0.9}));
@@ -178,7 +178,7 @@ TEST(RowCheck, DistinguishesExactOptimizers) {
     expect_passed(row_check<RuleOptimizer<Claiming<SgdRule, Deferral::kReplay>>>(
         {.learning_rate = 0.1, .momentum = 0.9}, seed));
   }
-  // Both trainings diverge to NaN.
+  // Both tables diverge to NaN.
   const RowCheckResult infinite = row_check<SGD>({.learning_rate = 1e30, .momentum = 300});
   EXPECT_FALSE(infinite.passed) << infinite.message();
   const SgdOptions touched{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly};

@@ -61,7 +61,7 @@ TEST_F(TableFileOptimizers, NeverLoadTheWholeTable) {
                  EmbeddingBag(other, {.dense_gradient = true}));
 }
 
-// The deferred steps are in the state of the optimizer: without it, stale rows cannot be read.
+// The deferred steps are in the optimizer's state. Without this state, stale rows cannot be read.
 TEST_F(TableFileOptimizers, StaleRowsNeedTheOptimizerState) {
   const SgdOptions touched{.momentum = 0.9, .rows = RowUpdates::kTouchedOnly};
   for (const AnyOptions& options :
