@@ -20,10 +20,11 @@
 namespace rowgrad {
 
 /// Returns (Σ |g|^p)^(1/p) over the values g of a gradient if p is 1 or 2, and max |g| if p is
-/// infinity. The sum is in double; the result is infinite only if a value or the exact norm is.
+/// infinity. Sums are in double. The result is infinite only if a value or the exact norm is
+/// infinite.
 double gradient_norm(const Parameter& parameter, double p = 2);
 
-/// Returns the norm of all gradients as one vector; 0 if there are none.
+/// Returns the norm of all gradients as one vector; 0 without gradients.
 double gradient_norm(std::span<Parameter* const> parameters, double p = 2);
 
 /// Options of clip_grad_norm().

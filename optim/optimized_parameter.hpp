@@ -27,7 +27,7 @@ namespace rowgrad {
 /// are brought up to date, and the history is cleared.
 ///
 /// If the table is in a file, steps are replayed on a copy of the row, operations that would visit
-/// all rows throw, and the history grows as long as steps differ.
+/// all rows throw, and the history is never shortened.
 ///
 /// When all rows are brought up to date, rows without a record (RowView::has_record) are skipped if
 /// the deferred steps do not change them (weight decay does).

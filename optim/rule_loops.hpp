@@ -34,7 +34,7 @@ struct StepPlan {
   std::uint64_t step;      // step number, from 1
   SlotStore::Needs slots;  // slots that the step uses
   RuleMembers rule;        // coefficients of the step
-  bool defers = false;     // true if deferred for rows without a gradient
+  bool defers = false;     // true if the step is deferred for rows without a gradient
   bool continues = true;   // true if the closed form can be combined with the history
 };
 
@@ -74,7 +74,7 @@ class RuleLoops {
   /// Drops the first `count` runs (see StepHistory).
   virtual void drop_runs(std::size_t count) = 0;
 
-  // The loops below return how many rows they updated or copied, plus the number of replayed steps.
+  // The loops return the number of updated or copied rows plus the number of replayed steps.
 
   /// Applies the deferred steps of rows (none if RowView::steps is null), then the planned step.
   /// The rows are then at step `after`. Calls the watchers for each row.
@@ -82,8 +82,8 @@ class RuleLoops {
                              std::uint64_t after, RowWatchers watchers) const = 0;
 
   /// Replays the deferred steps that have no closed form, then applies the others to the rows at a
-  /// step before `closed_before`. Rows without a record (RowView::has_record) are skipped if these
-  /// steps do not change them; otherwise, only their values change.
+  /// step before `closed_before`. Rows without a record (RowView::has_record) are skipped if
+  /// deferred steps do not change them; otherwise, only their values change.
   virtual std::uint64_t apply(const RowRange& range, std::uint64_t closed_before) const = 0;
 
   /// Copies rows, up to date: out[i] = row i of the range, plus row i % n of the n rows of `added`
@@ -280,7 +280,7 @@ class RuleLoopsOf final : public RuleLoops {
     return replayed;
   }
 
-  // Applies the steps up to deferred.to(). Requires: all of them have a closed form.
+  // Applies the steps up to deferred.to(). Requires: each step has a closed form.
   static void apply_closed(const RowOf& row, DeferredSteps<Rule>& deferred, std::size_t width) {
     deferred.for_each_piece(*row.step, [&](const auto piece, auto) {
       change_values<Rule>(width, row.arrays, nullptr,

@@ -57,11 +57,10 @@ class RuleEngine : public Optimizer {
 /// Adam's bias corrections), each step after a few thousand also brings some of the stalest rows up
 /// to date. Rows that the deferred steps do not change are skipped.
 ///
-/// The destructor applies no deferred steps: they stay with the parameter, with the state that they
-/// need. Before another optimizer changes a table, they are applied to all rows that ever had a
-/// gradient. If they also change rows that never had one, as weight decay does, they are applied to
-/// all rows. This creates optimizer state for rows that never had a gradient only if steps
-/// are replayed.
+/// The destructor applies no deferred steps. The steps stay with the parameter, with the state that
+/// they need. Before another optimizer changes a table, the steps are applied to all rows that ever
+/// had a gradient. If the steps also change other rows, as weight decay does, the steps are applied
+/// to all rows. Rows that never had a gradient get optimizer state only if steps are replayed.
 template <class Rule>
 class RuleOptimizer : public RuleEngine {
   static_assert(UpdateRule<Rule>,

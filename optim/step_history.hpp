@@ -99,7 +99,7 @@ class StepHistory : public StepRuns {
     for (std::size_t i = 0; i < blocks_.size(); ++i) drop(blocks_[i], count >> (kMinLevel + i));
   }
 
-  /// Returns steps `from` + 1 … `to` as one map. Requires: all of them have a closed form.
+  /// Returns steps `from` + 1 … `to` as one map. Requires: each step has a closed form.
   Map compose_steps(std::uint64_t from, std::uint64_t to) const {
     if (from == to) return identity<kArrays>();
     std::size_t run = run_of(from + 1);
@@ -176,7 +176,7 @@ class StepHistory : public StepRuns {
                                                     : map_without_gradient(rules_[run]);
   }
 
-  // Composes runs i · 2^level … (i + 1) · 2^level − 1. Requires: the last run is not one of them.
+  // Composes runs i · 2^level … (i + 1) · 2^level − 1. Requires: the last run is not included.
   [[gnu::noinline]] Map block(std::size_t level, std::size_t i) const {
     if (level == 0) return power(i, runs_[i].end - begin_of(i));
     if (level >= kMinLevel && level - kMinLevel < blocks_.size())

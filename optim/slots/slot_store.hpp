@@ -39,14 +39,14 @@ struct RowCopy {
   std::uint64_t step = 0;
 };
 
-/// The addresses of rows, for loops over them. In files and arrays, row i is `i` strides after the
+/// The addresses of rows, for loops over rows. In files and arrays, row i is `i` strides after the
 /// first row. If there are records, they hold slots and steps.
 struct RowView {
   // Pointers to the values of row 0 and to its slots in use (in record 0 if there are records).
   std::array<real*, 1 + kMaxSlots> first{};
   std::size_t stride = 0;                // distance from one row to the next, in values
   std::size_t width = 0;                 // values in a row
-  RowRecords* records = nullptr;         // null if slots are in a file or in arrays
+  RowRecords* records = nullptr;         // null if slots are in a file or arrays
   std::uint64_t* steps = nullptr;        // the step of row 0; null if all rows are up to date
   std::size_t step_stride = 1;           // distance from one row's step to the next
   const SlotStore* copied_by = nullptr;  // copies rows, if reading must not change them
@@ -91,8 +91,8 @@ struct RowView {
     return result;
   }
 
-  /// Returns a row on which steps can be replayed before it is read. With copied_by, this is a copy
-  /// unless the row is stored and replays(step of the row) is false.
+  /// Returns a row on which steps can be replayed before reading. With copied_by, the result is a
+  /// copy unless the row is stored and replays(step of the row) is false.
   template <std::size_t N>
   StoredRow<N> readable(std::size_t i, const auto& replays, RowCopy& copy) const;
 };
@@ -115,17 +115,17 @@ struct RowRange {
 /// for one optimizer at a time.
 class SlotStore {
  public:
-  /// Names for messages and for saving. They must outlive the store.
+  /// Names for messages and saving, which must outlive the store.
   struct Owner {
     std::string_view optimizer;
     const std::string& parameter;
-    std::span<const std::string_view> names;  // names of the slots
+    std::span<const std::string_view> names;  // slot names
   };
 
   /// The slots that a step uses, and their initial values.
   struct Needs {
     std::array<bool, kMaxSlots> uses{};      // true if the step uses the slot
-    std::array<double, kMaxSlots> starts{};  // the initial value of a slot
+    std::array<double, kMaxSlots> starts{};  // initial value of the slot
   };
 
   /// Creates a store without slots.
@@ -135,7 +135,8 @@ class SlotStore {
   virtual ~SlotStore() = default;
 
   /// Returns true if a step needs slots that do not exist yet. Throws std::invalid_argument if a
-  /// file has no space for them, or cannot store them because their initial values are not zero.
+  /// file has no space for the slots, or cannot store them because their initial values are not
+  /// zero.
   virtual bool lacks(const Needs& needs) const = 0;
 
   /// Creates the slots that a step needs and that do not exist yet.
@@ -191,7 +192,7 @@ class SlotStore {
   virtual void commit() noexcept {}
 
  protected:
-  const Owner owner_;
+  const Owner owner_;  // used in messages and saved names
 };
 
 /// Returns all names that SlotStore::save may add for the slots `names`.

@@ -245,10 +245,10 @@ class CompatCheckpoints : public ::testing::TestWithParam<CompatCase> {
 
   // Compares with a tolerance, because another machine may fuse multiplications and additions, or
   // sum in another order. Each rounding of a step then changes a value by up to half a unit in the
-  // last place (ulp). A step has a dozen roundings: 6 ulps of values near 1. A momentum of up to 5
-  // has 3 more: 8 ulps. Over the following steps, half of this error moves the value, because 0.05
-  // / (1 − 0.9) is 1/2: 4 ulps. So 16 ulps for each step are enough, including the deferred steps
-  // that are applied after loading.
+  // last place (ulp). A step has a dozen roundings, together up to 6 ulps of values near 1. A
+  // momentum of up to 5 has 3 more roundings, together up to 8 ulps. Over the following steps, half
+  // of this error moves the value by 4 ulps, because 0.05 / (1 − 0.9) is 1/2. So 16 ulps for each
+  // step are enough, including the deferred steps that are applied after loading.
   static void expect_values(const StateDict& got, const StateDict& expected, int steps) {
     for (const std::string& name : got.names()) {
       const auto& tensor = std::get<Tensor>(got.at(name));

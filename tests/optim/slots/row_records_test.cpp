@@ -13,7 +13,7 @@ TEST(RowRecords, AreCreatedOnceInOrderOfFirstUse) {
 }
 
 TEST(RowRecords, KeepSlotsAndStepsWhenASlotIsAdded) {
-  for (const std::size_t width : {1, 3, 16, 100, 300'000}) {  // the last: one record in a chunk
+  for (const std::size_t width : {1, 3, 16, 100, 300'000}) {  // 300,000: a chunk for each record
     RowRecords records(20, width);
     records.add_slot();
     const Ids32 rows{19, 3, 5, 0};
