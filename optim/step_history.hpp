@@ -22,7 +22,7 @@ class StepRuns {
     std::uint64_t end;  // the last step of the run; the first follows the previous run
   };
 
-  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // steps so far
+  std::uint64_t steps() const { return runs_.empty() ? 0 : runs_.back().end; }  // counts the steps
   const std::vector<Run>& runs() const { return runs_; }                        // oldest first
 
   /// Returns the last step before a run.

@@ -192,7 +192,7 @@ class SlotStore {
   virtual void commit() noexcept {}
 
  protected:
-  const Owner owner_;  // used in messages and saved names
+  const Owner owner_;  // for messages and saved names
 };
 
 /// Returns all names that SlotStore::save may add for the slots `names`.
