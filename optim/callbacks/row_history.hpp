@@ -11,8 +11,8 @@
 // name the rows (Layer::row_names). Tables may be in files. For an n-gram memory's table, the
 // n-grams that look up each row are also counted: see ngram_counts.hpp.
 //
-// The first 131,072 rows of a table that get a gradient are tracked. A tracked row takes some 250
-// bytes, 180 more if tokens look it up, and one or two copies of its values. Later rows are only
+// In each table, the first 131,072 rows with a gradient are tracked. A tracked row takes some 250
+// bytes, 170 more if tokens look it up, and one or two copies of its values. Later rows are only
 // counted, with a bit each. Each table also reserves 12 bytes of address space a row, but uses
 // memory only for pages with looked-up rows.
 //
@@ -51,7 +51,7 @@ class TableHistory final : public RowWatcher {
     std::uint64_t lookups = 0;  // number of lookups of its id
     std::uint64_t steps = 0;    // steps with a gradient (if dense: steps that looked it up)
     std::uint64_t last = 0;     // the last of these steps
-    double squares = 0;         // sum of the squared gradients of these steps
+    double squares = 0;         // sum of the squared gradient norms of these steps
     double largest = 0;         // largest gradient norm of a step
     double path = 0;            // sum of the distances moved in these steps, except by decay
     double momentum = 0;        // distance moved by momentum between these steps
@@ -79,7 +79,7 @@ class TableHistory final : public RowWatcher {
     const std::int32_t* end() const { return begin() + size_; }
     /// Returns the number of tokens.
     std::size_t size() const { return size_; }
-    /// Returns true without tokens.
+    /// Returns size() == 0.
     bool empty() const { return size_ == 0; }
     bool operator==(const Text&) const = default;
 
@@ -110,7 +110,7 @@ class TableHistory final : public RowWatcher {
   TableHistory(const TableHistory&) = delete;
   TableHistory& operator=(const TableHistory&) = delete;
 
-  /// Counts lookups of these ids in the next update. `tokens` are their tokens (Tape::Lookup), or
+  /// Counts lookups of these ids for the next update. `tokens` are their tokens (Tape::Lookup), or
   /// null.
   void look_up(std::shared_ptr<const Ids> ids, std::shared_ptr<const Ids> tokens = nullptr);
 
@@ -294,7 +294,7 @@ class TableHistory final : public RowWatcher {
 /// A view of the histories in a RowHistory.
 class TableHistories {
  public:
-  using List = std::vector<std::shared_ptr<TableHistory>>;  // the list of RowHistory
+  using List = std::vector<std::shared_ptr<TableHistory>>;  // a RowHistory's list
 
   /// An iterator over the list.
   struct Iterator {
@@ -313,7 +313,7 @@ class TableHistories {
 
   /// Returns the number of tables.
   std::size_t size() const { return list_.size(); }
-  /// Returns true without tables.
+  /// Returns size() == 0.
   bool empty() const { return list_.empty(); }
   /// Returns the history of table `i`, unchecked.
   const TableHistory& operator[](std::size_t i) const { return *list_[i]; }
@@ -330,8 +330,8 @@ class TableHistories {
   const List& list_;
 };
 
-/// The histories of all tables of a model that are looked up or get row gradients, in a TrainingRun
-/// or your own loop. With several ranks, one history is enough, but it only counts the lookups of
+/// The histories of a model's tables that are looked up or get row gradients, in a TrainingRun or
+/// your own loop. With several ranks, one history is enough, but it only counts the lookups of
 /// its rank's slices.
 class RowHistory : public TrainingCallback {
  public:
@@ -353,7 +353,7 @@ class RowHistory : public TrainingCallback {
   explicit RowHistory(Layer& model, TablePlacement* tables = nullptr)
       : model_(model), tables_of_model_(tables) {}
 
-  /// Returns the histories of token tables and then of others, both in the model's order of
+  /// Returns the histories of token tables and then of other tables, both in the model's order of
   /// parameters.
   TableHistories tables() const { return TableHistories(tables_); }
 
@@ -370,8 +370,8 @@ class RowHistory : public TrainingCallback {
   /// and its after_step(), so a callback that saves the histories must be added after this one.
   StateDict state_dict() const;
   /// Replaces all histories. If the model has the values of the saved step, the history continues
-  /// as if it had never stopped. Throws std::invalid_argument for a state of another model; nothing
-  /// has changed then.
+  /// as if it had never stopped. Throws std::invalid_argument, without any change, for a state of
+  /// another model.
   void load_state_dict(const StateDict& state);
 
   /// Returns the run's step count before the first recorded step; nullopt before that step.

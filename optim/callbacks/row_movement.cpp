@@ -22,7 +22,7 @@ void add(RowVector& sum, const RowVector& movement) {
   std::ranges::transform(sum, movement, sum.begin(), std::plus<>());
 }
 
-// Returns the gradient of a row, empty if it has none.
+// Returns the gradient of a row; an empty span if the row has no gradient.
 std::span<const real> gradient_of(const Parameter& table, std::int32_t row) {
   const Gradient& gradient = table.gradient();
   const std::size_t width = table.shape()[1];

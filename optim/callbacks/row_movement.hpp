@@ -55,9 +55,9 @@ class RowMovement : public TrainingCallback {
     std::size_t without = 0;        // number of steps without a gradient
     std::size_t lookups = 0;        // number of lookups of the row
 
-    double by_gradients = 0;  // share of the steps with a gradient
-    double by_momentum = 0;   // share of the steps without a gradient
-    double by_decay = 0;      // share of weight decay in all steps
+    double by_gradients = 0;  // share of movement in steps with a gradient
+    double by_momentum = 0;   // share of movement in steps without a gradient
+    double by_decay = 0;      // share of movement by weight decay
     bool knows_decay = true;  // if false, decay is included in the other two shares
     std::vector<Step> steps;  // the kept steps in ascending order
   };
@@ -68,7 +68,7 @@ class RowMovement : public TrainingCallback {
   RowMovement(const Layer& model, const Parameter& table, std::int32_t row,
               const RowMovementOptions& options = {});
 
-  /// Returns the summary of the steps so far.
+  /// Returns a summary of all steps.
   Summary summary() const;
 
   void after_backward(const TrainingRun&, const Tape& tape) override;
@@ -91,7 +91,7 @@ class RowMovement : public TrainingCallback {
   RowMovementOptions options_;
   std::vector<double> start_;
   std::vector<double> latest_;
-  std::vector<double> by_gradients_;  // these three are sums over steps
+  std::vector<double> by_gradients_;  // sum over steps, like the next two
   std::vector<double> by_momentum_;
   std::vector<double> by_decay_;
   Summary counts_;

@@ -23,7 +23,7 @@ constexpr int kFlushShare = 100;  // writing takes at most 1/100 of the time
 constexpr std::uint64_t kPoints = 2048;
 constexpr std::uint64_t kFrames = 20;
 constexpr std::size_t kNorms = 200;     // approximate number of gradient norms in a run
-constexpr std::size_t kNormSteps = 10;  // steps between norms if the length of the run is unknown
+constexpr std::size_t kNormSteps = 10;  // minimum steps between norms if the run has no length
 
 Json parameters_json(const Layer& model) {
   const std::vector<Parameter*> own = model.parameters(), on_tape = model.parameters_on_tape();

@@ -8,7 +8,7 @@
 // A log has a JSON object on each line (core/base/json_lines.hpp). The cost of a record depends on
 // the changes since the last record. examples/rowgrad/report/FORMAT.md describes the records. If
 // the program is killed, the log usually lacks at most the last second. A resumed run truncates its
-// log to its length at the checkpoint, because it repeats the later steps.
+// log to the length at the checkpoint, because the run repeats the later steps.
 
 #include <cstdint>
 #include <filesystem>
@@ -63,13 +63,12 @@ class RunLog : public TrainingCallback {
   /// Records a step. Call it after the optimizer's step.
   void after_step(double loss);
   /// Writes all rows in your own loop, or if the run has ended or a callback has stopped it.
-  /// Otherwise writes rows that changed.
+  /// Otherwise writes rows that changed. Then writes `end`.
   void at_end();
 
-  /// Adds a record. FORMAT.md lists the members of `sample`, `evaluation` and other events that a
-  /// page shows. Throws std::invalid_argument if `data` is not an object, if it has a member
-  /// `event`, `step` or `sum`, and for events that only the log writes: `run`, `curves`, `norms`,
-  /// `table`, `rows` and `end`.
+  /// Adds a record. FORMAT.md lists the members of the events that a page shows. Throws
+  /// std::invalid_argument if `data` is not an object, if it has a member `event`, `step` or `sum`,
+  /// and for events that only the log writes: `run`, `curves`, `norms`, `table`, `rows` and `end`.
   void add(std::string_view event, const Json& data);
 
   /// Returns the first error of the log, or "". The log prints it to std::cerr, and adds it to the
@@ -85,11 +84,11 @@ class RunLog : public TrainingCallback {
   StateDict state_dict();
 
   /// Continues the log of a resumed run: the next record replaces all records written after the
-  /// state was saved. Starts a new log if the file is shorter or has the log of another run. Throws
-  /// std::logic_error after the first record, and std::invalid_argument for a state of another step
-  /// or model.
+  /// state was saved. Starts a new log if the file lacks saved records or is another run's log.
+  /// Throws std::logic_error after the first record, and std::invalid_argument for a state of
+  /// another step or model.
   void load_state_dict(const StateDict& state);
-  /// Returns true if the log in the file continues.
+  /// Returns true if load_state_dict() continued the log in the file.
   bool continues() const { return begin_ > 0; }
 
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
@@ -102,7 +101,7 @@ class RunLog : public TrainingCallback {
   using Timer = RowHistory::Timer;
   // The counters in the state.
   struct Counts {
-    std::uint64_t last_frame = 0;  // step of the last rows
+    std::uint64_t last_frame = 0;  // step of the last record `rows`
     // A point of a curve is the mean over steps_a_point steps. This number doubles every kPoints
     // points.
     std::uint64_t steps_a_point = 1, points = 0, summed = 0;
@@ -136,16 +135,16 @@ class RunLog : public TrainingCallback {
   Layer& model_;
   const Optimizer& optimizer_;
   RunLogOptions options_;
-  std::optional<JsonLines> file_;  // empty on other ranks
+  std::optional<JsonLines> file_;  // empty except on the first rank
   std::string id_;                 // identifies the run
-  std::uint64_t begin_ = 0;        // bytes of the file before the first record
+  std::uint64_t begin_ = 0;        // length of the log to continue; 0 if new
   bool has_begun_ = false, fault_is_noted_ = false;
   bool is_ended_ = true;  // true if no step follows the last record `end`
   std::string fault_;
-  std::uint64_t steps_ = 0;  // steps without a TrainingRun
+  std::uint64_t steps_ = 0;  // steps of your own loop
   std::optional<RowHistory> own_rows_;
   RowHistory& rows_;
-  std::uint64_t changes_ = 0;  // last changes(), without a TrainingRun
+  std::uint64_t changes_ = 0;  // last changes() in your own loop
   bool is_late_ = false, awaits_step_ = false;
   Json curves_{{"steps", Json::array()}}, norms_{{"steps", Json::array()}};  // not yet written
   Counts counts_;

@@ -33,8 +33,8 @@ struct SampleOptions {
 /// A callback that generates samples with the model. Samples begin with the prompt.
 class Samples : public TrainingCallback {
  public:
-  /// Borrows `samples` and the tokenizer. Appends to `samples`, which may contain the samples of a
-  /// resumed run.
+  /// Borrows `samples` and the tokenizer. Appends to `samples`, which may contain earlier samples
+  /// of a resumed run.
   Samples(std::vector<Sample>& samples, const Tokenizer& tokenizer, SampleOptions options);
 
   /// Returns a new sample, without adding it.

@@ -13,8 +13,8 @@
 namespace rowgrad {
 namespace {
 
-// Maximum number of rows in a record, unless more rows are new. At the end of a run, only limits
-// rows of n-grams and reasons.
+// Maximum number of rows in a record, unless more rows are new. At the end of a run, the maximum
+// applies only to n-gram tables and to reasons.
 constexpr std::size_t kMaxRows = 2000;
 constexpr std::size_t kMaxReasons = 100;  // rows with reasons in a record during the run
 constexpr std::size_t kMaxLabels = std::size_t{1} << 18;  // rows of a table whose record has labels

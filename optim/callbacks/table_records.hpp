@@ -21,16 +21,15 @@ using WrittenSteps = std::vector<std::int64_t>;
 /// Returns the record `table`.
 Json table_record(const TableHistory& table);
 
-/// Returns the rows to write as indices into TableHistory::ids(), sorted by id: all new rows, and
-/// other rows that had a gradient since they were written, up to 2,000 rows in total. Rows with the
-/// most steps since then take precedence. If `whole`, returns all rows. Tables of n-grams are
-/// limited to 2,000 rows.
+/// Returns the rows to write as indices into TableHistory::ids(), sorted by id. Includes all new
+/// rows and, up to 2,000 rows in total, the rows with the most gradients since they were written.
+/// If `whole`, returns all rows. In tables of n-grams, always returns at most 2,000 rows.
 std::vector<std::size_t> places_to_write(const TableHistory& table, const WrittenSteps& written,
                                          bool whole);
 
 struct RowsRecordOptions {
   std::uint64_t step = 0;                // current step
-  std::uint64_t since = 0;               // unless `whole`, omits reasons without a later step
+  std::uint64_t since = 0;               // unless `whole`, omits reasons without a step after this
   bool whole = false;                    // true for the record at the end of a run
   const Tokenizer* tokenizer = nullptr;  // for labels of n-grams; may be null
 };

@@ -20,12 +20,12 @@ struct EvaluateOptions {
   bool accuracy = false;
   /// The generator for a loader that draws its order (DataLoaderOptions::draw_order).
   Random* random = nullptr;
-  /// Called after each batch, or after one batch on each rank. Return false to stop.
+  /// Called after each batch; with ranks, after one batch on each. Return false to stop.
   std::function<bool()> after_batch = {};
   /// The ranks that share the batches; all must call evaluate(). The result is the same on any
   /// number of ranks. Null for one process.
   ProcessGroup* ranks = nullptr;
-  /// The source of rows of other processes; null if all rows are in this process.
+  /// The source of rows in other processes; null if all rows are in this process.
   TablePlacement* tables = nullptr;
 };
 

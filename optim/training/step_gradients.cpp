@@ -68,7 +68,7 @@ StepGradients::Loss StepGradients::add(const std::vector<Batch>& slices, bool wa
   for (double& share : shares)
     if (share > 0) share /= weight;
 
-  // With several slices, each has its own generator, whichever rank computes it.
+  // With several slices, each slice has its own generator, whichever rank computes the slice.
   const std::uint32_t seed = options_.slices > 1 ? options_.random.bits() : 0;
   std::vector<double> losses(options_.slices * count);  // [slice][batch]: loss · share
   // Returns the gradients of a slice of all batches. If `submit`, gradients are submitted to sum_

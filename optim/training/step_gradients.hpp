@@ -17,7 +17,7 @@ namespace rowgrad {
 
 struct TrainingRunOptions;
 
-/// Computes the gradients of the steps of a run. They are bitwise equal on any number of ranks.
+/// The gradients of a run's steps. They are bitwise equal on any number of ranks.
 class StepGradients {
  public:
   /// The loss of a step.
@@ -32,9 +32,9 @@ class StepGradients {
   /// Returns the slices of each batch that this rank computes.
   IndexRange own_slices() const;
 
-  /// Adds the gradients of a step's loss to the parameters, which must have none. Every slice of
-  /// every batch contributes by its share of the total weight (Model::loss_weight), so the step
-  /// equals a step on one large batch.
+  /// Adds the gradients of a step's loss to the parameters, which must have no gradients. Every
+  /// slice of every batch contributes by its share of the total weight (Model::loss_weight), as in
+  /// a step on one large batch.
   ///
   /// `slices` has this rank's slices, batch by batch. `after_backward` is called with each tape
   /// after its backward pass. For sharded tables, each rank gets the gradients of its own rows. If
@@ -45,7 +45,7 @@ class StepGradients {
   Loss add(const std::vector<Batch>& slices, bool watched,
            const std::function<void(const Tape&)>& after_backward);
 
-  /// Returns the gradient sum over ranks, or null for one process.
+  /// Returns the gradient sum over ranks, or null without ranks.
   const GradientSum* sum() const { return sum_.get(); }
 
  private:
@@ -55,7 +55,7 @@ class StepGradients {
 
   const TrainingRunOptions& options_;
   ProcessGroup& group_;
-  std::unique_ptr<GradientSum> sum_;  // over ranks; null for one process
+  std::unique_ptr<GradientSum> sum_;  // over ranks; null without ranks
   // Maps parameters on tapes to their indices in the optimizer.
   std::unordered_map<const Parameter*, std::size_t> indices_;
 };

@@ -18,15 +18,15 @@ class TrainingRun;
 /// and accuracies are shares, as in Score.
 struct TrainingRecord {
   std::size_t steps = 0;  // since the start of the run
-  std::size_t epoch = 0;  // epochs completed if this record ends one, otherwise 0
+  std::size_t epoch = 0;  // completed epochs if this record ends one; otherwise 0
   /// At the end of an epoch, the mean over all targets, computed during training. During an epoch,
   /// the mean over PeriodicEvaluation::training.
   double training_loss = 0;
   double speed = 0;                                      // see TrainingRun::speed()
   std::optional<double> validation_loss = std::nullopt;  // nullopt without validation data
-  /// Nullopt if not requested, and at the end of an epoch.
+  /// Nullopt at the end of an epoch, or if not computed.
   std::optional<double> training_accuracy = std::nullopt;
-  std::optional<double> validation_accuracy = std::nullopt;  // nullopt if not requested
+  std::optional<double> validation_accuracy = std::nullopt;  // nullopt if not computed
 
   /// Returns false for a record during an epoch.
   bool ends_epoch() const { return epoch > 0; }
@@ -37,7 +37,7 @@ struct StepResult {
   /// The mean loss over the targets of the step. Nullopt if TrainingRun::step() made no step, but
   /// only added the records that were missing after a callback had stopped the run.
   std::optional<double> loss;
-  /// The records added after the step: of an evaluation, and of the epoch if it ended.
+  /// The records added after the step, for an evaluation and for the end of an epoch.
   std::span<const TrainingRecord> records;
 };
 
@@ -76,11 +76,11 @@ class TrainingCallback {
   /// does not count this step yet.
   virtual void before_update(const TrainingRun&) {}
 
-  /// Called after each step(), also if it only added records. run.history() contains the records.
-  /// Save the run here.
+  /// Called after each step() that made a step or added records. run.history() contains the
+  /// records. Save the run here.
   virtual void after_step(const TrainingRun&, const StepResult&) {}
 
-  /// Called at the end of train() and run_epoch(), also after a callback has stopped them.
+  /// Called at the end of train() and run_epoch(), even if a callback stopped them.
   virtual void at_end(const TrainingRun&) {}
 };
 

@@ -243,8 +243,8 @@ double TrainingRun::make_step() {
   return loss.mean;
 }
 
-// Finds the first of the optimizer's parameters whose values or, for kGradients, whose gradient is
-// not finite. Returns a message with its name and, for a row gradient, the row; "" if all are
+// Returns a message that names the optimizer's first parameter with a value (kParameters) or a
+// gradient (kGradients) that is not finite, and the row of a row gradient. Returns "" if all are
 // finite. All ranks return the same string.
 std::string TrainingRun::first_not_finite(Values values) const {
   constexpr std::uint64_t kAllRows = ~std::uint64_t{0};
@@ -341,7 +341,7 @@ void TrainingRun::check_finite(const TrainingRecord& record) const {
 }
 
 // Checks the parameters after the last step, whose update may not be finite even if its gradients
-// are. After other steps, the next loss usually reveals parameters that are not finite.
+// are finite. After other steps, the next loss usually reveals parameters that are not finite.
 void TrainingRun::check_parameters() const {
   if (options_.allow_non_finite) return;
   const std::string bad = first_not_finite(Values::kParameters);

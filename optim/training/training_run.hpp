@@ -70,8 +70,9 @@ struct TrainingRunOptions {
   /// fixed order, so a run is bitwise equal on any number of ranks. With several slices, each has
   /// its own random generator.
   std::size_t slices = 1;
-  /// The ranks that share the work (ParallelTraining), with equal components and at least one slice
-  /// each. Null for one process. If only one rank throws, the others block until they time out.
+  /// The ranks that share the work (ParallelTraining). All must have equal components and at least
+  /// one slice. Null for one process. If only one rank throws, the others block until they time
+  /// out.
   TrainingRanks* ranks = nullptr;
   /// The number of bytes of dense gradients that a rank sends at once while it computes other
   /// gradients.
@@ -82,8 +83,8 @@ struct TrainingRunOptions {
   /// If true, parameters may have no gradient in the first step, as in models with different layers
   /// for each batch (find_unused_parameters of PyTorch's DistributedDataParallel).
   bool allow_unused = false;
-  /// If true, training continues if a loss, a gradient or a parameter is infinite or NaN. Otherwise
-  /// step() and state_dict() throw.
+  /// If true, losses, gradients and parameters may be infinite or NaN. Otherwise step() and
+  /// state_dict() throw.
   bool allow_non_finite = false;
   /// The length of the run, in steps or, if `steps` is 0, in epochs. Without a length, train()
   /// requires a last step.
@@ -105,7 +106,7 @@ class TrainingRun {
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
   /// it was added before. Must not be called during a step. With several ranks, add callbacks that
-  /// print or write only on the first rank (is_first_rank()). Callbacks that stop the run may be on
+  /// print or write if is_first_rank(). Callbacks that stop the run may be on
   /// any rank.
   void add(TrainingCallback& callback) {
     if (std::ranges::find(callbacks_, &callback) == callbacks_.end())
@@ -140,7 +141,7 @@ class TrainingRun {
   /// std::invalid_argument if neither a length nor a last step is given.
   bool train(std::size_t last_step = kNoLimit);
 
-  /// Trains to the end of the epoch. Returns true if its record was added.
+  /// Trains to the end of the epoch. Returns true if the epoch's record was added.
   bool run_epoch();
 
   /// Computes the losses on the first `batches` batches (0: all) of each loader's first epoch.
@@ -195,10 +196,10 @@ class TrainingRun {
   /// Returns the mean speed in units per second, over the steps of this epoch since the run was
   /// started or loaded.
   double speed() const;
-  /// Returns the seconds that the remaining steps of this train() take at this speed().
+  /// Returns the seconds that the remaining steps of this train() take at the current speed().
   double seconds_left() const;
 
-  /// Returns the sum of gradients over ranks; null for one process. Its ways() describe the
+  /// Returns the sum of gradients over ranks; null without `ranks`. Its ways() describe the
   /// transport.
   const GradientSum* gradient_sum() const { return gradients_.sum(); }
 
@@ -227,7 +228,7 @@ class TrainingRun {
   /// Throws if state_dict() would throw.
   void check_can_save() const;
   /// Loads a state. Throws std::invalid_argument if the state does not fit a component or
-  /// contradicts itself, or if an older version saved it. Nothing has changed then, if the
+  /// contradicts itself, or if an older version saved it. The run is then unchanged if the
   /// optimizer implements check_state_dict(). After any other exception, load a state again.
   void load_state_dict(const StateDict& state);
 
@@ -270,7 +271,7 @@ class TrainingRun {
   SingleProcess alone_;
   ProcessGroup& group_;
   StepGradients gradients_;
-  Progress progress_;                      // counts the steps made
+  Progress progress_;                      // position of the next step
   std::optional<DataLoader::Epoch> data_;  // the current epoch, from its next step on
   std::vector<Batch> prefetched_;          // this rank's slices of the next batch; may be empty
   std::string loaded_arithmetic_;
@@ -282,7 +283,7 @@ class TrainingRun {
   struct Epoch {          // the current epoch so far
     double loss_sum = 0;  // weighted sum over all targets
     double weight = 0;    // total weight of the targets
-    // Since the run was started or loaded:
+    // Time and counts since the run was started or loaded.
     double seconds = 0;
     std::size_t steps = 0, units = 0;
   } epoch_;
