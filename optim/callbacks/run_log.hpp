@@ -52,7 +52,7 @@ class RunLog : public TrainingCallback {
   /// step, and at_end() after the last one.
   RunLog(Layer& model, const Optimizer& optimizer, const std::filesystem::path& path,
          RunLogOptions options = {});
-  /// Writes the end of the run if at_end() was not called, for example after a failure.
+  /// Writes the end of the run if at_end() was not called, as after a failure.
   ~RunLog() override;
 
   /// Records lookups. Call it after each backward pass.
@@ -62,7 +62,7 @@ class RunLog : public TrainingCallback {
   void before_update();
   /// Records a step. Call it after the optimizer's step.
   void after_step(double loss);
-  /// Writes all rows in your own loop, or if the run has ended or a callback has stopped it.
+  /// Writes all rows in your own loop, or if the run has ended or a callback stopped it.
   /// Otherwise writes rows that changed. Then writes `end`.
   void at_end();
 
@@ -88,7 +88,7 @@ class RunLog : public TrainingCallback {
   /// Throws std::logic_error after the first record, and std::invalid_argument for a state of
   /// another step or model.
   void load_state_dict(const StateDict& state);
-  /// Returns true if load_state_dict() continued the log in the file.
+  /// Returns true if load_state_dict() continued the file's log.
   bool continues() const { return begin_ > 0; }
 
   void after_backward(const TrainingRun&, const Tape& tape) override { after_backward(tape); }
@@ -137,7 +137,7 @@ class RunLog : public TrainingCallback {
   RunLogOptions options_;
   std::optional<JsonLines> file_;  // empty except on the first rank
   std::string id_;                 // identifies the run
-  std::uint64_t begin_ = 0;        // length of the log to continue; 0 if new
+  std::uint64_t begin_ = 0;        // length of the continued log, or 0
   bool has_begun_ = false, fault_is_noted_ = false;
   bool is_ended_ = true;  // true if no step follows the last record `end`
   std::string fault_;

@@ -106,8 +106,7 @@ class TrainingRun {
 
   /// Adds a callback, which must live until the last step or until it is removed. Does nothing if
   /// it was added before. Must not be called during a step. With several ranks, add callbacks that
-  /// print or write if is_first_rank(). Callbacks that stop the run may be on
-  /// any rank.
+  /// print or write if is_first_rank(). Callbacks that stop the run may be on any rank.
   void add(TrainingCallback& callback) {
     if (std::ranges::find(callbacks_, &callback) == callbacks_.end())
       callbacks_.push_back(&callback);

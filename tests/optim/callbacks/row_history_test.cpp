@@ -146,7 +146,7 @@ void expect_history(const AnyOptions& options, Table kind) {
   const TableHistory &history = **both.begin(), &some = **(both.begin() + 1);
   std::map<std::int32_t, NaiveRow> naive;
   std::vector<std::int32_t> order;
-  double kept = 1;  // fraction that decay has left of rows without a gradient
+  double kept = 1;  // fraction that decay has left in rows without a gradient
   for (std::uint64_t number = 1; number <= 30; ++number) {
     const MadeUpStep step(number, dense);
     table.zero_gradient();
@@ -264,7 +264,7 @@ TEST(RowHistory, IgnoresSkippedUpdatesAndOtherGradients) {
   AdamW optimizer(model.parameters(), {.learning_rate = 0.1, .weight_decay = 0.5});
   RowHistory rows(model);
   model.backward(Ids{1, 2, 2}, rows, optimizer);
-  rows.before_update(1, optimizer);  // skipped
+  rows.before_update(1, optimizer);  // without an update
   rows.state_dict();
   model.backward(Ids{3}, rows, optimizer);
   rows.before_update(1, optimizer);
@@ -447,7 +447,7 @@ TEST(RowHistory, OnlyLookupsOfTokensHaveTexts) {
   EXPECT_EQ(rows.tables()[1].noun(), "position");
 }
 
-// Decay has shrunk the rows to nothing before their first gradient.
+// Decay has shrunk row 1 to nothing before its first gradient.
 TEST(RowList, MeasuresFullyDecayedRowsFromTheirFirstGradient) {
   Parameter table("token.weight", irregular({3, 4}));
   SGD sgd({&table}, {.learning_rate = 0.3, .weight_decay = 0.5});

@@ -3,7 +3,7 @@
 namespace {
 
 constexpr std::int32_t kTracked = 7;
-// A callback that records the norm of the row's gradient in each step.
+// A callback that records the gradient norm of row kTracked in each step.
 struct Norms : TrainingCallback {
   void before_update(const TrainingRun& run) override {
     const Gradient& gradient = run.options().optimizer.parameters()[0]->gradient();

@@ -54,8 +54,8 @@ std::vector<json> records_of(const Path& path) {
   return records;
 }
 
-// Returns the contents of a log that do not depend on time: the points of curves, joined, and all
-// other records.
+// Returns the contents of a log that do not depend on time: the points of curves and norms,
+// joined, and all other records.
 json content_of(const Path& path) {
   json content{{"records", json::array()}};
   for (json record : records_of(path)) {
@@ -374,7 +374,7 @@ TEST(RunLog, AveragesTheStepsOfALongRun) {
   EXPECT_EQ(curves["loss"].back(), 2.5);
 }
 
-// Only the end of a run writes all rows of a large table.
+// During a run, a record has all new rows of a large table, but not all changed rows.
 TEST(RunLog, WritesNewRowsAndSomeOthersOfALargeTable) {
   const TemporaryFolder folder;
   struct LargeTable : Layer {

@@ -33,7 +33,7 @@ struct PaddedModel : BagModel {
   }
 };
 
-// Returns 20 bags of 0 to 6 ids, both as bags and padded.
+// Returns 20 bags of 0 to 4 ids, both as bags and padded to 6 ids.
 Batch bags() {
   constexpr std::size_t kBags = 20, kLongest = 6;
   Batch all{.ids = {Ids::from_shape({kBags}), Ids::from_shape({kBags, kLongest})}};
@@ -162,7 +162,7 @@ TEST(Bags, AreCountedInARowHistory) {
   trained.run.train();
   std::map<std::int32_t, std::size_t> expected;
   const Batch examples = bags();
-  for (const std::int32_t id : examples.bags[0].ids) expected[id] += 3;  // epochs
+  for (const std::int32_t id : examples.bags[0].ids) expected[id] += 3;  // in 3 epochs
   const TableHistory& table = trained.rows.of(trained.model.bag.weight);
   ASSERT_EQ(table.ids().size(), expected.size());
   for (std::size_t i = 0; i < table.ids().size(); ++i)

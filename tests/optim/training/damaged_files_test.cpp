@@ -11,7 +11,7 @@ struct FileKind {
   std::string name;
   std::function<void(const fs::path& folder)> write;        // writes files into an empty folder
   std::function<std::string(const fs::path& folder)> read;  // returns everything it reads from them
-  std::string damaged;  // (part of) the name of the files to damage; "" for all files
+  std::string damaged;  // part of the names of the files to damage; "" for all files
 };
 
 void PrintTo(const FileKind& kind, std::ostream* out) { *out << kind.name; }

@@ -115,8 +115,8 @@ TEST(RowHistory, NamesNgramsByTheTokensOfTheirLookup) {
     EXPECT_EQ(texts.of(row) == labels.of(row), labels.of(row) == "4 5");
 }
 
-// Compares a history of all steps with a history saved after half of them and loaded with a new
-// model and optimizer. The model has token, n-gram and dense tables.
+// Compares a history of all steps with a history saved after half the steps and loaded with a new
+// model and optimizer. The model has tables of tokens, positions and n-grams.
 TEST(RowHistory, ContinuesFromASavedState) {
   for (const AnyOptions& options : std::vector<AnyOptions>{
            SgdOptions{.learning_rate = 0.5},

@@ -4,7 +4,7 @@
 
 namespace {
 
-/// A model whose gradient is infinite if its loss takes the square root of zeros.
+/// A model whose gradient is not finite if the loss takes the square root of zeros.
 struct Roots : Model {
   explicit Roots(Random& random, TablePlacement* tables = nullptr)
       : table(*this, "table", kUsers, 2, random, EmbeddingOptions{.init_std = 0, .tables = tables}),
@@ -104,7 +104,7 @@ TEST(NotFinite, StepsContinueIfAllowed) {
   EXPECT_NO_THROW(trained.run.state_dict());
 }
 
-// The last update may not be finite even if its gradients are.
+// The last update may not be finite even if its gradients are finite.
 TEST(NotFinite, ParametersAreNotSaved) {
   for (const bool allowed : {false, true}) {
     RootsRun trained(1, nullptr, false, allowed);

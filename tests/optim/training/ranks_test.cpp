@@ -1,4 +1,4 @@
-// Training on several ranks is bitwise equal to training on one.
+// Training on several ranks is bitwise equal to training on one rank.
 
 #include "tests/optim/training/runs.hpp"
 
@@ -53,7 +53,7 @@ class Watched : public Model {
     };
     const Variable x = watched(embedding(tape.parameter(table), batch.inputs()),
                                [this, before] { sent.push_back(ranks_.bytes_sent() - before); });
-    // Waits for all ranks, so that each has announced the kind of the head's gradient.
+    // Waits for all ranks, so that each rank has announced the kind of the head's gradient.
     const Variable y = watched(linear(x, tape.parameter(middle)), [this] { ranks_.any(false); });
     return cross_entropy(linear(y, tape.parameter(head)), batch.targets());
   }

@@ -245,8 +245,8 @@ struct RunOf {
   TrainingRun run;
 };
 
-/// The bits of all rows and losses at the end of a run and, if `watched`, the rows with gradients
-/// in each step. If tables are sharded, only the first rank has an outcome.
+/// The bits of all parameters and records at the end of a run and, if `watched`, the rows with
+/// gradients in each step. If tables are sharded, only the first rank has an outcome.
 struct RunOutcome : TrainingCallback {
   explicit RunOutcome(bool watched = false) : watches(watched) {}
 

@@ -29,7 +29,7 @@ class TableBigram : public LanguageModel {
   Submodule<Linear> head;
 };
 
-// Returns a case for this model. `table` is a TableFile or a Tensor that must outlive the run.
+// Returns a case with a TableBigram. `table` is a TableFile or a Tensor that must outlive the run.
 RunCase case_of(auto& table, std::size_t accumulate = 1) {
   return {.name = "a table",
           .model =
@@ -156,7 +156,7 @@ struct RunningTableTraining : OwnedFile, RunningTraining<RunOf> {
     file->checkpoint();
     return RunningTraining::save();
   }
-  // Omits the checkpoint id, which depends on the checkpoints before it.
+  // Omits the checkpoint id, which depends on earlier checkpoints.
   std::string bits() override {
     RunOutcome outcome;
     outcome.at_end(trained.run);

@@ -7,7 +7,7 @@
 
 namespace {
 
-/// y = w · x + b with squared errors and a weight for each example.
+/// y = slope · x + offset with squared errors and a weight for each example.
 struct Line : Model {
   Variable loss(Tape& tape, const Batch& batch) override {
     const Variable x = tape.constant(batch.tensors[0]), weight = tape.constant(batch.tensors[2]);
@@ -24,7 +24,7 @@ struct Line : Model {
   Parameter offset{*this, "offset", Tensor{-0.25}};
 };
 
-// Returns points with very different weights, some of them 0.
+// Returns points with very different weights, including 0.
 Batch points(std::size_t count, int seed) {
   Tensor weight = irregular({count}, seed + 2, 0, 4);
   for (std::size_t i = 0; i < count; i += 3) weight.data()[i] = i % 2 == 0 ? real{0} : real{40};

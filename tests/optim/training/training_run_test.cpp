@@ -170,7 +170,7 @@ TEST(TrainingRun, LoadsForeignWeights) {
   EXPECT_EQ(model.head.weight.value(), full({Bigram::kVocabulary, 4}, 3));
 }
 
-// A run ends with an evaluation, even if its last step is in the middle of an epoch. If a callback
+// A run ends after the evaluation of its last step, even in the middle of an epoch. If a callback
 // interrupts this evaluation, even after a batch, the run repeats it with the same examples.
 TEST(TrainingRun, EndsAfterItsLastEvaluation) {
   struct Stops : TrainingCallback {
@@ -445,7 +445,7 @@ TEST(TrainingRun, CallsItsCallbacksInOrder) {
 }
 
 TEST(TrainingRun, SkipsBatchesWithoutUnmaskedTargets) {
-  Plain plain(30), nothing(61);  // no targets in the first two batches; no targets at all
+  Plain plain(30), nothing(61);  // `plain` has no targets in its first two batches
   TrainingRun run(plain.options);
   const std::string before = bits_of(plain.model.state_dict());
   run.train(2);
