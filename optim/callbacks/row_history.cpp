@@ -257,7 +257,8 @@ bool TableHistory::after_update() {
   return !is_missing;
 }
 
-// Returns the tokens around lookup `at` since the last update.
+// Returns the tokens around a lookup. `at` is the index of its id among all ids looked up since the
+// last update.
 TableHistory::KeptText TableHistory::text_of(std::size_t at) const {
   auto lookup = waiting_.begin();
   for (; at >= lookup->ids->size(); ++lookup) at -= lookup->ids->size();

@@ -11,9 +11,9 @@
 // name the rows (Layer::row_names). Tables may be in files. For an n-gram memory's table, the
 // n-grams that look up each row are also counted: see ngram_counts.hpp.
 //
-// In each table, the first 131,072 rows with a gradient are tracked. A tracked row takes some 250
-// bytes, 170 more if tokens look it up, and one or two copies of its values. Later rows are only
-// counted, with a bit each. Each table also reserves 12 bytes of address space a row, but uses
+// In each table, the first 131,072 rows that get a gradient are tracked. A tracked row takes some
+// 250 bytes, 170 more if tokens look it up, and one or two copies of its values. Later rows are
+// only counted, with a bit each. Each table also reserves 12 bytes of address space a row, but uses
 // memory only for pages with looked-up rows.
 //
 // Dense gradients and an unknown weight decay move all rows, and a row's start cannot be computed

@@ -26,7 +26,7 @@ std::string Samples::write(const TrainingRun& run) {
   return tokenizer_.decode(whole);
 }
 
-// Makes no sample after the last step of train(). Programs can call write() there.
+// Makes no sample after the last step of train(). Programs can call write() instead.
 void Samples::after_step(const TrainingRun& run, const StepResult&) {
   if (run.has_more_steps()) make(run);
 }

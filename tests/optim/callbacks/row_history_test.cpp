@@ -77,7 +77,7 @@ void expect_same(const TableHistory::Row& row, const NaiveRow& expected,
 constexpr std::size_t kTableRows = 9;
 
 // Two windows of tokens, most of them token 1. Token 0 does not occur, so its row only has dense
-// gradients. Token 2 occurs in the first steps, and later mostly without a gradient; token 7 only
+// gradients. Token 2 occurs in the first steps, and later often without a gradient; token 7 only
 // occurs late. Gradients of row 3 are small.
 struct MadeUpStep {
   MadeUpStep(std::uint64_t step, bool dense)
