@@ -227,9 +227,8 @@ class TrainingRun {
   /// Throws if state_dict() would throw.
   void check_can_save() const;
   /// Loads a state. Throws std::invalid_argument if the state does not fit a component or
-  /// contradicts itself, or if an older version saved it. In these cases, the run is
-  /// unchanged if the optimizer implements check_state_dict(). After any other exception, load a
-  /// state again.
+  /// contradicts itself, or if an older version saved it. In these cases, the run is unchanged
+  /// if the optimizer implements check_state_dict(). After any other exception, load a state again.
   void load_state_dict(const StateDict& state);
 
  private:
