@@ -86,7 +86,7 @@ struct MadeUpStep {
     std::ranges::fill(tokens, 1);
     tokens.data()[7 * step % 24] = 3 + static_cast<std::int32_t>(step % 3);
     if (step < 4 || step % 5 == 0) tokens.data()[5 * step % 24] = 2;
-    if (step > 20) tokens.data()[step] = tokens.data()[23] = 7;
+    if (step > 20) tokens.data()[step % 24] = tokens.data()[23] = 7;
     if (step % 7 == 0) tokens.data()[0] = 8;
     rows = {tokens.begin(), tokens.end()};
     if (!dense) rows.erase(8);
