@@ -14,15 +14,15 @@ namespace rowgrad {
 
 struct AdagradOptions {
   double learning_rate = 1e-2;           // 0 or more
-  double learning_rate_decay = 0;        // see the formula below
+  double learning_rate_decay = 0;        // see Adagrad
   double weight_decay = 0;               // weight_decay · w is added to the gradient
-  double initial_accumulator = 0;        // initial value of the sum of squares
+  double initial_accumulator = 0;        // initial sum of squares
   double epsilon = 1e-10;                // added to the square root
   bool maximize = false;                 // ascend the gradient
   RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
-/// The update rule of Adagrad.
+/// Update rule of Adagrad.
 struct AdagradRule : RuleDefaults {
   using Options = AdagradOptions;
   static constexpr std::string_view kName = "Adagrad";
@@ -60,7 +60,7 @@ struct AdagradRule : RuleDefaults {
 ///   w = w − learning_rate / (1 + (t − 1) · learning_rate_decay) · d / (√s + epsilon)
 ///
 /// With row gradients, rows that were not looked up change only if weight_decay > 0 or epsilon = 0.
-/// If so, every deferred step is replayed when the row is read.
+/// If so, deferred steps are replayed when a row is read.
 using Adagrad = RuleOptimizer<AdagradRule>;
 
 extern template class RuleOptimizer<AdagradRule>;
@@ -78,7 +78,7 @@ struct RmsPropOptions {
   RowUpdates rows = RowUpdates::kExact;  // see RowUpdates
 };
 
-/// The update rule of RMSprop.
+/// Update rule of RMSprop.
 struct RmsPropRule : RuleDefaults {
   using Options = RmsPropOptions;
   static constexpr std::string_view kName = "RMSprop";
@@ -133,7 +133,7 @@ struct RmsPropRule : RuleDefaults {
 ///   w = w − learning_rate · (q, or v = momentum · v + q with momentum)
 ///
 /// With row gradients, deferred steps have a closed form if weight_decay = 0 and epsilon > 0.
-/// Otherwise, the steps are replayed one by one when the row is read.
+/// Otherwise, steps are replayed when the row is read.
 using RMSprop = RuleOptimizer<RmsPropRule>;
 
 extern template class RuleOptimizer<RmsPropRule>;
@@ -157,7 +157,7 @@ struct AdamOptionsOf {
 using AdamOptions = AdamOptionsOf<false>;
 using AdamWOptions = AdamOptionsOf<true>;
 
-template <bool kDecoupled>  // the update rule of Adam or AdamW
+template <bool kDecoupled>  // update rule of Adam or AdamW
 struct AdamRuleOf : RuleDefaults {
   using Options = AdamOptionsOf<kDecoupled>;
   static constexpr std::string_view kName = kDecoupled ? "AdamW" : "Adam";
@@ -197,8 +197,8 @@ struct AdamRuleOf : RuleDefaults {
 
   /// Returns kAdam if there is a closed form. Without a gradient, each step multiplies the mean by
   /// beta1 and the root of the squares by √beta2 or more. The quotient of the two must shrink
-  /// faster than decay shrinks the value; otherwise, no later step is negligible. Epsilon must be
-  /// in the normal range; otherwise, steps stay large after the squares have faded to 0.
+  /// faster than decay shrinks the value; otherwise, no later step is negligible. A subnormal
+  /// epsilon would keep steps large after the squares have faded to 0.
   Deferral deferral() const {
     const real ratio = beta1 / std::sqrt(beta2);
     const bool fades = ratio < 1 && decay_factor >= (1 + 3 * ratio) / 4;
@@ -212,8 +212,8 @@ struct AdamRuleOf : RuleDefaults {
     return amsgrad == before.amsgrad && epsilon >= before.epsilon;
   }
 };
-using AdamRule = AdamRuleOf<false>;  // the update rule of Adam
-using AdamWRule = AdamRuleOf<true>;  // the update rule of AdamW
+using AdamRule = AdamRuleOf<false>;  // update rule of Adam
+using AdamWRule = AdamRuleOf<true>;  // update rule of AdamW
 
 /// Adam (Kingma & Ba 2015, algorithm 1), the update of torch.optim.Adam in step t:
 ///
