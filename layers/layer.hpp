@@ -40,7 +40,7 @@ struct LoadOptions {        // options of Layer::load_state_dict()
 
 struct LoadReport {                     // result of Layer::load_state_dict()
   std::vector<std::string> missing;     // names that only the layer has
-  std::vector<std::string> unexpected;  // names that only the state dict has, except strings
+  std::vector<std::string> unexpected;  // names of non-strings that only the state dict has
 };
 
 /// The meaning of a table's rows, for reports.
@@ -132,7 +132,7 @@ class Layer : public ParameterOwner {
   Layer() = default;
 
   /// Registers a parameter that another layer owns and names, such as a tied weight. The parameter
-  /// should outlive this layer. Throws std::invalid_argument if `name` is taken or contains a dot.
+  /// should outlive this layer. Throws std::invalid_argument if `name` is empty, dotted or taken.
   void share(std::string_view name, Parameter& parameter);
 
   /// Makes `part`, which is not a member, a part until either layer is destroyed. `part` must not

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBits = 32;  // bits in a word of the mask
 
-// Returns the bits of up to 32 values, each drawn from two untempered words of the generator.
+// Returns mask bits for up to 32 values, each drawn from two untempered generator words.
 std::uint32_t draw_bits(const std::uint32_t* words, std::size_t count, std::uint64_t threshold) {
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -121,7 +121,7 @@ class RecordFile {
   /// the previous checkpoint, and drops older ones. Does nothing if nothing has changed.
   void commit();
 
-  /// Returns the id of the last checkpoint. It depends only on the facts and on all changes. Throws
+  /// Returns the id of the last checkpoint. It depends only on facts(), changes and commits. Throws
   /// std::logic_error if the file has changed since.
   std::string checkpoint_id() const;
 

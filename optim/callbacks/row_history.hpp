@@ -370,8 +370,8 @@ class RowHistory : public TrainingCallback {
   /// and its after_step(), so a callback that saves the histories must be added after this one.
   StateDict state_dict() const;
   /// Replaces all histories. If the model has the values of the saved step, the history continues
-  /// as if it had never stopped. Throws std::invalid_argument, without any change, for a state of
-  /// another model.
+  /// as if it had never stopped. Throws std::invalid_argument, and changes nothing, for another
+  /// model's state.
   void load_state_dict(const StateDict& state);
 
   /// Returns the run's step count before the first recorded step; nullopt before that step.

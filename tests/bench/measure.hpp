@@ -79,9 +79,9 @@ constexpr std::size_t kBatches = 16;
 
 std::vector<Ids> random_batches(const Workload& workload, std::uint64_t seed);
 
-/// Measures the workload's steps in this process: median_us, the median of each part of a step,
-/// steps, tokens_per_second, and the BLAS in use. Throws std::invalid_argument for an unknown model
-/// or optimizer.
+/// Measures the workload's steps in this process. Returns their number, median times (whole and by
+/// part), tokens per second and the BLAS. Throws std::invalid_argument for an unknown model or
+/// optimizer.
 nlohmann::json measure(const Workload& workload, const Pace& pace);
 
 /// Measures a reference time for the workload's step and its parts, with thread_count() threads.

@@ -105,7 +105,7 @@ class CompatTraining {
     if (schedule_) schedule_->load_state_dict(state.part("schedule"));
   }
 
-  // Returns the values of the parameters, up to date.
+  // Returns the up-to-date values to compare.
   StateDict values() const {
     StateDict all;
     all.put("table", model_->table.rows(compared_rows()));

@@ -53,7 +53,7 @@ class Tokenizer {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }  // tokens and their ids
 
-  /// Returns everything that tokenizer_from_json() needs to recreate the tokenizer, in ASCII.
+  /// Returns ASCII JSON from which tokenizer_from_json() can recreate the tokenizer.
   virtual std::string to_json() const = 0;
   /// Writes to_json() to a file.
   void save(const std::filesystem::path& path) const;

@@ -108,7 +108,7 @@ using OptionTable = std::vector<Option>;
 /// Concatenates tables.
 OptionTable joined(const std::vector<OptionTable>& tables);
 
-/// Returns the options with this heading.
+/// Sets the heading of all options.
 OptionTable under(const std::string& heading, OptionTable options);
 
 /// Returns the option with this name, or null.

@@ -40,7 +40,7 @@ TEST(BufferPool, AlignsBlocksAndWastesAtMostAQuarterOrOnePage) {
     if (kKeepsBlocks && bytes >= kMebibyte) {
       EXPECT_LT(taken, bytes + kPage);
     } else {
-      // Sizes are rounded up to whole cache lines, and then to steps of at most a quarter.
+      // Sizes are rounded up to whole cache lines, and then by at most a quarter.
       const std::size_t lines = (std::max<std::size_t>(bytes, 1) + 63) / 64 * 64;
       EXPECT_LE(taken, lines + lines / 4) << bytes;
     }
