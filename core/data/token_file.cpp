@@ -141,8 +141,8 @@ void TokenFile::set_size(std::uint64_t ids_in_header, std::uint64_t bytes) {
 }
 
 void TokenFile::read(std::uint64_t begin, std::span<std::int32_t> ids) const {
-  check_argument(begin <= size_ && ids.size() <= size_ - begin, "TokenFile: ids ", begin, " to ",
-                 begin + ids.size(), " are out of range: ", path().string(), " has ", size_,
+  check_argument(begin <= size_ && ids.size() <= size_ - begin, "TokenFile: ids [", begin, ", ",
+                 begin + ids.size(), ") are out of range: ", path().string(), " has ", size_,
                  " ids");
   // Each id is read as four bytes. For 2-byte ids, the mask drops the bytes of the next id.
   const std::uint32_t own_bytes = bytes_per_id_ == 2 ? 0xFFFF : 0xFFFFFFFF;

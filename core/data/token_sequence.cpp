@@ -29,8 +29,8 @@ TokenSequence::TokenSequence(std::vector<TokenFile> files)
 
 void TokenSequence::check_range(const char* caller, std::uint64_t begin,
                                 std::uint64_t count) const {
-  check_argument(begin <= size_ && count <= size_ - begin, caller, ": ids ", begin, " to ",
-                 begin + count, " are out of range: there are ", size_, " ids");
+  check_argument(begin <= size_ && count <= size_ - begin, caller, ": ids [", begin, ", ",
+                 begin + count, ") are out of range: there are ", size_, " ids");
 }
 
 void TokenSequence::read(std::uint64_t begin, std::span<std::int32_t> ids) const {

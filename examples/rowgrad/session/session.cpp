@@ -25,8 +25,8 @@ std::optional<DataLoader> validation_loader(const TrainOptions& options, const T
                                             bool draw_order) {
   if (options.validation == 0) return std::nullopt;
   const std::size_t context = options.gpt.context;
-  check_argument(ids.size() > context, "--validation ", options.validation, " leaves ", ids.size(),
-                 " tokens, expected at least one window of --context ", context, " and its target");
+  check_argument(ids.size() > context, "--validation ", options.validation, " holds out ",
+                 ids.size(), " tokens, expected more than --context ", context);
   return DataLoader(windows(ids, options, context),
                     {.batch = options.loader.batch, .draw_order = draw_order});
 }

@@ -162,7 +162,7 @@ TEST_F(TokenFiles, RejectIdsOutsideTheVocabularyWhenRead) {
   const TokenFile large(written(bytes_of(std::vector<std::uint32_t>{0x80000000})),
                         {.raw_bytes = 4});
   EXPECT_THROW(large.verify(), std::runtime_error);
-  EXPECT_INVALID("TokenFile: ids 2 to 4 are out of range: " + file.path().string() + " has 3 ids",
+  EXPECT_INVALID("TokenFile: ids [2, 4) are out of range: " + file.path().string() + " has 3 ids",
                  file.read(2, ids));
 }
 

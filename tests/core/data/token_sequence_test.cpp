@@ -69,11 +69,11 @@ TEST_F(TokenSources, HaveTheChecksumOfTheirIds) {
 TEST_F(TokenSources, RejectInvalidRangesAndFiles) {
   const TokenSequence source = in_files({10, 20});
   Ids32 ids(5);
-  EXPECT_INVALID("TokenSequence::read: ids 26 to 31 are out of range: there are 30 ids",
+  EXPECT_INVALID("TokenSequence::read: ids [26, 31) are out of range: there are 30 ids",
                  source.read(26, ids));
-  EXPECT_INVALID("TokenSequence::read: ids 6 to 11 are out of range: there are 10 ids",
+  EXPECT_INVALID("TokenSequence::read: ids [6, 11) are out of range: there are 10 ids",
                  source.slice(5, 10).read(6, ids));
-  EXPECT_INVALID("TokenSequence::slice: ids 31 to 31 are out of range: there are 30 ids",
+  EXPECT_INVALID("TokenSequence::slice: ids [31, 31) are out of range: there are 30 ids",
                  source.slice(31, 0));
   EXPECT_THROW(source.slice(1, ~std::uint64_t{0}), std::invalid_argument);
   EXPECT_INVALID("TokenSequence: there are no files, expected at least one",
