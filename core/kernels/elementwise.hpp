@@ -19,8 +19,8 @@ inline namespace ROWGRAD_VECTORS {
 /// Loads `count` < kLanes values. The other lanes get `padding`.
 inline Simd load_partial(const real* from, std::size_t count, real padding) {
   alignas(64) std::array<real, kLanes> lanes;
-  lanes.fill(padding);
-  std::copy(from, from + count, lanes.data());
+  // Compilers turn this loop into a masked load, if the CPU has one.
+  for (std::size_t i = 0; i < kLanes; ++i) lanes[i] = i < count ? from[i] : padding;
   return Simd::load_aligned(lanes.data());
 }
 
@@ -33,7 +33,8 @@ inline Simd load_partial(const real* from, std::size_t count) {
 inline void store_partial(const Simd& vector, real* to, std::size_t count) {
   alignas(64) std::array<real, kLanes> lanes;
   vector.store_aligned(lanes.data());
-  std::copy(lanes.data(), lanes.data() + count, to);
+  for (std::size_t i = 0; i < kLanes; ++i)
+    if (i < count) to[i] = lanes[i];
 }
 
 /// A whole vector at index `at` of arrays.
