@@ -118,9 +118,10 @@ MergedRows make_rows(RowGroups groups, std::size_t width, bool mean, const auto&
   MergedRows merged{std::move(groups.indices), empty({groups.starts.size() - 1, width})};
   const std::size_t rows = merged.indices.size();
   const std::size_t memory_size = halvings(all.size()) * width;
-  Tensor memory = empty({range_count(rows, row_grain(width)), memory_size});
+  const std::size_t grain = row_grain(all.size() / std::max<std::size_t>(rows, 1) * width);
+  Tensor memory = empty({range_count(rows, grain), memory_size});
   const std::size_t ahead = rows_ahead(width);
-  parallel_for(rows, row_grain(width), [&](std::size_t begin, std::size_t end, std::size_t range) {
+  parallel_for(rows, grain, [&](std::size_t begin, std::size_t end, std::size_t range) {
     const std::size_t limit = groups.starts[end];
     const auto sum_few = [&](std::size_t first, std::size_t last, real* to) {
       for (std::size_t i = first; i < last; ++i)
