@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <unordered_set>
+
+#include <rowgrad/core/tensor/negative_sampler.hpp>
+
+namespace rowgrad {
+
+NegativeSampler::NegativeSampler(std::span<const double> weights) {
+  const std::size_t classes = weights.size();
+  constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
+  check_argument(classes > 0 && classes <= kMax, "NegativeSampler: there are ", classes,
+                 " weights, expected 1 to ", kMax);
+  double largest = 0;
+  for (std::size_t i = 0; i < classes; ++i) {
+    if (!(weights[i] >= 0 && std::isfinite(weights[i])))
+      check_argument(false, "NegativeSampler: weight ", i, " is ", weights[i],
+                     ", expected a finite number >= 0");
+    largest = std::max(largest, weights[i]);
+  }
+  check_argument(largest > 0, "NegativeSampler: all ", classes,
+                 " weights are 0, expected one above 0");
+  const auto table = std::make_shared<Table>();
+  long double total = 0;
+  for (const double weight : weights) total += weight / largest;  // does not overflow
+  // Moves the excess of large cells, whose share is at least 1, into small cells.
+  std::vector<Cell>& cells = table->cells;
+  std::vector<std::int32_t> small, large;
+  for (std::size_t i = 0; i < classes; ++i) {
+    const auto id = static_cast<std::int32_t>(i);
+    cells.push_back({static_cast<double>(weights[i] / largest / total * classes), id});
+    (cells[i].share < 1 ? small : large).push_back(id);
+  }
+  while (!small.empty() && !large.empty()) {
+    Cell& to = cells[static_cast<std::size_t>(small.back())];
+    Cell& from = cells[static_cast<std::size_t>(large.back())];
+    small.pop_back();
+    to.alias = large.back();
+    from.share -= 1 - to.share;
+    if (from.share < 1) {
+      small.push_back(large.back());
+      large.pop_back();
+    }
+  }
+  table->probabilities.resize(classes);
+  for (std::size_t i = 0; i < classes; ++i) {
+    Cell& cell = cells[i];
+    if (cell.alias == static_cast<std::int32_t>(i)) cell.share = 1;  // 1 except for rounding
+    const double share = cell.share / static_cast<double>(classes);
+    table->probabilities[i] += share;
+    table->probabilities[static_cast<std::size_t>(cell.alias)] +=
+        1 / static_cast<double>(classes) - share;
+  }
+  for (const double p : table->probabilities) table->possible += p > 0;
+  table_ = table;
+}
+
+NegativeSampler NegativeSampler::from_counts(std::span<const std::uint64_t> counts, double power) {
+  std::vector<double> weights;
+  for (const std::uint64_t count : counts)
+    weights.push_back(std::pow(static_cast<double>(count), power));
+  return NegativeSampler(weights);
+}
+
+double NegativeSampler::probability(std::int32_t id) const {
+  check_argument(id >= 0 && static_cast<std::size_t>(id) < classes(),
+                 "NegativeSampler::probability: id ", id, " is out of range: there are ", classes(),
+                 " classes");
+  return table_->probabilities[static_cast<std::size_t>(id)];
+}
+
+inline std::int32_t NegativeSampler::draw_one(Random& random) const {
+  // The integer part chooses a cell, and the fraction a class of the cell.
+  const double at = random.uniform_double() * static_cast<double>(classes());
+  const auto i = static_cast<std::int32_t>(at);
+  const Cell& cell = table_->cells[static_cast<std::size_t>(i)];
+  return at - i < cell.share ? i : cell.alias;
+}
+
+void NegativeSampler::fill(std::span<std::int32_t> ids, Random& random) const {
+  for (std::int32_t& id : ids) id = draw_one(random);
+}
+
+NegativeSamples NegativeSampler::draw(const Shape& shape, Random& random) const {
+  check_argument(!shape.empty() && shape.back() > 0, "NegativeSampler::draw: the shape is ",
+                 bracketed(shape), ", expected a last extent above 0");
+  element_count(shape, "NegativeSampler::draw");
+  NegativeSamples samples{Ids::from_shape({shape.begin(), shape.end()}), empty(shape)};
+  fill({samples.ids.data(), samples.ids.size()}, random);
+  std::transform(samples.ids.begin(), samples.ids.end(), samples.log_expected_counts.data(),
+                 [&, count = static_cast<double>(shape.back())](std::int32_t id) {
+                   return static_cast<real>(std::log(count * probability(id)));
+                 });
+  return samples;
+}
+
+NegativeSamples NegativeSampler::draw_distinct(std::size_t count, Random& random) const {
+  check_argument(count > 0 && count <= table_->possible,
+                 "NegativeSampler::draw_distinct: count is ", count, ", expected 1 to ",
+                 table_->possible, ", the number of classes with nonzero weight");
+  const auto exponential = [&random] { return -std::log1p(-random.uniform_double()); };
+  // Draws arrive at rate 1. So each class first arrives after an exponential time at the rate of
+  // its probability, independently of the others.
+  struct Arrival {
+    double time;
+    std::int32_t id;
+  };
+  std::vector<Arrival> arrivals;
+  std::unordered_set<std::int32_t> arrived;
+  double time = 0;
+  for (std::size_t tries = 0; tries < classes() && arrivals.size() <= count; ++tries) {
+    time += exponential();
+    const std::int32_t id = draw_one(random);
+    if (arrived.insert(id).second) arrivals.push_back({time, id});
+  }
+  // If the rest is rare, draws the times of its first arrivals. Exponential times have no memory.
+  if (arrivals.size() <= count) {
+    for (std::int32_t id = 0; id < static_cast<std::int32_t>(classes()); ++id)
+      if (const double p = probability(id); p > 0 && !arrived.contains(id))
+        arrivals.push_back({time + exponential() / p, id});
+    std::sort(arrivals.begin(), arrivals.end(),
+              [](const Arrival& a, const Arrival& b) { return a.time < b.time; });
+  }
+  const double end = count < arrivals.size() ? arrivals[count].time : HUGE_VAL;
+  NegativeSamples samples{Ids::from_shape({count}), empty({count})};
+  for (std::size_t i = 0; i < count; ++i) {
+    samples.ids.data()[i] = arrivals[i].id;
+    samples.log_expected_counts.data()[i] =
+        static_cast<real>(std::log(-std::expm1(-probability(arrivals[i].id) * end)));
+  }
+  return samples;
+}
+
+}  // namespace rowgrad
