@@ -22,7 +22,8 @@ Variable logsumexp(const Variable& x, int axis = -1, KeepAxes keep = KeepAxes::k
 /// The reduction of the losses of all targets. Weights are 1 by default.
 enum class LossReduction {
   kMean,  // Σ weight · loss / Σ weight
-  kSum    // Σ weight · loss
+  kSum,   // Σ weight · loss
+  kNone   // weight · loss of each target
 };
 
 /// Options of cross_entropy().
