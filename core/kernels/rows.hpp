@@ -151,32 +151,40 @@ struct SingleValue {
   void store(const Simd& x, real* to) const { store_partial(x, to, 1); }
 };
 
+/// Computes to = Σ term(x, i) over i < count, for each vector x of row_at(i), a row of `width`
+/// values. Requires: count > 0, and `to` does not overlap the rows.
+void sum_terms(std::size_t count, std::size_t width, const auto& row_at, const auto& term,
+               real* to) {
+  // Sums N vectors at a time, from `v` on, in registers.
+  const auto sum = [&]<std::size_t N>(const auto& v) {
+    Simd sums[N];
+    for (std::size_t i = 0; i < count; ++i) {
+      const real* const row = row_at(i);
+      for (std::size_t k = 0; k < N; ++k) {
+        const Simd x = term(v.load(row + k * kLanes), i);
+        sums[k] = i == 0 ? x : sums[k] + x;
+      }
+    }
+    for (std::size_t k = 0; k < N; ++k) v.store(sums[k], to + k * kLanes);
+  };
+  if (width == 1) return sum.template operator()<1>(SingleValue{});
+  constexpr std::size_t kTile = 4;
+  if (width < kTile * kLanes)
+    return for_vectors(0, width, [&](const auto& v) { sum.template operator()<1>(v); });
+  for (std::size_t at = 0; at < width; at += kTile * kLanes)  // the last tile may overlap another
+    sum.template operator()<kTile>(WholeVector{std::min(at, width - kTile * kLanes)});
+}
+
 /// Sums term(x, position) over the positions of each id, for each vector x of row_at(position).
 /// With `mean`, divides the sum by the number of positions.
 MergedRows sum_groups(RowGroups groups, std::size_t width, bool mean, const auto& row_at,
                       const auto& term) {
-  const auto sum_few = [=](const RowPositions& positions, real* to) {
-    // Sums N vectors at a time, from `v` on, in registers.
-    const auto sum = [&]<std::size_t N>(const auto& v) {
-      Simd sums[N];
-      for (std::size_t i = 0; i < positions.size(); ++i) {
-        const std::size_t position = positions[i];
-        const real* const row = row_at(position);
-        for (std::size_t k = 0; k < N; ++k) {
-          const Simd x = term(v.load(row + k * kLanes), position);
-          sums[k] = i == 0 ? x : sums[k] + x;
-        }
-      }
-      for (std::size_t k = 0; k < N; ++k) v.store(sums[k], to + k * kLanes);
-    };
-    if (width == 1) return sum.template operator()<1>(SingleValue{});
-    constexpr std::size_t kTile = 4;
-    std::size_t at = 0;
-    for (; at + kTile * kLanes <= width; at += kTile * kLanes)
-      sum.template operator()<kTile>(WholeVector{at});
-    for_vectors(at, width, [&](const auto& v) { sum.template operator()<1>(v); });
-  };
-  return make_rows(std::move(groups), width, mean, row_at, sum_few);
+  return make_rows(
+      std::move(groups), width, mean, row_at, [=](const RowPositions& positions, real* to) {
+        sum_terms(
+            positions.size(), width, [&](std::size_t i) { return row_at(positions[i]); },
+            [&](const Simd& x, std::size_t i) { return term(x, positions[i]); }, to);
+      });
 }
 
 /// Returns true if ids are strictly increasing.
