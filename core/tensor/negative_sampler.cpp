@@ -75,7 +75,8 @@ inline std::int32_t NegativeSampler::draw_one(Random& random) const {
   const double at = random.uniform_double() * static_cast<double>(classes());
   const auto i = static_cast<std::int32_t>(at);
   const Cell& cell = table_->cells[static_cast<std::size_t>(i)];
-  return at - i < cell.share ? i : cell.alias;
+  const std::int32_t choices[] = {cell.alias, i};  // avoids an unpredictable branch
+  return choices[at - i < cell.share];
 }
 
 void NegativeSampler::fill(std::span<std::int32_t> ids, Random& random) const {
