@@ -95,8 +95,9 @@ class Forward {
     const Attention& a = attention_;
     head_ = head;
     keys_ = key_length(a, head);
-    if (copies_) {
+    if (copies_ && keys().data != loaded_) {
       const HeadView<const real>& v = a.inputs.v;
+      loaded_ = keys().data;
       pack_panels(transposed(keys()), scale(), k_.data());
       pack_panels({rows_of(v, a, head), keys_, a.width, v.row_stride}, 1, v_.data());
     }
@@ -182,7 +183,11 @@ class Forward {
     const Attention& a = attention_;
     const std::size_t row = head_ * a.queries + query;
     const std::size_t own_end = panel_count(seen(query)) * kPanel;
-    const real largest = add_bias(scores, query);
+    const bool has_bias = a.inputs.bias.data != nullptr;
+    if (has_bias) add_score_bias(a, head_, query, 0, seen(query), scores);
+    real largest = add_distance_bias(scores, query);
+    const bool sees_none = has_bias && largest == -std::numeric_limits<real>::infinity();
+    if (sees_none) largest = 0;
     const Simd shift(largest);
     std::array<Simd, 2> sums{Simd(real{0}), Simd(real{0})};
     for (std::size_t key = 0; key < own_end; key += kPanel) {
@@ -197,7 +202,7 @@ class Forward {
       }
     }
     if (own_end < end) std::fill(scores + own_end, scores + end, real{0});
-    const real inverse_sum = 1 / lanes::sum(sums[0] + sums[1]);
+    const real inverse_sum = sees_none ? 0 : 1 / lanes::sum(sums[0] + sums[1]);
     if (softmax_ != nullptr) {
       softmax_->largest.data()[row] = largest;
       softmax_->inverse_sum.data()[row] = inverse_sum;
@@ -205,8 +210,8 @@ class Forward {
     return inverse_sum * a.mask_factor;
   }
 
-  // Adds the bias, masks unseen keys of the last panel, and returns the largest score.
-  real add_bias(real* scores, std::size_t query) {
+  // Adds the distance bias, masks unseen keys of the last panel, and returns the largest score.
+  real add_distance_bias(real* scores, std::size_t query) {
     const Simd never(-std::numeric_limits<real>::infinity());
     const bool has_bias = attention_.inputs.distance_bias != nullptr;
     const real* bias = has_bias ? bias_.at(0, position(query), 0) : nullptr;
@@ -254,7 +259,8 @@ class Forward {
   SoftmaxStats* softmax_;
   ByDistance bias_;  // biases of the head
   std::size_t head_ = 0;
-  std::size_t keys_ = 0;  // keys of the head without padding
+  std::size_t keys_ = 0;          // keys of the head without padding
+  const real* loaded_ = nullptr;  // keys that k_ and v_ contain, which heads may share
   std::size_t stride_;
   bool copies_;          // true: packs all keys and values of a head
   Tensor k_;             // kᵀ / √width in panels of keys, or a single panel

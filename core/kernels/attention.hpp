@@ -5,6 +5,7 @@
 // which the backward pass recomputes the probabilities (Dao et al. 2022, "FlashAttention"; Rabe &
 // Staats 2021). Also implements rotary position embeddings (Su et al. 2021, "RoFormer").
 
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -29,12 +30,20 @@ void rotate_rows(const RotaryColumns& columns, const real* x, std::size_t rows, 
                  real sign, real* y);
 
 /// A view of q, k, v or the output: row i of head h in batch b is the `width` values from
-/// data + b · batch_stride + i · row_stride + h · width.
+/// data + b · batch_stride + i · row_stride + h / group · width.
 template <class Number>
 struct HeadView {
   Number* data = nullptr;
   std::size_t row_stride = 0;
   std::size_t batch_stride = 0;
+  std::size_t group = 1;  // number of consecutive heads that share columns
+};
+
+/// A view of values for scores [batch, heads, queries, keys]. Axes that are repeated have stride 0.
+template <class Number>
+struct ScoreView {
+  Number* data = nullptr;
+  std::array<std::size_t, 4> strides = {};
 };
 
 /// The attention inputs, or their gradients.
@@ -46,6 +55,8 @@ struct AttentionOperands {
   /// [heads, distances], or null: biases that are added to scores by the distance from the query
   /// back to the key. Requires: distances ≥ keys.
   Number* distance_bias = nullptr;
+  /// Biases that are added to scores, or null. A query whose scores are all −∞ has weights of 0.
+  ScoreView<Number> bias = {};
   /// Two tables [relative_distances, width] that all heads share, or null. For each query, the row
   /// for the distance is added to each key and value. The last row is for distance 0, the row
   /// before it for 1, and so on. The first row also covers all larger distances.
@@ -88,7 +99,9 @@ void attention_forward(const Attention& attention, const HeadView<real>& output,
                        SoftmaxStats* softmax);
 
 /// Writes the gradients that are not null. `softmax` and `output` come from attention_forward();
-/// `upstream` is the gradient of the output.
+/// `upstream` is the gradient of the output. The gradients of k, v and the bias are not summed over
+/// heads: in `gradients`, groups of k and v have 1 head, and only the batch and the queries of the
+/// bias may be repeated. The gradient of the bias is added to its array.
 void attention_backward(const Attention& attention, const SoftmaxStats& softmax,
                         const HeadView<const real>& output, const HeadView<const real>& upstream,
                         const AttentionOperands<real>& gradients);

@@ -44,6 +44,7 @@ class HeadBackward {
         a_(call.attention),
         wants_scores_(call.gradients.q.data != nullptr || call.gradients.k.data != nullptr ||
                       call.gradients.distance_bias != nullptr ||
+                      call.gradients.bias.data != nullptr ||
                       call.gradients.relative_keys != nullptr),
         scale_(1 / std::sqrt(static_cast<real>(a_.width))),
         bias_(a_.inputs.distance_bias != nullptr ? 1 : 0, a_.keys),
@@ -146,10 +147,18 @@ class HeadBackward {
       if (wants_scores_)
         add_panel(by_distance(i, upstream_products_), gradients_.data() + i * kPanel);
     }
+    for (std::size_t i = 0; i < queries && a_.inputs.bias.data != nullptr; ++i)
+      add_score_bias(a_, head_, query + i, key, keys, scores_.data() + i * kPanel);
     for (std::size_t i = 0; i < queries; ++i) differentiate(key, query + i, i * kPanel);
     for (std::size_t i = 0; i < relative; ++i) {
       add_panel(scores_.data() + i * kPanel, by_distance(i, weight_sums_));
       if (wants_scores_) add_panel(gradients_.data() + i * kPanel, by_distance(i, score_sums_));
+    }
+    for (std::size_t i = 0; i < queries && call_.gradients.bias.data != nullptr; ++i) {
+      real* to = score_of(call_.gradients.bias, a_, head_, query + i, key);
+      map_span(
+          keys, to, [](const Simd& sum, const Simd& x) { return sum + x; }, to,
+          gradients_.data() + i * kPanel);
     }
 
     const MatrixView weights{scores_.data(), queries, keys, kPanel};
@@ -301,13 +310,18 @@ void attention_backward(const Attention& attention, const SoftmaxStats& softmax,
                     ByDistance(gradients.distance_bias != nullptr ? heads : 0, attention.keys),
                     head_tables(gradients.relative_keys),
                     head_tables(gradients.relative_values)};
-  const std::size_t work = attention.queries * attention.keys * attention.width;
-  const std::size_t ranges = range_count(heads, row_grain(work));
+  // Heads that add to the same gradient of the bias run on one thread, in the order of the batch.
+  const bool shares_bias = gradients.bias.data != nullptr && gradients.bias.strides[0] == 0;
+  const std::size_t items = shares_bias ? std::min(attention.heads, heads) : heads;
+  const std::size_t work = attention.queries * attention.keys * attention.width *
+                           (heads / std::max<std::size_t>(items, 1));
+  const std::size_t ranges = range_count(items, row_grain(work));
   std::vector<HeadBackward> of_range;
   of_range.reserve(ranges);
   for (std::size_t i = 0; i < ranges; ++i) of_range.emplace_back(call);
-  parallel_for(heads, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
-    for (std::size_t head = begin; head < end; ++head) of_range[range].run(head);
+  parallel_for(items, row_grain(work), [&](std::size_t begin, std::size_t end, std::size_t range) {
+    for (std::size_t item = begin; item < end; ++item)
+      for (std::size_t head = item; head < heads; head += items) of_range[range].run(head);
   });
   add_heads(call.relative_keys, attention, gradients.relative_keys);
   add_heads(call.relative_values, attention, gradients.relative_values);

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include <rowgrad/core/kernels/attention.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/elementwise.hpp>
 #include <rowgrad/core/kernels/panels.hpp>
 
@@ -81,7 +82,26 @@ template <class Number>
 Number* rows_of(const HeadView<Number>& rows, const Attention& attention, std::size_t head) {
   if (rows.data == nullptr) return nullptr;
   return rows.data + head / attention.heads * rows.batch_stride +
-         head % attention.heads * attention.width;
+         head % attention.heads / rows.group * attention.width;
+}
+
+/// Returns the value for the score of one query and key of one head.
+template <class Number>
+Number* score_of(const ScoreView<Number>& scores, const Attention& attention, std::size_t head,
+                 std::size_t query, std::size_t key) {
+  const std::array<std::size_t, 4>& strides = scores.strides;
+  return scores.data + head / attention.heads * strides[0] + head % attention.heads * strides[1] +
+         query * strides[2] + key * strides[3];
+}
+
+/// Adds the biases of one query and of `count` keys, starting at `key`, to their scores.
+inline void add_score_bias(const Attention& attention, std::size_t head, std::size_t query,
+                           std::size_t key, std::size_t count, real* scores) {
+  const ScoreView<const real>& bias = attention.inputs.bias;
+  map_repeated(
+      count, scores, [](const Simd& x, const Simd& y) { return x + y; },
+      std::array<const real*, 2>{scores, score_of(bias, attention, head, query, key)},
+      {1, bias.strides[3]}, std::make_index_sequence<2>());
 }
 
 /// Returns the number of keys of a head that are not padding.

@@ -26,11 +26,22 @@ struct RelativeRows {
 /// Options of causal_attention() and attention().
 struct AttentionOptions {
   std::size_t heads = 1;  // number of heads; must divide the width
+  /// The number of heads of k and v, which must divide `heads`; the default is `heads`. Consecutive
+  /// heads of q share a head of k and v, whose shape is [batch, keys, key_value_heads · width]
+  /// (Ainslie et al. 2023, "GQA"; enable_gqa in PyTorch).
+  std::optional<std::size_t> key_value_heads = std::nullopt;
   /// The probability of dropping each attention weight; see dropout().
   double dropout_p = 0;
   /// The number of keys of each sequence in the batch, at least 1. Later keys are padding: no query
   /// sees them, and their gradients are 0. Empty means no padding.
   std::vector<std::size_t> key_lengths = {};
+  /// A tensor of 1 and 0 that broadcasts to [batch, heads, queries, keys]. A query does not see a
+  /// key with 0 (attn_mask of type bool). If a query sees no key, its output and gradients are 0.
+  std::optional<Tensor> mask = std::nullopt;
+  /// A bias that broadcasts to [batch, heads, queries, keys] and is added to the scores. A query
+  /// does not see a key with −∞ (attn_mask of type float). To combine a bias and a mask, call
+  /// masked_fill() on the bias.
+  std::optional<Variable> bias = std::nullopt;
   /// A bias [heads, distances]. Each score gets the element for the distance from the query back to
   /// the key; see positions.hpp. Requires: distances ≥ keys. Distances that do not occur get zero
   /// gradients.
@@ -51,8 +62,8 @@ class KeyValueCache;
 /// including masked weights, as PyTorch does on CPUs without MKL. For backward, the tape keeps the
 /// output, two values per query and head and, for dropout, one bit per weight.
 ///
-/// For generation, `cache` holds the keys and values of earlier positions. q, k and v [1, length,
-/// heads · width] then belong to the next positions, and k and v are appended to the cache. Throws
+/// For generation, `cache` holds the keys and values of earlier positions. q, k and v, of batch 1,
+/// then belong to the next positions, and k and v are appended to the cache. Throws
 /// std::invalid_argument if the cache has no room, if dropout or key_lengths is set, or if several
 /// queries reach past the window. Throws std::logic_error if the tape is not an inference tape.
 /// In these cases, the cache does not change.
@@ -74,7 +85,7 @@ Tensor attention_weights(const Variable& q, const Variable& k, const AttentionOp
 class KeyValueCache {
  public:
   /// Creates an empty cache for `window` positions. Keys and values have `width` elements for all
-  /// heads together.
+  /// of their heads together.
   KeyValueCache(std::size_t window, std::size_t width);
 
   /// Returns the number of positions, including positions that make_room() discarded.

@@ -48,6 +48,21 @@ def attend(q, k, v, causal=False, padded=False, heads=2):
     return (scores.softmax(-1) @ by_head(v)).transpose(1, 2).reshape(q.shape)
 
 
+def attend_by_torch(q, k, v, heads, key_value_heads=None, **options):
+    by_head = lambda x, n: x.reshape(*x.shape[:2], n, -1).transpose(1, 2)
+    y = F.scaled_dot_product_attention(
+        by_head(q, heads), *(by_head(x, key_value_heads or heads) for x in (k, v)),
+        enable_gqa=key_value_heads is not None, **options)
+    return y.transpose(1, 2).reshape(q.shape)
+
+
+def mask_of(q, k):
+    """Returns a mask [batch, 1, queries, keys] that hides a quarter of the keys, and all keys of the first query."""
+    shape = (len(q), 1, q.shape[1], k.shape[1])
+    i = torch.arange(math.prod(shape))
+    return (((5 * i + i // 3) % 4 != 0) & (i >= k.shape[1])).reshape(shape)
+
+
 def shaw(q, k, v, keys, values):
     """Returns causal attention with relative positions (Shaw et al. 2018). For query i, row clip(j - i, -n, n) + n of
     two tables [2n + 1, width] is added to key j and value j."""
@@ -151,6 +166,14 @@ CASES = [
     ("attention", attend, [numbers(3, 5, 4), *BATCH[1:]]),
     ("attention of padded keys", lambda *x: attend(*x, padded=True), BATCH),
     ("causal_attention of padded keys", lambda *x: attend(*x, causal=True, padded=True), BATCH),
+    ("attention with a mask",
+     lambda q, k, v: attend_by_torch(q, k, v, 2, attn_mask=mask_of(q, k)), [numbers(3, 5, 4), *BATCH[1:]]),
+    ("attention with a bias", lambda *x: attend_by_torch(*x[:3], 2, attn_mask=x[3]),
+     [numbers(3, 5, 4), *BATCH[1:], numbers(2, 5, 7, phase=0.6)]),
+    ("attention with a bias", lambda *x: attend_by_torch(*x[:3], 2, attn_mask=x[3]),
+     [numbers(3, 5, 4), *BATCH[1:], torch.where(mask_of(BATCH[0][:, :5], BATCH[1]), numbers(3, 1, 5, 7), -INF)]),
+    ("causal_attention of grouped keys",
+     lambda *x: attend_by_torch(*x, 4, key_value_heads=2, is_causal=True), [numbers(2, 5, 8), *(x[:2, :5] for x in BATCH[1:])]),
     ("attention with Shaw's tables", shaw, with_tables(2, 3, 7, 4, 3)),
     ("attention with Shaw's tables", shaw, with_tables(1, 2, 5, 3, 8)),
     ("attention with Shaw's tables", shaw, with_tables(1, 1, 40, 4, 2)),

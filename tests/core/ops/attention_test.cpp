@@ -9,19 +9,29 @@ struct AttentionCase {
   bool causal = true;
   std::vector<std::size_t> key_lengths = {};
   std::size_t distances = 0;  // number of rows of the relative tables
+  Shape scores = {};          // shape of the bias of scores; empty for none
+  std::size_t group = 1;      // heads of q that share a head of k and v
 
   std::string what() const {
     return concat("batch ", batch, ", heads ", heads, ", queries ", queries, ", keys ", keys,
                   ", width ", width, ", bias ", bias, ", p ", p, ", causal ", causal,
-                  ", key_lengths ", bracketed(key_lengths), ", distances ", distances);
+                  ", key_lengths ", bracketed(key_lengths), ", distances ", distances, ", scores ",
+                  bracketed(scores), ", group ", group);
   }
-  // Returns q, k, v and, if the case has them, relative keys and values, and the bias.
+  // Returns q, k, v and, if the case has them, relative keys and values, the bias of scores, and
+  // the distance bias.
   std::vector<Tensor> inputs() const {
     std::vector<Tensor> all{irregular({batch, queries, heads * width}, 1),
-                            irregular({batch, keys, heads * width}, 2),
-                            irregular({batch, keys, heads * width}, 3)};
+                            irregular({batch, keys, heads / group * width}, 2),
+                            irregular({batch, keys, heads / group * width}, 3)};
     if (distances > 0)
       for (const int seed : {4, 5}) all.push_back(irregular({distances, width}, seed));
+    if (!scores.empty()) {
+      all.push_back(irregular(scores, 7));
+      if (scores.back() > 1)  // all queries see key 0
+        for (std::size_t i = 0; i < all.back().size(); ++i)
+          if (i % scores.back() % 3 == 2) all.back().data()[i] = -kInfinity;
+    }
     if (bias) all.push_back(irregular({heads, keys + 2}, 6));
     return all;
   }
@@ -30,6 +40,8 @@ struct AttentionCase {
 AttentionOptions options_of(Inputs in, const AttentionCase& item) {
   AttentionOptions options{
       .heads = item.heads, .dropout_p = item.p, .key_lengths = item.key_lengths};
+  if (item.group > 1) options.key_value_heads = item.heads / item.group;
+  if (!item.scores.empty()) options.bias = in[item.distances > 0 ? 5 : 3];
   if (item.distances > 0) options.relative = RelativeRows{in[3], in[4]};
   if (item.bias) options.distance_bias = in.back();
   return options;
@@ -72,7 +84,11 @@ Variable plain(Inputs in, const AttentionCase& item) {
   const Distances distances(item);
   const bool relative = item.distances > 0;
   const auto by_head = [&](const Variable& x) {
-    return transpose(reshape(x, {item.batch, x.shape()[1], item.heads, item.width}), 1, 2);
+    const std::size_t length = x.shape()[1], heads = x.shape()[2] / item.width;
+    const Variable own = transpose(reshape(x, {item.batch, length, heads, item.width}), 1, 2);
+    if (heads == item.heads) return own;
+    const Variable repeated = unsqueeze(own, 2) + x.tape().constant(zeros({item.group, 1, 1}));
+    return reshape(repeated, {item.batch, item.heads, length, item.width});
   };
   const auto seen = [&](const Variable& x, const Variable& table) {
     return unsqueeze(by_head(x), 2) + embedding(table, distances.row);
@@ -83,6 +99,7 @@ Variable plain(Inputs in, const AttentionCase& item) {
   Variable scores = products / std::sqrt(static_cast<real>(item.width));
   if (item.bias)
     scores = scores + permute(embedding(transpose(in.back()), distances.distance), {2, 0, 1});
+  if (!item.scores.empty()) scores = scores + in[relative ? 5 : 3];
   const Variable masked =
       masked_fill(scores, scores.tape().constant(distances.is_unseen), -kInfinity);
   const Variable weights = dropout(softmax(masked), item.p);
@@ -126,6 +143,11 @@ struct Tolerance {
       gradients.push_back(sum(all, of_q, score));
       gradients.push_back(sum(all, upstream * of_weight, upstream));
     }
+    for (double& bound : gradients) bound *= static_cast<double>(item.group);
+    if (!item.scores.empty()) {
+      const double all = batch * static_cast<double>(item.heads) * queries * keys;
+      gradients.push_back(all * (of_scores + all * kEpsilon));
+    }
     if (item.bias) gradients.push_back(batch * queries * (of_scores + queries * kEpsilon));
   }
 };
@@ -160,6 +182,89 @@ TEST(CausalAttention, MatchesTheOpsItReplaces) {
       expect_plain({turn % 3 + 1, (turn + turn / 3) % 3 + 1, length, length, width, turn % 2 == 0,
                     turn % 4 < 2 ? 0 : 0.3});
     }
+}
+
+TEST(Attention, MatchesTheOpsItReplacesWithABiasOrGroups) {
+  std::size_t turn = 0;
+  for (const std::size_t keys : kLengths)
+    for (const std::size_t queries : {std::size_t{1}, std::size_t{33}, keys}) {
+      ++turn;
+      const bool causal = queries <= keys && turn % 2 == 0;
+      const Shape shapes[] = {{keys},
+                              {queries, keys},
+                              {4, queries, keys},
+                              {2, 4, queries, keys},
+                              {2, 1, queries, keys},
+                              {2, 1, 1, keys},
+                              {4, 1, 1},
+                              {queries, 1}};
+      AttentionCase item{
+          2, 4, queries, keys, 5, causal && turn % 3 == 0, turn % 5 == 0 ? 0.3 : 0, causal};
+      item.scores = shapes[turn % std::size(shapes)];
+      expect_plain(item);
+      item.group = turn % 3 == 0 ? 4 : 2;
+      expect_plain(item);
+      item.scores = {};
+      if (turn % 2 == 1) item.key_lengths = {keys, keys / 2 + 1};
+      if (causal) item.distances = 9;
+      expect_plain(item);
+    }
+  AttentionCase item{2, 2, 40, 40, 3, true, 0, true, {40, 9}, 7, {2, 40, 40}, 2};
+  expect_plain(item);
+  item.batch = 0;
+  item.key_lengths = {};
+  expect_plain(item);
+}
+
+TEST(Attention, HidesKeysByAMask) {
+  const AttentionCase item{2, 2, 40, 50, 3, false, 0, false};
+  const std::vector<Tensor> inputs = item.inputs();
+  Tensor mask = zeros({2, 1, 40, 50}), bias = mask;
+  for (std::size_t b = 0; b < 2; ++b)
+    for (std::size_t i = 0; i < 40; ++i)
+      for (std::size_t j = 0; j < 50; ++j) {
+        mask(b, 0, i, j) = i % 13 != 5 && (i + j * j + b) % 3 != 0;  // some queries see no key
+        bias(b, 0, i, j) = mask(b, 0, i, j) != 0 ? 0 : -kInfinity;
+      }
+  const auto run = [&](bool masked) {
+    Tape tape;
+    const std::vector<Variable> in = inputs_on(tape, inputs);
+    AttentionOptions options{.heads = 2};
+    if (masked) options.mask = mask;
+    if (!masked) options.bias = tape.constant(bias);
+    const Variable y = attention(in[0], in[1], in[2], options);
+    tape.backward(y, irregular(y.shape(), 9));
+    std::vector<Tensor> all{y.value()};
+    for (const Variable& x : in) all.push_back(tape.gradient(x).dense());
+    return all;
+  };
+  const std::vector<Tensor> results = run(true);
+  EXPECT_EQ(results, run(false));
+  for (const Tensor& result : results)
+    for (const real value : result) ASSERT_TRUE(std::isfinite(value));
+  for (const std::size_t i : {5U, 18U, 31U})
+    for (std::size_t column = 0; column < 6; ++column) {
+      EXPECT_EQ(results[0](1, i, column), 0);
+      EXPECT_EQ(results[1](1, i, column), 0);
+    }
+}
+
+TEST(CausalAttention, ReadsGroupedKeysFromACache) {
+  const AttentionCase item{1, 4, 9, 9, 3, true, 0, true, {}, 0, {9}, 2};
+  Tape tape(Tape::kInference);
+  const std::vector<Variable> in = inputs_on(tape, item.inputs());
+  AttentionOptions options = options_of(in, item);
+  const Tensor all = fused(in, item).value();
+  KeyValueCache cache(9, 6);
+  cache.make_room(9);
+  for (const auto& [first, end] : {std::pair(0, 4), std::pair(4, 5), std::pair(5, 9)}) {
+    options.bias = slice(in[3], 0, 0, end);
+    const auto next = [&, from = first, to = end](const Variable& x) {
+      return slice(x, 1, from, to);
+    };
+    expect_near(causal_attention(next(in[0]), next(in[1]), next(in[2]), options, &cache).value(),
+                slice(tape.constant(all), 1, first, end).value(), 8 * kEpsilon, concat(first));
+  }
 }
 
 TEST(CausalAttention, AcceptsFewerQueriesThanKeys) {
@@ -297,6 +402,7 @@ TEST(CausalAttention, StoresNoWeightsAndNothingInInference) {
   BufferPool::release_idle();
   causal_attention(text, text, text, {.heads = 4});
   EXPECT_LE(in_use() - before_text, 2048U * 4 * sizeof(real));
+  causal_attention(text, text, text, {.heads = 4, .mask = full({2048}, 1)});
   // Temporary memory does not hold length × length values either.
   EXPECT_LT(BufferPool::statistics().bytes_idle, 2048U * 2048 * sizeof(real) / 2);
 
@@ -332,6 +438,21 @@ TEST(AttentionWeights, ReproduceTheOutput) {
     const Variable mixed = reshape(transpose(matmul(of_queries, values), 1, 2), {2, 5, 12});
     expect_near(fused(in, item).value(), mixed.value(), Tolerance(item).output);
   }
+}
+
+TEST(AttentionWeights, AcceptAMaskAndGroups) {
+  AttentionCase item{2, 3, 5, 7, 4};
+  item.group = 3;
+  Tape tape;
+  const std::vector<Variable> in = inputs_on(tape, item.inputs());
+  AttentionOptions options = options_of(in, item);
+  options.mask = full({5, 7}, 1);
+  for (std::size_t key = 0; key < 7; ++key) (*options.mask)(3, key) = 0;
+  const Tensor weights = attention_weights(in[0], in[1], options);
+  for (std::size_t key = 0; key < 7; ++key) EXPECT_EQ(weights(1, 2, 3, key), 0);
+  const Variable mixed = matmul(tape.constant(weights), unsqueeze(in[2], 1));
+  expect_near(causal_attention(in[0], in[1], in[2], options).value(),
+              reshape(transpose(mixed, 1, 2), {2, 5, 12}).value(), Tolerance(item).output);
 }
 
 }  // namespace

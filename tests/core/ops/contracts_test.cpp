@@ -50,6 +50,15 @@ AttentionOptions padded(const Variable& keys) {
   return options;
 }
 
+// Returns a mask [batch, 1, queries, keys] that hides a quarter of the keys, and all keys of the
+// first query.
+Tensor mask_of(const Variable& q, const Variable& k) {
+  Tensor mask = zeros({q.shape()[0], 1, q.shape()[1], k.shape()[1]});
+  for (std::size_t i = k.shape()[1]; i < mask.size(); ++i)
+    mask.data()[i] = (5 * i + i / 3) % 4 != 0;
+  return mask;
+}
+
 std::vector<Variable> all(Inputs in) { return {in.begin(), in.end()}; }
 
 // --- Shapes -------------------------------------------------------------------------------------
@@ -391,6 +400,21 @@ void add_plain_ops(OpTable& table) {
             [](Inputs x) { return attention(x[0], x[1], x[2], padded(x[1])); });
   table.add("causal_attention of padded keys", {sequences}, large_sequences,
             [](Inputs x) { return causal_attention(x[0], x[1], x[2], padded(x[1])); });
+  table.add("attention with a mask", {sequences}, large_sequences, [](Inputs x) {
+    return attention(x[0], x[1], x[2], {.heads = 2, .mask = mask_of(x[0], x[1])});
+  });
+  table.add("attention with a bias",
+            {{{3, 5, 4}, {3, 7, 4}, {3, 7, 4}, {2, 5, 7}},
+             {{3, 5, 4}, {3, 7, 4}, {3, 7, 4}, {3, 1, 1, 7}},
+             {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}, {2, 1, 3, 5}},
+             {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}, {5}},
+             {{2, 3, 4}, {2, 5, 4}, {2, 5, 4}, {3, 1}}},
+            {{3, 200, 40}, {3, 150, 40}, {3, 150, 40}, {200, 150}},
+            [](Inputs x) { return attention(x[0], x[1], x[2], {.heads = 2, .bias = x[3]}); });
+  table.add("causal_attention of grouped keys", {{{2, 3, 8}, {2, 5, 4}, {2, 5, 4}}},
+            {{3, 150, 40}, {3, 150, 20}, {3, 150, 20}}, [](Inputs x) {
+              return causal_attention(x[0], x[1], x[2], {.heads = 4, .key_value_heads = 2});
+            });
   table.add("causal_attention with dropout and distance_bias",
             {{{2, 3, 4}, {2, 3, 4}, {2, 3, 4}, {2, 3}}},
             {{3, 150, 40}, {3, 150, 40}, {3, 150, 40}, {2, 152}}, [](Inputs x) {
@@ -1071,9 +1095,12 @@ OP_TEST(RecoversFromFailedAllocations, OpCase, ops(), has_large_shapes) {
 // Cases with PyTorch's results in golden/ops.json.
 const std::set<std::string> kOfPyTorch{"attention",
                                        "attention of padded keys",
+                                       "attention with a bias",
+                                       "attention with a mask",
                                        "attention with Shaw's tables",
                                        "binary_cross_entropy_with_logits",
                                        "binary_cross_entropy_with_logits, sum",
+                                       "causal_attention of grouped keys",
                                        "causal_attention of padded keys",
                                        "causal_conv",
                                        "causal_conv, dilated",

@@ -319,6 +319,30 @@ TEST_F(RefusedByOps, Attention) {
   const auto attend = [&](const AttentionOptions& options) {
     causal_attention(heads, heads, heads, options);
   };
+  for (const std::size_t count : {0U, 3U})
+    EXPECT_INVALID(concat("causal_attention: key_value_heads is ", count,
+                          ", expected a number that divides heads, 2"),
+                   attend({.heads = 2, .key_value_heads = count}));
+  EXPECT_INVALID(
+      "causal_attention: k has shape [2, 5, 6], expected [2, keys, 3] with at least 5 keys, one "
+      "per "
+      "query",
+      attend({.heads = 2, .key_value_heads = 1}));
+  for (const Shape& shape : {Shape{4}, Shape{3, 1, 5}, Shape{1, 2, 1, 5, 5}}) {
+    const std::string end = concat(" has shape ", bracketed(shape),
+                                   ", expected a shape that broadcasts to [2, 2, 5, 5], [batch, "
+                                   "heads, queries, keys]");
+    EXPECT_INVALID("causal_attention: mask" + end, attend({.heads = 2, .mask = zeros(shape)}));
+    EXPECT_INVALID("causal_attention: bias" + end, attend({.heads = 2, .bias = of(shape)}));
+  }
+  EXPECT_INVALID(
+      "causal_attention: mask and bias are set, expected one of them; call masked_fill() on the "
+      "bias",
+      attend({.heads = 2, .mask = zeros({5}), .bias = of({5})}));
+  for (const real value : {real{0.5}, -kInfinity, kNaN})
+    EXPECT_INVALID(concat("causal_attention: mask has the value ", value,
+                          ", expected 0 or 1 (pass values to add as a bias)"),
+                   attend({.heads = 2, .mask = full({5}, value)}));
   EXPECT_INVALID("causal_attention: heads is 0, expected at least 1", attend({.heads = 0}));
   EXPECT_INVALID("causal_attention: v has shape [2, 5, 4], expected the shape of k, [2, 5, 6]",
                  causal_attention(heads, heads, of({2, 5, 4}), {.heads = 2}));
@@ -359,12 +383,18 @@ TEST_F(RefusedByOps, CachesOfAttention) {
   const Shape one{1, 1, 4};
   EXPECT_ERROR(std::logic_error, op + "the tape is not an inference tape",
                attend(one, one, {}, Tape::kGradient));
-  for (const Shape& wrong : {Shape{1, 4}, Shape{2, 1, 4}, Shape{1, 1, 5}})
-    EXPECT_INVALID(concat(op, "q has shape ", bracketed(wrong), ", expected [1, length, 4]"),
-                   attend(wrong, wrong));
+  for (const Shape& wrong : {Shape{1, 4}, Shape{2, 1, 4}})
+    EXPECT_INVALID(
+        concat(op, "q has shape ", bracketed(wrong), ", expected [1, length, heads · width]"),
+        attend(wrong, wrong));
+  for (const Shape& wrong : {Shape{1, 2, 4}, Shape{1, 1, 5}})
+    EXPECT_INVALID(concat(op, "k and v have shapes ", bracketed(wrong), " and ", bracketed(wrong),
+                          ", expected [1, 1, 4] for the cache and the length of q"),
+                   attend(one, wrong));
   EXPECT_INVALID(
-      op + "k and v have shapes [1, 2, 4] and [1, 2, 4], expected the shape of q, [1, 1, 4]",
-      attend(one, {1, 2, 4}));
+      "causal_attention: k has shape [1, 1, 4], expected [1, keys, 6] with at least 1 "
+      "key, one per query",
+      attend({1, 1, 6}, one));
   EXPECT_INVALID(op + "dropout_p is 0.5, expected 0", attend(one, one, {.dropout_p = 0.5}));
   EXPECT_INVALID(op + "key_lengths is set, expected none", attend(one, one, {.key_lengths = {1}}));
   EXPECT_EQ(cache.length(), 0);
