@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <numeric>
+#include <string_view>
 #include <utility>
 
 #include <rowgrad/core/base/utf8.hpp>
@@ -17,27 +19,42 @@ const Parameter& table_named(const LanguageModel& model, const std::string& name
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));
 }
 
-// Returns the row with this index, token (verbatim, or as `rowgrad rows` prints it) or name.
-std::int32_t row_named(const std::string& wanted, const RowNames& names, const Tokenizer& tokenizer,
-                       const Parameter& table) {
-  std::int32_t row = 0;
-  const char* const end = wanted.data() + wanted.size();
-  const auto [rest, error] = std::from_chars(wanted.data(), end, row);
-  if (error == std::errc() && rest == end) {
-    check_argument(row >= 0 && std::cmp_less(row, table.shape()[0]), "--explain: row ", row,
-                   " is out of range: ", table.name(), " has rows 0 to ", table.shape()[0] - 1);
-    return row;
+// Returns the string without spaces at its ends, and in lower case if it is ASCII.
+std::string simplified(std::string_view text) {
+  const std::size_t begin = std::min(text.find_first_not_of(" \n"), text.size());
+  std::string simple(text.substr(begin, text.find_last_not_of(" \n") + 1 - begin));
+  for (char& c : simple)
+    if (c >= 'A' && c <= 'Z') c += 'a' - 'A';
+  return simple;
+}
+
+// Returns the least number of bytes to insert, delete or replace that turns `a` into `b`.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> costs(b.size() + 1);  // for the first i bytes of `a`
+  std::iota(costs.begin(), costs.end(), std::size_t{0});
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::size_t replaced = std::exchange(costs[0], i + 1);
+    for (std::size_t k = 0; k < b.size(); ++k) {
+      const std::size_t cost =
+          std::min({costs[k] + 1, costs[k + 1] + 1, replaced + (a[i] != b[k])});
+      replaced = std::exchange(costs[k + 1], cost);
+    }
   }
-  const bool has_tokens = names.kind == RowKind::kToken;
-  const std::size_t rows = has_tokens ? tokenizer.size() : names.names.size();
-  for (std::size_t i = 0; i < rows; ++i) {
-    const std::string name =
-        has_tokens ? tokenizer.token(static_cast<std::int32_t>(i)) : names.names[i];
-    if (wanted == name || wanted == readable_token(name)) return static_cast<std::int32_t>(i);
+  return costs.back();
+}
+
+// Returns the name that resembles `wanted` most, or "" if none resembles it.
+std::string similar_name(const std::string& wanted, const std::vector<std::string>& names) {
+  const std::string simple = simplified(wanted);
+  std::size_t least = simple.size() / 3 + 1;  // edits
+  std::string similar;
+  for (const std::string& name : names) {
+    if (name.size() > wanted.size() + 8) continue;
+    const std::size_t edits = edit_distance(simple, simplified(name));
+    if (edits < least) similar = name;
+    least = std::min(least, edits);
   }
-  throw std::invalid_argument(concat("--explain: ", table.name(), " has no ", names.word(), ' ',
-                                     in_quotes(wanted), "; its rows are 0 to ",
-                                     table.shape()[0] - 1));
+  return similar;
 }
 
 // Returns the text of each token, including the space that decoding may put before it.
@@ -78,11 +95,37 @@ void print(const RowMovement::Summary& all, const Tokenizer& tokenizer, std::siz
 
 }  // namespace
 
+std::int32_t row_named(const char* option, const std::string& wanted, const RowSet& rows) {
+  std::int32_t row = 0;
+  const char* const end = wanted.data() + wanted.size();
+  const auto [rest, error] = std::from_chars(wanted.data(), end, row);
+  if (error == std::errc() && rest == end) {
+    check_argument(row >= 0 && std::cmp_less(row, rows.count), option, ": row ", row,
+                   " is out of range: ", rows.table, " has rows 0 to ", rows.count - 1);
+    return row;
+  }
+  std::vector<std::string> names = rows.names.names;
+  if (rows.names.kind == RowKind::kToken) {
+    names.clear();
+    for (std::size_t i = 0; i < rows.tokenizer.size(); ++i)
+      names.push_back(rows.tokenizer.token(static_cast<std::int32_t>(i)));
+  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (wanted == names[i] || wanted == readable_token(names[i]))
+      return static_cast<std::int32_t>(i);
+  const std::string similar = similar_name(wanted, names);
+  throw std::invalid_argument(
+      concat(option, ": ", rows.table, " has no ", rows.names.word(), ' ', in_quotes(wanted),
+             similar.empty() ? "" : concat(" (did you mean ", in_quotes(similar), "?)"),
+             "; its rows are 0 to ", rows.count - 1));
+}
+
 void explain_row(ReplayedRun& replayed, const ExplainOptions& options) {
   Session& session = replayed.session();
   const Parameter& table = table_named(session.model(), options.table);
   const RowNames names = session.model().resolve_row_names(table);
-  const std::int32_t row = row_named(options.row, names, session.tokenizer(), table);
+  const std::int32_t row = row_named("--explain", options.row,
+                                     {table.name(), table.shape()[0], names, session.tokenizer()});
   RowMovement movement(session.model(), table, row, {.steps = options.steps, .windows = 2});
   session.run().add(movement);
   replayed.train();
