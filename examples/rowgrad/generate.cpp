@@ -27,16 +27,17 @@ struct Options {
 
 void write(const Options& options) {
   const SavedModel saved = load_model(options.run);
+  LanguageModel& model = as_language_model(*saved.model, options.run);
   Random random(options.seed);
   std::vector<std::int32_t> text = saved.tokenizer->encode(options.prompt);
   check_argument(options.prompt.empty() || !text.empty(), "--prompt: ", in_quotes(options.prompt),
                  " encodes to no tokens");
   if (text.empty())
     text.push_back(static_cast<std::int32_t>(random.bits() % saved.tokenizer->size()));
-  if (const std::size_t context = saved.model->context(); text.size() > context)
+  if (const std::size_t context = model.context(); text.size() > context)
     warn_of_cut(concat("the prompt has ", text.size(), " tokens"), "last", context);
   const HeldInterrupts until_the_text_is_shown;
-  const Ids more = generate(*saved.model, to_ids(text), options.sample, random);
+  const Ids more = generate(model, to_ids(text), options.sample, random);
   text.insert(text.end(), more.begin(), more.end());
   std::cout << saved.tokenizer->decode(text) << '\n';
 }

@@ -102,7 +102,7 @@ void check_files(const Options& options, std::vector<std::string> read) {
 }
 
 // Returns copies of all parameters with two axes, which include the tables.
-std::map<const Parameter*, Tensor> values_of(const LanguageModel& model) {
+std::map<const Parameter*, Tensor> values_of(const Model& model) {
   std::map<const Parameter*, Tensor> values;
   for (const Parameter* parameter : model.parameters())
     if (parameter->shape().size() == 2) values.emplace(parameter, parameter->value());

@@ -162,7 +162,8 @@ void run(const CommandLine& line, const Options& options, const std::string& cha
   const Ids prompt = encode_prompt(*session, options);
   if (rank == 0) first.emplace(options, corpus, *session, prompt);
   if (options.sample.past_context == PastContext::kSlidingWindow)
-    session->model().sliding_decoder();  // throws before training if the model cannot slide
+    as_language_model(session->model(), "--past-context slide")
+        .sliding_decoder();  // throws before training if the model cannot slide
   if (ranks != nullptr) check_ranks(*ranks, *session);
   const std::vector<std::string> others = other_arithmetic(ranks.get());
   if (first) first->start(replaced, changed, others);

@@ -403,10 +403,10 @@ std::vector<std::string> TrainOptions::table_paths(std::size_t rank) const {
   return paths;
 }
 
-std::unique_ptr<LanguageModel> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
-                                                        TableFileSet& tables, bool resumed,
-                                                        ProcessGroup* ranks,
-                                                        TablePlacement* placement) const {
+std::unique_ptr<Model> TrainOptions::make_model(const Tokenizer& tokens, Random& random,
+                                                TableFileSet& tables, bool resumed,
+                                                ProcessGroup* ranks,
+                                                TablePlacement* placement) const {
   if (is_gpt()) check_gpt(*this);
   const double count = min_parameter_count(tokens.size(), ranks == nullptr ? 1 : ranks->size());
   const std::size_t slots = optimizer_of(*this).slots + (momentum != 0 ? 1U : 0U);

@@ -104,10 +104,9 @@ struct TrainOptions {
   /// If `resumed`, the files must exist; otherwise, existing files must not have been trained.
   /// `placement` places tables that are sharded over `ranks`. Throws std::invalid_argument before
   /// allocating if the machine has too little memory for the model.
-  std::unique_ptr<LanguageModel> make_model(const Tokenizer& tokens, Random& random,
-                                            TableFileSet& tables, bool resumed,
-                                            ProcessGroup* ranks = nullptr,
-                                            TablePlacement* placement = nullptr) const;
+  std::unique_ptr<Model> make_model(const Tokenizer& tokens, Random& random, TableFileSet& tables,
+                                    bool resumed, ProcessGroup* ranks = nullptr,
+                                    TablePlacement* placement = nullptr) const;
 
   /// Returns a lower bound on the parameter count that each of `ranks` ranks holds in memory. With
   /// 0 ranks, sharded tables do not count.

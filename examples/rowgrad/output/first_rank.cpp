@@ -50,7 +50,7 @@ void FirstRank::check_gpt2_export() const {
 
 void FirstRank::start(std::optional<std::uint64_t> replaced, const std::string& changes,
                       const std::vector<std::string>& others) const {
-  const std::size_t context = session_.model().context(), prompt = samples_.prompt().size();
+  const std::size_t context = session_.options().gpt.context, prompt = samples_.prompt().size();
   if (prompt > context) warn_of_cut(concat("the prompt has ", prompt, " tokens"), "last", context);
   print_start(session_, corpus_);
   if (replaced)
@@ -159,7 +159,7 @@ void FirstRank::add_sample(RunResults& results) {
 // Writes the list of rows and returns a summary of it.
 std::string FirstRank::write_rows() {
   const char separator = settings_.row_list.ends_with(".csv") ? ',' : '\t';
-  // All language models of this program register the token table first.
+  // All models of this program register the token table first.
   const TableHistory& tokens =
       rows_.of(session_.model().named_layers<Embedding>().at(0).second->table());
   const std::vector<ListedRow> listed = list_rows(tokens);

@@ -13,7 +13,7 @@
 namespace rowgrad {
 namespace {
 
-const Parameter& table_named(const LanguageModel& model, const std::string& name) {
+const Parameter& table_named(const Model& model, const std::string& name) {
   for (const Parameter* parameter : model.parameters())
     if (parameter->name() == name && parameter->shape().size() == 2) return *parameter;
   throw std::invalid_argument(concat("--table: the model has no table ", in_quotes(name)));

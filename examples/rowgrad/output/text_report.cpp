@@ -106,14 +106,16 @@ void TextReport::begin(const StateDict& state) {
     std::cout << log_path_ << ": starts a new log at step " << steps << ", because "
               << (state.empty() ? "earlier steps were not logged\n"
                                 : "the file does not have the log of this run\n");
-  const TokenSequence* const validation = session_.validation_ids();
-  const std::size_t vocabulary = session_.model().vocabulary();
-  log_.add("baselines",
-           {{"uniform", rounded(std::log(static_cast<double>(vocabulary)))},
-            {"unigram",
-             rounded(unigram_loss(session_.training_ids(),
-                                  validation != nullptr ? *validation : session_.training_ids(),
-                                  vocabulary))}});
+  if (dynamic_cast<const LanguageModel*>(&session_.model()) != nullptr) {
+    const TokenSequence* const validation = session_.validation_ids();
+    const std::size_t vocabulary = session_.tokenizer().size();
+    log_.add("baselines",
+             {{"uniform", rounded(std::log(static_cast<double>(vocabulary)))},
+              {"unigram",
+               rounded(unigram_loss(session_.training_ids(),
+                                    validation != nullptr ? *validation : session_.training_ids(),
+                                    vocabulary))}});
+  }
   for (const TrainingRecord& record : session_.run().history()) {
     Json data{{"steps", record.steps},
               {"training_loss", record.training_loss},

@@ -98,8 +98,8 @@ Component take_component(Tensor& variances) {
 
 }  // namespace
 
-std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& text,
-                                    std::uint64_t most, TablePlacement* tables) {
+std::vector<MemoryGates> read_gates(Model& model, const TokenSequence& text, std::uint64_t most,
+                                    TablePlacement* tables) {
   auto* gpt = dynamic_cast<GptModel*>(&model);
   if (gpt == nullptr) return {};
   std::vector<MemoryGates> gates;
@@ -286,8 +286,9 @@ void add_analysis(RunLog& log, RowHistory& rows, const AnalysedRun& run) {
     log.add("embeddings", {{"embeddings", embeddings_json(table.table(), ids)}});
   }
   const std::size_t most = std::clamp(run.trained_tokens / kTrainedAToken, kMinRead, kMaxRead);
-  log.add("text", {{"text", text_json(run.model, run.training, run.validation, run.should_continue,
-                                      most, run.tables)}});
+  if (auto* language = dynamic_cast<LanguageModel*>(&run.model))
+    log.add("text", {{"text", text_json(*language, run.training, run.validation,
+                                        run.should_continue, most, run.tables)}});
   if (auto* gpt = dynamic_cast<GptModel*>(&run.model); gpt != nullptr && run.prompt.size() > 0) {
     const std::size_t count = std::min({run.prompt.size(), kMaxPrompt, gpt->context()});
     const Ids prompt = to_ids(std::span(run.prompt.data(), count));

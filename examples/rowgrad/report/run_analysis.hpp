@@ -26,7 +26,7 @@ struct MemoryGates {
 /// Runs the model, in windows as long as its context, on the first `most` tokens of a corpus.
 /// Returns the gates of each memory, in the order of blocks. If not null, `tables` fetches rows
 /// before they are looked up.
-std::vector<MemoryGates> read_gates(LanguageModel& model, const TokenSequence& text,
+std::vector<MemoryGates> read_gates(Model& model, const TokenSequence& text,
                                     std::uint64_t most = 24'000, TablePlacement* tables = nullptr);
 
 /// Returns the loss of each token and the most likely tokens at its position, for at most `most`
@@ -47,7 +47,7 @@ Json attention_json(GptModel& model, const Ids& prompt, TablePlacement* tables =
 
 /// A trained model and its corpus.
 struct AnalysedRun {
-  LanguageModel& model;
+  Model& model;
   const TokenSequence& training;
   const TokenSequence* validation;             // may be null
   std::uint64_t trained_tokens;                // total of all steps
@@ -57,7 +57,8 @@ struct AnalysedRun {
 };
 
 /// Adds the analysis of a trained model to the log of its run: the embeddings of the most frequent
-/// tokens, the corpus with its losses, and the attention of a GPT for the prompt.
+/// tokens, the corpus with the losses of a language model, and the attention of a GPT for the
+/// prompt.
 void add_analysis(RunLog& log, RowHistory& rows, const AnalysedRun& run);
 
 }  // namespace rowgrad

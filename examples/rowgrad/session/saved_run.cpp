@@ -12,7 +12,7 @@ namespace {
 
 // Throws unless all table files are at the checkpoint of this state. Loading an older checkpoint
 // would restore its rows, so that later checkpoints could no longer be loaded.
-void check_tables(const LanguageModel& model, const StateDict& state) {
+void check_tables(const Model& model, const StateDict& state) {
   for (Parameter* parameter : model.parameters()) {
     if (parameter->is_in_memory()) continue;
     const std::string &saved = state.string(parameter->name()),

@@ -38,7 +38,7 @@ struct SavedModel {
   std::unique_ptr<Tokenizer> tokenizer = {};
   TableFileSet tables = {};
   std::unique_ptr<Optimizer> optimizer = {};  // applies deferred steps to rows in files
-  std::unique_ptr<LanguageModel> model = {};
+  std::unique_ptr<Model> model = {};
 };
 
 /// Loads the model of a checkpoint, without its corpus, or of a file written by save_gpt(). Throws

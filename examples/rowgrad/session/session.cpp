@@ -31,10 +31,6 @@ std::optional<DataLoader> validation_loader(const TrainOptions& options, const T
                     {.batch = options.loader.batch, .draw_order = draw_order});
 }
 
-const TokenSequence& text_of(const DataLoader& loader) {
-  return dynamic_cast<const TokenWindows&>(*loader.dataset()).text();
-}
-
 template <class Part>
 Part* pointer_to(std::optional<Part>& part) {
   return part ? &*part : nullptr;
@@ -55,7 +51,7 @@ void check_ranks_of_tables(const StateDict& file, const TrainOptions& options,
                  ", because its sharded tables are in files");
 }
 
-void check_folding(const StateDict& file, const LanguageModel& model) {
+void check_folding(const StateDict& file, const Model& model) {
   const auto* gpt = dynamic_cast<const GptModel*>(&model);
   check_argument(
       gpt == nullptr || file.integers("gpt.memories.canonical") ==
@@ -85,8 +81,9 @@ Session::Session(const TrainOptions& options, std::unique_ptr<Tokenizer> tokeniz
       text_hash_(corpus.hash()),
       text_files_(corpus.files()),
       tokenizer_(std::move(tokenizer)),
+      text_(corpus.split(*tokenizer_, options.validation)),
       random_(options.seed),
-      loaders_(options, corpus.split(*tokenizer_, options.validation)),
+      loaders_(options, text_),
       ranks_(ranks != nullptr ? std::optional<ParallelTraining>(std::in_place, *ranks)
                               : std::nullopt),
       model_(options.make_model(*tokenizer_, random_, tables_, resumed, ranks,
@@ -225,10 +222,8 @@ std::optional<double> Session::validation_loss() {
       ->loss;
 }
 
-const TokenSequence& Session::training_ids() const { return text_of(loaders_.training); }
-
 const TokenSequence* Session::validation_ids() const {
-  return loaders_.validation ? &text_of(*loaders_.validation) : nullptr;
+  return loaders_.validation ? &text_.validation : nullptr;
 }
 
 std::uint64_t Session::validation_tokens() const {

@@ -57,15 +57,15 @@ class Session {
 
   TrainingRun& run() { return run_; }
   const TrainingRun& run() const { return run_; }
-  LanguageModel& model() { return *model_; }
-  const LanguageModel& model() const { return *model_; }
+  Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
   /// Returns the samples of the run.
   std::vector<Sample>& samples() { return samples_; }
   const TrainOptions& options() const { return options_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const std::string& text_hash() const { return text_hash_; }
 
-  const TokenSequence& training_ids() const;
+  const TokenSequence& training_ids() const { return text_.train; }
   /// Returns the validation tokens; null without validation.
   const TokenSequence* validation_ids() const;
   std::uint64_t validation_tokens() const;
@@ -95,11 +95,12 @@ class Session {
   std::string text_hash_;
   std::vector<std::string> text_files_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  Split text_;
   Random random_;  // draws the weights, then dropout masks
   Loaders loaders_;
   TableFileSet tables_;
   std::optional<ParallelTraining> ranks_;
-  std::unique_ptr<LanguageModel> model_;  // after the loaders, which reject short texts
+  std::unique_ptr<Model> model_;  // after the loaders, which reject short texts
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LearningRateSchedule> schedule_;
   TrainingRun run_;

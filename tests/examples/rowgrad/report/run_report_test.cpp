@@ -179,8 +179,9 @@ TEST(RunReport, ShowsLabelsAndGatesOfMemories) {
                                         .ngrams = {.orders = {2}, .heads = 2, .rows = 400},
                                         .memory = {.head_width = 4}}));
   const json report = described(*training);
-  const json text =
-      json::parse(text_json(training->model(), training->training_ids(), nullptr).dump());
+  const json text = json::parse(
+      text_json(dynamic_cast<LanguageModel&>(training->model()), training->training_ids(), nullptr)
+          .dump());
   const Ids first = training->training_ids().slice(0, 16).ids();
   const std::vector<Tensor> gates = dynamic_cast<GptModel&>(training->model()).memory_gates(first);
   ASSERT_EQ(text["gates"].size(), 2U);
