@@ -18,6 +18,7 @@
 #include <rowgrad/examples/rowgrad/output/row_explanation.hpp>
 #include <rowgrad/examples/rowgrad/output/table_report.hpp>
 #include <rowgrad/examples/rowgrad/output/text_report.hpp>
+#include <rowgrad/examples/rowgrad/output/word_vectors.hpp>
 #include <rowgrad/examples/rowgrad/report/run_analysis.hpp>
 #include <rowgrad/examples/rowgrad/session/replayed_run.hpp>
 #include <rowgrad/examples/rowgrad/session/tokenizers.hpp>
@@ -36,6 +37,8 @@ struct Options {
   ReportFiles report;
   bool force = false;
   ExplainOptions explained;
+  std::string near;
+  std::string vectors;
   TrainOptions train{.tokenizer = "word",
                      .validation = 0,
                      .stride = 4,
@@ -238,6 +241,19 @@ void inspect_run(const CommandLine& line, const Options& options) {
   inspection.finish(steps_text(replayed, options.run, trains), nullptr);
 }
 
+void show_words(const CommandLine& line, const Options& options) {
+  constexpr std::size_t kNearest = 10;
+  std::vector<Output> outputs = outputs_of_vectors(options.vectors);
+  outputs.push_back({"--json", options.json, kNearestJson});
+  check_outputs(outputs, {options.run}, options.force);
+  const WordVectorsOfRun run = read_word_vectors(options.run);
+  if (!options.near.empty())
+    return show_nearest(run, options.near, line.was_given("--rows") ? options.rows : kNearest,
+                        options.json);
+  write_word_vectors(options.vectors, *run.tokenizer, run.vectors);
+  std::cout << "Vectors in " << options.vectors << '\n';
+}
+
 OptionTable option_table_of(Options& o) {
   OptionTable first_steps{
       {"--positions",
@@ -285,7 +301,15 @@ OptionTable option_table_of(Options& o) {
       {"--table", &o.explained.table, "table of the row to explain", needs("--explain")},
       {"--explain-steps", &o.explained.steps, "steps to show with --explain",
        whole_number(1) + needs("--explain")}};
-  return joined({run, listed, first_steps});
+  const OptionRules of_words = needs("RUN") + excludes({"--explain", "--from", "--corpus", "--csv",
+                                                        "--report", "--report-data", "--log"});
+  const OptionTable words{
+      {"--near", &o.near, "show the tokens of RUN nearest to this token, by cosine", of_words},
+      {"--vectors", &o.vectors,
+       "write the vectors of all tokens of RUN to this file, in NumPy's format if its name ends in "
+       ".npy, otherwise in word2vec's text format",
+       file_name() + of_words + excludes({"--near", "--rows", "--json"})}};
+  return joined({run, words, listed, first_steps});
 }
 
 }  // namespace
@@ -299,7 +323,10 @@ int rows_command(int argc, const char* const* argv) {
       "small model or in a saved run.",
       option_table_of(options));
   line.parse(argc, argv);
-  options.run.empty() ? inspect_first_steps(line, options) : inspect_run(line, options);
+  if (!options.near.empty() || !options.vectors.empty())
+    show_words(line, options);
+  else
+    options.run.empty() ? inspect_first_steps(line, options) : inspect_run(line, options);
   return 0;
 }
 

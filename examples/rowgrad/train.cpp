@@ -13,6 +13,7 @@
 #include <rowgrad/examples/rowgrad/options/train_settings.hpp>
 #include <rowgrad/examples/rowgrad/output/first_rank.hpp>
 #include <rowgrad/examples/rowgrad/output/outputs.hpp>
+#include <rowgrad/examples/rowgrad/output/word_vectors.hpp>
 #include <rowgrad/examples/rowgrad/session/data_files.hpp>
 #include <rowgrad/examples/rowgrad/session/gpt2_folder.hpp>
 #include <rowgrad/examples/rowgrad/session/program.hpp>
@@ -50,6 +51,7 @@ void check_files(const Options& options) {
       {"--save", options.save, kRunFile}};
   for (const std::string& table : options.train.table_paths())
     outputs.push_back({"--ngram-file", table, kCheckedLater});
+  for (Output& output : outputs_of_vectors(options.vectors)) outputs.push_back(std::move(output));
   for (Output& output : outputs_of(options.report)) outputs.push_back(std::move(output));
   check_outputs(outputs, read, options.force);
 }

@@ -176,6 +176,10 @@ OptionTable option_table_of(TrainSettings& o) {
        "write each token's lookups, and how far its row moved, to this file; CSV if its name ends "
        "in .csv, otherwise tab-separated",
        file_name()},
+      {"--vectors", &o.vectors,
+       "write the vectors of all tokens to this file, in NumPy's format if its name ends in .npy, "
+       "otherwise in word2vec's text format",
+       file_name()},
       force_option(o.force)};
   const OptionTable weights{
       {"--gpt2", &o.gpt2, "start from the GPT-2 weights in FOLDER/model.safetensors",

@@ -28,6 +28,7 @@ struct TrainSettings {
   std::string metrics = "";
   std::string json = "";
   std::string row_list = "";
+  std::string vectors = "";
   ReportFiles report = {};
   bool force = false;
   std::size_t stop_after = 0;

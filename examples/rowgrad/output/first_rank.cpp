@@ -8,6 +8,7 @@
 #include <rowgrad/core/tensor/safetensors.hpp>
 #include <rowgrad/examples/rowgrad/output/first_rank.hpp>
 #include <rowgrad/examples/rowgrad/output/row_list_text.hpp>
+#include <rowgrad/examples/rowgrad/output/word_vectors.hpp>
 #include <rowgrad/examples/rowgrad/session/gpt2_folder.hpp>
 #include <rowgrad/examples/rowgrad/session/truncation.hpp>
 #include <rowgrad/layers/gpt/gpt2_weights.hpp>
@@ -121,6 +122,9 @@ void FirstRank::at_end(const TrainingRun&) {
   if (settings_.sample.max_new_tokens > 0 && !interrupted()) add_sample(results);
   if (!settings_.json.empty()) write_file(settings_.json, run_json(session_, corpus_, results));
   const std::string rows = settings_.row_list.empty() ? "" : write_rows();
+  if (!settings_.vectors.empty())
+    write_word_vectors(settings_.vectors, session_.tokenizer(),
+                       word_table(session_.model()).value());
   if (!settings_.gpt2_export.empty()) export_gpt2();
   print_end(rows);
 }
@@ -159,9 +163,7 @@ void FirstRank::add_sample(RunResults& results) {
 // Writes the list of rows and returns a summary of it.
 std::string FirstRank::write_rows() {
   const char separator = settings_.row_list.ends_with(".csv") ? ',' : '\t';
-  // All models of this program register the token table first.
-  const TableHistory& tokens =
-      rows_.of(session_.model().named_layers<Embedding>().at(0).second->table());
+  const TableHistory& tokens = rows_.of(word_table(session_.model()));
   const std::vector<ListedRow> listed = list_rows(tokens);
   write_file(settings_.row_list, rows_text(tokens, listed, &session_.tokenizer(), separator));
   const auto count = [&](Learned learned) {
@@ -198,6 +200,7 @@ void FirstRank::print_end(const std::string& rows) const {
   print_file("Losses in  ", settings_.metrics);
   print_file("Run in     ", settings_.json);
   print_file("Rows in    ", settings_.row_list, rows);
+  print_file("Vectors in ", settings_.vectors);
   if (settings_.save.empty()) std::cout << "Not saved; --save FILE keeps the model.\n";
 }
 

@@ -88,6 +88,15 @@ bool is_report_data(const fs::path& path) {
          read_file(path).find(R"("format":"rowgrad report )") != std::string::npos;
 }
 
+// Returns true for word2vec's text format, and for NumPy files of write_word_vectors(). Other NumPy
+// files have no comma at the end of the shape.
+bool has_vectors(const fs::path& path) {
+  const std::string first = first_bytes(path), line = first.substr(0, first.find('\n'));
+  const bool is_text = line.size() + 1 < first.size() && std::ranges::count(line, ' ') == 1 &&
+                       line.find_first_not_of("0123456789 ") == line.npos;
+  return is_text || (first.starts_with("\x93NUMPY") && first.find(", ), }") != first.npos);
+}
+
 bool is_tokenizer(const fs::path& path) {
   return first_bytes(path).find(R"("format": "rowgrad tokenizer")") != std::string::npos;
 }
@@ -125,6 +134,13 @@ const OutputKind kLossesCsv{"a table of losses",
 const OutputKind kRowList{"a list of rows",
                           begins_with({"id\ttoken\tlookups\tsteps\t", "id,token,lookups,steps,"})};
 const OutputKind kGpt2Weights{"an export of GPT-2 weights", has_texts({"n_head"})};
+const OutputKind kWordVectors{"word vectors", has_vectors};
+const OutputKind kVectorWords{
+    "the words of word vectors", [](fs::path path) {
+      return has_vectors(path.replace_extension("").replace_extension(".npy"));
+    }};
+const OutputKind kNearestJson{"the JSON of nearest words",
+                              has_keys({"row", "token", "neighbours"})};
 const OutputKind kRowsJson{"the JSON of rows", has_keys({"first_loss", "last_loss", "stride"})};
 const OutputKind kRowsCsv{"a table of rows", begins_with({"table,row,kind,label,looked_up,"})};
 const OutputKind kReportPage{"a report", is_report};

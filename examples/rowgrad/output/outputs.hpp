@@ -24,6 +24,9 @@ extern const OutputKind kRunJson;         // train --json
 extern const OutputKind kLossesCsv;       // train --metrics
 extern const OutputKind kRowList;         // train --row-list
 extern const OutputKind kGpt2Weights;     // train --gpt2-export
+extern const OutputKind kWordVectors;     // train --vectors
+extern const OutputKind kVectorWords;     // train --vectors FILE.npy: FILE.words.txt
+extern const OutputKind kNearestJson;     // rows --near --json
 extern const OutputKind kRowsJson;        // rows --json
 extern const OutputKind kRowsCsv;         // rows --csv
 extern const OutputKind kReportPage;      // --report

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <sstream>
-#include <string_view>
 
 #include <rowgrad/core/base/utf8.hpp>
 #include <rowgrad/examples/rowgrad/output/row_list_text.hpp>
@@ -13,7 +12,15 @@ bool is_control(char32_t character) {
          character == 0x2029;
 }
 
-// Escapes line breaks, tabs, control characters and the characters in `escaped`.
+// Returns a quoted field. Quotes are doubled, and a \ precedes the start of a formula.
+std::string quoted(const std::string& text) {
+  std::string field = text.find_first_of("=+-@") == 0 ? "\"\\" : "\"";
+  for (const char c : text) field.append(c == '"' ? 2 : 1, c);
+  return field + '"';
+}
+
+}  // namespace
+
 std::string token_text(std::string_view token, std::string_view escaped) {
   std::string text;
   for (std::size_t at = 0; at < token.size();) {
@@ -31,15 +38,6 @@ std::string token_text(std::string_view token, std::string_view escaped) {
   }
   return text;
 }
-
-// Returns a quoted field. Quotes are doubled, and a \ precedes the start of a formula.
-std::string quoted(const std::string& text) {
-  std::string field = text.find_first_of("=+-@") == 0 ? "\"\\" : "\"";
-  for (const char c : text) field.append(c == '"' ? 2 : 1, c);
-  return field + '"';
-}
-
-}  // namespace
 
 std::string rows_text(const TableHistory& history, const std::vector<ListedRow>& rows,
                       const Tokenizer* tokenizer, char separator) {

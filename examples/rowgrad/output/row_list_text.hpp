@@ -3,6 +3,7 @@
 // Formats a list of rows for spreadsheets and embedding viewers.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <rowgrad/core/data/tokenizers/tokenizer.hpp>
@@ -10,9 +11,13 @@
 
 namespace rowgrad {
 
+/// Returns a token with \n, \t, \r for these characters, <0xNN> for bytes of other control
+/// characters and of invalid UTF-8, and a \ before each character in `escaped`.
+std::string token_text(std::string_view token, std::string_view escaped);
+
 /// Returns a line of titles and a line for each row: id, token, lookups, steps, gradient_norm,
-/// norm, moved, learned. `token` is the row's label, with \n, \t, \r and \\ for these characters,
-/// and <0xNN> for bytes of other control characters and of invalid UTF-8. Unknown values are empty.
+/// norm, moved, learned. `token` is the row's label, escaped by token_text(). Unknown values are
+/// empty.
 ///
 /// With tabs, fields are never quoted (IANA's text/tab-separated-values). Quotes become \", because
 /// many programs would start a quoted field. With another separator, tokens are quoted (RFC 4180).

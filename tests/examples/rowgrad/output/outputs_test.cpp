@@ -7,9 +7,10 @@ namespace {
 TEST(Outputs, ReadOnlyTheFirstBytesOfForeignFiles) {
   const TemporaryFolder folder;
   const std::string path = folder / "large";
-  for (const OutputKind& kind : {kRunFile, kRunJson, kLossesCsv, kRowList, kGpt2Weights, kRowsJson,
-                                 kRowsCsv, kReportPage, kReportData, kRunLog, kTokenizerFile,
-                                 kTokenIds, kClassifierFile, kAdapterFile, kMeasurements}) {
+  for (const OutputKind& kind :
+       {kRunFile, kRunJson, kLossesCsv, kRowList, kWordVectors, kVectorWords, kNearestJson,
+        kGpt2Weights, kRowsJson, kRowsCsv, kReportPage, kReportData, kRunLog, kTokenizerFile,
+        kTokenIds, kClassifierFile, kAdapterFile, kMeasurements}) {
     write_file(path, std::string(16, '\xEE'));
     std::filesystem::resize_file(path, std::uint64_t{1} << 40);
     EXPECT_ERROR_WITH(std::runtime_error, concat(" exists and is not ", kind.name),
