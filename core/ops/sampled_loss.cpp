@@ -106,11 +106,13 @@ std::vector<std::int32_t> check_inputs(OpName op, const SampledLossInputs& in) {
   check_argument(shape.back() > 0 && (samples.size() == 1 || samples == shape), name,
                  ": the samples have shape ", bracketed(samples),
                  ", expected [count] or the targets' shape and a count above 0");
-  check_argument(!in.log_expected_counts || in.log_expected_counts->shape() == samples, name,
-                 ": log_expected_counts differs in shape from the samples, expected ",
-                 bracketed(samples));
-  for (std::size_t i = 0; in.log_expected_counts && i < in.samples.size(); ++i)
-    if (const real count = in.log_expected_counts->data()[i]; !std::isfinite(count))
+  const Tensor* const counts = in.log_expected_counts;
+  check_argument(counts == nullptr || counts->shape() == samples, name,
+                 ": log_expected_counts has shape ",
+                 bracketed(counts == nullptr ? samples : counts->shape()),
+                 ", expected the samples' ", bracketed(samples));
+  for (std::size_t i = 0; counts != nullptr && i < in.samples.size(); ++i)
+    if (const real count = counts->data()[i]; !std::isfinite(count))
       check_argument(false, name, ": log_expected_counts has an element ", count, " at ",
                      bracketed(index_at(samples, i)), ", expected finite values");
   check_argument(

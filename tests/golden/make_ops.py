@@ -35,6 +35,34 @@ def picked(x):
     return ((5 * k + k // 3) % x.shape[1]).reshape(shape)
 
 
+def spread(shape, count):
+    """Returns ids of this shape in 0 … count - 1, some of them repeated."""
+    k = torch.arange(math.prod(shape))
+    return ((5 * k + k // 3) % count).reshape(shape)
+
+
+def sampled_logits(x, weight, bias, shared):
+    """Returns the logits of targets and samples, and a mask of samples equal to the target."""
+    targets = spread((len(x), 1), len(weight))
+    samples = spread((4,) if shared else (len(x), 4), len(weight)).expand(len(x), 4)
+    ids = torch.cat([targets, samples], 1)
+    logits = (x[:, None] * weight[ids]).sum(-1) + (0 if bias is None else bias[ids])
+    return logits[:, 0], logits[:, 1:], samples == targets
+
+
+def negative_sampling(x, weight, shared=False):
+    target, negatives, ignored = sampled_logits(x, weight, None, shared)
+    losses = F.logsigmoid(-negatives).masked_fill(ignored, 0)
+    return -(F.logsigmoid(target) + 0.75 * losses.sum(1)).mean()
+
+
+def sampled_softmax(x, weight, bias, shared=False):
+    target, sampled, ignored = sampled_logits(x, weight, bias, shared)
+    k = torch.arange(4 if shared else sampled.numel()).reshape(-1, 4)
+    sampled = (sampled - torch.log((k % 5 + 1) / 4)).masked_fill(ignored, -INF)
+    return (torch.logsumexp(torch.cat([target[:, None], sampled], 1), 1) - target).sum()
+
+
 def attend(q, k, v, causal=False, padded=False, heads=2):
     by_head = lambda x: x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
     keys = k.shape[1]
@@ -163,6 +191,13 @@ CASES = [
     ("binary_cross_entropy_with_logits, sum",
      lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="sum"),
      rows(1000, -1000, 1000, -1000, 40, -40) + rows(0, 0, 1, 1, 1, 0)),
+    ("negative_sampling_loss", negative_sampling, [numbers(9, 19), numbers(7, 19, phase=0.9)]),
+    ("negative_sampling_loss, shared", lambda *x: negative_sampling(*x, shared=True),
+     [numbers(9, 19), numbers(7, 19, phase=0.9)]),
+    ("sampled_softmax_loss", sampled_softmax,
+     [numbers(9, 19), numbers(7, 19, phase=0.9), numbers(7, phase=0.4)]),
+    ("sampled_softmax_loss, shared", lambda *x: sampled_softmax(*x, shared=True),
+     [numbers(9, 19), numbers(7, 19, phase=0.9), numbers(7, phase=0.4)]),
     ("attention", attend, [numbers(3, 5, 4), *BATCH[1:]]),
     ("attention of padded keys", lambda *x: attend(*x, padded=True), BATCH),
     ("causal_attention of padded keys", lambda *x: attend(*x, causal=True, padded=True), BATCH),

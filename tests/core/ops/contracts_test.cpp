@@ -36,6 +36,15 @@ Ids classes_of(const Variable& rows, std::size_t classes) {
   return spread({rows.shape()[0]}, classes);
 }
 
+// Returns four samples for each row of x, or for all, with expected counts of 1 / 4 to 5 / 4.
+NegativeSamples samples_of(const Variable& x, std::size_t classes, bool shared) {
+  Ids ids = shared ? spread({4}, classes) : spread({x.shape()[0], 4}, classes);
+  Tensor logs = empty({ids.shape().begin(), ids.shape().end()});
+  for (std::size_t k = 0; k < logs.size(); ++k)
+    logs.data()[k] = static_cast<real>(std::log(static_cast<double>(k % 5 + 1) / 4));
+  return {std::move(ids), std::move(logs)};
+}
+
 // Returns a mask [rows, 1] of 1, 0, 1, 0 … for the rows of x.
 Variable every_other_row(const Variable& x) {
   Tensor mask = zeros({x.shape()[0], 1});
@@ -451,6 +460,23 @@ void add_plain_ops(OpTable& table) {
             [](Inputs x) {
               return linear_cross_entropy(x[0], x[1], x[2], classes_of(x[0], x[1].shape()[0]));
             });
+  for (const bool shared : {false, true}) {
+    const std::string of = shared ? ", shared" : "";
+    table.add("negative_sampling_loss" + of, {{{3, 4}, {7, 4}}}, {{300, 64}, {1132, 64}},
+              [shared](Inputs x) {
+                const std::size_t classes = x[1].shape()[0];
+                return negative_sampling_loss(x[0], x[1], classes_of(x[0], classes),
+                                              samples_of(x[0], classes, shared).ids,
+                                              {.negative_weight = 0.75});
+              });
+    table.add("sampled_softmax_loss" + of, {{{3, 4}, {7, 4}, {7}}}, {{300, 64}, {1132, 64}, {1132}},
+              [shared](Inputs x) {
+                const std::size_t classes = x[1].shape()[0];
+                return sampled_softmax_loss(x[0], x[1], x[2], classes_of(x[0], classes),
+                                            samples_of(x[0], classes, shared),
+                                            {.reduction = LossReduction::kSum});
+              });
+  }
   table.add("memory_gate", {{{3, 5}, {3, 5}, {5}, {5}}}, {{700, 130}, {700, 130}, {130}, {130}},
             [](Inputs x) { return memory_gate(rms_norm(x[0], x[2]), rms_norm(x[1], x[3])); });
   table.add("causal_conv", {{{2, 7, 3}, {3, 2}}}, {{5, 130, 67}, {67, 2}},
@@ -1118,10 +1144,14 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "min",
                                        "mse_loss",
                                        "mse_loss, sum",
+                                       "negative_sampling_loss",
+                                       "negative_sampling_loss, shared",
                                        "norm",
                                        "norm of axis 0, kept",
                                        "rms_norm",
                                        "rotary of 6 columns of 8",
+                                       "sampled_softmax_loss",
+                                       "sampled_softmax_loss, shared",
                                        "silu",
                                        "sin",
                                        "softplus",

@@ -215,6 +215,54 @@ TEST_F(RefusedByOps, Losses) {
       linear_cross_entropy(of({0, 3}), of({4, 3}), {}, ids({0}, {})));
 }
 
+TEST_F(RefusedByOps, SampledLosses) {
+  const Variable weight = of({4, 3});
+  const Ids two = ids({2}, {0, 3}), four = ids({4}, {0, 1, 2, 3});
+  const auto negative = [&](const Variable& input, const Ids& targets, const Ids& negatives,
+                            const NegativeSamplingOptions& options = {}) {
+    return negative_sampling_loss(input, weight, targets, negatives, options);
+  };
+  EXPECT_INVALID(
+      "negative_sampling_loss: x has shape [2, 3], expected [4, 3] (the targets' shape "
+      "and the weight's width)",
+      negative(x, four, two));
+  EXPECT_INVALID("negative_sampling_loss: the table has shape [], expected [rows, width]",
+                 negative_sampling_loss(x, number, two, two));
+  const auto samples = [](const std::string& shape) {
+    return "negative_sampling_loss: the samples have shape " + shape +
+           ", expected [count] or the targets' shape and a count above 0";
+  };
+  EXPECT_INVALID(samples("[0]"), negative(x, two, ids({0}, {})));
+  EXPECT_INVALID(samples("[2, 0]"), negative(x, two, ids({2, 0}, {})));
+  EXPECT_INVALID(samples("[]"), negative(x, two, ids({}, {1})));
+  EXPECT_INVALID(samples("[1, 4]"), negative(x, two, ids({1, 4}, {0, 1, 2, 3})));
+  EXPECT_INVALID("negative_sampling_loss: target 4 at [1] is out of range: there are 4 classes",
+                 negative(x, ids({2}, {0, 4}), four));
+  EXPECT_INVALID("negative_sampling_loss: target -100 at [0] is out of range: there are 4 classes",
+                 negative(x, ids({2}, {-100, 1}), four, {.ignore_index = std::nullopt}));
+  EXPECT_INVALID("negative_sampling_loss: id -1 at [1] is out of range: the table has 4 rows",
+                 negative(x, two, ids({2}, {0, -1})));
+  for (const double weight_of : {-1.0, HUGE_VAL})
+    EXPECT_INVALID(concat("negative_sampling_loss: negative_weight is ", weight_of,
+                          ", expected a finite number >= 0"),
+                   negative(x, two, four, {.negative_weight = weight_of}));
+  const auto softmax = [&](const std::optional<Variable>& bias, const NegativeSamples& sampled) {
+    return sampled_softmax_loss(x, weight, bias, two, sampled);
+  };
+  EXPECT_INVALID("sampled_softmax_loss: bias has shape [3], expected [4] or [4, 1]",
+                 softmax(of({3}), {four, zeros({4})}));
+  EXPECT_INVALID(
+      "sampled_softmax_loss: log_expected_counts has shape [3], expected the samples' [4]",
+      softmax({}, {four, zeros({3})}));
+  EXPECT_INVALID(
+      "sampled_softmax_loss: log_expected_counts has an element nan at [1], expected finite values",
+      softmax({}, {two, Tensor{0, kNaN}}));
+  EXPECT_INVALID(
+      "sampled_softmax_loss: log_expected_counts has an element -inf at [0], expected finite "
+      "values",
+      softmax({}, {two, Tensor{-kInfinity, 0}}));
+}
+
 TEST_F(RefusedByOps, Lookups) {
   const Variable table = of({5, 3}), large = of({50257, 1});
   Ids32 numbers(32, 7);
