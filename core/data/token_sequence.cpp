@@ -96,34 +96,37 @@ Split split(const TokenSequence& source, double validation_fraction) {
   return {source.slice(0, train), source.slice(train, source.size() - train)};
 }
 
+std::vector<std::uint64_t> id_counts(const TokenSequence& text, std::size_t vocabulary,
+                                     std::uint64_t most) {
+  constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
+  const std::uint64_t end = std::min(text.size(), most);
+  std::vector<std::uint64_t> counts(vocabulary);
+  std::vector<std::int32_t> ids;
+  for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
+    ids.resize(std::min(end - begin, kAtOnce));
+    text.read(begin, ids);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      check_argument(std::cmp_greater_equal(ids[i], 0) && std::cmp_less(ids[i], vocabulary),
+                     "id_counts: id ", ids[i], " at index ", begin + i,
+                     " is out of range: the vocabulary has ", vocabulary, " tokens");
+      ++counts[static_cast<std::size_t>(ids[i])];
+    }
+  }
+  return counts;
+}
+
 double unigram_loss(const TokenSequence& counted, const TokenSequence& text,
                     std::size_t vocabulary) {
   constexpr std::uint64_t kMax = std::uint64_t{1} << 24;
-  constexpr std::uint64_t kAtOnce = std::uint64_t{1} << 16;
-  // Visits up to kMax ids and returns their number.
-  const auto each_id = [&](const TokenSequence& source, const auto& visit) {
-    const std::uint64_t end = std::min(source.size(), kMax);
-    std::vector<std::int32_t> ids;
-    for (std::uint64_t begin = 0; begin < end; begin += ids.size()) {
-      ids.resize(std::min(end - begin, kAtOnce));
-      source.read(begin, ids);
-      for (std::size_t i = 0; i < ids.size(); ++i) {
-        check_argument(std::cmp_greater_equal(ids[i], 0) && std::cmp_less(ids[i], vocabulary),
-                       "unigram_loss: id ", ids[i], " at index ", begin + i,
-                       " is out of range: the vocabulary has ", vocabulary, " tokens");
-        visit(static_cast<std::size_t>(ids[i]));
-      }
-    }
-    return end;
-  };
   check_argument(text.size() > 0, "unigram_loss: text is empty, expected at least one id");
-  std::vector<double> counts(vocabulary, 1);
-  const std::uint64_t tokens = each_id(counted, [&](std::size_t id) { ++counts[id]; });
-  const auto total = static_cast<double>(tokens + vocabulary);
+  const std::vector<std::uint64_t> counts = id_counts(counted, vocabulary, kMax),
+                                   targets = id_counts(text, vocabulary, kMax);
+  const auto total = static_cast<double>(std::min(counted.size(), kMax) + vocabulary);
   double loss = 0;
-  const std::uint64_t predicted =
-      each_id(text, [&](std::size_t id) { loss -= std::log(counts[id] / total); });
-  return loss / static_cast<double>(predicted);
+  for (std::size_t id = 0; id < vocabulary; ++id)
+    loss -=
+        static_cast<double>(targets[id]) * std::log((static_cast<double>(counts[id]) + 1) / total);
+  return loss / static_cast<double>(std::min(text.size(), kMax));
 }
 
 namespace {

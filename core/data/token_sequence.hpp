@@ -66,6 +66,11 @@ struct Split {
 /// validation. The fraction must be in [0, 1).
 Split split(const TokenSequence& source, double validation_fraction);
 
+/// Returns how often each id occurs among the first `most` ids. Throws std::invalid_argument for an
+/// id outside the vocabulary.
+std::vector<std::uint64_t> id_counts(const TokenSequence& text, std::size_t vocabulary,
+                                     std::uint64_t most = ~std::uint64_t{0});
+
 /// Returns the mean −log p over `text` under a model that knows only token frequencies. They are
 /// the frequencies in `counted`, with 1 added to each count. Reads at most the first 2^24 ids of
 /// each sequence. Throws std::invalid_argument for an id outside the vocabulary, and if `text` is

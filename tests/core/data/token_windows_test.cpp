@@ -96,9 +96,9 @@ TEST(UnigramLoss, IsTheCrossEntropyOfSmoothedCounts) {
   // Counts: 2 + 1, 1 + 1 and 0 + 1, out of 3 + 3.
   const double expected = -(std::log(3.0 / 6) + std::log(1.0 / 6)) / 2;
   EXPECT_NEAR(unigram_loss(Ids{0, 0, 1}, Ids{0, 2}, 3), expected, 1e-12);
-  EXPECT_INVALID("unigram_loss: id 3 at index 1 is out of range: the vocabulary has 3 tokens",
+  EXPECT_INVALID("id_counts: id 3 at index 1 is out of range: the vocabulary has 3 tokens",
                  unigram_loss(Ids{0, 3}, Ids{0}, 3));
-  EXPECT_INVALID("unigram_loss: id -1 at index 2 is out of range: the vocabulary has 3 tokens",
+  EXPECT_INVALID("id_counts: id -1 at index 2 is out of range: the vocabulary has 3 tokens",
                  unigram_loss(Ids{0}, Ids{0, 2, -1}, 3));
   EXPECT_INVALID("unigram_loss: text is empty, expected at least one id",
                  unigram_loss(Ids{0}, Ids(), 3));
