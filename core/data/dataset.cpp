@@ -106,7 +106,7 @@ Batch Batch::copies_of(std::span<const std::int64_t> indices, std::size_t count)
                   chosen.data() + i * width);
     return chosen;
   };
-  Batch batch;
+  Batch batch{.shared = shared};
   for (const Ids& array : ids) batch.ids.push_back(copies(array));
   for (const Tensor& array : tensors) batch.tensors.push_back(copies(array));
   for (const RaggedIds& each : bags) batch.bags.push_back(copies_of_bags(each, indices));
@@ -140,6 +140,7 @@ StateDict TensorDataset::description() const {
   };
   std::ranges::for_each(examples_.ids, add);
   std::ranges::for_each(examples_.tensors, add);
+  std::ranges::for_each(examples_.shared, add);
   for (const RaggedIds& bags : examples_.bags) {
     add(bags.ids);
     add(bags.offsets);

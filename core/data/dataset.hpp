@@ -29,6 +29,7 @@ struct Batch {
   std::vector<Ids> ids = {};         // each [rows, …]
   std::vector<Tensor> tensors = {};  // each [rows, …]
   std::vector<RaggedIds> bags = {};  // each with `rows` bags
+  std::vector<Ids> shared = {};      // of the whole batch, such as negatives; without rows
 
   /// Returns the inputs of windows [rows, context]: the first array of `ids`. Throws unless `ids`
   /// has exactly two arrays.
@@ -41,7 +42,8 @@ struct Batch {
   /// ids.
   std::size_t rows() const;
 
-  /// Returns copies of the rows `indices`, in this order. Validates the whole batch first.
+  /// Returns copies of the rows `indices`, in this order, and of `shared`. Validates the whole
+  /// batch first.
   Batch select(std::span<const std::int64_t> indices) const;
 
  private:
