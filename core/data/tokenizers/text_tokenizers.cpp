@@ -95,8 +95,8 @@ constexpr auto kPlain = [] {
 }();
 
 // Returns the words of `text`. Messages name `caller`, and add `begin` to byte offsets.
-std::vector<std::string_view> words_of(std::string_view text, const char* caller,
-                                       std::size_t begin = 0) {
+std::vector<std::string_view> words_of(std::string_view text, bool whitespace_only,
+                                       const char* caller, std::size_t begin = 0) {
   std::vector<std::string_view> words;
   std::size_t word_begin = 0;
   const auto end_word = [&](std::size_t end) {
@@ -112,10 +112,11 @@ std::vector<std::string_view> words_of(std::string_view text, const char* caller
     check_argument(character.code_point != kInvalidCodePoint, caller, ": the byte ",
                    in_quotes(letters), " at byte ", begin + offset,
                    " of the text is not part of valid UTF-8");
-    const bool dashes = text.substr(offset, 2) == "--";
+    const bool dashes = !whitespace_only && text.substr(offset, 2) == "--";
     const bool blank = is_blank(character.code_point);
     const std::size_t bytes = dashes ? 2 : character.bytes;
-    if (blank || dashes || is_one_of(",.:;?_!\"()'", letters)) {
+    const bool separates = !whitespace_only && is_one_of(",.:;?_!\"()'", letters);
+    if (blank || dashes || separates) {
       end_word(offset);
       if (!blank) words.push_back(text.substr(offset, bytes));
       word_begin = offset + bytes;
@@ -128,8 +129,8 @@ std::vector<std::string_view> words_of(std::string_view text, const char* caller
 
 }  // namespace
 
-std::vector<std::string_view> split_words(std::string_view text) {
-  return words_of(text, "split_words");
+std::vector<std::string_view> split_words(std::string_view text, bool whitespace_only) {
+  return words_of(text, whitespace_only, "split_words");
 }
 
 WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions& options) {
@@ -138,7 +139,7 @@ WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions&
                  "WordTokenizer: max_tokens is ", options.max_tokens,
                  ", expected more than the number of special tokens, ", special.size());
   std::unordered_map<std::string, std::size_t, StringHash> counts;
-  for (const std::string_view word : split_words(text))
+  for (const std::string_view word : split_words(text, options.whitespace_only))
     ++counts[options.lower ? lower_case(word) : std::string(word)];
   for (const std::string& token : special) counts.erase(token);
   std::vector<std::string> tokens;
@@ -154,14 +155,15 @@ WordTokenizer WordTokenizer::from_text(std::string_view text, const WordOptions&
     tokens.erase(last, tokens.end());
   }
   std::ranges::sort(tokens);
-  return WordTokenizer(vocabulary_with_special(std::move(tokens), special), options.lower);
+  return WordTokenizer(vocabulary_with_special(std::move(tokens), special), options.lower,
+                       options.whitespace_only);
 }
 
-WordTokenizer::WordTokenizer(Vocabulary tokens, bool lower)
-    : Tokenizer(std::move(tokens)), lower_(lower) {
+WordTokenizer::WordTokenizer(Vocabulary tokens, bool lower, bool whitespace_only)
+    : Tokenizer(std::move(tokens)), lower_(lower), whitespace_only_(whitespace_only) {
   for (std::int32_t id = 0; std::cmp_less(id, size()); ++id) {
     if (vocabulary().is_special(id)) continue;
-    const std::vector<std::string_view> words = split_words(token(id));
+    const std::vector<std::string_view> words = split_words(token(id), whitespace_only);
     check_argument(words.size() == 1 && words.front() == token(id), "WordTokenizer: token ", id,
                    " is ", in_quotes(token(id)), ", expected exactly one word");
     check_argument(!lower || lower_case(token(id)) == token(id), "WordTokenizer: token ", id,
@@ -172,7 +174,7 @@ WordTokenizer::WordTokenizer(Vocabulary tokens, bool lower)
 void WordTokenizer::append_ids(std::string_view text, std::size_t offset,
                                std::vector<std::int32_t>& ids) const {
   const std::optional<std::int32_t> unknown = vocabulary().find_special(kUnknown);
-  for (const std::string_view word : words_of(text, "encode", offset)) {
+  for (const std::string_view word : words_of(text, whitespace_only_, "encode", offset)) {
     const std::optional<std::int32_t> id =
         lower_ ? vocabulary().find(lower_case(word)) : vocabulary().find(word);
     check_argument(id || unknown, "encode: the word ", in_quotes(word), " at byte ",
@@ -186,7 +188,7 @@ std::string WordTokenizer::decode(std::span<const std::int32_t> ids) const {
   std::string text;
   for (const std::int32_t id : ids) {
     const std::string& word = token(id);
-    if (!text.empty() && !is_one_of(",.:;?!\"()'", word)) text += ' ';
+    if (!text.empty() && (whitespace_only_ || !is_one_of(",.:;?!\"()'", word))) text += ' ';
     text += word;
   }
   return text;

@@ -43,17 +43,20 @@ struct WordOptions {
   std::size_t max_tokens = 0;
   /// If true, all words are converted to lower case, in the corpus and when encoding.
   bool lower = false;
+  /// If true, only whitespace separates words, for text that is already tokenized.
+  bool whitespace_only = false;
 };
 
 /// Splits text at whitespace, which is dropped, and at each of , . : ; ? _ ! " ( ) ' and --, which
 /// are words themselves. Equivalent to re.split(r'([,.:;?_!"()\']|--|\s)', text) in Python without
-/// the blank pieces, as in Raschka's *Build a Large Language Model (From Scratch)*, chapter 2.
-std::vector<std::string_view> split_words(std::string_view text);
+/// the blank pieces, as in Raschka's *Build a Large Language Model (From Scratch)*, chapter 2. With
+/// `whitespace_only`, equivalent to str.split() in Python.
+std::vector<std::string_view> split_words(std::string_view text, bool whitespace_only = false);
 
 /// A tokenizer with one token per word. Copyable and movable.
 ///
-/// decode() joins words with single spaces, without a space before , . : ; ? ! " ( ) and '. The
-/// original whitespace is lost.
+/// decode() joins words with single spaces. Unless only whitespace separates words, there is no
+/// space before , . : ; ? ! " ( ) and '. The original whitespace is lost.
 class WordTokenizer final : public Tokenizer {
  public:
   /// Collects the words of a corpus, with ids in code point order. Skips words spelled like special
@@ -62,9 +65,10 @@ class WordTokenizer final : public Tokenizer {
 
   /// Throws if an ordinary token is not exactly one word or, with `lower`, not in lower case. With
   /// `lower`, text is encoded in lower case.
-  explicit WordTokenizer(Vocabulary vocabulary, bool lower = false);
+  explicit WordTokenizer(Vocabulary vocabulary, bool lower = false, bool whitespace_only = false);
 
   bool lower() const { return lower_; }  // true if text is converted to lower case
+  bool whitespace_only() const { return whitespace_only_; }  // WordOptions::whitespace_only
 
   std::string decode(std::span<const std::int32_t> ids) const override;
   std::string to_json() const override;
@@ -74,6 +78,7 @@ class WordTokenizer final : public Tokenizer {
                   std::vector<std::int32_t>& ids) const override;
 
   bool lower_;
+  bool whitespace_only_;
 };
 
 }  // namespace rowgrad

@@ -40,7 +40,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 // --- The file format -----------------------------------------------------------------------------
 //
 //   {"format": "rowgrad tokenizer", "version": 2, "type": "character" | "word" |
-//    "lower-case word" | "byte pair",
+//    "lower-case word" | "whitespace word" | "lower-case whitespace word" | "byte pair",
 //    "tokens": [in the order of ids], "special_ids": [ids of special tokens],
 //    "merges": [in the order of ranks, "left right"; byte pair only],
 //    "checksum": "16 digits"}
@@ -85,6 +85,10 @@ std::string with_checksum(const std::string& text) {
 
 std::string text_json(const char* type, const Vocabulary& vocabulary) {
   return with_checksum(head(type, vocabulary, vocabulary.tokens()));
+}
+
+std::string word_type(bool lower, bool whitespace_only) {
+  return concat(lower ? "lower-case " : "", whitespace_only ? "whitespace " : "", "word");
 }
 
 // --- Reading ---
@@ -147,13 +151,17 @@ BytePairTokenizer byte_pair_tokenizer(Contents& contents) {
 std::unique_ptr<Tokenizer> tokenizer(Contents contents) {
   const std::string& type = contents.type;
   if (type == "character") return std::make_unique<CharacterTokenizer>(text_vocabulary(contents));
-  if (type == "word" || type == "lower-case word")
-    return std::make_unique<WordTokenizer>(text_vocabulary(contents), type != "word");
+  if (type.ends_with("word"))
+    for (const bool lower : {false, true})
+      for (const bool whitespace_only : {false, true})
+        if (type == word_type(lower, whitespace_only))
+          return std::make_unique<WordTokenizer>(text_vocabulary(contents), lower, whitespace_only);
   if (type == "byte pair")
     return std::make_unique<BytePairTokenizer>(byte_pair_tokenizer(contents));
   throw std::invalid_argument(
       concat("unknown type ", in_quotes(type),
-             ", expected \"character\", \"word\", \"lower-case word\" or \"byte pair\""));
+             ", expected \"character\", \"word\", \"lower-case word\", "
+             "\"whitespace word\", \"lower-case whitespace word\" or \"byte pair\""));
 }
 
 }  // namespace
@@ -161,7 +169,7 @@ std::unique_ptr<Tokenizer> tokenizer(Contents contents) {
 std::string CharacterTokenizer::to_json() const { return text_json("character", vocabulary()); }
 
 std::string WordTokenizer::to_json() const {
-  return text_json(lower() ? "lower-case word" : "word", vocabulary());
+  return text_json(word_type(lower(), whitespace_only()).c_str(), vocabulary());
 }
 
 std::string BytePairTokenizer::to_json() const {

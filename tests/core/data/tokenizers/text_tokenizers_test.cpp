@@ -85,6 +85,23 @@ TEST(WordTokenizer, ConvertsWordsToLowerCase) {
   EXPECT_EQ(values(tokenizer_from_json(tokenizer.to_json())->encode("THE")), Ids32{0});
 }
 
+TEST(WordTokenizer, CanSplitOnlyAtWhitespace) {
+  EXPECT_EQ(split_words(" it's\tover--now ,\n. ", true), (Words{"it's", "over--now", ",", "."}));
+  for (const bool lower : {false, true}) {
+    const auto tokenizer =
+        WordTokenizer::from_text("It's , It's .", {.lower = lower, .whitespace_only = true});
+    const std::string first = lower ? "it's" : "It's";
+    EXPECT_EQ(tokenizer.vocabulary().tokens(),
+              (Tokens{",", ".", first, "<|endoftext|>", "<|unk|>"}));
+    const auto loaded = tokenizer_from_json(tokenizer.to_json());
+    const Ids32 ids = values(loaded->encode("It's, It's ."));
+    EXPECT_EQ(ids, (Ids32{4, 2, 1}));
+    EXPECT_EQ(loaded->decode(ids), "<|unk|> " + first + " .");
+  }
+  EXPECT_INVALID("WordTokenizer: token 0 is \"a b\", expected exactly one word",
+                 WordTokenizer(Vocabulary({"a b"}), false, true));
+}
+
 TEST(WordTokenizer, GivesASpecialTokenOnlyOneId) {
   const auto tokenizer = WordTokenizer::from_text("b <|endoftext|> a");
   EXPECT_EQ(tokenizer.vocabulary().tokens(), (Tokens{"a", "b", "<|endoftext|>", "<|unk|>"}));

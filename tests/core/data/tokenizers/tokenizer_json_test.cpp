@@ -59,7 +59,8 @@ TEST(TokenizerJson, IsHumanReadable) {
 
 TEST(TokenizerJson, RejectsForeignJson) {
   const std::string start = R"({"format": "rowgrad tokenizer", "version": )";
-  const std::string types = R"(, expected "character", "word", "lower-case word" or "byte pair")";
+  const std::string types = R"(, expected "character", "word", "lower-case word", "whitespace )"
+                            R"(word", "lower-case whitespace word" or "byte pair")";
   for (const auto& item : std::map<std::string, std::string>{
            {"", ", byte 0: not valid JSON"},
            {"[]", ": expected an object"},
