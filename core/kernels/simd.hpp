@@ -101,7 +101,7 @@ class Simd {
   friend Mask operator>(const Simd& a, const Simd& b) { return Mask(a.lanes_ > b.lanes_); }
   friend Mask operator>=(const Simd& a, const Simd& b) { return Mask(a.lanes_ >= b.lanes_); }
   friend Mask operator==(const Simd& a, const Simd& b) { return Mask(a.lanes_ == b.lanes_); }
-  friend Mask operator!=(const Simd& a, const Simd& b) { return Mask(a.lanes_ != b.lanes_); }
+  friend Mask operator!=(const Simd& a, const Simd& b) { return !(a == b); }
 
  private:
   xsimd::batch<real> lanes_;
@@ -123,12 +123,16 @@ inline Simd log1p(const Simd& x) { return Simd(xsimd::log1p(x.batch())); }
 inline Simd tanh(const Simd& x) { return Simd(xsimd::tanh(x.batch())); }
 inline Simd floor(const Simd& x) { return Simd(xsimd::floor(x.batch())); }
 inline Simd ceil(const Simd& x) { return Simd(xsimd::ceil(x.batch())); }
+inline Simd trunc(const Simd& x) { return Simd(xsimd::trunc(x.batch())); }
 inline Simd min(const Simd& a, const Simd& b) { return Simd(xsimd::min(a.batch(), b.batch())); }
 inline Simd max(const Simd& a, const Simd& b) { return Simd(xsimd::max(a.batch(), b.batch())); }
 inline Simd fma(const Simd& a, const Simd& b, const Simd& c) {
   return Simd(xsimd::fma(a.batch(), b.batch(), c.batch()));
 }
 inline Mask isnan(const Simd& x) { return Mask(xsimd::isnan(x.batch())); }
+
+/// Rounds to the nearest integer, and halves to even integers, unlike std::round.
+inline Simd round(const Simd& x) { return Simd(xsimd::nearbyint(x.batch())); }
 
 /// Computes exp. Near the ends of its range, xsimd's exp overflows too early or returns 0 instead
 /// of subnormals. There, shifts x by a multiple of log 2, and multiplies the result by the matching
@@ -179,12 +183,18 @@ inline Simd erf(const Simd& x) {
 }
 
 /// Calls a scalar function for each lane.
-template <class F>
-Simd map_lanes(const F& f, const Simd& x) {
-  alignas(64) std::array<real, kLanes> lanes;
-  x.store_aligned(lanes.data());
-  for (real& lane : lanes) lane = f(lane);
-  return Simd::load_aligned(lanes.data());
+template <class F, class... X>
+Simd map_lanes(const F& f, const X&... x) {
+  struct alignas(64) Lanes {
+    explicit Lanes(const Simd& from) { from.store_aligned(values.data()); }
+    std::array<real, kLanes> values;
+  };
+  const auto call = [&f](Lanes&& first, const auto&... rest) {
+    for (std::size_t i = 0; i < kLanes; ++i)
+      first.values[i] = f(first.values[i], rest.values[i]...);
+    return Simd::load_aligned(first.values.data());
+  };
+  return call(Lanes(x)...);
 }
 
 /// Returns a · b + c, rounded once. (For floats without FMA, the sum is first rounded to double,
@@ -193,27 +203,37 @@ inline Simd fma_exact(const Simd& a, const Simd& b, const Simd& c) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
   return fma(a, b, c);
 #else
-  alignas(64) std::array<real, kLanes> x, y, z;
-  a.store_aligned(x.data());
-  b.store_aligned(y.data());
-  c.store_aligned(z.data());
-  for (std::size_t i = 0; i < kLanes; ++i) {
+  const auto once = [](real x, real y, real z) {
     if constexpr (std::is_same_v<real, float>)
-      x[i] = static_cast<real>(double{x[i]} * y[i] + z[i]);
+      return static_cast<real>(double{x} * y + z);
     else
-      x[i] = std::fma(x[i], y[i], z[i]);
-  }
-  return Simd::load_aligned(x.data());
+      return std::fma(x, y, z);
+  };
+  return map_lanes(once, a, b, c);
 #endif
 }
 
 /// Call the scalar functions. With xsimd's functions, the last bits of a lane would depend on other
 /// lanes.
-inline Simd sin(const Simd& x) {
-  return map_lanes([](real value) { return std::sin(value); }, x);
+#define ROWGRAD_LANE_BY_LANE(name)                            \
+  inline Simd name(const Simd& x) {                           \
+    return map_lanes([](real v) { return std::name(v); }, x); \
+  }
+ROWGRAD_LANE_BY_LANE(sin)
+ROWGRAD_LANE_BY_LANE(cos)
+ROWGRAD_LANE_BY_LANE(tan)
+ROWGRAD_LANE_BY_LANE(exp2)
+ROWGRAD_LANE_BY_LANE(log2)
+ROWGRAD_LANE_BY_LANE(log10)
+#undef ROWGRAD_LANE_BY_LANE
+
+/// Compute in double precision and round once.
+inline Simd pow(const Simd& base, double exponent) {
+  return map_lanes([=](real x) { return static_cast<real>(std::pow(double{x}, exponent)); }, base);
 }
-inline Simd cos(const Simd& x) {
-  return map_lanes([](real value) { return std::cos(value); }, x);
+inline Simd pow(const Simd& base, const Simd& exponent) {
+  return map_lanes([](real x, real y) { return static_cast<real>(std::pow(double{x}, double{y})); },
+                   base, exponent);
 }
 
 /// Functions across lanes, for kernels. Do not use them in `pointwise` functions and update rules,

@@ -82,7 +82,9 @@ const VectorFunction kFunctions[] = {
     {"abs", abs, std::abs, {{-3, 3}}, 0},
     {"sqrt", sqrt, std::sqrt, {{kMin, kMax, true}}, 0.5},
     {"floor", floor, std::floor, {{-9, -0.1}, {1, 9}}, 0},
-    {"ceil", ceil, std::ceil, {{-9, -1}, {0.1, 9}}, 0}};
+    {"ceil", ceil, std::ceil, {{-9, -1}, {0.1, 9}}, 0},
+    {"round", round, std::nearbyint, {{-9, -0.6}, {0.6, 9}}, 0},
+    {"trunc", trunc, std::trunc, {{-9, -1}, {1, 9}}, 0}};
 
 // Returns the largest relative error in a range, in units of the machine epsilon.
 double worst_error(const VectorFunction& function, const Range& range) {

@@ -56,6 +56,8 @@ TEST(Simd, SelectsForEachLane) {
             (std::vector<real>{8, 96}));
   EXPECT_EQ(mapped([](Simd v) { return select(isnan(v), 1, 0); }, {kNaN, kInfinity}),
             (std::vector<real>{1, 0}));
+  EXPECT_EQ(mapped([](Simd v) { return select(v != v, 1, select(v == v, 2, 3)); }, {kNaN, 0}),
+            (std::vector<real>{1, 2}));
   EXPECT_EQ(rowgrad::select(2.0 > 1, 3, 4), 3);  // scalars
   EXPECT_EQ(rowgrad::select(false, 3, 4.5), 4.5);
 }
@@ -65,8 +67,8 @@ TEST(Simd, SelectsForEachLane) {
 TEST(Simd, ComputesEachLaneIndependently) {
   const std::vector<real> values{-2,        1,    0.5,  -0.25, 3,  0,          -1e4F, 1e-3F, 40,
                                  kInfinity, -720, -100, -95,   88, -kInfinity, 200,   kNaN};
-  for (Simd (*f)(const Simd&) :
-       {abs, sqrt, exp, expm1, log, log1p, tanh, erf, floor, ceil, sin, cos})
+  for (Simd (*f)(const Simd&) : {abs, sqrt, exp, exp2, expm1, log, log2, log10, log1p, tanh, erf,
+                                 floor, ceil, round, trunc, sin, cos, tan})
     for (const real value : values)
       for (const real other : values) {
         std::vector<real> mixed(kLanes, other);
