@@ -105,18 +105,43 @@ void log_softmax_rows_backward(const real* y, const real* dy, std::size_t rows, 
   });
 }
 
-void cross_entropy_rows_backward(const real* logits, const ExpSum* sums,
-                                 const std::int32_t* targets, const real* row_weights, real scale,
-                                 std::size_t rows, std::size_t width, real* gradient) {
-  for_each_row(rows, width, [&](std::size_t i) {
+void cross_entropy_rows(const real* logits, const CrossEntropyRows& rows, double* losses) {
+  const std::size_t width = rows.class_weights.size();
+  parallel_for_each(rows.targets.size(), rows.smoothing == 0 ? 16 : width, [&](std::size_t i) {
+    losses[i] = 0;
+    if (rows.weights.data()[i] == 0) return;
+    const real* row = logits + i * width;
+    const ExpSum sum = rows.sums.empty() ? ExpSum{0, 1} : rows.sums[i];
+    losses[i] = rows.of_target(i) * sum.above(row[rows.targets.data()[i]]);
+    if (rows.smoothing == 0) return;
+    const auto above = [shift = Simd(sum.shift), log_sum = Simd(std::log(sum.sum))](const Simd& x,
+                                                                                    const Simd& w) {
+      return select(w == 0, 0, w * ((shift - x) + log_sum));
+    };
+    losses[i] += rows.of_each(i) * sum_span(width, above, row, rows.class_weights.data());
+  });
+}
+
+void cross_entropy_rows_backward(const real* logits, const CrossEntropyRows& rows, const real* dy,
+                                 real* gradient) {
+  const std::size_t width = rows.class_weights.size();
+  const real* class_weights = rows.class_weights.data();
+  const real total = rows.smoothing == 0 ? 0 : sum_span(width, std::identity(), class_weights);
+  for_each_row(rows.targets.size(), width, [&](std::size_t i) {
     real* to = gradient + i * width;
-    if (row_weights[i] == 0) {
-      std::fill_n(to, width, real{0});
-      return;
-    }
-    const real row_scale = row_weights[i] * scale;
-    scaled_exp(logits + i * width, width, sums[i].shift, row_scale / sums[i].sum, to);
-    to[targets[i]] -= row_scale;
+    const bool is_masked = rows.weights.data()[i] == 0;
+    if (is_masked || rows.sums.empty()) std::fill_n(to, width, real{0});
+    if (is_masked) return;
+    const real of_target = rows.of_target(i) * dy[i];
+    const real of_each = rows.of_each(i) * dy[i];
+    if (!rows.sums.empty())
+      scaled_exp(logits + i * width, width, rows.sums[i].shift,
+                 (of_target + of_each * total) / rows.sums[i].sum, to);
+    if (of_each != 0)
+      map_span(
+          width, to, [&](const Simd& y, const Simd& w) { return fma(Simd(-of_each), w, y); }, to,
+          class_weights);
+    to[rows.targets.data()[i]] -= of_target;
   });
 }
 

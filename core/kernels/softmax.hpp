@@ -5,7 +5,7 @@
 
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
+#include <vector>
 
 #include <rowgrad/core/tensor/tensor.hpp>
 
@@ -43,11 +43,28 @@ void exp_sum_rows(const real* x, std::size_t rows, std::size_t width, bool shift
 void log_sum_exp_rows_backward(const real* x, const ExpSum* sums, const real* dy, std::size_t rows,
                                std::size_t width, real* dx);
 
-/// Computes the gradient of scale · Σ factor · (log Σ exp(logits) − logit of the target) with
-/// respect to the logits: scale · factor · (softmax − one-hot of the target). Rows whose factor, in
-/// row_weights, is 0 get zeros, even for NaN logits. `sums` come from exp_sum_rows().
-void cross_entropy_rows_backward(const real* logits, const ExpSum* sums,
-                                 const std::int32_t* targets, const real* row_weights, real scale,
-                                 std::size_t rows, std::size_t width, real* gradient);
+/// The losses of rows of logits: weight · Σ q · (z − logit) over the classes, where z is log Σ
+/// exp(logits), and q is class weight · smoothing / width. The target's q is larger by class weight
+/// · (1 − smoothing).
+struct CrossEntropyRows {
+  Ids targets;
+  Tensor weights;        // [rows]; 0: no loss, and zero gradients even for NaN logits
+  Tensor class_weights;  // [width]
+  real smoothing;
+  std::vector<ExpSum, PoolAllocator<ExpSum>> sums = {};  // from exp_sum_rows(); empty: z is 0
+
+  real of_target(std::size_t row) const {
+    return weights.data()[row] * ((1 - smoothing) * class_weights.data()[targets.data()[row]]);
+  }
+  real of_each(std::size_t row) const {
+    return weights.data()[row] * (smoothing / static_cast<real>(class_weights.size()));
+  }
+};
+
+/// Computes the loss of each row.
+void cross_entropy_rows(const real* logits, const CrossEntropyRows& rows, double* losses);
+/// Computes the gradient of the logits, with one dy per row.
+void cross_entropy_rows_backward(const real* logits, const CrossEntropyRows& rows, const real* dy,
+                                 real* gradient);
 
 }  // namespace rowgrad::kernels

@@ -2,10 +2,12 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <span>
+#include <numeric>
+#include <string_view>
 #include <vector>
 
 #include <rowgrad/core/autograd/tape.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/linear_cross_entropy.hpp>
 #include <rowgrad/core/kernels/rows.hpp>
 #include <rowgrad/core/kernels/softmax.hpp>
@@ -89,23 +91,36 @@ struct Unmasked {
   double total = 0;                // sum of the weights
 };
 
-void check_weights(const char* caller, const char* name, const std::optional<Tensor>& weights,
+void check_elements(std::string_view caller, const char* name, const Tensor& x,
+                    const auto& is_valid, const char* expected) {
+  const auto wrong = std::find_if_not(x.begin(), x.end(), is_valid);
+  check_argument(wrong == x.end(), caller, ": ", name, " has an element ",
+                 wrong == x.end() ? 0 : *wrong, ", expected ", expected);
+}
+
+void check_weights(std::string_view caller, const char* name, const std::optional<Tensor>& weights,
                    const Shape& expected) {
   if (!weights) return;
   check_argument(weights->shape() == expected, caller, ": ", name, " has shape ",
                  bracketed(weights->shape()), ", expected ", bracketed(expected));
-  const std::span<const real> values(weights->data(), weights->size());
-  const auto wrong =
-      std::ranges::find_if_not(values, [](real w) { return w >= 0 && std::isfinite(w); });
-  check_argument(wrong == values.end(), caller, ": ", name, " has an element ",
-                 wrong == values.end() ? 0 : *wrong, ", expected finite weights >= 0");
+  check_elements(
+      caller, name, *weights, [](real w) { return w >= 0 && std::isfinite(w); },
+      "finite weights >= 0");
 }
 
-Unmasked unmasked_targets(const char* caller, const Ids& targets, std::size_t classes,
-                          const CrossEntropyOptions& options) {
-  const Shape shape(targets.shape().begin(), targets.shape().end());
+// `shape` is the shape of the targets.
+void check_options(std::string_view caller, const Shape& shape, std::size_t classes,
+                   const CrossEntropyOptions& options) {
   check_weights(caller, "class_weights", options.class_weights, {classes});
   check_weights(caller, "target_weights", options.target_weights, shape);
+  check_argument(options.label_smoothing >= 0 && options.label_smoothing <= 1, caller,
+                 ": label_smoothing is ", options.label_smoothing, ", expected 0 to 1");
+}
+
+Unmasked unmasked_targets(std::string_view caller, const Ids& targets, std::size_t classes,
+                          const CrossEntropyOptions& options) {
+  const Shape shape(targets.shape().begin(), targets.shape().end());
+  check_options(caller, shape, classes, options);
   constexpr std::size_t kMax = std::numeric_limits<std::int32_t>::max();
   check_argument(targets.size() <= kMax, caller, ": there are ", targets.size(),
                  " targets, expected at most ", kMax);
@@ -118,11 +133,11 @@ Unmasked unmasked_targets(const char* caller, const Ids& targets, std::size_t cl
     if (target < 0 || static_cast<std::size_t>(target) >= classes)
       check_argument(false, caller, ": target ", target, " at ", bracketed(index_at(shape, i)),
                      " is out of range: there are ", classes, " classes");
-    double product = 1;
+    double product = options.target_weights ? options.target_weights->data()[i] : 1;
+    if (product == 0) continue;
     if (options.class_weights) product *= options.class_weights->data()[target];
-    if (options.target_weights) product *= options.target_weights->data()[i];
     const auto weight = static_cast<real>(product);
-    if (weight == 0) continue;
+    if (weight == 0 && options.label_smoothing == 0) continue;  // smoothing uses other classes
     if (!std::isfinite(weight))
       check_argument(false, caller, ": the weight of the target at ", bracketed(index_at(shape, i)),
                      " is ", product, ", expected at most ", std::numeric_limits<real>::max());
@@ -134,17 +149,14 @@ Unmasked unmasked_targets(const char* caller, const Ids& targets, std::size_t cl
 }
 
 // Returns the factor by which the sum of the losses is multiplied.
-double scale_of(const char* caller, const Unmasked& unmasked, const Ids& targets,
-                LossReduction reduction) {
-  if (reduction == LossReduction::kSum) return 1;
-  check_argument(unmasked.total > 0, caller, ": 0 of ", targets.size(),
-                 " targets have nonzero weight, expected at least one for a mean");
-  return 1 / unmasked.total;
+double scale_of(const Unmasked& unmasked, LossReduction reduction) {
+  if (reduction != LossReduction::kMean) return 1;
+  return unmasked.total > 0 ? 1 / unmasked.total : 0;
 }
 
 // Returns the unmasked targets. Also checks that the targets have the shape of the logits without
 // the last axis.
-Unmasked unmasked_targets(const char* caller, const Shape& logits, const Ids& targets,
+Unmasked unmasked_targets(std::string_view caller, const Shape& logits, const Ids& targets,
                           const CrossEntropyOptions& options) {
   check_argument(logits.size() == targets.dimension() + 1 &&
                      std::equal(targets.shape().begin(), targets.shape().end(), logits.begin()),
@@ -155,16 +167,67 @@ Unmasked unmasked_targets(const char* caller, const Shape& logits, const Ids& ta
 }
 
 // Checks the arguments of a loss that compares two variables.
-void check_pair(const char* caller, const Variable& input, const Variable& target,
+void check_pair(std::string_view caller, const Variable& input, const Variable& target,
                 LossReduction reduction) {
   check_argument(input.shape() == target.shape(), caller, ": shapes ", bracketed(input.shape()),
                  " and ", bracketed(target.shape()), " differ, expected equal shapes");
-  check_argument(reduction == LossReduction::kSum || input.value().size() > 0, caller,
+  check_argument(reduction != LossReduction::kMean || input.value().size() > 0, caller,
                  ": there are no elements, expected at least one for a mean");
 }
 
 Variable reduced(const Variable& losses, LossReduction reduction) {
+  if (reduction == LossReduction::kNone) return losses;
   return reduction == LossReduction::kSum ? sum(losses) : mean(losses);
+}
+
+// Records cross_entropy(), or nll_loss() if the rows of x are log probabilities.
+Variable class_loss(OpName op, const Variable& x, const Ids& ids,
+                    const CrossEntropyOptions& options, bool is_log) {
+  const Unmasked unmasked = unmasked_targets(op, x.shape(), ids, options);
+  const std::size_t classes = x.shape().back();
+  const Tensor weights = options.target_weights ? *options.target_weights : full({ids.size()}, 1);
+  kernels::CrossEntropyRows rows{
+      .targets = ids,
+      .weights = zeros({ids.size()}),
+      .class_weights = options.class_weights ? *options.class_weights : full({classes}, 1),
+      .smoothing = static_cast<real>(options.label_smoothing)};
+  for (const std::int32_t row : unmasked.rows) rows.weights.data()[row] = weights.data()[row];
+  if (!is_log) {
+    rows.sums.resize(ids.size());
+    kernels::exp_sum_rows(x.read().data(), ids.size(), classes, false, rows.sums.data());
+  }
+  std::vector<double> losses(ids.size());
+  kernels::cross_entropy_rows(x.read().data(), rows, losses.data());
+  const bool each = options.reduction == LossReduction::kNone;
+  const double scale = scale_of(unmasked, options.reduction);
+  const double total = std::accumulate(losses.begin(), losses.end(), 0.0);
+  Tensor value = scalar(static_cast<real>(total * scale));
+  if (each) {
+    value = empty({ids.shape().begin(), ids.shape().end()});
+    std::copy(losses.begin(), losses.end(), value.data());
+  }
+  return record(op, {x}, std::move(value), [scale, each, rows = std::move(rows)](Backward& node) {
+    Tensor gradient = empty(node.input_shape(0));
+    const Tensor& g = node.gradient();
+    const Tensor dy = each ? g : full({rows.targets.size()}, static_cast<real>(scale * *g.data()));
+    kernels::cross_entropy_rows_backward(node.input(0).data(), rows, dy.data(), gradient.data());
+    node.slot(0).take(std::move(gradient));
+  });
+}
+
+// Checks the arguments of a loss of binary decisions.
+void check_binary(std::string_view caller, const Variable& input, const Variable& targets,
+                  const BinaryCrossEntropyOptions& options) {
+  check_pair(caller, input, targets, options.reduction);
+  for (const auto* weights : {&options.weight, &options.pos_weight})
+    if (*weights &&
+        kernels::broadcast_shape(caller, input.shape(), (*weights)->shape()) != input.shape())
+      check_argument(false, caller, ": a weight has shape ", bracketed((*weights)->shape()),
+                     ", expected a shape that broadcasts to ", bracketed(input.shape()));
+}
+
+Variable weighted(const Variable& x, const std::optional<Tensor>& weights) {
+  return weights ? x * x.tape().constant(*weights) : x;
 }
 
 }  // namespace
@@ -175,32 +238,33 @@ double total_weight(const Ids& targets, std::size_t classes, const CrossEntropyO
 
 Variable cross_entropy(const Variable& logits, const Ids& targets,
                        const CrossEntropyOptions& options) {
-  static constexpr char kName[] = "cross_entropy";
-  const Unmasked unmasked = unmasked_targets(kName, logits.shape(), targets, options);
-  const double scale = scale_of(kName, unmasked, targets, options.reduction);
-  const std::size_t classes = logits.shape().back();
-  const std::size_t rows = targets.size();
+  return class_loss("cross_entropy", logits, targets, options, false);
+}
 
-  ExpSums sums(rows);
-  kernels::exp_sum_rows(logits.read().data(), rows, classes, false, sums.data());
-  std::vector<real, PoolAllocator<real>> weights(rows, 0);
-  double total = 0;
-  for (std::size_t i = 0; i < unmasked.rows.size(); ++i) {
-    const auto row = static_cast<std::size_t>(unmasked.rows[i]);
-    const auto target = static_cast<std::size_t>(targets.data()[row]);
-    weights[row] = unmasked.weights.empty() ? real{1} : unmasked.weights[i];
-    total += weights[row] * sums[row].above(logits.read().data()[row * classes + target]);
-  }
-  return record(kName, {logits}, scalar(static_cast<real>(total * scale)),
-                [targets, scale, rows, classes, weights = std::move(weights),
-                 sums = std::move(sums)](Backward& node) {
-                  Tensor gradient = empty(node.input_shape(0));
-                  kernels::cross_entropy_rows_backward(
-                      node.input(0).data(), sums.data(), targets.data(), weights.data(),
-                      static_cast<real>(scale * *node.gradient().data()), rows, classes,
-                      gradient.data());
-                  node.slot(0).take(std::move(gradient));
-                });
+Variable nll_loss(const Variable& log_probabilities, const Ids& targets,
+                  const CrossEntropyOptions& options) {
+  check_argument(options.label_smoothing == 0, "nll_loss: label_smoothing is ",
+                 options.label_smoothing, ", expected 0 (use cross_entropy)");
+  return class_loss("nll_loss", log_probabilities, targets, options, true);
+}
+
+Variable cross_entropy(const Variable& logits, const Variable& probabilities,
+                       const CrossEntropyOptions& options) {
+  static constexpr char kName[] = "cross_entropy";
+  check_pair(kName, logits, probabilities, options.reduction);
+  resolve_axis(kName, -1, logits.shape().size());
+  const std::size_t classes = logits.shape().back();
+  check_options(kName, {}, classes, options);
+  check_argument(!options.target_weights, kName,
+                 ": target_weights is set, expected none with probabilities (use kNone)");
+  const auto share = static_cast<real>(options.label_smoothing);
+  Variable p = probabilities;
+  if (share > 0) p = p * (1 - share) + share / static_cast<real>(classes);
+  if (options.class_weights) p = p * p.tape().constant(*options.class_weights);
+  const Variable products = pointwise(
+      kName, p, log_softmax(logits), [](Simd a, Simd b) { return select(a == 0, 0, -a * b); },
+      [](Simd g, Simd b) { return -g * b; }, [](Simd g, Simd a) { return -g * a; });
+  return reduced(sum(products, {-1}), options.reduction);
 }
 
 Variable linear_cross_entropy(const Variable& x, const Variable& weight,
@@ -211,7 +275,10 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
   Shape logits = x.shape();
   logits.back() = weight.shape()[0];
   const Unmasked unmasked = unmasked_targets(kName, logits, targets, options);
-  const double scale = scale_of(kName, unmasked, targets, options.reduction);
+  // The fused kernel computes gradients before the upstream gradients of single losses are known.
+  if (options.reduction == LossReduction::kNone || options.label_smoothing > 0)
+    return class_loss(kName, linear(x, weight, bias), targets, options, false);
+  const double scale = scale_of(unmasked, options.reduction);
   const std::vector<std::int32_t>& rows = unmasked.rows;
   const std::size_t width = weight.shape()[1];
   const bool all = rows.size() == targets.size();
@@ -261,24 +328,107 @@ Variable linear_cross_entropy(const Variable& x, const Variable& weight,
 }
 
 Variable binary_cross_entropy_with_logits(const Variable& logits, const Variable& targets,
-                                          LossReduction reduction) {
+                                          const BinaryCrossEntropyOptions& options) {
   static constexpr char kName[] = "binary_cross_entropy_with_logits";
-  check_pair(kName, logits, targets, reduction);
+  check_binary(kName, logits, targets, options);
+  if (options.pos_weight) {
+    const Variable positive = weighted(targets, options.pos_weight) * softplus(-logits);
+    const Variable losses = positive + (real{1} - targets) * softplus(logits);
+    return reduced(weighted(losses, options.weight), options.reduction);
+  }
   const auto loss = [](Simd x, Simd y) {  // softplus(x) − y x
     const Simd share = select(x > 0, real{1} - y, -y);
     return select(share == 0, 0, share * x) + log1p(exp(-abs(x)));  // avoids 0 · ∞
   };
-  return reduced(pointwise(
-                     kName, logits, targets, loss,
-                     [](Simd g, Simd x, Simd y) { return g * (1 / (1 + exp(-x)) - y); },
-                     [](Simd g, Simd x) { return -g * x; }),
-                 reduction);
+  const Variable losses = pointwise(
+      kName, logits, targets, loss,
+      [](Simd g, Simd x, Simd y) { return g * (1 / (1 + exp(-x)) - y); },
+      [](Simd g, Simd x) { return -g * x; });
+  return reduced(weighted(losses, options.weight), options.reduction);
+}
+
+Variable binary_cross_entropy(const Variable& input, const Variable& targets,
+                              const BinaryCrossEntropyOptions& options) {
+  static constexpr char kName[] = "binary_cross_entropy";
+  check_binary(kName, input, targets, options);
+  check_argument(!options.pos_weight, kName,
+                 ": pos_weight is set, expected none (use binary_cross_entropy_with_logits)");
+  const auto is_valid = [](real p) { return p >= 0 && p <= 1; };
+  check_elements(kName, "input", input.value(), is_valid, "0 to 1");
+  const Variable losses = pointwise(
+      kName, input, targets,
+      [](Simd p, Simd y) { return (y - 1) * max(log1p(-p), -100) - y * max(log(p), -100); },
+      [](Simd g, Simd p, Simd y) { return g * (p - y) / max((1 - p) * p, 1e-12); },
+      [](Simd g, Simd p) { return g * (log1p(-p) - log(p)); });
+  return reduced(weighted(losses, options.weight), options.reduction);
 }
 
 Variable mse_loss(const Variable& input, const Variable& target, LossReduction reduction) {
   check_pair("mse_loss", input, target, reduction);
   const Variable difference = input - target;
   return reduced(difference * difference, reduction);
+}
+
+Variable l1_loss(const Variable& input, const Variable& target, LossReduction reduction) {
+  check_pair("l1_loss", input, target, reduction);
+  return reduced(abs(input - target), reduction);
+}
+
+Variable huber_loss(const Variable& input, const Variable& target, double delta,
+                    LossReduction reduction) {
+  check_pair("huber_loss", input, target, reduction);
+  check_argument(delta > 0, "huber_loss: delta is ", delta, ", expected more than 0");
+  const auto loss = [=](Simd d) {
+    return select(abs(d) <= delta, 0.5 * d * d, delta * (abs(d) - 0.5 * delta));
+  };
+  const auto slope = [=](Simd g, Simd d, Simd) {
+    return g * select(d > delta, delta, select(d < -delta, -delta, d));
+  };
+  return reduced(pointwise("huber_loss", input - target, loss, slope), reduction);
+}
+
+Variable smooth_l1_loss(const Variable& input, const Variable& target, double beta,
+                        LossReduction reduction) {
+  check_pair("smooth_l1_loss", input, target, reduction);
+  check_argument(beta >= 0, "smooth_l1_loss: beta is ", beta, ", expected at least 0");
+  const auto divisor = static_cast<real>(beta);
+  if (divisor == 0) return l1_loss(input, target, reduction);
+  return huber_loss(input, target, beta, reduction) / divisor;
+}
+
+Variable kl_div(const Variable& input, const Variable& target, const KlDivOptions& options) {
+  check_pair("kl_div", input, target, options.reduction);
+  const bool is_mean = options.reduction == LossReduction::kMean && !input.shape().empty();
+  check_argument(!options.batch_mean || is_mean,
+                 "kl_div: batch_mean is set, expected kMean and at least one axis");
+  const auto losses = [&](const auto& loss, auto of_input, auto of_target) {
+    return pointwise("kl_div", input, target, loss, of_input, of_target);
+  };
+  const Variable y =
+      options.log_target
+          ? losses([](Simd x, Simd t) { return exp(t) * (t - x); },
+                   [](Simd g, Simd t) { return -g * exp(t); },
+                   [](Simd g, Simd x, Simd t) { return g * exp(t) * (t - x + 1); })
+          : losses([](Simd x, Simd t) { return select(t == 0, 0, t * (log(t) - x)); },
+                   [](Simd g, Simd t) { return -g * t; },
+                   [](Simd g, Simd x, Simd t) { return g * (log(t) - x + 1); });
+  if (options.batch_mean) return sum(y) / static_cast<real>(input.shape()[0]);
+  return reduced(y, options.reduction);
+}
+
+Variable cosine_similarity(const Variable& a, const Variable& b, int axis, double epsilon) {
+  static constexpr char kName[] = "cosine_similarity";
+  kernels::broadcast_shape(kName, a.shape(), b.shape());
+  const std::size_t along = resolve_axis(kName, axis, a.shape().size());
+  check_argument(a.shape().size() == b.shape().size() && a.shape()[along] == b.shape()[along],
+                 kName, ": shapes are ", bracketed(a.shape()), " and ", bracketed(b.shape()),
+                 ", expected equal ranks, and equal lengths of axis ", axis);
+  check_argument(epsilon > 0, kName, ": epsilon is ", epsilon, ", expected more than 0");
+  const auto unit = [&](const Variable& x) {
+    const Variable length = norm(x, {axis}, KeepAxes::kYes);
+    return x / clamp(length, static_cast<real>(epsilon), std::numeric_limits<real>::infinity());
+  };
+  return sum(unit(a) * unit(b), {axis});
 }
 
 }  // namespace rowgrad

@@ -88,6 +88,22 @@ Variable operator/(real number, const Variable& v) {
   return ROWGRAD_POINTWISE("divide", v, number / x, -g * y / x);
 }
 
+#define ROWGRAD_COMPARISON(name, sign)                                         \
+  Variable name(const Variable& a, const Variable& b) {                        \
+    const auto holds = [](Simd x, Simd y) { return select(x sign y, 1, 0); };  \
+    return a.tape().constant(broadcast_map(#name, holds, a.read(), b.read())); \
+  }                                                                            \
+  Variable name(const Variable& x, real number) {                              \
+    return name(x, x.tape().constant(scalar(number)));                         \
+  }
+
+ROWGRAD_COMPARISON(eq, ==)
+ROWGRAD_COMPARISON(ne, !=)
+ROWGRAD_COMPARISON(lt, <)
+ROWGRAD_COMPARISON(le, <=)
+ROWGRAD_COMPARISON(gt, >)
+ROWGRAD_COMPARISON(ge, >=)
+
 namespace {
 
 constexpr real kInverseSqrt2 = std::numbers::sqrt2_v<real> / 2;
@@ -150,57 +166,46 @@ Variable with_slope(OpName op, const Variable& x, const auto& function) {
 
 }  // namespace
 
-Variable exp(const Variable& v) { return ROWGRAD_POINTWISE("exp", v, exp(x), g * y); }
+#define ROWGRAD_FUNCTION(name, value, slope) \
+  Variable name(const Variable& v) { return ROWGRAD_POINTWISE(#name, v, value, slope); }
 
-Variable log(const Variable& v) { return ROWGRAD_POINTWISE("log", v, log(x), g / x); }
+// clang-format off
+ROWGRAD_FUNCTION(exp, exp(x), g * y)
+ROWGRAD_FUNCTION(exp2, exp2(x), g * y * std::numbers::ln2)
+ROWGRAD_FUNCTION(expm1, expm1(x), g * exp(x))
+ROWGRAD_FUNCTION(log, log(x), g / x)
+ROWGRAD_FUNCTION(log2, log2(x), g / (x * std::numbers::ln2))
+ROWGRAD_FUNCTION(log10, log10(x), g / (x * std::numbers::ln10))
+ROWGRAD_FUNCTION(log1p, log1p(x), g / (1 + x))
+ROWGRAD_FUNCTION(sin, sin(x), g * cos(x))
+ROWGRAD_FUNCTION(cos, cos(x), -g * sin(x))
+ROWGRAD_FUNCTION(tan, tan(x), g * (1 + y * y))
+ROWGRAD_FUNCTION(erf, erf(x), g * exp(-x * x) * (2 * std::numbers::inv_sqrtpi))
+ROWGRAD_FUNCTION(tanh, tanh(x), g * fma(-y, y, Simd(1)))
+ROWGRAD_FUNCTION(sigmoid, 1 / (1 + exp(-x)), g * y * (1 - y))
+ROWGRAD_FUNCTION(log_sigmoid, min(x, 0) - softplus_rest(x), g / (1 + exp(x)))
+ROWGRAD_FUNCTION(softplus, max(x, 0) + softplus_rest(x), g / (1 + exp(-x)))
+ROWGRAD_FUNCTION(relu, select(x < 0, 0, x), select(x <= 0, 0, g))
+ROWGRAD_FUNCTION(sqrt, sqrt(x), 0.5 * g / y)
+ROWGRAD_FUNCTION(abs, abs(x), select(x > 0, g, select(x < 0, -g, 0)))
+ROWGRAD_FUNCTION(sign, select(x > 0, 1, select(x < 0, -1, 0)), Simd(0))
+ROWGRAD_FUNCTION(floor, floor(x), Simd(0))
+ROWGRAD_FUNCTION(ceil, ceil(x), Simd(0))
+ROWGRAD_FUNCTION(round, round(x), Simd(0))
+ROWGRAD_FUNCTION(trunc, trunc(x), Simd(0))
+// clang-format on
 
-Variable log1p(const Variable& v) { return ROWGRAD_POINTWISE("log1p", v, log1p(x), g / (1 + x)); }
-
-Variable sin(const Variable& v) { return ROWGRAD_POINTWISE("sin", v, sin(x), g * cos(x)); }
-
-Variable cos(const Variable& v) { return ROWGRAD_POINTWISE("cos", v, cos(x), -g * sin(x)); }
-
-Variable tanh(const Variable& v) {
-  return ROWGRAD_POINTWISE("tanh", v, tanh(x), g * fma(-y, y, Simd(1)));
+Variable pow(const Variable& v, double exponent) {
+  const auto factor = static_cast<real>(exponent);
+  return ROWGRAD_POINTWISE("pow", v, pow(x, exponent),
+                           factor * g * pow(x, exponent == 0 ? 0 : exponent - 1));
 }
 
-Variable sigmoid(const Variable& v) {
-  return ROWGRAD_POINTWISE("sigmoid", v, 1 / (1 + exp(-x)), g * y * (1 - y));
-}
-
-Variable log_sigmoid(const Variable& v) {
-  return ROWGRAD_POINTWISE("log_sigmoid", v, min(x, 0) - softplus_rest(x), g / (1 + exp(x)));
-}
-
-Variable softplus(const Variable& v) {
-  return ROWGRAD_POINTWISE("softplus", v, max(x, 0) + softplus_rest(x), g / (1 + exp(-x)));
-}
-
-Variable relu(const Variable& v) {
-  return ROWGRAD_POINTWISE("relu", v, select(x < 0, 0, x), select(x <= 0, 0, g));
-}
-
-Variable sqrt(const Variable& v) { return ROWGRAD_POINTWISE("sqrt", v, sqrt(x), 0.5 * g / y); }
-
-Variable abs(const Variable& v) {
-  return ROWGRAD_POINTWISE("abs", v, abs(x), select(x > 0, g, select(x < 0, -g, 0)));
-}
-
-Variable pow(const Variable& x, double exponent) {
-  // Computes one element at a time, as the vectorized pow is much less accurate.
-  const auto power = [](const Tensor& base, double to) {
-    Tensor result = empty(base.shape());
-    kernels::parallel_for_each(base.size(), 16, [&](std::size_t i) {
-      result.data()[i] = static_cast<real>(std::pow(static_cast<double>(base.data()[i]), to));
-    });
-    return result;
-  };
-  return record("pow", {x}, power(x.read(), exponent), [power, exponent](Backward& node) {
-    const auto factor = static_cast<real>(exponent);
-    const auto product = [factor](Simd g, Simd v) { return Simd(factor) * g * v; };
-    const Tensor slope = power(node.input(0), exponent == 0 ? 0 : exponent - 1);
-    node.slot(0).take(kernels::map_in_place(product, node.take_gradient(), slope));
-  });
+Variable pow(const Variable& x, const Variable& exponent) {
+  return pointwise(
+      "pow", x, exponent, [](Simd a, Simd b) { return pow(a, b); },
+      [](Simd g, Simd a, Simd b) { return select(b == 0, 0, g * b * pow(a, b - 1)); },
+      [](Simd g, Simd a, Simd b) { return select(a == 0 && b >= 0, 0, g * pow(a, b) * log(a)); });
 }
 
 Variable clamp(const Variable& v, real low, real high) {
@@ -215,10 +220,27 @@ Variable leaky_relu(const Variable& v, double negative_slope) {
                            select(x > 0, g, slope * g));
 }
 
+Variable elu(const Variable& v, double alpha) {
+  return ROWGRAD_POINTWISE("elu", v, select(x <= 0, alpha * expm1(x), x),
+                           select(x <= 0, alpha * g * exp(x), g));
+}
+
 Variable silu(const Variable& x) {
   return with_slope("silu", x, [](Simd v) {
     const Simd share = real{1} / (real{1} + exp(-v));
     return std::pair(v * share, share * fma(v, real{1} - share, Simd(1)));
+  });
+}
+
+Variable mish(const Variable& x) {
+  return with_slope("mish", x, [](Simd v) {
+    // From 40 on, tanh(softplus(v)) rounds to 1, and its slope to 0.
+    const Simd low = select(v > 40, 40, v);
+    const Simd power = exp(low);
+    const Simd sum = power * (power + 2);  // tanh(softplus(v)) = sum / (sum + 2)
+    const Simd share = sum / (sum + 2);
+    return std::pair(v * share,
+                     share + low * (1 + share) * (2 / (sum + 2)) * (power / (power + 1)));
   });
 }
 

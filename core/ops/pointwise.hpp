@@ -66,11 +66,32 @@ Variable pointwise(OpName op, const Variable& a, const Variable& b, const Functi
                 });
 }
 
+/// Compare elements, with broadcasting, or with a scalar. Return a constant: 1 where the comparison
+/// holds, else 0. Comparisons with NaN give 0, except ne().
+Variable eq(const Variable& a, const Variable& b);  // a = b
+Variable ne(const Variable& a, const Variable& b);  // a ≠ b
+Variable lt(const Variable& a, const Variable& b);  // a < b
+Variable le(const Variable& a, const Variable& b);  // a ≤ b
+Variable gt(const Variable& a, const Variable& b);  // a > b
+Variable ge(const Variable& a, const Variable& b);  // a ≥ b
+Variable eq(const Variable& x, real number);
+Variable ne(const Variable& x, real number);
+Variable lt(const Variable& x, real number);
+Variable le(const Variable& x, real number);
+Variable gt(const Variable& x, real number);
+Variable ge(const Variable& x, real number);
+
 Variable exp(const Variable& x);          // eˣ
+Variable exp2(const Variable& x);         // 2ˣ
+Variable expm1(const Variable& x);        // eˣ − 1, accurate for small x
 Variable log(const Variable& x);          // the natural logarithm: NaN below 0, −∞ at 0
+Variable log2(const Variable& x);         // the logarithm to base 2
+Variable log10(const Variable& x);        // the logarithm to base 10
 Variable log1p(const Variable& x);        // log(1 + x), accurate for small x
 Variable sin(const Variable& x);          // the sine of x in radians
 Variable cos(const Variable& x);          // the cosine of x in radians
+Variable tan(const Variable& x);          // the tangent of x in radians
+Variable erf(const Variable& x);          // 2 / √π ∫ exp(−t²) dt from 0 to x
 Variable tanh(const Variable& x);         // (eˣ − e⁻ˣ) / (eˣ + e⁻ˣ)
 Variable sigmoid(const Variable& x);      // 1 / (1 + exp(−x))
 Variable log_sigmoid(const Variable& x);  // log(sigmoid(x)), accurate for large |x|
@@ -79,8 +100,17 @@ Variable relu(const Variable& x);         // max(x, 0), NaN for NaN; the gradien
 Variable sqrt(const Variable& x);         // the square root: NaN below 0
 Variable abs(const Variable& x);          // the absolute value; the gradient at 0 is 0
 
-/// Raises x to a constant power, with the special cases of std::pow.
+/// Return −1, 0 or 1 (0 for NaN), or an integer next to x. The gradient is 0.
+Variable sign(const Variable& x);
+Variable floor(const Variable& x);  // the largest integer ≤ x
+Variable ceil(const Variable& x);   // the smallest integer ≥ x
+Variable round(const Variable& x);  // the nearest integer; halves are rounded to even integers
+Variable trunc(const Variable& x);  // the integer part
+
+/// Raise x to a power, with the special cases of std::pow; two variables are broadcast. The
+/// exponent's gradient is 0 where x is 0 and the exponent at least 0.
 Variable pow(const Variable& x, double exponent);
+Variable pow(const Variable& x, const Variable& exponent);
 
 /// Limits x to [low, high]. NaN stays NaN. The gradient is 0 outside the range and for NaN. Throws
 /// std::invalid_argument unless low ≤ high.
@@ -89,8 +119,14 @@ Variable clamp(const Variable& x, real low, real high);
 /// Returns x if x is above 0, else negative_slope · x (Maas, Hannun & Ng 2013).
 Variable leaky_relu(const Variable& x, double negative_slope = 0.01);
 
+/// Returns x if x is above 0, else alpha · (eˣ − 1) (Clevert, Unterthiner & Hochreiter 2016).
+Variable elu(const Variable& x, double alpha = 1);
+
 /// Returns x sigmoid(x) (Elfwing, Uchibe & Doya 2018), also known as swish.
 Variable silu(const Variable& x);
+
+/// Returns x tanh(softplus(x)) (Misra 2020).
+Variable mish(const Variable& x);
 
 /// Returns x Φ(x) (Hendrycks & Gimpel 2016).
 Variable gelu(const Variable& x);

@@ -63,6 +63,26 @@ def sampled_softmax(x, weight, bias, shared=False):
     return (torch.logsumexp(torch.cat([target[:, None], sampled], 1), 1) - target).sum()
 
 
+def classes_of(x, count=None):
+    """Returns a class for each row of x."""
+    k = torch.arange(x.shape[0])
+    return (5 * k + k // 3) % (count or x.shape[1])
+
+
+def class_weights(x):
+    """Returns weights 0, 1, 2, 0, 1 ... of the classes of x."""
+    return (torch.arange(x.shape[1]) % 3).to(x.dtype)
+
+
+def weighted(**options):
+    """Returns cross_entropy with class weights that ignores class 1."""
+    return lambda x: F.cross_entropy(x, classes_of(x), class_weights(x), ignore_index=1, **options)
+
+
+def weighted_nll(**options):
+    return lambda x: F.nll_loss(x, classes_of(x), class_weights(x), ignore_index=1, **options)
+
+
 def attend(q, k, v, causal=False, padded=False, heads=2):
     by_head = lambda x: x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
     keys = k.shape[1]
@@ -152,6 +172,30 @@ CASES = [
     ("sin", torch.sin, rows(INF, NAN, 1e4, -3.25)),
     ("cos", torch.cos, [numbers(2, 9, scale=9)]),
     ("cos", torch.cos, rows(INF, NAN, 1e4, -3.25)),
+    ("exp2", torch.exp2, [numbers(2, 9, scale=9)]),
+    ("exp2", torch.exp2, rows(*EDGES)),
+    ("expm1", torch.expm1, [numbers(2, 9)]),
+    ("expm1", torch.expm1, rows(*EDGES)),
+    ("log2", lambda x: torch.log2(x + 2.5), [numbers(2, 9)]),
+    ("log2", lambda x: torch.log2(x + 2.5), rows(*EDGES)),
+    ("log10", lambda x: torch.log10(x + 2.5), [numbers(2, 9)]),
+    ("log10", lambda x: torch.log10(x + 2.5), rows(*EDGES)),
+    ("tan", torch.tan, [numbers(2, 9)]),
+    ("erf", torch.erf, [numbers(2, 9)]),
+    ("erf", torch.erf, rows(*EDGES)),
+    ("elu", F.elu, [numbers(2, 9)]),
+    ("elu, alpha 0.3", lambda x: F.elu(x, 0.3), rows(*EDGES)),
+    ("mish", F.mish, [numbers(2, 9, scale=9)]),
+    ("mish", F.mish, rows(*(x for x in EDGES if x != INF))),
+    ("sign", torch.sign, rows(*EDGES)),
+    ("floor", torch.floor, rows(*EDGES, -2.5, -0.5, 0.5, 2.5, 3.5)),
+    ("ceil", torch.ceil, rows(*EDGES, -2.5, -0.5, 0.5, 2.5, 3.5)),
+    ("round", torch.round, rows(*EDGES, -2.5, -0.5, 0.5, 2.5, 3.5)),
+    ("trunc", torch.trunc, rows(*EDGES, -2.5, -0.5, 0.5, 2.5, 3.5)),
+    ("pow, variable exponent", torch.pow, [numbers(2, 4).abs() + 0.1, numbers(4, phase=0.9)]),
+    ("pow, variable exponent", torch.pow,
+     rows(0, 0, 0, 0, -2, -2, -2, 4, INF, INF, 1, NAN, NAN)
+     + rows(0, 2, -1, 0.5, 2, 3, 0.5, -0.5, 2, -1, NAN, 0, 1)),
     ("log_sigmoid", F.logsigmoid, [numbers(2, 9, scale=9)]),
     ("log_sigmoid", F.logsigmoid, rows(*EDGES)),
     ("softplus", F.softplus, [numbers(2, 9, scale=9)]),
@@ -186,6 +230,59 @@ CASES = [
     ("mse_loss", F.mse_loss, [numbers(2, 4), numbers(2, 4, phase=0.9)]),
     ("mse_loss, sum", lambda x, y: F.mse_loss(x, y, reduction="sum"),
      [numbers(2, 4), numbers(2, 4, phase=0.9)]),
+    ("mse_loss, none", lambda x, y: F.mse_loss(x, y, reduction="none"),
+     [numbers(2, 4), numbers(2, 4, phase=0.9)]),
+    ("l1_loss", F.l1_loss, [numbers(2, 4), numbers(2, 4, phase=0.9)]),
+    ("l1_loss, none", lambda x, y: F.l1_loss(x, y, reduction="none"),
+     rows(1, 2, -INF, NAN) + rows(1, 5, 0, 0)),
+    ("huber_loss", F.huber_loss, [numbers(2, 4, scale=2), numbers(2, 4, phase=0.9)]),
+    ("huber_loss, delta 0.7, sum", lambda x, y: F.huber_loss(x, y, reduction="sum", delta=0.7),
+     [numbers(2, 4, scale=2), numbers(2, 4, phase=0.9)]),
+    ("smooth_l1_loss, beta 0.7, none", lambda x, y: F.smooth_l1_loss(x, y, reduction="none", beta=0.7),
+     rows(1, 2, -INF, NAN, 0.7, 0.3) + rows(1, 5, 0, 0, 0, 0)),
+    ("smooth_l1_loss, beta 0", lambda x, y: F.smooth_l1_loss(x, y, beta=0),
+     [numbers(2, 4), numbers(2, 4, phase=0.9)]),
+    ("kl_div", F.kl_div, [numbers(2, 4), numbers(2, 4, phase=0.9).abs() + 0.1]),
+    ("kl_div, none", lambda x, y: F.kl_div(x, y, reduction="none"),
+     [numbers(2, 4), numbers(2, 4, phase=0.9).abs() + 0.1]),
+    ("kl_div, log target, batch mean",
+     lambda x, y: F.kl_div(x, y, reduction="batchmean", log_target=True),
+     [numbers(3, 4), numbers(3, 4, phase=0.9)]),
+    ("binary_cross_entropy", lambda x, y: F.binary_cross_entropy(x.sigmoid(), y),
+     [numbers(2, 4), numbers(2, 4, phase=0.9, scale=0.5) + 0.5]),
+    ("binary_cross_entropy", lambda x, y: F.binary_cross_entropy(x.sigmoid(), y),
+     rows(-1000, -1000, 1000, 1000) + rows(0, 1, 0, 1)),
+    ("binary_cross_entropy_with_logits, none",
+     lambda x, y: F.binary_cross_entropy_with_logits(x, y, reduction="none"),
+     [numbers(2, 4, scale=9), numbers(2, 4, phase=0.9, scale=0.5) + 0.5]),
+    ("binary_cross_entropy_with_logits, weighted",
+     lambda x, y: F.binary_cross_entropy_with_logits(
+         x, y, 1 + torch.arange(4.0), pos_weight=torch.tensor(2.5)),
+     [numbers(2, 4, scale=40), numbers(2, 4, phase=0.9, scale=0.5) + 0.5]),
+    ("cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 2),
+     [numbers(2, 1, 4), numbers(1, 3, 4, phase=0.9)]),
+    ("cosine_similarity", lambda x, y: F.cosine_similarity(x, y, 2),
+     [torch.zeros(2, 1, 3), numbers(1, 3, 3, phase=0.9)]),
+    ("cross_entropy, weighted, none", weighted(reduction="none"), [numbers(6, 4)]),
+    ("cross_entropy, smoothed", weighted(label_smoothing=0.3), [numbers(6, 4)]),
+    ("cross_entropy, smoothed, sum", weighted(label_smoothing=0.3, reduction="sum"), [numbers(6, 4)]),
+    ("cross_entropy, smoothed, none", weighted(label_smoothing=0.3, reduction="none"), [numbers(6, 4)]),
+    ("cross_entropy, all smooth",
+     lambda x: F.cross_entropy(x, classes_of(x), label_smoothing=1), [numbers(3, 5, scale=9)]),
+    ("cross_entropy of probabilities", F.cross_entropy, [numbers(3, 4), numbers(3, 4, phase=0.9).softmax(1)]),
+    ("cross_entropy of probabilities, smoothed",
+     lambda x, y: F.cross_entropy(x, y, class_weights(x), label_smoothing=0.3),
+     [numbers(3, 4), numbers(3, 4, phase=0.9).softmax(1)]),
+    ("cross_entropy of probabilities, none", lambda x, y: F.cross_entropy(x, y, reduction="none"),
+     [numbers(3, 4), numbers(3, 4, phase=0.9).softmax(1)]),
+    ("nll_loss", weighted_nll(), [numbers(6, 4)]),
+    ("nll_loss, none", weighted_nll(reduction="none"), [numbers(6, 4)]),
+    ("linear_cross_entropy, smoothed",
+     lambda x, w, b: F.cross_entropy(F.linear(x, w, b), classes_of(x, len(w)), label_smoothing=0.3),
+     [numbers(3, 4), numbers(5, 4, phase=0.9), numbers(5, phase=0.4)]),
+    ("linear_cross_entropy, none",
+     lambda x, w, b: F.cross_entropy(F.linear(x, w, b), classes_of(x, len(w)), reduction="none"),
+     [numbers(3, 4), numbers(5, 4, phase=0.9), numbers(5, phase=0.4)]),
     ("binary_cross_entropy_with_logits", F.binary_cross_entropy_with_logits,
      [numbers(2, 4, scale=9), numbers(2, 4, phase=0.9, scale=0.5) + 0.5]),
     ("binary_cross_entropy_with_logits, sum",

@@ -45,6 +45,38 @@ NegativeSamples samples_of(const Variable& x, std::size_t classes, bool shared) 
   return {std::move(ids), std::move(logs)};
 }
 
+// Returns weights 0, 1, 2, 0, 1 … of the classes of x.
+Tensor class_weights(const Variable& x) {
+  Tensor weights = empty({x.shape()[1]});
+  for (std::size_t k = 0; k < weights.size(); ++k) weights(k) = static_cast<real>(k % 3);
+  return weights;
+}
+
+// Returns a function that computes cross_entropy with class weights and ignores class 1.
+Function weighted(double smoothing, LossReduction reduction = LossReduction::kMean) {
+  return [=](Inputs x) {
+    return cross_entropy(x[0], classes_of(x[0], x[0].shape()[1]),
+                         {.reduction = reduction,
+                          .ignore_index = 1,
+                          .class_weights = class_weights(x[0]),
+                          .label_smoothing = smoothing});
+  };
+}
+
+Function weighted_nll(LossReduction reduction) {
+  return [=](Inputs x) {
+    return nll_loss(
+        x[0], classes_of(x[0], x[0].shape()[1]),
+        {.reduction = reduction, .ignore_index = 1, .class_weights = class_weights(x[0])});
+  };
+}
+
+Function head_loss(const CrossEntropyOptions& options) {
+  return [=](Inputs x) {
+    return linear_cross_entropy(x[0], x[1], x[2], classes_of(x[0], x[1].shape()[0]), options);
+  };
+}
+
 // Returns a mask [rows, 1] of 1, 0, 1, 0 … for the rows of x.
 Variable every_other_row(const Variable& x) {
   Tensor mask = zeros({x.shape()[0], 1});
@@ -199,6 +231,26 @@ void add_plain_ops(OpTable& table) {
     table.add(name, kBroadcasts, kLargeRowAndMatrix, two(op))
         .gives(pairs(reference))
         .between(low, 2);
+  struct Comparison {
+    const char* name;
+    Variable (*op)(const Variable&, const Variable&);
+    double (*reference)(double, double);
+  };
+  for (const auto& [name, op, reference] :
+       std::vector<Comparison>{{"eq", eq, [](double a, double b) { return a == b ? a : 2 * b; }},
+                               {"ne", ne, [](double a, double b) { return a != b ? a : 2 * b; }},
+                               {"lt", lt, [](double a, double b) { return a < b ? a : 2 * b; }},
+                               {"le", le, [](double a, double b) { return a <= b ? a : 2 * b; }},
+                               {"gt", gt, [](double a, double b) { return a > b ? a : 2 * b; }},
+                               {"ge", ge, [](double a, double b) { return a >= b ? a : 2 * b; }}})
+    table
+        .add(name, kBroadcasts, kLargeRowAndMatrix,
+             [op = op](Inputs x) { return where(op(x[0], x[1]), x[0], 2 * x[1]); })
+        .gives(pairs(reference))
+        .has_quotients = false;  // some elements are nearly equal
+  table.add("pow, variable exponent", kBroadcasts, kLargeRowAndMatrix, two(pow))
+      .gives(pairs(std::pow), near_function)
+      .between(0.3, 2);
   // For these shapes, no difference quotient changes which element is larger.
   for (const auto& [name, op, reference, low] :
        std::vector<OfTwo>{{"maximum", maximum, [](double a, double b) { return std::max(a, b); }},
@@ -278,13 +330,27 @@ void add_plain_ops(OpTable& table) {
     return x > 0 ? x : x / 4;
   }));
 
-  const auto of_matrix = [&](const char* name, const Function& op) {
-    table.add(name, {{{3, 4}}}, kLargeMatrix, op);
+  const auto of_matrix = [&](const char* name, const Function& op) -> OpCase& {
+    return table.add(name, {{{3, 4}}}, kLargeMatrix, op);
   };
   of_matrix("divide, with numbers on both sides", [](Inputs x) { return 2 - 3 / (-x[0] * 2 + 5); });
   of_matrix("log1p", [](Inputs x) { return log1p(x[0] + 2.5); });
   of_matrix("sin", one(sin));
   of_matrix("cos", one(cos));
+  of_matrix("exp2", one(exp2));
+  of_matrix("expm1", one(expm1));
+  of_matrix("log2", [](Inputs x) { return log2(x[0] + 2.5); });
+  of_matrix("log10", [](Inputs x) { return log10(x[0] + 2.5); });
+  of_matrix("tan", one(tan)).between(-1.2, 1.2);
+  of_matrix("erf", one(erf));
+  of_matrix("elu", [](Inputs x) { return elu(x[0]); });
+  of_matrix("elu, alpha 0.3", [](Inputs x) { return elu(x[0], 0.3); });
+  of_matrix("mish", one(mish));
+  of_matrix("sign", one(sign));
+  of_matrix("floor", one(floor));
+  of_matrix("ceil", one(ceil));
+  of_matrix("round", one(rowgrad::round));
+  of_matrix("trunc", one(trunc));
   of_matrix("log_sigmoid", one(log_sigmoid));
   of_matrix("softplus", one(softplus));
   of_matrix("leaky_relu", [](Inputs x) { return leaky_relu(x[0]); });
@@ -304,6 +370,15 @@ void add_plain_ops(OpTable& table) {
   of_matrix("log_softmax", [](Inputs x) { return log_softmax(x[0]); });
   of_matrix("cross_entropy",
             [](Inputs x) { return cross_entropy(x[0], classes_of(x[0], x[0].shape()[1])); });
+  of_matrix("cross_entropy, weighted, none", weighted(0, LossReduction::kNone));
+  of_matrix("cross_entropy, smoothed", weighted(0.3));
+  of_matrix("cross_entropy, smoothed, sum", weighted(0.3, LossReduction::kSum));
+  of_matrix("cross_entropy, smoothed, none", weighted(0.3, LossReduction::kNone));
+  of_matrix("cross_entropy, all smooth", [](Inputs x) {
+    return cross_entropy(x[0], classes_of(x[0], x[0].shape()[1]), {.label_smoothing = 1});
+  });
+  of_matrix("nll_loss", weighted_nll(LossReduction::kMean));
+  of_matrix("nll_loss, none", weighted_nll(LossReduction::kNone));
   of_matrix("reshape", [](Inputs x) { return reshape(x[0], {x[0].shape()[1], x[0].shape()[0]}); });
 
   const auto of_block = [&](const char* name, const Function& op) -> OpCase& {
@@ -349,8 +424,8 @@ void add_plain_ops(OpTable& table) {
   }).gives(permuted({2, 0, 1}));
   of_block("slice", [](Inputs x) { return slice(x[0], 1, 1, kAxisEnd, 2); });
 
-  const auto of_pair = [&](const char* name, const Function& op) {
-    table.add(name, {{{2, 4}, {2, 4}}}, kLargePair, op);
+  const auto of_pair = [&](const char* name, const Function& op) -> OpCase& {
+    return table.add(name, {{{2, 4}, {2, 4}}}, kLargePair, op);
   };
   of_pair("mse_loss", [](Inputs x) { return mse_loss(x[0], x[1]); });
   of_pair("mse_loss, sum", [](Inputs x) { return mse_loss(x[0], x[1], LossReduction::kSum); });
@@ -359,6 +434,40 @@ void add_plain_ops(OpTable& table) {
   of_pair("binary_cross_entropy_with_logits, sum", [](Inputs x) {
     return binary_cross_entropy_with_logits(x[0], x[1], LossReduction::kSum);
   });
+  constexpr LossReduction kNone = LossReduction::kNone;
+  const Tensor of_columns{1, 2, 3, 4};
+  of_pair("mse_loss, none", [](Inputs x) { return mse_loss(x[0], x[1], kNone); });
+  of_pair("l1_loss", [](Inputs x) { return l1_loss(x[0], x[1]); });
+  of_pair("l1_loss, none", [](Inputs x) { return l1_loss(x[0], x[1], kNone); });
+  of_pair("huber_loss", [](Inputs x) { return huber_loss(x[0], x[1]); });
+  of_pair("huber_loss, delta 0.7, sum",
+          [](Inputs x) { return huber_loss(x[0], x[1], 0.7, LossReduction::kSum); });
+  of_pair("smooth_l1_loss, beta 0.7, none",
+          [](Inputs x) { return smooth_l1_loss(x[0], x[1], 0.7, kNone); });
+  of_pair("smooth_l1_loss, beta 0", [](Inputs x) { return smooth_l1_loss(x[0], x[1], 0); });
+  of_pair("kl_div", [](Inputs x) { return kl_div(x[0], x[1]); }).between(0.2, 2);
+  of_pair("kl_div, none", [](Inputs x) {
+    return kl_div(x[0], x[1], {.reduction = kNone});
+  }).between(0.2, 2);
+  of_pair("kl_div, log target, batch mean",
+          [](Inputs x) { return kl_div(x[0], x[1], {.batch_mean = true, .log_target = true}); });
+  of_pair("binary_cross_entropy",
+          [](Inputs x) { return binary_cross_entropy(sigmoid(x[0]), x[1]); });
+  of_pair("binary_cross_entropy_with_logits, none",
+          [](Inputs x) { return binary_cross_entropy_with_logits(x[0], x[1], kNone); });
+  table.add("binary_cross_entropy_with_logits, weighted", {{{2, 4}, {2, 4}}}, [=](Inputs x) {
+    return binary_cross_entropy_with_logits(x[0], x[1],
+                                            {.weight = of_columns, .pos_weight = scalar(2.5)});
+  });
+  of_pair("cross_entropy of probabilities", [](Inputs x) { return cross_entropy(x[0], x[1]); });
+  of_pair("cross_entropy of probabilities, none",
+          [](Inputs x) { return cross_entropy(x[0], x[1], {.reduction = kNone}); });
+  of_pair("cross_entropy of probabilities, smoothed", [](Inputs x) {
+    return cross_entropy(x[0], x[1],
+                         {.class_weights = class_weights(x[0]), .label_smoothing = 0.3});
+  });
+  table.add("cosine_similarity", {{{2, 1, 4}, {1, 3, 4}}}, {{300, 1, 64}, {1, 70, 64}},
+            [](Inputs x) { return cosine_similarity(x[0], x[1], 2); });
   of_pair("concatenate", [](Inputs x) { return concatenate(all(x), 1); });
 
   // The width is not a multiple of the vector size.
@@ -457,9 +566,11 @@ void add_plain_ops(OpTable& table) {
            slice(x[0] * x[0], 1, 2);
   });
   table.add("linear_cross_entropy", {{{3, 4}, {7, 4}, {7}}}, {{300, 64}, {1132, 64}, {1132}},
-            [](Inputs x) {
-              return linear_cross_entropy(x[0], x[1], x[2], classes_of(x[0], x[1].shape()[0]));
-            });
+            head_loss({}));
+  table.add("linear_cross_entropy, smoothed", {{{3, 4}, {7, 4}, {7}}},
+            head_loss({.label_smoothing = 0.3}));
+  table.add("linear_cross_entropy, none", {{{3, 4}, {7, 4}, {7}}},
+            head_loss({.reduction = LossReduction::kNone}));
   for (const bool shared : {false, true}) {
     const std::string of = shared ? ", shared" : "";
     table.add("negative_sampling_loss" + of, {{{3, 4}, {7, 4}}}, {{300, 64}, {1132, 64}},
@@ -887,6 +998,14 @@ void add_losses(OpTable& table) {
            {{4, 3}, {1, -100, 0, 2}, {.reduction = LossReduction::kSum, .ignore_index = -100}},
            {{4, 3}, {1, 2, 0, 1}, {.ignore_index = 7}},  // 7 does not occur
            {{2, 3}, {0, 0}, {.reduction = LossReduction::kSum, .ignore_index = 0}},
+           {{2, 3}, {0, 0}, {.ignore_index = 0}},  // a mean of no losses is 0
+           {{0, 3}, {}},
+           {{4, 3}, {1, 2, 0, 1}, {.label_smoothing = 0.3}},
+           {{4, 3},
+            {1, -100, 0, 2},
+            {.class_weights = Tensor{0.5, 2, 0},
+            .target_weights = Tensor{3, 1, 0.25, 2},
+            .label_smoothing = 0.1}},
            {{0, 3}, {}, {.reduction = LossReduction::kSum}},
            {{3, 1}, {0, 0, 0}},        // with one class, the loss is 0
            {{4, 3}, {1, -100, 0, 2}},  // -100 is ignored by default
@@ -900,7 +1019,7 @@ void add_losses(OpTable& table) {
     const std::size_t classes = item.logits.back();
     const bool mean = item.options.reduction == LossReduction::kMean;
     const auto loops = [=](const std::vector<Tensor>& x) {
-      const auto& [reduction, ignored, of_class, of_target] = item.options;
+      const auto& [reduction, ignored, of_class, of_target, smoothing] = item.options;
       long double total = 0, counted = 0;
       for (std::size_t row = 0; row < item.targets.size(); ++row) {
         if (item.targets[row] == ignored) continue;
@@ -908,12 +1027,15 @@ void add_losses(OpTable& table) {
         long double sum = 0;
         for (std::size_t k = 0; k < classes; ++k)
           sum += std::exp(static_cast<long double>(logits[k]) - logits[item.targets[row]]);
-        long double weight = of_class ? of_class->data()[item.targets[row]] : 1;
-        if (of_target) weight *= of_target->data()[row];
-        total += weight * std::log(sum);
+        const long double own = of_target ? of_target->data()[row] : 1;
+        const long double weight = own * (of_class ? of_class->data()[item.targets[row]] : 1);
+        total += (1 - smoothing) * weight * std::log(sum);
+        for (std::size_t k = 0; k < classes; ++k)
+          total += own * smoothing / classes * (of_class ? of_class->data()[k] : 1) *
+                   (std::log(sum) + logits[item.targets[row]] - logits[k]);
         counted += weight;
       }
-      return scalar(static_cast<real>(mean ? total / counted : total));
+      return scalar(static_cast<real>(mean && counted > 0 ? total / counted : total));
     };
     // Σ exp(x − max) has a relative error of (4 / 2 + 2) epsilon from its exponentials, and of
     // epsilon / 2 from each addition. The relative error of the sum equals the absolute error of
@@ -1124,39 +1246,80 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "attention with a bias",
                                        "attention with a mask",
                                        "attention with Shaw's tables",
+                                       "binary_cross_entropy",
                                        "binary_cross_entropy_with_logits",
+                                       "binary_cross_entropy_with_logits, none",
                                        "binary_cross_entropy_with_logits, sum",
                                        "causal_attention of grouped keys",
+                                       "binary_cross_entropy_with_logits, weighted",
                                        "causal_attention of padded keys",
                                        "causal_conv",
                                        "causal_conv, dilated",
+                                       "ceil",
                                        "cos",
+                                       "cosine_similarity",
+                                       "cross_entropy of probabilities",
+                                       "cross_entropy of probabilities, none",
+                                       "cross_entropy of probabilities, smoothed",
+                                       "cross_entropy, all smooth",
+                                       "cross_entropy, smoothed",
+                                       "cross_entropy, smoothed, none",
+                                       "cross_entropy, smoothed, sum",
+                                       "cross_entropy, weighted, none",
                                        "cumsum",
                                        "cumsum of the last axis",
+                                       "elu",
+                                       "elu, alpha 0.3",
+                                       "erf",
+                                       "exp2",
+                                       "expm1",
+                                       "floor",
                                        "gather",
+                                       "huber_loss",
+                                       "huber_loss, delta 0.7, sum",
+                                       "kl_div",
+                                       "kl_div, log target, batch mean",
+                                       "kl_div, none",
+                                       "l1_loss",
+                                       "l1_loss, none",
                                        "leaky_relu",
                                        "leaky_relu, slope 0.3",
+                                       "linear_cross_entropy, none",
+                                       "linear_cross_entropy, smoothed",
+                                       "log10",
                                        "log1p",
+                                       "log2",
                                        "log_sigmoid",
                                        "logsumexp",
                                        "logsumexp, axis 1 kept",
                                        "memory_gate",
                                        "min",
+                                       "mish",
                                        "mse_loss",
+                                       "mse_loss, none",
                                        "mse_loss, sum",
                                        "negative_sampling_loss",
                                        "negative_sampling_loss, shared",
+                                       "nll_loss",
+                                       "nll_loss, none",
                                        "norm",
                                        "norm of axis 0, kept",
+                                       "pow, variable exponent",
                                        "rms_norm",
                                        "rotary of 6 columns of 8",
                                        "sampled_softmax_loss",
                                        "sampled_softmax_loss, shared",
+                                       "round",
+                                       "sign",
                                        "silu",
                                        "sin",
+                                       "smooth_l1_loss, beta 0",
+                                       "smooth_l1_loss, beta 0.7, none",
                                        "softplus",
                                        "stddev",
                                        "stddev of the last axis",
+                                       "tan",
+                                       "trunc",
                                        "var",
                                        "var, correction 0, kept"};
 bool is_of_pytorch(const OpCase& item) { return kOfPyTorch.contains(item.name); }
@@ -1176,7 +1339,6 @@ const std::map<std::string, std::string> kValuesElsewhere{
     {"embedding_add", "EmbeddingAdd.EqualsALookupAndASum"},
     {"embedding_bag", "EmbeddingBag.MatchesPyTorchInEveryModeWithEveryOption"},
     {"layer_norm", "Normalize.MatchesBasicOpsForEveryWidth"},
-    {"linear_cross_entropy", "LinearCrossEntropy.MatchesLinearAndCrossEntropy"},
     {"masked_fill", "Ops/MaskedFill.HandlesEdgeCases/masked_fill"},
     {"max", "Ops/Max.HandlesEdgeCases/max"},
     {"t5_bias", "T5Bias.LooksUpTheBucketsOfDistances"},

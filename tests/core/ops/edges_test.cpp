@@ -139,6 +139,51 @@ std::vector<Edge> edges() {
        {full({2, 2}, 5)},
        scalar(kLog2),
        {Tensor{{0, 0}, {0.5, -0.5}}}},
+      {"cross_entropy, all ignored",
+       [](Inputs x) {
+         return cross_entropy(x[0], ids({2}, {0, 0}), {.ignore_index = 0});
+       },
+       {tensor({2, 2}, {kNaN, kInfinity, 1, 2})},
+       scalar(0),
+       {zeros({2, 2})}},
+      {"linear_cross_entropy, all ignored",
+       [](Inputs x) { return linear_cross_entropy(x[0], x[1], {}, ids({1}, {-100})); },
+       {tensor({1, 2}, {kNaN, 1}), zeros({3, 2})},
+       scalar(0),
+       {zeros({1, 2}), zeros({3, 2})}},
+      {"cross_entropy, ignored, none",
+       [](Inputs x) {
+         return cross_entropy(
+             x[0], ids({2}, {1, 0}),
+             {.reduction = LossReduction::kNone, .ignore_index = 1, .label_smoothing = 0.5});
+       },
+       {tensor({2, 2}, {kNaN, kInfinity, 0, 0})},
+       Tensor{0, kLog2},
+       {Tensor{{0, 0}, {-0.5, 0.5}}}},
+      {"cross_entropy of probabilities 0",
+       two([](const Variable& logits, const Variable& p) { return cross_entropy(logits, p); }),
+       {Tensor{{-kInfinity, 0, 0}}, Tensor{{0, 0.5, 0.5}}},
+       scalar(kLog2)},
+      {"kl_div of targets 0",
+       two([](const Variable& log_p, const Variable& q) {
+         return kl_div(log_p, q, {.reduction = LossReduction::kNone});
+       }),
+       {Tensor{-kInfinity, 0}, Tensor{0, 1}},
+       Tensor{0, 0}},
+      {"binary_cross_entropy, weighted",
+       two([](const Variable& p, const Variable& y) {
+         return binary_cross_entropy(
+             p, y, {.reduction = LossReduction::kNone, .weight = Tensor{1, 2, 3, 4}});
+       }),
+       {Tensor{0, 0, 1, 1}, Tensor{0, 1, 0, 1}},
+       Tensor{0, 200, 300, 0},
+       {Tensor{0, real{-4} / real{1e-12}, real{9} / real{1e-12}, 0},
+        Tensor{kInfinity, kInfinity, -kInfinity, -kInfinity}}},
+      {"mish of infinity",
+       one(mish),
+       {Tensor{kInfinity, kMaximum}},
+       Tensor{kInfinity, kMaximum},
+       {Tensor{1, 2}}},
       {"logsumexp of nothing", total, {zeros({2, 0})}, full({2}, -kInfinity), {zeros({2, 0})}}};
   for (const Tensor& x : {Tensor{{1, kInfinity, 2}}, full({1, 3}, -kInfinity)}) {
     all.push_back({"softmax", along(softmax, 1), {x}, all_nan});
@@ -240,6 +285,22 @@ OP_TEST(HandlesEdgeCases, Edge, all_edges(), any_case) {
   for (std::size_t i = 0; i < in.size(); ++i)
     expect_numbers(Gradient(tape.gradient(in[i])).take_dense(), item.gradients[i], 0,
                    concat("gradient ", i));
+}
+
+TEST(Comparisons, ReturnConstants) {
+  Tape tape;
+  const Variable x = tape.input(Tensor{-1, 0, 1, kNaN, kInfinity, -0.0});
+  const auto expect = [&](const auto& op, const Tensor& zero, const Tensor& one) {
+    EXPECT_EQ(op(x, 0).value(), zero);
+    EXPECT_EQ(op(x, tape.input(scalar(1))).value(), one);
+    EXPECT_FALSE(op(x, 0).needs_gradient());
+  };
+  expect([](auto& a, auto b) { return eq(a, b); }, Tensor{0, 1, 0, 0, 0, 1}, {0, 0, 1, 0, 0, 0});
+  expect([](auto& a, auto b) { return ne(a, b); }, Tensor{1, 0, 1, 1, 1, 0}, {1, 1, 0, 1, 1, 1});
+  expect([](auto& a, auto b) { return lt(a, b); }, Tensor{1, 0, 0, 0, 0, 0}, {1, 1, 0, 0, 0, 1});
+  expect([](auto& a, auto b) { return le(a, b); }, Tensor{1, 1, 0, 0, 0, 1}, {1, 1, 1, 0, 0, 1});
+  expect([](auto& a, auto b) { return gt(a, b); }, Tensor{0, 0, 1, 0, 1, 0}, {0, 0, 0, 0, 1, 0});
+  expect([](auto& a, auto b) { return ge(a, b); }, Tensor{0, 1, 1, 0, 1, 1}, {0, 0, 1, 0, 1, 0});
 }
 
 TEST(Argmax, ReturnsTheFirstMaximumOrNaN) {

@@ -35,6 +35,7 @@ const std::vector<HeadCase> kHeadCases{
     {{2, 0}, 5},
     {{0, 3}, 4, {.reduction = LossReduction::kSum}},
     {{0, 3}, 0, {.reduction = LossReduction::kSum}},
+    {{5, 7}, 11, {.ignore_index = 0, .label_smoothing = 0.3}},
 };
 
 Ids targets_of(const HeadCase& item) {

@@ -38,6 +38,10 @@ TEST_F(RefusedByOps, Functions) {
     EXPECT_INVALID(
         each.first + ": shapes [2, 3] and [2] cannot be broadcast together: 3 against 2 on axis -1",
         each.second(x, of({2})));
+  using Comparison = Variable (*)(const Variable&, const Variable&);
+  for (const Comparison compare : std::vector<Comparison>{eq, ne, lt, le, gt, ge})
+    EXPECT_ERROR_WITH(std::invalid_argument, ": shapes [2, 3] and [2] cannot be broadcast together",
+                      compare(x, of({2})));
   EXPECT_INVALID("clamp: low is 2 and high 1, expected low <= high", clamp(x, 2, 1));
   for (const double p : {-0.1, 1.5, double{kNaN}})
     EXPECT_INVALID(concat("dropout: p is ", p, ", expected 0 to 1"), dropout(x, p));
@@ -169,22 +173,10 @@ TEST_F(RefusedByOps, Losses) {
                  weighed({.target_weights = Tensor{1, 1, 1}}));
   EXPECT_INVALID("cross_entropy: class_weights has an element -1, expected finite weights >= 0",
                  weighed({.class_weights = Tensor{1, -1, 1}}));
-  EXPECT_INVALID(
-      "cross_entropy: 0 of 2 targets have nonzero weight, expected at least one for a mean",
-      weighed({.class_weights = Tensor{0, 0, 1}}));
   // The product of both weights overflows or underflows.
-  const real most = std::numeric_limits<real>::max(), least = std::numeric_limits<real>::min();
+  const real most = std::numeric_limits<real>::max();
   EXPECT_ERROR_WITH(std::invalid_argument, "cross_entropy: the weight of the target at [0] is",
                     weighed({.class_weights = full({3}, most), .target_weights = full({2}, most)}));
-  EXPECT_INVALID(
-      "cross_entropy: 0 of 2 targets have nonzero weight, expected at least one for a mean",
-      weighed({.class_weights = full({3}, least), .target_weights = full({2}, least)}));
-  EXPECT_INVALID(
-      "cross_entropy: 0 of 2 targets have nonzero weight, expected at least one for a mean",
-      cross_entropy(x, ids({2}, {0, 0}), {.ignore_index = 0}));
-  EXPECT_INVALID(
-      "cross_entropy: 0 of 0 targets have nonzero weight, expected at least one for a mean",
-      cross_entropy(of({0, 3}), ids({0}, {})));
   EXPECT_INVALID("cross_entropy: target 3 at [1] is out of range: there are 3 classes",
                  cross_entropy(x, ids({2}, {0, 3})));
   EXPECT_INVALID("cross_entropy: target -1 at [1, 0] is out of range: there are 3 classes",
@@ -210,9 +202,59 @@ TEST_F(RefusedByOps, Losses) {
       linear_cross_entropy(of({3, 3}), of({4, 3}), {}, two));
   EXPECT_INVALID("linear_cross_entropy: target 4 at [1] is out of range: there are 4 classes",
                  linear_cross_entropy(x, of({4, 3}), {}, ids({2}, {0, 4})));
+
+  for (const double smoothing : {-0.1, 1.1, double{kNaN}}) {
+    const std::string expected = concat(": label_smoothing is ", smoothing, ", expected 0 to 1");
+    EXPECT_INVALID("cross_entropy" + expected, weighed({.label_smoothing = smoothing}));
+    EXPECT_INVALID("cross_entropy" + expected, cross_entropy(x, x, {.label_smoothing = smoothing}));
+  }
+  EXPECT_INVALID("nll_loss: label_smoothing is 0.5, expected 0 (use cross_entropy)",
+                 nll_loss(x, two, {.label_smoothing = 0.5}));
+  EXPECT_INVALID("nll_loss: target 3 at [1] is out of range: there are 3 classes",
+                 nll_loss(x, ids({2}, {0, 3})));
+  EXPECT_INVALID("cross_entropy: shapes [2, 3] and [3] differ, expected equal shapes",
+                 cross_entropy(x, of({3})));
+  EXPECT_INVALID("cross_entropy: axis -1 is out of range for rank 0",
+                 cross_entropy(number, number));
   EXPECT_INVALID(
-      "linear_cross_entropy: 0 of 0 targets have nonzero weight, expected at least one for a mean",
-      linear_cross_entropy(of({0, 3}), of({4, 3}), {}, ids({0}, {})));
+      "cross_entropy: target_weights is set, expected none with probabilities (use kNone)",
+      cross_entropy(x, x, {.target_weights = Tensor{}}));
+}
+
+TEST_F(RefusedByOps, LossesOfPairs) {
+  const std::string differ = ": shapes [2, 3] and [3] differ, expected equal shapes";
+  EXPECT_INVALID("l1_loss" + differ, l1_loss(x, of({3})));
+  EXPECT_INVALID("huber_loss" + differ, huber_loss(x, of({3})));
+  EXPECT_INVALID("smooth_l1_loss" + differ, smooth_l1_loss(x, of({3})));
+  EXPECT_INVALID("kl_div" + differ, kl_div(x, of({3})));
+  EXPECT_INVALID("binary_cross_entropy" + differ, binary_cross_entropy(x, of({3})));
+  EXPECT_INVALID("huber_loss: delta is 0, expected more than 0", huber_loss(x, x, 0));
+  EXPECT_INVALID("smooth_l1_loss: beta is -1, expected at least 0", smooth_l1_loss(x, x, -1));
+  const std::string batch = "kl_div: batch_mean is set, expected kMean and at least one axis";
+  EXPECT_INVALID(batch, kl_div(number, number, {.batch_mean = true}));
+  EXPECT_INVALID(batch, kl_div(x, x, {.reduction = LossReduction::kSum, .batch_mean = true}));
+  const std::string expected =
+      ": a weight has shape [2, 1, 3], expected a shape that broadcasts to [2, 3]";
+  const Tensor large = zeros({2, 1, 3});
+  EXPECT_INVALID("binary_cross_entropy" + expected, binary_cross_entropy(x, x, {.weight = large}));
+  EXPECT_INVALID("binary_cross_entropy_with_logits" + expected,
+                 binary_cross_entropy_with_logits(x, x, {.pos_weight = large}));
+  EXPECT_INVALID(
+      "binary_cross_entropy: pos_weight is set, expected none (use "
+      "binary_cross_entropy_with_logits)",
+      binary_cross_entropy(x, x, {.pos_weight = scalar(2)}));
+  ++recorded;
+  EXPECT_INVALID("binary_cross_entropy: input has an element 2, expected 0 to 1",
+                 binary_cross_entropy(tape.input(full({2, 3}, 2)), x));
+  const std::string ranks = ", expected equal ranks, and equal lengths of axis 1";
+  EXPECT_INVALID("cosine_similarity: shapes are [2, 3] and [3]" + ranks,
+                 cosine_similarity(x, of({3})));
+  EXPECT_INVALID("cosine_similarity: shapes are [2, 3] and [2, 1]" + ranks,
+                 cosine_similarity(x, of({2, 1})));
+  EXPECT_INVALID("cosine_similarity: axis 2 is out of range for rank 2",
+                 cosine_similarity(x, x, 2));
+  EXPECT_INVALID("cosine_similarity: epsilon is 0, expected more than 0",
+                 cosine_similarity(x, x, 1, 0));
 }
 
 TEST_F(RefusedByOps, SampledLosses) {
