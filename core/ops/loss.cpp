@@ -29,6 +29,7 @@ Variable along_rows(OpName op, const Variable& x, int axis, RowsForward forward,
                     RowsBackward backward) {
   const std::size_t rank = x.shape().size();
   const std::size_t along = resolve_axis(op, axis, rank);
+  if (rank == 0) return reshape(along_rows(op, reshape(x, {1}), 0, forward, backward), {});
   if (along + 1 != rank)  // the kernels work along the last axis
     return transpose(along_rows(op, transpose(x, axis, -1), -1, forward, backward), axis, -1);
   const std::size_t width = x.shape().back();
@@ -56,6 +57,7 @@ Variable log_softmax(const Variable& x, int axis) {
 Variable logsumexp(const Variable& x, int axis, KeepAxes keep) {
   const std::size_t rank = x.shape().size();
   const std::size_t along = resolve_axis("logsumexp", axis, rank);
+  if (rank == 0) return logsumexp(reshape(x, {1}), 0);
   if (along + 1 != rank) {
     const Variable kept =
         transpose(logsumexp(transpose(x, axis, -1), -1, KeepAxes::kYes), axis, -1);

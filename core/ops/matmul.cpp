@@ -6,6 +6,7 @@
 #include <rowgrad/core/kernels/broadcast.hpp>
 #include <rowgrad/core/kernels/vector_product.hpp>
 #include <rowgrad/core/ops/matmul.hpp>
+#include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
 
@@ -21,9 +22,11 @@ struct Matrices {
   std::size_t count() const { return element_count(leading); }
 };
 
-Matrices matrices(const Tensor& x) {
+// Returns the matrices of x. A vector is one row or, if `is_right`, one column.
+Matrices matrices(const Tensor& x, bool is_right) {
   const Shape& shape = x.shape();
   const std::size_t rank = shape.size();
+  if (rank == 1) return {{}, {x.data(), is_right ? x.size() : 1, is_right ? 1 : x.size()}};
   return {Shape(shape.begin(), shape.end() - 2), {x.data(), shape[rank - 2], shape[rank - 1]}};
 }
 
@@ -76,45 +79,54 @@ Tensor multiply(const Matrices& a, const Matrices& b, const Shape& leading) {
 }  // namespace
 
 Variable matmul(const Variable& a, const Variable& b) {
-  const auto checked = [&](const Variable& x, const char* name) {
-    check_argument(x.shape().size() >= 2, "matmul: ", name, " has shape ", bracketed(x.shape()),
-                   ", expected at least two axes");
-    return matrices(x.read());
+  const auto checked = [&](const Variable& x, const char* name, bool is_right) {
+    check_argument(!x.shape().empty(), "matmul: ", name,
+                   " is a scalar, expected at least one axis");
+    return matrices(x.read(), is_right);
   };
-  const Matrices left = checked(a, "a");
-  const Matrices right = checked(b, "b");
+  const Matrices left = checked(a, "a", false);
+  const Matrices right = checked(b, "b", true);
+  const std::size_t rows = left.first.rows, columns = right.first.columns;
   check_argument(left.first.columns == right.first.rows, "matmul: a has shape ",
                  bracketed(a.shape()), " and b ", bracketed(b.shape()),
                  ", expected equal inner axes instead of ", left.first.columns, " and ",
                  right.first.rows);
   Shape leading = kernels::broadcast_shape("matmul", left.leading, right.leading);
   Shape shape = leading;
-  shape.push_back(left.first.rows);
-  shape.push_back(right.first.columns);
+  if (a.shape().size() > 1) shape.push_back(rows);
+  if (b.shape().size() > 1) shape.push_back(columns);
   // With a single matrix on the right, all products are computed as one larger product.
   const bool one_right = right.leading.empty();
-  Tensor value = one_right ? reshaped(multiply(stacked(left), right, {}), shape)
-                           : multiply(left, right, leading);
-  return record("matmul", {a, b}, std::move(value), [leading, one_right](Backward& node) {
-    Matrices of_a = matrices(node.input(0));
-    const Matrices of_b = matrices(node.input(1));
-    Matrices upstream = matrices(node.gradient());
+  Tensor value = one_right ? multiply(stacked(left), right, {}) : multiply(left, right, leading);
+  return record("matmul", {a, b}, reshaped(std::move(value), shape), [=](Backward& node) {
+    Matrices of_a = matrices(node.input(0), false);
+    const Matrices of_b = matrices(node.input(1), true);
+    Matrices upstream{leading, {node.gradient().data(), rows, columns}};
     Shape stack = leading;
     if (one_right) {
       of_a = stacked(of_a);
       upstream = stacked(upstream);
       stack = Shape();
     }
-    const auto take_product = [&](std::size_t i, const Matrices& first, const Matrices& second) {
+    const auto take_product = [&](std::size_t i, const Matrices& first, const Matrices& second,
+                                  Shape of_input) {
       GradientSlot slot = node.slot(i);
       if (!slot) return;
       Tensor gradient = multiply(first, second, stack);
-      slot.take(one_right ? reshaped(std::move(gradient), node.input_shape(i))
-                          : kernels::sum_to(std::move(gradient), node.input_shape(i)));
+      of_input.push_back(first.first.rows);
+      of_input.push_back(second.first.columns);
+      if (!one_right) gradient = kernels::sum_to(std::move(gradient), of_input);
+      slot.take(reshaped(std::move(gradient), node.input_shape(i)));
     };
-    take_product(0, upstream, transposed(of_b));
-    take_product(1, transposed(of_a), upstream);
+    take_product(0, upstream, transposed(of_b), of_a.leading);
+    take_product(1, transposed(of_a), upstream, of_b.leading);
   });
+}
+
+Variable outer(const Variable& a, const Variable& b) {
+  check_argument(a.shape().size() == 1 && b.shape().size() == 1, "outer: a has shape ",
+                 bracketed(a.shape()), " and b ", bracketed(b.shape()), ", expected two vectors");
+  return matmul(unsqueeze(a, 1), unsqueeze(b, 0));
 }
 
 void check_linear(const char* caller, const Variable& x, const Variable& weight,

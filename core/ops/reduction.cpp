@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -126,21 +128,28 @@ class Block {
         for (std::size_t k = 0; k < width_; ++k) f(x[i + k], i + k, k);
   }
 
-  // Returns Σ f(x, k) over each column k.
-  Columns<N> sum(const auto& f) const {
-    Columns<N> sums{};
+  // Folds each column k with state = f(state, x, k). Joins states with combine(state, state).
+  Columns<N> fold(Wide start, const auto& f, const auto& combine) const {
+    Columns<N> states;
+    states.fill(start);
     if constexpr (N == 1) {
-      Columns<kSideBySide> parts{};
+      Columns<kSideBySide> parts;
+      parts.fill(start);
       const std::span<const real> row{values_ + begin_, extent_};
       std::size_t i = 0;
       for (; i + parts.size() <= row.size(); i += parts.size())
-        for (std::size_t k = 0; k < parts.size(); ++k) parts[k] += f(row[i + k], 0);
-      for (; i < row.size(); ++i) parts[0] += f(row[i], 0);
-      sums[0] = std::accumulate(parts.begin(), parts.end(), Wide{0});
+        for (std::size_t k = 0; k < parts.size(); ++k) parts[k] = f(parts[k], row[i + k], 0);
+      for (; i < row.size(); ++i) parts[0] = f(parts[0], row[i], 0);
+      states[0] = std::accumulate(parts.begin(), parts.end(), start, combine);
     } else {
-      for_each([&](real x, std::size_t, std::size_t k) { sums[k] += f(x, k); });
+      for_each([&](real x, std::size_t, std::size_t k) { states[k] = f(states[k], x, k); });
     }
-    return sums;
+    return states;
+  }
+  // Returns Σ f(x, k) over each column k.
+  Columns<N> sum(const auto& f) const {
+    return fold(
+        0, [&f](Wide sum, real x, std::size_t k) { return sum + f(x, k); }, std::plus<>());
   }
   // Returns the mean of f(x, k) over each column k.
   Columns<N> mean(const auto& f) const {
@@ -170,6 +179,42 @@ void for_each_block(const Reduced& x, const auto& body) {
     for_blocks_of.template operator()<1>();
   else
     for_blocks_of.template operator()<kSideBySide>();
+}
+
+// Records a reduction. values(block) returns the result of each column. slope(block, g) returns a
+// function of x and k: the gradient of x in column k, given the gradients g of the results.
+Variable reduction(OpName op, const Variable& x, const std::vector<int>& axes, KeepAxes keep,
+                   const auto& values, const auto& slope) {
+  const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
+  Tensor value = empty(reduced_shape(x.shape(), marked, keep));
+  for_each_block(Reduced(x.read(), marked), [&](const auto& block) {
+    const auto columns = values(block);
+    for (std::size_t k = 0; k < block.width(); ++k)
+      value.data()[block.result(k)] = static_cast<real>(columns[k]);
+  });
+  return record(op, {x}, std::move(value), [marked, slope](Backward& node) {
+    const Reduced from(node.input(0), marked);
+    Tensor dx = empty(from.values().shape());
+    for_each_block(from, [&]<std::size_t N>(const Block<N>& block) {
+      Columns<N> g{};
+      for (std::size_t k = 0; k < block.width(); ++k)
+        g[k] = node.gradient().data()[block.result(k)];
+      block.for_each(
+          [f = slope(block, g), to = dx.data()](real element, std::size_t i, std::size_t k) {
+            to[i] = static_cast<real>(f(element, k));
+          });
+    });
+    node.slot(0).take(from.in_order_of_x(std::move(dx)));
+  });
+}
+
+// Returns the number of elements that are reduced to one.
+std::size_t reduced_extent(std::string_view op, const Shape& shape, const std::vector<int>& axes) {
+  std::size_t extent = 1;
+  resolve_axes(op, axes, shape.size());
+  for (const int axis : axes)
+    extent *= AxisView(shape, resolve_axis(op, axis, shape.size())).extent;
+  return extent;
 }
 
 template <std::size_t N>
@@ -205,33 +250,42 @@ Columns<N> variances(const Block<N>& block, const Distances<N>& distances, Wide 
 
 Variable variance(OpName op, bool is_root, const Variable& x, const std::vector<int>& axes,
                   const VarianceOptions& options) {
-  const std::vector<bool> marked = resolve_axes(op, axes, x.shape().size());
-  const Reduced given(x.read(), marked);
-  const auto divisor = static_cast<Wide>(static_cast<double>(given.extent) - options.correction);
+  const std::size_t extent = reduced_extent(op, x.shape(), axes);
+  const auto divisor = static_cast<Wide>(static_cast<double>(extent) - options.correction);
   check_argument(divisor > 0, std::string_view(op), ": correction is ", options.correction,
-                 ", expected less than ", given.extent, ", the number of elements");
-  Tensor value = empty(reduced_shape(x.shape(), marked, options.keep));
-  for_each_block(given, [&](const auto& block) {
-    const auto columns = variances(block, Distances(block), divisor, is_root);
-    for (std::size_t k = 0; k < block.width(); ++k)
-      value.data()[block.result(k)] = static_cast<real>(columns[k]);
+                 ", expected less than ", extent, ", the number of elements");
+  const auto values = [=](const auto& block) {
+    return variances(block, Distances(block), divisor, is_root);
+  };
+  return reduction(op, x, axes, options.keep, values, [=](const auto& block, const auto& g) {
+    const Distances distances(block);
+    // d var / dx = 2 distance / divisor, d stddev / dx = distance / stddev / divisor
+    auto factors = variances(block, distances, divisor, is_root);
+    for (std::size_t k = 0; k < block.width(); ++k) {
+      const Wide slope = is_root ? (factors[k] == 0 ? 0 : 1 / factors[k]) : 2;
+      factors[k] = slope * (g[k] / divisor);
+    }
+    return [=](real element, std::size_t k) { return distances(element, k) * factors[k]; };
   });
-  return record(op, {x}, std::move(value), [marked, divisor, is_root](Backward& node) {
-    const Reduced from(node.input(0), marked);
-    Tensor dx = empty(from.values().shape());
-    for_each_block(from, [&](const auto& block) {
-      const Distances distances(block);
-      // d var / dx = 2 distance / divisor, d stddev / dx = distance / stddev / divisor
-      auto factors = variances(block, distances, divisor, is_root);
-      for (std::size_t k = 0; k < block.width(); ++k) {
-        const Wide slope = is_root ? (factors[k] == 0 ? 0 : 1 / factors[k]) : 2;
-        factors[k] = slope * (node.gradient().data()[block.result(k)] / divisor);
-      }
-      block.for_each([=, to = dx.data()](real element, std::size_t i, std::size_t k) {
-        to[i] = static_cast<real>(distances(element, k) * factors[k]);
-      });
-    });
-    node.slot(0).take(from.in_order_of_x(std::move(dx)));
+}
+
+// Records the element that is larger, or smaller, than all others, or NaN. All elements are
+// `better` than `worst`, or equal.
+Variable extreme(OpName op, const Variable& x, const std::vector<int>& axes, KeepAxes keep,
+                 Wide worst, const auto& better) {
+  check_argument(reduced_extent(op, x.shape(), axes) > 0, std::string_view(op), ": axes ",
+                 bracketed(axes), " of ", bracketed(x.shape()),
+                 " are empty, expected at least one element");
+  const auto best = [=](const auto& block) {
+    const auto choose = [=](Wide a, Wide b, auto...) { return better(b, a) || b != b ? b : a; };
+    return block.fold(worst, choose, choose);
+  };
+  return reduction(op, x, axes, keep, best, [=](const auto& block, const auto& g) {
+    const auto is_best = [values = best(block)](real element, std::size_t k) {
+      return element == values[k] || (std::isnan(element) && std::isnan(values[k]));
+    };
+    const auto counts = block.sum(is_best);
+    return [=](real element, std::size_t k) { return is_best(element, k) ? g[k] / counts[k] : 0; };
   });
 }
 
@@ -252,26 +306,32 @@ Tensor norms(const Tensor& x, const std::vector<bool>& marked) {
   return result;
 }
 
-// Returns running sums of x along one axis, from the last index to the first if `reverse`. Adds in
-// double precision, a few columns at a time.
-Tensor running_sums(const Tensor& x, std::size_t axis, bool reverse) {
+// Calls step(state, i) for each index i along one axis, from the last one if `reverse`. A few
+// columns at a time, each with a state in double precision.
+void scan(const Shape& shape, std::size_t axis, bool reverse, double start, const auto& step) {
   constexpr std::size_t kColumns = 4 * Simd::size;
-  const AxisView view(x.shape(), axis);
+  const AxisView view(shape, axis);
   const std::size_t column_blocks = (view.inner + kColumns - 1) / kColumns;
-  Tensor y = empty(x.shape());
-  const auto sum_columns = [=, from = x.data(), to = y.data()](std::size_t block) {
+  const auto scan_columns = [=](std::size_t block) {
     const std::size_t first = block % column_blocks * kColumns;
     const std::size_t width = std::min(kColumns, view.inner - first);
-    std::array<double, kColumns> sums{};
+    std::array<double, kColumns> states;
+    states.fill(start);
     for (std::size_t i = 0; i < view.extent; ++i) {
       const std::size_t entry = reverse ? view.extent - 1 - i : i;
       const std::size_t at = (block / column_blocks * view.extent + entry) * view.inner + first;
-      for (std::size_t k = 0; k < width; ++k)
-        to[at + k] = static_cast<real>(sums[k] += static_cast<double>(from[at + k]));
+      for (std::size_t k = 0; k < width; ++k) step(states[k], at + k);
     }
   };
   const std::size_t work = std::min(kColumns, view.inner) * view.extent;
-  kernels::parallel_for_each(view.outer * column_blocks, work, sum_columns);
+  kernels::parallel_for_each(view.outer * column_blocks, work, scan_columns);
+}
+
+Tensor running_sums(const Tensor& x, std::size_t axis, bool reverse) {
+  Tensor y = empty(x.shape());
+  scan(x.shape(), axis, reverse, 0, [from = x.data(), to = y.data()](double& sum, std::size_t i) {
+    to[i] = static_cast<real>(sum += static_cast<double>(from[i]));
+  });
   return y;
 }
 
@@ -325,6 +385,59 @@ Variable cumsum(const Variable& x, int axis) {
   });
 }
 
+Variable cumprod(const Variable& x, int axis) {
+  const std::size_t along = resolve_axis("cumprod", axis, x.shape().size());
+  Tensor y = empty(x.shape());
+  scan(x.shape(), along, false, 1,
+       [from = x.read().data(), to = y.data()](double& product, std::size_t i) {
+         to[i] = static_cast<real>(product *= static_cast<double>(from[i]));
+       });
+  return record("cumprod", {x}, std::move(y), [along](Backward& node) {
+    // dx[i] = x[0] … x[i − 1] r[i], where r[i] = g[i] + x[i + 1] r[i + 1]. Without divisions, zeros
+    // need no special case.
+    const Tensor& of_x = node.input(0);
+    Tensor dx = empty(of_x.shape());
+    std::vector<double, PoolAllocator<double>> rests(dx.size());
+    scan(dx.shape(), along, true, 0,
+         [x = of_x.data(), g = node.gradient().data(), to = rests.data()](double& rest,
+                                                                          std::size_t i) {
+           to[i] = static_cast<double>(g[i]) + rest;
+           rest = to[i] * static_cast<double>(x[i]);
+         });
+    scan(dx.shape(), along, false, 1,
+         [x = of_x.data(), r = rests.data(), to = dx.data()](double& product, std::size_t i) {
+           to[i] = static_cast<real>(product * r[i]);
+           product *= static_cast<double>(x[i]);
+         });
+    node.slot(0).take(std::move(dx));
+  });
+}
+
+Variable prod(const Variable& x) { return prod(x, all_axes(x)); }
+
+Variable prod(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
+  const auto multiply = [](Wide a, Wide b, auto...) { return a * b; };
+  const auto products = [=](const auto& block) { return block.fold(1, multiply, multiply); };
+  return reduction("prod", x, axes, keep, products, [=](const auto& block, const auto& g) {
+    const auto multiply_nonzero = [](Wide a, real b, std::size_t) { return b == 0 ? a : a * b; };
+    const auto others = block.fold(1, multiply_nonzero, multiply);
+    const auto zeros = block.sum([](real element, std::size_t) { return element == 0; });
+    return [=](real element, std::size_t k) {
+      const Wide all = g[k] * others[k];
+      return zeros[k] == 0 ? all / element : all * (zeros[k] == 1 && element == 0);
+    };
+  });
+}
+
+Variable amax(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
+  return extreme("amax", x, axes, keep, -std::numeric_limits<Wide>::infinity(), std::greater<>());
+}
+Variable amin(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
+  return extreme("amin", x, axes, keep, std::numeric_limits<Wide>::infinity(), std::less<>());
+}
+Variable max(const Variable& x) { return amax(x, all_axes(x)); }
+Variable min(const Variable& x) { return amin(x, all_axes(x)); }
+
 Variable var(const Variable& x) { return var(x, all_axes(x)); }
 
 Variable var(const Variable& x, const std::vector<int>& axes, const VarianceOptions& options) {
@@ -349,6 +462,35 @@ Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep) {
     };
     node.slot(0).take(kernels::broadcast_map("norm", along, node.input(0), kept,
                                              reshaped(node.take_gradient(), kept.shape())));
+  });
+}
+
+Variable vector_norm(const Variable& x, double order) { return vector_norm(x, order, all_axes(x)); }
+
+Variable vector_norm(const Variable& x, double order, const std::vector<int>& axes, KeepAxes keep) {
+  check_argument(order > 0, "vector_norm: order is ", order, ", expected more than 0");
+  resolve_axes("vector_norm", axes, x.shape().size());
+  if (order == 1) return sum(abs(x), axes, keep);
+  if (order == 2) return norm(x, axes, keep);
+  if (std::isinf(order)) return amax(abs(x), axes, keep);
+  const Wide p = order;
+  const auto norms = [p](const auto& block) {  // relative to the largest element, so that no power
+    const auto choose = [](Wide a, Wide b, auto...) {  // overflows
+      return std::abs(b) > a || b != b ? std::abs(b) : a;
+    };
+    auto result = block.fold(0, choose, choose);
+    const auto sums = block.sum([=](real element, std::size_t k) {
+      return std::pow(std::abs(Wide{element}) / result[k], p);
+    });
+    for (std::size_t k = 0; k < block.width(); ++k)
+      if (result[k] > 0 && std::isfinite(result[k])) result[k] *= std::pow(sums[k], 1 / p);
+    return result;
+  };
+  return reduction("vector_norm", x, axes, keep, norms, [=](const auto& block, const auto& g) {
+    return [=, norm = norms(block)](real element, std::size_t k) {
+      const Wide size = std::pow(std::abs(Wide{element}) / norm[k], p - 1) * g[k];
+      return element == 0 ? 0 : element < 0 ? -size : size;
+    };
   });
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
-// Sums, means, variances and norms, of all elements (the result is a scalar) or along some axes;
-// axis −1 is the last. Axes out of range or repeated, and a mean or variance of too few elements,
-// throw std::invalid_argument.
+// Sums, means, variances, products, extremes and norms, of all elements (the result is a scalar) or
+// along some axes; axis −1 is the last. Axes out of range or repeated, and a mean, variance or
+// extreme of too few elements, throw std::invalid_argument.
 
 #include <vector>
 
@@ -22,8 +22,20 @@ Variable mean(const Variable& x);
 Variable sum(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 Variable mean(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
 
-/// Returns running sums along one axis: y[i] = x[0] + … + x[i].
+/// Return the product of all elements, or along `axes`. Zeros get correct gradients.
+Variable prod(const Variable& x);
+Variable prod(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
+
+/// Return the largest or smallest element, or NaN if any element is NaN. Equal elements, or NaNs,
+/// get equal shares of the gradient, as in PyTorch; see also max() of one axis in selection.hpp.
+Variable max(const Variable& x);
+Variable min(const Variable& x);
+Variable amax(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
+Variable amin(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
+
+/// Return running sums or products along one axis: y[i] = x[0] + … + x[i].
 Variable cumsum(const Variable& x, int axis);
+Variable cumprod(const Variable& x, int axis);
 
 /// Options of var() and stddev().
 struct VarianceOptions {
@@ -43,5 +55,10 @@ Variable stddev(const Variable& x, const std::vector<int>& axes,
 /// Returns the norm √Σ x². Squares do not overflow. The gradient of a norm of 0 is 0.
 Variable norm(const Variable& x);
 Variable norm(const Variable& x, const std::vector<int>& axes, KeepAxes keep = KeepAxes::kNo);
+
+/// Returns the norm (Σ |x|^p)^(1/p), p = order > 0, or max |x| if order is infinity. See norm().
+Variable vector_norm(const Variable& x, double order);
+Variable vector_norm(const Variable& x, double order, const std::vector<int>& axes,
+                     KeepAxes keep = KeepAxes::kNo);
 
 }  // namespace rowgrad

@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -17,69 +20,247 @@ namespace {
 // Returns share · g. A share of 0 gives 0 even if g is infinite.
 Simd part(Simd share, Simd g) { return select(share == 0, 0, share * g); }
 
-// The best elements along an axis, and their indices.
-struct Best {
-  Tensor values;
-  Ids indices;
+using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
+
+// Runs of adjacent elements of an array x.
+struct Runs {
+  std::vector<std::size_t, PoolAllocator<std::size_t>> starts = {};  // offsets in x
+  std::size_t length = 1;                                            // length of each run
+  std::size_t most = 1;  // largest number of runs with the same start; others do not overlap
+
+  enum class Order { kAny, kForward, kReverse };
+
+  // Calls f(offset in x, offset in the runs) for all elements. Unless `order` is kAny, runs with
+  // the same start are visited in this order, so that f may write to x.
+  void for_each(Order order, const auto& f) const {
+    const std::size_t count = starts.size();
+    const auto visit = [=, this](std::size_t run, std::size_t begin, std::size_t end) {
+      const std::size_t start = starts[run];
+      for (std::size_t i = begin; i < end; ++i) f(start + i, run * length + i);
+    };
+    if (order == Order::kAny || most == 1)
+      return kernels::parallel_for_each(count, length,
+                                        [&](std::size_t run) { visit(run, 0, length); });
+    const std::size_t grain = std::max<std::size_t>(16, kernels::row_grain(count));
+    kernels::parallel_for(length, grain, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t k = 0; k < count; ++k)
+        visit(order == Order::kForward ? k : count - 1 - k, begin, end);
+    });
+  }
+
+  // Copies the runs from x to `to`.
+  void copy(const real* x, real* to) const {
+    for_each(Order::kAny, [=](std::size_t in_x, std::size_t at) { to[at] = x[in_x]; });
+  }
+
+  // Adds `from` to the runs in x.
+  void add(const real* from, Tensor& x) const {
+    const auto add_to = [&](auto* sums) {
+      for_each(Order::kForward, [=](std::size_t in_x, std::size_t at) { sums[in_x] += from[at]; });
+    };
+    if (most <= kernels::kRunningSum) return add_to(x.data());
+    // a sum of many elements would be inaccurate as a `real`
+    std::vector<Wide, PoolAllocator<Wide>> sums(x.size(), 0);
+    add_to(sums.data());
+    std::transform(sums.begin(), sums.end(), x.data(), x.data(),
+                   [](Wide sum, real before) { return static_cast<real>(before + sum); });
+  }
 };
 
-// Returns the best elements along one axis. better(a, b) must be true if a is NaN.
-Best best_along(std::string_view op, const Tensor& x, int axis, const auto& better) {
+// Records runs of x as a variable of the given shape.
+Variable take(OpName op, const Variable& x, Runs runs, const auto& shape) {
+  Tensor value = empty({shape.begin(), shape.end()});
+  runs.copy(x.read().data(), value.data());
+  return record(op, {x}, std::move(value), [runs = std::move(runs)](Backward& node) {
+    Tensor gradient = zeros(node.input_shape(0));
+    runs.add(node.gradient().data(), gradient);
+    node.slot(0).take(std::move(gradient));
+  });
+}
+
+// Records x with its runs replaced by `source` or, if `add`, increased by it.
+Variable put(OpName op, const Variable& x, Runs runs, const Variable& source, const auto& expected,
+             bool add) {
+  check_argument(std::ranges::equal(source.shape(), expected), std::string_view(op),
+                 ": source has shape ", bracketed(source.shape()), ", expected ",
+                 bracketed(expected));
+  Tensor value = kernels::map([](Simd v) { return v; }, x.read());
+  if (add)
+    runs.add(source.read().data(), value);
+  else
+    runs.for_each(Runs::Order::kForward,
+                  [to = value.data(), from = source.read().data()](
+                      std::size_t in_x, std::size_t at) { to[in_x] = from[at]; });
+  return record(op, {x, source}, std::move(value), [runs = std::move(runs), add](Backward& node) {
+    Tensor of_source = empty(node.input_shape(1));
+    Tensor of_x = node.take_gradient();
+    if (add)
+      runs.copy(of_x.data(), of_source.data());
+    else  // the last write of an element gets its gradient, and earlier writes get 0
+      runs.for_each(Runs::Order::kReverse,
+                    [from = of_x.data(), to = of_source.data()](std::size_t in_x, std::size_t at) {
+                      to[at] = std::exchange(from[in_x], 0);
+                    });
+    node.slot(0).take(std::move(of_x));
+    node.slot(1).take(std::move(of_source));
+  });
+}
+
+void check_ids(std::string_view op, const Ids& ids, std::ptrdiff_t low, std::size_t end,
+               const auto&... place) {
+  for (std::size_t k = 0; k < ids.size(); ++k)
+    if (const std::int32_t id = ids.data()[k]; id < low || std::cmp_greater_equal(id, end))
+      check_argument(false, op, ": id ", id, " at ", bracketed(index_at(ids.shape(), k)),
+                     " is out of range for ", place...);
+}
+
+// Returns the elements that ids of the rank of x pick along an axis, as in gather().
+Runs picks(std::string_view op, const Variable& x, int axis, const Ids& ids) {
+  const Shape& shape = x.shape();
+  const std::size_t along = resolve_axis(op, axis, shape.size());
+  bool fits = ids.dimension() == shape.size();
+  for (std::size_t i = 0; fits && i < shape.size(); ++i)
+    fits = i == along || ids.shape()[i] <= shape[i];
+  check_argument(fits, op, ": ids have shape ", bracketed(ids.shape()), " for x of shape ",
+                 bracketed(shape),
+                 ", expected the rank of x, and no axis longer than in x except axis ", axis);
+  check_ids(op, ids, 0, AxisView(shape, along).extent, "axis ", axis, " of ", bracketed(shape));
+  Runs runs;
+  runs.most = shape.empty() ? 1 : ids.shape()[along];
+  for (std::size_t k = 0; k < ids.size(); ++k) {
+    std::size_t offset = 0;
+    std::size_t stride = 1;
+    std::size_t rest = k;
+    for (std::size_t i = shape.size(); i-- > 0; stride *= shape[i]) {
+      const std::size_t index = rest % ids.shape()[i];
+      rest /= ids.shape()[i];
+      offset += stride * (i == along ? static_cast<std::size_t>(ids.data()[k]) : index);
+    }
+    runs.starts.push_back(offset);
+  }
+  return runs;
+}
+
+// Returns the slices `ids` of an axis. Negative ids count from the end.
+Runs slices(const Shape& shape, std::size_t along, const Ids& ids) {
+  const AxisView view(shape, along);
+  Runs runs{.length = view.inner};
+  std::vector<std::size_t> counts(view.extent);
+  for (std::size_t outer = 0; outer < view.outer; ++outer)
+    for (const std::int32_t id : ids) {
+      const std::size_t index = static_cast<std::size_t>(id) + (id < 0 ? view.extent : 0);
+      runs.starts.push_back((outer * view.extent + index) * view.inner);
+      if (outer == 0) runs.most = std::max(runs.most, ++counts[index]);
+    }
+  return runs;
+}
+
+// Returns the shape with `count` elements along an axis, or without the axis.
+Shape with_length(Shape shape, std::size_t along, std::size_t count, KeepAxes keep) {
+  if (shape.empty()) return shape;
+  shape[along] = count;
+  if (keep == KeepAxes::kNo) shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
+  return shape;
+}
+
+// Checks ids [count] of an axis. Returns the slices, and the shape of x with these slices.
+std::pair<Runs, Shape> checked_slices(std::string_view op, const Variable& x, int axis,
+                                      const Ids& ids) {
+  const std::size_t along = resolve_axis(op, axis, x.shape().size());
+  check_argument(ids.dimension() == 1, op, ": ids have shape ", bracketed(ids.shape()),
+                 ", expected [count]");
+  check_ids(op, ids, 0, AxisView(x.shape(), along).extent, "axis ", axis, " of ",
+            bracketed(x.shape()));
+  return {slices(x.shape(), along, ids), with_length(x.shape(), along, ids.size(), KeepAxes::kYes)};
+}
+
+// Indices along an axis, and the elements there.
+struct Located {
+  Ids indices;
+  Runs elements;
+};
+
+// Locates `count` elements of each row along an axis. find(row, stride, length, to) writes the
+// indices of the elements row[0], row[stride] … to to[0], to[stride] …
+Located locate(std::string_view op, const Tensor& x, int axis, std::size_t count, KeepAxes keep,
+               std::size_t work, const auto& find) {
   const std::size_t along = resolve_axis(op, axis, x.shape().size());
   const AxisView view(x.shape(), along);
-  check_argument(view.extent > 0, op, ": axis ", axis, " of ", bracketed(x.shape()),
-                 " is empty, expected at least one element");
   check_argument(std::in_range<std::int32_t>(view.extent), op, ": axis ", axis, " of ",
                  bracketed(x.shape()), " is too long, expected at most 2^31 - 1 elements");
-  Shape shape = x.shape();
-  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(along));
-  Best result{empty(shape), Ids::from_shape({shape.begin(), shape.end()})};
-  const std::size_t rows = view.outer * view.inner;
-  kernels::parallel_for_each(rows, view.extent, [&](std::size_t row) {
-    const real* from = x.data() + row / view.inner * view.extent * view.inner + row % view.inner;
-    std::size_t best = 0;
-    for (std::size_t i = 1; i < view.extent && !std::isnan(from[best * view.inner]); ++i)
-      if (better(from[i * view.inner], from[best * view.inner])) best = i;
-    result.values.data()[row] = from[best * view.inner];
-    result.indices.data()[row] = static_cast<std::int32_t>(best);
+  const Shape shape = with_length(x.shape(), along, count, keep);
+  Located found{Ids::from_shape({shape.begin(), shape.end()}), {}};
+  found.elements.starts.resize(found.indices.size());
+  kernels::parallel_for_each(view.outer * view.inner, work * view.extent, [&](std::size_t row) {
+    const std::size_t outer = row / view.inner, column = row % view.inner;
+    const std::size_t first = outer * view.extent * view.inner + column;
+    const std::size_t to = outer * count * view.inner + column;
+    find(x.data() + first, view.inner, view.extent, found.indices.data() + to);
+    for (std::size_t i = 0; i < count * view.inner; i += view.inner)
+      found.elements.starts[to + i] =
+          first + static_cast<std::size_t>(found.indices.data()[to + i]) * view.inner;
   });
-  return result;
+  return found;
+}
+
+// Locates the best element along one axis. better(a, b) must be true if a is NaN.
+Located best_along(std::string_view op, const Tensor& x, int axis, KeepAxes keep,
+                   const auto& better) {
+  check_argument(AxisView(x.shape(), resolve_axis(op, axis, x.shape().size())).extent > 0, op,
+                 ": axis ", axis, " of ", bracketed(x.shape()),
+                 " is empty, expected at least one element");
+  return locate(op, x, axis, 1, keep, 1,
+                [&](const real* row, std::size_t stride, std::size_t length, std::int32_t* to) {
+                  std::size_t best = 0;
+                  for (std::size_t i = 1; i < length && !std::isnan(row[best * stride]); ++i)
+                    if (better(row[i * stride], row[best * stride])) best = i;
+                  *to = static_cast<std::int32_t>(best);
+                });
 }
 
 constexpr auto kLarger = [](real a, real b) { return !(a <= b); };
 constexpr auto kSmaller = [](real a, real b) { return !(a >= b); };
 
-Variable best_value(OpName op, const Variable& x, int axis, const auto& better) {
-  Best best = best_along(op, x.read(), axis, better);
-  const std::size_t along = resolve_axis(op, axis, x.shape().size());
-  return record(
-      op, {x}, std::move(best.values), [along, indices = std::move(best.indices)](Backward& node) {
-        const AxisView view(node.input_shape(0), along);
-        Tensor gradient = zeros(node.input_shape(0));
-        for (std::size_t row = 0; row < indices.size(); ++row) {
-          const auto index = static_cast<std::size_t>(indices.data()[row]);
-          const std::size_t before = row / view.inner * view.extent + index;
-          gradient.data()[before * view.inner + row % view.inner] = node.gradient().data()[row];
-        }
-        node.slot(0).take(std::move(gradient));
-      });
+// Returns an integer that is ordered like x, with NaN as the largest number.
+auto sort_key(real x, SortOrder order) {
+  using Key = std::conditional_t<sizeof(real) == 4, std::uint32_t, std::uint64_t>;
+  constexpr Key kSign = Key{1} << (8 * sizeof(Key) - 1);
+  const auto bits = std::bit_cast<Key>(x + real{0});  // +0 for both zeros
+  const Key key = std::isnan(x) ? ~Key{0} : (bits & kSign) != 0 ? ~bits : bits | kSign;
+  return order == SortOrder::kAscending ? key : ~key;
 }
 
-// Calls f(k, offset) for each index k of `ids`. The offset, in an array of shape `shape`, is the
-// position of ids[k] with its coordinate along one axis replaced by the id.
-void for_each_gathered(const Ids& ids, const Shape& shape, std::size_t along, const auto& f) {
-  for (std::size_t k = 0; k < ids.size(); ++k) {
-    std::size_t offset = 0;
-    std::size_t stride = 1;
-    std::size_t rest = k;
-    for (std::size_t axis = shape.size(); axis-- > 0;) {
-      const std::size_t index = rest % ids.shape()[axis];
-      rest /= ids.shape()[axis];
-      offset += stride * (axis == along ? static_cast<std::size_t>(ids.data()[k]) : index);
-      stride *= shape[axis];
-    }
-    f(k, offset);
-  }
+// Locates the first `count` sorted elements along an axis, or all.
+Located sorted_along(std::string_view op, const Tensor& x, int axis, SortOrder order,
+                     std::optional<std::size_t> count = std::nullopt) {
+  const std::size_t extent = AxisView(x.shape(), resolve_axis(op, axis, x.shape().size())).extent;
+  check_argument(count.value_or(0) <= extent, op, ": count is ", count.value_or(0),
+                 ", expected at most ", extent, ", the length of axis ", axis, " of ",
+                 bracketed(x.shape()));
+  using Entry = std::pair<decltype(sort_key(0, order)), std::int32_t>;  // key and index
+  const auto find = [=, most = count.value_or(extent)](const real* row, std::size_t stride,
+                                                       std::size_t length, std::int32_t* to) {
+    std::vector<Entry, PoolAllocator<Entry>> entries(length);
+    for (std::size_t i = 0; i < length; ++i)
+      entries[i] = {sort_key(row[i * stride], order), static_cast<std::int32_t>(i)};
+    const auto last = entries.begin() + static_cast<std::ptrdiff_t>(most);
+    if (most < length) std::nth_element(entries.begin(), last, entries.end());
+    std::sort(entries.begin(), last);
+    for (std::size_t i = 0; i < most; ++i) to[i * stride] = entries[i].second;
+  };
+  return locate(op, x, axis, count.value_or(extent), KeepAxes::kYes, 8, find);
+}
+
+Sorted taken(OpName op, const Variable& x, Located found) {
+  x.read();
+  Variable values = take(op, x, std::move(found.elements), found.indices.shape());
+  return {std::move(values), std::move(found.indices)};
+}
+
+void check_mask(std::string_view op, const Variable& x, const Variable& mask) {
+  check_argument(kernels::broadcast_shape(op, x.shape(), mask.shape()) == x.shape(), op,
+                 ": mask has shape ", bracketed(mask.shape()),
+                 ", expected a shape that broadcasts to ", bracketed(x.shape()));
 }
 
 // Records f(a, b), where a gets the fraction share(a, b) of the gradient, and b gets share(b, a).
@@ -103,54 +284,81 @@ Variable minimum(const Variable& a, const Variable& b) {
       [](Simd own, Simd other) { return select(own > other, 0, select(own == other, 0.5, 1)); });
 }
 
-Variable max(const Variable& x, int axis) { return best_value("max", x, axis, kLarger); }
-Variable min(const Variable& x, int axis) { return best_value("min", x, axis, kSmaller); }
-
-Ids argmax(const Variable& x, int axis) {
-  return best_along("argmax", x.value(), axis, kLarger).indices;
+Variable max(const Variable& x, int axis, KeepAxes keep) {
+  return taken("max", x, best_along("max", x.value(), axis, keep, kLarger)).values;
 }
-Ids argmin(const Variable& x, int axis) {
-  return best_along("argmin", x.value(), axis, kSmaller).indices;
+Variable min(const Variable& x, int axis, KeepAxes keep) {
+  return taken("min", x, best_along("min", x.value(), axis, keep, kSmaller)).values;
+}
+
+Ids argmax(const Variable& x, int axis, KeepAxes keep) {
+  return best_along("argmax", x.value(), axis, keep, kLarger).indices;
+}
+Ids argmin(const Variable& x, int axis, KeepAxes keep) {
+  return best_along("argmin", x.value(), axis, keep, kSmaller).indices;
+}
+
+Sorted sort(const Variable& x, int axis, SortOrder order) {
+  return taken("sort", x, sorted_along("sort", x.value(), axis, order));
+}
+Ids argsort(const Variable& x, int axis, SortOrder order) {
+  return sorted_along("argsort", x.value(), axis, order).indices;
+}
+Sorted topk(const Variable& x, std::size_t count, int axis, SortOrder order) {
+  return taken("topk", x, sorted_along("topk", x.value(), axis, order, count));
 }
 
 Variable gather(const Variable& x, int axis, const Ids& ids) {
-  const Shape& shape = x.shape();
-  const std::size_t along = resolve_axis("gather", axis, shape.size());
-  bool fits = ids.dimension() == shape.size();
-  for (std::size_t i = 0; fits && i < shape.size(); ++i)
-    fits = i == along || ids.shape()[i] <= shape[i];
-  check_argument(fits, "gather: ids have shape ", bracketed(ids.shape()), " for x of shape ",
-                 bracketed(shape),
-                 ", expected the rank of x, and no axis longer than in x except axis ", axis);
-  for (std::size_t k = 0; k < ids.size(); ++k) {
-    const std::int32_t id = ids.data()[k];
-    if (id < 0 || static_cast<std::size_t>(id) >= shape[along])
-      check_argument(false, "gather: id ", id, " at ", bracketed(index_at(ids.shape(), k)),
-                     " is out of range for axis ", axis, " of ", bracketed(shape));
-  }
+  return take("gather", x, picks("gather", x, axis, ids), ids.shape());
+}
 
-  Tensor value = empty({ids.shape().begin(), ids.shape().end()});
-  for_each_gathered(ids, shape, along, [&](std::size_t k, std::size_t offset) {
-    value.data()[k] = x.read().data()[offset];
-  });
-  return record("gather", {x}, std::move(value), [along, ids](Backward& node) {
-    Tensor gradient = zeros(node.input_shape(0));
-    const auto add_to = [&](auto* sums) {
-      for_each_gathered(ids, node.input_shape(0), along, [&](std::size_t k, std::size_t offset) {
-        sums[offset] += node.gradient().data()[k];
-      });
-    };
-    if (ids.shape()[along] <= kernels::kRunningSum) {
-      add_to(gradient.data());
-    } else {  // a sum of many gradients would be inaccurate as a `real`
-      using Wide = std::conditional_t<sizeof(real) == 4, double, long double>;
-      std::vector<Wide, PoolAllocator<Wide>> sums(gradient.size(), 0);
-      add_to(sums.data());
-      std::ranges::transform(sums, gradient.data(),
-                             [](Wide sum) { return static_cast<real>(sum); });
-    }
-    node.slot(0).take(std::move(gradient));
-  });
+Variable scatter(const Variable& x, int axis, const Ids& ids, const Variable& source) {
+  return put("scatter", x, picks("scatter", x, axis, ids), source, ids.shape(), false);
+}
+
+Variable scatter_add(const Variable& x, int axis, const Ids& ids, const Variable& source) {
+  return put("scatter_add", x, picks("scatter_add", x, axis, ids), source, ids.shape(), true);
+}
+
+Variable index_select(const Variable& x, int axis, const Ids& ids) {
+  auto [runs, shape] = checked_slices("index_select", x, axis, ids);
+  return take("index_select", x, std::move(runs), shape);
+}
+
+Variable index_add(const Variable& x, int axis, const Ids& ids, const Variable& source) {
+  auto [runs, shape] = checked_slices("index_add", x, axis, ids);
+  return put("index_add", x, std::move(runs), source, shape, true);
+}
+
+Variable take_rows(const Variable& x, const Ids& ids) {
+  check_argument(!x.shape().empty(), "take_rows: x is a scalar, expected at least one axis");
+  const std::size_t rows = x.shape()[0];
+  check_ids("take_rows", ids, -static_cast<std::ptrdiff_t>(rows), rows, rows, " rows");
+  Shape shape(ids.shape().begin(), ids.shape().end());
+  for (std::size_t i = 1; i < x.shape().size(); ++i) shape.push_back(x.shape()[i]);
+  return take("take_rows", x, slices(x.shape(), 0, ids), shape);
+}
+
+Variable masked_select(const Variable& x, const Variable& mask) {
+  check_mask("masked_select", x, mask);
+  Tensor chosen = empty(x.shape());
+  kernels::broadcast_into(
+      chosen, [](Simd v) { return v; }, mask.read());
+  Runs runs;
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    if (chosen.data()[i] != 0) runs.starts.push_back(i);
+  const Shape shape{runs.starts.size()};
+  return take("masked_select", x, std::move(runs), shape);
+}
+
+Tensor one_hot(const Ids& ids, std::size_t classes) {
+  check_ids("one_hot", ids, 0, classes, classes, " classes");
+  Shape shape(ids.shape().begin(), ids.shape().end());
+  shape.push_back(classes);
+  Tensor result = zeros(shape);
+  for (std::size_t k = 0; k < ids.size(); ++k)
+    result.data()[k * classes + static_cast<std::size_t>(ids.data()[k])] = 1;
+  return result;
 }
 
 Variable where(const Variable& condition, const Variable& a, const Variable& b) {
@@ -168,9 +376,7 @@ Variable where(const Variable& condition, const Variable& a, const Variable& b) 
 }
 
 Variable masked_fill(const Variable& x, const Variable& mask, real value) {
-  check_argument(kernels::broadcast_shape("masked_fill", x.shape(), mask.shape()) == x.shape(),
-                 "masked_fill: mask has shape ", bracketed(mask.shape()),
-                 ", expected a shape that broadcasts to ", bracketed(x.shape()));
+  check_mask("masked_fill", x, mask);
   return where(mask, x.tape().constant(scalar(value)), x);
 }
 

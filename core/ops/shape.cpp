@@ -3,7 +3,8 @@
 #include <numeric>
 
 #include <rowgrad/core/autograd/tape.hpp>
-#include <rowgrad/core/kernels/elementwise.hpp>
+#include <rowgrad/core/kernels/broadcast.hpp>
+#include <rowgrad/core/ops/selection.hpp>
 #include <rowgrad/core/ops/shape.hpp>
 
 namespace rowgrad {
@@ -56,6 +57,47 @@ struct AxisPart {
     });
   }
 };
+
+// Returns the index of an axis of x, which must not be a scalar.
+std::size_t resolve_axis_of(std::string_view op, int axis, const Variable& x) {
+  check_argument(!x.shape().empty(), op, ": x is a scalar, expected at least one axis");
+  return resolve_axis(op, axis, x.shape().size());
+}
+
+// Records x, viewed with shape `from`, broadcast to shape `to`, as a variable of shape `shape`.
+Variable broadcast(OpName op, const Variable& x, const Shape& from, const Shape& to,
+                   const Shape& shape) {
+  element_count(to, op);
+  Tensor value = empty(to);
+  kernels::broadcast_into(
+      value, [](Simd v) { return v; }, reshaped(x.read(), from));
+  return record(op, {x}, reshaped(std::move(value), shape), [from, to](Backward& node) {
+    Tensor sums = kernels::sum_to(reshaped(node.take_gradient(), to), from);
+    node.slot(0).take(reshaped(std::move(sums), node.input_shape(0)));
+  });
+}
+
+// Selects elements of one axis: element i of the result is element source(i) of x.
+Variable rearrange(const Variable& x, std::size_t along, const auto& source) {
+  const std::size_t extent = AxisView(x.shape(), along).extent;
+  Ids ids = Ids::from_shape({extent});
+  for (std::size_t i = 0; i < extent; ++i) ids.data()[i] = static_cast<std::int32_t>(source(i));
+  return index_select(x, static_cast<int>(along), ids);
+}
+
+// Sets the elements (i, j) of matrices with j − i > diagonal or, if not `above`, ≤ diagonal to 0.
+Variable triangle(std::string_view op, const Variable& x, std::ptrdiff_t diagonal, bool above) {
+  const std::size_t rank = x.shape().size();
+  check_argument(rank >= 2, op, ": x has shape ", bracketed(x.shape()),
+                 ", expected [..., rows, columns]");
+  Tensor mask = empty({x.shape()[rank - 2], x.shape()[rank - 1]});
+  for (std::size_t i = 0; i < mask.size(); ++i) {
+    const auto row = static_cast<std::ptrdiff_t>(i / mask.shape(1));
+    const auto column = static_cast<std::ptrdiff_t>(i % mask.shape(1));
+    mask.data()[i] = (column - row > diagonal) == above;
+  }
+  return masked_fill(x, x.tape().constant(std::move(mask)), 0);
+}
 
 }  // namespace
 
@@ -114,17 +156,18 @@ Variable permute(const Variable& x, const std::vector<int>& axes) {
 
 Variable transpose(const Variable& x, int first, int second) {
   const std::size_t rank = x.shape().size();
-  std::vector<int> axes(rank);
+  std::vector<int> axes(std::max<std::size_t>(rank, 1));
   std::iota(axes.begin(), axes.end(), 0);
   std::swap(axes[resolve_axis("transpose", first, rank)],
             axes[resolve_axis("transpose", second, rank)]);
+  axes.resize(rank);
   return permute(x, axes);
 }
 
 Variable concatenate(const std::vector<Variable>& parts, int axis) {
   check_argument(!parts.empty(), "concatenate: no variables were given, expected at least one");
   const Shape& first = parts.front().shape();
-  const std::size_t along = resolve_axis("concatenate", axis, first.size());
+  const std::size_t along = resolve_axis_of("concatenate", axis, parts.front());
   Shape shape = first;
   shape[along] = 0;
   for (const Variable& part : parts) {
@@ -159,7 +202,7 @@ Variable concatenate(const std::vector<Variable>& parts, int axis) {
 
 Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t end,
                std::size_t step) {
-  const std::size_t along = resolve_axis("slice", axis, x.shape().size());
+  const std::size_t along = resolve_axis_of("slice", axis, x);
   const AxisView view(x.shape(), along);
   const auto extent = static_cast<std::ptrdiff_t>(view.extent);
   const std::ptrdiff_t first = begin < 0 ? begin + extent : begin;
@@ -187,12 +230,25 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
 }
 
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis) {
-  const std::size_t extent = x.shape()[resolve_axis("split", axis, x.shape().size())];
+  const std::size_t extent = x.shape()[resolve_axis_of("split", axis, x)];
   check_argument(length > 0, "split: length is 0, expected at least 1");
   std::vector<Variable> parts;
   for (std::size_t begin = 0; begin < extent; begin += length)
     parts.push_back(slice(x, axis, static_cast<std::ptrdiff_t>(begin),
                           static_cast<std::ptrdiff_t>(std::min(extent, begin + length))));
+  return parts;
+}
+
+std::vector<Variable> chunk(const Variable& x, std::size_t count, int axis) {
+  const std::size_t extent = x.shape()[resolve_axis_of("chunk", axis, x)];
+  check_argument(count > 0, "chunk: count is 0, expected at least 1");
+  return split(x, std::max<std::size_t>(1, extent / count + (extent % count != 0)), axis);
+}
+
+std::vector<Variable> unbind(const Variable& x, int axis) {
+  resolve_axis_of("unbind", axis, x);
+  std::vector<Variable> parts = split(x, 1, axis);
+  for (Variable& part : parts) part = squeeze(part, axis);
   return parts;
 }
 
@@ -206,6 +262,7 @@ Variable unsqueeze(const Variable& x, int axis) {
 Variable squeeze(const Variable& x, int axis) {
   Shape shape = x.shape();
   const std::size_t at = resolve_axis("squeeze", axis, shape.size());
+  if (shape.empty()) return x;
   check_argument(shape[at] == 1, "squeeze: axis ", axis, " of ", bracketed(shape), " has length ",
                  shape[at], ", expected 1");
   shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
@@ -222,6 +279,81 @@ Variable stack(const std::vector<Variable>& parts, int axis) {
   std::vector<Variable> rows;
   for (const Variable& part : parts) rows.push_back(unsqueeze(part, axis));
   return concatenate(rows, axis);
+}
+
+Variable expand(const Variable& x, const Shape& shape) {
+  check_argument(shape.size() >= x.shape().size() &&
+                     kernels::broadcast_shape("expand", x.shape(), shape) == shape,
+                 "expand: x has shape ", bracketed(x.shape()),
+                 ", expected a shape that broadcasts to ", bracketed(shape));
+  return broadcast("expand", x, x.shape(), shape, shape);
+}
+
+Variable repeat(const Variable& x, const Shape& counts) {
+  check_argument(counts.size() >= x.shape().size(), "repeat: counts are ", bracketed(counts),
+                 ", expected at least one for each axis of ", bracketed(x.shape()));
+  Shape shape(counts.size(), 1);
+  std::copy_backward(x.shape().begin(), x.shape().end(), shape.end());
+  Shape factors = counts;
+  for (const std::size_t extent : shape) factors.push_back(extent);
+  element_count(factors, "repeat");
+  Variable result = counts.size() == x.shape().size() ? x : reshape(x, shape);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    const AxisView view(shape, i);
+    const std::size_t row = view.extent * view.inner;
+    shape[i] *= counts[i];
+    if (counts[i] != 1)
+      result =
+          broadcast("repeat", result, {view.outer, 1, row}, {view.outer, counts[i], row}, shape);
+  }
+  return result;
+}
+
+Variable flip(const Variable& x, const std::vector<int>& axes) {
+  const std::vector<bool> marked = resolve_axes("flip", axes, x.shape().size());
+  Variable result = x;
+  for (std::size_t axis = 0; axis < marked.size(); ++axis)
+    if (marked[axis])
+      result = rearrange(result, axis, [&](std::size_t i) { return x.shape()[axis] - 1 - i; });
+  return result;
+}
+
+Variable roll(const Variable& x, std::ptrdiff_t shift, int axis) {
+  const std::size_t along = resolve_axis("roll", axis, x.shape().size());
+  const auto extent = static_cast<std::ptrdiff_t>(AxisView(x.shape(), along).extent);
+  return rearrange(x, along, [=](std::size_t i) {
+    return (static_cast<std::ptrdiff_t>(i) - shift % extent + extent) % extent;
+  });
+}
+
+Variable pad(const Variable& x, const std::vector<std::size_t>& amounts, real value) {
+  const std::size_t rank = x.shape().size();
+  check_argument(amounts.size() % 2 == 0 && amounts.size() <= 2 * rank, "pad: amounts are ",
+                 bracketed(amounts), ", expected two for each of the last axes of ",
+                 bracketed(x.shape()));
+  for (const std::size_t amount : amounts) element_count({amount}, "pad");
+  Variable result = x;
+  for (std::size_t i = 0; i < amounts.size(); i += 2) {
+    const std::size_t along = rank - 1 - i / 2;
+    Shape shape = result.shape();
+    const std::size_t count = shape[along];
+    shape[along] += amounts[i] + amounts[i + 1];
+    const AxisPart part{.whole = AxisView(shape, along), .first = amounts[i], .count = count};
+    Tensor padded = full(shape, value);
+    part.put(result.read().data(), padded.data(), false);
+    result = record("pad", {result}, std::move(padded), [part](Backward& node) {
+      GradientSlot dx = node.slot(0);
+      part.take(node.gradient().data(), dx.data(), dx.adds());
+    });
+  }
+  return result;
+}
+
+Variable tril(const Variable& x, std::ptrdiff_t diagonal) {
+  return triangle("tril", x, diagonal, true);
+}
+Variable triu(const Variable& x, std::ptrdiff_t diagonal) {
+  return triangle("triu", x, diagonal - 1, false);
 }
 
 Variable causal_unfold(const Variable& x, std::size_t steps) {

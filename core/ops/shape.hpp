@@ -3,6 +3,7 @@
 // Ops that rearrange elements. Negative axes count from the end: −1 is the last. Invalid arguments
 // throw std::invalid_argument naming the op.
 
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <string_view>
@@ -40,6 +41,12 @@ Variable slice(const Variable& x, int axis, std::ptrdiff_t begin, std::ptrdiff_t
 /// Splits x along one axis into parts of length `length`. The last part may be shorter.
 std::vector<Variable> split(const Variable& x, std::size_t length, int axis);
 
+/// Splits x along one axis into at most `count` parts of equal length. The last may be shorter.
+std::vector<Variable> chunk(const Variable& x, std::size_t count, int axis = 0);
+
+/// Returns the slices of x along one axis, which is removed.
+std::vector<Variable> unbind(const Variable& x, int axis = 0);
+
 /// Joins variables of the same shape along a new axis; `axis` is its index in the result.
 Variable stack(const std::vector<Variable>& parts, int axis = 0);
 
@@ -48,6 +55,28 @@ Variable unsqueeze(const Variable& x, int axis);
 
 /// Removes axis `axis`, whose length must be 1.
 Variable squeeze(const Variable& x, int axis);
+
+/// Broadcasts x to a shape.
+Variable expand(const Variable& x, const Shape& shape);
+
+/// Joins counts[i] copies of x along each axis i, as torch.Tensor.repeat does. More counts than
+/// axes add axes in front.
+Variable repeat(const Variable& x, const Shape& counts);
+
+/// Reverses the order of elements along the axes.
+Variable flip(const Variable& x, const std::vector<int>& axes);
+
+/// Moves elements `shift` places towards the end of one axis, and from the end to the start.
+Variable roll(const Variable& x, std::ptrdiff_t shift, int axis);
+
+/// Adds elements before and after the last axis, then the axis before it, and so on: amounts are
+/// {before, after, before, after …}, as in PyTorch.
+Variable pad(const Variable& x, const std::vector<std::size_t>& amounts, real value = 0);
+
+/// Set elements of matrices [..., rows, columns] to 0: tril() above a diagonal, triu() below it.
+/// Diagonal d contains the elements (i, i + d).
+Variable tril(const Variable& x, std::ptrdiff_t diagonal = 0);
+Variable triu(const Variable& x, std::ptrdiff_t diagonal = 0);
 
 /// Joins each row with the steps − 1 rows before it, oldest first, with zeros before the start:
 /// x [..., length, width] → [..., length, steps · width]. If steps is 1, returns x itself.
@@ -59,9 +88,9 @@ Variable causal_unfold(const Variable& x, std::size_t steps);
   return causal_unfold(x, steps);
 }
 
-/// Returns `axis` counted from 0.
+/// Returns `axis` counted from 0. As in PyTorch, a scalar also has an axis 0, of length 1.
 inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank) {
-  const int count = static_cast<int>(rank);
+  const int count = std::max(1, static_cast<int>(rank));
   check_argument(axis >= -count && axis < count, op, ": axis ", axis, " is out of range for rank ",
                  rank);
   return static_cast<std::size_t>(axis < 0 ? axis + count : axis);
@@ -70,12 +99,13 @@ inline std::size_t resolve_axis(std::string_view op, int axis, std::size_t rank)
 /// Returns a mask [rank] of the axes in `axes`, which must not repeat.
 inline std::vector<bool> resolve_axes(std::string_view op, const std::vector<int>& axes,
                                       std::size_t rank) {
-  std::vector<bool> marked(rank);
+  std::vector<bool> marked(std::max<std::size_t>(rank, 1));
   for (const int axis : axes) {
     const std::size_t index = resolve_axis(op, axis, rank);
     check_argument(!marked[index], op, ": duplicate axis ", axis);
     marked[index] = true;
   }
+  marked.resize(rank);
   return marked;
 }
 
@@ -85,10 +115,10 @@ struct AxisView {
   std::size_t extent = 1;  // length of the axis
   std::size_t inner = 1;   // product of the lengths of later axes
 
-  /// Requires: axis < shape.size().
-  AxisView(const Shape& shape, std::size_t axis) : extent(shape[axis]) {
-    for (std::size_t i = 0; i < axis; ++i) outer *= shape[i];
-    for (std::size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
+  /// Requires: `axis` is a result of resolve_axis().
+  AxisView(const Shape& shape, std::size_t axis) {
+    for (std::size_t i = 0; i < shape.size(); ++i)
+      (i < axis ? outer : i == axis ? extent : inner) *= shape[i];
   }
 };
 

@@ -83,6 +83,17 @@ def weighted_nll(**options):
     return lambda x: F.nll_loss(x, classes_of(x), class_weights(x), ignore_index=1, **options)
 
 
+def distinct(x):
+    """Returns indices [x.shape[0], 2, x.shape[2]] into axis 1, without repetitions along that axis."""
+    i, j, k = torch.meshgrid(*(torch.arange(n) for n in (x.shape[0], 2, x.shape[2])), indexing="ij")
+    return (i + 2 * j + k) % x.shape[1]
+
+
+def six_of(x):
+    k = torch.arange(6)
+    return (5 * k + k // 3) % x.shape[1]
+
+
 def attend(q, k, v, causal=False, padded=False, heads=2):
     by_head = lambda x: x.reshape(*x.shape[:2], heads, -1).transpose(1, 2)
     keys = k.shape[1]
@@ -158,6 +169,8 @@ def rows(*values):
 
 
 BATCH = [numbers(3, 7, 4), numbers(3, 7, 4, phase=0.9), numbers(3, 7, 4, phase=0.4)]
+BLOCK = numbers(2, 3, 5)
+EXTREMES = torch.tensor([[[NAN, 2, -INF, 2], [1, -0.0, 0, INF], [2, 2, NAN, 1]]])
 CASES = [
     ("log1p", lambda x: torch.log1p(x + 2.5), [numbers(2, 9)]),
     ("log1p", lambda x: torch.log1p(x + 2.5), rows(INF, NAN, -3.5, -4, -2.5, -2.4999)),
@@ -227,6 +240,54 @@ CASES = [
     ("norm of axis 0, kept", lambda x: torch.linalg.vector_norm(x, dim=0, keepdim=True),
      rows([0, 3, 1, INF, NAN], [0, 4, 2, 1, 1])),
     ("gather", lambda x: torch.gather(x, 1, picked(x)), [numbers(2, 3, 5)]),
+    ("index_select", lambda x: torch.index_select(x, 1, six_of(x)), [BLOCK]),
+    ("index_add", lambda x, s: torch.index_add(x, 1, six_of(x), s), [BLOCK, numbers(2, 6, 5, phase=0.9)]),
+    ("take_rows", lambda x: x[torch.tensor([[-1, 0], [1, -2]])], [BLOCK]),
+    ("scatter", lambda x, s: torch.scatter(x, 1, distinct(x), s), [BLOCK, numbers(2, 2, 5, phase=0.9)]),
+    ("scatter_add", lambda x, s: torch.scatter_add(x, 1, picked(x), s), [BLOCK, numbers(2, 4, 5, phase=0.9)]),
+    ("masked_select", lambda x: x[(torch.arange(x.shape[1]) % 2 == 0).expand(x.shape[0], -1)].flatten(), [BLOCK]),
+    ("sort", lambda x: torch.sort(x, stable=True, dim=1).values, [BLOCK]),
+    ("sort", lambda x: torch.sort(x, stable=True, dim=1).values, [EXTREMES]),
+    ("sort, descending", lambda x: torch.sort(x, stable=True, dim=-1, descending=True).values, [BLOCK]),
+    ("sort, descending", lambda x: torch.sort(x, stable=True, dim=-1, descending=True).values, [EXTREMES]),
+    ("topk", lambda x: x.topk(2, 1).values, [BLOCK]),
+    ("topk, smallest", lambda x: x.topk(3, -1, largest=False).values, [BLOCK]),
+    ("topk, smallest", lambda x: x.topk(3, -1, largest=False).values, [torch.tensor([[[NAN, 2, INF, -INF]]])]),
+    ("expand", lambda x: x.expand(2, 3, 150), [numbers(3, 1)]),
+    ("repeat", lambda x: x.repeat(2, 1, 3, 2), [BLOCK]),
+    ("flip", lambda x: x.flip(0, -1), [BLOCK]),
+    ("roll", lambda x: x.roll(-4, 1), [BLOCK]),
+    ("pad", lambda x: F.pad(x, (1, 2, 0, 3), value=0.5), [BLOCK]),
+    ("tril", torch.tril, [BLOCK]),
+    ("triu", lambda x: torch.triu(x, 1), [BLOCK]),
+    ("chunk", lambda x: x.chunk(2, -1)[1], [BLOCK]),
+    ("unbind", lambda x: x.unbind(1)[2], [BLOCK]),
+    ("prod", torch.prod, [BLOCK]),
+    ("prod", torch.prod, [torch.tensor([[2.0, 0, 3]])]),
+    ("prod of axis 1", lambda x: x.prod(1), [BLOCK]),
+    ("prod of rows, kept", lambda x: x.prod(-1, keepdim=True), rows([2, 0, 3, -1], [0, 2, 0, 5])),
+    ("cumprod", lambda x: x.cumprod(1), [BLOCK]),
+    ("cumprod", lambda x: x.cumprod(1), rows([2, 0, 3, -1, 4], [0, 2, 0, 5, 1], [1, 2, 3, 4, 0])),
+    ("amax", lambda x: x.amax((0, 2), keepdim=True), [BLOCK]),
+    ("amax", lambda x: x.amax((0, 2), keepdim=True), [EXTREMES[:, :2, 1:]]),
+    ("amin", lambda x: x.amin(1), [BLOCK]),
+    ("amin", lambda x: x.amin(1), rows([2, 1, 1], [-INF, -INF, 0], [INF, INF, INF])),
+    ("max of all", torch.max, [BLOCK]),
+    ("max of all", torch.max, rows([2, 3, 3], [1, 3, -INF])),
+    ("max of all", torch.max, rows([2, NAN, 3], [NAN, 3, -INF])),
+    ("max, kept", lambda x: x.max(1, keepdim=True).values, [BLOCK]),
+    ("vector_norm, order 3", lambda x: torch.linalg.vector_norm(x, 3), [BLOCK]),
+    ("vector_norm, order 3", lambda x: torch.linalg.vector_norm(x, 3), [torch.zeros(3)]),
+    ("vector_norm, order 0.5", lambda x: torch.linalg.vector_norm(x, 0.5, 0), [BLOCK]),
+    ("vector_norm, order 0.5", lambda x: torch.linalg.vector_norm(x, 0.5, 0), rows([1, 0, 0, NAN], [-2, 0, 3, 1])),
+    ("vector_norm, order 1", lambda x: torch.linalg.vector_norm(x, 1, 1, keepdim=True), [BLOCK]),
+    ("vector_norm, largest", lambda x: torch.linalg.vector_norm(x, INF, 2), [BLOCK]),
+    ("vector_norm, largest", lambda x: torch.linalg.vector_norm(x, INF, 2), rows([[2, -3, 3], [1, 1, 0]])),
+    ("matmul of two vectors", torch.matmul, [numbers(4), numbers(4, phase=0.9)]),
+    ("matmul by a vector", torch.matmul, [numbers(2, 3, 4), numbers(4, phase=0.9)]),
+    ("matmul of a vector", torch.matmul, [numbers(4), numbers(4, 3, phase=0.9)]),
+    ("matmul of a vector and a stack", torch.matmul, [numbers(4), numbers(2, 4, 3, phase=0.9)]),
+    ("outer", torch.outer, [numbers(3), numbers(4, phase=0.9)]),
     ("mse_loss", F.mse_loss, [numbers(2, 4), numbers(2, 4, phase=0.9)]),
     ("mse_loss, sum", lambda x, y: F.mse_loss(x, y, reduction="sum"),
      [numbers(2, 4), numbers(2, 4, phase=0.9)]),

@@ -43,6 +43,20 @@ TEST(PyTorchNames, Shapes) {
   EXPECT_EQ(squeeze(slice(x, 0, 0, 1), 0).value(), counting({3}));
   EXPECT_EQ(split(x, 2, 1).size(), 2U);
   EXPECT_EQ(embedding(x, Ids{1, 1, 0}).shape(), Shape({3, 3}));
+  EXPECT_EQ(expand(x, {4, 2, 3}).shape(), Shape({4, 2, 3}));
+  EXPECT_EQ(flip(roll(x, 1, 1), {0, 1}).value(), tensor({2, 3}, {5, 4, 6, 2, 1, 3}));
+  EXPECT_EQ(pad(x, {0, 1}).value(), tensor({2, 4}, {1, 2, 3, 0, 4, 5, 6, 0}));
+}
+
+TEST(PyTorchNames, Selections) {
+  Tape tape;
+  const Variable x = tape.input(counting({2, 3}));
+  EXPECT_EQ(take_rows(x, Ids{-1}).value(), tensor({1, 3}, {4, 5, 6}));
+  EXPECT_EQ(index_select(x, 1, Ids{2, 0}).value(), tensor({2, 2}, {3, 1, 6, 4}));
+  EXPECT_EQ(masked_select(x, x).shape(), Shape({6}));
+  const auto [values, indices] = sort(x, 1, SortOrder::kDescending);
+  EXPECT_EQ(slice(values, 1, 0, 2).value(), topk(x, 2).values.value());
+  EXPECT_EQ(indices, argsort(x, 1, SortOrder::kDescending));
 }
 
 TEST(PyTorchNames, Reductions) {
@@ -55,6 +69,8 @@ TEST(PyTorchNames, Reductions) {
   EXPECT_NEAR(norm(x, {0}).value()(0), std::sqrt(17.0), 4 * kEpsilon);
   EXPECT_EQ(cumsum(x, 1).value()(1, 2), 15);
   EXPECT_EQ(max(x, 1).value() - min(x, 1).value(), full({2}, 2));
+  EXPECT_EQ(amax(x, {0, 1}).value(), max(x).value());
+  EXPECT_NEAR(vector_norm(x, 3, {0}).value()(0), std::cbrt(65.0), 10 * kEpsilon);
   EXPECT_GT(logsumexp(x, 1).value()(0), 3);
 }
 

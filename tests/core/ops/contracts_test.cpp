@@ -23,6 +23,19 @@ Ids spread(const std::vector<std::size_t>& shape, std::size_t count) {
 // Returns ids [x.shape[0], 4, x.shape[2]] into axis 1.
 Ids picked(const Variable& x) { return spread({x.shape()[0], 4, x.shape()[2]}, x.shape()[1]); }
 
+// Returns ids [x.shape[0], 2, x.shape[2]] into axis 1, without repetitions along that axis.
+Ids distinct(const Variable& x) {
+  Ids ids = Ids::from_shape({x.shape()[0], 2, x.shape()[2]});
+  for (std::size_t k = 0; k < ids.size(); ++k) {
+    const Shape index = index_at(Shape(ids.shape().begin(), ids.shape().end()), k);
+    ids[k] = static_cast<std::int32_t>((index[0] + 2 * index[1] + index[2]) % x.shape()[1]);
+  }
+  return ids;
+}
+
+// Returns six ids into axis 1.
+Ids six_of(const Variable& x) { return spread({6}, x.shape()[1]); }
+
 // Returns a bag of four ids for each row of the table. Each row occurs about four times.
 Bags bags_of(const Variable& table) { return {spread({table.shape()[0], 4}, table.shape()[0])}; }
 
@@ -626,6 +639,67 @@ void add_plain_ops(OpTable& table) {
   table.add("t5_bias", {{{8, 3}}}, {{32, 40}}, [](Inputs x) { return t5_bias(x[0], 40, 32); });
 }
 
+void add_selections(OpTable& table) {
+  const auto of_block = [&](const char* name, const Function& op) {
+    table.add(name, {{{2, 3, 5}}}, {{5, 130, 130}}, op);
+  };
+  of_block("index_select", [](Inputs x) { return index_select(x[0], 1, six_of(x[0])); });
+  of_block("index_select of one row, often",
+           [](Inputs x) { return index_select(x[0], -3, Ids::from_shape({40})); });
+  of_block("take_rows", [](Inputs x) { return take_rows(x[0], ids({2, 2}, {-1, 0, 1, -2})); });
+  of_block("masked_select", [](Inputs x) {
+    return masked_select(x[0], every_other_row(squeeze(slice(x[0], 0, 0, 1), 0)));
+  });
+  of_block("sort", [](Inputs x) { return sort(x[0], 1).values; });
+  of_block("sort, descending",
+           [](Inputs x) { return sort(x[0], -1, SortOrder::kDescending).values; });
+  of_block("topk", [](Inputs x) { return topk(x[0], 2, 1).values; });
+  of_block("topk, smallest",
+           [](Inputs x) { return topk(x[0], 3, -1, SortOrder::kAscending).values; });
+  of_block("flip", [](Inputs x) { return flip(x[0], {0, -1}); });
+  of_block("roll", [](Inputs x) { return roll(x[0], -4, 1); });
+  of_block("pad", [](Inputs x) { return pad(x[0], {1, 2, 0, 3}, real{0.5}); });
+  of_block("tril", [](Inputs x) { return tril(x[0]); });
+  of_block("triu", [](Inputs x) { return triu(x[0], 1); });
+  of_block("repeat", [](Inputs x) { return repeat(x[0], {2, 1, 3, 2}); });
+  of_block("chunk", [](Inputs x) { return chunk(x[0], 2, -1).at(1); });
+  of_block("unbind", [](Inputs x) { return unbind(x[0], 1).at(2); });
+  of_block("prod of axis 1", [](Inputs x) { return prod(x[0], {1}); });
+  of_block("prod", [](Inputs x) { return prod(x[0]); });
+  of_block("prod of rows, kept", [](Inputs x) { return prod(x[0], {-1}, KeepAxes::kYes); });
+  of_block("cumprod", [](Inputs x) { return cumprod(x[0], 1); });
+  of_block("amax", [](Inputs x) { return amax(x[0], {0, 2}, KeepAxes::kYes); });
+  of_block("amin", [](Inputs x) { return amin(x[0], {1}); });
+  of_block("max of all", [](Inputs x) { return max(x[0]); });
+  of_block("max, kept", [](Inputs x) { return max(x[0], 1, KeepAxes::kYes); });
+  of_block("vector_norm, order 3", [](Inputs x) { return vector_norm(x[0], 3); });
+  of_block("vector_norm, order 0.5", [](Inputs x) { return vector_norm(x[0], 0.5, {0}); });
+  of_block("vector_norm, order 1",
+           [](Inputs x) { return vector_norm(x[0], 1, {1}, KeepAxes::kYes); });
+  of_block("vector_norm, largest", [](Inputs x) { return vector_norm(x[0], kInfinity, {2}); });
+  table.add("expand", {{{3, 1}}}, {{300, 1}}, [](Inputs x) {
+    return expand(x[0], {2, x[0].shape()[0], 150});
+  });
+  table.add("outer", {{Shape{3}, Shape{4}}}, {Shape{300}, Shape{200}}, two(outer));
+  const Shapes block_and_two{{2, 3, 5}, {2, 2, 5}}, block_and_four{{2, 3, 5}, {2, 4, 5}};
+  const Shapes block_and_six{{2, 3, 5}, {2, 6, 5}};
+  table.add("scatter", {block_and_two}, {{5, 130, 130}, {5, 2, 130}},
+            [](Inputs x) { return scatter(x[0], 1, distinct(x[0]), x[1]); });
+  table.add("scatter, repeated ids", {block_and_four},
+            [](Inputs x) { return scatter(x[0], 1, picked(x[0]), x[1]); });
+  table.add("scatter_add", {block_and_four}, {{5, 130, 130}, {5, 4, 130}},
+            [](Inputs x) { return scatter_add(x[0], 1, picked(x[0]), x[1]); });
+  table.add("index_add", {block_and_six}, {{5, 130, 130}, {5, 6, 130}},
+            [](Inputs x) { return index_add(x[0], 1, six_of(x[0]), x[1]); });
+  table.add("matmul of two vectors", {{Shape{4}, Shape{4}}}, {Shape{5000}, Shape{5000}},
+            two(matmul));
+  table.add("matmul by a vector", {{{2, 3, 4}, Shape{4}}}, {{3, 200, 1000}, Shape{1000}},
+            two(matmul));
+  table.add("matmul of a vector", {{Shape{4}, {4, 3}}}, {Shape{300}, {300, 200}}, two(matmul));
+  table.add("matmul of a vector and a stack", {{Shape{4}, {2, 4, 3}}}, {Shape{300}, {8, 300, 20}},
+            two(matmul));
+}
+
 void add_products(OpTable& table) {
   const std::vector<Shapes> pairs_of_factors{
       {{2, 3, 4}, {2, 4, 5}},
@@ -1054,9 +1128,9 @@ void add_losses(OpTable& table) {
 const std::vector<OpCase>& ops() {
   static const OpTable all = [] {
     OpTable table;
-    for (const auto add :
-         {add_plain_ops, add_products, add_reductions, add_softmaxes, add_permutations, add_slices,
-          add_joins, add_reshapes, add_causal_unfolds, add_rotations, add_losses})
+    for (const auto add : {add_plain_ops, add_selections, add_products, add_reductions,
+                           add_softmaxes, add_permutations, add_slices, add_joins, add_reshapes,
+                           add_causal_unfolds, add_rotations, add_losses})
       add(table);
     return table;
   }();
@@ -1070,10 +1144,12 @@ const std::map<std::string, std::string> kWithoutCase{
     {"alibi_bias", "takes no variables; see positions_test"},
     {"argmax", "returns ids, which have no gradient; see edges_test"},
     {"argmin", "returns ids, which have no gradient; see edges_test"},
+    {"argsort", "returns ids, which have no gradient; see edges_test"},
     {"attention_weights", "has no gradient; see attention_test"},
     {"detach", "has no gradient; see edges_test"},
     {"generate", "returns ids, and takes a model"},
     {"normal_table", "makes parameters"},
+    {"one_hot", "takes no variables; see edges_test"},
     {"permuted", "takes no variables; part of permute"},
     {"read_rows", "has no gradient; part of embedding"},
     {"relative_rows", "part of attention with Shaw's tables"}};
@@ -1092,7 +1168,7 @@ const std::map<std::string, std::set<std::string>> kOperators{{"operator+", {"ad
 std::set<std::string> declared_ops() {
   static const std::regex declaration(
       R"((?:inline |static |\[\[nodiscard\]\] )*)"
-      R"((?:Variable|std::vector<Variable>|Tensor|Ids) (operator.|\w+)\(.*)");
+      R"((?:Variable|std::vector<Variable>|Sorted|Tensor|Ids) (operator.|\w+)\(.*)");
   const std::filesystem::path sources = ROWGRAD_TEST_DATA "/../..";
   std::set<std::string> names;
   for (const char* const folder : {"core/ops", "layers"})
@@ -1241,7 +1317,9 @@ OP_TEST(RecoversFromFailedAllocations, OpCase, ops(), has_large_shapes) {
 }
 
 // Cases with PyTorch's results in golden/ops.json.
-const std::set<std::string> kOfPyTorch{"attention",
+const std::set<std::string> kOfPyTorch{"amax",
+                                       "amin",
+                                       "attention",
                                        "attention of padded keys",
                                        "attention with a bias",
                                        "attention with a mask",
@@ -1256,6 +1334,7 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "causal_conv",
                                        "causal_conv, dilated",
                                        "ceil",
+                                       "chunk",
                                        "cos",
                                        "cosine_similarity",
                                        "cross_entropy of probabilities",
@@ -1266,6 +1345,7 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "cross_entropy, smoothed, none",
                                        "cross_entropy, smoothed, sum",
                                        "cross_entropy, weighted, none",
+                                       "cumprod",
                                        "cumsum",
                                        "cumsum of the last axis",
                                        "elu",
@@ -1274,6 +1354,8 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "exp2",
                                        "expm1",
                                        "floor",
+                                       "expand",
+                                       "flip",
                                        "gather",
                                        "huber_loss",
                                        "huber_loss, delta 0.7, sum",
@@ -1282,6 +1364,8 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "kl_div, none",
                                        "l1_loss",
                                        "l1_loss, none",
+                                       "index_add",
+                                       "index_select",
                                        "leaky_relu",
                                        "leaky_relu, slope 0.3",
                                        "linear_cross_entropy, none",
@@ -1292,6 +1376,13 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "log_sigmoid",
                                        "logsumexp",
                                        "logsumexp, axis 1 kept",
+                                       "masked_select",
+                                       "matmul by a vector",
+                                       "matmul of a vector",
+                                       "matmul of a vector and a stack",
+                                       "matmul of two vectors",
+                                       "max of all",
+                                       "max, kept",
                                        "memory_gate",
                                        "min",
                                        "mish",
@@ -1305,23 +1396,44 @@ const std::set<std::string> kOfPyTorch{"attention",
                                        "norm",
                                        "norm of axis 0, kept",
                                        "pow, variable exponent",
+                                       "outer",
+                                       "pad",
+                                       "prod",
+                                       "prod of axis 1",
+                                       "prod of rows, kept",
+                                       "repeat",
                                        "rms_norm",
+                                       "roll",
                                        "rotary of 6 columns of 8",
                                        "sampled_softmax_loss",
                                        "sampled_softmax_loss, shared",
                                        "round",
                                        "sign",
+                                       "scatter",
+                                       "scatter_add",
                                        "silu",
                                        "sin",
                                        "smooth_l1_loss, beta 0",
                                        "smooth_l1_loss, beta 0.7, none",
                                        "softplus",
+                                       "sort",
+                                       "sort, descending",
                                        "stddev",
                                        "stddev of the last axis",
                                        "tan",
                                        "trunc",
+                                       "take_rows",
+                                       "topk",
+                                       "topk, smallest",
+                                       "tril",
+                                       "triu",
+                                       "unbind",
                                        "var",
-                                       "var, correction 0, kept"};
+                                       "var, correction 0, kept",
+                                       "vector_norm, largest",
+                                       "vector_norm, order 0.5",
+                                       "vector_norm, order 1",
+                                       "vector_norm, order 3"};
 bool is_of_pytorch(const OpCase& item) { return kOfPyTorch.contains(item.name); }
 
 TEST(OpTable, CoversTheCasesOfPyTorch) {
@@ -1340,7 +1452,6 @@ const std::map<std::string, std::string> kValuesElsewhere{
     {"embedding_bag", "EmbeddingBag.MatchesPyTorchInEveryModeWithEveryOption"},
     {"layer_norm", "Normalize.MatchesBasicOpsForEveryWidth"},
     {"masked_fill", "Ops/MaskedFill.HandlesEdgeCases/masked_fill"},
-    {"max", "Ops/Max.HandlesEdgeCases/max"},
     {"t5_bias", "T5Bias.LooksUpTheBucketsOfDistances"},
     {"where", "Ops/Where.HandlesEdgeCases/where"}};
 

@@ -37,6 +37,7 @@ std::vector<Edge> edges() {
   const auto along = [](Variable (*op)(const Variable&, int), int axis) {
     return [=](Inputs x) { return op(x[0], axis); };
   };
+  const auto largest = [](int axis) { return [=](Inputs x) { return max(x[0], axis); }; };
   const Function total = [](Inputs x) { return logsumexp(x[0]); };
   std::vector<Edge> all{
       {"exp",
@@ -95,12 +96,35 @@ std::vector<Edge> edges() {
        {Tensor{1, 2}, Tensor{2, 1}},
        Tensor{kInfinity, kInfinity},
        {Tensor{0, kInfinity}, Tensor{kInfinity, 0}}},
-      {"max of equal elements", along(max, 0), {Tensor{1, 4, 4}}, scalar(4), {Tensor{0, 1, 0}}},
-      {"max with NaN", along(max, 0), {Tensor{1, kNaN, 9}}, scalar(kNaN), {Tensor{0, 1, 0}}},
+      {"max of equal elements", largest(0), {Tensor{1, 4, 4}}, scalar(4), {Tensor{0, 1, 0}}},
+      {"max with NaN", largest(0), {Tensor{1, kNaN, 9}}, scalar(kNaN), {Tensor{0, 1, 0}}},
       {"max along a middle axis",
-       along(max, 1),
+       largest(1),
        {Tensor{{{1, 9}, {7, 2}, {7, 3}}, {{-1, -9}, {-7, -2}, {-7, -3}}}},
        Tensor{{7, 9}, {-1, -2}}},
+      {"scatter of repeated ids",
+       [](Inputs x) {
+         return scatter(x[0], 0, Ids{1, 2, 1, 1}, x[1]);
+       },
+       {Tensor{5, 6, 7}, Tensor{-1, -2, -3, -4}},
+       Tensor{5, -4, -2},
+       {Tensor{1, 0, 0}, Tensor{0, 3, 0, 2}}},
+      {"masked_select of nothing",
+       [](Inputs x) { return masked_select(x[0], x[0].tape().constant(zeros({2}))); },
+       {Tensor{1, 2}},
+       zeros({0}),
+       {Tensor{0, 0}}},
+      {"prod of nothing", [](Inputs x) { return prod(x[0], {1}); }, {zeros({2, 0})}, full({2}, 1)},
+      {"vector_norm of huge elements",
+       [](Inputs x) { return vector_norm(x[0], 4); },
+       {Tensor{0, kMaximum, 0}},
+       scalar(kMaximum),
+       {Tensor{0, 1, 0}}},
+      {"amax with NaN",
+       [](Inputs x) { return amax(x[0], {0}); },
+       {Tensor{kNaN, 1, kNaN}},
+       scalar(kNaN),
+       {Tensor{0.5, 0, 0.5}}},
       {"where NaN",
        [](Inputs x) { return where(x[0].tape().constant(full({9}, kNaN)), x[0], x[1]); },
        {scalar(1), scalar(2)},
@@ -307,6 +331,88 @@ TEST(Argmax, ReturnsTheFirstMaximumOrNaN) {
   Tape tape;
   EXPECT_EQ(argmax(tape.input(Tensor{{1, 7, 7}, {9, 2, 3}}), 1), ids({2}, {1, 0}));
   EXPECT_EQ(argmax(tape.input(Tensor{1, kNaN, 9, kNaN}), 0), ids({}, {1}));
+}
+
+TEST(Argmax, KeepsTheAxis) {
+  Tape tape;
+  const Variable x = tape.input(Tensor{{1, 7, 7}, {9, 2, 3}});
+  EXPECT_EQ(argmax(x, 1, KeepAxes::kYes), ids({2, 1}, {1, 0}));
+  EXPECT_EQ(argmin(x, 0, KeepAxes::kYes), ids({1, 3}, {0, 1, 1}));
+  EXPECT_EQ(min(x, 0, KeepAxes::kYes).value(), (Tensor{{1, 2, 3}}));
+}
+
+TEST(Sort, IsStableAndTreatsNaNAsTheLargest) {
+  Tape tape;
+  const Variable x = tape.input(Tensor{2, kNaN, -0.0, 2, 0, -kNaN, -kInfinity});
+  EXPECT_EQ(argsort(x), (Ids{6, 2, 4, 0, 3, 1, 5}));
+  EXPECT_EQ(sort(x, 0, SortOrder::kDescending).indices, (Ids{1, 5, 0, 3, 2, 4, 6}));
+  EXPECT_EQ(topk(x, 3).indices, (Ids{1, 5, 0}));
+  EXPECT_EQ(topk(x, 2, -1, SortOrder::kAscending).indices, (Ids{6, 2}));
+  EXPECT_EQ(argsort(tape.input(Tensor{{3, 1}, {2, 2}}), 0), ids({2, 2}, {1, 0, 0, 1}));
+}
+
+TEST(Sort, OrdersManyElements) {
+  Tape tape;
+  const Variable x = tape.input(irregular({3, 1000}, 1, -9, 9));
+  const Tensor sorted = sort(x).values.value();
+  for (std::size_t row = 0; row < 3; ++row)
+    EXPECT_TRUE(std::is_sorted(sorted.data() + 1000 * row, sorted.data() + 1000 * (row + 1)));
+  EXPECT_EQ(topk(x, 400, -1, SortOrder::kAscending).values.value(),
+            slice(sort(x).values, 1, 0, 400).value());
+}
+
+TEST(OneHot, MarksEachId) {
+  EXPECT_EQ(one_hot(Ids{2, 0}, 3), (Tensor{{0, 0, 1}, {1, 0, 0}}));
+  EXPECT_EQ(one_hot(ids({}, {1}), 2), (Tensor{0, 1}));
+}
+
+TEST(IndexSelect, AddsManyGradientsAccurately) {
+  const std::size_t count = 1000;
+  const Tensor tenth = full({1, 2}, static_cast<real>(0.1));
+  Tape tape;
+  const Variable x = tape.input(tenth);
+  tape.backward(index_select(x, 0, Ids::from_shape({count})), full({count, 2}, tenth(0, 0)));
+  for (const real sum : tape.gradient(x).dense())
+    EXPECT_NEAR(sum, count * static_cast<double>(tenth(0, 0)), 60 * kEpsilon);
+}
+
+// As in PyTorch, a scalar has an axis 0, which is also axis -1.
+TEST(Scalars, HaveOneAxis) {
+  struct Case {
+    std::function<Variable(const Variable&, int)> op;
+    real value, slope;
+  };
+  for (const Case& item : std::vector<Case>{
+           {[](const Variable&x, int axis) { return sum(x, {axis}); }, 3, 1},
+           {[](const Variable&x, int axis) { return mean(x, {axis}, KeepAxes::kYes); }, 3, 1},
+           {[](const Variable&x, int axis) { return var(x, {axis}, {.correction = 0}); }, 0, 0},
+           {[](const Variable&x, int axis) { return norm(x, {axis}); }, 3, 1},
+           {[](const Variable&x, int axis) { return prod(x, {axis}); }, 3, 1},
+           {[](const Variable&x, int axis) { return amax(x, {axis}); }, 3, 1},
+           {[](const Variable&x, int axis) { return max(x, axis); }, 3, 1},
+           {[](const Variable&x, int axis) { return min(x, axis, KeepAxes::kYes); }, 3, 1},
+           {[](const Variable&x, int axis) { return cumsum(x, axis); }, 3, 1},
+           {[](const Variable&x, int axis) { return cumprod(x, axis); }, 3, 1},
+           {[](const Variable&x, int axis) { return softmax(x, axis); }, 1, 0},
+           {[](const Variable&x, int axis) { return log_softmax(x, axis); }, 0, 0},
+           {[](const Variable&x, int axis) { return logsumexp(x, axis); }, 3, 1},
+           {[](const Variable&x, int axis) { return sort(x, axis).values; }, 3, 1},
+           {[](const Variable&x, int axis) { return topk(x, 1, axis).values; }, 3, 1},
+           {[](const Variable&x, int axis) { return gather(x, axis, ids({}, {0})); }, 3, 1},
+           {[](const Variable&x, int axis) { return index_select(x, axis, Ids{0}); }, 3, 1},
+           {[](const Variable&x, int axis) { return flip(x, {axis}); }, 3, 1},
+           {[](const Variable&x, int axis) { return roll(x, 5, axis); }, 3, 1},
+           {[](const Variable&x, int axis) { return squeeze(x, axis); }, 3, 1},
+           {[](const Variable&x, int axis) { return transpose(x, axis, 0); }, 3, 1}})
+    for (const int axis : {0, -1}) {
+      Tape tape;
+      const Variable x = tape.input(scalar(3));
+      const Variable y = item.op(x, axis);
+      EXPECT_EQ(y.value(), scalar(item.value)) << y.name();
+      tape.backward(y);
+      EXPECT_EQ(tape.gradient(x).dense(), scalar(item.slope)) << y.name();
+      EXPECT_EQ(argmax(x, axis), ids({}, {0}));
+    }
 }
 
 TEST(TotalWeight, ExcludesIgnoredTargets) {
